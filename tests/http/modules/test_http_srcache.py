@@ -216,7 +216,7 @@ def test_sizes(server, memcached):
     assert len(first.body) == 400000 and first.body == second.body and memcached.values["/long"].endswith(b"x" * 400000)
     memcached.values["/small/big"] = memcached.values["/long"]
     assert b"/big" in server.get("/small/big").body
-    server.wait_log(r"srcache_fetch: the cache sent more than 300 bytes")
+    server.wait_log(r"srcache_fetch: the cache sent more than %d bytes" % (300 + 65536))
 
 
 def test_a_long_hit_is_in_a_file(server, memcached):
@@ -354,10 +354,67 @@ def test_redis(serve, open_path):
 @pytest.mark.parametrize("text,wrong", [
     ("srcache_fetch GET;", 'invalid number of arguments in "srcache_fetch"'), ("srcache_fetch FOO /a;", '"srcache_fetch" specifies bad HTTP method "FOO"'),
     ("srcache_fetch GET /a; srcache_fetch GET /b;", '"srcache_fetch" directive is duplicate'), ("srcache_store_statuses abc;", 'status code "abc" is an invalid number'),
-    ("srcache_methods GET BAR;", 'invalid value "BAR"'), ("srcache_store_ranges maybe;", 'invalid value "maybe"'), ("srcache_default_expire x;", "invalid value"),
+    ("srcache_methods GET BAR;", 'invalid value "BAR"'), ("srcache_methods GET PATCH;", 'invalid value "PATCH"'), ("srcache_store_ranges maybe;", 'invalid value "maybe"'), ("srcache_default_expire x;", "invalid value"),
     ("srcache_store_max_size x;", "invalid value"), ('srcache_store PUT "$no_such_name";', 'unknown "no_such_name" variable')])
 def test_what_is_refused(tmp_path, text, wrong):
     (tmp_path / "nginx.conf").write_text("events { } http { %s }" % text)
     (tmp_path / "logs").mkdir()
     result = run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf")
     assert result.returncode == 1 and wrong in result.stderr
+
+
+MANUAL = """
+lua_shared_dict store 1m;
+server { listen 127.0.0.1:@PORT1@;
+    location / { return 200 $request_id; }
+    location = /exact { return 200 0123456789; } location = /longer { return 200 0123456789a; }
+    location = /coded { add_header Content-Encoding gzip; return 200 $request_id; } }
+server { listen 127.0.0.1:@PORT@; add_header X-Store $srcache_store_status;
+    location = /store { internal; content_by_lua_block {
+        local store, key = ngx.shared.store, ngx.var.args
+        if ngx.req.get_method() == "PUT" then ngx.req.read_body() store:set(key, ngx.req.get_body_data()) return end
+        local value = store:get(key)
+        if not value then return ngx.exit(404) end
+        if key:find("^/length") then ngx.header["Content-Length"] = #value end
+        ngx.print(value) } }
+    srcache_fetch GET /store $uri; srcache_store PUT /store $uri;
+    location / { proxy_pass http://127.0.0.1:@PORT1@; }
+    location /exact { srcache_store_max_size 10; proxy_pass http://127.0.0.1:@PORT1@; }
+    location /longer { srcache_store_max_size 10; proxy_pass http://127.0.0.1:@PORT1@; }
+    location /post { srcache_methods POST; proxy_pass http://127.0.0.1:@PORT1@; }
+    location /skip { srcache_store_skip 1; proxy_pass http://127.0.0.1:@PORT1@; }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def manual():
+    with Server(MANUAL) as made:
+        yield made
+
+
+@pytest.mark.parametrize("uri, method, status, is_hit", [
+    ("/plain", "GET", "STORE", True), ("/exact", "GET", "STORE", True), ("/longer", "GET", "BYPASS", False),
+    ("/post/get", "GET", "STORE", True), ("/post", "POST", "STORE", True), ("/none", "POST", "BYPASS", False), ("/skip", "GET", "BYPASS", False)])
+def test_what_its_manual_says(manual, uri, method, status, is_hit):
+    """GET is looked at whatever srcache_methods names; the size is that of the body; the head knows of what is skipped."""
+    with manual.client() as client:
+        first, second = client.request(uri, method=method), client.request(uri, method=method)
+    assert first.header("X-Store") == status
+    assert second.header("X-Store") == ("BYPASS" if is_hit else status)
+    assert first.text == second.text if is_hit or uri == "/longer" else first.text != second.text
+
+
+def test_a_hit_has_a_length_where_the_store_announced_one(manual):
+    with manual.client() as client:
+        client.request("/length"), client.request("/chunks")
+        assert client.request("/length").framing == "length"
+        hit = client.request("/chunks")
+        assert hit.framing == "chunked" and len(hit.text) == 32
+        assert client.request("/chunks", method="HEAD").header("Content-Length") is None
+
+
+def test_a_coding_that_is_not_stored_is_a_warning(manual):
+    manual.get("/coded")
+    manual.wait_log(r"\[warn\] .*srcache_store skipped due to response header \"Content-Encoding: gzip\" \(maybe you forgot to disable "
+                    r"compression on the backend\?\)")

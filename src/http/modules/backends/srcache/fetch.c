@@ -11,6 +11,7 @@
 #include "http/request/temp_file.h"
 #include "server/generation.h"
 
+#define HEAD_MOST ((size_t) 64 * 1024)    /* bytes of a stored head, beside srcache_most */
 #define MEMORY_MOST ((size_t) 256 * 1024) /* bytes of a stored response that are in memory */
 
 /* What a store answers, gathered; in the request's arena. */
@@ -21,7 +22,8 @@ struct gathered {
     int fd;                    /* a file without a name that has the others, or -1 */
     uint64_t size;             /* of all */
     uint64_t most;
-    bool is_over; /* it is too large, or cannot be kept */
+    bool is_over;      /* it is too large, or cannot be kept */
+    bool is_announced; /* the store announced a length */
 };
 
 static void free_gathered(void *arg)
@@ -118,26 +120,28 @@ static void take_field(struct request *request, const struct field *field)
     }
 }
 
-/* A body whose end is in the file. MAY WAIT. */
-static enum flow give_with_file(struct request *request, const struct gathered *gathered,
-                                const struct stored *stored)
+/* A body whose end is in a file, or whose length is not announced since the store did not announce it. MAY WAIT. */
+static enum flow give_parts(struct request *request, const struct gathered *gathered,
+                            const struct stored *stored)
 {
     struct response *response = &request->response;
     const struct body_piece first = {.bytes = stored->body, .fd = -1};
     const struct body_piece rest = {.fd = gathered->fd,
                                     .size = gathered->size - gathered->bytes.len};
+    bool has_file = gathered->fd != -1;
 
     response->status = stored->status;
-    response->content_length = (int64_t) (stored->body.len + rest.size);
+    response->content_length =
+        gathered->is_announced ? (int64_t) (stored->body.len + rest.size) : -1;
     response->is_single_range = true;
     enum flow flow = response_start(request);
     if (flow != FLOW_NEXT) {
         return flow;
     }
-    return (first.bytes.len == 0 || response_send(request, &first, false)) &&
-                   response_send_file(request, &rest, true)
-               ? FLOW_DONE
-               : FLOW_CLOSED;
+    bool is_first_sent =
+        has_file && first.bytes.len == 0 ? true : response_send(request, &first, !has_file);
+    return is_first_sent && (!has_file || response_send_file(request, &rest, true)) ? FLOW_DONE
+                                                                                    : FLOW_CLOSED;
 }
 
 /* MAY WAIT. */
@@ -149,9 +153,9 @@ static enum flow give(struct request *request, const struct gathered *gathered,
     fields_each(field, &stored->fields) {
         take_field(request, field);
     }
-    response->allows_ranges = true;
-    return gathered->fd != -1
-               ? give_with_file(request, gathered, stored)
+    response->allows_ranges = gathered->is_announced;
+    return gathered->fd != -1 || !gathered->is_announced
+               ? give_parts(request, gathered, stored)
                : response_memory(request, stored->status, response->content_type, stored->body);
 }
 
@@ -203,7 +207,7 @@ static enum flow ask(struct request *request, const struct srcache_settings *set
 
     sub->output = SUBREQUEST_INLINE;
     sub->own_variables = true;
-    gathered->most = srcache_most(settings);
+    gathered->most = srcache_most(settings) + HEAD_MOST;
     gathered->filter.send = gather;
     gathered->before.next = &gathered->filter;
     sub->filter = &gathered->before;
@@ -220,6 +224,7 @@ static enum flow ask(struct request *request, const struct srcache_settings *set
         return FLOW_NEXT;
     }
     run->fetched = SRCACHE_HIT;
+    gathered->is_announced = sub->request->response.content_length >= 0;
     return give(request, gathered, &stored);
 }
 
@@ -227,7 +232,7 @@ enum flow srcache_fetch(struct request *request)
 {
     const struct srcache_settings *settings = srcache_at(request->location);
 
-    if (request != request->main || (settings->methods & request->method) == 0) {
+    if (request != request->main || !srcache_covers(settings, request)) {
         return FLOW_NEXT;
     }
     struct srcache_run *run = srcache_run_of(request);

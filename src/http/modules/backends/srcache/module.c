@@ -116,9 +116,16 @@ static bool statuses_apply(struct conf_scope *scope, const struct directive *row
     return true;
 }
 
-#define METHOD_WORD(method, name, bit) {name, method},
-static const struct directive_word method_words[] = {KNOWN_METHODS(METHOD_WORD){NULL, 0}};
-#undef METHOD_WORD
+/* clang-format off */
+static const struct directive_word method_words[] = {
+    {"GET", METHOD_GET},
+    {"HEAD", METHOD_HEAD},
+    {"POST", METHOD_POST},
+    {"PUT", METHOD_PUT},
+    {"DELETE", METHOD_DELETE},
+    {NULL, 0},
+};
+/* clang-format on */
 
 #define HERE IN_HTTP_ALL | IN_LOCATION_IF
 #define S struct srcache_settings
@@ -138,10 +145,10 @@ static const struct directive srcache_rows[] = {
          "change it."},
     {"srcache_store_skip", HERE, TEMPLATES(S, store_skip), ARGS(1, 1), .syntax = "flag",
      .doc =
-         "Nothing is stored where this is not empty, nor \"0\"; looked at when the response has ended."},
+         "Nothing is stored where this is not empty, nor \"0\"; evaluated when the response begins, and again when it has ended."},
     {"srcache_store_max_size", HERE, SIZE(S, max_size), .initial = "0",
      .doc =
-         "Larger responses, head and all, are not stored, and larger ones not taken from the store; 0: 4 megabytes."},
+         "Responses with a larger body are not stored, nor taken from the store; 0: 4 megabytes."},
     {"srcache_store_statuses", HERE, CUSTOM_FIELD(S, statuses, statuses_apply), ARGS(1, ARGS_ANY),
      .initial = "200 301 302 307 308", .syntax = "status ...",
      .doc = "The statuses of responses that are stored."},
@@ -155,11 +162,14 @@ static const struct directive srcache_rows[] = {
      .doc =
          "Fields that are stored though they are not by themselves: Set-Cookie, Proxy-Authenticate, Proxy-Authorization, "
          "TE. Those of a connection never are."},
-    {"srcache_methods", HERE, BITS(S, methods, method_words), .initial = "GET HEAD",
+    {"srcache_methods", IN_HTTP_ALL, BITS(S, methods, method_words), .initial = "GET HEAD",
      .doc =
-         "The methods of requests for which the store is asked; those of HEAD get the head of what is stored, and are not stored."},
+         "The methods of requests for which the store is asked, GET and HEAD in any case; those of HEAD get the head of what is stored, and are not "
+         "stored."},
     {"srcache_ignore_content_encoding", HERE, FLAG(S, stores_codings), .initial = "off",
-     .doc = "Stores responses with a Content-Encoding, too, for whoever asks."},
+     .doc =
+         "Stores responses with a Content-Encoding as well, whatever the client accepts. Without it they are not stored, and a "
+         "warning says so."},
     {"srcache_request_cache_control", HERE, FLAG(S, heeds_request), .initial = "off",
      .doc =
          "With `no-cache` in Cache-Control or Pragma of a request the store is not asked; with `no-store` nothing is stored."},

@@ -20,7 +20,7 @@ struct srcache_settings {
     unsigned methods;                  /* of requests that are looked at; bits */
     struct vec statuses;               /* unsigned: of responses that are stored */
     struct vec hidden, passed; /* struct str: fields that are not stored; that are, after all */
-    uint64_t max_size;         /* bytes of what is stored; 0 = SRCACHE_MOST */
+    uint64_t max_size;         /* bytes of a body that is stored; 0 = SRCACHE_MOST */
     uint64_t head_size, piece_size; /* bytes that are taken at once for a head, and for a body */
     uint64_t default_expire;        /* seconds, where a response says nothing */
     uint64_t max_expire;            /* … at most; 0 = any */
@@ -30,7 +30,7 @@ struct srcache_settings {
     bool stores_codings;                                   /* what has a Content-Encoding, too */
 };
 
-/* Bytes of a stored response, head and all, where srcache_store_max_size does not say more. */
+/* Bytes of the body of a stored response, where srcache_store_max_size does not say more. */
 #define SRCACHE_MOST ((uint64_t) 4 * 1024 * 1024)
 
 enum srcache_status { SRCACHE_BYPASS, SRCACHE_HIT, SRCACHE_MISS, SRCACHE_STORE };
@@ -51,6 +51,13 @@ static inline const struct srcache_settings *srcache_at(const struct http_locati
 static inline struct srcache_run *srcache_run_of(struct request *request)
 {
     return request_data(request, &srcache_key, sizeof(struct srcache_run));
+}
+
+/* Is it looked at? GET and HEAD are always. */
+static inline bool srcache_covers(const struct srcache_settings *settings,
+                                  const struct request *request)
+{
+    return ((settings->methods | METHOD_GET | METHOD_HEAD) & request->method) != 0;
 }
 
 uint64_t srcache_most(const struct srcache_settings *settings);

@@ -115,6 +115,21 @@ static bool client_forbids(const struct request *request)
     return field != NULL && field_lists(field, STR("no-store"));
 }
 
+/* A body that not every client understands is not stored, unless that is wanted. */
+static bool is_encoded(const struct request *request, const struct srcache_settings *settings)
+{
+    const struct field *field = fields_get(&request->response.fields, FIELD_CONTENT_ENCODING);
+
+    if (settings->stores_codings || field == NULL || field->value.len == 0) {
+        return false;
+    }
+    log_warn(&request->log, 0,
+             "srcache_store skipped due to response header \"Content-Encoding: %.*s\" (maybe you "
+             "forgot to disable compression on the backend?)",
+             STR_ARG(field->value));
+    return true;
+}
+
 static bool is_wanted(struct request *request, const struct srcache_settings *settings)
 {
     const struct response *response = &request->response;
@@ -122,19 +137,18 @@ static bool is_wanted(struct request *request, const struct srcache_settings *se
     bool is_storable = true;
 
     if (request != request->main || request->method == METHOD_HEAD ||
-        (settings->methods & request->method) == 0 || response->is_header_only ||
-        response->is_tunnel || !has_status(settings, response->status) ||
-        (run != NULL && run->fetched == SRCACHE_HIT)) {
+        !srcache_covers(settings, request) || response->is_header_only || response->is_tunnel ||
+        !has_status(settings, response->status) || (run != NULL && run->fetched == SRCACHE_HIT)) {
         return false;
     }
     if (settings->heeds_response) {
         srcache_lifetime(request, &is_storable);
     }
     return is_storable && !(settings->heeds_request && client_forbids(request)) &&
-           (settings->stores_codings ||
-            fields_get(&response->fields, FIELD_CONTENT_ENCODING) == NULL) &&
+           !is_encoded(request, settings) &&
            (response->content_length < 0 ||
-            (uint64_t) response->content_length <= srcache_most(settings));
+            (uint64_t) response->content_length <= srcache_most(settings)) &&
+           !templates_any_true(&settings->store_skip, &request->env);
 }
 
 /* ---- what ---- */
@@ -318,7 +332,7 @@ static void gather(struct storing *storing, struct request *request, struct str 
     if (storing->is_over) {
         return;
     }
-    if (bytes.len > most || storing->bytes.len > most - bytes.len) {
+    if (bytes.len > most || storing->bytes.len - storing->head > most - bytes.len) {
         log_info(&request->log, 0,
                  "srcache_store: the response is larger than srcache_store_max_size, %llu bytes",
                  (unsigned long long) most);
