@@ -120,10 +120,24 @@ def test_files_of_locations(serve):
     assert server.get("/").text == "a\n" + "words" + "file" * 9999 + "file" * 10000 + "b\n"
 
 
+def test_a_dash_alone_is_a_text(serve):
+    server = serve(conf("location /a { echo - a; } location /b { echo -n -; } location /c { echo_foreach_split - a-b; echo $echo_it; echo_end; }"))
+    assert [server.get(path).text for path in ("/a", "/b", "/c")] == ["- a\n", "-", "a\nb\n"]
+
+
+@pytest.mark.parametrize("line, name, word", [
+    ("echo_foreach_split -- a;", "echo_foreach", "delimiter"), ("echo_foreach_split -x a;", "echo_foreach", "delimiter"),
+    ("echo_duplicate -1 a;", "echo_duplicate", "count")])
+def test_words_that_look_like_options(serve, line, name, word):
+    """The configuration was refused; the reference fails the requests."""
+    server = serve(conf("location / { %s echo $echo_it; }" % line))
+    assert server.get("/").status == 500
+    server.wait_log(r'%s should take at least two arguments\. \(if your %s starts with "-", preceding it with a "--"\.\)' % (name, word))
+
+
 BAD = [
     ("echo_status abc;", '"echo_status" directive invalid number'),
     ("echo_duplicate 3;", 'invalid number of arguments in "echo_duplicate" directive'),
-    ("echo_foreach_split -- ,;", "echo_foreach_split should take at least two arguments"),
     ("echo_sleep;", 'invalid number of arguments in "echo_sleep" directive'),
     ("echo_flush x;", 'invalid number of arguments in "echo_flush" directive'),
     ("echo_subrequest GET;", 'invalid number of arguments in "echo_subrequest" directive'),

@@ -205,11 +205,11 @@ static struct template *compile_joined(struct conf_scope *scope, struct conf_nod
     return is_good ? template_join(scope->conf, &texts) : NULL;
 }
 
-/* Options in front: "-n", and "--" after which there are none; a word with a variable is none. Gives the index of what
+/* Options in front: "-n", and "--" after which there are none; "-" alone and a word with a variable are none. Gives the index of what
  * follows. */
 static unsigned read_options(const struct conf_node *node, unsigned at, bool *has_line_end)
 {
-    while (at < node->count && node->args[at].len != 0 && *node->args[at].data == '-' &&
+    while (at < node->count && node->args[at].len > 1 && *node->args[at].data == '-' &&
            template_variable_count(node->args[at]) == 0) {
         struct str option = node->args[at++];
 
@@ -288,15 +288,11 @@ static bool pair_apply(struct conf_scope *scope, const struct directive *row,
     bool has_line_end = false;
     unsigned from = read_options(node, 1, &has_line_end);
 
-    if (from + 2 > node->count) {
-        return conf_error(
-            scope->conf, node,
-            "%s should take at least two arguments. (if your %s starts with \"-\", preceding it with "
-            "a \"--\".)",
-            row->name, is_loop ? "delimiter" : "count");
-    }
     struct echo_command *command =
         add_command(scope, settings, is_loop ? ECHO_FOREACH : ECHO_DUPLICATE, row);
+    if (from + 2 > node->count) {
+        return true; /* an error of each request */
+    }
     return conf_value_template(scope, node, from, &command->word) &&
            conf_value_template(scope, node, from + 1, &command->text);
 }

@@ -225,6 +225,18 @@ static enum flow loop_end(struct echo_run *run, size_t *at)
     return FLOW_NEXT;
 }
 
+/* echo_duplicate and echo_foreach_split whose words are options, as far as one can see: an error of each request. */
+static enum flow fail_for_words(struct echo_run *run, const struct echo_command *command)
+{
+    bool is_loop = command->kind == ECHO_FOREACH;
+
+    log_error(&run->request->log, 0,
+              "%s should take at least two arguments. (if your %s starts with \"-\", preceding it "
+              "with a \"--\".)",
+              is_loop ? "echo_foreach" : "echo_duplicate", is_loop ? "delimiter" : "count");
+    return request_fail(run->request, 500);
+}
+
 /* ---- the run ---- */
 
 /* One command; *at is the index of the one after it. MAY WAIT. */
@@ -236,7 +248,7 @@ static enum flow run_command(struct echo_run *run, const struct echo_command *co
     case ECHO_TEXT:
         return give_text(run, template_text(command->text, &request->env), false);
     case ECHO_DUPLICATE:
-        return duplicate(run, command);
+        return command->text == NULL ? fail_for_words(run, command) : duplicate(run, command);
     case ECHO_FLUSH:
         return give_text(run, STR(""), true);
     case ECHO_SLEEP:
@@ -253,7 +265,7 @@ static enum flow run_command(struct echo_run *run, const struct echo_command *co
     case ECHO_EXEC:
         return go_elsewhere(run, command);
     case ECHO_FOREACH:
-        return loop_begin(run, command, at);
+        return command->text == NULL ? fail_for_words(run, command) : loop_begin(run, command, at);
     case ECHO_END:
         return loop_end(run, at);
     case ECHO_ABORT_PARENT:
