@@ -52,6 +52,15 @@ def test_the_oldest_give_way(server):
     assert server.get("/many").text == "true true bad log level\n"
 
 
+def test_the_level_of_the_filter_may_be_missing():
+    """… and that nothing is captured counts before the level."""
+    script = 'local set = require("ngx.errlog").set_filter_level ngx.say(set()) ngx.say(set(9)) ngx.say(set(-1)) ngx.say(set(4))'
+    for more, last in (("", ['nildirective "lua_capture_error_log" is not set'] * 3),
+                       ("lua_capture_error_log 4k;", ["nilbad log level", "nilbad log level", "true"])):
+        with Server("%s server { listen @PORT@; location / { content_by_lua_block { %s } } }" % (more, script)) as made:
+            assert made.get("/").text.splitlines() == ['nilmissing "level" argument'] + last
+
+
 def test_it_may_not_be_there():
     script = 'local e = require "ngx.errlog" ngx.say(e.get_logs()) ngx.say(e.set_filter_level(ngx.ERR))'
     with Server("server { listen @PORT@; location / { content_by_lua_block { %s } } }" % script) as made:

@@ -173,3 +173,12 @@ def test_datagrams_of_a_session(server):
         assert client.recv(100) == b"timeout"
     assert server.wait_lines("datagrams.log") == ["200 21"]
     server.wait_log("stream lua udp socket read timed out")
+
+
+def test_what_is_under_ngx_in_http_alone():
+    script = """for _, name in ipairs {"http_time", "cookie_time", "parse_http_time", "decode_base64mime", "location", "header", "utctime", "encode_base64"} do
+        ngx.print(type(ngx[name]), " ") end
+        for _, name in ipairs {"socket", "start_time", "get_headers"} do ngx.print(type(ngx.req[name]), " ") end"""
+    conf = """pid nginx.pid; error_log error.log info; events {} stream { server { listen 127.0.0.1:@PORT@; content_by_lua_block { %s } } }""" % script
+    with Server(conf=conf) as server, server.client() as client:
+        assert client.rest().decode().split() == ["nil"] * 6 + ["function"] * 4 + ["nil"]

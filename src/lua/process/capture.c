@@ -27,8 +27,9 @@ struct script_capture {
     char *ring;
 };
 
-/* Called by FFI (library/process/errlog.lua). False, or -1: lua_capture_error_log was not said. */
+/* Called by FFI (library/process/errlog.lua). 1: done; 0: lua_capture_error_log is not set; -1: that is no level. */
 int script_ffi_capture_filter(int level);
+/* 1: the oldest line, which is removed; 0: there is none; -1: lua_capture_error_log is not set. */
 int script_ffi_capture_take(struct script_text *line, int *level, double *time);
 
 /* This thread is between lock and unlock. A signal handler (lua_time_limit) that writes a line then must not wait for it. */
@@ -143,11 +144,13 @@ int script_ffi_capture_filter(int level)
     if (capture == NULL) {
         return 0;
     }
+    if (level < LOG_STDERR || level > LOG_DEBUG) {
+        return -1;
+    }
     capture->level = (enum log_level) level;
     return 1;
 }
 
-/* 1: the oldest line, which is kept no longer; 0: there is none. */
 int script_ffi_capture_take(struct script_text *line, int *level, double *time)
 {
     struct script_capture *capture = capture_of_running();

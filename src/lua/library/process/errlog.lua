@@ -32,11 +32,16 @@ end
 local not_set = 'directive "lua_capture_error_log" is not set'
 
 function errlog.set_filter_level(level)
-    if type(level) ~= "number" or level < 0 or level > 8 then
-        return nil, "bad log level"
+    if level == nil then
+        return nil, 'missing "level" argument'
     end
-    if C.script_ffi_capture_filter(level) == 0 then
+    local is_level = type(level) == "number" and level >= 0 and level <= 8
+    local result = C.script_ffi_capture_filter(is_level and level or -1)
+    if result == 0 then
         return nil, not_set
+    end
+    if result < 0 then
+        return nil, "bad log level"
     end
     return true
 end

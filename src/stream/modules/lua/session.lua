@@ -1,4 +1,4 @@
--- ngx.status and ngx.req.start_time of sessions.
+-- ngx.status and ngx.req.start_time of sessions, and what is under ngx in http alone.
 local ffi = require "ffi"
 local properties = require "portunus.properties"
 
@@ -36,4 +36,9 @@ ngx.req.start_time = function()
         error("no request found", 2)
     end
     return seconds
+end
+
+-- HTTP's dates, and encodings of mail: OpenResty has them in its http module only.
+for _, name in ipairs({"http_time", "cookie_time", "parse_http_time", "decode_base64mime"}) do
+    ngx[name] = nil
 end
