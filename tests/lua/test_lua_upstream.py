@@ -216,6 +216,17 @@ def test_all_workers_know_that_a_peer_is_down_and_a_reload_forgets(site):
     until(lambda: {server.get("/pair").text for _ in range(4)} == {"one", "two"})
 
 
+def test_a_peer_that_is_up_by_order_has_not_failed(site):
+    server = site("upstream bad { server 127.0.0.1:1 fail_timeout=60s; server 127.0.0.1:@PORT1@ backup; }")
+    server.get("/to/bad")
+    fails = "return upstream.get_primary_peers('bad')[1].fails"
+    assert run(server, fails) == [1]
+    assert run(server, "return upstream.set_peer_down('bad', false, 0, true), upstream.get_primary_peers('bad')[1].fails") == [True, 1]
+    assert run(server, "return upstream.set_peer_down('bad', false, 0, false), upstream.get_primary_peers('bad')[1].fails") == [True, 0]
+    server.get("/to/bad")
+    assert run(server, fails) == [1]
+
+
 def test_failures_are_told(site):
     server = site("upstream bad { server 127.0.0.1:1 max_fails=5; server 127.0.0.1:@PORT1@; }")
     assert {server.get("/to/bad").text for _ in range(3)} == {"one"}

@@ -46,6 +46,7 @@ void peer_set_down(struct upstream_group *group, struct peer *peer, bool is_down
 {
     atomic_store(&peer->cell->order, is_down ? PEER_ORDERED_DOWN : PEER_ORDERED_UP);
     if (!is_down) {
+        atomic_store(&peer->cell->fails, 0); /* an order that it is up ends its failures */
         queue_wake(group->worker_state); /* of other workers: the first who waits looks by itself */
     }
 }
