@@ -70,11 +70,8 @@ static int push_body(lua_State *L, struct script_thread *thread, struct lua_requ
 {
     struct request *request = lua->request;
 
-    if (lua->body_source != NULL) {
-        script_socket_push(L, thread, &(struct script_face){.source = &lua->body_source->source});
-        return 1;
-    }
-    if (request->body != NULL || request_body_is_gone(request)) {
+    if (request->body != NULL || request_body_is_gone(request) || lua->body_source != NULL ||
+        lua->has_raw_socket) {
         return script_fail(L, "request body already exists");
     }
     if (lua->is_reading_body) {
@@ -140,7 +137,7 @@ static int push_raw(lua_State *L, struct script_thread *thread, struct lua_reque
     if (lua->has_raw_socket) {
         return script_fail(L, "duplicate call");
     }
-    if (lua->is_reading_body) {
+    if (lua->is_reading_body || (lua->body_source != NULL && !request->is_body_read)) {
         return script_fail(L, "pending request body reading in some other thread");
     }
     if (lua->output.gathered.len != 0) {
