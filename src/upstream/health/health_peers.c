@@ -45,7 +45,7 @@ static bool list_peer(struct checked_group *checked, struct peer *peer, struct p
         prober->peer = peer;
         prober->is_found = true;
         probers[(*count)++] = prober;
-        health_begin_peer(settings, index, peer, clock_now.now_ms);
+        health_begin_peer(settings, index, peer, clock_now.now_ms + settings->first_delay_ms);
     }
     return true;
 }

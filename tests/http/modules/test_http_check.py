@@ -4,6 +4,7 @@ import json
 import re
 import ssl
 import subprocess
+import time
 
 import pytest
 
@@ -32,6 +33,21 @@ def test_check_of_a_fastcgi_group(serve, backends):
     backend.answer = fastcgi_answer(b"Content-Type: text/plain\r\n\r\nok", 2)
     wait_down(server, backend)
     assert "FastCGI status" in server.error_log
+
+
+def test_fastcgi_without_a_status(serve, backends):
+    """Such an answer is good, whatever statuses are expected; and what a script says on its standard error is passed over."""
+    stderr = b"".join(bytes([1, 7, 0, 1, 0xff, 0xf0, 0, 0]) + b"e" * 0xfff0 for _ in range(8))
+    backend = backends(stderr + fastcgi_answer(b"Content-Type: text/plain\r\n\r\nok"), kind=FastcgiBackend)
+    server = serve("""
+        upstream group { server 127.0.0.1:%d;
+            check interval=50 rise=1 fall=1 timeout=5000 type=fastcgi;
+            check_http_expect_alive http_4xx; }
+        server { listen 127.0.0.1:@PORT@; location / { check_status; } }
+    """ % backend.port)
+    wait_up(server, backend)
+    backend.answer = fastcgi_answer(b"Status: 200 OK\r\n\r\nok")
+    wait_down(server, backend)
 
 
 # ---- check
@@ -68,6 +84,20 @@ def test_default_down(serve, backends):
     """ % (backend.port, backend.port))
     assert server.get("/").status == 200
     assert server.get("/o").status == 502
+
+
+def test_servers_that_are_up_at_first_are_not_probed_at_once(serve, backends):
+    backend = backends(ok(status=b"500 Oh"))
+    began = time.monotonic()
+    server = serve("""
+        upstream group { server 127.0.0.1:%d; check interval=60000 default_down=false fall=1 type=http; }
+        server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://group; } }
+    """ % backend.port)
+    answer = server.get("/")
+    if time.monotonic() - began < 0.9:  # else this machine is too slow to see it
+        assert answer.text == "ok"
+    wait_down(server, backend)  # long before the interval is over
+    assert server.get("/").status == 502
 
 
 def test_check_http(serve, backends):

@@ -75,6 +75,7 @@ static bool find_cgi_status(struct probe_parser *parser)
         number = 302;
     }
     answer->status = (unsigned) number;
+    answer->is_assumed = status == NULL && parser->is_200_unless_told;
     return true;
 }
 

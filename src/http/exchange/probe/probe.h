@@ -17,6 +17,7 @@
 struct probe_answer {
     unsigned version;     /* 10, 11 …; of the status line */
     unsigned status;      /* 100 to 999 */
+    bool is_assumed;      /* … nothing says so: see is_200_unless_told */
     struct fields fields; /* of the head */
     struct str body;      /* its first bytes, when they were wanted */
 };

@@ -21,6 +21,10 @@ static const struct directive_word expect_words[] = {
 };
 /* clang-format on */
 
+/* A server that is up at first (default_down=false) is probed after this time, or after one interval where that is shorter: a
+ * service whose backends start beside it does not lose them at once. */
+enum { FIRST_DELAY_MS = 1000 };
+
 /* How a probe of each type speaks; NULL: that it connects is enough. */
 static const struct {
     const char *name;
@@ -49,13 +53,13 @@ static struct settings_key check_key;
 
 /* ---- judging ---- */
 
-/* Is the answer of one of the expected kinds? */
+/* Is the answer of one of the expected kinds? One of FastCGI without the field Status always is, as in Tengine. */
 static bool judge(struct health_probe *probe, struct probe_answer *answer, const void *settings)
 {
     const struct check_settings *check = settings;
     unsigned kind = answer->status / 100;
 
-    if (kind <= 5 && (check->http_expect & 1u << (kind - 1)) != 0) {
+    if (answer->is_assumed || (kind <= 5 && (check->http_expect & 1u << (kind - 1)) != 0)) {
         return true;
     }
     probe->reason = arena_printf(probe->arena, "status code %u", answer->status).data;
@@ -237,12 +241,17 @@ static bool check_finish(struct conf_scope *scope, void *settings)
     if (check->health == NULL) {
         return true;
     }
+    struct health_settings *health = check->health;
+    if (!health->is_down_at_first) {
+        health->first_delay_ms =
+            health->interval_ms < FIRST_DELAY_MS ? health->interval_ms : FIRST_DELAY_MS;
+    }
     if (check->keepalive_requests > 1) {
-        check->health->keepalive_requests = check->keepalive_requests;
-        check->health->keepalive_time_ms = UINT64_MAX;
+        health->keepalive_requests = check->keepalive_requests;
+        health->keepalive_time_ms = UINT64_MAX;
     }
     return make_probe(scope->conf, check) &&
-           health_add(scope->conf, check->node, scope_group(scope), check->health);
+           health_add(scope->conf, check->node, scope_group(scope), health);
 }
 
 /* ---- rows elsewhere ---- */
