@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 
 import pytest
 
@@ -82,6 +83,101 @@ def test_new_binary_serves_and_the_old_one_leaves(daemon):
     assert not os.path.exists(server.path("nginx.pid.oldbin"))
     assert answering(server) <= set(workers_of(new))
     assert proc.listening(server.port) == 2
+
+
+class Busy(threading.Thread):
+    """A client that asks again and again on one connection, and opens another one only where it was told that this one closes."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.server, self.is_over, self.asked, self.workers, self.reconnects, self.failure = server, False, 0, set(), 0, None
+
+    def run(self):
+        client = None
+        try:
+            while not self.is_over:
+                if client is None:
+                    client = Client(("127.0.0.1", self.server.port))
+                answer = client.request("/")
+                self.workers.add(int(answer.text))
+                self.asked += 1
+                if answer.closes:
+                    client.close()
+                    client = None
+                    self.reconnects += 1
+        except (AssertionError, OSError) as failure:
+            self.failure = failure
+
+
+def busy_clients(server, count):
+    clients = [Busy(server) for _ in range(count)]
+    for client in clients:
+        client.start()
+    until(lambda: all(client.asked > 3 or client.failure for client in clients), "requests of all clients")
+    return clients
+
+
+def all_are_served(clients, workers):
+    """Until each was answered by these workers alone; then they end."""
+    for client in clients:
+        client.workers = set()
+    before = [client.asked for client in clients]
+    until(lambda: all(client.asked > n + 3 or client.failure for client, n in zip(clients, before)), "requests of all clients")
+    for client in clients:
+        client.is_over = True
+    for client in clients:
+        client.join()
+    assert [client.failure for client in clients if client.failure] == []
+    for client in clients:
+        assert client.workers <= set(workers)
+
+
+@ours_alone
+@pytest.mark.parametrize("signals", [[signal.SIGQUIT], [signal.SIGWINCH, signal.SIGQUIT]], ids=["quit", "winch"])
+def test_an_upgrade_loses_no_request_of_busy_clients(daemon, signals):
+    server = daemon()
+    idle = [Client(("127.0.0.1", server.port)) for _ in range(8)]
+    old = {int(client.request("/").text) for client in idle}
+    clients = busy_clients(server, 30)
+    new = upgrade(server)
+    until(lambda: set(workers_of(new)) <= answering(server), server.evidence)
+    for number in signals:
+        os.kill(server.pid, number)
+        until(lambda: not workers_of(server.pid), server.evidence)
+    assert follow_upgrade(server) == new
+    all_are_served(clients, workers_of(new))
+    for client in idle:  # the same connection, another worker
+        answer = client.request("/")
+        assert int(answer.text) not in old and not answer.closes
+
+
+@ours_alone
+def test_connections_go_back_when_the_new_binary_leaves(daemon):
+    server = daemon()
+    clients = busy_clients(server, 10)
+    new = upgrade(server)
+    os.kill(server.pid, signal.SIGWINCH)
+    until(lambda: not workers_of(server.pid), server.evidence)
+    os.kill(server.pid, signal.SIGHUP)
+    until(lambda: len(workers_of(server.pid)) == 2, server.evidence)
+    os.kill(new, signal.SIGQUIT)
+    until(lambda: not proc.is_alive(new), server.evidence)
+    all_are_served(clients, workers_of(server.pid))
+
+
+@ours_alone
+def test_connections_of_a_listener_that_is_gone_are_answered_first(daemon):
+    server = daemon(http=HTTP + 'server { listen 127.0.0.1:@PORT1@; location / { return 200 "$pid"; } }')
+    other = re.findall(r"listen 127.0.0.1:(\d+)", server.conf)[-1]
+    client = Client(("127.0.0.1", int(other)))
+    old = client.request("/").text
+    server.configure(conf=re.sub(r"server \{ listen 127.0.0.1:%s;.*?\} \}" % other, "", server.conf))
+    upgrade(server)
+    os.kill(server.pid, signal.SIGQUIT)
+    server.wait_log("gracefully shutting down")
+    answer = client.request("/")
+    assert answer.text == old and answer.closes
+    follow_upgrade(server)
 
 
 def test_both_serve_while_both_live(daemon):

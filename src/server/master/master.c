@@ -18,6 +18,7 @@
 #include "net/shards/listener.h"
 #include "server/configuration/generation_life.h"
 #include "server/configuration/log_pipe.h"
+#include "server/master/other_master.h"
 #include "server/master/shard_care.h"
 #include "server/master/shard_rest.h"
 #include "server/process/notify.h"
@@ -62,6 +63,18 @@ static void command_all(enum channel_type type)
 
         if (process->kind != PROCESS_NEW_BINARY) {
             process_command(process, type, -1);
+        }
+    }
+}
+
+/* Their idle connections go to the workers of the other master, where there is one. */
+static void quit_all(void)
+{
+    list_each(item, &processes) {
+        struct process *process = container_of(item, struct process, link);
+
+        if (process->kind != PROCESS_NEW_BINARY && !other_master_replaces(process)) {
+            process_command(process, CHANNEL_QUIT, -1);
         }
     }
 }
@@ -121,7 +134,7 @@ static void master_quit(void)
     if (!master.is_quitting) {
         master.is_quitting = true;
         tell_end();
-        command_all(CHANNEL_QUIT);
+        quit_all();
         shards_close_all(another_master_lives());
     }
 }
@@ -138,7 +151,7 @@ static void winch(void)
 {
     if (!master.is_resting) {
         master.is_resting = true;
-        command_all(CHANNEL_QUIT);
+        quit_all();
     }
 }
 
@@ -452,6 +465,9 @@ static void master_turn(struct pollfd *fds, unsigned room)
 
     fds[0] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = shard_rest_fd(), .events = POLLIN}; /* -1 is passed over */
+    if (other_master_fd() >= 0) {
+        fds[count++] = (struct pollfd){.fd = other_master_fd(), .events = POLLIN};
+    }
     list_each(item, &processes) {
         const struct process *process = container_of(item, struct process, link);
 
@@ -466,6 +482,7 @@ static void master_turn(struct pollfd *fds, unsigned room)
     list_each(item, &processes) {
         take_messages(container_of(item, struct process, link));
     }
+    other_master_take_messages();
     take_signals();
     run_timers();
 }
@@ -479,6 +496,7 @@ static void forked(void)
     free((char *) master.pid_path.data);
     free(master.respawn_at_ms);
     free(master.gone);
+    other_master_close();
     memset(&master, 0, sizeof(master));
 }
 
@@ -498,6 +516,7 @@ static bool master_begin(struct generation *generation)
     master_set_pid_path(generation->core->pid_path);
     if (server.is_upgrade) {
         upgrade_look_at_ms = clock_now.now_ms + UPGRADE_LOOK_MS;
+        other_master_inherit();
     }
     return true;
 }

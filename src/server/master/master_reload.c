@@ -10,6 +10,7 @@
 #include "net/shards/placement.h"
 #include "server/configuration/generation_life.h"
 #include "server/master/master.h"
+#include "server/master/other_master.h"
 #include "server/master/shard_care.h"
 #include "server/process/notify.h"
 #include "server/process/pid_file.h"
@@ -163,6 +164,7 @@ void master_switch(void)
     }
     placement_close_before(master.generation->number);
     shard_care_settle(master.generation);
+    other_master_announce();
     notify_ready();
 }
 

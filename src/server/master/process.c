@@ -167,6 +167,7 @@ static int signal_of(enum channel_type type)
     switch (type) {
     case CHANNEL_QUIT:
     case CHANNEL_REPLACED:
+    case CHANNEL_UPGRADED:
         return SIGQUIT;
     case CHANNEL_TERMINATE:
         return SIGTERM;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "net/shards/listener.h"
 #include "server/master/master.h"
+#include "server/master/other_master.h"
 #include "server/process/environment.h"
 #include "server/process/notify.h"
 #include "server/process/pid_file.h"
@@ -18,30 +19,34 @@
     "SPARE=XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX" \
     "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX"
 
-/* In the child: what `env` names, the sockets, and where to tell of readiness. */
-static char **make_environment(struct arena *arena)
+/* In the child: what `env` names, the sockets, the channel to this master, and where to tell of readiness. */
+static char **make_environment(struct arena *arena, char *channel)
 {
     struct str list = shards_export(arena);
     const char *notify = server_environment("NOTIFY_SOCKET");
-    char *extra[4] = {NULL};
+    char *extra[5] = {NULL};
     unsigned count = 0;
 
     extra[count++] = (char *) arena_printf(arena, "NGINX=%.*s", STR_ARG(list)).data;
     if (notify != NULL) {
         extra[count++] = (char *) arena_printf(arena, "NOTIFY_SOCKET=%s", notify).data;
     }
+    if (channel != NULL) {
+        extra[count++] = channel;
+    }
     extra[count] = (char *) SPARE;
     return environment_make(arena, &master.generation->core->environment, server.environment,
                             extra);
 }
 
-static _Noreturn void run_binary(void)
+static _Noreturn void run_binary(char *channel)
 {
     struct arena arena;
 
     arena_init(&arena);
-    char **environment = make_environment(&arena);
+    char **environment = make_environment(&arena, channel);
 
+    other_master_keep_open();
     signals_reset();
     execve(server.program.data, server.argv, environment);
     log_alert(log_main, errno, "execve() failed while executing new binary process \"%s\"",
@@ -64,17 +69,20 @@ void master_upgrade(void)
 
     if (pid_file_rename(master.generation->core->pid_path, old)) {
         master_set_pid_path(old);
+        char *channel = other_master_open(&arena);
         pid_t pid = fork();
 
         if (pid == 0) {
-            run_binary();
+            run_binary(channel);
         }
+        other_master_forked();
         if (pid < 0) {
             log_alert(log_main, errno, "fork() failed while spawning \"new binary process\"");
             master_upgrade_over();
         } else {
             log_notice(log_main, 0, "start new binary process %d", (int) pid);
             process_add(PROCESS_NEW_BINARY, pid);
+            other_master_announce();
         }
     }
     arena_free(&arena);
@@ -84,6 +92,7 @@ void master_upgrade_over(void)
 {
     struct str path = master.generation->core->pid_path;
 
+    other_master_close();
     if (!str_equal(master.pid_path, path) && pid_file_rename(master.pid_path, path)) {
         master_set_pid_path(path);
     }

@@ -13,6 +13,7 @@ enum channel_type {
      * of the descriptor, or stays until its next answer. Comes again when there is a newer one yet.
      */
     CHANNEL_REPLACED,
+    CHANNEL_UPGRADED, /* as CHANNEL_REPLACED, by another master's workers, who know nothing of UDP here */
     CHANNEL_TERMINATE, /* end at once */
     CHANNEL_REOPEN,    /* open the logs anew */
     CHANNEL_GONE,      /* `listener` is not served by the next generation */
@@ -25,6 +26,8 @@ enum channel_type {
     /* To the master. */
     CHANNEL_READY,   /* it accepts */
     CHANNEL_RETIRED, /* the retired `slot` of `listener` is empty and closed */
+    /* To the other master of an upgrade; CHANNEL_READY and CHANNEL_HANDOVER, too. */
+    CHANNEL_SERVES, /* `listener` is a number by which both know one that our workers serve */
 };
 
 /* One message; the kernel keeps them apart (SOCK_SEQPACKET). */

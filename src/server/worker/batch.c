@@ -8,8 +8,7 @@
 
 #include "base/fatal.h"
 #include "net/shards/listener.h"
-
-#define HANDOVER_MAGIC 0x4a0d0e12u
+#include "server/worker/handover.h"
 
 /* How a message begins; then count times: size (uint16_t) and so many bytes of state. */
 struct batch_head {
@@ -22,7 +21,7 @@ struct batch_head {
 struct batch *batch_new(struct listener *listener)
 {
     struct batch *batch = malloc(sizeof(*batch));
-    struct batch_head head = {.magic = HANDOVER_MAGIC};
+    struct batch_head head = {.magic = HANDOVER_FORM};
 
     if (batch == NULL) {
         fatal_no_memory(sizeof(*batch));
@@ -86,7 +85,7 @@ static bool read_head(const char *data, size_t size, struct batch_head *head)
         return false;
     }
     memcpy(head, data, sizeof(*head));
-    return head->magic == HANDOVER_MAGIC;
+    return head->magic == HANDOVER_FORM;
 }
 
 unsigned batch_count(const char *data, size_t size)

@@ -6,6 +6,10 @@
 
 #include "server/generation.h"
 
+/* Names the form of messages and of the state in them: two programs of an upgrade compare it, so a change of either needs another
+ * number. */
+#define HANDOVER_FORM 0x4a0d0e12u
+
 /* ---- in the old worker */
 
 /* This listener (by its number) has no successor: its connections stay here. Before handover_start.

@@ -45,6 +45,7 @@ static struct {
     struct timer trim_timer;     /* spare memory goes back to the system */
     bool must_end;               /* TERM, or the time is up */
     bool ends_alone;             /* it got a signal itself: the master starts another one */
+    bool is_upgraded;            /* CHANNEL_UPGRADED */
     bool was_winched;            /* quit by WINCH: debug_points at the end */
 } worker = {.channel = {.fd = -1}};
 
@@ -130,6 +131,22 @@ static void quit_worker(void)
     worker_quit();
 }
 
+/* Workers of another master serve. Of one that is replaced already only the datagrams end: no mailbox is read any more. */
+static void obey_upgrade(int fd)
+{
+    if (worker_is_quitting) {
+        datagrams_stop(false);
+    } else if (fd >= 0) {
+        worker_is_replaced = worker.is_upgraded = true;
+        handover_start(fd);
+        fd = -1;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    worker_quit();
+}
+
 static void obey_message(const struct channel_message *message, int fd)
 {
     struct listener *listener;
@@ -145,6 +162,10 @@ static void obey_message(const struct channel_message *message, int fd)
         }
         worker_is_replaced = worker_is_replaced || !worker_is_quitting;
         worker_quit();
+        break;
+    case CHANNEL_UPGRADED:
+        obey_upgrade(fd);
+        fd = -1;
         break;
     case CHANNEL_TERMINATE:
         worker.must_end = true;
@@ -399,7 +420,7 @@ void worker_quit(void)
     title_set(worker_is_agent ? STR("privileged agent process is shutting down")
                               : STR("worker process is shutting down"));
     acceptors_stop();
-    datagrams_stop(worker_is_replaced);
+    datagrams_stop(worker_is_replaced && !worker.is_upgraded);
     handover_receive_end(worker.ends_alone);
     shards_keep_slot(-1, 0);
     if (limit_ms != 0) {

@@ -1,0 +1,224 @@
+/* Messages between two masters. Each names the listeners that its workers serve, and sends descriptors of pairs of sockets: one end
+ * goes to a worker of the other master, the other end to a worker that quits. */
+#define _GNU_SOURCE
+#include "server/master/other_master.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/parse.h"
+#include "net/shards/listener.h"
+#include "server/master/master.h"
+#include "server/process/channel.h"
+#include "server/process/server.h"
+#include "server/worker/handover.h"
+
+#define VARIABLE "PORTUNUS_MASTER"
+
+enum {
+    SERVED_MOST = 1024
+}; /* listeners; connections of others stay with their worker until the next answer */
+
+static struct {
+    int fd;                       /* the channel */
+    int child;                    /* … its end that a new binary gets; -1 once it has it */
+    bool is_ready;                /* it is one of ours */
+    uint32_t served[SERVED_MOST]; /* what listener_print gives */
+    unsigned served_count;
+} other = {.fd = -1, .child = -1};
+
+int other_master_fd(void)
+{
+    return other.fd;
+}
+
+void other_master_close(void)
+{
+    if (other.fd >= 0) {
+        close(other.fd);
+        other.fd = -1;
+    }
+    other.is_ready = false;
+    other.served_count = 0;
+}
+
+/* ---- the beginning */
+
+char *other_master_open(struct arena *arena)
+{
+    int ends[2];
+
+    other_master_close();
+    if (!channel_open(ends)) {
+        log_alert(log_main, errno, "socketpair() failed for a new binary process");
+        return NULL;
+    }
+    other.fd = ends[0];
+    other.child = ends[1];
+    return (char *) arena_printf(arena, VARIABLE "=%d", other.child).data;
+}
+
+void other_master_keep_open(void)
+{
+    if (other.child >= 0 && fcntl(other.child, F_SETFD, 0) != 0) {
+        log_alert(log_main, errno, "fcntl(F_SETFD) failed");
+    }
+}
+
+void other_master_forked(void)
+{
+    if (other.child >= 0) {
+        close(other.child);
+        other.child = -1;
+    }
+}
+
+/* The number may be of anything: the environment is not ours. */
+static bool is_channel(int fd)
+{
+    int type = 0, domain = 0;
+    socklen_t size = sizeof(type);
+
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET &&
+           getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+}
+
+/* This program understands what the other one sends. */
+static bool say_hello(void)
+{
+    const struct channel_message message = {.type = CHANNEL_READY, .slot = HANDOVER_FORM};
+
+    return channel_send(other.fd, &message, -1);
+}
+
+void other_master_inherit(void)
+{
+    const char *text = server_environment(VARIABLE);
+    uint64_t fd;
+
+    if (text != NULL && parse_uint(str_of(text), &fd) && fd > STDERR_FILENO && fd < INT_MAX &&
+        is_channel((int) fd) && fcntl((int) fd, F_SETFD, FD_CLOEXEC) == 0) {
+        other.fd = (int) fd;
+        say_hello();
+    }
+}
+
+/* ---- who serves what */
+
+/* A listener as the other master knows it as well: its address, and what a connection begins with. */
+static uint32_t listener_print(const struct listener *listener)
+{
+    const struct addr *addr = &listener->addr;
+
+    return str_hash((struct str){(const char *) &addr->any, addr->len}) ^ listener->opening;
+}
+
+static bool other_serves(const struct listener *listener)
+{
+    uint32_t print = listener_print(listener);
+
+    for (unsigned i = 0; i < other.served_count; i++) {
+        if (other.served[i] == print) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void other_master_announce(void)
+{
+    struct channel_message message = {.type = CHANNEL_SERVES};
+    bool is_ok = other.fd >= 0 && say_hello();
+
+    for (const struct listener *l = master.generation->listeners; is_ok && l != NULL; l = l->next) {
+        message.listener = listener_print(l);
+        is_ok = l->options.is_datagram || channel_send(other.fd, &message, -1);
+    }
+}
+
+/* ---- handing over */
+
+bool other_master_replaces(struct process *process)
+{
+    struct channel_message message = {.type = CHANNEL_HANDOVER, .slot = process->slot};
+    int ends[2];
+
+    if (!other.is_ready || process->kind != PROCESS_WORKER) {
+        return false;
+    }
+    if (process->is_leaving) { /* its connections have gone to where they can */
+        process_command(process, CHANNEL_UPGRADED, -1);
+        return true;
+    }
+    if (!channel_open(ends)) {
+        return false;
+    }
+    bool is_sent = channel_send(other.fd, &message, ends[0]);
+    close(ends[0]);
+    message.type = CHANNEL_GONE;
+    message.listener = 0;
+    for (const struct listener *l = master.generation->listeners; is_sent && l != NULL;
+         l = l->next, message.listener++) {
+        is_sent = other_serves(l) || process_tell(process, &message, -1);
+    }
+    if (is_sent) {
+        process_command(process, CHANNEL_UPGRADED, ends[1]);
+    }
+    close(ends[1]);
+    return is_sent;
+}
+
+/* A worker of the other master sends what it has to one of ours. */
+static void take_handover(unsigned slot, int fd)
+{
+    const struct channel_message message = {.type = CHANNEL_HANDOVER};
+    const struct generation *generation = master.generation;
+    struct process *worker = process_of_slot(generation->number, slot % generation->slots);
+
+    if (fd >= 0 && worker != NULL && worker->is_ready) {
+        process_tell(worker, &message, fd);
+    } /* else it sees that nobody is there, and keeps them until the next answer */
+}
+
+static void take(const struct channel_message *message, int fd)
+{
+    switch (message->type) {
+    case CHANNEL_READY:
+        other.is_ready = message->slot == HANDOVER_FORM;
+        other.served_count = 0;
+        break;
+    case CHANNEL_SERVES:
+        if (other.served_count < SERVED_MOST) {
+            other.served[other.served_count++] = message->listener;
+        }
+        break;
+    case CHANNEL_HANDOVER:
+        take_handover(message->slot, fd);
+        break;
+    default:
+        break;
+    }
+}
+
+void other_master_take_messages(void)
+{
+    struct channel_message message;
+    enum channel_result result = CHANNEL_EMPTY;
+    int fd;
+
+    while (other.fd >= 0 &&
+           (result = channel_receive(other.fd, &message, &fd)) == CHANNEL_MESSAGE) {
+        take(&message, fd);
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+    if (result == CHANNEL_CLOSED) {
+        other_master_close();
+    }
+}
