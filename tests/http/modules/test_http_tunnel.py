@@ -187,6 +187,16 @@ def test_proxy_connect_elsewhere_and_answers(serve, echo):
         assert connect(client, "127.0.0.1:%d" % echo)[0].startswith(b"HTTP/1.1 502 ")
 
 
+def test_a_script_gives_the_answer(serve, echo):
+    server = serve("""
+        server { listen 127.0.0.1:@PORT@; proxy_connect; proxy_connect_allow all;
+                 rewrite_by_lua_block { ngx.var.proxy_connect_response = "HTTP/1.1 201 Lua\\r\\n\\r\\n" } }
+    """)
+    with server.client() as client:
+        assert connect(client, "127.0.0.1:%d" % echo)[0] == b"HTTP/1.1 201 Lua"
+        assert through(client, b"a") == b"A"
+
+
 def test_proxy_connect_refuses_with_an_answer(serve, echo):
     """What is no 2xx is no tunnel (RFC 9110, 9.3.6): nothing that follows goes anywhere."""
     server = serve("""server { listen 127.0.0.1:@PORT@; proxy_connect; proxy_connect_allow all;

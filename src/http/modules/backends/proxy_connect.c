@@ -299,7 +299,9 @@ static bool connect_apply(struct conf_scope *scope, const struct directive *row,
     ((struct connect_settings *) settings)->is_on = true;
     scope_server(scope)->accepts_connect = true;
     scope_server(scope)->accepts_connect_1_0 = true;
-    return true;
+    /* It has room for a value that only Lua gives. */
+    return variable_use(scope->conf, node, conf_variables(scope->conf),
+                        STR("proxy_connect_response")) != NULL;
 }
 
 /* "443", "1000-2000" or "all". */

@@ -328,6 +328,14 @@ static const struct variable userid_variables[] = {
 
 /* ---- directives ---- */
 
+/* $uid_reset has room for a value that only Lua gives. */
+static bool userid_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    return scope->parent == NULL || /* the default */
+           variable_use(scope->conf, node, conf_variables(scope->conf), STR("uid_reset")) != NULL;
+}
+
 static bool service_apply(struct conf_scope *scope, const struct directive *row,
                           struct conf_node *node, void *settings)
 {
@@ -419,7 +427,8 @@ static bool flags_apply(struct conf_scope *scope, const struct directive *row,
 
 #define S struct userid_settings
 static const struct directive userid_rows[] = {
-    {"userid", IN_HTTP_ALL, ENUM(S, mode, mode_words), .initial = "off",
+    {"userid", IN_HTTP_ALL, ENUM(S, mode, mode_words), .apply = userid_apply,
+     .initial = "off",
      .doc =
          "Gives each client an id, in a cookie that it gets with the first response. `v1` makes cookies of version "
          "1, `log` sets none: it tells of those that clients have."},
