@@ -35,6 +35,13 @@ FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED = (Rcode(n) for n in range(1, 6))
 SILENCE = _Silence()
 
 
+class Raw:
+    """In place of records: the datagrams that a function of the question makes of it, as they are."""
+
+    def __init__(self, make):
+        self.make = make
+
+
 class Alias(str):
     """A record: the name is an alias of this one."""
 
@@ -76,7 +83,7 @@ def _data(record):
 class NameServer:
     """A name server on 127.0.0.1, over UDP and TCP, in threads of this process.
 
-    records: for each name (lower case) a list of addresses, Alias, Pointer and Service; or an Rcode, or
+    records: for each name (lower case) a list of addresses, Alias, Pointer and Service; or an Rcode, Raw, or
     SILENCE. A name that is not there is NXDOMAIN. The key may be (name, "A") for one type alone, and
     the value a function of (name, type) that gives such a value.
     """
@@ -179,6 +186,8 @@ class NameServer:
         found = self._records_of(name.lower(), kind)
         if found is SILENCE:
             return None
+        if isinstance(found, Raw):
+            return found.make(message)
         question = message[12:end + 4]
         if truncates:
             return message[:2] + struct.pack(">5H", 0x8380, 1, 0, 0, 0) + question

@@ -3,8 +3,8 @@
 import pytest
 
 from harness import Server, binaries, ports
-from harness.dns import (FORMERR, NXDOMAIN, REFUSED, SERVFAIL, SILENCE, Alias, Dnsmasq, NameServer,
-                         Service)
+from harness.dns import (FORMERR, NOTIMP, NXDOMAIN, REFUSED, SERVFAIL, SILENCE, Alias, Dnsmasq, NameServer,
+                         Raw, Service)
 from harness.wait import until
 
 IS_PORTUNUS = "Portunus" in binaries.version_text(binaries.under_test())
@@ -171,6 +171,86 @@ def test_a_name_server_that_fails_or_is_not_there(serve, name_server):
     server.wait_log(r"\(111: Connection refused\) while resolving, resolver: 127\.0\.0\.1:%d"
                     % nobody.number)
     nobody.close()
+
+
+# What a name server may do instead of an answer: all that is to be had then comes from the other one.
+BAD_ANSWERS = {
+    "servfail": SERVFAIL, "refused": REFUSED, "formerr": FORMERR, "notimp": NOTIMP, "silence": SILENCE,
+    "garbage": Raw(lambda question: b"\xff" * 40), "short": Raw(lambda question: question[:7]), "nothing": Raw(lambda question: b""),
+    "other-id": Raw(lambda question: bytes([question[0] ^ 1]) + question[1:2] + b"\x81\x80" + question[4:]),
+    "a-question": Raw(lambda question: question),
+    "cut": Raw(lambda question: question[:2] + b"\x81\x80\0\1\0\1\0\0\0\0" + question[12:] + b"\xc0\x0c\0\1"),
+    "loop": Raw(lambda question: question[:2] + b"\x81\x80\0\1\0\1\0\0\0\0" + question[12:] + b"\xc0%c" % len(question) * 9),
+    "long": Raw(lambda question: question[:2] + b"\x81\x80\0\1\xff\xff\0\0\0\0" + question[12:]),
+}
+
+
+@needs_portunus
+@pytest.mark.parametrize("is_first", [True, False], ids=["bad-first", "good-first"])
+def test_one_of_two_name_servers_answers_badly(serve, name_server, is_first):
+    bad = name_server({kind + ".example": answer for kind, answer in BAD_ANSWERS.items()})
+    good = name_server({kind + ".example": ["127.0.0.2"] for kind in BAD_ANSWERS})
+    both = (bad.address, good.address) if is_first else (good.address, bad.address)
+    server = serve("server { listen 127.0.0.1:@PORT@; resolver_timeout 20s;" + "".join(
+        # Another time makes another resolver, which does not know yet which server is the good one.
+        "location /%s { resolver %s %s valid=%ds; proxy_pass http://%s.example:$server_port_of_backend; }" % (
+            kind, *both, 100 + n, kind) for n, kind in enumerate(BAD_ANSWERS)).replace("$server_port_of_backend", "$arg_p")
+        + "}" + BACKEND, allow=["while resolving"])
+    clients = [server.client() for _ in BAD_ANSWERS]
+    for client, kind in zip(clients, BAD_ANSWERS):
+        client.send(b"GET /%s?p=%d HTTP/1.1\r\nHost: x\r\n\r\n" % (kind.encode(), server.port_of("PORT1")))
+    for client, kind in zip(clients, BAD_ANSWERS):
+        answer = client.response()
+        assert (kind, answer.status, answer.text) == (kind, 200, "127.0.0.2")
+        client.close()
+
+
+# How the question about one family of addresses ends: directly, or behind an alias that is resolved by a question of its own.
+HALVES = {"ok": None, "empty": [], "none": NXDOMAIN, "fail": SERVFAIL, "refused": REFUSED, "silence": SILENCE}
+
+
+@needs_portunus
+def test_each_family_ends_in_its_own_way(serve, name_server):
+    """What one of the two questions has found is used, however the other one ends."""
+    dns = name_server({})
+    for kind, address in ("A", "127.0.0.2"), ("AAAA", "::1"):
+        for end, value in HALVES.items():
+            dns.records["end-%s.example" % end, kind] = [address] if end == "ok" else value
+    ends = list(HALVES) + ["to-" + end for end in HALVES]
+    pairs = [(a, aaaa) for a in ends for aaaa in ends]
+    for pair in pairs:
+        for kind, end in zip(("A", "AAAA"), pair):
+            name = "%s.%s.example" % pair
+            dns.records[name, kind] = ([Alias("end-%s.example" % end[3:])] if end.startswith("to-") else
+                                       dns.records["end-%s.example" % end, kind])
+    server = serve("""
+        server { listen 127.0.0.1:@PORT@; resolver %s; resolver_timeout 2s; location / { proxy_pass http://$arg_h:@PORT1@; } }
+        server { listen 127.0.0.2:@PORT1@; listen [::1]:@PORT1@; return 200 $server_addr; }
+    """ % dns.address)
+    clients = [server.client() for _ in pairs]
+    for client, pair in zip(clients, pairs):
+        client.send(b"GET /?h=%s.%s.example HTTP/1.1\r\nHost: x\r\n\r\n" % tuple(end.encode() for end in pair))
+    for client, pair in zip(clients, pairs):
+        answer = client.response()
+        wanted = {address for end, address in zip(pair, ("127.0.0.2", "::1")) if end.endswith("ok")}
+        assert (pair, answer.status) == (pair, 200 if wanted else 502)
+        assert not wanted or answer.text in wanted
+        client.close()
+
+
+def test_long_names(serve, name_server):
+    """63 bytes in a label, 253 in a name: what is longer is no name, and nobody is asked."""
+    longest = ".".join(["a" * 63] * 3 + ["b" * 61])
+    good = [longest, longest + ".", "c" * 63 + ".example"]
+    bad = [longest + "b", longest + "b.", "c" * 64 + ".example", ".".join(["a" * 63] * 4) + ".x", "d." * 200 + "x", "e" * 4000]
+    dns = name_server({longest: ["127.0.0.2"], "c" * 63 + ".example": ["127.0.0.2"]})
+    server = serve(FRONT % (dns.address, "15s"))
+    for name in good:
+        assert (name, server.get("/?h=" + name).text) == (name, "127.0.0.2")
+    asked = len(dns.asked)
+    for name in bad:
+        assert (name, server.get("/?h=" + name).status) == (name, 502)
+    assert len(dns.asked) == asked
 
 
 def test_who_leaves_does_not_end_the_question(serve, name_server):
