@@ -4,7 +4,8 @@ import socket
 
 import pytest
 
-from harness import Server, binaries, until
+from harness import Server, binaries, ports, until
+from harness.certificates import Authority
 from harness.dns import NXDOMAIN, SILENCE, NameServer, Service
 
 from peers import Peer, ask, hold
@@ -216,3 +217,34 @@ def test_a_target_with_a_variable_names_a_group(serve, dns):
     }""" % dns.address)
     with socket.create_connection(("127.0.0.9", server.port_of("PORT")), timeout=10) as sock:
         assert sock.recv(100) == b"the group"
+
+
+SECURE_GROUP = """stream { resolver %(dns)s ipv6=off valid=1s; resolver_timeout 1s;
+    upstream u { zone u 256k; server %(main)s fail_timeout=1s; server back.example:@PORT1@ backup resolve; }
+    server { listen 127.0.0.1:@PORT@; proxy_pass u; proxy_connect_timeout 2s; proxy_next_upstream_timeout 5s;
+        proxy_ssl on; proxy_ssl_verify on; proxy_ssl_name backend; proxy_ssl_trusted_certificate %(root)s; }
+    ssl_certificate %(cert)s; ssl_certificate_key %(key)s;
+    server { listen 127.0.0.2:@PORT1@ ssl; return first; }
+    server { listen 127.0.0.3:@PORT1@ ssl; return second; } }
+"""
+SECURE_MAIN = "stream { server { listen %(main)s ssl; return main; ssl_certificate %(cert)s; ssl_certificate_key %(key)s; } }"
+
+
+def test_backups_over_tls_come_and_a_server_recovers(serve, dns, tmp_path):
+    """The backup is used while the server is down, also one whose address is new; after fail_timeout the server is tried again."""
+    authority = Authority(str(tmp_path))
+    authority.issue("backend", "DNS:backend")
+    taken = ports.take()
+    names = {"dns": dns.address, "main": "127.0.0.1:%d" % taken.number, "root": authority.path("root.crt"),
+             "cert": authority.path("backend.crt"), "key": authority.path("backend.key")}
+    dns.records["back.example"] = ["127.0.0.2"]
+    server = serve("", main=SECURE_GROUP % names, allow=["while connecting to upstream", "temporarily disabled", "no live upstreams"])
+    until(lambda: ask(server.port) == b"first", server.evidence)
+    dns.records["back.example"] = ["127.0.0.3"]
+    until(lambda: ask(server.port) == b"second", server.evidence)
+    for _ in range(2):
+        with Server("", main=SECURE_MAIN % names) as main:
+            until(lambda: ask(server.port) == b"main", main.evidence)
+            assert {ask(server.port) for _ in range(4)} == {b"main"}
+        until(lambda: ask(server.port) == b"second", server.evidence)
+    taken.close()
