@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "base/text.h"
+#include "http/message/xml_words.h"
 
 void xml_begin(struct xml_reader *reader, struct arena *arena, struct str document)
 {
@@ -200,7 +201,7 @@ static bool may_bind(struct str prefix, struct str space)
 {
     return !str_is(prefix, "xmlns") && !str_equal(space, XMLNS_SPACE) &&
            str_is(prefix, "xml") == str_equal(space, XML_SPACE) &&
-           (prefix.len == 0 || space.len != 0);
+           (prefix.len == 0 || space.len != 0) && xml_is_uri(space);
 }
 
 static bool bind(struct xml_reader *reader, struct str prefix, struct str space)
@@ -424,7 +425,8 @@ static bool pass_instruction(struct xml_reader *reader)
         (inner.len != 0 && !ascii_is_space(inner.data[0]))) {
         return false;
     }
-    return !str_equal_nocase(name, STR("xml")) || (is_first && str_is(name, "xml"));
+    return !str_equal_nocase(name, STR("xml")) ||
+           (is_first && str_is(name, "xml") && xml_is_declaration(inner));
 }
 
 static enum xml_event read_characters(struct xml_reader *reader)

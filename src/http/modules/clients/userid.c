@@ -427,8 +427,7 @@ static bool flags_apply(struct conf_scope *scope, const struct directive *row,
 
 #define S struct userid_settings
 static const struct directive userid_rows[] = {
-    {"userid", IN_HTTP_ALL, ENUM(S, mode, mode_words), .apply = userid_apply,
-     .initial = "off",
+    {"userid", IN_HTTP_ALL, ENUM(S, mode, mode_words), .apply = userid_apply, .initial = "off",
      .doc =
          "Gives each client an id, in a cookie that it gets with the first response. `v1` makes cookies of version "
          "1, `log` sets none: it tells of those that clients have."},
