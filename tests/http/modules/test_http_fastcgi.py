@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import os
 import select
+import socket
 import threading
 
 import pytest
@@ -604,6 +605,8 @@ def fpm():
         "stdin.php": "<?php echo hash('sha256', file_get_contents('php://input'));",
         "server.php": "<?php ksort($_SERVER); foreach ($_SERVER as $k => $v) "
                       "if (is_string($v)) echo \"$k=$v\\n\";",
+        "note.php": "<?php $n = strlen(file_get_contents('php://input')) . ' of ' . $_SERVER['CONTENT_LENGTH']; "
+                    "file_put_contents(__DIR__ . '/noted', \"$n\\n\", FILE_APPEND); echo $n;",
         "flush.php": "<?php for ($i = 0; $i < 3; $i++) { echo \"part $i\\n\"; flush(); }",
     })
     yield backend
@@ -666,6 +669,61 @@ def test_php_upload(serve, fpm, buffering):
         assert response.header("X-Sum") == hashlib.sha256(content).hexdigest()
         response = client.request("/stdin.php", method="POST", body=content)
         assert response.text == hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize("keeps", ["on", "off"])
+def test_php_does_not_run_where_nothing_came_of_a_body(serve, fpm, keeps):
+    """The end of the parameters waits for the first bytes; a script that has begun takes what came before the end for the body."""
+    server = serve(fpm_site(fpm, "fastcgi_request_buffering off; fastcgi_keep_conn %s;" % keeps))
+    noted = os.path.join(fpm.root, "noted")
+    if os.path.exists(noted):
+        os.unlink(noted)
+    for framing in "Content-Length: 200", "Transfer-Encoding: chunked":
+        with server.client() as client:
+            client.send("POST /note.php HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n" % framing)
+            client.half_close()
+            assert client.response().status == 400
+    with server.client() as client:
+        client.send("POST /note.php HTTP/1.1\r\nHost: a\r\nContent-Length: 200\r\nExpect: 100-continue\r\n\r\n")
+        assert client.head().status == 100
+        client.send(b"x" * 200)
+        assert client.response().text == "200 of 200"
+    with open(noted, encoding="ascii") as lines:
+        assert lines.read() == "200 of 200\n"
+
+
+@pytest.mark.parametrize("sent", [0, 50])
+def test_half_a_body_is_not_given_as_a_whole_one(serve, sent):
+    """Neither is its end said, nor does the connection carry another request."""
+    received, ended = [], threading.Event()
+
+    def take(conn):
+        conn.settimeout(15)
+        while True:
+            data = conn.recv(65536)
+            if not data:
+                ended.set()
+                return
+            received.append(data)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=lambda: take(listener.accept()[0]), daemon=True).start()
+        server = serve("""server { listen 127.0.0.1:@PORT@; fastcgi_request_buffering off; fastcgi_keep_conn on;
+            location / { fastcgi_pass 127.0.0.1:%d; } }""" % listener.getsockname()[1])
+        with server.client() as client:
+            client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200\r\n\r\n" + b"x" * sent)
+            until(lambda: b"".join(received).endswith(b"x" * sent) if sent else received, "the request")
+            client.half_close()
+            assert client.response().status == 400
+        assert ended.wait(15)
+    kinds, rest = [], b"".join(received)
+    while rest:
+        size = int.from_bytes(rest[4:6], "big")
+        kinds.append((rest[1], size != 0))
+        rest = rest[8 + size + rest[6]:]
+    # 5 is STDIN, 4 is PARAMS; empty ones end them.
+    assert (5, False) not in kinds
+    assert ((4, False) in kinds) == bool(sent)
 
 
 def test_php_children_are_not_pinned(serve, fpm):

@@ -106,9 +106,10 @@ struct fastcgi_stream {
     unsigned protocol_status;        /* enum record_end */
     bool asks;                       /* FCGI_GET_VALUES goes before BEGIN_REQUEST */
     bool keeps;                      /* BEGIN_REQUEST said so: the link may carry another request */
-    bool is_first;  /* … for the question only: nothing is known of the backend */
-    bool is_strict; /* an end of the connection without END_REQUEST is a failure */
-    bool has_begun; /* the answer's head was read */
+    bool is_first;        /* … for the question only: nothing is known of the backend */
+    bool is_strict;       /* an end of the connection without END_REQUEST is a failure */
+    bool owes_params_end; /* its parameters have no end yet */
+    bool has_begun;       /* the answer's head was read */
     bool is_stdout_closed;
     bool has_ended; /* END_REQUEST came */
     bool is_bad;    /* the backend broke the rules: logged */

@@ -503,14 +503,15 @@ static void keep_scarce(struct upstream_link *link)
     }
 }
 
-/* Without this a body that broke off would end with the connection, and look whole to the application. */
+/* Without this a body that broke off would end with the connection, and look whole to the application. Where the parameters have no
+ * end yet, nothing runs; php-fpm would take this record for their end. */
 static void abort_cut_request(struct exchange *x)
 {
     const struct fastcgi_stream *stream = fastcgi_stream_of(x);
     struct conn *conn = x->link->conn;
 
     if (x->link->users == 1 && stream->id != 0 && stream->records.queued != 0 &&
-        !x->sent.is_ended && !stream->has_ended && !conn->is_broken) {
+        !x->sent.is_ended && !stream->owes_params_end && !stream->has_ended && !conn->is_broken) {
         fastcgi_abort_request(conn, stream->id);
         conn_flush(conn);
     }

@@ -12,6 +12,9 @@ void fastcgi_send_head(struct exchange *x)
     struct conn *conn = x->link->conn;
     uint64_t before = conn->queued;
     char *head = (char *) x->head.data; /* ours: made by fastcgi_make_request */
+    /* Backends run a script once the parameters are whole, and take what has come for its body: where that may not come at all, the
+     * record that ends the parameters goes with its first bytes. */
+    size_t held = x->streams_body ? RECORD_HEADER_SIZE : 0;
 
     if (stream->asks) {
         conn_write(conn, get_values_record);
@@ -21,18 +24,19 @@ void fastcgi_send_head(struct exchange *x)
         records_set_id(head, x->head.len, stream->id);
     }
     head[RECORD_BEGIN_FLAGS_AT] = stream->keeps ? RECORD_KEEP_CONN : 0;
-    conn_write(conn, x->head);
+    stream->owes_params_end = held != 0;
+    conn_write(conn, str_head(x->head, x->head.len - held));
     output_share_add(&stream->records, conn, conn->queued - before);
     if (x->streams_body) {
         conn_flush_later(conn); /* the client may take its time */
     }
 }
 
-static void write_header(struct conn *conn, uint16_t id, size_t content)
+static void write_header(struct conn *conn, enum record_type type, uint16_t id, size_t content)
 {
     char *at = conn_out_room(conn, RECORD_HEADER_SIZE);
 
-    record_write(at, RECORD_STDIN, id, (uint16_t) content);
+    record_write(at, type, id, (uint16_t) content);
     conn_out_commit(conn, RECORD_HEADER_SIZE);
 }
 
@@ -88,7 +92,7 @@ static void send_piece(struct exchange *x, const struct body_piece *piece, uint1
             part.release = piece->release;
             part.release_arg = piece->release_arg;
         }
-        write_header(x->link->conn, id, n);
+        write_header(x->link->conn, RECORD_STDIN, id, n);
         if (is_file) {
             part.size = n;
         } else {
@@ -111,6 +115,10 @@ void fastcgi_send_body(struct exchange *x, const struct body_piece *piece, bool 
     uint64_t before = conn->queued;
     struct body_piece own;
 
+    if (stream->owes_params_end) {
+        stream->owes_params_end = false;
+        write_header(conn, RECORD_PARAMS, stream->id, 0);
+    }
     if (piece != NULL && (piece->bytes.len != 0 || piece->size != 0)) {
         if (stream->link->is_shared) {
             own = *piece;
@@ -124,7 +132,7 @@ void fastcgi_send_body(struct exchange *x, const struct body_piece *piece, bool 
         send_piece(x, piece, stream->id);
     }
     if (is_last) {
-        write_header(conn, stream->id, 0);
+        write_header(conn, RECORD_STDIN, stream->id, 0);
     }
     output_share_add(&stream->records, conn, conn->queued - before);
 }
