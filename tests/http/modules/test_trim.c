@@ -72,6 +72,9 @@ static void tags_keep_what_is_quoted(void **state)
     assert_trimmed("<a title\n=\t'a  b' x  y=1   />  z", "<a title='a  b' x y=1 /> z");
     assert_trimmed("< a  =  b>", "< a = b>");
     assert_trimmed("<!DOCTYPE   html>\n\n<p>", "<!DOCTYPE html>\n<p>");
+    assert_trimmed("<!DOCTYPE  html  PUBLIC\n  \"-//W3C//DTD  X//EN\"  'a  b'  >  x",
+                   "<!DOCTYPE html PUBLIC \"-//W3C//DTD  X//EN\" 'a  b'> x");
+    assert_trimmed("<!DOCTYPE html \"a  >  b  \"  c", "<!DOCTYPE html \"a  > b \" c");
     assert_trimmed("<!>  x", "<!> x");
     assert_trimmed("<?xml   version='1'?>", "<?xml version='1'?>");
 }
@@ -117,6 +120,12 @@ static void scripts(void **state)
     assert_script("a\nb  c", "a\nb c");
     assert_script("a // b\nc /* d */ e /* \n */ f", "a\nc e\nf");
     assert_script("a/*x*/b", "a b");
+    assert_script("a/*x*/= 1/**/;", "a=1;");
+    assert_script("f(/*x*/a/*y*/,/*z*/b)/**/;", "f(a,b);");
+    assert_script("a +/**/+ b", "a + + b");
+    assert_script("a+/**/+b - 1/**/.x", "a+ +b - 1 .x");
+    assert_script("a</**/!--b", "a< !--b");
+    assert_script("a/*\n*/b", "a\nb");
     assert_script("'a  //  b' + \"/*  x\"", "'a  //  b' + \"/*  x\"");
     assert_script("'it\\'s  x' + 'a\\\r\n  b'  + c", "'it\\'s  x' + 'a\\\r\n  b' + c");
     assert_script("x = /a  [/*]  \\/ b/g ;  y", "x =/a  [/*]  \\/ b/g ;y");
@@ -168,7 +177,8 @@ static void styles(void **state)
                  "@font-face{a:b}@page :first{c:d}e :f{g:h}");
     assert_style("@import  'a' ; b  :c { d : e } ", "@import 'a';b :c{d:e}");
     assert_style("a /* b */ c{}", "a c{}");
-    assert_style("a/* b */.c{} a{margin:1px/**/2px}", "a/**/.c{}a{margin:1px/**/2px}");
+    assert_style("a/* b */.c{} a{margin:1px/**/2px}", "a.c{}a{margin:1px/**/2px}");
+    assert_style("a/**/b a[b]/**/.c #/**/d", "a/**/b a[b].c #/**/d");
     assert_style("a{/* b */c:d;/* e */}", "a{c:d;}");
     assert_style("html>/**/body {}", "html>/**/body{}");
     assert_style("a {} /*\\*/ b  {  } /* end  */  c {}", "a{}/*\\*/ b  {  } /* end  */c{}");

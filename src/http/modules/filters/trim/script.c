@@ -34,9 +34,25 @@ static void note_word(struct trimmer *trimmer, char c)
     }
 }
 
+/* Would these two, between which a comment stood, be another token, or begin a comment? */
+static bool would_fuse(char before, char c)
+{
+    if (is_word(before) || before == '/') {
+        return is_word(c) || c == '\\' || (before == '/' && (c == '/' || c == '*')) ||
+               (ascii_is_digit((unsigned char) before) && c == '.');
+    }
+    return before == '.' ? is_word(c) || c == '.'
+                         : before != '\0' && strchr("+-<>=!&|*%^?", before) != NULL && c != '\0' &&
+                               strchr("+-<>=!&|*?.", c) != NULL;
+}
+
 /* A byte of code, with the white space that is needed before it. */
 static void put_code(struct trimmer *trimmer, char c)
 {
+    if (trimmer->is_glued && trimmer->pending == '\0' && would_fuse(trimmer->before, c)) {
+        trimmer->pending = ' ';
+    }
+    trimmer->is_glued = false;
     note_word(trimmer, c);
     if (trimmer->pending != '\0' && trimmer->before != '\0' && !opens(trimmer->before)) {
         trimmer_put(trimmer, trimmer->pending);
@@ -140,7 +156,7 @@ static void feed_comment(struct trimmer *trimmer, char c)
         note_blank(trimmer, c);
     }
     if (trimmer->comment_last == '*' && c == '/') {
-        note_blank(trimmer, ' ');
+        trimmer->is_glued = true;
         trimmer->code = CODE_PLAIN;
     }
     trimmer->comment_last = c;

@@ -55,6 +55,24 @@ static void put_comment(struct trimmer *trimmer, struct str text)
     }
 }
 
+static bool is_name(char c)
+{
+    unsigned char letter = ascii_lower((unsigned char) c);
+
+    return (letter >= 'a' && letter <= 'z') || ascii_is_digit(letter) || c == '-' || c == '_' ||
+           c == '\\' || letter >= 0x80;
+}
+
+/* Would these two, between which a comment stood, be another token? Where it is not certain, they would. */
+static bool would_fuse(char before, char c)
+{
+    if (is_name(before)) {
+        bool is_number = ascii_is_digit((unsigned char) before);
+        return is_name(c) || c == '(' || c == '+' || ((c == '.' || c == '%') && is_number);
+    }
+    return before == ')' || before == ']' ? false : c != '.' && c != '#' && c != '[' && c != '(';
+}
+
 /* A byte of code, with the white space that is needed before it. A comment that nothing else tells words apart by stays, as an
  * empty one. */
 static void put_code(struct trimmer *trimmer, char c)
@@ -62,7 +80,7 @@ static void put_code(struct trimmer *trimmer, char c)
     if (!separates(trimmer->before) && !is_separated(trimmer, c)) {
         if (trimmer->pending != '\0') {
             trimmer_put(trimmer, ' ');
-        } else if (trimmer->is_glued) {
+        } else if (trimmer->is_glued && would_fuse(trimmer->before, c)) {
             put_comment(trimmer, STR("/**/"));
         }
     }

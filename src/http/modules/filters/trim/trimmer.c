@@ -94,6 +94,12 @@ static void enter_element(struct trimmer *trimmer)
     }
 }
 
+/* "<!DOCTYPE …": what is quoted has no '=' before it. */
+static bool is_declaration(const struct trimmer *trimmer)
+{
+    return trimmer->tag_length > 1 && trimmer->tag[1] == '!';
+}
+
 /* White space is one blank before an attribute and before "/>", and goes around '=' and before '>'. */
 static void feed_tag(struct trimmer *trimmer, char c)
 {
@@ -112,7 +118,7 @@ static void feed_tag(struct trimmer *trimmer, char c)
         return;
     }
     note_tag(trimmer, c);
-    if ((c == '"' || c == '\'') && trimmer->before == '=') {
+    if ((c == '"' || c == '\'') && (trimmer->before == '=' || is_declaration(trimmer))) {
         trimmer->place = TRIM_QUOTED;
         trimmer->quote = c;
     }
@@ -125,6 +131,8 @@ static void feed_quoted(struct trimmer *trimmer, char c)
     note_tag(trimmer, c);
     if (c == trimmer->quote) {
         trimmer->place = TRIM_TAG;
+    } else if (c == '>' && is_declaration(trimmer)) { /* it ends there for browsers, too */
+        trimmer->place = TRIM_TEXT;
     }
 }
 

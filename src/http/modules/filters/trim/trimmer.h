@@ -65,8 +65,8 @@ struct trimmer {
     char before;     /* last byte of code that went out; 0 = none in this element */
     bool is_doubled; /* the same stood before it: ++, -- */
     char word[12];   /* of a script: the word that ends there */
-    size_t word_length; /* sizeof(word): it is longer */
-    bool is_glued;      /* of a style: a comment went out behind `before`, without white space */
+    size_t word_length;      /* sizeof(word): it is longer */
+    bool is_glued;           /* a comment went out behind `before`, without white space */
     unsigned comment_length; /* bytes of CODE_COMMENT so far, up to 4 */
     char comment[4];         /* … the first ones, and the last one */
     char comment_last;
