@@ -166,6 +166,24 @@ def test_connections_go_back_when_the_new_binary_leaves(daemon):
 
 
 @ours_alone
+def test_upgrades_and_reloads_one_after_another_lose_no_request(daemon):
+    server = daemon()
+    clients = busy_clients(server, 20)
+    for turn in range(4):
+        new = upgrade(server)
+        if turn & 1:
+            before = set(workers_of(new))
+            os.kill(new, signal.SIGHUP)
+            until(lambda: len(set(workers_of(new)) - before) == 2, server.evidence)
+        if turn & 2:
+            os.kill(server.pid, signal.SIGWINCH)
+        os.kill(server.pid, signal.SIGQUIT)
+        assert follow_upgrade(server) == new
+        until(lambda: len(workers_of(new)) == 2, server.evidence)
+    all_are_served(clients, workers_of(new))
+
+
+@ours_alone
 def test_connections_of_a_listener_that_is_gone_are_answered_first(daemon):
     server = daemon(http=HTTP + 'server { listen 127.0.0.1:@PORT1@; location / { return 200 "$pid"; } }')
     other = re.findall(r"listen 127.0.0.1:(\d+)", server.conf)[-1]
