@@ -182,7 +182,6 @@ static inline unsigned prepare(unsigned address, const char *text)
 
     forget_request();
     assert_true(address < http->listens.count);
-    list_init(&connection.unfinished);
     connection.magic = HTTP_CONNECTION_MAGIC;
     connection.conn = &conn;
     connection.listen = *vec_at(&http->listens, struct http_listen *, address);

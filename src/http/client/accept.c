@@ -29,13 +29,25 @@ static struct http_connection *make(struct listener *listener, int fd, const str
     return http;
 }
 
+/* What the address begins with, after a PROXY header where there is one. */
+static void enter_listened(struct http_connection *connection)
+{
+    enum connection_stage stage = (enum connection_stage) connection->listen->stage;
+
+    if (stage == STAGE_SERVING) {
+        connection_serve(connection, connection->protocol);
+    } else {
+        connection_enter(connection, stage);
+    }
+}
+
 static void enter_first(struct http_connection *http)
 {
-    const struct http_listen *listen = http->listen;
-
-    connection_enter(http, listen->address.is_proxy_protocol
-                               ? STAGE_PROXY_HEADER
-                               : (enum connection_stage) listen->stage);
+    if (http->listen->address.is_proxy_protocol) {
+        connection_enter(http, STAGE_PROXY_HEADER);
+    } else {
+        enter_listened(http);
+    }
 }
 
 void http_accepted(struct listener *listener, int fd, const struct addr *peer)
@@ -112,7 +124,7 @@ void proxy_header_input(struct conn *conn)
     struct http_connection *http = conn->user;
 
     if (read_proxy_header(http)) {
-        connection_enter(http, (enum connection_stage) http->listen->stage);
+        enter_listened(http);
         conn->owner->input(conn);
     }
 }
@@ -121,7 +133,7 @@ void proxy_header_timeout(struct conn *conn)
 {
     struct http_connection *http = conn->user;
 
-    connection_enter(http, (enum connection_stage) http->listen->stage);
+    enter_listened(http);
     conn->owner->timed_out(conn);
 }
 

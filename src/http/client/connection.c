@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "http/client/protocol.h"
 #include "net/conn/own.h"
 #include "server/generation.h"
 #include "upstream/ties.h"
@@ -50,7 +51,6 @@ struct http_connection *connection_on(const struct http_listen *listen, struct c
     conn->log = &((struct http_listen *) listen)->log;
     http->listen = listen;
     http->start_ms = clock_now.now_ms;
-    list_init(&http->unfinished);
     conn->user = http;
     counters_mine->active++;
     return http;
@@ -69,13 +69,28 @@ struct http_connection *connection_new(const struct http_listen *listen, int fd,
     return connection_on(listen, conn);
 }
 
+void connection_leave_protocol(struct http_connection *connection)
+{
+    if (connection->wire_state != NULL) {
+        connection->protocol->end(connection);
+        connection->wire_state = NULL;
+    }
+}
+
+struct request *connection_current(const struct http_connection *connection)
+{
+    bool takes_turns = connection->wire_state != NULL && connection->protocol->current != NULL;
+
+    return takes_turns ? connection->protocol->current(connection) : NULL;
+}
+
 /* Frees what is not the connection itself, which is given. */
 static struct conn *dismantle(struct http_connection *http)
 {
     struct conn *conn = http->conn;
 
     loop_undefer(&http->settle);
-    counters_mine->reading -= http->was_parsed_partly;
+    connection_leave_protocol(http);
     if (http->details != NULL) {
         tie_end(http->details->tie);
         free(http->details->proxy);

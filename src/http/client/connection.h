@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/list.h"
 #include "base/log.h"
 #include "event/loop.h"
 #include "http/message/head_scan.h"
@@ -53,25 +52,19 @@ struct http_connection {
     uint32_t requests; /* begun so far, the current one included */
     struct conn *conn;
     const struct http_protocol *protocol;
-    void *wire_state;                 /* of the protocol, or NULL */
-    const struct http_listen *listen; /* the local address is taken into account already */
-    struct request *current;          /* that is worked on, or NULL */
-    struct list unfinished;           /* requests whose response is not wholly sent, oldest first */
-    uint64_t start_ms;                /* monotonic time of the accept */
+    void *wire_state;                   /* of the protocol, or NULL */
+    const struct http_listen *listen;   /* the local address is taken into account already */
+    uint64_t start_ms;                  /* monotonic time of the accept */
     struct connection_details *details; /* or NULL */
     const struct http_location
         *rest_location;                      /* of the last request: whose keep-alive times hold */
     const struct http_server *secure_server; /* that the TLS handshake chose by name; or NULL */
     uint64_t linger_until_ms;                /* end of lingering; 0 = it need not */
-    struct deferred settle;    /* something changed: the protocol sees to it this turn */
-    uint16_t unfinished_count; /* requests on that list */
-    uint8_t stage;             /* enum connection_stage */
-    bool is_last;              /* no further request is read */
-    bool is_pumping;           /* the pump is on the stack below */
-    bool was_parsed_partly;    /* a head is there in part: its time runs */
-    bool wants_reset : 1;      /* is to be ended with a reset, not a close */
-    bool logs_first : 1; /* the last request that was begun is logged before the next one begins */
-    uint8_t hops_known;  /* 1 + how often its requests came round; 0 = not asked yet */
+    struct deferred settle; /* something changed: the protocol sees to it this turn */
+    uint8_t stage;          /* enum connection_stage */
+    bool is_last;           /* no further request is read */
+    bool wants_reset : 1;   /* is to be ended with a reset, not a close */
+    uint8_t hops_known;     /* 1 + how often its requests came round; 0 = not asked yet */
 };
 
 /* Called for each listener of http (struct listener). */
@@ -111,6 +104,11 @@ struct http_connection *connection_on(const struct http_listen *listen, struct c
 void connection_close(struct http_connection *http);
 /* The same with a reset instead of a close. */
 void connection_reset(struct http_connection *http);
+
+/* Its protocol is spoken no more: what that kept of it is freed. */
+void connection_leave_protocol(struct http_connection *connection);
+/* The request that is worked on, where requests of a connection take turns; else NULL. */
+struct request *connection_current(const struct http_connection *connection);
 
 /* The details, made when first needed. */
 struct connection_details *connection_details(struct http_connection *http);

@@ -39,6 +39,7 @@ void linger_timeout(struct conn *conn)
 
 void connection_linger(struct http_connection *http)
 {
+    connection_leave_protocol(http);
     loop_undefer(&http->settle);
     connection_enter(http, STAGE_LINGERING);
     if (!tls_is_early(http->conn)) {

@@ -14,6 +14,7 @@ struct http_connection;
 struct http_listen;
 struct http_main;
 struct http_server;
+struct request;
 
 /* All functions are called on the loop's stack; the connection may be gone afterwards. */
 struct http_protocol {
@@ -28,10 +29,14 @@ struct http_protocol {
     bool (*is_on)(const struct http_server *server);
     /* It is spoken from now on; input may be there already, and is told after this. NULL: nothing is to be made. */
     void (*begin)(struct http_connection *http);
+    /* It is spoken no more, since the connection closes or lingers: frees connection->wire_state. Called when that is not NULL. */
+    void (*end)(struct http_connection *connection);
     void (*settle)(struct http_connection *http); /* http->settle was deferred */
     void (*quit)(
         struct http_connection *http); /* the worker is on its way out; NULL: waits for its rest */
     void (*abort)(struct http_connection *http); /* … at once: break off */
+    /* The request that is worked on, or NULL. NULL: there is no such one, since requests run side by side. */
+    struct request *(*current)(const struct http_connection *connection);
 };
 
 /* TLS, of the module that has it (struct http_module.handshake). */

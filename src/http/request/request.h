@@ -173,11 +173,9 @@ struct request {
     unsigned reads_no_further : 1; /* body reading stops where it would have to wait */
     unsigned limits_body : 1;      /* it is read for use: client_max_body_size holds */
     unsigned is_body_streamed : 1; /* its body is being passed on while the answer is given */
-    unsigned
-        logs_first : 1; /* of HTTP/1: it has set the connection's logs_first, until it is logged */
-    unsigned is_timed_out : 1;    /* the client did not read in time */
-    unsigned is_over_memory : 1;  /* of a main request: request_memory_limit was reached */
-    unsigned is_target_stale : 1; /* uri or args were changed: target does not say them any more */
+    unsigned is_timed_out : 1;     /* the client did not read in time */
+    unsigned is_over_memory : 1;   /* of a main request: request_memory_limit was reached */
+    unsigned is_target_stale : 1;  /* uri or args were changed: target does not say them any more */
     unsigned
         is_uri_rewritten : 1; /* by `rewrite ... break`: it need not begin with the location's name */
 };

@@ -41,6 +41,10 @@ struct http_wire {
     /* Or NULL. All that is still to be given is in memory or in files, and stays there as long as the request: from
      * here on send_body keeps what the client does not take, and does not wait. */
     void (*leave)(struct request *request);
+    /* Or NULL: requests of a connection do not wait for each other. It is logged before the next one begins. */
+    void (*log_first)(struct request *request);
+    /* Or NULL: none. The request before this one on the connection if it waits only for its last bytes to be sent, or NULL. */
+    struct request *(*former)(const struct request *request);
 };
 
 #endif

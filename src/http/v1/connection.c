@@ -4,22 +4,60 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fatal.h"
 #include "http/v1/v1.h"
 #include "http/request/engine.h"
 #include "net/tls/tls.h"
 #include "server/generation.h"
 
+/* ---- the struct ---- */
+
+/* Free ones, last in, first out. */
+struct free_v1 {
+    struct free_v1 *next;
+};
+static struct free_v1 *free_ones;
+
+static struct v1_connection *take(void)
+{
+    struct free_v1 *first = free_ones;
+
+    if (first != NULL) {
+        free_ones = first->next;
+        return memset(first, 0, sizeof(struct v1_connection));
+    }
+    struct v1_connection *c = calloc(1, sizeof(*c));
+    if (c == NULL) {
+        fatal_no_memory(sizeof(*c));
+    }
+    return c;
+}
+
+static void give_back(struct v1_connection *c)
+{
+    struct free_v1 *freed = (struct free_v1 *) (void *) c;
+
+    freed->next = free_ones;
+    free_ones = freed;
+}
+
+/* The connection of HTTP/1 that the loop reports about. */
+static struct v1_connection *v1_of(const struct conn *conn)
+{
+    return ((struct http_connection *) conn->user)->wire_state;
+}
+
 /* ---- settling ---- */
 
 /* Logs and recycles requests whose bytes are all sent. */
-static void recycle_sent(struct http_connection *http)
+static void recycle_sent(struct v1_connection *c)
 {
-    struct conn *conn = http->conn;
+    struct conn *conn = c->conn;
 
-    while (!list_is_empty(&http->unfinished)) {
-        struct request *request = container_of(http->unfinished.next, struct request, link);
+    while (!list_is_empty(&c->unfinished)) {
+        struct request *request = container_of(c->unfinished.next, struct request, link);
 
-        if (request == http->current || (conn->sent < request->out_end && !conn->is_broken)) {
+        if (request == c->current || (conn->sent < request->out_end && !conn->is_broken)) {
             return;
         }
         list_remove(&request->link);
@@ -29,10 +67,10 @@ static void recycle_sent(struct http_connection *http)
                       (unsigned long long) (conn->sent - request->out_head_end));
         }
         request->out_sent = conn->sent < request->out_end ? conn->sent : request->out_end;
-        counters_mine->writing -= list_is_empty(&http->unfinished);
-        http->unfinished_count--;
-        if (request->logs_first) {
-            http->logs_first = false;
+        counters_mine->writing -= list_is_empty(&c->unfinished);
+        c->unfinished_count--;
+        if (c->logged_first == request) {
+            c->logged_first = NULL;
         }
         request_log(request);
         request_free(request);
@@ -40,37 +78,39 @@ static void recycle_sent(struct http_connection *http)
 }
 
 /* The last response is out: the connection ends, gently where the client may still be sending. */
-static void connection_finish(struct http_connection *http)
+static void finish(struct v1_connection *c)
 {
-    if (http->wants_reset) {
-        connection_end(http);
-    } else if (http->linger_until_ms != 0 && !http->conn->is_input_closed &&
-               !http->conn->is_broken) {
-        connection_linger(http);
+    struct http_connection *connection = c->connection;
+    if (connection->wants_reset) {
+        connection_end(connection);
+    } else if (connection->linger_until_ms != 0 && !c->conn->is_input_closed &&
+               !c->conn->is_broken) {
+        connection_linger(connection);
     } else {
-        connection_end_later(http);
+        connection_end_later(connection);
     }
 }
 
 /* A head is there in part, or a request is worked on, or output waits: what the connection waits
  * for. */
-static void wait_on(struct http_connection *http)
+static void wait_on(struct v1_connection *c)
 {
-    struct conn *conn = http->conn;
+    struct http_connection *connection = c->connection;
+    struct conn *conn = c->conn;
 
-    if (http->current == NULL && !list_is_empty(&http->unfinished)) {
-        conn_set_deadline(conn, clock_now.now_ms + http->rest_location->send_timeout_ms);
-    } else if (http->current == NULL && conn->in_end != conn->in_start) {
-        if (http->stage == STAGE_IDLE || conn->timer.deadline_ms == NO_DEADLINE) {
-            conn_set_deadline(conn,
-                              clock_now.now_ms + connection_server(http)->client_header_timeout_ms);
+    if (c->current == NULL && !list_is_empty(&c->unfinished)) {
+        conn_set_deadline(conn, clock_now.now_ms + connection->rest_location->send_timeout_ms);
+    } else if (c->current == NULL && conn->in_end != conn->in_start) {
+        if (connection->stage == STAGE_IDLE || conn->timer.deadline_ms == NO_DEADLINE) {
+            conn_set_deadline(conn, clock_now.now_ms +
+                                        connection_server(connection)->client_header_timeout_ms);
         }
-        http->stage = STAGE_SERVING;
+        connection->stage = STAGE_SERVING;
     }
     /* A head that does not become whole gives way when connections run out, as what rests does. */
-    bool is_waiting_for_head = http->current == NULL && list_is_empty(&http->unfinished);
+    bool is_waiting_for_head = c->current == NULL && list_is_empty(&c->unfinished);
     if (is_waiting_for_head ? !conn_park(conn) : !conn_watch(conn)) {
-        connection_close(http);
+        connection_close(connection);
     }
 }
 
@@ -78,186 +118,222 @@ static void wait_on(struct http_connection *http)
 #define PUMP_ROUNDS 8
 
 /* Is there input to read or to parse, and has the client taken what it asked for so far? */
-static bool may_pump(const struct http_connection *http)
+static bool may_pump(const struct v1_connection *c)
 {
-    const struct conn *conn = http->conn;
+    const struct conn *conn = c->conn;
 
-    return http->current == NULL && !http->is_last && !conn->is_broken && conn_unsent(conn) == 0 &&
-           (conn->is_readable || (conn->in_end != conn->in_start && !http->was_parsed_partly));
+    return c->current == NULL && !c->connection->is_last && !conn->is_broken &&
+           conn_unsent(conn) == 0 &&
+           (conn->is_readable || (conn->in_end != conn->in_start && !c->was_parsed_partly));
 }
 
 /* The client has left while no request was on its way: before its first, or between two. */
-static void log_leaving(struct http_connection *http, int error)
+static void log_leaving(struct v1_connection *c, int error)
 {
+    struct http_connection *connection = c->connection;
     struct log log;
 
-    if (http->listen->log.level < LOG_INFO) {
+    if (connection->listen->log.level < LOG_INFO) {
         return;
     }
-    connection_log(http, "waiting for request", &log);
-    if (http->requests == 0) {
+    connection_log(connection, "waiting for request", &log);
+    if (connection->requests == 0) {
         log_info(&log, error, "client closed connection");
         return;
     }
-    struct str address = connection_address(http);
+    struct str address = connection_address(connection);
     log.action = NULL;
     log.describe = NULL;
     log_info(&log, error, "client %.*s closed keepalive connection", STR_ARG(address));
 }
 
 /* Has the client reset a connection on which nothing is under way? */
-static bool was_reset_idle(const struct http_connection *http)
+static bool was_reset_idle(const struct v1_connection *c)
 {
-    const struct conn *conn = http->conn;
+    const struct conn *conn = c->conn;
 
-    return conn->error == ECONNRESET && http->current == NULL && !http->is_last &&
-           list_is_empty(&http->unfinished) && conn->in_end == conn->in_start;
+    return conn->error == ECONNRESET && c->current == NULL && !c->connection->is_last &&
+           list_is_empty(&c->unfinished) && conn->in_end == conn->in_start;
 }
 
-void v1_settle(struct http_connection *http)
+void v1_settle(struct v1_connection *c)
 {
-    struct conn *conn = http->conn;
+    struct http_connection *connection = c->connection;
+    struct conn *conn = c->conn;
 
     for (unsigned rounds = 0;; rounds++) {
-        conn->is_last_output = http->is_last && http->current == NULL;
+        conn->is_last_output = connection->is_last && c->current == NULL;
         conn_flush(conn);
-        recycle_sent(http);
-        if (!may_pump(http)) {
+        recycle_sent(c);
+        if (!may_pump(c)) {
             break;
         }
         if (rounds == PUMP_ROUNDS) {
-            loop_defer_next(&http->settle); /* others first */
+            loop_defer_next(&connection->settle); /* others first */
             return;
         }
-        v1_pump(http);
+        v1_pump(c);
     }
     if (conn->is_broken) {
-        if (http->current == NULL) {
-            if (was_reset_idle(http)) {
-                log_leaving(http, conn->error);
+        if (c->current == NULL) {
+            if (was_reset_idle(c)) {
+                log_leaving(c, conn->error);
             }
-            connection_end(http);
+            connection_end(connection);
         } else {
-            request_cancel(http->current);
+            request_cancel(c->current);
         }
         return;
     }
-    if (http->current != NULL || !list_is_empty(&http->unfinished)) {
-        wait_on(http);
+    if (c->current != NULL || !list_is_empty(&c->unfinished)) {
+        wait_on(c);
         return;
     }
-    if (http->is_last) {
-        connection_finish(http);
+    if (connection->is_last) {
+        finish(c);
     } else if (conn->is_input_closed) {
-        if (http->was_parsed_partly) {
-            v1_log_open_head(http, 400, 0, "client prematurely closed connection");
+        if (c->was_parsed_partly) {
+            v1_log_open_head(c, 400, 0, "client prematurely closed connection");
         } else {
-            log_leaving(http, 0);
+            log_leaving(c, 0);
         }
-        connection_close(http);
+        connection_close(connection);
     } else if (conn->in_end != conn->in_start) {
-        wait_on(http);
+        wait_on(c);
     } else {
-        connection_go_idle(http);
+        connection_go_idle(connection);
     }
 }
 
 /* A client that closes while its request waits for something else than the client. */
-static void input_while_working(struct http_connection *http)
+static void input_while_working(struct v1_connection *c)
 {
-    struct conn *conn = http->conn;
+    struct conn *conn = c->conn;
 
-    if (http->current->tunnel != NULL) {
-        http->current->tunnel->moves(http->current);
+    if (c->current->tunnel != NULL) {
+        c->current->tunnel->moves(c->current);
         return;
     }
     if (conn->input_wait.waiter != NULL) {
         conn_wake_input(conn);
         return;
     }
-    if (conn->is_broken || (conn->output_wait.waiter == NULL &&
-                            !http->current->response.is_tunnel && conn_peer_is_gone(conn))) {
-        http->is_last = true;
-        request_cancel(http->current);
+    if (conn->is_broken || (conn->output_wait.waiter == NULL && !c->current->response.is_tunnel &&
+                            conn_peer_is_gone(conn))) {
+        c->connection->is_last = true;
+        request_cancel(c->current);
     }
 }
 
 static void on_input(struct conn *conn)
 {
-    struct http_connection *http = conn->user;
+    struct v1_connection *c = v1_of(conn);
 
-    if (http->current != NULL) {
-        input_while_working(http);
+    if (c->current != NULL) {
+        input_while_working(c);
         return;
     }
-    if (http->stage == STAGE_IDLE) {
-        http->stage = STAGE_SERVING;
+    if (c->connection->stage == STAGE_IDLE) {
+        c->connection->stage = STAGE_SERVING;
         conn->timer.deadline_ms = NO_DEADLINE;
     }
-    v1_pump(http);
-    v1_settle(http);
+    v1_pump(c);
+    v1_settle(c);
 }
 
 static void on_drained(struct conn *conn)
 {
-    struct http_connection *http = conn->user;
+    struct v1_connection *c = v1_of(conn);
 
-    if (http->current != NULL && http->current->tunnel != NULL) {
-        http->current->tunnel->moves(http->current);
+    if (c->current != NULL && c->current->tunnel != NULL) {
+        c->current->tunnel->moves(c->current);
     } else {
-        v1_settle(http);
+        v1_settle(c);
     }
 }
 
 static void on_timeout(struct conn *conn)
 {
-    struct http_connection *http = conn->user;
-    const struct http_location *location = http->rest_location;
+    struct v1_connection *c = v1_of(conn);
+    struct http_connection *connection = c->connection;
+    const struct http_location *location = connection->rest_location;
     /* Over TLS the first request may be waited for at rest. */
-    bool is_awaited = http->stage != STAGE_IDLE || http->requests == 0;
+    bool is_awaited = connection->stage != STAGE_IDLE || connection->requests == 0;
     struct log log;
 
-    if (http->current != NULL) {
-        if (http->current->tunnel != NULL) {
-            http->current->tunnel->is_due(http->current);
+    if (c->current != NULL) {
+        if (c->current->tunnel != NULL) {
+            c->current->tunnel->is_due(c->current);
         }
         return; /* else its fiber keeps its own deadlines */
     }
-    if (deferred_is_pending(&http->settle)) {
+    if (deferred_is_pending(&connection->settle)) {
         return; /* its request ended this very turn: this was the time of the head */
     }
-    if (!list_is_empty(&http->unfinished) &&
+    if (!list_is_empty(&c->unfinished) &&
         conn->moved_ms + location->send_timeout_ms > clock_now.now_ms) {
         conn_set_deadline(conn,
                           conn->moved_ms + location->send_timeout_ms); /* it goes on reading */
         return;
     }
-    if (!list_is_empty(&http->unfinished)) {
-        struct request *request = container_of(http->unfinished.next, struct request, link);
+    if (!list_is_empty(&c->unfinished)) {
+        struct request *request = container_of(c->unfinished.next, struct request, link);
         request->log.action = "sending to client";
         log_info(&request->log, ETIMEDOUT, "client timed out");
         request->is_timed_out = true;
-    } else if (http->was_parsed_partly) {
-        v1_log_open_head(http, 408, ETIMEDOUT, "client timed out");
+    } else if (c->was_parsed_partly) {
+        v1_log_open_head(c, 408, ETIMEDOUT, "client timed out");
     } else if (is_awaited) {
-        connection_log(http, "waiting for request", &log);
+        connection_log(connection, "waiting for request", &log);
         log_info(&log, ETIMEDOUT, "client timed out");
     }
-    http->wants_reset = is_awaited && location->reset_timedout_connection;
+    connection->wants_reset = is_awaited && location->reset_timedout_connection;
     conn_fail(conn, ETIMEDOUT);
-    recycle_sent(http);
-    connection_end(http);
+    recycle_sent(c);
+    connection_end(connection);
 }
 
-static void abort_connection(struct http_connection *http)
+/* ---- the protocol ---- */
+
+static void begin(struct http_connection *connection)
 {
-    conn_fail(http->conn, ECANCELED);
-    if (http->current != NULL) {
-        http->is_last = true;
-        request_cancel(http->current);
+    struct v1_connection *c = take();
+
+    c->connection = connection;
+    c->conn = connection->conn;
+    list_init(&c->unfinished);
+    connection->wire_state = c;
+}
+
+static void end(struct http_connection *connection)
+{
+    struct v1_connection *c = connection->wire_state;
+
+    counters_mine->reading -= c->was_parsed_partly;
+    give_back(c);
+}
+
+static void settle(struct http_connection *connection)
+{
+    v1_settle(connection->wire_state);
+}
+
+static void abort_connection(struct http_connection *connection)
+{
+    struct v1_connection *c = connection->wire_state;
+
+    conn_fail(c->conn, ECANCELED);
+    if (c->current != NULL) {
+        connection->is_last = true;
+        request_cancel(c->current);
     } else {
-        loop_defer(&http->settle);
+        loop_defer(&connection->settle);
     }
+}
+
+static struct request *current(const struct http_connection *connection)
+{
+    return ((const struct v1_connection *) connection->wire_state)->current;
 }
 
 const struct http_protocol v1_protocol = {
@@ -267,8 +343,11 @@ const struct http_protocol v1_protocol = {
               .drained = on_drained,
               .timed_out = on_timeout,
               .hand_over = idle_hand_over},
-    .settle = v1_settle,
+    .begin = begin,
+    .end = end,
+    .settle = settle,
     .abort = abort_connection,
+    .current = current,
 };
 
 /* ---- the end of a request ---- */
@@ -301,32 +380,49 @@ static bool must_reset(const struct request *request)
 
 void v1_request_ended(struct request *request, enum flow flow)
 {
-    struct http_connection *http = request->http;
-    struct conn *conn = request->conn;
+    struct http_connection *connection = request->http;
+    struct v1_connection *c = connection->wire_state;
+    struct conn *conn = c->conn;
 
     if (!request->is_body_read) {
         request->keepalive = false;
     }
     request->out_end = conn->queued;
-    http->rest_location = request->location;
-    http->current = NULL;
+    connection->rest_location = request->location;
+    c->current = NULL;
     if (must_reset(request)) {
-        http->wants_reset = true;
+        connection->wants_reset = true;
     }
     if (flow == FLOW_CLOSED) {
         request->keepalive = false;
-        http->is_last = true;
-        http->wants_reset |= request->location->reset_timedout_connection &&
-                             (request->is_timed_out || request->response.status == 444);
+        connection->is_last = true;
+        connection->wants_reset |= request->location->reset_timedout_connection &&
+                                   (request->is_timed_out || request->response.status == 444);
         conn_fail(conn, ECANCELED);
     } else if (!request->keepalive || flow == FLOW_CUT) {
         request->keepalive = false;
-        http->is_last = true;
+        connection->is_last = true;
         if (wants_lingering(request)) {
-            http->linger_until_ms = clock_now.now_ms + request->location->lingering_time_ms;
+            connection->linger_until_ms = clock_now.now_ms + request->location->lingering_time_ms;
         }
     }
-    if (!http->is_pumping) {
-        loop_defer(&http->settle);
+    if (!c->is_pumping) {
+        loop_defer(&connection->settle);
     }
+}
+
+void v1_log_first(struct request *request)
+{
+    struct v1_connection *c = request->http->wire_state;
+
+    c->logged_first = request;
+}
+
+struct request *v1_former(const struct request *request)
+{
+    const struct v1_connection *c = request->http->wire_state;
+
+    return request->link.prev == &c->unfinished
+               ? NULL
+               : container_of(request->link.prev, struct request, link);
 }

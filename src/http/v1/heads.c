@@ -15,15 +15,15 @@
 static unsigned large_reads_left;
 
 /* More bytes into the buffer, which may not move while requests use heads in it. */
-static bool fill(struct http_connection *http, uint32_t max)
+static bool fill(struct v1_connection *c, uint32_t max)
 {
-    struct conn *conn = http->conn;
+    struct conn *conn = c->conn;
     size_t unread = conn->in_end - conn->in_start;
 
-    if (!list_is_empty(&http->unfinished) && conn->in != NULL &&
+    if (!list_is_empty(&c->unfinished) && conn->in != NULL &&
         (conn->in_end == conn->in_size || conn->in_start == conn->in_end)) {
         /* The newest request takes it over; reading goes on in a fresh one. */
-        request_keep_head(container_of(http->unfinished.prev, struct request, link));
+        request_keep_head(container_of(c->unfinished.prev, struct request, link));
     }
     if (unread > max) {
         return false; /* so many are refused */
@@ -41,9 +41,9 @@ static bool fill(struct http_connection *http, uint32_t max)
 }
 
 /* A request that gets its answer without being looked at; nothing after it is read as a request. */
-static void start_last(struct http_connection *http, struct request *request, unsigned status)
+static void start_last(struct v1_connection *c, struct request *request, unsigned status)
 {
-    http->is_last = true;
+    c->connection->is_last = true;
     request->keepalive = false;
     request->is_lingering_forced = true;
     request->is_body_read = true;
@@ -52,8 +52,7 @@ static void start_last(struct http_connection *http, struct request *request, un
 }
 
 /* A request whose head cannot be taken: answered with the status, and the last one. */
-static void head_refuse(struct http_connection *http, struct request *request,
-                        const struct head *head)
+static void head_refuse(struct v1_connection *c, struct request *request, const struct head *head)
 {
     const char *stage =
         head->is_line_done ? "reading client request headers" : "reading client request line";
@@ -72,7 +71,7 @@ static void head_refuse(struct http_connection *http, struct request *request,
     if (head->status == 414 || head->status == 494) {
         counters_mine->limited++;
     }
-    start_last(http, request, head->status);
+    start_last(c, request, head->status);
 }
 
 /*
@@ -82,13 +81,13 @@ static void head_refuse(struct http_connection *http, struct request *request,
 #define REPEATS 16
 
 /* Parses what is there. True: a request was started (or refused), the pump goes on. */
-static bool read_head(struct http_connection *http)
+static bool read_head(struct v1_connection *c)
 {
     static struct repeated repeats[REPEATS];
-    struct conn *conn = http->conn;
-    struct request *request = request_new(conn, http, &v1_wire);
+    struct conn *conn = c->conn;
+    struct request *request = request_new(conn, c->connection, &v1_wire);
     const struct field_reading reading = {
-        .limits = &connection_server(http)->head_limits,
+        .limits = &connection_server(c->connection)->head_limits,
         .arena = &request->arena,
         .fields = &request->headers,
         .repeat = &repeats[conn->number_low % REPEATS],
@@ -97,19 +96,19 @@ static bool read_head(struct http_connection *http)
     enum parse_result result = head_parse(conn_input(conn), &reading, &head);
 
     if (result == PARSE_MORE) {
-        connection_details(http)->scan = head.scan;
+        connection_details(c->connection)->scan = head.scan;
         request_free(request);
         return false;
     }
-    http->current = request;
-    request->is_pipelined = !list_is_empty(&http->unfinished);
-    counters_mine->writing += list_is_empty(&http->unfinished);
-    list_push_back(&http->unfinished, &request->link);
-    http->unfinished_count++;
-    request->ordinal = ++http->requests;
+    c->current = request;
+    request->is_pipelined = !list_is_empty(&c->unfinished);
+    counters_mine->writing += list_is_empty(&c->unfinished);
+    list_push_back(&c->unfinished, &request->link);
+    c->unfinished_count++;
+    request->ordinal = ++c->connection->requests;
     if (result == PARSE_BAD) {
         conn->in_start = conn->in_end;
-        head_refuse(http, request, &head);
+        head_refuse(c, request, &head);
         return true;
     }
     conn_consume(conn, head.end);
@@ -121,7 +120,7 @@ static bool read_head(struct http_connection *http)
     }
     request->log.action = NULL;
     if (status != 0) {
-        start_last(http, request, status);
+        start_last(c, request, status);
     } else {
         request_start(request);
     }
@@ -134,46 +133,46 @@ static bool read_head(struct http_connection *http)
 #define PIPELINE_REQUESTS 64
 
 /* Reads and starts requests while there is input and nothing to wait for. */
-void v1_pump(struct http_connection *http)
+void v1_pump(struct v1_connection *c)
 {
-    struct conn *conn = http->conn;
-    const struct head_limits *limits = &connection_server(http)->head_limits;
+    struct conn *conn = c->conn;
+    const struct head_limits *limits = &connection_server(c->connection)->head_limits;
 
-    http->is_pumping = true;
-    while (http->current == NULL && !http->is_last && conn_unsent(conn) < PIPELINE_BYTES &&
-           http->unfinished_count < PIPELINE_REQUESTS && !http->logs_first) {
-        bool is_new = conn->in_end != conn->in_start && !http->was_parsed_partly;
+    c->is_pumping = true;
+    while (c->current == NULL && !c->connection->is_last && conn_unsent(conn) < PIPELINE_BYTES &&
+           c->unfinished_count < PIPELINE_REQUESTS && c->logged_first == NULL) {
+        bool is_new = conn->in_end != conn->in_start && !c->was_parsed_partly;
 
         if (!is_new) {
-            if (!conn->is_readable || !fill(http, limits->head_max)) {
+            if (!conn->is_readable || !fill(c, limits->head_max)) {
                 break;
             }
-            if (http->was_parsed_partly &&
-                !head_wants_parsing(&http->details->scan, conn_input(conn), limits)) {
+            if (c->was_parsed_partly &&
+                !head_wants_parsing(&c->connection->details->scan, conn_input(conn), limits)) {
                 continue;
             }
         }
         /* With a head there in part the connection counts as being read. */
-        bool is_partly = !read_head(http);
-        counters_mine->reading += (uint64_t) is_partly - http->was_parsed_partly;
-        http->was_parsed_partly = is_partly;
+        bool is_partly = !read_head(c);
+        counters_mine->reading += (uint64_t) is_partly - c->was_parsed_partly;
+        c->was_parsed_partly = is_partly;
     }
-    http->is_pumping = false;
+    c->is_pumping = false;
 }
 
 /* A head that was there in part when the client left or its time was up: it gets a log line. */
-void v1_log_open_head(struct http_connection *http, unsigned status, int error, const char *reason)
+void v1_log_open_head(struct v1_connection *c, unsigned status, int error, const char *reason)
 {
-    struct request *request = request_new(http->conn, http, &v1_wire);
+    struct request *request = request_new(c->conn, c->connection, &v1_wire);
     const struct field_reading reading = {
-        .limits = &connection_server(http)->head_limits,
+        .limits = &connection_server(c->connection)->head_limits,
         .arena = &request->arena,
         .fields = &request->headers,
     };
     struct head head;
 
-    request->ordinal = http->requests + 1;
-    head_parse(conn_input(http->conn), &reading, &head);
+    request->ordinal = c->connection->requests + 1;
+    head_parse(conn_input(c->conn), &reading, &head);
     head.status = status;
     v1_request_setup(request, &head);
     request->log.action =

@@ -13,6 +13,18 @@
 #include "http/message/parser.h"
 #include "http/request/wire.h"
 
+/* A client's connection while it speaks HTTP/1: http_connection.wire_state. Small: it stays while the connection is idle. */
+struct v1_connection {
+    struct http_connection *connection;
+    struct conn *conn;            /* of it */
+    struct request *current;      /* that is worked on, or NULL */
+    struct list unfinished;       /* requests whose response is not wholly sent, oldest first */
+    struct request *logged_first; /* has to be logged before the next one begins; or NULL */
+    uint16_t unfinished_count;    /* requests on that list */
+    bool is_pumping;              /* the pump is on the stack below */
+    bool was_parsed_partly;       /* a head is there in part: its time runs */
+};
+
 /* The reading of one request's body; in the request's arena. */
 struct v1_body {
     struct chunked chunked;
@@ -38,17 +50,20 @@ extern struct settings_key v1_key; /* struct v1_texts */
 extern const struct http_protocol v1_protocol;
 
 /* heads.c: reads and starts requests while there is input and nothing to wait for. */
-void v1_pump(struct http_connection *http);
+void v1_pump(struct v1_connection *c);
 /* The log line of a head that was there in part when the client left (400) or its time was up (408). */
-void v1_log_open_head(struct http_connection *http, unsigned status, int error, const char *reason);
+void v1_log_open_head(struct v1_connection *c, unsigned status, int error, const char *reason);
 
 /* Sees to a connection whose requests ended or whose output moved: logs and recycles what was sent,
  * reads the next or rests. The connection may be gone afterwards. */
-void v1_settle(struct http_connection *http);
+void v1_settle(struct v1_connection *c);
 
 /* The end of a request on the wire (request_run calls it last, on the fiber): decides about keeping
  * the connection. */
 void v1_request_ended(struct request *request, enum flow flow);
+/* See struct http_wire (connection.c). */
+void v1_log_first(struct request *request);
+struct request *v1_former(const struct request *request);
 
 /*
  * Fills a new request from its head: version, host, server, framing (RFC 9112, 6.3). 0, or the status

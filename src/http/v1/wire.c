@@ -538,4 +538,6 @@ const struct http_wire v1_wire = {
     .has_whole_body = v1_has_whole_body,
     .ended = v1_request_ended,
     .backlog = v1_backlog,
+    .log_first = v1_log_first,
+    .former = v1_former,
 };

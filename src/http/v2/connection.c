@@ -14,11 +14,11 @@
 /* ---- the end ---- */
 
 /* What is left is the connection of any protocol: its closing, or its lingering end. */
-static void v2_free(struct v2_connection *c)
+static void connection_free(struct http_connection *connection)
 {
-    c->http->wire_state = NULL;
+    struct v2_connection *c = connection->wire_state;
+
     c->conn->is_input_paused = 0;
-    loop_undefer(&c->http->settle);
     timer_remove(&c->drain_timer);
     counters_mine->writing -= c->is_writing;
     hpack_table_free(&c->decoder);
@@ -26,14 +26,6 @@ static void v2_free(struct v2_connection *c)
     free(c->block);
     free(c->streams);
     free(c);
-}
-
-static void end_connection(struct v2_connection *c)
-{
-    struct http_connection *http = c->http;
-
-    v2_free(c);
-    connection_end(http);
 }
 
 /* All is said: the connection ends, gently where the client may still be sending. */
@@ -45,10 +37,9 @@ static void connection_finish(struct v2_connection *c)
                    location->lingering_close == LINGERING_OFF;
 
     if (is_over) {
-        end_connection(c);
+        connection_end(http);
         return;
     }
-    v2_free(c);
     http->linger_until_ms = clock_now.now_ms + location->lingering_time_ms;
     connection_linger(http);
 }
@@ -324,6 +315,7 @@ const struct http_protocol v2_protocol = {
     .owner = {.input = on_input, .drained = on_drained, .timed_out = on_timeout},
     .is_on = v2_is_on,
     .begin = connection_begin,
+    .end = connection_free,
     .settle = settle_connection,
     .quit = connection_quit,
     .abort = abort_connection,

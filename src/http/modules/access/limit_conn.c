@@ -1,8 +1,7 @@
 /* ngx_http_limit_conn_module: how many requests of a key may be under way at one time. */
-#include "base/list.h"
-#include "http/client/connection.h"
 #include "http/routing/hooks.h"
 #include "http/request/request.h"
+#include "http/request/wire.h"
 #include "http/variables/variables.h"
 #include "server/module.h"
 #include "shared/limit/conn.h"
@@ -32,12 +31,11 @@ static const struct conn_settings *settings_at(const struct http_location *locat
 static bool take_over_share(void *subject, struct shm_table *table, const struct shm_key *key,
                             struct count_share *share)
 {
-    struct request *request = subject;
+    struct request *former = ((struct request *) subject)->main;
+    const struct http_wire *wire = former->wire;
 
-    list_each(link, &request->http->unfinished) {
-        struct request *former = container_of(link, struct request, link);
-        struct conn_outcome *outcome =
-            former == request->main ? NULL : request_data(former, &conn_key, 0);
+    while (wire->former != NULL && (former = wire->former(former)) != NULL) {
+        struct conn_outcome *outcome = request_data(former, &conn_key, 0);
 
         for (unsigned i = 0; outcome != NULL && i < outcome->count; i++) {
             if (count_is_of(&outcome->shares[i], table, key)) {

@@ -1,8 +1,8 @@
 /* The phases of a request in which Lua runs. */
-#include "http/client/connection.h"
 #include "http/modules/lua/lua.h"
 #include "http/request/body.h"
 #include "http/request/response.h"
+#include "http/request/wire.h"
 
 /* Runs the code of a phase that may wait; gives what its handler returns: FLOW_NEXT where it came to its end. MAY WAIT. */
 static enum flow run(struct request *request, enum script_phase phase,
@@ -20,8 +20,9 @@ static enum flow run(struct request *request, enum script_phase phase,
     if (lua->output.has_begun && !request->response.is_head_sent && !request->response.is_held) {
         lua_reset_output(lua);
     }
-    if (request == request->main && lua_settings_of(request)->log != NULL) {
-        request->logs_first = request->http->logs_first = true;
+    if (request == request->main && lua_settings_of(request)->log != NULL &&
+        request->wire->log_first != NULL) {
+        request->wire->log_first(request);
     }
     lua->has_decided = false;
     lua->has_exited = false;

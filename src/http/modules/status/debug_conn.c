@@ -77,7 +77,7 @@ static void add_connection(struct conn *conn, void *arg)
     end_block(page, action, http == NULL ? 0 : http->requests);
     const struct request *current = http == NULL                 ? NULL
                                     : page->asking->http == http ? page->asking
-                                                                 : http->current;
+                                                                 : connection_current(http);
     if (current != NULL) {
         put_request(page, current);
     }

@@ -56,8 +56,10 @@ static void log_of(struct conn *conn, struct log *out)
 {
     const struct http_connection *http = conn->user;
 
-    if (http->current != NULL) {
-        *out = http->current->log;
+    const struct request *request = connection_current(http);
+
+    if (request != NULL) {
+        *out = request->log;
     } else {
         connection_log(http, connection_action(http), out);
     }
