@@ -86,11 +86,28 @@ static void wire_ended(struct request *ended, enum flow how)
     flow = how;
 }
 
+static void wire_flush(struct request *sender)
+{
+}
+
+static bool wire_has_lost_client(const struct request *sender)
+{
+    return false;
+}
+
+static uint64_t wire_sent(const struct request *sender)
+{
+    return 0;
+}
+
 static const struct http_wire wire = {.send_head = wire_head,
                                       .send_body = wire_body,
                                       .send_interim = wire_interim,
                                       .read_body = wire_read,
-                                      .ended = wire_ended};
+                                      .ended = wire_ended,
+                                      .flush = wire_flush,
+                                      .has_lost_client = wire_has_lost_client,
+                                      .sent = wire_sent};
 
 /* ---- a handler for every location: 200 with the location's name, or the status that the arguments are ---- */
 
@@ -186,7 +203,7 @@ static inline unsigned prepare(unsigned address, const char *text)
     connection.conn = &conn;
     connection.listen = *vec_at(&http->listens, struct http_listen *, address);
     conn = (struct conn){.magic = CONN_MAGIC, .source.fd = -1};
-    request = request_new(&conn, &connection, &wire);
+    request = request_new(&connection, &wire);
     messages.len = 0;
     body.len = 0;
     heads = 0;

@@ -1,5 +1,6 @@
 /* From an accepted descriptor to the protocol that its client speaks: the PROXY protocol's header, TLS, the preface. */
 #include <errno.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "http/client/stages.h"
@@ -7,26 +8,27 @@
 
 /* ---- accepting ---- */
 
-static void prepare(struct http_connection *http, struct listener *listener)
+static struct http_connection *make(const struct http_listen *listen, struct conn *conn)
 {
-    const struct http_listen *listen = listener->user;
-    const struct http_server *server = listen->default_server;
+    struct http_connection *connection = connection_on(listen, conn, listen->protocol);
 
-    http->conn->listener = listener;
-    http->protocol = listen->protocol;
-    http->rest_location = server->root;
-    deferred_init(&http->settle, connection_settle);
-    conn_set_deadline(http->conn, clock_now.now_ms + server->client_header_timeout_ms);
+    conn_set_deadline(conn, clock_now.now_ms + listen->default_server->client_header_timeout_ms);
+    return connection;
 }
 
-static struct http_connection *make(struct listener *listener, int fd, const struct addr *peer)
+/* NULL: there was no room, and fd is closed. */
+static struct http_connection *make_on_socket(struct listener *listener, int fd,
+                                              const struct addr *peer)
 {
-    struct http_connection *http = connection_new(listener->user, fd, peer);
+    const struct http_listen *listen = listener->user;
+    struct conn *conn = conn_new(fd, peer, NULL, &((struct http_listen *) listen)->log);
 
-    if (http != NULL) {
-        prepare(http, listener);
+    if (conn == NULL) {
+        counters_mine->limited++;
+        close(fd);
+        return NULL;
     }
-    return http;
+    return make(listen, conn);
 }
 
 /* What the address begins with, after a PROXY header where there is one. */
@@ -52,7 +54,7 @@ static void enter_first(struct http_connection *http)
 
 void http_accepted(struct listener *listener, int fd, const struct addr *peer)
 {
-    struct http_connection *http = make(listener, fd, peer);
+    struct http_connection *http = make_on_socket(listener, fd, peer);
 
     counters_mine->accepted++;
     if (http != NULL) {
@@ -64,9 +66,8 @@ void http_accepted(struct listener *listener, int fd, const struct addr *peer)
 
 void http_passed(struct listener *listener, struct conn *conn)
 {
-    struct http_connection *http = connection_on(listener->user, conn);
+    struct http_connection *http = make(listener->user, conn);
 
-    prepare(http, listener);
     enter_first(http);
     conn_take_up(conn);
 }
@@ -74,7 +75,7 @@ void http_passed(struct listener *listener, struct conn *conn)
 void http_handed_over(struct listener *listener, int fd, const struct addr *peer, const void *state,
                       size_t size)
 {
-    struct http_connection *http = make(listener, fd, peer);
+    struct http_connection *http = make_on_socket(listener, fd, peer);
 
     if (http == NULL) {
         return;

@@ -1,13 +1,11 @@
 /* What all requests of one client connection share: its making, its names, its end. */
-#include "http/client/connection.h"
+#include "http/client/stages.h"
 
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fatal.h"
-#include "http/client/protocol.h"
 #include "net/conn/own.h"
 #include "server/generation.h"
 #include "upstream/ties.h"
@@ -42,31 +40,23 @@ static void give_back(struct http_connection *http)
     free_connections = freed;
 }
 
-struct http_connection *connection_on(const struct http_listen *listen, struct conn *conn)
+struct http_connection *connection_on(const struct http_listen *listen, struct conn *conn,
+                                      const struct http_protocol *protocol)
 {
     struct http_connection *http = connection_take();
 
     http->magic = HTTP_CONNECTION_MAGIC;
     http->conn = conn;
     conn->log = &((struct http_listen *) listen)->log;
-    http->listen = listen;
-    http->start_ms = clock_now.now_ms;
+    conn->listener = listen->address.listener;
     conn->user = http;
+    http->listen = listen;
+    http->protocol = protocol;
+    http->rest_location = listen->default_server->root;
+    http->start_ms = clock_now.now_ms;
+    deferred_init(&http->settle, connection_settle);
     counters_mine->active++;
     return http;
-}
-
-struct http_connection *connection_new(const struct http_listen *listen, int fd,
-                                       const struct addr *peer)
-{
-    struct conn *conn = conn_new(fd, peer, NULL, &((struct http_listen *) listen)->log);
-
-    if (conn == NULL) {
-        counters_mine->limited++;
-        close(fd);
-        return NULL;
-    }
-    return connection_on(listen, conn);
 }
 
 void connection_leave_protocol(struct http_connection *connection)
@@ -84,8 +74,7 @@ struct request *connection_current(const struct http_connection *connection)
     return takes_turns ? connection->protocol->current(connection) : NULL;
 }
 
-/* Frees what is not the connection itself, which is given. */
-static struct conn *dismantle(struct http_connection *http)
+struct conn *connection_free(struct http_connection *http)
 {
     struct conn *conn = http->conn;
 
@@ -99,16 +88,6 @@ static struct conn *dismantle(struct http_connection *http)
     give_back(http);
     counters_mine->active--;
     return conn;
-}
-
-void connection_close(struct http_connection *http)
-{
-    conn_close(dismantle(http));
-}
-
-void connection_reset(struct http_connection *http)
-{
-    conn_reset(dismantle(http));
 }
 
 struct connection_details *connection_details(struct http_connection *http)
@@ -163,6 +142,11 @@ const struct addr *connection_local(struct http_connection *http)
         }
     }
     return &details->local;
+}
+
+void connection_set_local(struct http_connection *connection, const struct addr *local)
+{
+    connection_details(connection)->local = *local;
 }
 
 /* ", client: A, server: ADDR": what a line about a connection without a request ends with. */

@@ -50,7 +50,7 @@ struct connection_details {
 struct http_connection {
     uint32_t magic;
     uint32_t requests; /* begun so far, the current one included */
-    struct conn *conn;
+    struct conn *conn; /* for wire formats and this folder: others ask the functions below */
     const struct http_protocol *protocol;
     void *wire_state;                   /* of the protocol, or NULL */
     const struct http_listen *listen;   /* the local address is taken into account already */
@@ -63,48 +63,29 @@ struct http_connection {
     struct deferred settle; /* something changed: the protocol sees to it this turn */
     uint8_t stage;          /* enum connection_stage */
     bool is_last;           /* no further request is read */
+    bool is_aborted;        /* this server breaks it off */
     bool wants_reset : 1;   /* is to be ended with a reset, not a close */
     uint8_t hops_known;     /* 1 + how often its requests came round; 0 = not asked yet */
 };
-
-/* Called for each listener of http (struct listener). */
-void http_accepted(struct listener *listener, int fd, const struct addr *peer);
-void http_passed(struct listener *listener, struct conn *conn);
-void http_handed_over(struct listener *listener, int fd, const struct addr *peer, const void *state,
-                      size_t size);
 
 /* Worker hooks of reload and quit: lets idle connections go, to a successor where there is one. */
 void connections_quit(void);
 /* The worker ends now: breaks off what is open; requests end within the next turns. */
 void connections_abort(void);
 
-/* ---- for protocols; on the loop's stack, and the connection may be gone afterwards ---- */
-
-/* Idle from now on: without buffers, and with the time of keep-alive. To be called at STAGE_SERVING only. */
-void connection_go_idle(struct http_connection *http);
-/* When the worker quits: does the connection, once it is idle, go over to the newer generation? */
-bool connection_can_hand_over(const struct http_connection *http);
-/* For conn_owner.hand_over: gives an idle connection to another worker. False: it stays, since it is TLS, is not idle, or came
- * from another worker less than a second ago. */
-bool idle_hand_over(struct conn *conn, struct handover *to);
-/* Ends our side; reads and drops what follows until the client closes or time is up (RFC 9112, 9.6). */
-void connection_linger(struct http_connection *http);
-/* Ends at the end of this turn: who sees its end may look for the log line at once. */
-void connection_end_later(struct http_connection *http);
-/* Ends, with a reset where that is wanted. */
-void connection_end(struct http_connection *http);
-
 /* ---- the connection ---- */
 
-/* Makes and ends one; the latter closes the descriptor and counts. NULL: there was no room, fd is closed. */
-struct http_connection *connection_new(const struct http_listen *listen, int fd,
-                                       const struct addr *peer);
-/* The same on one that there is. */
-struct http_connection *connection_on(const struct http_listen *listen, struct conn *conn);
-void connection_close(struct http_connection *http);
-/* The same with a reset instead of a close. */
-void connection_reset(struct http_connection *http);
-
+/*
+ * Makes one for what a listener has brought, which is spoken with by `protocol`; counts it. conn has addresses, number and TLS of it.
+ * TCP goes on in tcp.h. Other transports, whose conn has no descriptor and which bring requests as streams, call connection_set_local
+ * and connection_serve, end by themselves, and call connection_free then.
+ */
+struct http_connection *connection_on(const struct http_listen *listen, struct conn *conn,
+                                      const struct http_protocol *protocol);
+/* Its protocol is spoken from now on; what has come already is to be reported by the caller. */
+void connection_serve(struct http_connection *connection, const struct http_protocol *protocol);
+/* Frees all but conn, which is given. */
+struct conn *connection_free(struct http_connection *connection);
 /* Its protocol is spoken no more: what that kept of it is freed. */
 void connection_leave_protocol(struct http_connection *connection);
 /* The request that is worked on, where requests of a connection take turns; else NULL. */
@@ -131,8 +112,44 @@ static inline const struct http_server *connection_server(const struct http_conn
 {
     return http->secure_server != NULL ? http->secure_server : http->listen->default_server;
 }
-/* Our side's address (getsockname once where the listener is a wildcard). */
+/* Our side's address (getsockname once where the listener is a wildcard, unless it was set). */
 const struct addr *connection_local(struct http_connection *http);
+void connection_set_local(struct http_connection *connection, const struct addr *local);
+
+/* The other end's address; len 0: a unix socket without a name. */
+static inline void connection_peer(const struct http_connection *connection, struct addr *out)
+{
+    conn_peer(connection->conn, out);
+}
+/* Its 4 bytes where it is IPv4 and nobody needs it as a text that is kept (connection_address); else NULL. */
+static inline const unsigned char *connection_brief_ipv4(const struct http_connection *connection)
+{
+    const struct conn *conn = connection->conn;
+
+    return conn->address_length == sizeof(conn->peer.v4) && connection->details == NULL
+               ? (const unsigned char *) &conn->peer.v4.sin_addr
+               : NULL;
+}
+/* $connection, and what log lines begin with. */
+static inline uint64_t connection_number(const struct http_connection *connection)
+{
+    return conn_number(connection->conn);
+}
+/* What net/tls/tls.h is asked of; NULL: the connection is not encrypted. */
+static inline struct conn *connection_tls(const struct http_connection *connection)
+{
+    return connection->conn->transport != NULL ? connection->conn : NULL;
+}
+/* The client's connection to which an accepted conn belongs. */
+static inline struct http_connection *connection_of(const struct conn *conn)
+{
+    return conn->user;
+}
+/* The socket, or -1: a transport that has none of its own. */
+static inline int connection_fd(const struct http_connection *connection)
+{
+    return connection->conn->source.fd;
+}
 
 /* A log for lines about the connection itself, when no request is there: filled for use on the
  * stack. */

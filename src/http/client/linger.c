@@ -1,4 +1,4 @@
-/* The end of a connection, and the lingering close: our side is shut, and what the client still sends is read and dropped. Who was answered
+/* The end of a TCP connection, and the lingering close: our side is shut, and what the client still sends is read and dropped. Who was answered
  * by early data (RFC 8446, 2.3) finishes the handshake before. */
 #include "base/clock.h"
 #include "http/client/stages.h"
@@ -63,4 +63,14 @@ void connection_end(struct http_connection *http)
     } else {
         connection_close(http);
     }
+}
+
+void connection_close(struct http_connection *http)
+{
+    conn_close(connection_free(http));
+}
+
+void connection_reset(struct http_connection *http)
+{
+    conn_reset(connection_free(http));
 }

@@ -2,7 +2,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http/client/connection.h"
+#include "http/client/tcp.h"
 #include "http/client/listen.h"
 #include "http/client/protocol.h"
 #include "http/routing/settings.h"

@@ -20,6 +20,7 @@ static void serving_quit(struct http_connection *http)
 
 static void protocol_abort(struct http_connection *http)
 {
+    http->is_aborted = true;
     http->protocol->abort(http);
 }
 
@@ -104,7 +105,7 @@ const char *connection_action(const struct http_connection *http)
 
 /* The client's connection that this is, or NULL: backends have none. Whatever a listener's connections belong to begins
  * with a magic number. */
-static struct http_connection *connection_of(const struct conn *conn)
+static struct http_connection *client_of(const struct conn *conn)
 {
     struct http_connection *http = conn->listener != NULL ? conn->user : NULL;
 
@@ -113,7 +114,7 @@ static struct http_connection *connection_of(const struct conn *conn)
 
 static void quit_one(struct conn *conn, void *arg)
 {
-    struct http_connection *http = connection_of(conn);
+    struct http_connection *http = client_of(conn);
 
     if (http != NULL) {
         stages[http->stage].quit(http);
@@ -159,7 +160,7 @@ void connections_quit(void)
 
 static void abort_one(struct conn *conn, void *arg)
 {
-    struct http_connection *http = connection_of(conn);
+    struct http_connection *http = client_of(conn);
 
     if (http != NULL) {
         stages[http->stage].abort(http);

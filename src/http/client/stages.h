@@ -2,13 +2,11 @@
 #ifndef HTTP_CLIENT_STAGES_H
 #define HTTP_CLIENT_STAGES_H
 
-#include "http/client/connection.h"
 #include "http/client/protocol.h"
+#include "http/client/tcp.h"
 
 /* The connection is at this stage from now on; the only place that says whom the loop tells. */
 void connection_enter(struct http_connection *http, enum connection_stage stage);
-/* Its protocol is spoken from now on; what has come already is to be told by the caller. */
-void connection_serve(struct http_connection *http, const struct http_protocol *protocol);
 /* What is deferred as http->settle. */
 void connection_settle(struct deferred *deferred);
 

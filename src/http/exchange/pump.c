@@ -36,7 +36,7 @@ static bool give_down(struct request *request, struct str bytes)
         struct body_piece piece = {.bytes = bytes, .fd = -1, .is_volatile = true, .is_flush = true};
         return request->wire->send_body(request, &piece, false);
     }
-    conn_write(request->conn, bytes);
+    conn_write(request->wire->bare(request), bytes);
     return true;
 }
 
@@ -126,7 +126,8 @@ static bool pump_down(struct pump *pump)
                 x->tunnel_byte_ms = clock_now.now_ms;
             }
             if (!is_given || (!tunnel_is_framed(request) &&
-                              !wait_for_room(request->conn, request->location->send_timeout_ms))) {
+                              !wait_for_room(request->wire->bare(request),
+                                             request->location->send_timeout_ms))) {
                 return false;
             }
         }

@@ -271,7 +271,7 @@ static void begin_without_body(struct request *request)
         response->content_length <= 0) {
         return;
     }
-    if (request->version >= HTTP_2) {
+    if (request->main->wire->is_multiplexed) {
         response->content_length = -1;
     } else {
         response->lacks_body = true;

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "http/exchange/exchange.h"
 #include "http/message/uri.h"
+#include "http/request/wire.h"
 
 /* Fields of one connection, or that the wire writes itself: not in a head … */
 #define NOT_IN_HEADS                                                                               \
@@ -224,7 +225,7 @@ bool answer_to_response(struct exchange *x)
     if ((answer->fields.seen & X_ACCEL_IDS) != 0) {
         obey_backend(x);
     }
-    if (request->version >= HTTP_2) {
+    if (request->main->wire->hides_connection_fields) {
         not_here |= FIELD_BIT(FIELD_UPGRADE); /* RFC 9113, 8.2.2 */
     }
     fields_each(field, &answer->fields) {

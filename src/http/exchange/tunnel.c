@@ -124,7 +124,7 @@ static bool start_relay(struct exchange *x)
         .backend_owner = backend->owner,
         .relay = {.timeout_ms = x->settings->read_timeout_ms,
                   .ended = relay_has_ended,
-                  .sides = {[RELAY_CLIENT] = {.conn = request->conn,
+                  .sides = {[RELAY_CLIENT] = {.conn = request->wire->bare(request),
                                               .stall_timeout_ms =
                                                   request->location->send_timeout_ms,
                                               .is_half_close_on = 1},
@@ -175,7 +175,7 @@ enum flow tunnel_relay(struct exchange *x)
     if (flow != FLOW_NEXT && flow != FLOW_DONE) {
         return flow;
     }
-    conn_flush(request->conn);
+    request_flush(request);
     /* Any answer but these says that there is no tunnel (RFC 9110, 9.3.6). */
     flow = request->response.status < 300 ? carry(x) : FLOW_NEXT;
     if (flow != FLOW_NEXT) {

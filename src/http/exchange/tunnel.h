@@ -3,11 +3,12 @@
 #define HTTP_EXCHANGE_TUNNEL_H
 
 #include "http/exchange/internal.h"
+#include "http/request/wire.h"
 
 /* Is the client's connection shared by several requests, so that their bytes have frames around them? */
 static inline bool tunnel_is_framed(const struct request *request)
 {
-    return request->version >= HTTP_2;
+    return request->main->wire->is_multiplexed;
 }
 
 /* Logs that no byte went either way for too long. */

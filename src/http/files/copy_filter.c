@@ -12,6 +12,7 @@
 #include "http/files/path.h"
 #include "http/request/body_filter.h"
 #include "http/request/request.h"
+#include "http/request/wire.h"
 #include "server/module.h"
 
 #define ALIGNMENT_MAX (1 << 20) /* bytes; what directio_alignment may ask for */
@@ -283,8 +284,7 @@ static bool needs_memory(const struct request *request)
 bool response_reads_files(const struct request *request)
 {
     const struct http_location *location = request->location;
-    /* HTTP/2 has no sendfile(): it reads into its frames, as much as may leave. */
-    bool is_read_later = location->sendfile || request->version >= HTTP_2;
+    bool is_read_later = location->sendfile || request->main->wire->reads_files;
 
     return !is_read_later || location->aio != 0 || request->response.reads_aside ||
            needs_memory(request);

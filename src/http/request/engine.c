@@ -448,7 +448,7 @@ void request_cancel(struct request *request)
     struct abort_watcher *watcher = request->abort_watcher;
 
     CHECK_MAGIC(request, REQUEST_MAGIC);
-    if (watcher != NULL && request->conn->error != ECANCELED && watcher->goes_on(watcher)) {
+    if (watcher != NULL && !request->http->is_aborted && watcher->goes_on(watcher)) {
         return;
     }
     request->is_cancelled = true;
@@ -473,7 +473,8 @@ void request_log(struct request *request)
     CHECK_MAGIC(request, REQUEST_MAGIC);
     request->log.action = "logging request";
     if (request->response.status == 0) {
-        request->response.status = request->is_cancelled || request->conn->is_broken ? 499 : 444;
+        request->response.status =
+            request->is_cancelled || request_has_lost_client(request) ? 499 : 444;
     }
     request_log_handlers(request);
     counters_mine->request_time_ms += clock_now.now_ms - request->start_ms;

@@ -264,7 +264,7 @@ void response_refuse(struct request *request, unsigned status)
     response->is_built_in = true;
     response->content_length = 0;
     struct str page = page_body(request, status, status_title(status));
-    if (request->version < HTTP_2 && page.len <= REFUSAL_MAX) {
+    if (request->wire->sends_whole && page.len <= REFUSAL_MAX) {
         response->content_type = STR("text/html");
         response->whole = page;
         response->content_length = (int64_t) page.len;

@@ -56,8 +56,7 @@ void request_count_for(struct request *request, struct request *main)
     main->memory.used += request->arena.used;
 }
 
-struct request *request_new(struct conn *conn, struct http_connection *http,
-                            const struct http_wire *wire)
+struct request *request_new(struct http_connection *connection, const struct http_wire *wire)
 {
     struct arena arena;
 
@@ -68,8 +67,7 @@ struct request *request_new(struct conn *conn, struct http_connection *http,
     memset(request, 0, size);
     request->arena = arena;
     request->magic = REQUEST_MAGIC;
-    request->conn = conn;
-    request->http = http;
+    request->http = connection;
     request->wire = wire;
     request->main = request;
     request->memory.over = memory_is_over;
@@ -80,13 +78,13 @@ struct request *request_new(struct conn *conn, struct http_connection *http,
     request->response.content_length = -1;
     request->response.last_modified = -1;
     request->start_ms = clock_now.now_ms;
-    request->log.connection = conn_number(conn);
+    request->log.connection = connection_number(connection);
     request->log.describe = describe_request;
     request->log.subject = request;
     request->env.kind = &request_subject;
     request->env.arena = &request->arena;
     request->env.log = &request->log;
-    request_set_location(request, http->listen->default_server->root);
+    request_set_location(request, connection->listen->default_server->root);
     request->env.set = &request->server->main->variables;
     list_init(&request->link);
     return request;
@@ -110,21 +108,19 @@ void request_client(const struct request *request, struct addr *out)
     if (request->main->client != NULL) {
         *out = request->main->client->addr;
     } else {
-        conn_peer(request->conn, out);
+        connection_peer(request->http, out);
     }
 }
 
 struct str request_client_text(const struct request *request)
 {
-    const struct conn *conn = request->conn;
-
     if (request->main->client != NULL) {
         return request->main->client->text;
     }
-    if (conn->address_length == sizeof(conn->peer.v4) && request->http->details == NULL) {
-        /* The connection would have to keep the text. */
+    const unsigned char *ipv4 = connection_brief_ipv4(request->http);
+    if (ipv4 != NULL) { /* the connection would have to keep the text */
         char *text = arena_text((struct arena *) &request->arena, 16);
-        return str_from(text, addr_put_v4(text, (const unsigned char *) &conn->peer.v4.sin_addr));
+        return str_from(text, addr_put_v4(text, ipv4));
     }
     return connection_address(request->http);
 }
@@ -148,15 +144,19 @@ void *request_data(struct request *request, const void *key, size_t size)
 
 void request_keep_head(struct request *request)
 {
-    if (request->version >= HTTP_2) {
-        return; /* it lies in the request's arena */
+    if (request->wire->keep_head != NULL) {
+        request->wire->keep_head(request);
     }
-    struct conn_buffer *buffer = arena_new(&request->arena, struct conn_buffer);
+}
 
-    buffer->data = conn_input_detach(request->conn, &buffer->size);
-    if (buffer->data != NULL) {
-        arena_on_free(&request->arena, conn_buffer_release, buffer);
-    }
+void request_flush(struct request *request)
+{
+    request->main->wire->flush(request->main);
+}
+
+bool request_has_lost_client(const struct request *request)
+{
+    return request->main->wire->has_lost_client(request->main);
 }
 
 /* ", client: A, server: NAME, request: "LINE", host: "H", referrer: "R"" */
@@ -276,7 +276,8 @@ struct str request_origin_form(const struct request *request)
 
 uint64_t request_bytes_sent(const struct request *request)
 {
-    uint64_t sent = request->out_sent != 0 ? request->out_sent : request->conn->sent;
+    uint64_t sent =
+        request->out_sent != 0 ? request->out_sent : request->main->wire->sent(request->main);
 
     if (!request->response.is_head_sent || sent < request->out_start) {
         return 0;

@@ -12,11 +12,11 @@
 #include "base/str.h"
 #include "conf/template.h"
 #include "fiber/fiber.h"
+#include "http/client/connection.h"
 #include "http/message/fields.h"
 #include "http/request/response.h"
 #include "http/routing/settings.h"
 #include "net/addr/addr.h"
-#include "net/conn/conn.h"
 
 enum http_version { HTTP_0_9 = 9, HTTP_1_0 = 10, HTTP_1_1 = 11, HTTP_2 = 20, HTTP_3 = 30 };
 
@@ -73,7 +73,6 @@ struct request {
     uint32_t magic;               /* REQUEST_MAGIC */
     struct arena arena;           /* of all that lives as long as the request */
     struct arena_account memory;  /* of a main request: what it and its subrequests take */
-    struct conn *conn;            /* the client's; NULL when it is gone */
     const struct http_wire *wire; /* how its response goes out */
     void *wire_state;             /* of the wire */
     struct http_connection *http; /* what the requests of one connection share */
@@ -181,8 +180,7 @@ struct request {
 };
 
 /* A request in a fresh arena, headers empty, for this connection. */
-struct request *request_new(struct conn *conn, struct http_connection *http,
-                            const struct http_wire *wire);
+struct request *request_new(struct http_connection *connection, const struct http_wire *wire);
 void request_free(struct request *request);
 /* Its memory counts as that of this main request from here on. */
 void request_count_for(struct request *request, struct request *main);
@@ -193,16 +191,17 @@ void request_count_for(struct request *request, struct request *main);
  */
 void *request_data(struct request *request, const void *key, size_t size);
 
-/*
- * The head lies in the connection's input buffer. Who reads more into that (conn_fill) while the request
- * lives calls this first: the request takes the buffer over.
- */
+/* Before more is read of its connection than the wire does by itself: see struct http_wire, keep_head. */
 void request_keep_head(struct request *request);
+/* What was given so far leaves now, not at the end of the turn. */
+void request_flush(struct request *request);
+/* Is its client out of reach, since the connection broke? */
+bool request_has_lost_client(const struct request *request);
 
 /* Is the client's connection encrypted? */
 static inline bool request_is_encrypted(const struct request *request)
 {
-    return request->conn->transport != NULL;
+    return connection_tls(request->http) != NULL;
 }
 
 /* Who asks: the other end of the connection (len 0: a unix socket without a name), or whom it speaks for. */

@@ -259,7 +259,7 @@ static void choose_body(struct request *parent, const struct subrequest *sub, st
 /* A child with the parent's head; what is asked is its own. */
 static struct request *make_child(struct request *parent, struct subrequest *sub)
 {
-    struct request *child = request_new(parent->conn, parent->http, &sub_wire);
+    struct request *child = request_new(parent->http, &sub_wire);
     struct sub_state *state = arena_new(&child->arena, struct sub_state);
 
     state->sub = sub;
@@ -427,7 +427,7 @@ static enum flow start_child(struct request *parent, struct sub_state *state)
 
 static bool is_client_gone(const struct request *parent)
 {
-    return parent->conn->is_broken || parent->main->is_cancelled;
+    return request_has_lost_client(parent) || parent->main->is_cancelled;
 }
 
 enum flow subrequest_begin(struct request *parent, struct subrequest *sub)
@@ -496,7 +496,7 @@ void subrequests_end(struct request *parent, bool is_cut)
         return;
     }
     if (!is_cut && begun->running != 0 && parent == parent->main) {
-        conn_flush(parent->conn); /* what was given does not wait for them */
+        request_flush(parent); /* what was given does not wait for them */
     }
     list_each(item, &begun->all) {
         struct sub_state *state = container_of(item, struct sub_state, link);

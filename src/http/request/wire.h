@@ -9,11 +9,25 @@
 #include "http/message/flow.h"
 
 struct body_piece;
+struct conn;
 struct fields;
 struct request;
 
-/* How responses of one protocol version go to the wire: v1, v2, v3. */
+/*
+ * How responses of one protocol version go to the wire: v1, v2, v3. A subrequest has a wire of its own, which gives to its parent: what
+ * depends on the client's is asked of request->main.
+ */
 struct http_wire {
+    /* What it can and does, in place of a look at the version. */
+    bool
+        is_multiplexed; /* requests share the connection: their bytes have frames, which mark ends, too */
+    bool
+        hides_connection_fields; /* no Connection, Upgrade and related fields in heads (RFC 9113, 8.2.2) */
+    bool sends_whole;            /* a short response.whole goes with the head, without waiting */
+    bool
+        reads_files; /* files are read into frames, as much as may leave: sendfile() has no part in it */
+    bool
+        has_text_head; /* the head lies as the client sent it: request->head_size bytes from request->line on */
     /* Writes the head. status, fields, content_length are final. */
     void (*send_head)(struct request *request);
     /* Takes the next piece; MAY WAIT for the client to read when much is queued already. False:
@@ -41,6 +55,19 @@ struct http_wire {
     /* Or NULL. All that is still to be given is in memory or in files, and stays there as long as the request: from
      * here on send_body keeps what the client does not take, and does not wait. */
     void (*leave)(struct request *request);
+    /* What was given leaves now, not at the end of the turn. */
+    void (*flush)(struct request *request);
+    /* Has the connection broken? A cancelled request is told by is_cancelled. */
+    bool (*has_lost_client)(const struct request *request);
+    /* Bytes of output so far that the client's side took, as out_start and out_end count them. */
+    uint64_t (*sent)(const struct request *request);
+    /*
+     * Or NULL: the head is the request's own. It lies in the connection's input buffer. Who reads more into that (conn_fill) while the
+     * request lives calls this first: the request takes the buffer over.
+     */
+    void (*keep_head)(struct request *request);
+    /* Or NULL: there is no such thing. The connection itself, whose bytes are this request's alone from here on: a tunnel, a script. */
+    struct conn *(*bare)(const struct request *request);
     /* Or NULL: requests of a connection do not wait for each other. It is logged before the next one begins. */
     void (*log_first)(struct request *request);
     /* Or NULL: none. The request before this one on the connection if it waits only for its last bytes to be sent, or NULL. */

@@ -20,7 +20,7 @@ static ssize_t body_refuse(struct request *request, unsigned status, const char 
  * its side early). */
 static bool wait_for_input(struct request *request)
 {
-    struct conn *conn = request->conn;
+    struct conn *conn = v1_conn(request);
 
     if (request->reads_no_further) {
         return false;
@@ -43,7 +43,7 @@ static ssize_t ended_early(struct request *request)
 {
     request->keepalive = false;
     request->is_body_read = true;
-    if (request->conn->is_broken) {
+    if (v1_conn(request)->is_broken) {
         return -1;
     }
     log_info(&request->log, 0, "client prematurely closed connection");
@@ -54,7 +54,7 @@ static ssize_t ended_early(struct request *request)
 
 static ssize_t read_counted(struct request *request, struct v1_body *body, void *at, size_t size)
 {
-    struct conn *conn = request->conn;
+    struct conn *conn = v1_conn(request);
 
     if (body->left == 0) {
         request->is_body_read = true;
@@ -103,7 +103,7 @@ static void keep_trailers(struct request *request, const struct fields *fields, 
 /* Trailers up to the empty line. 0 = whole, 1 = more input is needed, -1 = refused. */
 static int read_trailers(struct request *request, struct v1_body *body)
 {
-    struct conn *conn = request->conn;
+    struct conn *conn = v1_conn(request);
     struct head_limits limits = trailer_limits(request);
     struct fields fields = {0};
     const struct field_reading reading = {.limits = &limits,
@@ -146,7 +146,7 @@ static bool is_announced_too_large(struct request *request, const struct v1_body
 
 static ssize_t read_chunked(struct request *request, struct v1_body *body, void *at, size_t size)
 {
-    struct conn *conn = request->conn;
+    struct conn *conn = v1_conn(request);
 
     for (;;) {
         struct str input = str_head(conn_input(conn), size);
@@ -220,7 +220,7 @@ static bool let_others_run(struct request *request, struct v1_body *body, ssize_
 ssize_t v1_read_body(struct request *request, void *at, size_t size)
 {
     struct v1_body *body = request->wire_state;
-    struct conn *conn = request->conn;
+    struct conn *conn = v1_conn(request);
 
     if (request->is_body_read) {
         return 0;
@@ -246,7 +246,7 @@ bool v1_has_whole_body(const struct request *request, uint64_t most)
 {
     const struct v1_body *body = request->wire_state;
     struct chunked ahead = body == NULL ? (struct chunked){0} : body->chunked;
-    struct str input = conn_input(request->conn);
+    struct str input = conn_input(v1_conn(request));
     enum chunked_result result;
     struct str data;
 

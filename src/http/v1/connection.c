@@ -356,7 +356,7 @@ const struct http_protocol v1_protocol = {
  * could destroy the response on its way. */
 static bool wants_lingering(const struct request *request)
 {
-    const struct conn *conn = request->conn;
+    const struct conn *conn = v1_conn(request);
 
     switch (request->location->lingering_close) {
     case LINGERING_ALWAYS:

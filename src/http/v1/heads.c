@@ -85,7 +85,7 @@ static bool read_head(struct v1_connection *c)
 {
     static struct repeated repeats[REPEATS];
     struct conn *conn = c->conn;
-    struct request *request = request_new(conn, c->connection, &v1_wire);
+    struct request *request = request_new(c->connection, &v1_wire);
     const struct field_reading reading = {
         .limits = &connection_server(c->connection)->head_limits,
         .arena = &request->arena,
@@ -163,7 +163,7 @@ void v1_pump(struct v1_connection *c)
 /* A head that was there in part when the client left or its time was up: it gets a log line. */
 void v1_log_open_head(struct v1_connection *c, unsigned status, int error, const char *reason)
 {
-    struct request *request = request_new(c->conn, c->connection, &v1_wire);
+    struct request *request = request_new(c->connection, &v1_wire);
     const struct field_reading reading = {
         .limits = &connection_server(c->connection)->head_limits,
         .arena = &request->arena,

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "http/client/connection.h"
+#include "http/client/tcp.h"
 #include "http/client/protocol.h"
 #include "http/request/request.h"
 #include "http/message/chunked.h"
@@ -37,6 +37,12 @@ struct v1_body {
 };
 
 extern const struct http_wire v1_wire;
+
+/* What the bytes of a request's connection go over. */
+static inline struct conn *v1_conn(const struct request *request)
+{
+    return request->http->conn;
+}
 
 /* What heads of responses say at a location, laid out (module.c). */
 struct v1_texts {

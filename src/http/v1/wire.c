@@ -276,7 +276,7 @@ static char *put_head(char *at, struct request *request)
  */
 static bool wait_for_client(struct request *request, uint32_t below)
 {
-    struct conn *conn = request->conn;
+    struct conn *conn = v1_conn(request);
     enum wait_result result = conn_wait_sent(conn, below, request->location->send_timeout_ms);
 
     if (result == WAIT_TIMED_OUT) {
@@ -291,7 +291,7 @@ static bool wait_for_client(struct request *request, uint32_t below)
 /* How many bytes may go now under limit_rate; waits until some may. 0: the client is gone. MAY WAIT. */
 static uint64_t wait_for_rate(struct request *request, uint64_t wanted)
 {
-    struct conn *conn = request->conn;
+    struct conn *conn = v1_conn(request);
 
     for (;;) {
         uint64_t elapsed_ms = clock_now.now_ms - request->start_ms;
@@ -319,14 +319,14 @@ static void write_slowly(struct request *request, struct str head)
         if (part == 0) {
             return; /* the client is gone; whoever sends the body sees it, too */
         }
-        conn_write(request->conn, str_head(head, part));
+        conn_write(v1_conn(request), str_head(head, part));
         head = str_skip(head, part);
     }
 }
 
 static void v1_send_head(struct request *request)
 {
-    struct conn *conn = request->conn;
+    struct conn *conn = v1_conn(request);
     struct response *response = &request->response;
 
     request->out_start = conn->queued - request->out_interim;
@@ -385,7 +385,7 @@ static void drop_piece(const struct body_piece *piece)
 /* One piece, or as much of it at a time as the rate limit allows. */
 static bool put_piece(struct request *request, const struct body_piece *piece)
 {
-    struct conn *conn = request->conn;
+    struct conn *conn = v1_conn(request);
     uint64_t size = piece->bytes.data != NULL ? piece->bytes.len : piece->size;
 
     for (uint64_t done = 0; done < size;) {
@@ -439,7 +439,7 @@ static void put_chunk_size(struct conn *conn, uint64_t size)
 /* The last chunk and the trailers (RFC 9112, 7.1.2). */
 static void put_last_chunk(struct request *request)
 {
-    struct conn *conn = request->conn;
+    struct conn *conn = v1_conn(request);
 
     conn_write(conn, STR("0\r\n"));
     if (request->response.trailers != NULL) {
@@ -455,7 +455,7 @@ static void put_last_chunk(struct request *request)
 
 static bool v1_send_body(struct request *request, const struct body_piece *piece, bool is_last)
 {
-    struct conn *conn = request->conn;
+    struct conn *conn = v1_conn(request);
     uint64_t size = piece == NULL ? 0 : piece->bytes.data != NULL ? piece->bytes.len : piece->size;
     bool is_chunked = request->response.is_chunked;
 
@@ -490,12 +490,12 @@ static bool v1_send_body(struct request *request, const struct body_piece *piece
 
 static bool v1_drain(struct request *request)
 {
-    return !request->conn->is_broken && wait_for_client(request, 1);
+    return !v1_conn(request)->is_broken && wait_for_client(request, 1);
 }
 
 static void v1_send_interim(struct request *request, unsigned status, const struct fields *fields)
 {
-    struct conn *conn = request->conn;
+    struct conn *conn = v1_conn(request);
     struct str reason = status_phrase(status);
     char number[20];
 
@@ -523,13 +523,40 @@ static void v1_send_interim(struct request *request, unsigned status, const stru
 
 static uint64_t v1_backlog(const struct request *request, uint64_t more)
 {
-    uint64_t unsent = conn_unsent(request->conn);
+    uint64_t unsent = conn_unsent(v1_conn(request));
 
     (void) more; /* a piece goes whole once there is room */
     return unsent < UNSENT_MAX ? unsent : UINT64_MAX;
 }
 
+static void v1_flush(struct request *request)
+{
+    conn_flush(v1_conn(request));
+}
+
+static bool v1_has_lost_client(const struct request *request)
+{
+    return v1_conn(request)->is_broken;
+}
+
+static uint64_t v1_sent(const struct request *request)
+{
+    return v1_conn(request)->sent;
+}
+
+static void v1_keep_head(struct request *request)
+{
+    struct conn_buffer *buffer = arena_new(&request->arena, struct conn_buffer);
+
+    buffer->data = conn_input_detach(v1_conn(request), &buffer->size);
+    if (buffer->data != NULL) {
+        arena_on_free(&request->arena, conn_buffer_release, buffer);
+    }
+}
+
 const struct http_wire v1_wire = {
+    .sends_whole = true,
+    .has_text_head = true,
     .send_head = v1_send_head,
     .send_body = v1_send_body,
     .drain = v1_drain,
@@ -538,6 +565,11 @@ const struct http_wire v1_wire = {
     .has_whole_body = v1_has_whole_body,
     .ended = v1_request_ended,
     .backlog = v1_backlog,
+    .flush = v1_flush,
+    .has_lost_client = v1_has_lost_client,
+    .sent = v1_sent,
+    .keep_head = v1_keep_head,
+    .bare = v1_conn,
     .log_first = v1_log_first,
     .former = v1_former,
 };

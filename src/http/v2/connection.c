@@ -14,7 +14,7 @@
 /* ---- the end ---- */
 
 /* What is left is the connection of any protocol: its closing, or its lingering end. */
-static void connection_free(struct http_connection *connection)
+static void connection_ended(struct http_connection *connection)
 {
     struct v2_connection *c = connection->wire_state;
 
@@ -315,7 +315,7 @@ const struct http_protocol v2_protocol = {
     .owner = {.input = on_input, .drained = on_drained, .timed_out = on_timeout},
     .is_on = v2_is_on,
     .begin = connection_begin,
-    .end = connection_free,
+    .end = connection_ended,
     .settle = settle_connection,
     .quit = connection_quit,
     .abort = abort_connection,

@@ -56,7 +56,7 @@ static void begin_request(struct heading *heading, uint32_t id, uint8_t flags)
  */
 static bool decode_unused(struct v2_connection *c, struct str block, bool *has_fault)
 {
-    struct request *request = request_new(c->conn, c->http, &v2_wire);
+    struct request *request = request_new(c->http, &v2_wire);
     struct heading heading = {.c = c,
                               .request = request,
                               .fields = &request->headers,
@@ -182,7 +182,7 @@ void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct s
         refuse_stream(c, id, block);
         return;
     }
-    struct request *request = request_new(c->conn, c->http, &v2_wire);
+    struct request *request = request_new(c->http, &v2_wire);
     struct heading heading = {.c = c,
                               .request = request,
                               .fields = &request->headers,

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "http/client/connection.h"
+#include "http/client/tcp.h"
 #include "http/client/protocol.h"
 #include "http/request/request.h"
 #include "http/message/frame.h"

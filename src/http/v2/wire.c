@@ -102,10 +102,31 @@ static uint64_t v2_backlog(const struct request *request, uint64_t more)
     bool waits = stream->is_window_waited || stream->is_turn_waited ||
                  stream->send_window < (int64_t) more || c->send_window < (int64_t) more;
 
-    return waits ? UINT64_MAX : conn_unsent(request->conn);
+    return waits ? UINT64_MAX : conn_unsent(c->conn);
+}
+
+static void v2_flush(struct request *request)
+{
+    conn_flush(request->http->conn);
+}
+
+static bool v2_has_lost_client(const struct request *request)
+{
+    return request->http->conn->is_broken;
+}
+
+/* Of a stream all that was given counts: it is not known what of it the socket took. */
+static uint64_t v2_sent(const struct request *request)
+{
+    const struct v2_stream *stream = request->wire_state;
+
+    return stream->given;
 }
 
 const struct http_wire v2_wire = {
+    .is_multiplexed = true,
+    .hides_connection_fields = true,
+    .reads_files = true,
     .send_head = v2_send_head,
     .send_body = v2_send_body,
     .send_interim = v2_send_interim,
@@ -113,5 +134,8 @@ const struct http_wire v2_wire = {
     .has_whole_body = v2_has_whole_body,
     .ended = v2_request_ended,
     .backlog = v2_backlog,
+    .flush = v2_flush,
+    .has_lost_client = v2_has_lost_client,
+    .sent = v2_sent,
     .leave = v2_leave,
 };

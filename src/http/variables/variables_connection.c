@@ -40,7 +40,7 @@ VARIABLE_GET(get_server_port)
 
 VARIABLE_GET(get_connection)
 {
-    return variable_give_number(env, out, conn_number(variable_request(env)->conn));
+    return variable_give_number(env, out, connection_number(variable_request(env)->http));
 }
 
 VARIABLE_GET(get_connection_requests)
@@ -110,8 +110,8 @@ VARIABLE_GET(get_tcp_info)
     socklen_t size = sizeof(info);
     uint64_t number = 0;
 
-    if (getsockopt(variable_request(env)->conn->source.fd, IPPROTO_TCP, TCP_INFO, &info, &size) ==
-        -1) {
+    if (getsockopt(connection_fd(variable_request(env)->http), IPPROTO_TCP, TCP_INFO, &info,
+                   &size) == -1) {
         return false;
     }
     switch ((enum tcp_info_part) variable->data) {

@@ -141,7 +141,7 @@ static enum flow serve_and_update(struct exchange *x)
     }
     struct str status = x->kept->status;
     struct vec attempts = x->attempts;
-    conn_flush(request->conn);
+    request_flush(request);
     if (request->wire->answered != NULL) {
         request->wire->answered(request);
     }

@@ -58,7 +58,7 @@ static enum flow find_client(struct request *request)
     if (request->main->client != NULL || settings->forwarded.trusted.count == 0) {
         return FLOW_NEXT;
     }
-    conn_peer(request->conn, &peer);
+    connection_peer(request->http, &peer);
     struct addr client = peer;
     switch (settings->source) {
     case SOURCE_FIELD:
@@ -141,7 +141,7 @@ static bool get_remote_port(struct variable_env *env, const struct variable *var
 {
     struct addr peer;
 
-    conn_peer(variable_request(env)->conn, &peer);
+    connection_peer(variable_request(env)->http, &peer);
     uint16_t port = addr_port(&peer);
     return port == 0 ? variable_give(out, STR("")) : variable_give_number(env, out, port);
 }

@@ -8,7 +8,7 @@
 static bool run(struct script_handshake *handshake, const struct http_server *server,
                 struct script_handshake_call *call)
 {
-    const struct http_connection *http = call->conn->user;
+    const struct http_connection *http = connection_of(call->conn);
     const struct lua_main *main = location_settings(server->root, &lua_main_key);
     const struct lua_settings *settings = location_settings(server->root, &lua_key);
 
@@ -26,7 +26,7 @@ static const struct lua_settings *settings_of(const struct http_server *server)
 
 static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
 {
-    const struct http_connection *http = conn->user;
+    const struct http_connection *http = connection_of(conn);
     const struct http_server *server = http->listen->default_server;
     struct script_handshake handshake = {.session = NULL};
     struct script_handshake_call call = {.code = settings_of(server)->tls.hello,
@@ -40,7 +40,7 @@ static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
 
 static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
 {
-    const struct http_connection *http = conn->user;
+    const struct http_connection *http = connection_of(conn);
     const struct http_server *server = connection_server(http);
     struct script_handshake handshake = {.session = NULL};
     struct script_handshake_call call = {.code = settings_of(server)->tls.certificate,
@@ -54,7 +54,7 @@ static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
 
 static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, void *arg)
 {
-    const struct http_connection *http = conn->user;
+    const struct http_connection *http = connection_of(conn);
     const struct http_server *server = http->listen->default_server;
     struct script_handshake handshake = {.session = NULL, .session_id = id};
     struct script_handshake_call call = {.code = settings_of(server)->tls.fetch,
@@ -71,7 +71,7 @@ static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, 
 
 static void store(struct conn *conn, struct ssl_st *ssl, SSL_SESSION *session, void *arg)
 {
-    const struct http_connection *http = conn->user;
+    const struct http_connection *http = connection_of(conn);
     const struct http_server *server = http->listen->default_server;
     struct script_handshake handshake = {.session = session};
     struct script_handshake_call call = {.code = settings_of(server)->tls.store,

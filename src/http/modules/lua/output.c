@@ -83,15 +83,15 @@ void lua_reset_output(struct lua_request *lua)
 }
 
 /* A postpone_output below the usual one wants things to leave as they come. False: the client is gone. */
-static bool leave_early(const struct request *request)
+static bool leave_early(struct request *request)
 {
-    struct conn *conn = request->conn;
+    const struct http_wire *wire = request->main->wire;
 
     if (request->location->postpone_output < POSTPONE_USUAL &&
-        conn_unsent(conn) >= request->location->postpone_output) {
-        conn_flush(conn);
+        wire->backlog(request->main, 0) >= request->location->postpone_output) {
+        request_flush(request);
     }
-    return !conn->is_broken;
+    return !request_has_lost_client(request);
 }
 
 /* Gives the head, if that was not done yet. FLOW_NEXT: a body may follow. */

@@ -3,6 +3,7 @@
 #include "http/message/methods.h"
 #include "http/modules/lua/ffi.h"
 #include "http/modules/lua/lua.h"
+#include "http/request/wire.h"
 
 /* ngx.HTTP_GET and so on: the bit of a method, shifted by one as nginx has them, which knows no CONNECT there. */
 #define METHOD_SHIFT 1
@@ -97,7 +98,7 @@ static int raw_header(lua_State *L, struct script_thread *thread)
 {
     const struct request *request = lua_demand(L, thread, SCRIPT_OF_REQUEST)->main;
 
-    if (request->version >= HTTP_2) {
+    if (!request->wire->has_text_head) {
         return luaL_error(L, "http2 requests not supported yet");
     }
     struct str head = {request->line.data, request->head_size};

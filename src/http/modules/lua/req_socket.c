@@ -77,7 +77,7 @@ static int push_body(lua_State *L, struct script_thread *thread, struct lua_requ
     if (lua->is_reading_body) {
         return script_fail(L, "pending request body reading in some other thread");
     }
-    if (request->is_chunked_body && request->version < HTTP_2) {
+    if (request->is_chunked_body && !request->wire->is_multiplexed) {
         return script_fail(L, "chunked request bodies not supported yet");
     }
     if (request->is_body_read) {
@@ -90,7 +90,7 @@ static int push_body(lua_State *L, struct script_thread *thread, struct lua_requ
     body->source = (struct script_source){.input = body_input,
                                           .consume = body_consume,
                                           .more = body_more,
-                                          .conn = request->conn};
+                                          .conn = request->http->conn};
     body->request = request;
     body->room = arena_text(&request->arena, ROOM_SIZE);
     lua->body_source = body;
@@ -131,7 +131,7 @@ static int push_raw(lua_State *L, struct script_thread *thread, struct lua_reque
     struct request *request = lua->request;
     const struct script_settings *settings = lua->subject.settings;
 
-    if (request->version >= HTTP_2) {
+    if (request->wire->bare == NULL) {
         return luaL_error(L, "http v2 not supported yet");
     }
     if (lua->has_raw_socket) {
@@ -143,12 +143,13 @@ static int push_raw(lua_State *L, struct script_thread *thread, struct lua_reque
     if (lua->output.gathered.len != 0) {
         return script_fail(L, "http 1.0 buffering");
     }
+    struct conn *conn = request->wire->bare(request);
     request_keep_head(request);
-    if (conn_wait_sent(request->conn, 1, settings->send_timeout_ms) != WAIT_READY) {
+    if (conn_wait_sent(conn, 1, settings->send_timeout_ms) != WAIT_READY) {
         return script_fail(L, "pending data to write");
     }
     struct raw_source *raw = arena_new(&request->arena, struct raw_source);
-    script_conn_source_init(&raw->reads, request->conn, settings->buffer_size);
+    script_conn_source_init(&raw->reads, conn, settings->buffer_size);
     raw->more = raw->reads.source.more;
     raw->reads.source.more = raw_more;
     raw->lua = lua;
@@ -156,9 +157,9 @@ static int push_raw(lua_State *L, struct script_thread *thread, struct lua_reque
     request->keepalive = false;
     request->is_body_read = true;
     request->response.is_head_sent = true; /* the script gives its own */
-    conn_set_nodelay(request->conn, true);
+    conn_set_nodelay(conn, true);
     script_socket_push(L, thread,
-                       &(struct script_face){.source = &raw->reads.source, .conn = request->conn});
+                       &(struct script_face){.source = &raw->reads.source, .conn = conn});
     return 1;
 }
 

@@ -39,7 +39,7 @@ static struct request *request_of(struct script_subject *subject)
 
 static struct conn *client(struct script_subject *subject)
 {
-    return request_of(subject)->conn;
+    return request_of(subject)->http->conn;
 }
 
 static struct ssl_st *ssl(struct script_subject *subject)

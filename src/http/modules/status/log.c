@@ -28,13 +28,11 @@ static struct settings_key log_key;
 STEP(append_remote_addr)
 {
     struct request *request = variable_request(env);
-    const struct conn *conn = request->conn;
+    const unsigned char *ipv4 = connection_brief_ipv4(request->http);
 
-    if (conn->address_length == sizeof(conn->peer.v4) && request->http->details == NULL &&
-        request->main->client == NULL) {
-        return addr_put_v4(at, (const unsigned char *) &conn->peer.v4.sin_addr);
-    }
-    return log_put(line, at, request_client_text(request));
+    return ipv4 != NULL && request->main->client == NULL
+               ? addr_put_v4(at, ipv4)
+               : log_put(line, at, request_client_text(request));
 }
 
 STEP(append_remote_user)

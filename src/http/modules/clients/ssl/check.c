@@ -41,7 +41,8 @@ static enum flow check_certificate(struct request *request,
 {
     bool has_certificate;
 
-    if (tls_server_check_client(settings, request->http->conn, &request->log, &has_certificate)) {
+    if (tls_server_check_client(settings, connection_tls(request->http), &request->log,
+                                &has_certificate)) {
         return FLOW_NEXT;
     }
     return client_refuse(request, has_certificate ? 495 : 496);
@@ -64,7 +65,7 @@ enum flow ssl_check(struct request *request)
     if (!http->listen->address.is_ssl) {
         return FLOW_NEXT;
     }
-    if (!conn_is_tls(http->conn)) {
+    if (connection_tls(http) == NULL) {
         return check_plain(request);
     }
     if (request->host.len == 0 && http->secure_server != NULL) {
@@ -90,7 +91,7 @@ enum flow ssl_check_place(struct request *request)
 {
     const struct ssl_settings *settings = ssl_settings_of(request->server);
 
-    if (!settings->has_exceptions || !conn_is_tls(request->http->conn) || request->parent != NULL ||
+    if (!settings->has_exceptions || !request_is_encrypted(request) || request->parent != NULL ||
         request->is_error_redirect || ssl_place_of(request->location)->is_exempt) {
         return FLOW_NEXT;
     }

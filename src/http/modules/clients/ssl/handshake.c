@@ -11,7 +11,7 @@
 static struct tls_context *select_server(struct conn *conn, struct str name, struct str *protocols,
                                          void *arg)
 {
-    struct http_connection *http = conn->user;
+    struct http_connection *http = connection_of(conn);
     const struct http_listen *listen = http->listen;
     const struct http_server *server = listen->default_server;
     struct handshake handshake;
@@ -33,7 +33,7 @@ static struct tls_context *select_server(struct conn *conn, struct str name, str
 /* Certificates whose names hold variables. */
 static bool certify(struct conn *conn, void *arg)
 {
-    struct http_connection *http = conn->user;
+    struct http_connection *http = connection_of(conn);
     const struct tls_server_settings *settings =
         tls_server_certified(&ssl_settings_of(http->secure_server)->tls,
                              &ssl_settings_of(http->listen->default_server)->tls);
@@ -54,7 +54,7 @@ static bool certify(struct conn *conn, void *arg)
 /* Of records that are no good. */
 static void log_of(struct conn *conn, struct log *out)
 {
-    const struct http_connection *http = conn->user;
+    const struct http_connection *http = connection_of(conn);
 
     const struct request *request = connection_current(http);
 
@@ -67,7 +67,7 @@ static void log_of(struct conn *conn, struct log *out)
 
 static const struct tls_hooks *hooks_of(struct conn *conn, void *arg)
 {
-    const struct http_connection *http = conn->user;
+    const struct http_connection *http = connection_of(conn);
 
     return http->listen->tls_hooks;
 }

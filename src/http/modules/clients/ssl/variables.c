@@ -10,10 +10,9 @@
 
 static bool get_ssl(struct variable_env *env, const struct variable *variable, struct str *out)
 {
-    const struct request *request = variable_request(env);
+    const struct conn *tls = connection_tls(variable_request(env)->http);
 
-    return request->http != NULL &&
-           tls_variable(request->http->conn, str_skip(variable->name, PREFIX), env->arena, out);
+    return tls != NULL && tls_variable(tls, str_skip(variable->name, PREFIX), env->arena, out);
 }
 
 const struct variable ssl_variables[] = {TLS_VARIABLES(get_ssl), {.name = STR_INIT("")}};
@@ -23,26 +22,28 @@ const struct variable ssl_variables[] = {TLS_VARIABLES(get_ssl), {.name = STR_IN
 #define GETTER(name)                                                                               \
     static bool name(struct variable_env *env, const struct variable *variable, struct str *out)
 
-static struct http_connection *connection_of(struct variable_env *env)
+static struct http_connection *subject_of(struct variable_env *env)
 {
     return container_of(env, struct handshake, env)->http;
 }
 
 GETTER(get_tls)
 {
-    return tls_variable(connection_of(env)->conn, variable->rest, env->arena, out);
+    const struct conn *tls = connection_tls(subject_of(env));
+
+    return tls != NULL && tls_variable(tls, variable->rest, env->arena, out);
 }
 
 GETTER(get_client)
 {
-    return variable_give(out, connection_address(connection_of(env)));
+    return variable_give(out, connection_address(subject_of(env)));
 }
 
 GETTER(get_client_port)
 {
     struct addr peer;
 
-    conn_peer(connection_of(env)->conn, &peer);
+    connection_peer(subject_of(env), &peer);
     return variable_give_number(env, out, addr_port(&peer));
 }
 
@@ -50,24 +51,24 @@ GETTER(get_binary_client)
 {
     struct addr peer;
 
-    conn_peer(connection_of(env)->conn, &peer);
+    connection_peer(subject_of(env), &peer);
     return variable_give_binary_address(env, out, &peer) || get_client(env, variable, out);
 }
 
 GETTER(get_server_addr)
 {
-    return variable_give_address(env, out, connection_local(connection_of(env)));
+    return variable_give_address(env, out, connection_local(subject_of(env)));
 }
 
 GETTER(get_server_port)
 {
-    return variable_give_number(env, out, addr_port(connection_local(connection_of(env))));
+    return variable_give_number(env, out, addr_port(connection_local(subject_of(env))));
 }
 
 /* Of the server that the name of the handshake leads to. */
 static const struct http_server *server_of(struct variable_env *env)
 {
-    const struct http_connection *http = connection_of(env);
+    const struct http_connection *http = subject_of(env);
 
     return connection_server(http);
 }
@@ -85,17 +86,17 @@ GETTER(get_root)
 
 GETTER(get_connection)
 {
-    return variable_give_number(env, out, conn_number(connection_of(env)->conn));
+    return variable_give_number(env, out, connection_number(subject_of(env)));
 }
 
 GETTER(get_connection_time)
 {
-    return variable_give_seconds(env, out, clock_now.now_ms - connection_of(env)->start_ms);
+    return variable_give_seconds(env, out, clock_now.now_ms - subject_of(env)->start_ms);
 }
 
 static const struct proxy_header *proxy_of(struct variable_env *env)
 {
-    const struct connection_details *details = connection_of(env)->details;
+    const struct connection_details *details = subject_of(env)->details;
 
     return details == NULL ? NULL : details->proxy;
 }
