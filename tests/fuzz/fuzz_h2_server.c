@@ -164,7 +164,7 @@ static void begin(void)
 
 static void check_block(struct hpack_table *table, struct str block)
 {
-    struct hpack_field field;
+    struct coded_field field;
     struct arena arena;
     enum hpack_result result;
 

@@ -7,10 +7,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* What was decoded must come back the same from our own encoder. */
 static void check_field(struct hpack_table *encoder, struct hpack_table *mirror,
-                        const struct hpack_field *field, struct arena *arena)
+                        const struct coded_field *field, struct arena *arena)
 {
     char *room = malloc(hpack_field_room(field->name, field->value));
-    struct hpack_field again;
+    struct coded_field again;
 
     if (room == NULL) {
         return;
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         length = length < size - at ? length : size - at;
         char *copy = malloc(length + 1);
         struct arena arena;
-        struct hpack_field field;
+        struct coded_field field;
 
         if (copy == NULL) {
             break;

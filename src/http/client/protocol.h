@@ -21,9 +21,11 @@ struct http_protocol {
     struct str alpn; /* its names in TLS (RFC 7301), each after its length */
     struct str
         preface; /* what its clients begin with on a plain socket; empty: they are not told by it */
-    const char *parameter;   /* of `listen`, by which an address speaks it, or NULL … */
-    bool has_directive;      /* … which a directive of the same name has replaced */
-    const char *action;      /* what log lines of a connection say that it is doing */
+    const char *parameter; /* of `listen`, by which an address speaks it, or NULL … */
+    bool has_directive;    /* … which a directive of the same name has replaced */
+    const char *action;    /* what log lines of a connection say that it is doing */
+    const char *
+        off; /* what is logged of a request for a server where it is not spoken; NULL: it always is */
     struct conn_owner owner; /* what the loop tells while it is spoken */
     /* Does this server speak it, where `listen` does not say so? NULL: each does. */
     bool (*is_on)(const struct http_server *server);

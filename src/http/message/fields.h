@@ -178,4 +178,41 @@ static inline char *field_put(char *at, struct str name, struct str value)
     for (struct field *field = (fields)->items;                                                    \
          field != NULL && field < (fields)->items + (fields)->count; field++)
 
+/* A field out of a compressed head (HPACK, QPACK). Its slices are in the arena, in a static table or in the input. */
+struct coded_field {
+    struct str name; /* lower case as sent; checked by the caller */
+    struct str value;
+    uint8_t static_index; /* of HPACK: of the name in the static table, 1 to 61; or 0 */
+    uint32_t
+        longest_coded; /* bytes of the longer of its two strings, as they were sent; 0 = none was sent */
+    bool never_indexed; /* the sender wants it in no table (RFC 7541, 7.1.3) */
+};
+
+/* May it be a field's value: no byte that ends a line or a text (RFC 9113, 8.2.1)? */
+static inline bool field_value_is_sound(struct str value)
+{
+    const uint64_t ones = 0x0101010101010101u;
+    size_t i = 0;
+
+    /* Eight at a time: a word without bytes below 0x10 has none. */
+    for (; i + 8 <= value.len; i += 8) {
+        uint64_t word;
+        memcpy(&word, value.data + i, 8);
+        if (((word - ones * 0x10) & ~word & ones * 0x80) == 0) {
+            continue;
+        }
+        for (size_t j = i; j < i + 8; j++) {
+            if (value.data[j] == '\0' || value.data[j] == '\r' || value.data[j] == '\n') {
+                return false;
+            }
+        }
+    }
+    for (; i < value.len; i++) {
+        if (value.data[i] == '\0' || value.data[i] == '\r' || value.data[i] == '\n') {
+            return false;
+        }
+    }
+    return true;
+}
+
 #endif

@@ -239,7 +239,7 @@ static ptrdiff_t get_string(const struct hpack_table *table, struct str *block, 
 
 /* A copy of an entry's name, and of its value when that is wanted, too. */
 static bool get_indexed(const struct hpack_table *table, uint32_t index, struct arena *arena,
-                        struct hpack_field *field, bool wants_value)
+                        struct coded_field *field, bool wants_value)
 {
     if (index == 0) {
         return false;
@@ -284,7 +284,7 @@ static bool take_updates(struct hpack_table *table, struct str *block)
 }
 
 enum hpack_result hpack_decode(struct hpack_table *table, struct str *block, struct arena *arena,
-                               size_t max_string, struct hpack_field *field)
+                               size_t max_string, struct coded_field *field)
 {
     uint32_t index;
     ptrdiff_t name_coded = 0;

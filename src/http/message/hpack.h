@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/str.h"
+#include "http/message/fields.h"
 
 #define HPACK_TABLE_DEFAULT 4096 /* bytes, as RFC 7541 counts them */
 
@@ -34,17 +35,6 @@ struct hpack_table {
 void hpack_table_init(struct hpack_table *table, size_t limit);
 void hpack_table_free(struct hpack_table *table);
 
-/* One decoded field; slices live in the arena, in the static table, or in the dynamic table's memory
- * until the next change to it: copied by the decoder to the arena. */
-struct hpack_field {
-    struct str name; /* lower case as sent; checked by the caller */
-    struct str value;
-    uint8_t static_index; /* of the name in the static table, 1 to 61; or 0 */
-    uint32_t
-        longest_coded; /* bytes of the longer of its two strings, as they were sent; 0 = none was sent */
-    bool never_indexed; /* the sender wants it in no table (RFC 7541, 7.1.3) */
-};
-
 enum hpack_result {
     HPACK_FIELD, /* *field was decoded */
     HPACK_END,   /* the block is used up */
@@ -54,7 +44,7 @@ enum hpack_result {
 /* The next field of a block that is whole (HEADERS and its CONTINUATIONs joined). Sizes above max_string
  * are HPACK_BAD. */
 enum hpack_result hpack_decode(struct hpack_table *table, struct str *block, struct arena *arena,
-                               size_t max_string, struct hpack_field *field);
+                               size_t max_string, struct coded_field *field);
 
 /* The encoder: writes at the end of a room and gives the new end; room is at least
  * hpack_field_room(name, value). Names are written in lower case. */
@@ -76,33 +66,6 @@ char *hpack_put_number(char *at, const struct hpack_table *table, unsigned numbe
 /* A new limit by the peer's SETTINGS_HEADER_TABLE_SIZE: said at the start of the next block. */
 void hpack_encoder_limit(struct hpack_table *table, uint32_t limit);
 char *hpack_put_limit(char *at, struct hpack_table *table);
-
-/* May it be a field's value: no byte that ends a line or a text (RFC 9113, 8.2.1)? */
-static inline bool hpack_value_is_sound(struct str value)
-{
-    const uint64_t ones = 0x0101010101010101u;
-    size_t i = 0;
-
-    /* Eight at a time: a word without bytes below 0x10 has none. */
-    for (; i + 8 <= value.len; i += 8) {
-        uint64_t word;
-        memcpy(&word, value.data + i, 8);
-        if (((word - ones * 0x10) & ~word & ones * 0x80) == 0) {
-            continue;
-        }
-        for (size_t j = i; j < i + 8; j++) {
-            if (value.data[j] == '\0' || value.data[j] == '\r' || value.data[j] == '\n') {
-                return false;
-            }
-        }
-    }
-    for (; i < value.len; i++) {
-        if (value.data[i] == '\0' || value.data[i] == '\r' || value.data[i] == '\n') {
-            return false;
-        }
-    }
-    return true;
-}
 
 /* Huffman (RFC 7541, 5.2): by table, a byte at a time. Decoding gives -1 when it is malformed (EOS, bad
  * padding) or room is too small. */

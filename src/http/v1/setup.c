@@ -2,7 +2,7 @@
  * connection is kept. */
 #include "base/clock.h"
 #include "base/parse.h"
-#include "http/message/uri.h"
+#include "http/request/from_head.h"
 #include "http/v1/v1.h"
 #include "server/generation.h"
 
@@ -19,61 +19,25 @@ static void end_at(struct request *request, const struct field *field)
     request->head_size = (uint64_t) (field->value.data + field->value.len + 2 - request->line.data);
 }
 
-/* Fields that may come once only; a second is told in the log with both values. */
+/* Fields that may come once only; a second is logged with both values. */
 static unsigned check_repeats(struct request *request)
 {
-#define ONCE(id, name, repeats) [id] = !(repeats),
-    static const bool once[FIELD_COUNT] = {KNOWN_FIELDS(ONCE)};
-#undef ONCE
-    const struct fields *fields = &request->headers;
+    const struct field *former;
+    const struct field *field = request_repeated_field(request, &former);
 
-    for (uint32_t i = 0; i < fields->count; i++) {
-        const struct field *field = &fields->items[i];
-        const struct field *first =
-            once[field->id] ? fields_get(fields, (enum field_id) field->id) : field;
-        if (first != field) {
-            end_at(request, field);
-            return REFUSE(request, 400,
-                          "client sent duplicate header line: \"%.*s: %.*s\", "
-                          "previous value: \"%.*s: %.*s\"",
-                          STR_ARG(field->name), STR_ARG(field->value), STR_ARG(first->name),
-                          STR_ARG(first->value));
-        }
+    if (field == NULL) {
+        return 0;
     }
-    return 0;
+    end_at(request, field);
+    return REFUSE(request, 400,
+                  "client sent duplicate header line: \"%.*s: %.*s\", "
+                  "previous value: \"%.*s: %.*s\"",
+                  STR_ARG(field->name), STR_ARG(field->value), STR_ARG(former->name),
+                  STR_ARG(former->value));
 }
 
-/*
- * The Host of the request before, which most often comes again: its parts are found without looking
- * at each byte. Kept only when the name is in lower case, so that the parts are slices of the
- * value. Of this process.
- */
-static struct {
-    char value[64];
-    size_t len; /* 0 = none */
-    size_t host_len;
-    size_t port_len; /* digits at the end */
-} last_host;
-
-static bool parse_host(struct arena *arena, struct str value, struct str *host, struct str *port)
-{
-    if (value.len == last_host.len && memcmp(value.data, last_host.value, value.len) == 0 &&
-        value.len != 0) {
-        *host = str_head(value, last_host.host_len);
-        *port = str_skip(value, value.len - last_host.port_len);
-        return true;
-    }
-    if (!authority_parse(arena, value, host, port)) {
-        return false;
-    }
-    if (host->data == value.data && value.len <= sizeof(last_host.value)) {
-        memcpy(last_host.value, value.data, value.len);
-        last_host.len = value.len;
-        last_host.host_len = host->len;
-        last_host.port_len = port->len;
-    }
-    return true;
-}
+/* Of all connections that speak HTTP/1. */
+static struct known_host last_host;
 
 /* Host (RFC 9112, 3.2): the target's authority wins over the field, which must be there in 1.1. */
 static unsigned set_host(struct request *request, const struct head *head)
@@ -93,7 +57,7 @@ static unsigned set_host(struct request *request, const struct head *head)
         }
         return 0;
     }
-    if (!parse_host(&request->arena, field->value, &host, &port)) {
+    if (!host_split(&last_host, &request->arena, field->value, &host, &port)) {
         end_at(request, field);
         return REFUSE(request, 400, "client sent invalid host header");
     }
@@ -107,13 +71,11 @@ static unsigned set_host(struct request *request, const struct head *head)
 /* How long the body is (RFC 9112, 6.3). */
 static unsigned set_framing(struct request *request)
 {
-    const struct field *length = fields_get(&request->headers, FIELD_CONTENT_LENGTH);
     const struct field *coding = fields_get(&request->headers, FIELD_TRANSFER_ENCODING);
 
-    if (length != NULL && !content_length_parse(length->value, &request->content_length)) {
+    if (!request_set_length(request)) {
         return REFUSE(request, 400, "client sent invalid \"Content-Length\" header");
     }
-    request->sent_length = request->content_length;
     if (coding == NULL) {
         request->is_body_read = request->content_length <= 0;
         return 0;
@@ -126,7 +88,7 @@ static unsigned set_framing(struct request *request)
         return REFUSE(request, 501, "client sent unknown \"Transfer-Encoding\": \"%.*s\"",
                       STR_ARG(coding->value));
     }
-    if (length != NULL) {
+    if (fields_get(&request->headers, FIELD_CONTENT_LENGTH) != NULL) {
         return REFUSE(request, 400,
                       "client sent \"Content-Length\" and \"Transfer-Encoding\" headers at the "
                       "same time");
@@ -158,39 +120,10 @@ static void set_keepalive(struct request *request)
     }
 }
 
-/* Expect: 100-continue; any other expectation is not met (RFC 9110, 10.1.1), which nginx overlooks,
- * and so do we. */
-static void set_expectation(struct request *request)
-{
-    const struct field *expect = fields_get(&request->headers, FIELD_EXPECT);
-
-    request->expects_continue = expect != NULL && request->version >= HTTP_1_1 &&
-                                str_equal_nocase(expect->value, STR("100-continue"));
-}
-
-/*
- * The server by name; with one server on the address there is nothing to look up. A request without a
- * host has the empty name.
- */
-static void set_server(struct request *request, bool is_host_valid)
-{
-    const struct http_listen *listen = request->http->listen;
-
-    request->server = listen->default_server;
-    if (listen->has_names && is_host_valid) {
-        request->server = server_find(listen, request->host, &request->env);
-    }
-    request_set_location(request, request->server->root);
-}
-
-/*
- * CONNECT (RFC 9110, 9.3.6): the target is host and port, the URI is that of the whole server. What follows the
- * head is not for us to read as a request, whatever becomes of this one.
- */
 static unsigned set_tunnel_target(struct request *request, const struct head *head)
 {
     request->target = head->target;
-    if (request->host.len == 0 || request->port.len == 0) {
+    if (!request_names_tunnel_end(request)) {
         return REFUSE(request, 400, "client sent CONNECT without host and port");
     }
     if (!request->server->accepts_connect ||
@@ -200,38 +133,27 @@ static unsigned set_tunnel_target(struct request *request, const struct head *he
     if (request->content_length > 0 || request->is_chunked_body) {
         return REFUSE(request, 400, "client sent CONNECT with a body");
     }
-    request->uri = STR("/");
-    request->args = STR_NONE;
-    request->is_target_stale = true;
+    request_set_tunnel(request);
     request->keepalive = false;
     return 0;
 }
 
 static unsigned set_target(struct request *request, const struct head *head)
 {
-    struct uri uri;
-
     if (request->method == METHOD_CONNECT) {
         return set_tunnel_target(request, head);
     }
     request->target = head->target;
     request->scheme = head->scheme;
     if (head->path.len == 0) {
-        uri.path = STR("/");
-        uri.args = STR_NONE;
-        uri.was_quoted = false;
+        request->uri = STR("/");
     } else if (head->path.data[0] == '?' && str_find_char(head->path, '#') == NULL) {
-        uri.path = STR("/");
-        uri.args = str_skip(head->path, 1);
-        uri.was_quoted = false;
-    } else if (!uri_normalise(&request->arena, head->path, request->server->merge_slashes, &uri)) {
-        request->uri = STR("");
+        request->uri = STR("/");
+        request->args = head->path.len > 1 ? str_skip(head->path, 1) : STR_NONE;
+    } else if (!request_set_path(request, head->path)) {
         request->head_size = head->line.len + 2;
         return REFUSE(request, 400, "client sent invalid request");
     }
-    request->uri = uri.path;
-    request->args = uri.args.len != 0 ? uri.args : STR_NONE;
-    request->uri_has_quoted = uri.was_quoted;
     if (request->method == METHOD_TRACE) {
         return REFUSE(request, 405, "client sent TRACE method");
     }
@@ -252,9 +174,9 @@ static void take_what_is_good(struct request *request, const struct head *head)
     if (!head->is_line_done) {
         return;
     }
-    bool is_valid =
-        host != NULL && parse_host(&request->arena, host->value, &request->host, &request->port);
-    set_server(request, is_valid);
+    bool is_valid = host != NULL && host_split(&last_host, &request->arena, host->value,
+                                               &request->host, &request->port);
+    request_choose_server(request, is_valid);
     set_target(request, head);
 }
 
@@ -284,13 +206,14 @@ unsigned v1_request_setup(struct request *request, const struct head *head)
         status = check_repeats(request);
     }
     unsigned host_status = set_host(request, head);
-    set_server(request, host_status == 0 || fields_get(&request->headers, FIELD_HOST) == NULL);
+    request_choose_server(request,
+                          host_status == 0 || fields_get(&request->headers, FIELD_HOST) == NULL);
     if (status == 0) {
         status = host_status;
     }
     if ((request->headers.seen & message_fields) != 0) {
         set_keepalive(request);
-        set_expectation(request);
+        request->expects_continue = request->version >= HTTP_1_1 && request_wants_continue(request);
         if (status == 0) {
             status = set_framing(request);
         }

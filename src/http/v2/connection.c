@@ -312,6 +312,7 @@ const struct http_protocol v2_protocol = {
     .parameter = "http2",
     .has_directive = true,
     .action = ACTION,
+    .off = "client sent a request to a server where HTTP/2 is off",
     .owner = {.input = on_input, .drained = on_drained, .timed_out = on_timeout},
     .is_on = v2_is_on,
     .begin = connection_begin,

@@ -4,31 +4,51 @@
 #include "http/v2/heading.h"
 #include "server/generation.h"
 
-static void log_refusal(struct heading *heading)
+static void set_priority(const struct stream_head *head, struct v2_stream *stream)
 {
-    struct request *request = heading->request;
-
-    request->log.action = "reading client request headers";
-    if (heading->name.len != 0) {
-        struct str name = str_head(heading->name, 1024);
-        struct str value = str_head(heading->value, 1024);
-        log_info(&request->log, 0, "%s: \"%.*s: %.*s\"", heading->reason, STR_ARG(name),
-                 STR_ARG(value));
+    /* Who says nothing is served by turns. */
+    stream->urgency = 3;
+    stream->is_incremental = true;
+    if (head->priority.data != NULL) {
+        stream->connection->ignores_weights = true;
+        priority_parse(head->priority, &stream->urgency, &stream->is_incremental);
     } else {
-        log_info(&request->log, 0, "%s", heading->reason);
+        v2_weights_begin(stream, &stream->connection->block_priority);
     }
-    request->log.action = NULL;
-    counters_mine->limited += heading->status == 494;
+    /* A frame weighs more than the header, which it may have overtaken (RFC 9218, 7). */
+    unsigned place = stream->id / 2 % PRIORITIES_KEPT;
+    if (stream->connection->early[place].id == stream->id) {
+        stream->urgency = stream->connection->early[place].urgency;
+        stream->is_incremental = stream->connection->early[place].is_incremental;
+    }
 }
 
-static void begin_request(struct heading *heading, uint32_t id, uint8_t flags)
+/* The request is answered with its status, and its stream ends with an error where it was malformed. */
+static void begin_refused(struct v2_connection *c, struct stream_head *head)
 {
-    struct v2_connection *c = heading->c;
-    struct request *request = heading->request;
+    struct request *request = head->request;
+    struct v2_stream *stream = request->wire_state;
+
+    stream_head_log(head);
+    stream->error = head->status == 400 ? V2_PROTOCOL_ERROR : V2_NO_ERROR;
+    request->is_body_read = true;
+    request->response.status = head->status;
+    if (stream->error != V2_NO_ERROR && !v2_guard(c, GUARD_ERRORS)) {
+        request->response.status = 0;
+    }
+}
+
+static void begin_request(struct v2_connection *c, struct stream_head *head, uint32_t id,
+                          uint8_t flags)
+{
+    struct request *request = head->request;
     struct v2_stream *stream = request->wire_state;
 
     v2_stream_add(c, stream, id);
-    heading_set_up(heading, flags);
+    stream->is_input_ended = (flags & FLAG_END_STREAM) != 0;
+    stream_head_set_up(head, stream->is_input_ended);
+    stream->is_websocket = head->is_upgrade;
+    set_priority(head, stream);
     request->ordinal = ++c->http->requests;
     const struct http_location *location = request->location;
     if (location->keepalive_timeout_ms == 0 ||
@@ -36,14 +56,8 @@ static void begin_request(struct heading *heading, uint32_t id, uint8_t flags)
         clock_now.now_ms - c->http->start_ms > location->keepalive_time_ms) {
         v2_go_away(c, V2_NO_ERROR);
     }
-    if (heading->status != 0) {
-        log_refusal(heading);
-        stream->error = (uint8_t) heading->error;
-        request->is_body_read = true;
-        request->response.status = heading->status;
-        if (heading->error != V2_NO_ERROR && !v2_guard(c, GUARD_ERRORS)) {
-            request->response.status = 0;
-        }
+    if (head->status != 0) {
+        begin_refused(c, head);
     }
     request_start(request);
 }
@@ -57,14 +71,13 @@ static void begin_request(struct heading *heading, uint32_t id, uint8_t flags)
 static bool decode_unused(struct v2_connection *c, struct str block, bool *has_fault)
 {
     struct request *request = request_new(c->http, &v2_wire);
-    struct heading heading = {.c = c,
-                              .request = request,
-                              .fields = &request->headers,
-                              .limits = &connection_server(c->http)->head_limits,
-                              .is_trailer = true};
-    bool is_sound = heading_decode(&heading, block);
+    struct stream_head head = {.request = request,
+                               .fields = &request->headers,
+                               .limits = &connection_server(c->http)->head_limits,
+                               .is_trailer = true};
+    bool is_sound = heading_decode(c, &head, block);
 
-    *has_fault = heading.status != 0;
+    *has_fault = head.status != 0;
     request_free(request);
     return is_sound;
 }
@@ -73,10 +86,9 @@ static void take_trailers(struct v2_stream *stream, uint8_t flags, struct str bl
 {
     struct v2_connection *c = stream->connection;
     struct request *request = stream->request;
-    struct heading heading = {.c = c,
-                              .request = request,
-                              .limits = &connection_server(c->http)->head_limits,
-                              .is_trailer = true};
+    struct stream_head head = {.request = request,
+                               .limits = &connection_server(c->http)->head_limits,
+                               .is_trailer = true};
 
     if (stream->is_input_ended && !stream->is_reset) {
         bool has_fault;
@@ -85,22 +97,22 @@ static void take_trailers(struct v2_stream *stream, uint8_t flags, struct str bl
         }
         return;
     }
-    heading.fields = arena_new(&request->arena, struct fields);
+    head.fields = arena_new(&request->arena, struct fields);
     request->head_size += FRAME_HEAD_SIZE + block.len;
-    if (!heading_decode(&heading, block) || stream->is_reset) {
+    if (!heading_decode(c, &head, block) || stream->is_reset) {
         return;
     }
     if ((flags & FLAG_END_STREAM) == 0) {
-        heading_refuse(&heading, 400, "client sent trailers that do not end the stream", NULL);
+        stream_head_refuse(&head, 400, "client sent trailers that do not end the stream", NULL);
     }
-    if (heading.status != 0) {
-        log_refusal(&heading);
+    if (head.status != 0) {
+        stream_head_log(&head);
         if (v2_guard(c, GUARD_ERRORS)) {
             v2_reset(stream, V2_PROTOCOL_ERROR);
         }
         return;
     }
-    request->trailers = heading.fields->count != 0 ? heading.fields : NULL;
+    request->trailers = head.fields->count != 0 ? head.fields : NULL;
     v2_body_ended(stream);
 }
 
@@ -183,18 +195,19 @@ void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct s
         return;
     }
     struct request *request = request_new(c->http, &v2_wire);
-    struct heading heading = {.c = c,
-                              .request = request,
-                              .fields = &request->headers,
-                              .limits = &connection_server(c->http)->head_limits};
+    struct stream_head head = {.request = request,
+                               .fields = &request->headers,
+                               .limits = &connection_server(c->http)->head_limits,
+                               .known_host = &c->known_host,
+                               .version = "HTTP/2.0"};
     stream = arena_new(&request->arena, struct v2_stream);
     stream->request = request;
     request->wire_state = stream;
     request->version = HTTP_2;
     request->head_size = block.len;
-    if (!heading_decode(&heading, block)) {
+    if (!heading_decode(c, &head, block)) {
         request_free(request);
         return;
     }
-    begin_request(&heading, id, flags);
+    begin_request(c, &head, id, flags);
 }

@@ -7,7 +7,7 @@
 
 #include "http/client/tcp.h"
 #include "http/client/protocol.h"
-#include "http/request/request.h"
+#include "http/request/from_head.h"
 #include "http/message/frame.h"
 #include "http/message/hpack.h"
 #include "http/request/wire.h"
@@ -149,11 +149,7 @@ struct v2_connection {
     uint32_t date_number;
     time_t date_second;
 
-    /* The host that was asked for last, which most often comes again. */
-    char host[64];
-    uint8_t host_len; /* 0 = none is kept */
-    uint8_t host_name_len, host_port_len;
-    const struct http_server *host_server;
+    struct known_host known_host;
 
     struct {
         uint32_t count;

@@ -46,7 +46,7 @@ static const char *decoded(const char *hex)
 {
     struct str block = bytes_of(hex);
     struct str text = STR("");
-    struct hpack_field field;
+    struct coded_field field;
 
     for (;;) {
         switch (hpack_decode(&table, &block, &arena, 8192, &field)) {
@@ -180,7 +180,7 @@ static void test_ring(void **state)
                                     (struct hpack_form){.static_index = i % 2 == 0 ? 58 : 0},
                                     STR("X-Name"), sent);
         struct str rest = str_from(block, end);
-        struct hpack_field field;
+        struct coded_field field;
 
         assert_true(end <= block + hpack_field_room(STR("user-agent"), sent));
         assert_int_equal(hpack_decode(&table, &rest, &arena, 8192, &field), HPACK_FIELD);
@@ -232,7 +232,7 @@ static void test_status(void **state)
     hpack_table_free(&table);
     hpack_table_init(&table, HPACK_TABLE_DEFAULT);
     struct str rest = str_from(block, end);
-    struct hpack_field field;
+    struct coded_field field;
     assert_int_equal(hpack_decode(&table, &rest, &arena, 100, &field), HPACK_FIELD);
     assert_text(field.name, ":status");
     assert_text(field.value, "499");

@@ -66,7 +66,7 @@ static bool is_name(struct str name)
     return name.len != 0;
 }
 
-static bool take_pseudo(struct h2_decoding *decoding, const struct hpack_field *field)
+static bool take_pseudo(struct h2_decoding *decoding, const struct coded_field *field)
 {
     struct h2_stream *stream = decoding->stream;
     struct str value = field->value;
@@ -101,7 +101,7 @@ static bool is_of_connection(enum field_id id, struct str name)
            (id == FIELD_OTHER && str_is(name, "proxy-connection"));
 }
 
-static bool take_field(struct h2_decoding *decoding, const struct hpack_field *field)
+static bool take_field(struct h2_decoding *decoding, const struct coded_field *field)
 {
     struct h2_stream *stream = decoding->stream;
     struct exchange *x = stream->x;
@@ -115,7 +115,7 @@ static bool take_field(struct h2_decoding *decoding, const struct hpack_field *f
         return take_pseudo(decoding, field);
     }
     decoding->has_regular = true;
-    if (!is_name(field->name) || !hpack_value_is_sound(field->value)) {
+    if (!is_name(field->name) || !field_value_is_sound(field->value)) {
         h2_stream_fail(stream, "upstream sent invalid header: \"%.*s: %.*s\"", STR_ARG(field->name),
                        STR_ARG(field->value));
         return false;
@@ -135,7 +135,7 @@ static bool decode(struct h2_decoding *decoding, struct str block)
 {
     struct h2_stream *stream = decoding->stream;
     struct hpack_table table;
-    struct hpack_field field;
+    struct coded_field field;
 
     hpack_table_init(&table, 0);
     table.takes_long_padding = true;

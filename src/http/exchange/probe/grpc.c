@@ -117,7 +117,7 @@ static bool reply(struct probe_grpc *grpc, uint8_t type, struct str payload)
     return true;
 }
 
-static enum probe_step take_field(struct probe_grpc *grpc, const struct hpack_field *field)
+static enum probe_step take_field(struct probe_grpc *grpc, const struct coded_field *field)
 {
     uint64_t number;
 
@@ -141,7 +141,7 @@ static enum probe_step take_field(struct probe_grpc *grpc, const struct hpack_fi
 static enum probe_step take_block(struct probe_grpc *grpc)
 {
     struct hpack_table table;
-    struct hpack_field field;
+    struct coded_field field;
     enum hpack_result result;
     enum probe_step step = PROBE_MORE;
     struct str block = {grpc->block, grpc->block_size};

@@ -1,0 +1,83 @@
+/* From the head of a client's request to the request: the rules that hold for every version. What is wrong is logged by the wire format. */
+#ifndef HTTP_REQUEST_FROM_HEAD_H
+#define HTTP_REQUEST_FROM_HEAD_H
+
+#include "http/message/parser.h"
+#include "http/message/uri.h"
+#include "http/request/request.h"
+
+/*
+ * The host that was asked for last, which most often comes again: its parts are found without a look at each byte. Kept only when the name
+ * is in lower case, so that the parts are slices of the value.
+ */
+struct known_host {
+    char value[64];
+    uint8_t len; /* 0 = none */
+    uint8_t name_len;
+    uint8_t port_len; /* digits at the end */
+    const struct http_server
+        *server; /* to which it leads on the one address that this is kept for; NULL: not known */
+};
+static inline bool known_host_is(const struct known_host *known, struct str value)
+{
+    return value.len != 0 && value.len == known->len &&
+           memcmp(value.data, known->value, value.len) == 0;
+}
+
+/* Splits "host[:port]", of a Host field or its like. False: it is not valid. */
+bool host_split(struct known_host *known, struct arena *arena, struct str value, struct str *host,
+                struct str *port);
+
+/* The server, by request->host where that was valid: the default one of the address otherwise, and where there is only one. Sets the location. */
+void request_choose_server(struct request *request, bool is_host_valid);
+
+/* Where headers.has_repeats: the first field that may be there once only, and is there again; *former is the one before it. NULL: there is none. */
+const struct field *request_repeated_field(const struct request *request,
+                                           const struct field **former);
+
+/* Content-Length, to content_length and sent_length; -1 = none. False: it is not valid. */
+static inline bool request_set_length(struct request *request)
+{
+    const struct field *length = fields_get(&request->headers, FIELD_CONTENT_LENGTH);
+
+    request->content_length = -1;
+    bool is_valid = length == NULL || content_length_parse(length->value, &request->content_length);
+    if (!is_valid) {
+        request->content_length = -1;
+    }
+    request->sent_length = request->content_length;
+    return is_valid;
+}
+
+/* Does the client ask for 100 (Continue)? Any other expectation is overlooked, as nginx does (RFC 9110, 10.1.1). */
+static inline bool request_wants_continue(const struct request *request)
+{
+    const struct field *expect = fields_get(&request->headers, FIELD_EXPECT);
+
+    return expect != NULL && str_equal_nocase(expect->value, STR("100-continue"));
+}
+
+/* The path of the target and what follows '?' in it, to uri and args. False: it is not valid, and uri is empty. */
+static inline bool request_set_path(struct request *request, struct str path)
+{
+    struct uri uri;
+
+    if (!uri_normalise(&request->arena, path, request->server->merge_slashes, &uri)) {
+        request->uri = STR("");
+        return false;
+    }
+    request->uri = uri.path;
+    request->args = uri.args.len != 0 ? uri.args : STR_NONE;
+    request->uri_has_quoted = uri.was_quoted;
+    return true;
+}
+
+/*
+ * CONNECT (RFC 9110, 9.3.6): the target is host and port, the URI is that of the whole server. What follows the head is not for us to read as
+ * a request, whatever becomes of this one.
+ */
+void request_set_tunnel(struct request *request);
+/* Its host and port are there. */
+bool request_names_tunnel_end(const struct request *request);
+
+#endif
