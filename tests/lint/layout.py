@@ -60,6 +60,28 @@ def many_parameters(paths, known):
     return found
 
 
+# What carries a client's connection, and its version, are for client/ and the wire formats: others ask client/connection.h and request/wire.h.
+CARRIER = re.compile(r"\b(?:http|connection)->conn\b|\brequest->(?:main->)?version (?:[<>]=?|[!=]=) HTTP_[23]\b")
+CARRIER_FOLDERS = ("src/http/client/", "src/http/v1/", "src/http/v2/", "src/http/v3/")
+CARRIER_EXCEPTIONS = {
+    "src/http/modules/clients/ssl/handshake.c": "begins TLS over TCP",
+    "src/http/modules/lua/request.c": "Lua's functions on sockets are asked of it",
+    "src/http/modules/lua/req_socket.c": "so is getfd",
+    "src/http/variables/variables_request.c": "$server_protocol, $http2",
+    "src/http/modules/access/modsecurity/transaction.c": "the version's name",
+}
+
+
+def looks_at_carrier(sources):
+    found = []
+    for path in sources:
+        if not path.startswith("src/http/") or path.startswith(CARRIER_FOLDERS) or path in CARRIER_EXCEPTIONS:
+            continue
+        found += ["%s:%d: asks the carrier or the version: see client/connection.h, request/wire.h" % (path, number)
+                  for number, line in enumerate(read_lines(path), 1) if CARRIER.search(line)]
+    return found
+
+
 def other_atomics(paths):
     """Atomics that are not those of <stdatomic.h>, the one style of the tree."""
     return ["%s:%d: %s: atomics are those of <stdatomic.h>" % (path, number, match.group())

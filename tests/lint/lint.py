@@ -48,6 +48,7 @@ def main():
         faults += layout.many_parameters(sources, names.read().split("\n"))
     faults += layout.other_atomics(sources + tests)
     faults += layout.crowded_tables(sources)
+    faults += layout.looks_at_carrier(sources)
     faults += layout.first_lines(sources + tests)
     faults += layout.missing_pages("src")
     faults += layout.unformatted(sources + tests)

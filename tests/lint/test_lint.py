@@ -194,6 +194,13 @@ def test_two_rows_of_a_table_on_a_line(tree):
         "src/base/a.c:2: more than one row of a table on a line: one each, between clang-format off and on"]
 
 
+def test_carrier_of_a_client(tree):
+    text = "/* a */\nint f(void)\n{\n    return connection->conn->sent + (request->version >= HTTP_2);\n}\n"
+    paths = tree({"http/files/a.c": text, "http/v1/b.c": text})
+    assert layout.looks_at_carrier(paths) == [
+        "src/http/files/a.c:4: asks the carrier or the version: see client/connection.h, request/wire.h"]
+
+
 def test_page_first_line_and_format(tree):
     paths = tree({"base/a.c": "int  a;\n"})
     assert layout.missing_pages("src") == ["src/base:1: the folder has no README.md"]
