@@ -55,8 +55,8 @@ static int do_exit(lua_State *L, struct script_thread *thread)
         if (!drops_client(code) && code != CODE_ERROR) {
             script_demand_abortable(L, thread);
         }
-        lua->exit_code = check_late(lua, thread->phase, code);
-        lua->has_exited = true;
+        lua->result = (struct lua_result){.kind = LUA_RESULT_EXITED,
+                                          .code = check_late(lua, thread->phase, code)};
     } else {
         script_demand(L, thread, EXIT_PHASES);
         thread->subject->exit_code = code;
@@ -78,7 +78,7 @@ static enum flow answer(struct lua_request *lua, int code)
 enum flow lua_exit_flow(struct lua_request *lua, enum script_phase phase)
 {
     struct request *request = lua->request;
-    int code = lua->exit_code;
+    int code = lua->result.code;
     bool is_content = phase == SCRIPT_CONTENT;
 
     if (code == CODE_OK) {

@@ -50,16 +50,16 @@ static void run_on_head(struct lua_request *lua, const struct script_code *code)
     struct script_call call = {.subject = &lua->subject,
                                .phase = SCRIPT_HEADER_FILTER,
                                .code = code};
-    bool had_exited = lua->has_exited;
+    struct lua_result outer = lua->result;
 
-    lua->has_exited = false;
+    lua->result.kind = LUA_RESULT_NONE;
     enum script_end end = script_run(&call);
     if (end == SCRIPT_FAILED) {
         lua->request->response.is_dropped = true;
-    } else if (lua->has_exited) {
-        refuse(lua, lua->exit_code);
+    } else if (lua->result.kind == LUA_RESULT_EXITED) {
+        refuse(lua, lua->result.code);
     }
-    lua->has_exited = had_exited;
+    lua->result = outer;
 }
 
 /* ---- bodies ---- */

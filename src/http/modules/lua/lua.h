@@ -55,15 +55,25 @@ struct lua_output {
 
 struct lua_filter;
 
+/* What a script has said becomes of the request. */
+struct lua_result {
+    enum lua_result_kind {
+        LUA_RESULT_NONE,    /* nothing: it ran to its end */
+        LUA_RESULT_DECIDED, /* `flow`: ngx.exec, ngx.redirect … */
+        LUA_RESULT_EXITED,  /* ngx.exit, with `code` */
+    } kind;
+    union {
+        enum flow flow;
+        int code;
+    };
+};
+
 /* A request, as Lua sees it. */
 struct lua_request {
     struct script_subject subject; /* magic of its kind: lua_request_kind */
     struct request *request;
-    enum flow flow;   /* what a handler returns, once Lua has decided: ngx.exit, ngx.exec … */
-    bool has_decided; /* flow holds */
-    bool has_begun;   /* subject is valid */
-    bool has_exited;  /* ngx.exit was called, with exit_code */
-    int exit_code;
+    struct lua_result result; /* of the script that runs, or ran last */
+    bool has_begun;           /* subject is valid */
     unsigned
         exit_status; /* of a failure that it asked for: Lua that makes the page for it answers with this; else 0 */
     struct lua_output output;

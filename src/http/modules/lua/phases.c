@@ -4,6 +4,30 @@
 #include "http/request/response.h"
 #include "http/request/wire.h"
 
+/* What the handler of a phase returns after its script. MAY WAIT. */
+static enum flow flow_after(struct lua_request *lua, enum script_phase phase, enum script_end end)
+{
+    struct request *request = lua->request;
+
+    if (lua->result.kind == LUA_RESULT_DECIDED) {
+        return lua->result.flow;
+    }
+    if (lua->result.kind == LUA_RESULT_EXITED) {
+        return lua_exit_flow(lua, phase);
+    }
+    if (end == SCRIPT_FAILED) {
+        return request->response.is_head_sent
+                   ? FLOW_CUT
+                   : request_fail(request, (unsigned) lua->subject.failed_with);
+    }
+    if (end == SCRIPT_CANCELLED) {
+        return FLOW_CLOSED;
+    }
+    bool is_answered = phase == SCRIPT_CONTENT || lua->output.has_begun || lua_has_output(lua);
+
+    return is_answered ? lua_finish_output(lua) : FLOW_NEXT;
+}
+
 /* Runs the code of a phase that may wait; gives what its handler returns: FLOW_NEXT where it came to its end. MAY WAIT. */
 static enum flow run(struct request *request, enum script_phase phase,
                      const struct script_code *code)
@@ -24,27 +48,9 @@ static enum flow run(struct request *request, enum script_phase phase,
         request->wire->log_first != NULL) {
         request->wire->log_first(request);
     }
-    lua->has_decided = false;
-    lua->has_exited = false;
+    lua->result = (struct lua_result){.kind = LUA_RESULT_NONE};
     struct abort_watcher *outer = lua_abort_begin(lua);
-    enum script_end end = script_run(&call);
-    enum flow flow;
-
-    if (lua->has_decided) {
-        flow = lua->flow;
-    } else if (lua->has_exited) {
-        flow = lua_exit_flow(lua, phase);
-    } else if (end == SCRIPT_FAILED) {
-        flow = request->response.is_head_sent
-                   ? FLOW_CUT
-                   : request_fail(request, (unsigned) lua->subject.failed_with);
-    } else if (end == SCRIPT_CANCELLED) {
-        flow = FLOW_CLOSED;
-    } else if (phase == SCRIPT_CONTENT || lua->output.has_begun || lua_has_output(lua)) {
-        flow = lua_finish_output(lua);
-    } else {
-        flow = FLOW_NEXT;
-    }
+    enum flow flow = flow_after(lua, phase, script_run(&call));
     lua_abort_end(lua, outer);
     return flow;
 }
@@ -75,7 +81,7 @@ enum flow lua_access(struct request *request)
     enum flow flow = run(request, SCRIPT_ACCESS, lua_settings_of(request)->access);
     const struct lua_request *lua = lua_request_of(request);
 
-    return flow == FLOW_NEXT && !lua->has_exited ? FLOW_ALLOW : flow;
+    return flow == FLOW_NEXT && lua->result.kind != LUA_RESULT_EXITED ? FLOW_ALLOW : flow;
 }
 
 enum flow lua_precontent(struct request *request)

@@ -29,8 +29,7 @@ static _Noreturn void leave(lua_State *L, struct script_thread *thread, enum flo
     struct lua_request *lua = lua_check_request(L, thread);
 
     script_demand_leavable(L);
-    lua->flow = flow;
-    lua->has_decided = true;
+    lua->result = (struct lua_result){.kind = LUA_RESULT_DECIDED, .flow = flow};
     script_leave(thread, SCRIPT_LEFT);
 }
 

@@ -179,8 +179,7 @@ _Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum flow 
 
     script_demand_abortable(L, thread);
     script_demand_leavable(L);
-    lua->flow = flow;
-    lua->has_decided = true;
+    lua->result = (struct lua_result){.kind = LUA_RESULT_DECIDED, .flow = flow};
     script_leave(thread, SCRIPT_LEFT);
 }
 
