@@ -56,9 +56,7 @@ const struct field *request_repeated_field(const struct request *request,
 
 void request_set_tunnel(struct request *request)
 {
-    request->uri = STR("/");
-    request->args = STR_NONE;
-    request->is_target_stale = true;
+    request_set_uri(request, STR("/"), STR_NONE);
 }
 
 bool request_names_tunnel_end(const struct request *request)

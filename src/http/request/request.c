@@ -223,9 +223,7 @@ bool request_count_change(struct request *request, const char *what)
 
 enum flow request_redirect(struct request *request, struct str uri, struct str args)
 {
-    request->uri = uri;
-    request->args = args;
-    request->is_target_stale = true;
+    request_set_uri(request, uri, args);
     if (!request_count_change(request, "internally redirecting to")) {
         return FLOW_FAIL;
     }

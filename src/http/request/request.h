@@ -211,6 +211,22 @@ struct str request_client_text(const struct request *request);
 /* From here on this client asks, for subrequests and the log, too. Variables that were used keep their values. */
 void request_set_client(struct request *request, const struct addr *addr);
 
+/* From here on this is asked for, with these arguments: the target as the client sent it does not say so any more. */
+static inline void request_set_uri(struct request *request, struct str uri, struct str args)
+{
+    request->uri = uri;
+    request->args = args;
+    request->is_target_stale = true;
+}
+/* For files: they are looked for under another URI. Gives the former, which is put back in the same way; the target stays what it is. */
+static inline struct str request_swap_uri(struct request *request, struct str uri)
+{
+    struct str former = request->uri;
+
+    request->uri = uri;
+    return former;
+}
+
 /* From here on a GET, as pages are asked for that stand in for another. */
 static inline void request_become_get(struct request *request)
 {

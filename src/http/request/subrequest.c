@@ -282,12 +282,10 @@ static struct request *make_child(struct request *parent, struct subrequest *sub
         child->method = method_named(sub->method);
         child->method_name = sub->method;
     }
-    child->is_target_stale = true;
     choose_body(parent, sub, child);
     child->response.needs_memory = sub->output == SUBREQUEST_MEMORY;
     child->response.is_header_only = sub->output == SUBREQUEST_NONE;
-    child->uri = sub->uri;
-    child->args = sub->args;
+    request_set_uri(child, sub->uri, sub->args);
     child->is_internal = true;
     child->keepalive = parent->keepalive;
     child->start_ms = child->received_ms = clock_now.now_ms;
@@ -307,8 +305,7 @@ static void choose_named(struct request *parent, struct request *child)
     const struct http_location *named = map_get(&parent->server->named, child->uri);
 
     if (named != NULL) {
-        child->uri = parent->uri;
-        child->args = parent->args;
+        request_set_uri(child, parent->uri, parent->args);
         request_set_location(child, named);
         child->restart = RESTART_NAMED;
     }

@@ -28,8 +28,7 @@ VARIABLE_SET(set_args)
 {
     struct request *request = variable_request(env);
 
-    request->args = value;
-    request->is_target_stale = true;
+    request_set_uri(request, request->uri, value);
 }
 
 VARIABLE_GET(get_is_args)

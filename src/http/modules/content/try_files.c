@@ -138,9 +138,9 @@ static enum flow try_one(struct request *request, const struct candidate *candid
         struct str rest = str_starts(name, prefix) ? str_skip(name, prefix_length) : name;
         name = arena_concat(&request->arena, prefix, rest);
     }
-    request->uri = name;
+    request_swap_uri(request, name);
     bool is_mapped = request_map_path(request, &path, &prefix_length);
-    request->uri = before;
+    request_swap_uri(request, before);
     if (!is_mapped) {
         return FLOW_FAIL;
     }
@@ -148,7 +148,7 @@ static enum flow try_one(struct request *request, const struct candidate *candid
         request_alias_add_uri(request, NULL);
         return FLOW_NEXT;
     }
-    request->uri = name;
+    request_swap_uri(request, name);
     return FLOW_DONE;
 }
 

@@ -70,8 +70,7 @@ static int set_uri(lua_State *L, struct script_thread *thread)
         script_demand(L, thread, SCRIPT_REWRITE | SCRIPT_SERVER_REWRITE);
         script_demand_abortable(L, thread);
     }
-    request->uri = arena_dup(&request->arena, uri);
-    request->is_target_stale = true;
+    request_set_uri(request, arena_dup(&request->arena, uri), request->args);
     request->is_internal = true; /* so it is escaped where it goes on */
     request->is_uri_rewritten = true;
     if (!jumps) {
@@ -113,8 +112,7 @@ static int set_uri_args(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "expecting 1 argument but seen %d", lua_gettop(L));
     }
     lua_push_args(L, 1);
-    request->args = arena_dup(&request->arena, script_check_str(L, -1));
-    request->is_target_stale = true;
+    request_set_uri(request, request->uri, arena_dup(&request->arena, script_check_str(L, -1)));
     return 0;
 }
 

@@ -170,9 +170,9 @@ static enum flow open_places(struct request *request, struct transfer *transfer,
     if (flow != FLOW_NEXT) {
         return flow;
     }
-    request->uri = path;
+    request_swap_uri(request, path);
     flow = dav_place_open(request, &transfer->to, 409);
-    request->uri = uri;
+    request_swap_uri(request, uri);
     return flow;
 }
 

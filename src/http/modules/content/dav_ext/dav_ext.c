@@ -74,9 +74,9 @@ struct str dav_ext_path_of(struct request *request, struct str url)
          !str_starts(path, str_head(uri, length)))) {
         return STR_NONE;
     }
-    request->uri = path;
+    request_swap_uri(request, path);
     bool is_good = dav_ext_path(request, &path);
-    request->uri = uri;
+    request_swap_uri(request, uri);
     return is_good ? path : STR_NONE;
 }
 

@@ -263,11 +263,9 @@ static enum flow change_uri(struct run *run, const struct instruction *instructi
         log_error(&request->log, 0, "the rewritten URI has a zero length");
         return request_fail(request, 500);
     }
-    request->uri = path;
-    request->args = args;
+    request_set_uri(request, path, args);
     request->uri_changed = instruction->end != REWRITE_BREAK;
     request->is_uri_rewritten = instruction->end == REWRITE_BREAK;
-    request->is_target_stale = true;
     run->is_over = instruction->end != REWRITE_GOES_ON;
     return FLOW_NEXT;
 }
