@@ -12,7 +12,7 @@ include $(BUILD)/config.mk
 
 # ---- what is built
 
-FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls datagram relay) conf \
+FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls datagram quic relay) conf \
     $(addprefix server/,process configuration worker master program) \
     $(addprefix upstream/,cells links peers picking health settings methods worker) cache \
     $(addprefix shared/,access geo health keyval limit listen log names tls upstream variables)

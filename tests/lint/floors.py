@@ -11,6 +11,7 @@ FLOORS = (
     ("net/conn",),
     ("net/resolver", "net/shards"),
     ("net/tls", "net/datagram"),
+    ("net/quic",),
     ("net/relay",),
     ("conf",),
     ("server",),    # generation.h and module.h: what upper floors see

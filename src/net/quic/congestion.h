@@ -1,0 +1,175 @@
+/* Congestion control: how many bytes may be in flight, and at what rate they leave. quic_cubic and quic_bbr behind one interface;
+ * the recovery is the only caller, others read. Pure: time is an argument, in microseconds. */
+#ifndef NET_QUIC_CONGESTION_H
+#define NET_QUIC_CONGESTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct quic_congestion;
+struct quic_sent;
+struct quic_rtt;
+
+/* What one ACK frame, or the timer of lost packets, told. */
+struct quic_sample {
+    uint64_t now_us;
+    uint64_t acked;          /* bytes that it acknowledged and that were in flight */
+    uint64_t lost;           /* bytes that were found lost by it */
+    uint64_t in_flight;      /* bytes before it */
+    uint64_t newest_lost_us; /* when the newest of the lost packets was sent; 0: none was lost */
+    uint64_t ce_sent_us; /* new CE marks: when the newest acknowledged packet was sent; else 0 */
+    uint64_t rtt_us;     /* its RTT sample; 0: none */
+    uint64_t min_rtt_us; /* of the connection */
+    uint64_t smoothed_rtt_us;
+    uint64_t newest_acked_us; /* when the newest acknowledged packet was sent; 0: none */
+    /* The delivery rate (draft-ietf-ccwg-bbr, 4.1): bytes in an interval; interval 0: no sample. */
+    uint64_t delivered;
+    uint64_t interval_us;
+    uint64_t
+        prior_delivered;   /* bytes delivered when the packet that this is measured by was sent */
+    uint64_t tx_in_flight; /* bytes in flight when it was sent */
+    uint64_t lost_since;   /* bytes lost since it was sent */
+    bool is_app_limited;   /* it was sent when the application limited the rate */
+    bool is_round_start;   /* a round trip has passed since the last one */
+};
+
+/* One algorithm. */
+struct quic_congestion_control {
+    const char *name; /* "cubic", "bbr" */
+    void (*init)(struct quic_congestion *c, uint64_t now_us);
+    void (*sent)(struct quic_congestion *c, const struct quic_sent *sent,
+                 uint64_t now_us); /* or NULL */
+    /* One packet of those of the sample that follows. NULL: the sample is enough. */
+    void (*lost)(struct quic_congestion *c, const struct quic_sent *sent, uint64_t now_us);
+    void (*sample)(struct quic_congestion *c, const struct quic_sample *sample);
+    /* RFC 9002, 7.6. */
+    void (*persistent)(struct quic_congestion *c, uint64_t now_us);
+    /* Packets that were taken for lost arrived: all those of the last reduction. NULL: no matter. */
+    void (*spurious)(struct quic_congestion *c, uint64_t now_us);
+};
+
+extern const struct quic_congestion_control quic_cubic; /* RFC 9438 with HyStart++ (RFC 9406) */
+extern const struct quic_congestion_control quic_bbr;   /* draft-ietf-ccwg-bbr */
+
+/* RFC 9438, RFC 9406. */
+struct quic_cubic_state {
+    uint64_t recovery_us; /* packets sent up to then belong to the last reduction; 0: none */
+    uint64_t epoch_us;    /* when growth by the cubic function began; 0: it has not */
+    uint64_t
+        busy_us; /* the time of the last ACK, to leave out time in which the application sent little */
+    double window_max;     /* bytes, before the last reduction */
+    double window_est;     /* bytes, as Reno would have */
+    double epoch_window;   /* bytes, at the start of the epoch */
+    double k_us;           /* until the cubic function is at window_max */
+    double growth;         /* bytes, parts of a datagram not yet added */
+    uint64_t prior_window; /* before the last reduction, for one that was spurious */
+    uint64_t prior_threshold;
+    double prior_window_max;
+    uint64_t prior_epoch_us;
+    uint64_t
+        round_min_us; /* HyStart++: least RTT of this round, of the last one; UINT64_MAX: none */
+    uint64_t last_min_us;
+    uint64_t css_base_us; /* the RTT at which conservative slow start began */
+    uint32_t round_samples;
+    uint32_t css_rounds; /* rounds spent in it */
+    bool is_css;
+};
+
+enum quic_bbr_phase {
+    QUIC_BBR_STARTUP,
+    QUIC_BBR_DRAIN,
+    QUIC_BBR_DOWN, /* of ProbeBW */
+    QUIC_BBR_CRUISE,
+    QUIC_BBR_REFILL,
+    QUIC_BBR_UP,
+    QUIC_BBR_PROBE_RTT,
+};
+
+/* draft-ietf-ccwg-bbr; the names are the draft's where it has them. */
+struct quic_bbr_state {
+    enum quic_bbr_phase phase;
+    double pacing_gain;
+    double window_gain;
+    uint64_t max_bw; /* bytes a second, of the last two cycles of probing */
+    uint64_t bw_of_cycle[2];
+    uint64_t bw_shortterm; /* UINT64_MAX: none */
+    uint64_t bw;           /* the lesser of both */
+    uint64_t bw_latest;    /* of this round */
+    uint64_t inflight_latest;
+    uint64_t inflight_longterm;  /* UINT64_MAX: none */
+    uint64_t inflight_shortterm; /* UINT64_MAX: none */
+    uint64_t min_rtt_us;         /* UINT64_MAX: none */
+    uint64_t min_rtt_stamp_us;
+    uint64_t probe_rtt_min_us;
+    uint64_t probe_rtt_stamp_us;
+    uint64_t probe_rtt_done_us; /* 0: not yet known */
+    uint64_t cycle_stamp_us;
+    uint64_t probe_wait_us;
+    uint64_t rounds; /* in all */
+    uint64_t rounds_since_probe;
+    uint64_t delivered;      /* bytes in all */
+    uint64_t round_end;      /* delivered bytes at which a round for losses ends */
+    uint64_t extra_acked[2]; /* aggregation of ACKs, the most of the last rounds */
+    uint64_t extra_rounds;
+    uint64_t extra_start_us;
+    uint64_t extra_delivered;
+    uint64_t full_bw; /* Startup ends when it stops growing */
+    uint32_t full_bw_rounds;
+    uint32_t loss_events;   /* in this round of Startup */
+    uint64_t lost_in_round; /* bytes */
+    uint64_t up_bytes;      /* acknowledged since inflight_longterm was last raised */
+    uint64_t up_step;       /* bytes for one datagram more */
+    uint32_t up_rounds;
+    uint64_t prior_window;
+    uint64_t idle_restart_us;
+    uint64_t random;
+    bool is_full_bw;    /* the pipe was filled once */
+    bool is_loss_round; /* a packet was lost in this round */
+    bool is_probing;    /* samples still show the last probe */
+    bool is_feedback_done;
+    bool is_idle_restart;
+    bool is_probe_rtt_round;
+    bool is_stopping_probe;
+    uint64_t recovery_us;
+};
+
+struct quic_congestion {
+    const struct quic_congestion_control *control;
+    uint32_t datagram;    /* bytes of a full datagram */
+    bool is_slow_start;   /* … or Startup */
+    bool is_app_limited;  /* since the last packets were sent */
+    uint64_t window;      /* bytes that may be in flight */
+    uint64_t threshold;   /* of slow start; UINT64_MAX: none */
+    uint64_t in_flight;   /* bytes; counted by the recovery */
+    uint64_t pacing_rate; /* bytes a second; 0: not limited */
+    /* Delivery rate, counted by the recovery. */
+    uint64_t delivered;
+    uint64_t delivered_us;
+    uint64_t first_sent_us;
+    uint64_t lost;
+    uint64_t
+        app_limited_until; /* delivered bytes up to which samples are limited by the application; 0: none is */
+    uint64_t next_round; /* delivered bytes at which the next round trip begins */
+    uint64_t rounds;
+    uint32_t reductions; /* how often the window was reduced */
+    union {
+        struct quic_cubic_state cubic;
+        struct quic_bbr_state bbr;
+    };
+    /* The pacer: a bucket of tokens. */
+    uint64_t pacer_us;    /* when tokens were last counted */
+    uint64_t pacer_bytes; /* tokens then */
+};
+
+/* The window of the start, 10 datagrams (RFC 9002, 7.2), and the state of the algorithm. `control` and `datagram` are set. */
+void quic_congestion_init(struct quic_congestion *c, uint64_t now_us);
+/* RFC 9002, 7.2: two datagrams. */
+uint64_t quic_congestion_least(const struct quic_congestion *c);
+
+/* Bytes that may leave now: at most 10 datagrams, or 1 ms of the rate, at a time. */
+uint64_t quic_pacer_tokens(struct quic_congestion *c, uint64_t now_us);
+void quic_pacer_spend(struct quic_congestion *c, uint64_t bytes, uint64_t now_us);
+/* When there are tokens for a datagram. */
+uint64_t quic_pacer_ready_us(struct quic_congestion *c, uint64_t now_us);
+
+#endif
