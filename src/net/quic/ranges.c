@@ -179,6 +179,17 @@ uint64_t quic_ranges_gap(const struct quic_ranges *ranges, uint64_t number)
                : number;
 }
 
+uint64_t quic_ranges_next(const struct quic_ranges *ranges, uint64_t number)
+{
+    uint32_t at = ranges_first_ending_at(ranges, number + 1);
+
+    if (at == ranges->count) {
+        return UINT64_MAX;
+    }
+    uint64_t start = quic_ranges_at(ranges, at).start;
+    return start < number ? number : start;
+}
+
 void quic_received_init(struct quic_received *received, uint32_t most)
 {
     quic_ranges_init(&received->ranges, most);

@@ -45,6 +45,8 @@ void quic_ranges_drop_first(struct quic_ranges *ranges);
 bool quic_ranges_has(const struct quic_ranges *ranges, uint64_t number);
 /* The first number from this one on that is not in the set. */
 uint64_t quic_ranges_gap(const struct quic_ranges *ranges, uint64_t number);
+/* The first number from this one on that is in the set; UINT64_MAX: none. */
+uint64_t quic_ranges_next(const struct quic_ranges *ranges, uint64_t number);
 
 /* The packet numbers that were received in one space. All below `floor` count as received. */
 struct quic_received {

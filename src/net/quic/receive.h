@@ -30,15 +30,17 @@ struct quic_receive {
         wants_stop; /* STOP_SENDING is to be sent; the caller does, and says quic_receive_stop_sent */
     struct quic_window
         window; /* consumed: the offset of the next byte for the reader; received: the highest offset */
-    uint64_t final_size;        /* or QUIC_SIZE_UNKNOWN */
-    uint64_t reset_code;        /* of the peer */
-    uint64_t stop_code;         /* ours */
-    struct quic_ranges arrived; /* above the first missing byte or not; all in `first` */
-    struct quic_block *first;   /* bytes that wait, by offset; owned */
-    struct quic_block *recent;  /* where bytes were last put */
+    uint64_t final_size; /* or QUIC_SIZE_UNKNOWN */
+    uint64_t reset_code; /* of the peer */
+    uint64_t stop_code;  /* ours */
+    struct quic_ranges
+        kept; /* bytes that wait for the reader, or for what is missing before them */
+    struct quic_block *first;  /* their memory, by offset; owned */
+    struct quic_block *recent; /* where bytes were last put */
 };
 
-/* `size`: the first window; `most`: to which it grows. For CRYPTO both are the limit of what is kept. */
+/* `size`: the first window; `most`: to which it grows. For CRYPTO both are what is kept at most; after quic_receive_consume,
+ * quic_window_update(&receive->window, 0, 0) moves it. */
 void quic_receive_init(struct quic_receive *receive, uint64_t size, uint64_t most);
 void quic_receive_free(struct quic_receive *receive);
 
@@ -58,9 +60,10 @@ struct quic_arrival {
 
 /*
  * Takes a frame. What it holds of new bytes counts in the window of the stream and of the connection (NULL for CRYPTO).
- * *now: the part of the frame that the reader can have at once, without a copy: it continues what was consumed, and nothing
- * waits before it. The caller gives it to the reader, who says quic_receive_consume for as much as he took, and in any case
- * calls quic_receive_keep for it before the frame's memory goes. Empty: see quic_receive_input.
+ * *now: the part of the frame that continues what was consumed, when nothing waits before it: the reader can have it without
+ * a copy. The caller says quic_receive_consume for what the reader took of it, and calls quic_receive_keep before the frame's
+ * memory goes; until then nothing else of this half but quic_receive_stop. Empty: what came, if anything, is in
+ * quic_receive_input.
  */
 enum quic_received_result quic_receive_take(struct quic_receive *receive,
                                             struct quic_window *connection,

@@ -31,6 +31,11 @@ static void check_model(const struct quic_ranges *ranges, const bool *model)
             gap++;
         }
         assert_int_equal(quic_ranges_gap(ranges, i), gap);
+        uint64_t next = i;
+        while (next < NUMBERS && !model[next]) {
+            next++;
+        }
+        assert_int_equal(quic_ranges_next(ranges, i), next == NUMBERS ? UINT64_MAX : next);
     }
     for (uint32_t i = 1; i < ranges->count; i++) {
         assert_true(quic_ranges_at(ranges, i - 1).end < quic_ranges_at(ranges, i).start);
