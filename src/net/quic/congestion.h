@@ -44,8 +44,8 @@ struct quic_congestion_control {
     void (*sample)(struct quic_congestion *c, const struct quic_sample *sample);
     /* RFC 9002, 7.6. */
     void (*persistent)(struct quic_congestion *c, uint64_t now_us);
-    /* Packets that were taken for lost arrived: all those of the last reduction. NULL: no matter. */
-    void (*spurious)(struct quic_congestion *c, uint64_t now_us);
+    /* A packet that was reported as lost arrived after all. NULL: no matter. */
+    void (*spurious)(struct quic_congestion *c, const struct quic_sent *sent, uint64_t now_us);
 };
 
 extern const struct quic_congestion_control quic_cubic; /* RFC 9438 with HyStart++ (RFC 9406) */
@@ -53,26 +53,24 @@ extern const struct quic_congestion_control quic_bbr;   /* draft-ietf-ccwg-bbr *
 
 /* RFC 9438, RFC 9406. */
 struct quic_cubic_state {
-    uint64_t recovery_us; /* packets sent up to then belong to the last reduction; 0: none */
-    uint64_t epoch_us;    /* when growth by the cubic function began; 0: it has not */
-    uint64_t
-        busy_us; /* the time of the last ACK, to leave out time in which the application sent little */
+    uint64_t recovery_us;  /* packets sent up to then belong to the last reduction; 0: none */
+    uint64_t epoch_us;     /* when growth by the cubic function began; 0: it has not */
+    uint64_t counted_us;   /* the time of the last sample */
     double window_max;     /* bytes, before the last reduction */
     double window_est;     /* bytes, as Reno would have */
-    double epoch_window;   /* bytes, at the start of the epoch */
-    double k_us;           /* until the cubic function is at window_max */
-    double growth;         /* bytes, parts of a datagram not yet added */
+    double k;              /* seconds until the cubic function is at window_max */
+    double growth;         /* bytes, less than one, that are not yet in the window */
     uint64_t prior_window; /* before the last reduction, for one that was spurious */
     uint64_t prior_threshold;
     double prior_window_max;
-    uint64_t prior_epoch_us;
-    uint64_t
-        round_min_us; /* HyStart++: least RTT of this round, of the last one; UINT64_MAX: none */
-    uint64_t last_min_us;
-    uint64_t css_base_us; /* the RTT at which conservative slow start began */
+    uint32_t episode_lost; /* packets of the last reduction that did not arrive after all */
+    bool is_new_episode;   /* losses were reported that call for a reduction */
+    bool is_css;           /* HyStart++: conservative slow start */
+    uint32_t css_rounds;   /* rounds spent in it */
     uint32_t round_samples;
-    uint32_t css_rounds; /* rounds spent in it */
-    bool is_css;
+    uint64_t round_min_us; /* least RTT of this round; UINT64_MAX: none */
+    uint64_t last_min_us;  /* … of the one before */
+    uint64_t css_base_us;  /* least RTT of the round in which it began */
 };
 
 enum quic_bbr_phase {
@@ -159,6 +157,7 @@ struct quic_congestion {
     /* The pacer: a bucket of tokens. */
     uint64_t pacer_us;    /* when tokens were last counted */
     uint64_t pacer_bytes; /* tokens then */
+    uint64_t pacer_rest;  /* millionths of a token */
 };
 
 /* The window of the start, 10 datagrams (RFC 9002, 7.2), and the state of the algorithm. `control` and `datagram` are set. */

@@ -85,7 +85,7 @@ struct quic_sent {
     bool is_app_limited;    /* the application, not the window, limited what was sent */
     bool is_mtu_probe;      /* set by quic_sent_carry */
     bool is_ect;            /* it was marked ECT(0); set by the caller */
-    uint8_t count;          /* frames carried */
+    uint16_t count;         /* frames carried */
     struct quic_carried_more *more; /* from the fourth on; owned */
     struct quic_carried frames[QUIC_CARRIED_FEW];
 };
@@ -171,7 +171,7 @@ struct quic_recovery {
     struct quic_rtt rtt;
     struct quic_congestion congestion;
     uint32_t pto_count; /* probes in a row without an answer */
-    enum quic_ecn ecn;  /* packets are marked while TESTING and CAPABLE */
+    enum quic_ecn ecn;  /* see quic_recovery_marks */
     uint64_t packets_lost;
     uint64_t packets_spurious; /* lost ones that were acknowledged after all */
     uint64_t bytes_sent;       /* of packets that ask for an acknowledgement */
@@ -186,6 +186,7 @@ struct quic_recovery {
     uint32_t path;        /* number of the current path */
     uint32_t ecn_sent;    /* packets marked while testing */
     uint32_t ecn_lost;
+    uint64_t last_event_us; /* when something was last sent, acknowledged or expired */
     uint32_t reordering;    /* packets; RFC 9002, 6.1.1; raised by spurious losses */
     uint32_t reorder_shift; /* a packet is lost after RTT + RTT >> this */
 };
@@ -225,12 +226,15 @@ enum quic_ack_result quic_recovery_ack(struct quic_recovery *r, enum quic_space 
                                        const struct quic_ack *ack, uint64_t now_us);
 
 /* When quic_recovery_expired is to be called; QUIC_NEVER: not at all. */
-uint64_t quic_recovery_deadline(const struct quic_recovery *r, uint64_t now_us);
+uint64_t quic_recovery_deadline(const struct quic_recovery *r);
 /* Reports lost packets, or asks for probes and reports what they should repeat. Does nothing before the deadline. */
 void quic_recovery_expired(struct quic_recovery *r, uint64_t now_us);
 /* Packets of the space that are to be sent at once, whatever the window: with the frames that were reported as lost, with new
  * ones, or with a PING. */
 uint32_t quic_recovery_probes(const struct quic_recovery *r, enum quic_space space);
+
+/* Whether the next packet is to be marked ECT(0): where it works, and the first ten to find that out. */
+bool quic_recovery_marks(const struct quic_recovery *r);
 
 /* Bytes that window and pacer let go now; 0: none. At least one datagram otherwise. */
 size_t quic_recovery_allowance(struct quic_recovery *r, uint64_t now_us);
