@@ -76,59 +76,64 @@ struct quic_cubic_state {
 enum quic_bbr_phase {
     QUIC_BBR_STARTUP,
     QUIC_BBR_DRAIN,
-    QUIC_BBR_DOWN, /* of ProbeBW */
+    QUIC_BBR_DOWN, /* of ProbeBW, as the next three */
     QUIC_BBR_CRUISE,
     QUIC_BBR_REFILL,
     QUIC_BBR_UP,
     QUIC_BBR_PROBE_RTT,
 };
 
-/* draft-ietf-ccwg-bbr; the names are the draft's where it has them. */
+/* Which acknowledgements arrive: of packets sent before, in or after a probe. */
+enum quic_bbr_acks {
+    QUIC_BBR_ACKS_OLD,
+    QUIC_BBR_ACKS_REFILLING,
+    QUIC_BBR_ACKS_STARTING,
+    QUIC_BBR_ACKS_FEEDBACK,
+    QUIC_BBR_ACKS_STOPPING,
+};
+
+/* draft-ietf-ccwg-bbr, 2; rates in bytes a second. UINT64_MAX in a bound: none. */
 struct quic_bbr_state {
     enum quic_bbr_phase phase;
-    double pacing_gain;
-    double window_gain;
-    uint64_t max_bw; /* bytes a second, of the last two cycles of probing */
-    uint64_t bw_of_cycle[2];
-    uint64_t bw_shortterm; /* UINT64_MAX: none */
-    uint64_t bw;           /* the lesser of both */
-    uint64_t bw_latest;    /* of this round */
-    uint64_t inflight_latest;
-    uint64_t inflight_longterm;  /* UINT64_MAX: none */
-    uint64_t inflight_shortterm; /* UINT64_MAX: none */
-    uint64_t min_rtt_us;         /* UINT64_MAX: none */
-    uint64_t min_rtt_stamp_us;
-    uint64_t probe_rtt_min_us;
-    uint64_t probe_rtt_stamp_us;
-    uint64_t probe_rtt_done_us; /* 0: not yet known */
-    uint64_t cycle_stamp_us;
-    uint64_t probe_wait_us;
-    uint64_t rounds; /* in all */
-    uint64_t rounds_since_probe;
-    uint64_t delivered;      /* bytes in all */
-    uint64_t round_end;      /* delivered bytes at which a round for losses ends */
-    uint64_t extra_acked[2]; /* aggregation of ACKs, the most of the last rounds */
+    enum quic_bbr_acks acks;
+    uint64_t cycle_bw[2];        /* the most of the cycle of probing before, and of this one */
+    uint64_t bw_shortterm;       /* bound by the losses since the last probe */
+    uint64_t bw;                 /* the estimate */
+    uint64_t bw_latest;          /* the most of this round */
+    uint64_t inflight_latest;    /* bytes delivered in a round */
+    uint64_t inflight_longterm;  /* bound by the losses of probes */
+    uint64_t inflight_shortterm; /* bound by the losses since the last probe */
+    uint64_t loss_round_end;     /* delivered bytes at which the round ends in which losses count */
+    uint64_t full_bw;            /* the rate that must be exceeded by a quarter */
+    uint32_t full_bw_rounds;     /* in which it was not */
+    bool is_full_bw_now;         /* in this probe */
+    bool is_full_bw_reached;     /* Startup is over */
+    bool is_loss_in_round;
+    bool is_loss_round_start;
+    bool takes_samples; /* the losses of a probe are still to be judged */
+    bool is_idle_restart;
+    bool is_probe_rtt_expired;
+    bool is_probe_rtt_round_done;
+    uint32_t losses_in_round; /* of Startup: separate ones */
+    uint64_t lost_in_round;   /* bytes */
+    uint64_t last_lost;       /* number of the packet that was lost last */
+    uint64_t extra_acked[2]; /* bytes more than the rate explains: of ten rounds before, of these */
     uint64_t extra_rounds;
     uint64_t extra_start_us;
     uint64_t extra_delivered;
-    uint64_t full_bw; /* Startup ends when it stops growing */
-    uint32_t full_bw_rounds;
-    uint32_t loss_events;   /* in this round of Startup */
-    uint64_t lost_in_round; /* bytes */
-    uint64_t up_bytes;      /* acknowledged since inflight_longterm was last raised */
-    uint64_t up_step;       /* bytes for one datagram more */
+    uint64_t min_rtt_us; /* of the last ten seconds; UINT64_MAX: none */
+    uint64_t min_rtt_stamp_us;
+    uint64_t probe_rtt_us; /* of the last five seconds */
+    uint64_t probe_rtt_stamp_us;
+    uint64_t probe_rtt_done_us; /* 0: the window is not yet that small */
+    uint64_t cycle_stamp_us;    /* when the phase began */
+    uint64_t wait_us;           /* until the next probe */
+    uint64_t rounds_since_probe;
+    uint64_t up_acked; /* bytes acknowledged of the next step */
+    uint64_t up_step;  /* bytes for which inflight_longterm grows by a datagram */
     uint32_t up_rounds;
-    uint64_t prior_window;
-    uint64_t idle_restart_us;
+    uint64_t prior_window; /* before ProbeRTT or persistent congestion */
     uint64_t random;
-    bool is_full_bw;    /* the pipe was filled once */
-    bool is_loss_round; /* a packet was lost in this round */
-    bool is_probing;    /* samples still show the last probe */
-    bool is_feedback_done;
-    bool is_idle_restart;
-    bool is_probe_rtt_round;
-    bool is_stopping_probe;
-    uint64_t recovery_us;
 };
 
 struct quic_congestion {
