@@ -13,11 +13,16 @@ struct quic_block {
     char bytes[BLOCK_BYTES];
 };
 
+static uint32_t receive_gaps_most(uint64_t window)
+{
+    return QUIC_RECEIVE_GAPS + (uint32_t) (window / 1024 < 65536 ? window / 1024 : 65536);
+}
+
 void quic_receive_init(struct quic_receive *receive, uint64_t size, uint64_t most)
 {
     *receive = (struct quic_receive){.state = QUIC_RECEIVE_OPEN, .final_size = QUIC_SIZE_UNKNOWN};
     quic_window_init(&receive->window, size, most);
-    quic_ranges_init(&receive->kept, QUIC_RECEIVE_GAPS + 2);
+    quic_ranges_init(&receive->kept, receive_gaps_most(receive->window.most) + 2);
 }
 
 /* Frees the blocks that end at `offset` or before. */
@@ -171,8 +176,9 @@ enum quic_received_result quic_receive_take(struct quic_receive *receive,
     if (!receive_fits_size(receive, end, frame->is_fin)) {
         return QUIC_RECEIVED_FINAL_SIZE_ERROR;
     }
-    if (frame->offset > consumed && receive->kept.count >= QUIC_RECEIVE_GAPS &&
-        !receive->is_stopped && receive->state < QUIC_RECEIVE_COMPLETE) {
+    if (frame->offset > consumed &&
+        receive->kept.count >= receive_gaps_most(receive->window.size) && !receive->is_stopped &&
+        receive->state < QUIC_RECEIVE_COMPLETE) {
         return QUIC_RECEIVED_SCATTERED;
     }
     if (!receive_count(receive, connection, end)) {

@@ -10,7 +10,9 @@
 #include "net/quic/flow.h"
 #include "net/quic/ranges.h"
 
-#define QUIC_RECEIVE_GAPS 512u /* ranges of a stream that wait for what is missing before them */
+/* Ranges that may wait for what is missing before them: so many, and one for each KB of the window, which frames that fill
+ * packets never need. */
+#define QUIC_RECEIVE_GAPS 64u
 #define QUIC_SIZE_UNKNOWN UINT64_MAX
 
 struct quic_block;

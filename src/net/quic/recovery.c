@@ -8,6 +8,7 @@
 #define PTO_MOST_US 60000000u /* with back-off */
 #define SKIP_LEAST 64u        /* packet numbers between two that are left out */
 #define ECN_TEST_PACKETS 10u
+#define PTOS_TO_REPEAT_ALL 3u
 #define PROBES 2u /* packets of a probe (RFC 9002, 6.2.4) */
 
 /* xorshift64*. */
@@ -261,18 +262,21 @@ uint64_t quic_recovery_deadline(const struct quic_recovery *r)
     return loss != QUIC_NEVER ? loss : recovery_probe_us(r, &space);
 }
 
-/* The oldest packets of a space are to be repeated, though they may have arrived. */
-static void recovery_probe(struct quic_recovery *r, enum quic_space space, uint32_t most)
+/*
+ * The oldest packets of a space are to be repeated, though they may have arrived. After some probes without an answer all are:
+ * what is sent first is then what the peer misses first, and not what was sent first.
+ */
+static void recovery_probe(struct quic_recovery *r, enum quic_space space, uint32_t probes)
 {
-    uint32_t n = 0;
+    uint32_t repeated = r->pto_count >= PTOS_TO_REPEAT_ALL ? QUIC_SENT_MOST : probes;
 
     list_each(link, &r->spaces[space].sent) {
-        if (n++ == most) {
+        if (repeated-- == 0) {
             break;
         }
         recovery_report(r, space, container_of(link, struct quic_sent, link), r->events->lost);
     }
-    r->spaces[space].probes = most;
+    r->spaces[space].probes = probes;
 }
 
 void quic_recovery_expired(struct quic_recovery *r, uint64_t now_us)

@@ -330,7 +330,9 @@ static void too_many_gaps_are_refused_but_the_first_is_filled(void **state)
     struct quic_arrival now, frame;
     uint64_t gaps = 0;
 
-    quic_receive_init(&receive, 1000000, 1000000);
+    const uint64_t most = QUIC_RECEIVE_GAPS + 10;
+
+    quic_receive_init(&receive, 10240, 10240);
     for (uint64_t offset = 1; offset < 10000; offset += 2) {
         frame = (struct quic_arrival){offset, STR("x"), false};
         if (quic_receive_take(&receive, NULL, &frame, &now) == QUIC_RECEIVED_SCATTERED) {
@@ -338,8 +340,8 @@ static void too_many_gaps_are_refused_but_the_first_is_filled(void **state)
         }
         gaps++;
     }
-    assert_int_equal(gaps, QUIC_RECEIVE_GAPS);
-    assert_int_equal(receive.window.received, 2 * QUIC_RECEIVE_GAPS);
+    assert_int_equal(gaps, most);
+    assert_int_equal(receive.window.received, 2 * most);
     for (uint64_t offset = 0; offset < 2 * gaps; offset += 2) {
         frame = (struct quic_arrival){offset, STR("x"), false};
         assert_int_equal(quic_receive_take(&receive, NULL, &frame, &now), QUIC_RECEIVED);
