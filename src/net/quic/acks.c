@@ -1,7 +1,9 @@
 /* Acknowledgements, RTT, losses, ECN (RFC 9002, 5, 6.1, 7; RFC 9000, 13.4.2). */
 #include "net/quic/recovery_private.h"
 
-#define LOST_KEPT 512u        /* lost packets of a space that may still be acknowledged */
+#define LOST_KEPT 512u /* lost packets of a space that may still be acknowledged */
+#define LOST_KEPT_IDLE                                                                             \
+    8u /* … when nothing is outstanding: the connection may be idle from now on */
 #define REORDERING_MOST 1024u /* packets */
 #define REORDER_SHIFT_LEAST 1u
 #define PERSISTENT_PTOS 3u
@@ -223,17 +225,15 @@ static bool lost_is_persistent(struct quic_recovery *r, struct quic_sent_space *
     return sent->time_us - space->run_start_us > duration;
 }
 
-/* The record stays for a while, for an acknowledgement that comes late. */
-static void lost_keep(struct quic_recovery *r, struct quic_sent_space *space,
-                      struct quic_sent *sent, uint64_t now_us)
+/* Forgets lost packets that are too many, or too old for a late acknowledgement. */
+static void lost_forget(struct quic_recovery *r, struct quic_sent_space *space, uint64_t now_us)
 {
     uint64_t age_us = PERSISTENT_PTOS * quic_recovery_pto_us(r);
+    uint32_t most = r->outstanding == 0 ? LOST_KEPT_IDLE : LOST_KEPT;
 
-    list_push_back(&space->lost, &sent->link);
-    space->lost_count++;
-    while (!list_is_empty(&space->lost)) {
+    while (space->lost_count != 0) {
         struct quic_sent *oldest = container_of(space->lost.next, struct quic_sent, link);
-        if (space->lost_count <= LOST_KEPT && now_us - oldest->time_us < age_us) {
+        if (space->lost_count <= most && now_us - oldest->time_us < age_us) {
             break;
         }
         quic_sent_drop(r, oldest);
@@ -262,7 +262,8 @@ static void lost_packet(struct quic_recovery *r, enum quic_space space, struct q
         }
     }
     recovery_report(r, space, sent, r->events->lost);
-    lost_keep(r, &r->spaces[space], sent, sample->now_us);
+    list_push_back(&r->spaces[space].lost, &sent->link);
+    r->spaces[space].lost_count++;
 }
 
 void recovery_find_lost(struct quic_recovery *r, enum quic_space number_space,
@@ -289,6 +290,7 @@ void recovery_find_lost(struct quic_recovery *r, enum quic_space number_space,
             (sent->path == r->path && lost_is_persistent(r, space, sent)) || is_persistent;
         lost_packet(r, number_space, sent, sample);
     }
+    lost_forget(r, space, sample->now_us);
     if (is_persistent) {
         space->run_last = QUIC_NEVER;
         r->rtt.min_us = r->rtt.latest_us;
