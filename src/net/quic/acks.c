@@ -16,6 +16,7 @@ struct ack_work {
     struct quic_sample sample;
     uint64_t newest; /* number of the newest packet that it newly acknowledged; QUIC_NEVER: none */
     uint64_t newest_us;   /* when that was sent */
+    bool is_late;         /* it acknowledged packets that were taken for lost */
     bool is_newest_here;  /* … on the path of now */
     uint32_t ect_acked;   /* newly acknowledged packets that were marked */
     uint64_t send_us;     /* of the packet by which the rate is measured: time between sendings */
@@ -91,6 +92,7 @@ static void ack_lost_packet(struct ack_work *work, struct quic_sent *sent)
     uint64_t distance =
         space->largest_acked > sent->number ? space->largest_acked - sent->number : 0;
 
+    work->is_late = true;
     r->packets_spurious++;
     space->lost_count--;
     if (sent->path == r->path) {
@@ -215,10 +217,16 @@ static bool lost_is_persistent(struct quic_recovery *r, struct quic_sent_space *
     uint64_t duration =
         PERSISTENT_PTOS * (recovery_pto_us(r, QUIC_SPACE_INITIAL) + r->max_ack_delay_us);
 
+    bool is_next = space->run_last != QUIC_NEVER && space->run_last == sent->previous;
+
+    if (sent->is_mtu_probe) { /* it says nothing, neither way */
+        space->run_last = is_next ? sent->number : space->run_last;
+        return false;
+    }
     if (r->rtt.first_sample_us == 0 || sent->time_us <= r->rtt.first_sample_us) {
         return false;
     }
-    if (space->run_last == QUIC_NEVER || space->run_last != sent->previous) {
+    if (!is_next) {
         space->run_start_us = sent->time_us;
     }
     space->run_last = sent->number;
@@ -354,7 +362,7 @@ enum quic_ack_result quic_recovery_ack(struct quic_recovery *r, enum quic_space 
     if (is_higher) {
         ack_check_ecn(&work);
     }
-    if (work.newest == QUIC_NEVER) {
+    if (work.newest == QUIC_NEVER && !work.is_late && !is_higher) {
         return QUIC_ACK_OLD;
     }
     ack_sample_rtt(&work);

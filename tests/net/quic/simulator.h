@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "net/quic/acknowledge.h"
 #include "net/quic/receive.h"
 #include "net/quic/recovery.h"
 #include "net/quic/schedule.h"
@@ -56,6 +57,7 @@ struct sim_packet {
     uint64_t number;
     uint32_t size;
     bool is_eliciting;
+    bool is_ect;
     bool is_ce;
     uint32_t frames;
     struct sim_frame frame[SIM_FRAMES];
@@ -81,16 +83,12 @@ struct sim_end {
     int side;
     struct sim_path *path; /* to the other end */
     struct quic_recovery recovery;
-    struct quic_received received;
+    struct quic_acknowledge acknowledge;
     struct quic_schedule schedule;
     struct quic_credit credit;
     struct quic_window window;
     struct sim_stream streams[SIM_STREAMS];
     bool wants_window;
-    uint32_t unreported; /* packets that ask for an acknowledgement */
-    uint64_t ack_at_us;  /* QUIC_NEVER: no ACK is due */
-    uint64_t largest_us; /* when the largest number came */
-    uint64_t ect0, ce;
     uint64_t done_us; /* all was received; 0: not yet */
 };
 
@@ -145,7 +143,7 @@ static void sim_put(struct sim *sim, struct sim_path *path, struct sim_packet *p
         path->dropped++;
         return;
     }
-    if (path->ecn_bytes != 0 && queued > path->ecn_bytes) {
+    if (path->ecn_bytes != 0 && packet->is_ect && queued > path->ecn_bytes) {
         packet->is_ce = true;
         path->marked++;
     }
@@ -177,7 +175,7 @@ static void end_acked(void *owner, enum quic_space space, const struct quic_carr
     if (frame->kind == QUIC_CARRIED_STREAM) {
         quic_send_acked(&end->streams[frame->id].send, &chunk);
     } else if (frame->kind == QUIC_CARRIED_ACK) {
-        quic_received_reported(&end->received, frame->id);
+        quic_acknowledge_acked(&end->acknowledge, frame->id);
     }
 }
 
@@ -209,16 +207,15 @@ static void packet_add(struct sim_packet *packet, const struct quic_carried *car
 
 static void end_write_ack(struct sim_end *end, struct sim_packet *packet)
 {
-    const struct quic_ranges *ranges = &end->received.ranges;
+    const struct quic_ranges *ranges = &end->acknowledge.received.ranges;
 
     for (uint32_t i = ranges->count; i != 0 && packet->ack_count < SIM_RANGES; i--) {
         packet->ack[packet->ack_count++] = quic_ranges_at(ranges, i - 1);
     }
-    packet->ack_delay_us = end->sim->now_us - end->largest_us;
-    packet->ack_ect0 = end->ect0;
-    packet->ack_ce = end->ce;
-    end->unreported = 0;
-    end->ack_at_us = QUIC_NEVER;
+    packet->ack_delay_us = quic_acknowledge_delay_us(&end->acknowledge, end->sim->now_us);
+    packet->ack_ect0 = end->acknowledge.ect0;
+    packet->ack_ce = end->acknowledge.ce;
+    quic_acknowledge_sent(&end->acknowledge);
 }
 
 static void end_write_windows(struct sim_end *end, struct sim_packet *packet)
@@ -287,7 +284,8 @@ static bool end_send_packet(struct sim_end *end, bool may_send, bool is_probe)
             packet_add(&packet, &(struct quic_carried){.kind = QUIC_CARRIED_PING});
         }
     }
-    if (end->unreported != 0 && (packet.is_eliciting || end->ack_at_us <= sim->now_us)) {
+    if (quic_acknowledge_is_due(&end->acknowledge, sim->now_us) ||
+        (packet.is_eliciting && quic_acknowledge_wants(&end->acknowledge))) {
         end_write_ack(end, &packet);
     }
     if (!packet.is_eliciting && packet.ack_count == 0) {
@@ -299,7 +297,7 @@ static bool end_send_packet(struct sim_end *end, bool may_send, bool is_probe)
         struct quic_sent *sent = quic_sent_new(&end->recovery);
         sent->number = packet.number;
         sent->size = (uint16_t) packet.size;
-        sent->is_ect = quic_recovery_marks(&end->recovery);
+        sent->is_ect = packet.is_ect = quic_recovery_marks(&end->recovery);
         for (uint32_t i = 0; i < packet.frames; i++) {
             quic_sent_carry(&end->recovery, sent, &packet.frame[i].carried);
         }
@@ -394,7 +392,7 @@ static void end_receive(struct sim_end *end, const struct sim_packet *packet)
 {
     uint64_t now_us = end->sim->now_us;
 
-    if (quic_received_has(&end->received, packet->number)) {
+    if (quic_received_has(&end->acknowledge.received, packet->number)) {
         return;
     }
     if (packet->ack_count != 0) {
@@ -413,18 +411,8 @@ static void end_receive(struct sim_end *end, const struct sim_packet *packet)
             return; /* it comes again */
         }
     }
-    uint64_t largest =
-        end->received.ranges.count == 0
-            ? 0
-            : quic_ranges_at(&end->received.ranges, end->received.ranges.count - 1).end;
-    quic_received_add(&end->received, packet->number);
-    end->largest_us = packet->number >= largest ? now_us : end->largest_us;
-    *(packet->is_ce ? &end->ce : &end->ect0) += packet->is_eliciting;
-    if (packet->is_eliciting) {
-        bool is_at_once = ++end->unreported >= 2 || packet->number != largest;
-        uint64_t at_us = is_at_once ? now_us : now_us + 25000;
-        end->ack_at_us = at_us < end->ack_at_us ? at_us : end->ack_at_us;
-    }
+    enum quic_ecn_mark mark = packet->is_ce ? QUIC_CE : packet->is_ect ? QUIC_ECT0 : QUIC_NOT_ECT;
+    quic_acknowledge_packet(&end->acknowledge, packet->number, packet->is_eliciting, mark, now_us);
     if (end->done_us == 0 && end_is_done(end)) {
         end->done_us = now_us;
     }
@@ -447,13 +435,10 @@ static void end_init(struct sim *sim, int side)
         .has_ecn = setup->path[side].ecn_bytes != 0,
     };
 
-    *end = (struct sim_end){.sim = sim,
-                            .side = side,
-                            .path = &sim->setup.path[side],
-                            .ack_at_us = QUIC_NEVER};
+    *end = (struct sim_end){.sim = sim, .side = side, .path = &sim->setup.path[side]};
     quic_recovery_init(&end->recovery, &recovery, sim->now_us);
     end->recovery.is_handshake_confirmed = end->recovery.is_peer_validated = true;
-    quic_received_init(&end->received, SIM_RANGES);
+    quic_acknowledge_init(&end->acknowledge, SIM_RANGES, 25000);
     quic_schedule_init(&end->schedule);
     quic_credit_init(&end->credit, setup->window);
     quic_window_init(&end->window, setup->window, 64 * setup->window);
@@ -489,7 +474,7 @@ static uint64_t end_next_us(struct sim_end *end)
 {
     uint64_t next_us = quic_recovery_deadline(&end->recovery);
 
-    next_us = end->ack_at_us < next_us ? end->ack_at_us : next_us;
+    next_us = end->acknowledge.due_us < next_us ? end->acknowledge.due_us : next_us;
     if (quic_schedule_first(&end->schedule) != NULL) {
         uint64_t paced_us = quic_recovery_paced_until(&end->recovery, end->sim->now_us);
         next_us = paced_us < next_us ? paced_us : next_us;
@@ -538,7 +523,7 @@ static void sim_end(struct sim *sim)
     for (int side = 0; side < 2; side++) {
         struct sim_end *end = &sim->ends[side];
         quic_recovery_free(&end->recovery);
-        quic_received_free(&end->received);
+        quic_acknowledge_free(&end->acknowledge);
         for (uint32_t i = 0; i < sim->setup.streams; i++) {
             quic_send_free(&end->streams[i].send);
             quic_receive_free(&end->streams[i].receive);
