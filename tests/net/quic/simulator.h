@@ -19,6 +19,7 @@
 
 enum {
     SIM_STREAMS = 4,       /* of each end */
+    SIM_FLOWS = 4,         /* connections over the same path */
     SIM_PATTERN = 1 << 16, /* bytes after which the contents of a stream repeat */
     SIM_FRAMES = 12,
     SIM_RANGES = 32,
@@ -80,7 +81,8 @@ struct sim_stream {
 
 struct sim_end {
     struct sim *sim;
-    int side;
+    int index;             /* in the simulation */
+    int side;              /* 0 or 1 */
     struct sim_path *path; /* to the other end */
     struct quic_recovery recovery;
     struct quic_acknowledge acknowledge;
@@ -95,17 +97,20 @@ struct sim_end {
 struct sim_setup {
     struct sim_path path[2];
     const struct quic_congestion_control *control;
-    uint64_t bytes[2];      /* that each end sends, over its streams */
-    uint32_t streams;       /* of each end, 1 to SIM_STREAMS */
-    uint64_t stream_window; /* the first; grows 64-fold */
-    uint64_t window;        /* … of the connection */
+    const struct quic_congestion_control *others; /* of the second connection on; NULL: the same */
+    uint32_t flows;                               /* connections; 0 is 1 */
+    uint64_t bytes[2];                            /* that each end sends, over its streams */
+    uint32_t streams;                             /* of each end, 1 to SIM_STREAMS */
+    uint64_t stream_window;                       /* the first; grows 64-fold */
+    uint64_t window;                              /* … of the connection */
     uint32_t seed;
     uint64_t until_us; /* of virtual time */
 };
 
 struct sim {
     struct sim_setup setup;
-    struct sim_end ends[2];
+    struct sim_end ends[2 * SIM_FLOWS]; /* 2n and 2n + 1 are a connection */
+    int count;                          /* of ends */
     struct quic_sent_pool pool;
     struct heap flying;
     uint64_t now_us;
@@ -276,7 +281,7 @@ static bool end_send_packet(struct sim_end *end, bool may_send, bool is_probe)
     static struct sim_packet packet;
 
     memset(&packet, 0, offsetof(struct sim_packet, bytes));
-    packet.to = 1 - end->side;
+    packet.to = end->index ^ 1;
     if (may_send) {
         end_write_windows(end, &packet);
         end_write_streams(end, &packet);
@@ -420,22 +425,24 @@ static void end_receive(struct sim_end *end, const struct sim_packet *packet)
 
 /* ---- runs ---- */
 
-static void end_init(struct sim *sim, int side)
+static void end_init(struct sim *sim, int index)
 {
-    struct sim_end *end = &sim->ends[side];
+    int side = index % 2;
+    struct sim_end *end = &sim->ends[index];
     const struct sim_setup *setup = &sim->setup;
     struct quic_recovery_setup recovery = {
         .pool = &sim->pool,
         .events = &sim_owner,
         .owner = end,
-        .control = setup->control,
-        .random = setup->seed * 2 + (uint32_t) side + 1,
+        .control = index >= 2 && setup->others != NULL ? setup->others : setup->control,
+        .random = setup->seed * 8 + (uint32_t) index + 1,
         .datagram_size = SIM_DATAGRAM,
         .is_server = true,
         .has_ecn = setup->path[side].ecn_bytes != 0,
     };
 
-    *end = (struct sim_end){.sim = sim, .side = side, .path = &sim->setup.path[side]};
+    *end =
+        (struct sim_end){.sim = sim, .index = index, .side = side, .path = &sim->setup.path[side]};
     quic_recovery_init(&end->recovery, &recovery, sim->now_us);
     end->recovery.is_handshake_confirmed = end->recovery.is_peer_validated = true;
     quic_acknowledge_init(&end->acknowledge, SIM_RANGES, 25000);
@@ -466,8 +473,10 @@ static void sim_start(struct sim *sim, const struct sim_setup *setup)
         sim->pattern[i] = (char) (i * 31 + (i >> 8));
     }
     quic_sent_pool_init(&sim->pool);
-    end_init(sim, 0);
-    end_init(sim, 1);
+    sim->count = setup->flows == 0 ? 2 : 2 * (int) setup->flows;
+    for (int i = 0; i < sim->count; i++) {
+        end_init(sim, i);
+    }
 }
 
 static uint64_t end_next_us(struct sim_end *end)
@@ -482,20 +491,28 @@ static uint64_t end_next_us(struct sim_end *end)
     return next_us;
 }
 
-/* Until both ends have received all, and know that the other has. False: it takes longer than it may, or nothing happens. */
+static bool sim_is_done(const struct sim *sim)
+{
+    for (int i = 0; i < sim->count; i++) {
+        if (sim->ends[i].done_us == 0 || sim->ends[i].recovery.outstanding != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Until all ends have received all, and know that the other has. False: it takes longer than it may, or nothing happens. */
 static bool sim_run(struct sim *sim)
 {
     for (;;) {
-        uint64_t next_us = sim->flying.count == 0 ? QUIC_NEVER : sim->flying.entries[0].node->key;
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < sim->count; i++) {
             end_send(&sim->ends[i]);
         }
-        if (sim->ends[0].done_us != 0 && sim->ends[1].done_us != 0 &&
-            sim->ends[0].recovery.outstanding == 0 && sim->ends[1].recovery.outstanding == 0) {
+        if (sim_is_done(sim)) {
             return true;
         }
-        next_us = sim->flying.count == 0 ? QUIC_NEVER : sim->flying.entries[0].node->key;
-        for (int i = 0; i < 2; i++) {
+        uint64_t next_us = sim->flying.count == 0 ? QUIC_NEVER : sim->flying.entries[0].node->key;
+        for (int i = 0; i < sim->count; i++) {
             uint64_t end_us = end_next_us(&sim->ends[i]);
             next_us = end_us < next_us ? end_us : next_us;
         }
@@ -510,7 +527,7 @@ static bool sim_run(struct sim *sim)
             end_receive(&sim->ends[packet->to], packet);
             free(packet);
         }
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < sim->count; i++) {
             if (quic_recovery_deadline(&sim->ends[i].recovery) <= sim->now_us) {
                 quic_recovery_expired(&sim->ends[i].recovery, sim->now_us);
             }
@@ -520,7 +537,7 @@ static bool sim_run(struct sim *sim)
 
 static void sim_end(struct sim *sim)
 {
-    for (int side = 0; side < 2; side++) {
+    for (int side = 0; side < sim->count; side++) {
         struct sim_end *end = &sim->ends[side];
         quic_recovery_free(&end->recovery);
         quic_acknowledge_free(&end->acknowledge);

@@ -164,6 +164,44 @@ static void packets_leave_at_a_pace(void **state)
     sim_end(&sim);
 }
 
+/* Bytes of all, and of each connection in percent, when half of the time has passed that all need. */
+static void share(const struct sim_setup *setup, uint64_t *percent)
+{
+    struct sim sim;
+    uint64_t all = 0;
+
+    sim_start(&sim, setup);
+    sim_run(&sim);
+    for (int i = 1; i < sim.count; i += 2) {
+        all += sim.ends[i].window.consumed;
+    }
+    for (int i = 1; i < sim.count; i += 2) {
+        percent[i / 2] = sim.ends[i].window.consumed * 100 / all;
+        if (getenv("SIM_SHOW") != NULL) {
+            printf("flow %d %s: %llu%%\n", i / 2, sim.ends[i - 1].recovery.congestion.control->name,
+                   (unsigned long long) percent[i / 2]);
+        }
+    }
+    sim_end(&sim);
+}
+
+static void connections_share_a_path(void **state)
+{
+    const struct quic_congestion_control *controls[] = {&quic_cubic, &quic_bbr};
+
+    for (int i = 0; i < 4; i++) {
+        struct sim_setup setup = setup_of(2500000, 40000, 100);
+        uint64_t percent[SIM_FLOWS];
+        setup.control = controls[i % 2];
+        setup.others = controls[i / 2];
+        setup.flows = 2;
+        setup.bytes[0] = 2500000 * 60ull;
+        setup.until_us = 60000000;
+        share(&setup, percent);
+        assert_in_range(percent[0], i % 2 == i / 2 ? 25 : 10, i % 2 == i / 2 ? 75 : 90);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +211,7 @@ int main(void)
         cmocka_unit_test(reordering_is_not_taken_for_loss_for_long),
         cmocka_unit_test(marks_hold_the_queue_without_loss),
         cmocka_unit_test(packets_leave_at_a_pace),
+        cmocka_unit_test(connections_share_a_path),
         cmocka_unit_test(everything_arrives_whatever_the_path_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
