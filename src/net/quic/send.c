@@ -1,11 +1,10 @@
 /* The sending half of a stream: pieces of bytes, and which of them were sent, lost, acknowledged. */
 #include "net/quic/send.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/fatal.h"
+#include "net/quic/ahead.h"
 
 #define SEND_COPY_SIZE 4000u /* bytes that a piece of copied ones has room for, at least */
 
@@ -28,7 +27,9 @@ struct quic_piece {
 
 void quic_send_init(struct quic_send *send, uint64_t limit)
 {
-    *send = (struct quic_send){.state = QUIC_SEND_OPEN};
+    static uint64_t readers;
+
+    *send = (struct quic_send){.state = QUIC_SEND_OPEN, .reader = ++readers};
     quic_credit_init(&send->credit, limit);
     quic_ranges_init(&send->acknowledged, SEND_RANGES_MOST);
     quic_ranges_init(&send->lost, SEND_RANGES_MOST);
@@ -265,22 +266,20 @@ static const struct quic_piece *send_piece_at(const struct quic_send *send, uint
     return piece;
 }
 
-/* Bytes of a file. */
-static bool piece_read_file(const struct quic_piece *piece, uint64_t from, char *to, size_t n)
+/* n bytes of a piece of a file, from one of its bytes on. */
+static bool piece_read_file(const struct quic_send *send, const struct quic_piece *piece,
+                            uint64_t from, char *to, uint32_t n)
 {
-    while (n != 0) {
-        ssize_t got = pread(piece->fd, to, n, (off_t) (piece->file_offset + from));
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return false;
-        }
-        to += got;
-        from += (uint64_t) got;
-        n -= (size_t) got;
-    }
-    return true;
+    const struct quic_file_bytes bytes = {
+        .reader = send->reader,
+        .offset = piece->offset + from,
+        .fd = piece->fd,
+        .file_offset = piece->file_offset + from,
+        .left = piece->len - from,
+        .is_again = piece->offset + from < send->credit.used,
+    };
+
+    return quic_ahead_read(&bytes, to, n);
 }
 
 bool quic_send_read(const struct quic_send *send, uint64_t offset, char *to, uint32_t len)
@@ -295,7 +294,7 @@ bool quic_send_read(const struct quic_send *send, uint64_t offset, char *to, uin
         uint32_t n = piece->len - from < len ? (uint32_t) (piece->len - from) : len;
         if (piece->data != NULL) {
             memcpy(to, piece->data + from, n);
-        } else if (!piece_read_file(piece, from, to, n)) {
+        } else if (!piece_read_file(send, piece, from, to, n)) {
             return false;
         }
         to += n;

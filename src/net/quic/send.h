@@ -32,6 +32,7 @@ struct quic_send {
     uint64_t queued;           /* bytes written in all */
     uint64_t reset_code;
     uint64_t resent;                 /* bytes that were sent again, in all */
+    uint64_t reader;                 /* who it is for quic_ahead_read */
     struct quic_ranges acknowledged; /* above `acked` */
     struct quic_ranges lost;         /* to be sent again; nothing of it is in `acknowledged` */
     struct quic_piece *first;        /* owned */

@@ -83,6 +83,46 @@ static void a_file_that_became_shorter_is_noticed(void **state)
     fclose(file);
 }
 
+/* More streams than are read ahead for, in turns, with parts that are sent again. */
+static void files_of_many_streams_keep_apart(void **state)
+{
+    enum { STREAMS = 20, SIZE = 50000 };
+    static struct quic_send sends[STREAMS];
+    static char expected[SIZE];
+    FILE *file = tmpfile();
+
+    for (uint64_t i = 0; i < SIZE; i++) {
+        expected[i] = pattern(i);
+    }
+    fwrite(expected, 1, SIZE, file);
+    fflush(file);
+    for (uint64_t i = 0; i < STREAMS; i++) {
+        quic_send_init(&sends[i], SIZE);
+        quic_send_copy(&sends[i], STR("head"));
+        quic_send_file(&sends[i], &(struct quic_file_part){fileno(file), i, SIZE - i}, NULL, NULL);
+    }
+    for (uint32_t seed = 1, step = 0; step < 20000; step++) {
+        uint32_t i = next_number(&seed) % STREAMS;
+        struct quic_send_chunk chunk;
+        char bytes[1200];
+        if (!quic_send_next(&sends[i], NULL, sizeof(bytes), &chunk)) {
+            continue;
+        }
+        assert_true(quic_send_read(&sends[i], chunk.offset, bytes, chunk.len));
+        uint32_t head = chunk.offset < 4 ? 4 - (uint32_t) chunk.offset : 0;
+        assert_memory_equal(bytes + head, expected + i + chunk.offset + head - 4, chunk.len - head);
+        quic_send_commit(&sends[i], NULL, &chunk);
+        if (next_number(&seed) % 4 == 0) {
+            quic_send_lost(&sends[i], &chunk);
+        }
+    }
+    for (uint64_t i = 0; i < STREAMS; i++) {
+        assert_int_equal(quic_send_unsent(&sends[i]), i < 4 ? 4 - i : 0); /* by the credit */
+        quic_send_free(&sends[i]);
+    }
+    fclose(file);
+}
+
 static void credit_of_stream_and_connection_limits_new_bytes_only(void **state)
 {
     struct quic_send send;
@@ -476,6 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_of_all_kinds_are_read_in_order),
         cmocka_unit_test(a_file_that_became_shorter_is_noticed),
+        cmocka_unit_test(files_of_many_streams_keep_apart),
         cmocka_unit_test(credit_of_stream_and_connection_limits_new_bytes_only),
         cmocka_unit_test(what_another_packet_delivered_is_not_sent_again),
         cmocka_unit_test(the_end_is_sent_alone_and_again),
