@@ -315,6 +315,7 @@ void recovery_give_sample(struct quic_recovery *r, struct quic_sample *sample)
     sample->smoothed_rtt_us = r->rtt.smoothed_us;
     if (sample->acked != 0 || sample->lost != 0 || sample->ce_sent_us != 0) {
         c->control->sample(c, sample);
+        c->window = c->window < QUIC_WINDOW_MOST ? c->window : QUIC_WINDOW_MOST;
     }
 }
 

@@ -6,6 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A window does not grow beyond that: what is in flight may be memory of ours, and a peer that acknowledges early makes it grow.
+ * Linux allows TCP connections between 4 and 16 MB. */
+#define QUIC_WINDOW_MOST (16u * 1024 * 1024)
+
 struct quic_congestion;
 struct quic_sent;
 struct quic_rtt;

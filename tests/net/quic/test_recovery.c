@@ -425,6 +425,27 @@ static void a_sender_with_little_to_say_gets_no_larger_window(void **state)
     end(&f);
 }
 
+static void the_window_does_not_grow_without_end(void **state)
+{
+    struct fixture f;
+    uint64_t now_us = BEGIN_US;
+
+    start(&f);
+    for (int round = 0; round < 14; round++) {
+        uint64_t first = f.r.spaces[QUIC_SPACE_APPLICATION].next_number, last = first;
+        while (quic_recovery_allowance(&f.r, now_us += 10) != 0 ||
+               quic_recovery_paced_until(&f.r, now_us) != QUIC_NEVER) {
+            last = send_one(&f, now_us);
+        }
+        now_us += 50000;
+        for (uint64_t number = first; number <= last; number++) {
+            ack_some(&f, number, number, now_us); /* a number that was left out is refused */
+        }
+    }
+    assert_int_equal(f.r.congestion.window, QUIC_WINDOW_MOST);
+    end(&f);
+}
+
 static void the_window_and_the_pace_hold_packets_back(void **state)
 {
     struct fixture f;
@@ -469,6 +490,7 @@ int main(void)
         cmocka_unit_test(many_frames_of_a_packet_are_reported),
         cmocka_unit_test(marks_are_left_off_where_they_are_lost),
         cmocka_unit_test(a_sender_with_little_to_say_gets_no_larger_window),
+        cmocka_unit_test(the_window_does_not_grow_without_end),
         cmocka_unit_test(the_window_and_the_pace_hold_packets_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
