@@ -4,8 +4,9 @@
 #define LOST_KEPT 512u /* lost packets of a space that may still be acknowledged */
 #define LOST_KEPT_IDLE                                                                             \
     8u /* … when nothing is outstanding: the connection may be idle from now on */
-#define REORDERING_MOST 1024u /* packets */
-#define REORDER_SHIFT_LEAST 1u
+#define REORDERING_MOST 1024u  /* packets */
+#define REORDER_SHIFT_LEAST 0u /* a packet is lost after two round trips, at the most */
+#define LOSSES_TO_HURRY 64u    /* packets */
 #define PERSISTENT_PTOS 3u
 
 /* One ACK frame while it is worked on. */
@@ -93,6 +94,7 @@ static void ack_lost_packet(struct ack_work *work, struct quic_sent *sent)
         space->largest_acked > sent->number ? space->largest_acked - sent->number : 0;
 
     work->is_late = true;
+    r->true_losses = 0;
     r->packets_spurious++;
     space->lost_count--;
     if (sent->path == r->path) {
@@ -249,6 +251,17 @@ static void lost_forget(struct quic_recovery *r, struct quic_sent_space *space, 
     }
 }
 
+/* Where nothing is lost in vain for long, losses are found sooner again. */
+static void lost_count(struct quic_recovery *r)
+{
+    if (++r->true_losses < LOSSES_TO_HURRY) {
+        return;
+    }
+    r->true_losses = 0;
+    r->reorder_shift += r->reorder_shift < QUIC_REORDER_SHIFT;
+    r->reordering = r->reordering / 2 > QUIC_REORDERING ? r->reordering / 2 : QUIC_REORDERING;
+}
+
 static void lost_packet(struct quic_recovery *r, enum quic_space space, struct quic_sent *sent,
                         struct quic_sample *sample)
 {
@@ -257,6 +270,7 @@ static void lost_packet(struct quic_recovery *r, enum quic_space space, struct q
     list_remove(&sent->link);
     r->outstanding--;
     r->packets_lost++;
+    lost_count(r);
     recovery_leave_flight(r, sent);
     if (sent->is_ect && r->ecn == QUIC_ECN_TESTING && ++r->ecn_lost >= 10) {
         r->ecn = QUIC_ECN_FAILED;

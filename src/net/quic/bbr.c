@@ -172,6 +172,9 @@ static void bbr_lost(struct quic_congestion *c, const struct quic_sent *sent, ui
     if (!bbr->is_loss_in_round) {
         bbr->is_loss_in_round = true;
         bbr->loss_round_end = c->delivered;
+        bbr->undo_bw = bbr->bw_shortterm;
+        bbr->undo_inflight = bbr->inflight_shortterm;
+        bbr->undo_longterm = bbr->inflight_longterm;
     }
     bbr->losses_in_round += sent->number != bbr->last_lost + 1;
     bbr->last_lost = sent->number;
@@ -183,6 +186,24 @@ static void bbr_lost(struct quic_congestion *c, const struct quic_sent *sent, ui
         double inflight = before + (allowed > 0 ? allowed / (1 - BBR_LOSS_PERCENT / 100.0) : 0);
         bbr_too_high(c, (uint64_t) inflight, sent->is_app_limited, now_us);
     }
+}
+
+static uint64_t bbr_larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The bounds are as they were before the losses, which were none. */
+static void bbr_spurious(struct quic_congestion *c, const struct quic_sent *sent, uint64_t now_us)
+{
+    struct quic_bbr_state *bbr = &c->bbr;
+
+    bbr->is_loss_in_round = false;
+    bbr->losses_in_round = 0;
+    bbr->lost_in_round = 0;
+    bbr->bw_shortterm = bbr_larger(bbr->bw_shortterm, bbr->undo_bw);
+    bbr->inflight_shortterm = bbr_larger(bbr->inflight_shortterm, bbr->undo_inflight);
+    bbr->inflight_longterm = bbr_larger(bbr->inflight_longterm, bbr->undo_longterm);
 }
 
 static void bbr_upper_bounds(struct quic_congestion *c, const struct quic_sample *sample)
@@ -391,4 +412,5 @@ const struct quic_congestion_control quic_bbr = {
     .lost = bbr_lost,
     .sample = bbr_sample,
     .persistent = bbr_persistent,
+    .spurious = bbr_spurious,
 };

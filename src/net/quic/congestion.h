@@ -107,11 +107,14 @@ struct quic_bbr_state {
     uint64_t inflight_latest;    /* bytes delivered in a round */
     uint64_t inflight_longterm;  /* bound by the losses of probes */
     uint64_t inflight_shortterm; /* bound by the losses since the last probe */
-    uint64_t loss_round_end;     /* delivered bytes at which the round ends in which losses count */
-    uint64_t full_bw;            /* the rate that must be exceeded by a quarter */
-    uint32_t full_bw_rounds;     /* in which it was not */
-    bool is_full_bw_now;         /* in this probe */
-    bool is_full_bw_reached;     /* Startup is over */
+    uint64_t undo_bw;            /* the three bounds before the losses of this round */
+    uint64_t undo_inflight;
+    uint64_t undo_longterm;
+    uint64_t loss_round_end; /* delivered bytes at which the round ends in which losses count */
+    uint64_t full_bw;        /* the rate that must be exceeded by a quarter */
+    uint32_t full_bw_rounds; /* in which it was not */
+    bool is_full_bw_now;     /* in this probe */
+    bool is_full_bw_reached; /* Startup is over */
     bool is_loss_in_round;
     bool is_loss_round_start;
     bool takes_samples; /* the losses of a probe are still to be judged */

@@ -46,8 +46,8 @@ void quic_recovery_init(struct quic_recovery *r, const struct quic_recovery_setu
     r->events = setup->events;
     r->owner = setup->owner;
     r->random = setup->random == 0 ? 1 : setup->random;
-    r->reordering = 3;
-    r->reorder_shift = 3;
+    r->reordering = QUIC_REORDERING;
+    r->reorder_shift = QUIC_REORDER_SHIFT;
     r->ecn = setup->has_ecn ? QUIC_ECN_TESTING : QUIC_ECN_OFF;
     r->last_event_us = now_us;
     rtt_init(&r->rtt);
@@ -378,6 +378,8 @@ void quic_recovery_new_path(struct quic_recovery *r, uint64_t now_us)
 {
     r->path++;
     r->pto_count = 0;
+    r->reordering = QUIC_REORDERING;
+    r->reorder_shift = QUIC_REORDER_SHIFT;
     rtt_init(&r->rtt);
     quic_congestion_init(&r->congestion, now_us);
     if (r->ecn != QUIC_ECN_OFF) {

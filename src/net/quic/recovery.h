@@ -24,6 +24,8 @@
 #define QUIC_SENT_MOST 65536u /* packets of a connection that wait for their acknowledgement */
 #define QUIC_INITIAL_RTT_US 333000u /* RFC 9002, 6.2.2 */
 #define QUIC_GRANULARITY_US 1000u   /* of timers */
+#define QUIC_REORDERING 3u          /* packets (RFC 9002, 6.1.1) */
+#define QUIC_REORDER_SHIFT 3u       /* an eighth of the RTT (6.1.2) */
 #define QUIC_SKIPPED_KEPT 8u        /* packet numbers that were left out */
 
 enum quic_space { QUIC_SPACE_INITIAL, QUIC_SPACE_HANDSHAKE, QUIC_SPACE_APPLICATION, QUIC_SPACES };
@@ -188,6 +190,7 @@ struct quic_recovery {
     uint32_t ecn_lost;
     uint64_t last_event_us; /* when something was last sent, acknowledged or expired */
     uint32_t reordering;    /* packets; RFC 9002, 6.1.1; raised by spurious losses */
+    uint32_t true_losses;   /* packets lost since one that was taken for lost arrived */
     uint32_t reorder_shift; /* a packet is lost after RTT + RTT >> this */
 };
 

@@ -129,12 +129,16 @@ static void a_lost_tail_is_repaired_by_a_probe(void **state)
 
 static void reordering_is_not_taken_for_loss_for_long(void **state)
 {
-    struct sim_setup setup = setup_of(2500000, 50000, 100);
+    const struct quic_congestion_control *controls[] = {&quic_cubic, &quic_bbr};
 
-    setup.bytes[0] = 10000000;
-    setup.path[0].reorder = 100000;
-    setup.path[0].reorder_us = 8000;
-    assert_true(goodput(&setup) > 1750000);
+    for (int i = 0; i < 4; i++) {
+        struct sim_setup setup = setup_of(2500000, 50000, 100);
+        setup.control = controls[i % 2];
+        setup.bytes[0] = 10000000;
+        setup.path[0].reorder = i < 2 ? 100000 : 300000;
+        setup.path[0].reorder_us = i < 2 ? 8000 : 40000;
+        assert_true(goodput(&setup) > 1750000);
+    }
 }
 
 static void marks_hold_the_queue_without_loss(void **state)
