@@ -85,7 +85,7 @@ struct sim_end {
     int side;              /* 0 or 1 */
     struct sim_path *path; /* to the other end */
     struct quic_recovery recovery;
-    struct quic_acknowledge acknowledge;
+    struct sim_acknowledge acknowledge;
     struct quic_schedule schedule;
     struct quic_credit credit;
     struct quic_window window;
@@ -180,7 +180,7 @@ static void end_acked(void *owner, enum quic_space space, const struct quic_carr
     if (frame->kind == QUIC_CARRIED_STREAM) {
         quic_send_acked(&end->streams[frame->id].send, &chunk);
     } else if (frame->kind == QUIC_CARRIED_ACK) {
-        quic_acknowledge_acked(&end->acknowledge, frame->id);
+        quic_received_reported(&end->acknowledge.received, frame->id);
     }
 }
 
@@ -217,10 +217,10 @@ static void end_write_ack(struct sim_end *end, struct sim_packet *packet)
     for (uint32_t i = ranges->count; i != 0 && packet->ack_count < SIM_RANGES; i--) {
         packet->ack[packet->ack_count++] = quic_ranges_at(ranges, i - 1);
     }
-    packet->ack_delay_us = quic_acknowledge_delay_us(&end->acknowledge, end->sim->now_us);
+    packet->ack_delay_us = end->sim->now_us - end->acknowledge.largest_us;
     packet->ack_ect0 = end->acknowledge.ect0;
     packet->ack_ce = end->acknowledge.ce;
-    quic_acknowledge_sent(&end->acknowledge);
+    sim_acknowledge_sent(&end->acknowledge);
 }
 
 static void end_write_windows(struct sim_end *end, struct sim_packet *packet)
@@ -289,8 +289,8 @@ static bool end_send_packet(struct sim_end *end, bool may_send, bool is_probe)
             packet_add(&packet, &(struct quic_carried){.kind = QUIC_CARRIED_PING});
         }
     }
-    if (quic_acknowledge_is_due(&end->acknowledge, sim->now_us) ||
-        (packet.is_eliciting && quic_acknowledge_wants(&end->acknowledge))) {
+    if (end->acknowledge.due_us <= sim->now_us ||
+        (packet.is_eliciting && end->acknowledge.waiting != 0)) {
         end_write_ack(end, &packet);
     }
     if (!packet.is_eliciting && packet.ack_count == 0) {
@@ -416,8 +416,8 @@ static void end_receive(struct sim_end *end, const struct sim_packet *packet)
             return; /* it comes again */
         }
     }
-    enum quic_ecn_mark mark = packet->is_ce ? QUIC_CE : packet->is_ect ? QUIC_ECT0 : QUIC_NOT_ECT;
-    quic_acknowledge_packet(&end->acknowledge, packet->number, packet->is_eliciting, mark, now_us);
+    enum sim_mark mark = packet->is_ce ? SIM_CE : packet->is_ect ? SIM_ECT0 : SIM_NOT_ECT;
+    sim_acknowledge_packet(&end->acknowledge, packet->number, packet->is_eliciting, mark, now_us);
     if (end->done_us == 0 && end_is_done(end)) {
         end->done_us = now_us;
     }
@@ -445,7 +445,7 @@ static void end_init(struct sim *sim, int index)
         (struct sim_end){.sim = sim, .index = index, .side = side, .path = &sim->setup.path[side]};
     quic_recovery_init(&end->recovery, &recovery, sim->now_us);
     end->recovery.is_handshake_confirmed = end->recovery.is_peer_validated = true;
-    quic_acknowledge_init(&end->acknowledge, SIM_RANGES, 25000);
+    sim_acknowledge_init(&end->acknowledge, SIM_RANGES, 25000);
     quic_schedule_init(&end->schedule);
     quic_credit_init(&end->credit, setup->window);
     quic_window_init(&end->window, setup->window, 64 * setup->window);
@@ -540,7 +540,7 @@ static void sim_end(struct sim *sim)
     for (int side = 0; side < sim->count; side++) {
         struct sim_end *end = &sim->ends[side];
         quic_recovery_free(&end->recovery);
-        quic_acknowledge_free(&end->acknowledge);
+        quic_received_free(&end->acknowledge.received);
         for (uint32_t i = 0; i < sim->setup.streams; i++) {
             quic_send_free(&end->streams[i].send);
             quic_receive_free(&end->streams[i].receive);
