@@ -43,66 +43,66 @@ static void enter_listened(struct http_connection *connection)
     }
 }
 
-static void enter_first(struct http_connection *http)
+static void enter_first(struct http_connection *connection)
 {
-    if (http->listen->address.is_proxy_protocol) {
-        connection_enter(http, STAGE_PROXY_HEADER);
+    if (connection->listen->address.is_proxy_protocol) {
+        connection_enter(connection, STAGE_PROXY_HEADER);
     } else {
-        enter_listened(http);
+        enter_listened(connection);
     }
 }
 
 void http_accepted(struct listener *listener, int fd, const struct addr *peer)
 {
-    struct http_connection *http = make_on_socket(listener, fd, peer);
+    struct http_connection *connection = make_on_socket(listener, fd, peer);
 
     counters_mine->accepted++;
-    if (http != NULL) {
+    if (connection != NULL) {
         counters_mine->handled++;
-        enter_first(http);
-        conn_start(http->conn);
+        enter_first(connection);
+        conn_start(connection->conn);
     }
 }
 
 void http_passed(struct listener *listener, struct conn *conn)
 {
-    struct http_connection *http = make(listener->user, conn);
+    struct http_connection *connection = make(listener->user, conn);
 
-    enter_first(http);
+    enter_first(connection);
     conn_take_up(conn);
 }
 
 void http_handed_over(struct listener *listener, int fd, const struct addr *peer, const void *state,
                       size_t size)
 {
-    struct http_connection *http = make_on_socket(listener, fd, peer);
+    struct http_connection *connection = make_on_socket(listener, fd, peer);
 
-    if (http == NULL) {
+    if (connection == NULL) {
         return;
     }
-    connection_serve(http, http->protocol);
-    idle_resume(http, state, size);
+    connection_serve(connection, connection->protocol);
+    idle_resume(connection, state, size);
 }
 
 /* ---- the PROXY protocol's header ---- */
 
 /* False: the connection waits for more of it, or is gone. */
-static bool read_proxy_header(struct http_connection *http)
+static bool read_proxy_header(struct http_connection *connection)
 {
-    struct conn *conn = http->conn;
+    struct conn *conn = connection->conn;
     struct proxy_header *proxy;
     size_t used;
 
     conn_fill(conn, CONNECTION_FIRST_BUFFER, PROXY_HEADER_MAX + CONNECTION_FIRST_BUFFER);
     switch (proxy_header_parse(conn_input(conn), &proxy, &used)) {
     case PROXY_HEADER_DONE:
-        connection_details(http)->proxy = proxy;
+        connection_details(connection)->proxy = proxy;
         conn_consume(conn, used);
         return true;
     case PROXY_HEADER_MORE:
         if (!conn->is_input_closed && !conn->is_broken) {
             if (!conn_watch(conn)) {
-                connection_close(http);
+                connection_close(connection);
             }
             return false;
         }
@@ -110,45 +110,45 @@ static bool read_proxy_header(struct http_connection *http)
     case PROXY_HEADER_BAD: {
         struct log log;
         struct str start = str_head(conn_input(conn), 80);
-        connection_log(http, connection_action(http), &log);
+        connection_log(connection, connection_action(connection), &log);
         counters_mine->limited++;
         log_error(&log, 0, "broken header: \"%.*s\"", STR_ARG(start));
         break;
     }
     }
-    connection_close(http);
+    connection_close(connection);
     return false;
 }
 
 void proxy_header_input(struct conn *conn)
 {
-    struct http_connection *http = conn->user;
+    struct http_connection *connection = conn->user;
 
-    if (read_proxy_header(http)) {
-        enter_listened(http);
+    if (read_proxy_header(connection)) {
+        enter_listened(connection);
         conn->owner->input(conn);
     }
 }
 
 void proxy_header_timeout(struct conn *conn)
 {
-    struct http_connection *http = conn->user;
+    struct http_connection *connection = conn->user;
 
-    enter_listened(http);
+    enter_listened(connection);
     conn->owner->timed_out(conn);
 }
 
 /* ---- TLS ---- */
 
 /* What the client has sent is the protocol's. The connection may be gone afterwards. */
-static void established(struct http_connection *http, const struct http_protocol *protocol)
+static void established(struct http_connection *connection, const struct http_protocol *protocol)
 {
-    struct conn *conn = http->conn;
+    struct conn *conn = connection->conn;
     uint32_t life = conn->life;
 
-    conn_set_deadline(conn,
-                      clock_now.now_ms + http->listen->default_server->client_header_timeout_ms);
-    connection_serve(http, protocol);
+    conn_set_deadline(conn, clock_now.now_ms +
+                                connection->listen->default_server->client_header_timeout_ms);
+    connection_serve(connection, protocol);
     conn->owner->input(conn);
     if (conn->life == life) {
         tls_flush(conn);
@@ -157,69 +157,69 @@ static void established(struct http_connection *http, const struct http_protocol
 
 void handshake_input(struct conn *conn)
 {
-    struct http_connection *http = conn->user;
-    const struct http_listen *listen = http->listen;
+    struct http_connection *connection = conn->user;
+    const struct http_listen *listen = connection->listen;
 
-    switch (listen->default_server->main->handshake->go_on(http)) {
+    switch (listen->default_server->main->handshake->go_on(connection)) {
     case TLS_DONE:
-        if (http->secure_server != NULL) {
-            http->rest_location = http->secure_server->root;
+        if (connection->secure_server != NULL) {
+            connection->rest_location = connection->secure_server->root;
         }
-        established(http, protocol_agreed(listen, tls_alpn(conn)));
+        established(connection, protocol_agreed(listen, tls_alpn(conn)));
         break;
     case TLS_PLAIN:
-        established(http, listen->protocol); /* its requests are refused */
+        established(connection, listen->protocol); /* its requests are refused */
         break;
     case TLS_MORE:
         if (!conn_park(conn)) {
-            connection_close(http);
+            connection_close(connection);
         }
         break;
     case TLS_FAILED:
-        connection_close(http);
+        connection_close(connection);
         break;
     }
 }
 
 void handshake_timeout(struct conn *conn)
 {
-    struct http_connection *http = conn->user;
+    struct http_connection *connection = conn->user;
     struct log log;
 
-    connection_log(http, connection_action(http), &log);
+    connection_log(connection, connection_action(connection), &log);
     log_info(&log, ETIMEDOUT, "client timed out");
     conn_fail(conn, ETIMEDOUT);
-    connection_close(http);
+    connection_close(connection);
 }
 
 /* ---- prior knowledge: which protocol does a client on a plain socket begin with? ---- */
 
 void detection_input(struct conn *conn)
 {
-    struct http_connection *http = conn->user;
+    struct http_connection *connection = conn->user;
     const struct http_protocol *protocol;
     bool may_come;
 
     do {
         struct str input = conn->in == NULL ? STR_NONE : conn_input(conn);
-        protocol = protocol_of_preface(http->listen, input, &may_come);
+        protocol = protocol_of_preface(connection->listen, input, &may_come);
     } while (protocol == NULL && may_come &&
              conn_fill(conn, CONNECTION_FIRST_BUFFER, CONNECTION_FIRST_BUFFER * 2));
     if (protocol == NULL && may_come && !conn->is_broken && !conn->is_input_closed) {
         if (!conn_watch(conn)) {
-            connection_close(http);
+            connection_close(connection);
         }
         return;
     }
-    connection_serve(http, protocol != NULL ? protocol : http->listen->protocol);
+    connection_serve(connection, protocol != NULL ? protocol : connection->listen->protocol);
     conn->owner->input(conn);
 }
 
 /* It has not said; what is told of that is the usual protocol's. */
 void detection_timeout(struct conn *conn)
 {
-    struct http_connection *http = conn->user;
+    struct http_connection *connection = conn->user;
 
-    connection_serve(http, http->listen->protocol);
+    connection_serve(connection, connection->listen->protocol);
     conn->owner->timed_out(conn);
 }

@@ -24,18 +24,18 @@ static struct http_connection *connection_take(void)
         free_connections = first->next;
         return memset(first, 0, sizeof(struct http_connection));
     }
-    struct http_connection *http = calloc(1, sizeof(*http));
-    if (http == NULL) {
-        fatal_no_memory(sizeof(*http));
+    struct http_connection *connection = calloc(1, sizeof(*connection));
+    if (connection == NULL) {
+        fatal_no_memory(sizeof(*connection));
     }
-    return http;
+    return connection;
 }
 
-static void give_back(struct http_connection *http)
+static void give_back(struct http_connection *connection)
 {
-    struct free_connection *freed = (struct free_connection *) (void *) http;
+    struct free_connection *freed = (struct free_connection *) (void *) connection;
 
-    http->magic = 0;
+    connection->magic = 0;
     freed->next = free_connections;
     free_connections = freed;
 }
@@ -43,20 +43,20 @@ static void give_back(struct http_connection *http)
 struct http_connection *connection_on(const struct http_listen *listen, struct conn *conn,
                                       const struct http_protocol *protocol)
 {
-    struct http_connection *http = connection_take();
+    struct http_connection *connection = connection_take();
 
-    http->magic = HTTP_CONNECTION_MAGIC;
-    http->conn = conn;
+    connection->magic = HTTP_CONNECTION_MAGIC;
+    connection->conn = conn;
     conn->log = &((struct http_listen *) listen)->log;
     conn->listener = listen->address.listener;
-    conn->user = http;
-    http->listen = listen;
-    http->protocol = protocol;
-    http->rest_location = listen->default_server->root;
-    http->start_ms = clock_now.now_ms;
-    deferred_init(&http->settle, connection_settle);
+    conn->user = connection;
+    connection->listen = listen;
+    connection->protocol = protocol;
+    connection->rest_location = listen->default_server->root;
+    connection->start_ms = clock_now.now_ms;
+    deferred_init(&connection->settle, connection_settle);
     counters_mine->active++;
-    return http;
+    return connection;
 }
 
 void connection_leave_protocol(struct http_connection *connection)
@@ -74,41 +74,41 @@ struct request *connection_current(const struct http_connection *connection)
     return takes_turns ? connection->protocol->current(connection) : NULL;
 }
 
-struct conn *connection_free(struct http_connection *http)
+struct conn *connection_free(struct http_connection *connection)
 {
-    struct conn *conn = http->conn;
+    struct conn *conn = connection->conn;
 
-    loop_undefer(&http->settle);
-    connection_leave_protocol(http);
-    if (http->details != NULL) {
-        tie_end(http->details->tie);
-        free(http->details->proxy);
-        free(http->details);
+    loop_undefer(&connection->settle);
+    connection_leave_protocol(connection);
+    if (connection->details != NULL) {
+        tie_end(connection->details->tie);
+        free(connection->details->proxy);
+        free(connection->details);
     }
-    give_back(http);
+    give_back(connection);
     counters_mine->active--;
     return conn;
 }
 
-struct connection_details *connection_details(struct http_connection *http)
+struct connection_details *connection_details(struct http_connection *connection)
 {
-    if (http->details == NULL) {
-        http->details = calloc(1, sizeof(*http->details));
-        if (http->details == NULL) {
-            fatal_no_memory(sizeof(*http->details));
+    if (connection->details == NULL) {
+        connection->details = calloc(1, sizeof(*connection->details));
+        if (connection->details == NULL) {
+            fatal_no_memory(sizeof(*connection->details));
         }
     }
-    return http->details;
+    return connection->details;
 }
 
-struct str connection_address(struct http_connection *http)
+struct str connection_address(struct http_connection *connection)
 {
-    struct connection_details *details = connection_details(http);
+    struct connection_details *details = connection_details(connection);
 
     if (details->address_length == 0) {
         struct addr peer;
 
-        conn_peer(http->conn, &peer);
+        conn_peer(connection->conn, &peer);
         if (peer.len == 0 || peer.any.sa_family == AF_UNIX) {
             memcpy(details->address, "unix:", 5);
             details->address_length = 5;
@@ -119,25 +119,25 @@ struct str connection_address(struct http_connection *http)
     return (struct str){details->address, details->address_length};
 }
 
-unsigned connection_ask_hops(struct http_connection *http)
+unsigned connection_ask_hops(struct http_connection *connection)
 {
-    unsigned hops = conn_hops(http->conn);
+    unsigned hops = conn_hops(connection->conn);
 
-    http->hops_known = (uint8_t) (hops < UINT8_MAX ? hops + 1 : UINT8_MAX);
+    connection->hops_known = (uint8_t) (hops < UINT8_MAX ? hops + 1 : UINT8_MAX);
     return hops;
 }
 
-const struct addr *connection_local(struct http_connection *http)
+const struct addr *connection_local(struct http_connection *connection)
 {
-    if (!http->listen->address.needs_local_address) {
-        return &http->listen->address.listener->addr;
+    if (!connection->listen->address.needs_local_address) {
+        return &connection->listen->address.listener->addr;
     }
-    struct connection_details *details = connection_details(http);
+    struct connection_details *details = connection_details(connection);
 
     if (details->local.len == 0) {
         socklen_t len = sizeof(details->local) - offsetof(struct addr, any);
 
-        if (getsockname(http->conn->source.fd, &details->local.any, &len) == 0) {
+        if (getsockname(connection->conn->source.fd, &details->local.any, &len) == 0) {
             details->local.len = len;
         }
     }
@@ -152,18 +152,18 @@ void connection_set_local(struct http_connection *connection, const struct addr 
 /* ", client: A, server: ADDR": what a line about a connection without a request ends with. */
 static void describe_client(const struct log *log, struct room *out)
 {
-    struct http_connection *http = log->subject;
-    struct str address = connection_address(http);
-    struct str server = http->listen->address.listener->text;
+    struct http_connection *connection = log->subject;
+    struct str address = connection_address(connection);
+    struct str server = connection->listen->address.listener->text;
 
     room_printf(out, ", client: %.*s, server: %.*s", STR_ARG(address), STR_ARG(server));
 }
 
-void connection_log(const struct http_connection *http, const char *action, struct log *out)
+void connection_log(const struct http_connection *connection, const char *action, struct log *out)
 {
-    *out = http->listen->log;
-    out->connection = conn_number(http->conn);
+    *out = connection->listen->log;
+    out->connection = conn_number(connection->conn);
     out->action = action;
     out->describe = describe_client;
-    out->subject = (void *) http;
+    out->subject = (void *) connection;
 }

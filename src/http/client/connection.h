@@ -92,28 +92,30 @@ void connection_leave_protocol(struct http_connection *connection);
 struct request *connection_current(const struct http_connection *connection);
 
 /* The details, made when first needed. */
-struct connection_details *connection_details(struct http_connection *http);
+struct connection_details *connection_details(struct http_connection *connection);
 /* Client's address as text, without port; "unix:" for a unix socket. */
-struct str connection_address(struct http_connection *http);
+struct str connection_address(struct http_connection *connection);
 /*
  * How often requests of this connection were passed on by this very service already (net/conn/own.h). To be asked once
  * its first bytes were read: by then whoever connected has told of it.
  */
-unsigned connection_ask_hops(struct http_connection *http);
-static inline unsigned connection_hops(struct http_connection *http)
+unsigned connection_ask_hops(struct http_connection *connection);
+static inline unsigned connection_hops(struct http_connection *connection)
 {
-    return http->hops_known != 0 ? http->hops_known - 1u : connection_ask_hops(http);
+    return connection->hops_known != 0 ? connection->hops_known - 1u
+                                       : connection_ask_hops(connection);
 }
 /*
  * The server whose settings hold for what no request has chosen a server for: the one that the TLS handshake named, as with
  * nginx, else the default of the address.
  */
-static inline const struct http_server *connection_server(const struct http_connection *http)
+static inline const struct http_server *connection_server(const struct http_connection *connection)
 {
-    return http->secure_server != NULL ? http->secure_server : http->listen->default_server;
+    return connection->secure_server != NULL ? connection->secure_server
+                                             : connection->listen->default_server;
 }
 /* Our side's address (getsockname once where the listener is a wildcard, unless it was set). */
-const struct addr *connection_local(struct http_connection *http);
+const struct addr *connection_local(struct http_connection *connection);
 void connection_set_local(struct http_connection *connection, const struct addr *local);
 
 /* The other end's address; len 0: a unix socket without a name. */
@@ -153,9 +155,9 @@ static inline int connection_fd(const struct http_connection *connection)
 
 /* A log for lines about the connection itself, when no request is there: filled for use on the
  * stack. */
-void connection_log(const struct http_connection *http, const char *action, struct log *out);
+void connection_log(const struct http_connection *connection, const char *action, struct log *out);
 
 /* What such a line says that it is doing. */
-const char *connection_action(const struct http_connection *http);
+const char *connection_action(const struct http_connection *connection);
 
 #endif

@@ -19,19 +19,19 @@ struct handover_state {
     uint64_t start_ms;
 };
 
-bool connection_can_hand_over(const struct http_connection *http)
+bool connection_can_hand_over(const struct http_connection *connection)
 {
-    return handover_now != NULL && http->conn->transport == NULL &&
-           !http->listen->address.is_proxy_protocol &&
-           handover_now->takes(handover_now, http->listen->address.listener);
+    return handover_now != NULL && connection->conn->transport == NULL &&
+           !connection->listen->address.is_proxy_protocol &&
+           handover_now->takes(handover_now, connection->listen->address.listener);
 }
 
-static uint32_t left_ms(const struct http_connection *http)
+static uint32_t left_ms(const struct http_connection *connection)
 {
-    uint64_t left = http->rest_location->keepalive_timeout_ms;
+    uint64_t left = connection->rest_location->keepalive_timeout_ms;
 
-    if (http->conn->is_idle) {
-        uint64_t deadline_ms = http->conn->timer.deadline_ms;
+    if (connection->conn->is_idle) {
+        uint64_t deadline_ms = connection->conn->timer.deadline_ms;
 
         left = deadline_ms > clock_now.now_ms ? deadline_ms - clock_now.now_ms : 1;
     }
@@ -39,39 +39,40 @@ static uint32_t left_ms(const struct http_connection *http)
 }
 
 /* Gives an idle connection to another worker. True: it is gone from here. */
-static bool give_to(struct http_connection *http, struct handover *to)
+static bool give_to(struct http_connection *connection, struct handover *to)
 {
-    const struct conn *conn = http->conn;
-    struct handover_state state = {.requests = http->requests,
+    const struct conn *conn = connection->conn;
+    struct handover_state state = {.requests = connection->requests,
                                    .number_low = conn->number_low,
                                    .number_high = conn->number_high,
-                                   .left_ms = left_ms(http),
-                                   .start_ms = http->start_ms};
+                                   .left_ms = left_ms(connection),
+                                   .start_ms = connection->start_ms};
     int copy = fcntl(conn->source.fd, F_DUPFD_CLOEXEC, 0);
 
     if (copy == -1) {
         return false;
     }
-    if (!to->send(to, http->listen->address.listener, copy, &state, sizeof(state))) {
+    if (!to->send(to, connection->listen->address.listener, copy, &state, sizeof(state))) {
         close(copy);
         return false;
     }
-    event_remove(&http->conn->source); /* the connection lives on over there … */
-    connection_close(http);            /* … this is our descriptor of it */
+    event_remove(&connection->conn->source); /* the connection lives on over there … */
+    connection_close(connection);            /* … this is our descriptor of it */
     return true;
 }
 
 /* Passes an idle connection to the new worker of this slot. True: it is gone from here. */
-static bool hand_over(struct http_connection *http)
+static bool hand_over(struct http_connection *connection)
 {
-    return connection_can_hand_over(http) && give_to(http, handover_now);
+    return connection_can_hand_over(connection) && give_to(connection, handover_now);
 }
 
 /* Was it busy of late, and did it not come from a sibling just now? */
-static bool is_worth_giving(const struct http_connection *http)
+static bool is_worth_giving(const struct http_connection *connection)
 {
-    const struct conn *conn = http->conn;
-    uint64_t idle_since_ms = conn->timer.deadline_ms - http->rest_location->keepalive_timeout_ms;
+    const struct conn *conn = connection->conn;
+    uint64_t idle_since_ms =
+        conn->timer.deadline_ms - connection->rest_location->keepalive_timeout_ms;
 
     return clock_now.now_ms - idle_since_ms < LATELY_MS &&
            (conn->handed_over_ms == 0 ||
@@ -80,80 +81,84 @@ static bool is_worth_giving(const struct http_connection *http)
 
 bool idle_hand_over(struct conn *conn, struct handover *to)
 {
-    struct http_connection *http = conn->user;
+    struct http_connection *connection = conn->user;
 
-    return http->stage == STAGE_IDLE && http->requests != 0 && conn->transport == NULL &&
-           conn_input(conn).len == 0 && http->details == NULL &&
-           !http->listen->address.is_proxy_protocol && is_worth_giving(http) && give_to(http, to);
+    return connection->stage == STAGE_IDLE && connection->requests != 0 &&
+           conn->transport == NULL && conn_input(conn).len == 0 && connection->details == NULL &&
+           !connection->listen->address.is_proxy_protocol && is_worth_giving(connection) &&
+           give_to(connection, to);
 }
 
 /* keepalive_min_timeout: is the connection still to get a last answer although the worker quits? */
-static bool is_too_young(const struct http_connection *http)
+static bool is_too_young(const struct http_connection *connection)
 {
-    return clock_now.now_ms - http->start_ms < http->rest_location->keepalive_min_timeout_ms;
+    return clock_now.now_ms - connection->start_ms <
+           connection->rest_location->keepalive_min_timeout_ms;
 }
 
-void idle_quit(struct http_connection *http)
+void idle_quit(struct http_connection *connection)
 {
-    struct conn *conn = http->conn;
+    struct conn *conn = connection->conn;
 
-    if (!conn->is_idle || conn_input(conn).len != 0 || http->requests == 0) {
+    if (!conn->is_idle || conn_input(conn).len != 0 || connection->requests == 0) {
         return; /* a client that has just connected is about to speak */
     }
-    if (hand_over(http) || worker_is_replaced) {
+    if (hand_over(connection) || worker_is_replaced) {
         return;
     }
-    if (is_too_young(http)) {
-        conn_set_deadline(conn, http->start_ms + http->rest_location->keepalive_min_timeout_ms);
+    if (is_too_young(connection)) {
+        conn_set_deadline(conn, connection->start_ms +
+                                    connection->rest_location->keepalive_min_timeout_ms);
     } else {
-        connection_close(http);
+        connection_close(connection);
     }
 }
 
-void connection_go_idle(struct http_connection *http)
+void connection_go_idle(struct http_connection *connection)
 {
-    struct conn *conn = http->conn;
+    struct conn *conn = connection->conn;
 
-    if (worker_is_quitting && http->requests != 0) {
-        if (hand_over(http)) {
+    if (worker_is_quitting && connection->requests != 0) {
+        if (hand_over(connection)) {
             return;
         }
-        if (!worker_is_replaced && !is_too_young(http)) {
-            connection_close(http);
+        if (!worker_is_replaced && !is_too_young(connection)) {
+            connection_close(connection);
             return;
         }
     }
-    http->stage = STAGE_IDLE; /* the loop tells the protocol still */
-    if (http->details != NULL && http->details->proxy == NULL && http->details->tie == NULL) {
-        free(http->details);
-        http->details = NULL;
+    connection->stage = STAGE_IDLE; /* the loop tells the protocol still */
+    if (connection->details != NULL && connection->details->proxy == NULL &&
+        connection->details->tie == NULL) {
+        free(connection->details);
+        connection->details = NULL;
     }
-    conn_set_deadline(conn,
-                      clock_now.now_ms + (http->requests == 0
-                                              ? connection_server(http)->client_header_timeout_ms
-                                              : http->rest_location->keepalive_timeout_ms));
+    conn_set_deadline(conn, clock_now.now_ms +
+                                (connection->requests == 0
+                                     ? connection_server(connection)->client_header_timeout_ms
+                                     : connection->rest_location->keepalive_timeout_ms));
     if (!conn_park(conn)) {
-        connection_close(http);
+        connection_close(connection);
     }
 }
 
-void idle_resume(struct http_connection *http, const void *state, size_t size)
+void idle_resume(struct http_connection *connection, const void *state, size_t size)
 {
-    struct conn *conn = http->conn;
+    struct conn *conn = connection->conn;
     uint32_t life = conn->life;
     uint64_t timeout_ms = 0;
 
     if (size == sizeof(struct handover_state)) {
         struct handover_state from;
         memcpy(&from, state, sizeof(from));
-        http->requests = from.requests;
-        http->start_ms = from.start_ms;
-        http->conn->number_low = from.number_low;
-        http->conn->number_high = from.number_high;
-        http->conn->handed_over_ms = (uint32_t) clock_now.now_ms | 1;
+        connection->requests = from.requests;
+        connection->start_ms = from.start_ms;
+        connection->conn->number_low = from.number_low;
+        connection->conn->number_high = from.number_high;
+        connection->conn->handed_over_ms = (uint32_t) clock_now.now_ms | 1;
         timeout_ms = from.left_ms;
     }
-    connection_go_idle(http);
+    connection_go_idle(connection);
     if (timeout_ms != 0 && conn->life == life && conn->is_idle) {
         conn_set_deadline(conn, clock_now.now_ms + timeout_ms);
     }

@@ -6,7 +6,7 @@
 
 void linger_input(struct conn *conn)
 {
-    struct http_connection *http = conn->user;
+    struct http_connection *connection = conn->user;
     bool was_early = tls_is_early(conn);
 
     /* At most so much at a time: a client that sends without end is not to keep the worker. */
@@ -20,15 +20,17 @@ void linger_input(struct conn *conn)
     if (was_early && !tls_is_early(conn)) {
         conn_shutdown_output(conn);
     }
-    if (conn->is_broken || conn->is_input_closed || clock_now.now_ms >= http->linger_until_ms) {
-        connection_close(http);
+    if (conn->is_broken || conn->is_input_closed ||
+        clock_now.now_ms >= connection->linger_until_ms) {
+        connection_close(connection);
         return;
     }
     conn_input_release(conn);
-    uint64_t deadline = clock_now.now_ms + http->rest_location->lingering_timeout_ms;
-    conn_set_deadline(conn, deadline < http->linger_until_ms ? deadline : http->linger_until_ms);
+    uint64_t deadline = clock_now.now_ms + connection->rest_location->lingering_timeout_ms;
+    conn_set_deadline(conn, deadline < connection->linger_until_ms ? deadline
+                                                                   : connection->linger_until_ms);
     if (!conn_watch(conn)) {
-        connection_close(http);
+        connection_close(connection);
     }
 }
 
@@ -37,40 +39,40 @@ void linger_timeout(struct conn *conn)
     connection_close(conn->user);
 }
 
-void connection_linger(struct http_connection *http)
+void connection_linger(struct http_connection *connection)
 {
-    connection_leave_protocol(http);
-    loop_undefer(&http->settle);
-    connection_enter(http, STAGE_LINGERING);
-    if (!tls_is_early(http->conn)) {
-        conn_shutdown_output(http->conn);
+    connection_leave_protocol(connection);
+    loop_undefer(&connection->settle);
+    connection_enter(connection, STAGE_LINGERING);
+    if (!tls_is_early(connection->conn)) {
+        conn_shutdown_output(connection->conn);
     }
-    linger_input(http->conn);
+    linger_input(connection->conn);
 }
 
-void connection_end_later(struct http_connection *http)
+void connection_end_later(struct http_connection *connection)
 {
-    connection_enter(http, STAGE_ENDING);
-    http->conn->is_ending = 1;
-    loop_undefer(&http->settle);
-    loop_defer_last(&http->settle);
+    connection_enter(connection, STAGE_ENDING);
+    connection->conn->is_ending = 1;
+    loop_undefer(&connection->settle);
+    loop_defer_last(&connection->settle);
 }
 
-void connection_end(struct http_connection *http)
+void connection_end(struct http_connection *connection)
 {
-    if (http->wants_reset) {
-        connection_reset(http);
+    if (connection->wants_reset) {
+        connection_reset(connection);
     } else {
-        connection_close(http);
+        connection_close(connection);
     }
 }
 
-void connection_close(struct http_connection *http)
+void connection_close(struct http_connection *connection)
 {
-    conn_close(connection_free(http));
+    conn_close(connection_free(connection));
 }
 
-void connection_reset(struct http_connection *http)
+void connection_reset(struct http_connection *connection)
 {
-    conn_reset(connection_free(http));
+    conn_reset(connection_free(connection));
 }

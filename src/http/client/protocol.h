@@ -30,13 +30,13 @@ struct http_protocol {
     /* Does this server speak it, where `listen` does not say so? NULL: each does. */
     bool (*is_on)(const struct http_server *server);
     /* It is spoken from now on; input may be there already, and is told after this. NULL: nothing is to be made. */
-    void (*begin)(struct http_connection *http);
+    void (*begin)(struct http_connection *connection);
     /* It is spoken no more, since the connection closes or lingers: frees connection->wire_state. Called when that is not NULL. */
     void (*end)(struct http_connection *connection);
-    void (*settle)(struct http_connection *http); /* http->settle was deferred */
-    void (*quit)(
-        struct http_connection *http); /* the worker is on its way out; NULL: waits for its rest */
-    void (*abort)(struct http_connection *http); /* … at once: break off */
+    void (*settle)(struct http_connection *connection); /* connection->settle was deferred */
+    void (*quit)(struct http_connection
+                     *connection); /* the worker is on its way out; NULL: waits for its rest */
+    void (*abort)(struct http_connection *connection); /* … at once: break off */
     /* The request that is worked on, or NULL. NULL: there is no such one, since requests run side by side. */
     struct request *(*current)(const struct http_connection *connection);
 };
@@ -44,7 +44,7 @@ struct http_protocol {
 /* TLS, of the module that has it (struct http_module.handshake). */
 struct http_handshake {
     /* As far as the handshake goes now. */
-    enum tls_progress (*go_on)(struct http_connection *http);
+    enum tls_progress (*go_on)(struct http_connection *connection);
     /* When the first certificate of a server's own ends, in seconds since the epoch; 0 = it has none that is known. */
     int64_t (*expires)(const struct http_server *server);
 };

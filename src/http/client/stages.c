@@ -7,28 +7,28 @@
 #include "server/generation.h"
 
 /* The client has just connected, and is about to speak, or its connection ends anyway. */
-static void stay(struct http_connection *http)
+static void stay(struct http_connection *connection)
 {
 }
 
-static void serving_quit(struct http_connection *http)
+static void serving_quit(struct http_connection *connection)
 {
-    if (http->protocol->quit != NULL) {
-        http->protocol->quit(http);
+    if (connection->protocol->quit != NULL) {
+        connection->protocol->quit(connection);
     }
 }
 
-static void protocol_abort(struct http_connection *http)
+static void protocol_abort(struct http_connection *connection)
 {
-    http->is_aborted = true;
-    http->protocol->abort(http);
+    connection->is_aborted = true;
+    connection->protocol->abort(connection);
 }
 
 /* No request is worked on. */
-static void break_off(struct http_connection *http)
+static void break_off(struct http_connection *connection)
 {
-    conn_fail(http->conn, ECANCELED);
-    connection_close(http);
+    conn_fail(connection->conn, ECANCELED);
+    connection_close(connection);
 }
 
 static void ignore_input(struct conn *conn)
@@ -37,9 +37,9 @@ static void ignore_input(struct conn *conn)
 
 static const struct {
     const char *action; /* what log lines say that the connection is doing; NULL: the protocol's */
-    struct conn_owner owner;                     /* what the loop tells; no input: the protocol's */
-    void (*quit)(struct http_connection *http);  /* the worker is on its way out */
-    void (*abort)(struct http_connection *http); /* … at once */
+    struct conn_owner owner; /* what the loop tells; no input: the protocol's */
+    void (*quit)(struct http_connection *connection);  /* the worker is on its way out */
+    void (*abort)(struct http_connection *connection); /* … at once */
 } stages[] = {
     [STAGE_PROXY_HEADER] = {.action = "reading PROXY protocol",
                             .owner = {.input = proxy_header_input,
@@ -66,39 +66,39 @@ static const struct {
                       .abort = stay},
 };
 
-void connection_enter(struct http_connection *http, enum connection_stage stage)
+void connection_enter(struct http_connection *connection, enum connection_stage stage)
 {
     const struct conn_owner *owner = &stages[stage].owner;
 
-    http->stage = (uint8_t) stage;
-    http->conn->owner = owner->input != NULL ? owner : &http->protocol->owner;
+    connection->stage = (uint8_t) stage;
+    connection->conn->owner = owner->input != NULL ? owner : &connection->protocol->owner;
 }
 
-void connection_serve(struct http_connection *http, const struct http_protocol *protocol)
+void connection_serve(struct http_connection *connection, const struct http_protocol *protocol)
 {
-    http->protocol = protocol;
-    connection_enter(http, STAGE_SERVING);
+    connection->protocol = protocol;
+    connection_enter(connection, STAGE_SERVING);
     if (protocol->begin != NULL) {
-        protocol->begin(http);
+        protocol->begin(connection);
     }
 }
 
 void connection_settle(struct deferred *deferred)
 {
-    struct http_connection *http = container_of(deferred, struct http_connection, settle);
+    struct http_connection *connection = container_of(deferred, struct http_connection, settle);
 
-    if (http->stage == STAGE_ENDING) {
-        connection_end(http);
+    if (connection->stage == STAGE_ENDING) {
+        connection_end(connection);
     } else {
-        http->protocol->settle(http);
+        connection->protocol->settle(connection);
     }
 }
 
-const char *connection_action(const struct http_connection *http)
+const char *connection_action(const struct http_connection *connection)
 {
-    const char *action = stages[http->stage].action;
+    const char *action = stages[connection->stage].action;
 
-    return action != NULL ? action : http->protocol->action;
+    return action != NULL ? action : connection->protocol->action;
 }
 
 /* ---- the worker goes ---- */
@@ -107,17 +107,17 @@ const char *connection_action(const struct http_connection *http)
  * with a magic number. */
 static struct http_connection *client_of(const struct conn *conn)
 {
-    struct http_connection *http = conn->listener != NULL ? conn->user : NULL;
+    struct http_connection *connection = conn->listener != NULL ? conn->user : NULL;
 
-    return http != NULL && http->magic == HTTP_CONNECTION_MAGIC ? http : NULL;
+    return connection != NULL && connection->magic == HTTP_CONNECTION_MAGIC ? connection : NULL;
 }
 
 static void quit_one(struct conn *conn, void *arg)
 {
-    struct http_connection *http = client_of(conn);
+    struct http_connection *connection = client_of(conn);
 
-    if (http != NULL) {
-        stages[http->stage].quit(http);
+    if (connection != NULL) {
+        stages[connection->stage].quit(connection);
     }
 }
 
@@ -160,10 +160,10 @@ void connections_quit(void)
 
 static void abort_one(struct conn *conn, void *arg)
 {
-    struct http_connection *http = client_of(conn);
+    struct http_connection *connection = client_of(conn);
 
-    if (http != NULL) {
-        stages[http->stage].abort(http);
+    if (connection != NULL) {
+        stages[connection->stage].abort(connection);
     }
 }
 

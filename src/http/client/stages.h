@@ -6,8 +6,8 @@
 #include "http/client/tcp.h"
 
 /* The connection is at this stage from now on; the only place that says whom the loop tells. */
-void connection_enter(struct http_connection *http, enum connection_stage stage);
-/* What is deferred as http->settle. */
+void connection_enter(struct http_connection *connection, enum connection_stage stage);
+/* What is deferred as connection->settle. */
 void connection_settle(struct deferred *deferred);
 
 /* accept.c */
@@ -19,9 +19,9 @@ void detection_input(struct conn *conn);
 void detection_timeout(struct conn *conn);
 
 /* idle.c: the worker is on its way out. */
-void idle_quit(struct http_connection *http);
+void idle_quit(struct http_connection *connection);
 /* Goes on with what an older worker handed over. */
-void idle_resume(struct http_connection *http, const void *state, size_t size);
+void idle_resume(struct http_connection *connection, const void *state, size_t size);
 
 /* linger.c */
 void linger_input(struct conn *conn);

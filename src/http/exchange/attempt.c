@@ -265,7 +265,7 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
         .tag = x->pick.group->is_keepalive_local ? x->location_tag : NULL,
         .language = protocol,
         .wants_fresh = x->wants_fresh,
-        .hops = connection_hops(x->request->http),
+        .hops = connection_hops(x->request->connection),
         .tells_timeout = protocol->timed_out != NULL,
         .is_unrepeatable = x->goes_once || (settings->next_upstream & NEXT_OFF) != 0,
         .open_max = protocol->open_max != NULL ? protocol->open_max(x) : 0,

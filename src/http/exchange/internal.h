@@ -114,7 +114,7 @@ enum wait_result patience_wait(struct exchange *x, struct patience *patience);
 /* The backends' connections that belong to the client's, or NULL. */
 static inline struct link_tie *logins_tie(const struct exchange *x)
 {
-    const struct connection_details *details = x->request->http->details;
+    const struct connection_details *details = x->request->connection->details;
 
     return details == NULL ? NULL : details->tie;
 }

@@ -247,7 +247,7 @@ static enum flow end_circle(struct request *request)
     log_error(&request->log, 0,
               "the request came round %u times: a backend that it is passed on to is this server "
               "itself (max_self_hops)",
-              connection_hops(request->http));
+              connection_hops(request->connection));
     return request_fail(request, 508);
 }
 
@@ -258,8 +258,8 @@ static enum flow receive_request(struct request *request)
 
     if (request->response.status != 0) {
         flow = FLOW_FAIL; /* refused by the parser */
-    } else if (__builtin_expect(request->http->hops_known != 1 /* none */, 0) &&
-               connection_hops(request->http) > request->server->max_self_hops) {
+    } else if (__builtin_expect(request->connection->hops_known != 1 /* none */, 0) &&
+               connection_hops(request->connection) > request->server->max_self_hops) {
         flow = end_circle(request);
     } else if (request->server->early_read.count != 0 &&
                templates_any_true(&request->server->early_read, &request->env)) {
@@ -342,7 +342,7 @@ static enum flow end_over_memory(struct request *request, enum flow flow)
 static bool wants_post_action(const struct request *request, enum flow flow)
 {
     return flow != FLOW_CLOSED && !request->is_over_memory &&
-           (request->response.status != 508 || connection_hops(request->http) == 0);
+           (request->response.status != 508 || connection_hops(request->connection) == 0);
 }
 
 /* What follows once it was answered. MAY WAIT for a post_action. */
@@ -448,7 +448,7 @@ void request_cancel(struct request *request)
     struct abort_watcher *watcher = request->abort_watcher;
 
     CHECK_MAGIC(request, REQUEST_MAGIC);
-    if (watcher != NULL && !request->http->is_aborted && watcher->goes_on(watcher)) {
+    if (watcher != NULL && !request->connection->is_aborted && watcher->goes_on(watcher)) {
         return;
     }
     request->is_cancelled = true;

@@ -26,7 +26,7 @@ bool host_split(struct known_host *known, struct arena *arena, struct str value,
 
 void request_choose_server(struct request *request, bool is_host_valid)
 {
-    const struct http_listen *listen = request->http->listen;
+    const struct http_listen *listen = request->connection->listen;
 
     request->server = listen->default_server;
     if (listen->has_names && is_host_valid) {

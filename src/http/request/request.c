@@ -67,7 +67,7 @@ struct request *request_new(struct http_connection *connection, const struct htt
     memset(request, 0, size);
     request->arena = arena;
     request->magic = REQUEST_MAGIC;
-    request->http = connection;
+    request->connection = connection;
     request->wire = wire;
     request->main = request;
     request->memory.over = memory_is_over;
@@ -108,7 +108,7 @@ void request_client(const struct request *request, struct addr *out)
     if (request->main->client != NULL) {
         *out = request->main->client->addr;
     } else {
-        connection_peer(request->http, out);
+        connection_peer(request->connection, out);
     }
 }
 
@@ -117,12 +117,12 @@ struct str request_client_text(const struct request *request)
     if (request->main->client != NULL) {
         return request->main->client->text;
     }
-    const unsigned char *ipv4 = connection_brief_ipv4(request->http);
+    const unsigned char *ipv4 = connection_brief_ipv4(request->connection);
     if (ipv4 != NULL) { /* the connection would have to keep the text */
         char *text = arena_text((struct arena *) &request->arena, 16);
         return str_from(text, addr_put_v4(text, ipv4));
     }
-    return connection_address(request->http);
+    return connection_address(request->connection);
 }
 
 void request_set_client(struct request *request, const struct addr *addr)

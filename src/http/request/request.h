@@ -70,17 +70,17 @@ struct body_watcher {
  * the connection's input buffer (kept until the request is recycled), the generation.
  */
 struct request {
-    uint32_t magic;               /* REQUEST_MAGIC */
-    struct arena arena;           /* of all that lives as long as the request */
-    struct arena_account memory;  /* of a main request: what it and its subrequests take */
-    const struct http_wire *wire; /* how its response goes out */
-    void *wire_state;             /* of the wire */
-    struct http_connection *http; /* what the requests of one connection share */
-    struct fiber *fiber;          /* that works on it, while it waits; else NULL */
-    struct request *parent;       /* of a subrequest */
-    struct request *main;         /* itself when it is none */
-    struct log log;               /* sinks and level follow the location */
-    const struct client *client;  /* who asks, where that is not the other end of the connection:
+    uint32_t magic;                     /* REQUEST_MAGIC */
+    struct arena arena;                 /* of all that lives as long as the request */
+    struct arena_account memory;        /* of a main request: what it and its subrequests take */
+    const struct http_wire *wire;       /* how its response goes out */
+    void *wire_state;                   /* of the wire */
+    struct http_connection *connection; /* what the requests of one connection share */
+    struct fiber *fiber;                /* that works on it, while it waits; else NULL */
+    struct request *parent;             /* of a subrequest */
+    struct request *main;               /* itself when it is none */
+    struct log log;                     /* sinks and level follow the location */
+    const struct client *client; /* who asks, where that is not the other end of the connection:
                                      request_set_client; of a main request; or NULL */
 
     const struct http_server *server;     /* that it is for */
@@ -201,7 +201,7 @@ bool request_has_lost_client(const struct request *request);
 /* Is the client's connection encrypted? */
 static inline bool request_is_encrypted(const struct request *request)
 {
-    return connection_tls(request->http) != NULL;
+    return connection_tls(request->connection) != NULL;
 }
 
 /* Who asks: the other end of the connection (len 0: a unix socket without a name), or whom it speaks for. */

@@ -23,7 +23,7 @@ static struct str visible_port(struct request *request)
     if (!request->location->port_in_redirect) {
         return STR_NONE;
     }
-    uint16_t port = addr_port(connection_local(request->http));
+    uint16_t port = addr_port(connection_local(request->connection));
     if (port == 0 || port == (request_is_encrypted(request) ? 443 : 80)) {
         return STR_NONE;
     }
@@ -45,7 +45,8 @@ static void make_location_absolute(struct request *request)
         host = request->location->server_name_in_redirect ? request->server->name : STR_NONE;
         if (host.len == 0) {
             char *text = arena_text(&request->arena, ADDR_TEXT_MAX);
-            host = (struct str){text, addr_format(connection_local(request->http), false, text)};
+            host =
+                (struct str){text, addr_format(connection_local(request->connection), false, text)};
         }
     }
     struct str scheme = request_is_encrypted(request) ? STR("https://") : STR("http://");

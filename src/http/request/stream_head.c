@@ -52,7 +52,7 @@ static void set_host(struct stream_head *head, struct str host)
         return;
     }
     request_choose_server(request, true);
-    if (request->http->listen->names.regexes == NULL && known_host_is(known, host)) {
+    if (request->connection->listen->names.regexes == NULL && known_host_is(known, host)) {
         known->server = request->server;
     }
 }
@@ -61,7 +61,7 @@ static void set_host(struct stream_head *head, struct str host)
 static void find_server(struct stream_head *head)
 {
     struct request *request = head->request;
-    const struct http_protocol *protocol = request->http->protocol;
+    const struct http_protocol *protocol = request->connection->protocol;
     const struct field *field = fields_get(&request->headers, FIELD_HOST);
 
     if (field != NULL && head->has[PSEUDO_AUTHORITY] &&
@@ -82,7 +82,7 @@ static void find_server(struct stream_head *head)
     }
     set_host(head, head->has[PSEUDO_AUTHORITY] ? head->pseudo[PSEUDO_AUTHORITY] : field->value);
     if (request_is_encrypted(request) &&
-        !protocol_is_on(protocol, request->http->listen, request->server)) {
+        !protocol_is_on(protocol, request->connection->listen, request->server)) {
         /* The connection was made for another server (9.1.2): the client comes again on one of its own. In plain
          * there is none of its own: who speaks there is known only by then. */
         stream_head_refuse(head, 421, protocol->off, NULL);

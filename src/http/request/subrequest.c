@@ -259,7 +259,7 @@ static void choose_body(struct request *parent, const struct subrequest *sub, st
 /* A child with the parent's head; what is asked is its own. */
 static struct request *make_child(struct request *parent, struct subrequest *sub)
 {
-    struct request *child = request_new(parent->http, &sub_wire);
+    struct request *child = request_new(parent->connection, &sub_wire);
     struct sub_state *state = arena_new(&child->arena, struct sub_state);
 
     state->sub = sub;

@@ -380,7 +380,7 @@ static bool must_reset(const struct request *request)
 
 void v1_request_ended(struct request *request, enum flow flow)
 {
-    struct http_connection *connection = request->http;
+    struct http_connection *connection = request->connection;
     struct v1_connection *c = connection->wire_state;
     struct conn *conn = c->conn;
 
@@ -413,14 +413,14 @@ void v1_request_ended(struct request *request, enum flow flow)
 
 void v1_log_first(struct request *request)
 {
-    struct v1_connection *c = request->http->wire_state;
+    struct v1_connection *c = request->connection->wire_state;
 
     c->logged_first = request;
 }
 
 struct request *v1_former(const struct request *request)
 {
-    const struct v1_connection *c = request->http->wire_state;
+    const struct v1_connection *c = request->connection->wire_state;
 
     return request->link.prev == &c->unfinished
                ? NULL

@@ -41,7 +41,7 @@ extern const struct http_wire v1_wire;
 /* What the bytes of a request's connection go over. */
 static inline struct conn *v1_conn(const struct request *request)
 {
-    return request->http->conn;
+    return request->connection->conn;
 }
 
 /* What heads of responses say at a location, laid out (module.c). */

@@ -37,14 +37,14 @@ static bool browser_loses_keepalive(const struct request *request, unsigned disa
 static bool keeps_connection(const struct request *request)
 {
     const struct http_location *location = request->location;
-    const struct http_connection *http = request->http;
+    const struct http_connection *connection = request->connection;
 
     if (!request->keepalive || location->keepalive_timeout_ms == 0 ||
-        (int64_t) http->requests >= location->keepalive_requests ||
-        clock_now.now_ms - http->start_ms > location->keepalive_time_ms) {
+        (int64_t) connection->requests >= location->keepalive_requests ||
+        clock_now.now_ms - connection->start_ms > location->keepalive_time_ms) {
         return false;
     }
-    if (worker_is_quitting && !connection_can_hand_over(http)) {
+    if (worker_is_quitting && !connection_can_hand_over(connection)) {
         return false;
     }
     unsigned disabled = location->keepalive_disable;

@@ -31,17 +31,17 @@ static void connection_ended(struct http_connection *connection)
 /* All is said: the connection ends, gently where the client may still be sending. */
 static void connection_finish(struct v2_connection *c)
 {
-    struct http_connection *http = c->http;
-    const struct http_location *location = http->rest_location;
-    bool is_over = http->conn->is_input_closed || http->conn->is_broken ||
+    struct http_connection *connection = c->connection;
+    const struct http_location *location = connection->rest_location;
+    bool is_over = connection->conn->is_input_closed || connection->conn->is_broken ||
                    location->lingering_close == LINGERING_OFF;
 
     if (is_over) {
-        connection_end(http);
+        connection_end(connection);
         return;
     }
-    http->linger_until_ms = clock_now.now_ms + location->lingering_time_ms;
-    connection_linger(http);
+    connection->linger_until_ms = clock_now.now_ms + location->lingering_time_ms;
+    connection_linger(connection);
 }
 
 /* ---- settling ---- */
@@ -49,16 +49,16 @@ static void connection_finish(struct v2_connection *c)
 /* How long a frame, or a header block, may take to become whole; DATA to go on. */
 static uint64_t part_timeout(const struct v2_connection *c)
 {
-    return c->part.is_open ? c->http->rest_location->client_body_timeout_ms
-                           : connection_server(c->http)->client_header_timeout_ms;
+    return c->part.is_open ? c->connection->rest_location->client_body_timeout_ms
+                           : connection_server(c->connection)->client_header_timeout_ms;
 }
 
 /* What the connection waits for next, and how long. */
 static void wait_on(struct v2_connection *c)
 {
     struct conn *conn = c->conn;
-    struct http_connection *http = c->http;
-    const struct http_location *location = http->rest_location;
+    struct http_connection *connection = c->connection;
+    const struct http_location *location = connection->rest_location;
     bool is_idle = c->stream_count == 0 && c->drain_count == 0 && list_is_empty(&c->finished);
     bool has_part = !c->is_held && (c->block_stream != 0 || c->part.is_open || !c->has_preface ||
                                     conn->in_end != conn->in_start);
@@ -81,9 +81,9 @@ static void wait_on(struct v2_connection *c)
         deadline = c->part_ends_ms;
     } else if (is_idle) {
         /* Before its first request a client has the time of a head, as with HTTP/1. */
-        deadline =
-            now_ms + (c->http->requests == 0 ? connection_server(c->http)->client_header_timeout_ms
-                                             : location->keepalive_timeout_ms);
+        deadline = now_ms + (c->connection->requests == 0
+                                 ? connection_server(c->connection)->client_header_timeout_ms
+                                 : location->keepalive_timeout_ms);
     }
     c->was_unsent = conn_unsent(conn) != 0;
     if (c->was_unsent && c->drained_ms + location->send_timeout_ms < deadline) {
@@ -126,14 +126,14 @@ void v2_settle(struct v2_connection *c)
     }
     send_and_serve(c);
     c->is_pumping = false;
-    loop_undefer(&c->http->settle);
+    loop_undefer(&c->connection->settle);
     if (conn->is_broken || conn->is_input_closed) {
         v2_cancel_all(c);
-        c->http->is_last = true;
+        c->connection->is_last = true;
     }
     if (conn->is_broken ? c->stream_count == 0
-                        : c->stream_count == 0 && list_is_empty(&c->finished) && c->http->is_last &&
-                              conn_unsent(conn) == 0) {
+                        : c->stream_count == 0 && list_is_empty(&c->finished) &&
+                              c->connection->is_last && conn_unsent(conn) == 0) {
         v2_recycle(c);
         connection_finish(c);
         return;
@@ -142,15 +142,15 @@ void v2_settle(struct v2_connection *c)
         return; /* the last of its requests leads here again */
     }
     if ((c->waiting_count != 0 && v2_has_room(c)) || (c->is_held && conn_unsent(conn) == 0)) {
-        loop_defer_next(&c->http->settle); /* others first */
+        loop_defer_next(&c->connection->settle); /* others first */
     }
     wait_on(c);
 }
 
 static void on_input(struct conn *conn)
 {
-    struct http_connection *http = conn->user;
-    struct v2_connection *c = http->wire_state;
+    struct http_connection *connection = conn->user;
+    struct v2_connection *c = connection->wire_state;
 
     if (!c->is_failed) {
         v2_pump(c);
@@ -166,9 +166,9 @@ static void on_input(struct conn *conn)
 
 static void on_drained(struct conn *conn)
 {
-    struct http_connection *http = conn->user;
+    struct http_connection *connection = conn->user;
 
-    v2_settle(http->wire_state);
+    v2_settle(connection->wire_state);
 }
 
 /* After its stream was given up, what is left of a frame has this time, or as long as it had at first. */
@@ -189,7 +189,7 @@ static void give_up_part(struct v2_connection *c)
         struct frame_head head = frame_read(input.data);
         id = head.type == FRAME_HEADERS && head.stream > c->last_stream ? head.stream : 0;
     }
-    connection_log(c->http,
+    connection_log(c->connection,
                    c->part.is_open ? "reading client request body"
                                    : "reading client request headers",
                    &log);
@@ -206,23 +206,23 @@ static void give_up_part(struct v2_connection *c)
 static bool is_stalled(const struct v2_connection *c)
 {
     return c->was_unsent && conn_unsent(c->conn) != 0 &&
-           clock_now.now_ms >= c->drained_ms + c->http->rest_location->send_timeout_ms;
+           clock_now.now_ms >= c->drained_ms + c->connection->rest_location->send_timeout_ms;
 }
 
 static void on_timeout(struct conn *conn)
 {
-    struct http_connection *http = conn->user;
-    struct v2_connection *c = http->wire_state;
+    struct http_connection *connection = conn->user;
+    struct v2_connection *c = connection->wire_state;
     struct log log;
 
-    connection_log(http, ACTION, &log);
+    connection_log(connection, ACTION, &log);
     if (conn_unsent(conn) != 0 && conn->sent != c->drained_to) {
         v2_settle(c); /* the client takes what there is, slowly */
         return;
     }
     if (is_stalled(c)) {
         log_info(&log, ETIMEDOUT, "client timed out");
-        http->wants_reset = http->rest_location->reset_timedout_connection;
+        connection->wants_reset = connection->rest_location->reset_timedout_connection;
         conn_fail(conn, ETIMEDOUT);
     } else if (c->was_partly && c->has_preface && !c->is_part_late) {
         give_up_part(c);
@@ -251,14 +251,14 @@ static void *allocate(size_t count, size_t size)
     return memory;
 }
 
-static void connection_begin(struct http_connection *http)
+static void connection_begin(struct http_connection *connection)
 {
-    const struct http_server *server = connection_server(http);
+    const struct http_server *server = connection_server(connection);
     struct v2_connection *c = allocate(1, sizeof(*c));
 
-    c->http = http;
+    c->connection = connection;
     counters_mine->h2_connections++;
-    c->conn = http->conn;
+    c->conn = connection->conn;
     c->settings = server_settings(server, &v2_server_key);
     c->bucket_mask = (uint32_t) c->settings->index_size - 1;
     c->streams = allocate((size_t) c->settings->index_size, sizeof(*c->streams));
@@ -273,10 +273,10 @@ static void connection_begin(struct http_connection *http)
     for (unsigned urgency = 0; urgency < URGENCIES; urgency++) {
         list_init(&c->waiting[urgency]);
     }
-    http->wire_state = c;
-    http->rest_location = server->root;
+    connection->wire_state = c;
+    connection->rest_location = server->root;
     c->drained_ms = clock_now.now_ms;
-    conn_set_nodelay(http->conn, true);
+    conn_set_nodelay(connection->conn, true);
     c->is_pumping = true;
     v2_put_settings(c);
     v2_put_window(c, 0, WINDOW_MAX - WINDOW_DEFAULT);
@@ -285,25 +285,25 @@ static void connection_begin(struct http_connection *http)
 /* ---- what the connection asks for ---- */
 
 /* Worker hook: no further streams. */
-static void connection_quit(struct http_connection *http)
+static void connection_quit(struct http_connection *connection)
 {
-    struct v2_connection *c = http->wire_state;
+    struct v2_connection *c = connection->wire_state;
 
     v2_go_away(c, V2_NO_ERROR);
 }
 
-static void abort_connection(struct http_connection *http)
+static void abort_connection(struct http_connection *connection)
 {
-    struct v2_connection *c = http->wire_state;
+    struct v2_connection *c = connection->wire_state;
 
-    conn_fail(http->conn, ECANCELED);
+    conn_fail(connection->conn, ECANCELED);
     v2_cancel_all(c);
-    loop_defer(&http->settle);
+    loop_defer(&connection->settle);
 }
 
-static void settle_connection(struct http_connection *http)
+static void settle_connection(struct http_connection *connection)
 {
-    v2_settle(http->wire_state);
+    v2_settle(connection->wire_state);
 }
 
 const struct http_protocol v2_protocol = {

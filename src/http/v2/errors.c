@@ -50,7 +50,7 @@ void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason)
         return;
     }
     if (reason != NULL) {
-        connection_log(c->http, "processing HTTP/2 connection", &log);
+        connection_log(c->connection, "processing HTTP/2 connection", &log);
         log_info(&log, 0, "client %s", reason);
     }
     c->is_failed = true;

@@ -149,7 +149,7 @@ void v2_give_up(struct v2_stream *stream)
     if (!c->is_failed && clock_now.now_ms - c->progress_ms >= request->location->send_timeout_ms) {
         struct log log;
 
-        connection_log(c->http, "processing HTTP/2 connection", &log);
+        connection_log(c->connection, "processing HTTP/2 connection", &log);
         log_error(&log, 0, "client does not open its windows");
         v2_fail(c, V2_ENHANCE_YOUR_CALM, NULL);
     }

@@ -20,7 +20,7 @@ void v2_guard_failed(struct v2_connection *c, const char *what)
     if (c->is_failed) {
         return;
     }
-    connection_log(c->http, "processing HTTP/2 connection", &log);
+    connection_log(c->connection, "processing HTTP/2 connection", &log);
     log_error(&log, 0, "client sent too many %s", what);
     counters_mine->limited++;
     v2_fail(c, V2_ENHANCE_YOUR_CALM, NULL);

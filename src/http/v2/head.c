@@ -49,11 +49,11 @@ static void begin_request(struct v2_connection *c, struct stream_head *head, uin
     stream_head_set_up(head, stream->is_input_ended);
     stream->is_websocket = head->is_upgrade;
     set_priority(head, stream);
-    request->ordinal = ++c->http->requests;
+    request->ordinal = ++c->connection->requests;
     const struct http_location *location = request->location;
     if (location->keepalive_timeout_ms == 0 ||
-        (int64_t) c->http->requests >= location->keepalive_requests ||
-        clock_now.now_ms - c->http->start_ms > location->keepalive_time_ms) {
+        (int64_t) c->connection->requests >= location->keepalive_requests ||
+        clock_now.now_ms - c->connection->start_ms > location->keepalive_time_ms) {
         v2_go_away(c, V2_NO_ERROR);
     }
     if (head->status != 0) {
@@ -70,10 +70,10 @@ static void begin_request(struct v2_connection *c, struct stream_head *head, uin
  */
 static bool decode_unused(struct v2_connection *c, struct str block, bool *has_fault)
 {
-    struct request *request = request_new(c->http, &v2_wire);
+    struct request *request = request_new(c->connection, &v2_wire);
     struct stream_head head = {.request = request,
                                .fields = &request->headers,
-                               .limits = &connection_server(c->http)->head_limits,
+                               .limits = &connection_server(c->connection)->head_limits,
                                .is_trailer = true};
     bool is_sound = heading_decode(c, &head, block);
 
@@ -87,7 +87,7 @@ static void take_trailers(struct v2_stream *stream, uint8_t flags, struct str bl
     struct v2_connection *c = stream->connection;
     struct request *request = stream->request;
     struct stream_head head = {.request = request,
-                               .limits = &connection_server(c->http)->head_limits,
+                               .limits = &connection_server(c->connection)->head_limits,
                                .is_trailer = true};
 
     if (stream->is_input_ended && !stream->is_reset) {
@@ -158,7 +158,7 @@ static void refuse_stream(struct v2_connection *c, uint32_t id, struct str block
     counters_mine->limited++;
     if (!c->was_refused) {
         c->was_refused = true;
-        connection_log(c->http, "processing HTTP/2 connection", &log);
+        connection_log(c->connection, "processing HTTP/2 connection", &log);
         log_error(&log, 0, "worker_requests are not enough for the streams of this client");
     }
 }
@@ -194,10 +194,10 @@ void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct s
         refuse_stream(c, id, block);
         return;
     }
-    struct request *request = request_new(c->http, &v2_wire);
+    struct request *request = request_new(c->connection, &v2_wire);
     struct stream_head head = {.request = request,
                                .fields = &request->headers,
-                               .limits = &connection_server(c->http)->head_limits,
+                               .limits = &connection_server(c->connection)->head_limits,
                                .known_host = &c->known_host,
                                .version = "HTTP/2.0"};
     stream = arena_new(&request->arena, struct v2_stream);

@@ -47,7 +47,7 @@ static void refuse_frame(struct v2_connection *c, const struct frame_head *head,
 static uint32_t frame_limit(const struct v2_connection *c, uint8_t type)
 {
     return type == FRAME_HEADERS || type == FRAME_CONTINUATION
-               ? connection_server(c->http)->head_limits.head_max + 1 + 255 + 5
+               ? connection_server(c->connection)->head_limits.head_max + 1 + 255 + 5
                : FRAME_SIZE_DEFAULT;
 }
 

@@ -12,7 +12,7 @@
 
 static size_t block_limit(const struct v2_connection *c)
 {
-    return connection_server(c->http)->head_limits.head_max;
+    return connection_server(c->connection)->head_limits.head_max;
 }
 
 /* Adds a part to the block that is being joined. False: the connection has failed. */
@@ -330,7 +330,7 @@ void v2_receive(struct v2_connection *c, const struct frame_head *head, struct s
         on_ping(c, head, payload);
         break;
     case FRAME_GOAWAY:
-        c->http->is_last = true;
+        c->connection->is_last = true;
         break;
     case FRAME_WINDOW_UPDATE:
         on_window(c, head, payload);

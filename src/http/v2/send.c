@@ -3,7 +3,7 @@
 
 void v2_put_settings(struct v2_connection *c)
 {
-    const struct head_limits *limits = &connection_server(c->http)->head_limits;
+    const struct head_limits *limits = &connection_server(c->connection)->head_limits;
     const struct {
         uint16_t id;
         uint32_t value;
@@ -55,6 +55,6 @@ void v2_go_away(struct v2_connection *c, enum v2_error error)
     put_u32(put_u32(frame_put(room, 8, FRAME_GOAWAY, 0, 0), c->last_told), error);
     conn_out_commit(c->conn, FRAME_HEAD_SIZE + 8);
     c->is_going_away = true;
-    c->http->is_last = true;
+    c->connection->is_last = true;
     v2_settle_later(c);
 }

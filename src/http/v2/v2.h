@@ -84,7 +84,7 @@ struct v2_drained {
 
 /* A connection; freed when it ends, which is never before its last stream has. */
 struct v2_connection {
-    struct http_connection *http;
+    struct http_connection *connection;
     struct conn *conn;
     const struct v2_settings *settings; /* of the address's default server */
     struct hpack_table decoder, encoder;
@@ -257,7 +257,7 @@ void v2_settle(struct v2_connection *c);
 static inline void v2_settle_later(struct v2_connection *c)
 {
     if (!c->is_pumping) {
-        loop_defer(&c->http->settle);
+        loop_defer(&c->connection->settle);
     }
 }
 #define V2_INPUT_FIRST 4096 /* bytes of a fresh input buffer */

@@ -107,12 +107,12 @@ static uint64_t v2_backlog(const struct request *request, uint64_t more)
 
 static void v2_flush(struct request *request)
 {
-    conn_flush(request->http->conn);
+    conn_flush(request->connection->conn);
 }
 
 static bool v2_has_lost_client(const struct request *request)
 {
-    return request->http->conn->is_broken;
+    return request->connection->conn->is_broken;
 }
 
 /* Of a stream all that was given counts: it is not known what of it the socket took. */

@@ -30,17 +30,17 @@ VARIABLE_GET(get_remote_port)
 
 VARIABLE_GET(get_server_addr)
 {
-    return variable_give_address(env, out, connection_local(variable_request(env)->http));
+    return variable_give_address(env, out, connection_local(variable_request(env)->connection));
 }
 
 VARIABLE_GET(get_server_port)
 {
-    return variable_give_port(env, out, connection_local(variable_request(env)->http));
+    return variable_give_port(env, out, connection_local(variable_request(env)->connection));
 }
 
 VARIABLE_GET(get_connection)
 {
-    return variable_give_number(env, out, connection_number(variable_request(env)->http));
+    return variable_give_number(env, out, connection_number(variable_request(env)->connection));
 }
 
 VARIABLE_GET(get_connection_requests)
@@ -51,7 +51,7 @@ VARIABLE_GET(get_connection_requests)
 VARIABLE_GET(get_connection_time)
 {
     return variable_give_seconds(env, out,
-                                 clock_now.now_ms - variable_request(env)->http->start_ms);
+                                 clock_now.now_ms - variable_request(env)->connection->start_ms);
 }
 
 /* No connection speaks HTTP/3. */
@@ -80,7 +80,7 @@ VARIABLE_GET(get_https)
 
 const struct proxy_header *variable_proxy_header(struct variable_env *env)
 {
-    const struct connection_details *details = variable_request(env)->http->details;
+    const struct connection_details *details = variable_request(env)->connection->details;
 
     return details == NULL ? NULL : details->proxy;
 }
@@ -110,7 +110,7 @@ VARIABLE_GET(get_tcp_info)
     socklen_t size = sizeof(info);
     uint64_t number = 0;
 
-    if (getsockopt(connection_fd(variable_request(env)->http), IPPROTO_TCP, TCP_INFO, &info,
+    if (getsockopt(connection_fd(variable_request(env)->connection), IPPROTO_TCP, TCP_INFO, &info,
                    &size) == -1) {
         return false;
     }

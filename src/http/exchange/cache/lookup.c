@@ -250,7 +250,7 @@ static struct cached *cached_new(struct exchange *x, struct cache *cache)
     cached->access.log = &request->log;
     cached->access.key = key_of(x);
     cached->access.min_uses = (unsigned) x->settings->cache_min_uses;
-    unsigned rounds = connection_hops(request->http);
+    unsigned rounds = connection_hops(request->connection);
     cached->access.rounds = rounds < CACHE_ROUNDS ? rounds : CACHE_ROUNDS - 1;
     arena_on_free(&request->arena, access_release, cached);
     return cached;

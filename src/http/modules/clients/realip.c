@@ -38,10 +38,11 @@ static void follow_field(const struct realip_settings *settings, const struct fi
     }
 }
 
-static void follow_proxy(const struct realip_settings *settings, const struct http_connection *http,
-                         struct addr *client)
+static void follow_proxy(const struct realip_settings *settings,
+                         const struct http_connection *connection, struct addr *client)
 {
-    const struct proxy_header *proxy = http->details == NULL ? NULL : http->details->proxy;
+    const struct proxy_header *proxy =
+        connection->details == NULL ? NULL : connection->details->proxy;
 
     if (proxy != NULL && proxy->source.len != 0 &&
         forwarded_is_trusted(&settings->forwarded, client)) {
@@ -58,7 +59,7 @@ static enum flow find_client(struct request *request)
     if (request->main->client != NULL || settings->forwarded.trusted.count == 0) {
         return FLOW_NEXT;
     }
-    connection_peer(request->http, &peer);
+    connection_peer(request->connection, &peer);
     struct addr client = peer;
     switch (settings->source) {
     case SOURCE_FIELD:
@@ -68,7 +69,7 @@ static enum flow find_client(struct request *request)
         forwarded_follow_all(&settings->forwarded, &request->headers, &client);
         break;
     case SOURCE_PROXY_PROTOCOL:
-        follow_proxy(settings, request->http, &client);
+        follow_proxy(settings, request->connection, &client);
         break;
     }
     if (!addr_equal(&client, &peer)) {
@@ -132,7 +133,7 @@ static const struct directive_table *const realip_tables[] = {&realip_table, NUL
 static bool get_remote_addr(struct variable_env *env, const struct variable *variable,
                             struct str *out)
 {
-    return variable_give(out, connection_address(variable_request(env)->http));
+    return variable_give(out, connection_address(variable_request(env)->connection));
 }
 
 /* A unix socket has no port: the value is there, and empty. */
@@ -141,7 +142,7 @@ static bool get_remote_port(struct variable_env *env, const struct variable *var
 {
     struct addr peer;
 
-    connection_peer(variable_request(env)->http, &peer);
+    connection_peer(variable_request(env)->connection, &peer);
     uint16_t port = addr_port(&peer);
     return port == 0 ? variable_give(out, STR("")) : variable_give_number(env, out, port);
 }

@@ -82,7 +82,7 @@ static bool worker_start(struct generation *generation)
 /* The last four bytes of the address that the client has reached. */
 static uint32_t server_address(struct request *request)
 {
-    const struct addr *local = connection_local(request->http);
+    const struct addr *local = connection_local(request->connection);
     uint32_t word = 0;
 
     if (local->any.sa_family == AF_INET) {

@@ -8,11 +8,11 @@
 static bool run(struct script_handshake *handshake, const struct http_server *server,
                 struct script_handshake_call *call)
 {
-    const struct http_connection *http = connection_of(call->conn);
+    const struct http_connection *connection = connection_of(call->conn);
     const struct lua_main *main = location_settings(server->root, &lua_main_key);
     const struct lua_settings *settings = location_settings(server->root, &lua_key);
 
-    connection_log(http, NULL, &handshake->connection_log);
+    connection_log(connection, NULL, &handshake->connection_log);
     call->vm = main->script.vm;
     call->settings = &settings->script;
     call->context = script_handshake_context(call->ssl, call->vm);
@@ -26,8 +26,8 @@ static const struct lua_settings *settings_of(const struct http_server *server)
 
 static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
 {
-    const struct http_connection *http = connection_of(conn);
-    const struct http_server *server = http->listen->default_server;
+    const struct http_connection *connection = connection_of(conn);
+    const struct http_server *server = connection->listen->default_server;
     struct script_handshake handshake = {.session = NULL};
     struct script_handshake_call call = {.code = settings_of(server)->tls.hello,
                                          .phase = SCRIPT_CLIENT_HELLO,
@@ -40,8 +40,8 @@ static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
 
 static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
 {
-    const struct http_connection *http = connection_of(conn);
-    const struct http_server *server = connection_server(http);
+    const struct http_connection *connection = connection_of(conn);
+    const struct http_server *server = connection_server(connection);
     struct script_handshake handshake = {.session = NULL};
     struct script_handshake_call call = {.code = settings_of(server)->tls.certificate,
                                          .phase = SCRIPT_CERTIFICATE,
@@ -54,8 +54,8 @@ static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
 
 static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, void *arg)
 {
-    const struct http_connection *http = connection_of(conn);
-    const struct http_server *server = http->listen->default_server;
+    const struct http_connection *connection = connection_of(conn);
+    const struct http_server *server = connection->listen->default_server;
     struct script_handshake handshake = {.session = NULL, .session_id = id};
     struct script_handshake_call call = {.code = settings_of(server)->tls.fetch,
                                          .phase = SCRIPT_SESSION_FETCH,
@@ -71,8 +71,8 @@ static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, 
 
 static void store(struct conn *conn, struct ssl_st *ssl, SSL_SESSION *session, void *arg)
 {
-    const struct http_connection *http = connection_of(conn);
-    const struct http_server *server = http->listen->default_server;
+    const struct http_connection *connection = connection_of(conn);
+    const struct http_server *server = connection->listen->default_server;
     struct script_handshake handshake = {.session = session};
     struct script_handshake_call call = {.code = settings_of(server)->tls.store,
                                          .phase = SCRIPT_SESSION_STORE,

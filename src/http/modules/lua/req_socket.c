@@ -90,7 +90,7 @@ static int push_body(lua_State *L, struct script_thread *thread, struct lua_requ
     body->source = (struct script_source){.input = body_input,
                                           .consume = body_consume,
                                           .more = body_more,
-                                          .conn = request->http->conn};
+                                          .conn = request->connection->conn};
     body->request = request;
     body->room = arena_text(&request->arena, ROOM_SIZE);
     lua->body_source = body;

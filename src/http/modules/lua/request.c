@@ -27,7 +27,7 @@ static void whom(struct script_subject *subject, struct room *out)
 {
     const struct request *request = container_of(subject, struct lua_request, subject)->request;
     struct str client = request_client_text(request);
-    struct str server = request->http->listen->address.listener->text;
+    struct str server = request->connection->listen->address.listener->text;
 
     room_printf(out, ", client: %.*s, server: %.*s", STR_ARG(client), STR_ARG(server));
 }
@@ -39,7 +39,7 @@ static struct request *request_of(struct script_subject *subject)
 
 static struct conn *client(struct script_subject *subject)
 {
-    return request_of(subject)->http->conn;
+    return request_of(subject)->connection->conn;
 }
 
 static struct ssl_st *ssl(struct script_subject *subject)
@@ -74,7 +74,7 @@ static struct ssl_st *upstream_ssl(struct script_subject *subject)
 
 static unsigned hops(struct script_subject *subject)
 {
-    return connection_hops(request_of(subject)->http);
+    return connection_hops(request_of(subject)->connection);
 }
 
 static struct str group_name(struct script_subject *subject)

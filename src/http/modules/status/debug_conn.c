@@ -51,16 +51,18 @@ static void put_request(struct page *page, const struct request *request)
 /* The connection as one of HTTP; NULL: it is none. */
 static const struct http_connection *http_of(const struct conn *conn)
 {
-    const struct http_connection *http = conn->user;
+    const struct http_connection *connection = conn->user;
 
-    return conn->listener != NULL && http != NULL && http->magic == HTTP_CONNECTION_MAGIC ? http
-                                                                                          : NULL;
+    return conn->listener != NULL && connection != NULL &&
+                   connection->magic == HTTP_CONNECTION_MAGIC
+               ? connection
+               : NULL;
 }
 
 static void add_connection(struct conn *conn, void *arg)
 {
     struct page *page = arg;
-    const struct http_connection *http = http_of(conn);
+    const struct http_connection *connection = http_of(conn);
     struct addr peer = {.len = 0};
     char text[ADDR_TEXT_MAX];
 
@@ -74,10 +76,11 @@ static void add_connection(struct conn *conn, void *arg)
                          : conn->listener == NULL ? "(null: backend)"
                          : conn->log->action      ? conn->log->action
                                                   : "(null)";
-    end_block(page, action, http == NULL ? 0 : http->requests);
-    const struct request *current = http == NULL                 ? NULL
-                                    : page->asking->http == http ? page->asking
-                                                                 : connection_current(http);
+    end_block(page, action, connection == NULL ? 0 : connection->requests);
+    const struct request *current = connection == NULL ? NULL
+                                    : page->asking->connection == connection
+                                        ? page->asking
+                                        : connection_current(connection);
     if (current != NULL) {
         put_request(page, current);
     }

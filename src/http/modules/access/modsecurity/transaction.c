@@ -136,7 +136,7 @@ struct inspection *inspection_new(struct request *request, struct rule_set *set,
 {
     struct inspection *inspection = arena_new(&request->arena, struct inspection);
     struct inspection **kept = request_data(request, &data_key, sizeof(*kept));
-    const struct addr *server = connection_local(request->http);
+    const struct addr *server = connection_local(request->connection);
     struct addr client;
 
     request_client(request, &client);

@@ -136,7 +136,7 @@ struct str proxy_announcement(struct exchange *x)
     char text[PROXY_HEADER_V1_MAX];
 
     request_client(request, &client);
-    size_t length = proxy_header_write(&client, connection_local(request->http), text);
+    size_t length = proxy_header_write(&client, connection_local(request->connection), text);
     return arena_dup(&request->arena, (struct str){text, length});
 }
 

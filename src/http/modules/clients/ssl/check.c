@@ -7,7 +7,7 @@
 /* A plain request on a TLS address that allows it is sent to where it belongs. */
 static enum flow send_to_https(struct request *request)
 {
-    uint16_t port = addr_port(connection_local(request->http));
+    uint16_t port = addr_port(connection_local(request->connection));
     struct str host = request->host.len != 0 ? request->host : request->server->name;
     struct str target = request_origin_form(request);
 
@@ -28,7 +28,7 @@ static enum flow client_refuse(struct request *request, unsigned status)
 
 static enum flow check_plain(struct request *request)
 {
-    if (request->http->listen->allows_plain_http) {
+    if (request->connection->listen->allows_plain_http) {
         request->keepalive = false;
         return send_to_https(request);
     }
@@ -41,7 +41,7 @@ static enum flow check_certificate(struct request *request,
 {
     bool has_certificate;
 
-    if (tls_server_check_client(settings, connection_tls(request->http), &request->log,
+    if (tls_server_check_client(settings, connection_tls(request->connection), &request->log,
                                 &has_certificate)) {
         return FLOW_NEXT;
     }
@@ -60,22 +60,22 @@ static bool leads_to_exception(struct request *request)
 
 enum flow ssl_check(struct request *request)
 {
-    struct http_connection *http = request->http;
+    struct http_connection *connection = request->connection;
 
-    if (!http->listen->address.is_ssl) {
+    if (!connection->listen->address.is_ssl) {
         return FLOW_NEXT;
     }
-    if (connection_tls(http) == NULL) {
+    if (connection_tls(connection) == NULL) {
         return check_plain(request);
     }
-    if (request->host.len == 0 && http->secure_server != NULL) {
-        request_set_location(request, http->secure_server->root);
+    if (request->host.len == 0 && connection->secure_server != NULL) {
+        request_set_location(request, connection->secure_server->root);
     }
     const struct ssl_settings *settings = ssl_settings_of(request->server);
     if (settings->tls.verify == TLS_VERIFY_OFF) {
         return FLOW_NEXT;
     }
-    if (http->secure_server != request->server) {
+    if (connection->secure_server != request->server) {
         log_info(&request->log, 0,
                  "client attempted to request the server name different from the "
                  "one that was negotiated");

@@ -11,8 +11,8 @@
 static struct tls_context *select_server(struct conn *conn, struct str name, struct str *protocols,
                                          void *arg)
 {
-    struct http_connection *http = connection_of(conn);
-    const struct http_listen *listen = http->listen;
+    struct http_connection *connection = connection_of(conn);
+    const struct http_listen *listen = connection->listen;
     const struct http_server *server = listen->default_server;
     struct handshake handshake;
 
@@ -20,11 +20,11 @@ static struct tls_context *select_server(struct conn *conn, struct str name, str
         if (name.data[name.len - 1] == '.') {
             name.len--;
         }
-        handshake_begin(&handshake, http);
+        handshake_begin(&handshake, connection);
         server = server_find(listen, name, &handshake.env);
         handshake_end(&handshake);
     }
-    http->secure_server = server;
+    connection->secure_server = server;
     *protocols = protocols_offered(listen, server);
     const struct tls_server_settings *settings = &ssl_settings_of(server)->tls;
     return tls_server_context(settings, &ssl_settings_of(listen->default_server)->tls);
@@ -33,18 +33,19 @@ static struct tls_context *select_server(struct conn *conn, struct str name, str
 /* Certificates whose names hold variables. */
 static bool certify(struct conn *conn, void *arg)
 {
-    struct http_connection *http = connection_of(conn);
+    struct http_connection *connection = connection_of(conn);
     const struct tls_server_settings *settings =
-        tls_server_certified(&ssl_settings_of(http->secure_server)->tls,
-                             &ssl_settings_of(http->listen->default_server)->tls);
+        tls_server_certified(&ssl_settings_of(connection->secure_server)->tls,
+                             &ssl_settings_of(connection->listen->default_server)->tls);
 
     if (!settings->has_variables) {
         return true;
     }
     struct handshake handshake;
-    handshake_begin(&handshake, http);
-    if (http->listen->names.regexes != NULL) {
-        server_find(http->listen, tls_server_name(conn), &handshake.env); /* for its captures */
+    handshake_begin(&handshake, connection);
+    if (connection->listen->names.regexes != NULL) {
+        server_find(connection->listen, tls_server_name(conn),
+                    &handshake.env); /* for its captures */
     }
     bool is_good = tls_server_certify(settings, conn, &handshake.env);
     handshake_end(&handshake);
@@ -54,22 +55,22 @@ static bool certify(struct conn *conn, void *arg)
 /* Of records that are no good. */
 static void log_of(struct conn *conn, struct log *out)
 {
-    const struct http_connection *http = connection_of(conn);
+    const struct http_connection *connection = connection_of(conn);
 
-    const struct request *request = connection_current(http);
+    const struct request *request = connection_current(connection);
 
     if (request != NULL) {
         *out = request->log;
     } else {
-        connection_log(http, connection_action(http), out);
+        connection_log(connection, connection_action(connection), out);
     }
 }
 
 static const struct tls_hooks *hooks_of(struct conn *conn, void *arg)
 {
-    const struct http_connection *http = connection_of(conn);
+    const struct http_connection *connection = connection_of(conn);
 
-    return http->listen->tls_hooks;
+    return connection->listen->tls_hooks;
 }
 
 static const struct tls_selector selector = {
@@ -81,12 +82,13 @@ static const struct tls_selector selector = {
 
 /* ---- the stage ---- */
 
-static enum tls_progress go_on(struct http_connection *http)
+static enum tls_progress go_on(struct http_connection *connection)
 {
     struct log log;
 
-    connection_log(http, connection_action(http), &log);
-    return tls_server_go_on(http->conn, ssl_settings_of(http->listen->default_server)->tls.context,
+    connection_log(connection, connection_action(connection), &log);
+    return tls_server_go_on(connection->conn,
+                            ssl_settings_of(connection->listen->default_server)->tls.context,
                             &selector, &log);
 }
 

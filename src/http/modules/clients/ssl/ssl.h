@@ -50,9 +50,9 @@ struct handshake {
     struct variable_env env;
     struct arena arena; /* of what is asked */
     struct log log;
-    struct http_connection *http;
+    struct http_connection *connection;
 };
-void handshake_begin(struct handshake *handshake, struct http_connection *http);
+void handshake_begin(struct handshake *handshake, struct http_connection *connection);
 void handshake_end(struct handshake *handshake);
 
 /* check.c: is the request allowed over this connection? For every request. */

@@ -10,7 +10,7 @@
 
 static bool get_ssl(struct variable_env *env, const struct variable *variable, struct str *out)
 {
-    const struct conn *tls = connection_tls(variable_request(env)->http);
+    const struct conn *tls = connection_tls(variable_request(env)->connection);
 
     return tls != NULL && tls_variable(tls, str_skip(variable->name, PREFIX), env->arena, out);
 }
@@ -24,7 +24,7 @@ const struct variable ssl_variables[] = {TLS_VARIABLES(get_ssl), {.name = STR_IN
 
 static struct http_connection *subject_of(struct variable_env *env)
 {
-    return container_of(env, struct handshake, env)->http;
+    return container_of(env, struct handshake, env)->connection;
 }
 
 GETTER(get_tls)
@@ -68,9 +68,9 @@ GETTER(get_server_port)
 /* Of the server that the name of the handshake leads to. */
 static const struct http_server *server_of(struct variable_env *env)
 {
-    const struct http_connection *http = subject_of(env);
+    const struct http_connection *connection = subject_of(env);
 
-    return connection_server(http);
+    return connection_server(connection);
 }
 
 GETTER(get_server_name)
@@ -153,14 +153,14 @@ static const struct variable handshake_variables[] = {
 static const struct subject_kind handshake_subject = {.name = "handshake",
                                                       .variables = handshake_variables};
 
-void handshake_begin(struct handshake *handshake, struct http_connection *http)
+void handshake_begin(struct handshake *handshake, struct http_connection *connection)
 {
     arena_init(&handshake->arena);
-    connection_log(http, "SSL handshaking", &handshake->log);
-    handshake->http = http;
+    connection_log(connection, "SSL handshaking", &handshake->log);
+    handshake->connection = connection;
     handshake->env = (struct variable_env){
         .kind = &handshake_subject,
-        .set = &http->listen->default_server->main->variables,
+        .set = &connection->listen->default_server->main->variables,
         .arena = &handshake->arena,
         .log = &handshake->log,
     };

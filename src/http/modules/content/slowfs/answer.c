@@ -263,7 +263,7 @@ static struct slow *slow_new(struct request *request, const struct slowfs_settin
 {
     struct slow *slow = arena_new(&request->arena, struct slow);
     struct slow **place = request_data(request, &data_key, sizeof(struct slow *));
-    unsigned rounds = connection_hops(request->http);
+    unsigned rounds = connection_hops(request->connection);
 
     slow->request = request;
     slow->settings = settings;

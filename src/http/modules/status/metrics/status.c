@@ -271,8 +271,8 @@ static void write_service(struct json *json, struct request *request)
     json_put_string(json, "nginx_version", STR(NGINX_COMPAT_VERSION));
     json_put_string(json, "portunus_version", STR(PORTUNUS_VERSION));
     json_put_string(json, "address",
-                    (struct str){address,
-                                 addr_format(connection_local(request->http), false, address)});
+                    (struct str){address, addr_format(connection_local(request->connection), false,
+                                                      address)});
     json_put_number(json, "generation", generation_now->number);
     json_put_number(json, "timestamp",
                     (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds);
