@@ -1,4 +1,4 @@
-/* Groups whose balancer is a program: it says of each try where the request goes, to whomever it likes. */
+/* Groups whose balancer is a program: it says of each attempt where the request goes, to whomever it likes. */
 #ifndef UPSTREAM_DIRECTION_H
 #define UPSTREAM_DIRECTION_H
 
@@ -12,7 +12,7 @@
 struct direction {
     struct upstream_group *director; /* whose balancer it is */
 
-    /* Of the try that comes; cleared before each. */
+    /* Of the attempt that comes; cleared before each. */
     struct upstream_group
         *target;      /* of upstream_directed; NULL: the director's own servers are asked */
     unsigned refusal; /* nobody is asked, and the request ends with this status; 0 = it goes on */
@@ -26,13 +26,14 @@ struct direction {
     uint64_t connect_timeout_ms; /* 0 = as it is configured, as those below */
     uint64_t send_timeout_ms;
     uint64_t read_timeout_ms;
-    bool makes_request; /* the next try sends a request that is made anew */
+    bool makes_request; /* the next attempt sends a request that is made anew */
 
     /* What the protocol says. */
-    uint64_t tries_most;    /* of *_next_upstream_tries; 0 = no limit */
-    unsigned failed_status; /* how the try before ended; 0 = it had no answer, or is of stream */
-    bool has_failed;        /* there was one */
-    bool was_fair;          /* … and the peer is not to blame for it: 403, 404 */
+    uint64_t tries_most; /* of *_next_upstream_tries; 0 = no limit */
+    unsigned
+        failed_status; /* how the attempt before ended; 0 = it had no answer, or is of stream */
+    bool has_failed;   /* there was one */
+    bool was_fair;     /* … and the peer is not to blame for it: 403, 404 */
 };
 
 /*
@@ -41,7 +42,7 @@ struct direction {
  */
 struct upstream_group *upstream_directed(struct upstream_group *director, const struct addr *addr);
 
-/* Of a protocol: the try failed like this. */
+/* Of a protocol: the attempt failed like this. */
 static inline void direction_failed(struct direction *direction, unsigned status, bool was_fair)
 {
     if (direction != NULL) {

@@ -62,7 +62,7 @@ struct group_state {
 void pick_hold(struct upstream_pick *pick, struct upstream_group *group);
 /* The group's balancer is a program: there is room for what it says. */
 void direction_begin(struct upstream_pick *pick);
-/* Asks it about the try that comes, and has the pick look where it says. False: it refuses. */
+/* Asks it about the attempt that comes, and has the pick look where it says. False: it refuses. */
 bool direction_leads(struct upstream_pick *pick);
 
 /* ---- groups (group.c) ---- */

@@ -250,7 +250,7 @@ enum pick_result {
     PICK_CANCELLED, /* the fiber was cancelled while it waited in the queue */
 };
 
-/* The choice of a peer for one request, over its tries. Embedded in the exchange; all zero at first. */
+/* The choice of a peer for one request, over its attempts. Embedded in the exchange; all zero at first. */
 struct upstream_pick {
     struct upstream_group *group; /* that is picked from */
     struct direction
@@ -284,7 +284,7 @@ void upstream_pick_begin(struct upstream_pick *pick, struct upstream_group *grou
  * yet. */
 enum pick_result upstream_pick_next(struct upstream_pick *pick);
 
-/* Are there peers left that had no try? Says whether a failure can be followed by another try. */
+/* Are there peers left that had no attempt? Says whether a failure can be followed by another attempt. */
 bool upstream_pick_has_next(const struct upstream_pick *pick);
 
 /*

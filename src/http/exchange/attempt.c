@@ -17,7 +17,7 @@
 #define AT_ONCE_MAX 16
 /* A peer says nothing for so long: it may be able to serve only those connections that rest here. */
 #define GIVE_WAY_MS 500
-/* Interim answers (1xx) of one try; a backend that sends more is at fault. */
+/* Interim answers (1xx) of one attempt; a backend that sends more is at fault. */
 #define INTERIM_MAX 32
 
 /* ---- notes for the $upstream_ variables ---- */
@@ -34,7 +34,7 @@ static struct str group_told(const struct exchange *x)
 void attempt_begin(struct exchange *x, struct str name)
 {
     struct request *request = x->request;
-    bool is_first = x->try_ms == 0;
+    bool is_first = x->attempt_start_ms == 0;
 
     x->attempt = attempts_add(&x->attempts, &request->arena, name);
     x->attempt->group = group_told(x);
@@ -43,7 +43,7 @@ void attempt_begin(struct exchange *x, struct str name)
     if (x->pick.queued_ms != 0) {
         x->attempt->queue_ms = x->pick.queued_ms;
     }
-    x->try_ms = clock_now.now_ms;
+    x->attempt_start_ms = clock_now.now_ms;
 }
 
 struct str exchange_group_name(const struct exchange *x)
@@ -51,7 +51,7 @@ struct str exchange_group_name(const struct exchange *x)
     if (x->attempt != NULL) {
         return x->attempt->is_at_run_time ? STR("") : x->attempt->group;
     }
-    /* Before the first try, the group is known while it is held. */
+    /* Before the first attempt, the group is known while it is held. */
     return x->pick.list == NULL || x->group->is_at_run_time ? STR("") : x->group->name;
 }
 
@@ -65,7 +65,7 @@ void attempt_end(struct exchange *x, unsigned status)
     if (status != 0 && attempt->status == 0) {
         attempt->status = status;
     }
-    attempt->response_ms = clock_now.now_ms - x->try_ms;
+    attempt->response_ms = clock_now.now_ms - x->attempt_start_ms;
 }
 
 void exchange_leave_link(struct exchange *x, bool is_reusable)
@@ -142,7 +142,7 @@ static uint64_t patience_end(struct exchange *x, const struct patience *patience
 #define GIVE_WAY_DUE(x)                                                                            \
     ((x)->waits_ms == 0 || (x)->attempt->bytes_received != 0                                       \
          ? FIBER_NEVER                                                                             \
-         : (x)->try_ms + (x)->attempt->connect_ms + (x)->waits_ms)
+         : (x)->attempt_start_ms + (x)->attempt->connect_ms + (x)->waits_ms)
 
 enum wait_result patience_wait(struct exchange *x, struct patience *patience)
 {
@@ -184,13 +184,13 @@ enum wait_result patience_wait(struct exchange *x, struct patience *patience)
 
 /* ---- connecting ---- */
 
-static enum try_result fail_try(struct exchange *x, struct failure *failure, unsigned kind,
-                                unsigned status)
+static enum attempt_result fail_attempt(struct exchange *x, struct failure *failure, unsigned kind,
+                                        unsigned status)
 {
     *failure = (struct failure){.kind = kind, .status = status};
     x->attempt->status = status;
     exchange_leave_link(x, false);
-    return TRY_FAILED;
+    return ATTEMPT_FAILED;
 }
 
 /* What of a link's options needs memory while it is opened. */
@@ -252,7 +252,7 @@ static bool is_refused(struct exchange *x, unsigned hops, struct failure *failur
     return false;
 }
 
-static enum try_result connect_peer(struct exchange *x, struct failure *failure)
+static enum attempt_result connect_peer(struct exchange *x, struct failure *failure)
 {
     const struct exchange_settings *settings = x->settings;
     const struct protocol *protocol = x->protocol;
@@ -282,7 +282,7 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
         is_login || (protocol->wants_whole_link != NULL && protocol->wants_whole_link(x));
     x->was_reused = x->was_refused = false;
     if (is_refused(x, options.hops, failure)) {
-        return fail_try(x, failure, failure->kind, failure->status);
+        return fail_attempt(x, failure, failure->kind, failure->status);
     }
     if (x->is_secure || settings->bind != NULL || x->pick.direction != NULL) {
         choose_way(x, &way, &options);
@@ -291,34 +291,34 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
     case LINK_OK:
         break;
     case LINK_FAILED:
-        return fail_try(x, failure, NEXT_ERROR, 502);
+        return fail_attempt(x, failure, NEXT_ERROR, 502);
     case LINK_TIMED_OUT:
         if (protocol->timed_out != NULL) {
             protocol->timed_out(x, false);
         }
-        return fail_try(x, failure, NEXT_TIMEOUT, 504);
+        return fail_attempt(x, failure, NEXT_TIMEOUT, 504);
     case LINK_ERROR:
-        return fail_try(x, failure, 0, 500);
+        return fail_attempt(x, failure, 0, 500);
     case LINK_CANCELLED:
-        return TRY_CANCELLED;
+        return ATTEMPT_CANCELLED;
     }
     x->was_reused = x->link->is_reused;
     x->waits_ms = x->was_reused ? 0 : GIVE_WAY_MS;
     x->sent_before = protocol->channel->sent != NULL ? 0 : x->link->conn->sent;
-    x->attempt->connect_ms = clock_now.now_ms - x->try_ms;
+    x->attempt->connect_ms = clock_now.now_ms - x->attempt_start_ms;
     if (__builtin_expect(is_login, 0)) {
         logins_bind(x);
     }
     if (protocol->channel->begin != NULL && !protocol->channel->begin(x)) {
         if (x->sent.is_cut) {
-            return TRY_CANCELLED;
+            return ATTEMPT_CANCELLED;
         }
-        return fail_try(x, failure, NEXT_ERROR, 502);
+        return fail_attempt(x, failure, NEXT_ERROR, 502);
     }
     if (x->is_secure && x->link->users_max == 1) {
         x->link->conn->log = &x->request->log; /* TLS has more to say than errno */
     }
-    return TRY_ANSWERED;
+    return ATTEMPT_ANSWERED;
 }
 
 /* ---- sending ---- */
@@ -332,7 +332,7 @@ static bool send_request(struct exchange *x)
     int64_t length = sent_body_length(x);
 
     x->request->log.action = "sending request to upstream";
-    x->attempt->send_ms = clock_now.now_ms - x->try_ms;
+    x->attempt->send_ms = clock_now.now_ms - x->attempt_start_ms;
     if (x->protocol->send_head != NULL) {
         x->protocol->send_head(x);
     } else {
@@ -405,7 +405,7 @@ void exchange_log_early_end(struct exchange *x)
     }
 }
 
-static enum try_result read_head(struct exchange *x, struct failure *failure)
+static enum attempt_result read_head(struct exchange *x, struct failure *failure)
 {
     const struct channel *channel = x->protocol->channel;
     struct patience patience;
@@ -417,47 +417,47 @@ static enum try_result read_head(struct exchange *x, struct failure *failure)
         switch (x->protocol->read_head(x)) {
         case HEAD_DONE:
             if (x->answer.status >= 200 || x->answer.is_upgrade) {
-                return TRY_ANSWERED;
+                return ATTEMPT_ANSWERED;
             }
             if (++interim > INTERIM_MAX) {
                 counters_mine->limited++;
                 log_error(&x->request->log, 0, "upstream sent too many interim responses");
-                return fail_try(x, failure, NEXT_INVALID_HEADER, 502);
+                return fail_attempt(x, failure, NEXT_INVALID_HEADER, 502);
             }
             pass_interim(x);
             forget_answer(x);
             continue;
         case HEAD_BAD:
-            return fail_try(x, failure, NEXT_INVALID_HEADER, 502);
+            return fail_attempt(x, failure, NEXT_INVALID_HEADER, 502);
         case HEAD_MORE:
             break;
         }
         if (x->sent.is_cut) {
-            return TRY_CANCELLED;
+            return ATTEMPT_CANCELLED;
         }
         if (channel->input(x).len >= x->settings->buffer_size) {
             log_error(&x->request->log, 0, "upstream sent too big header");
-            return fail_try(x, failure, NEXT_INVALID_HEADER, 502);
+            return fail_attempt(x, failure, NEXT_INVALID_HEADER, 502);
         }
         if (channel->fill(x)) {
             if (x->attempt->first_byte_ms == UINT64_MAX) {
-                x->attempt->first_byte_ms = clock_now.now_ms - x->try_ms;
+                x->attempt->first_byte_ms = clock_now.now_ms - x->attempt_start_ms;
             }
             if (!patience_goes_on(x, &patience)) {
-                return TRY_CANCELLED;
+                return ATTEMPT_CANCELLED;
             }
             continue;
         }
         if (channel->has_ended(x)) {
             exchange_log_early_end(x);
-            return fail_try(x, failure, NEXT_ERROR, 502);
+            return fail_attempt(x, failure, NEXT_ERROR, 502);
         }
         enum wait_result result = patience_wait(x, &patience);
         if (result == WAIT_TIMED_OUT) {
-            return fail_try(x, failure, NEXT_TIMEOUT, 504);
+            return fail_attempt(x, failure, NEXT_TIMEOUT, 504);
         }
         if (result == WAIT_CANCELLED) {
-            return TRY_CANCELLED;
+            return ATTEMPT_CANCELLED;
         }
     }
 }
@@ -472,7 +472,7 @@ static bool may_repeat(const struct exchange *x)
            (x->settings->next_upstream & NEXT_OFF) == 0;
 }
 
-enum try_result exchange_ask_peer(struct exchange *x, struct failure *failure)
+enum attempt_result exchange_ask_peer(struct exchange *x, struct failure *failure)
 {
     x->wants_fresh = false;
     /* Its method says so, or its body, of which we keep nothing. */
@@ -481,21 +481,21 @@ enum try_result exchange_ask_peer(struct exchange *x, struct failure *failure)
                     (x->settings->next_upstream & NEXT_NON_IDEMPOTENT) == 0);
     for (;;) {
         attempt_begin(x, x->pick.peer->name);
-        enum try_result result = connect_peer(x, failure);
-        if (result == TRY_ANSWERED) {
+        enum attempt_result result = connect_peer(x, failure);
+        if (result == ATTEMPT_ANSWERED) {
             forget_answer(x);
             result =
-                send_request(x) ? read_head(x, failure) : fail_try(x, failure, NEXT_ERROR, 500);
+                send_request(x) ? read_head(x, failure) : fail_attempt(x, failure, NEXT_ERROR, 500);
         }
-        if (result == TRY_ANSWERED) {
+        if (result == ATTEMPT_ANSWERED) {
             if (x->protocol->has_logins && (x->answer.status == 401 || x->answer.status == 407)) {
                 logins_note_answer(x);
             }
             x->attempt->status = x->answer.status;
-            x->attempt->header_ms = clock_now.now_ms - x->try_ms;
+            x->attempt->header_ms = clock_now.now_ms - x->attempt_start_ms;
         }
-        bool was_dead =
-            result == TRY_FAILED && failure->kind == NEXT_ERROR && x->attempt->bytes_received == 0;
+        bool was_dead = result == ATTEMPT_FAILED && failure->kind == NEXT_ERROR &&
+                        x->attempt->bytes_received == 0;
 
         if (was_dead && x->was_reused && !x->was_refused) {
             link_note_end(&x->pick);

@@ -242,7 +242,7 @@ static enum peer_outcome outcome_of(unsigned kind)
     return (kind & (NEXT_403 | NEXT_404 | NEXT_NOT_FOUND)) != 0 ? PEER_SERVED : PEER_FAILED;
 }
 
-/* What the group's balancer, which is a program, says of the try that comes. False: no request could be made. */
+/* What the group's balancer, which is a program, says of the attempt that comes. False: no request could be made. */
 static bool take_direction(struct exchange *x)
 {
     struct direction *direction = x->pick.direction;
@@ -262,35 +262,35 @@ static bool take_direction(struct exchange *x)
 }
 
 /* Asks peers until one gives an answer that is to be passed on. MAY WAIT. */
-static enum try_result ask_peers(struct exchange *x, struct failure *failure)
+static enum attempt_result ask_peers(struct exchange *x, struct failure *failure)
 {
     for (;;) {
         x->request->log.action = "connecting to upstream";
         switch (upstream_pick_next(&x->pick)) {
         case PICK_CANCELLED:
-            return TRY_CANCELLED;
+            return ATTEMPT_CANCELLED;
         case PICK_NONE:
             *failure =
                 (struct failure){.kind = NEXT_ERROR, .status = x->group->set->no_server_status};
             attempt_begin(x, x->group->name);
             attempt_end(x, failure->status);
-            return TRY_FAILED;
+            return ATTEMPT_FAILED;
         case PICK_REFUSED:
             *failure = (struct failure){.status = x->pick.direction->refusal};
-            return TRY_FAILED;
+            return ATTEMPT_FAILED;
         case PICK_OK:
             break;
         }
         if (__builtin_expect(x->pick.direction != NULL, 0) && !take_direction(x)) {
             *failure = (struct failure){.status = 500};
-            return TRY_FAILED;
+            return ATTEMPT_FAILED;
         }
-        enum try_result result = exchange_ask_peer(x, failure);
-        if (result == TRY_CANCELLED) {
+        enum attempt_result result = exchange_ask_peer(x, failure);
+        if (result == ATTEMPT_CANCELLED) {
             attempt_end(x, 0);
             return result;
         }
-        if (result == TRY_ANSWERED) {
+        if (result == ATTEMPT_ANSWERED) {
             unsigned bit = x->answer.status < 400 ? 0 : next_bit(x->answer.status);
             if (bit == 0 || !may_try_next(x, bit)) {
                 return result;
@@ -304,7 +304,7 @@ static enum try_result ask_peers(struct exchange *x, struct failure *failure)
                          outcome_of(failure->kind) == PEER_SERVED);
         upstream_pick_done(&x->pick, outcome_of(failure->kind));
         if (!goes_on) {
-            return TRY_FAILED;
+            return ATTEMPT_FAILED;
         }
     }
 }
@@ -415,13 +415,13 @@ enum flow exchange_fetch(struct exchange *x)
         fiber_shield_begin();
     }
     switch (ask_peers(x, &failure)) {
-    case TRY_ANSWERED:
+    case ATTEMPT_ANSWERED:
         flow = pass_answer(x);
         break;
-    case TRY_FAILED:
+    case ATTEMPT_FAILED:
         flow = exchange_fail(x, &failure);
         break;
-    case TRY_CANCELLED:
+    case ATTEMPT_CANCELLED:
         flow = x->sent.refusal != 0 ? request_fail(request, x->sent.refusal) : FLOW_CLOSED;
         break;
     }

@@ -1,4 +1,4 @@
-/* An exchange: one request passed on to a backend, and its answer brought back, over as many tries as it
+/* An exchange: one request passed on to a backend, and its answer brought back, over as many attempts as it
  * takes. What all protocols share; a protocol adds how requests are written and answers are read. */
 #ifndef HTTP_EXCHANGE_EXCHANGE_H
 #define HTTP_EXCHANGE_EXCHANGE_H
@@ -20,7 +20,7 @@ struct exchange;
 enum head_result {
     HEAD_MORE, /* not whole yet */
     HEAD_DONE, /* x->answer is filled: a final answer or an interim one (status below 200, not 101) */
-    HEAD_BAD, /* malformed or too big: logged; the try failed (invalid_header) */
+    HEAD_BAD, /* malformed or too big: logged; the attempt failed (invalid_header) */
 };
 
 /* How taking the next part of the answer's body went. */
@@ -129,14 +129,14 @@ struct protocol {
     bool
         wants_length; /* applications read as much of a body as they are told beforehand: CGI's kind */
     bool has_logins; /* HTTP: clients may be known by the connection (logins.c) */
-    /* Writes x->head (and what it needs in x->state) once, before the first try. False: status set in
+    /* Writes x->head (and what it needs in x->state) once, before the first attempt. False: status set in
      * request->response. NULL where the handler sets x->head. */
     bool (*make_request)(struct exchange *x);
     /* Queues the head on x->link; NULL: x->head as it is. */
     void (*send_head)(struct exchange *x);
     /* Queues a part of the request's body, framed; piece may be NULL with is_last. NULL: raw bytes. */
     void (*send_body)(struct exchange *x, const struct body_piece *piece, bool is_last);
-    /* Before each try: parsers start anew. */
+    /* Before each attempt: parsers start anew. */
     void (*begin_answer)(struct exchange *x);
     enum head_result (*read_head)(struct exchange *x);
     /* NULL where each answer is an upgrade: those have no body. */
@@ -207,26 +207,26 @@ struct exchange {
     bool streams_body;               /* request_buffering off, and it was not read yet */
     bool is_chunked_out;             /* the protocol frames a body of unknown length */
     bool has_sent;                   /* something left for a backend: matters for non_idempotent */
-    bool wants_fresh;                /* this try takes no kept connection */
+    bool wants_fresh;                /* this attempt takes no kept connection */
     bool goes_once;                  /* what left for a peer may not leave again */
-    bool was_reused;                 /* this try's connection was a kept one */
-    bool was_refused; /* this try's peer said that it has not looked at the request */
+    bool was_reused;                 /* this attempt's connection was a kept one */
+    bool was_refused; /* this attempt's peer said that it has not looked at the request */
     uint64_t
         waits_ms; /* nothing came on a fresh one for so long: idle ones give way, and again after twice the time */
-    uint64_t sent_before;  /* link's conn->sent when this try began */
-    struct sent_body sent; /* of this try */
+    uint64_t sent_before;  /* link's conn->sent when this attempt began */
+    struct sent_body sent; /* of this attempt */
     struct upload *upload; /* the body's way while the answer is awaited, or NULL (upload.c) */
 
     struct upstream_pick pick;  /* the peer in use, and those that had their try */
-    struct upstream_link *link; /* NULL between tries */
+    struct upstream_link *link; /* NULL between attempts */
     bool is_reusable;           /* the link may carry another request when this one ends */
-    struct answer answer;       /* of this try, once its head is read */
+    struct answer answer;       /* of this attempt, once its head is read */
     uint64_t body_received;     /* bytes of the answer's body, decoded */
 
-    struct vec attempts;     /* struct attempt */
-    struct attempt *attempt; /* the current one */
-    uint64_t start_ms;       /* of the first try */
-    uint64_t try_ms;         /* of this one */
+    struct vec attempts;       /* struct attempt */
+    struct attempt *attempt;   /* the current one */
+    uint64_t start_ms;         /* of the first attempt */
+    uint64_t attempt_start_ms; /* of this one */
 
     /* The relay of the answer (relay.c). */
     struct spool *spool; /* of what the client has not taken yet; NULL while it keeps up */
@@ -288,7 +288,7 @@ enum flow sent_body_hold(struct exchange *x);
 bool upload_is_kept(const struct exchange *x);
 
 /* Queues raw bytes of a piece on the link: what send_body = NULL does, for protocols that add frames
- * around. The piece's memory must live until the try ends. */
+ * around. The piece's memory must live until the attempt ends. */
 void exchange_send_piece(struct exchange *x, const struct body_piece *piece);
 
 /* Bytes per second that *_limit_rate of this location lets come; 0 = as they come. */

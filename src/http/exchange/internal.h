@@ -6,14 +6,14 @@
 #include "http/client/connection.h"
 #include "http/exchange/exchange.h"
 
-/* How a try ended. */
-enum try_result {
-    TRY_ANSWERED,  /* x->answer holds a final head, the link is open */
-    TRY_FAILED,    /* *failure tells; the link is gone */
-    TRY_CANCELLED, /* the client left */
+/* How an attempt ended. */
+enum attempt_result {
+    ATTEMPT_ANSWERED,  /* x->answer holds a final head, the link is open */
+    ATTEMPT_FAILED,    /* *failure tells; the link is gone */
+    ATTEMPT_CANCELLED, /* the client left */
 };
 
-/* Why a try failed, and what the client is told when nobody else can help. */
+/* Why an attempt failed, and what the client is told when nobody else can help. */
 struct failure {
     unsigned kind;   /* enum next_upstream, one bit; 0 = our own trouble */
     unsigned status; /* 502, 504, or what the backend answered */
@@ -36,12 +36,12 @@ static inline bool exchange_is_replaced(struct exchange *x, enum flow *flow)
 }
 
 /* attempt.c: pick->peer is asked until it answers or fails: connect, send, read the head. MAY WAIT. */
-enum try_result exchange_ask_peer(struct exchange *x, struct failure *failure);
-/* Notes the start of a try in x->attempts, under the name of a peer or group. */
+enum attempt_result exchange_ask_peer(struct exchange *x, struct failure *failure);
+/* Notes the start of an attempt in x->attempts, under the name of a peer or group. */
 void attempt_begin(struct exchange *x, struct str name);
 /* … and its end: times, bytes. status 0 leaves it as it is. */
 void attempt_end(struct exchange *x, unsigned status);
-/* Ends what a try has open: the uploading fiber, the share of the link. */
+/* Ends what an attempt has open: the uploading fiber, the share of the link. */
 void exchange_leave_link(struct exchange *x, bool is_reusable);
 
 /* The log line for a backend that closed or broke off too early. */

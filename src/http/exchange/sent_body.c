@@ -69,7 +69,7 @@ enum flow sent_body_hold(struct exchange *x)
     return flow;
 }
 
-/* ---- one try ---- */
+/* ---- one attempt ---- */
 
 /* Pieces of a body up to this size are copied after the head, to leave with it. */
 #define COPY_MAX 4096

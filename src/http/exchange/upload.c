@@ -116,7 +116,7 @@ static bool send_pieces(struct upload *upload)
         if (!sent_body_give(x, n == 0 ? NULL : &piece, is_last)) {
             return false;
         }
-        x->attempt->sent_ms = is_last ? clock_now.now_ms - x->try_ms : UINT64_MAX;
+        x->attempt->sent_ms = is_last ? clock_now.now_ms - x->attempt_start_ms : UINT64_MAX;
         if (wait_for_room(x) != WAIT_READY) {
             return false;
         }

@@ -1,4 +1,4 @@
-/* balancer_by_lua: where a request or a session goes, as a script says before each try (upstream/direction.h). */
+/* balancer_by_lua: where a request or a session goes, as a script says before each attempt (upstream/direction.h). */
 #ifndef LUA_BALANCER_BALANCER_H
 #define LUA_BALANCER_BALANCER_H
 
@@ -30,7 +30,7 @@ bool script_balancer_read(struct conf_scope *scope, const struct conf_node *node
 bool script_balancer_keepalive_apply(struct conf_scope *scope, const struct directive *row,
                                      struct conf_node *node, void *settings);
 
-/* Runs the script of the group for the try that comes. */
+/* Runs the script of the group for the attempt that comes. */
 void script_balance(struct script_subject *subject, struct upstream_pick *pick);
 
 /* Makes `require "ngx.balancer"` find it. */

@@ -21,7 +21,7 @@
 #define DRAINED_MOST 256   /* from one socket that will not be watched any more */
 #define BURST_CONFIDENT 4u /* from here on more are believed to wait */
 #define BURST_SURE 7u
-#define BURST_PROBE 16u /* one event in so many tries for a second one */
+#define BURST_PROBE 16u /* one event in so many attempts for a second one */
 #define ORDER_EVERY_MS 1000
 
 struct acceptor *acceptors;

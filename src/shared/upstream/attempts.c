@@ -1,4 +1,4 @@
-/* What was asked of which backend, one entry for each try. */
+/* What was asked of which backend, one entry for each attempt. */
 #include "shared/upstream/attempts.h"
 
 #include "base/clock.h"
@@ -45,14 +45,14 @@ static char *put_time(char *at, uint64_t ms)
     return at;
 }
 
-/* From one moment of a try to another; "-" where one of them did not come. */
+/* From one moment of an attempt to another; "-" where one of them did not come. */
 static char *put_between(char *at, uint64_t from_ms, uint64_t to_ms)
 {
     return put_time(at,
                     from_ms == UINT64_MAX || to_ms == UINT64_MAX ? UINT64_MAX : to_ms - from_ms);
 }
 
-/* A moment of a try in seconds since the epoch. */
+/* A moment of an attempt in seconds since the epoch. */
 static char *put_moment(char *at, const struct attempt *attempt, uint64_t ms)
 {
     uint64_t wall_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;

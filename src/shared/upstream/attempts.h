@@ -1,4 +1,4 @@
-/* What was asked of which backend, one entry for each try: for the variables $upstream_… of any protocol. */
+/* What was asked of which backend, one entry for each attempt: for the variables $upstream_… of any protocol. */
 #ifndef SHARED_UPSTREAM_ATTEMPTS_H
 #define SHARED_UPSTREAM_ATTEMPTS_H
 
@@ -15,15 +15,15 @@ struct attempt {
     bool is_at_run_time;    /* it is one of those: a client may have chosen the peer */
     bool is_after_redirect; /* first one after an internal redirect: " : " before it */
     unsigned status;        /* of the answer; 0 = none: "-" */
-    uint64_t began_ms;      /* the try, monotonic */
+    uint64_t began_ms;      /* the attempt, monotonic */
     uint64_t send_ms, sent_ms,
         first_byte_ms; /* since then: its request began to leave, had left; an answer came */
     uint64_t connect_ms, header_ms, response_ms,
-        queue_ms; /* since the try began: connected, head read, all over; waited before it */
+        queue_ms; /* since the attempt began: connected, head read, all over; waited before it */
     uint64_t bytes_sent, bytes_received, response_length; /* on the connection; of the body alone */
 };
 
-/* What is told of a try. */
+/* What is told of an attempt. */
 enum attempt_part {
     PART_PEER,
     PART_STATUS,
@@ -44,13 +44,13 @@ enum attempt_part {
     PART_RECEIVE_TIME,
 };
 
-/* A try that begins now. */
+/* An attempt that begins now. */
 struct attempt attempt_of(struct str peer);
 
 /* One more try, which begins now; nothing has happened in it. The name is copied: logs come after the peer is gone. */
 struct attempt *attempts_add(struct vec *attempts, struct arena *arena, struct str peer);
 
-/* The list as a variable tells it, in the arena: "10.0.0.1:80, 10.0.0.2:80 : unix:/run/s". False: there was no try. */
+/* The list as a variable tells it, in the arena: "10.0.0.1:80, 10.0.0.2:80 : unix:/run/s". False: there was no attempt. */
 bool attempts_text(const struct vec *attempts, enum attempt_part part, struct arena *arena,
                    struct str *out);
 

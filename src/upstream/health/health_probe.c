@@ -37,7 +37,7 @@ static bool is_conn_good(const struct prober *prober)
 static bool connect_probe(struct prober *prober, struct probe_run *run, struct health_probe *probe,
                           bool *is_our_fault)
 {
-    static const struct log nowhere; /* one line tells of the change, not one for each try */
+    static const struct log nowhere; /* one line tells of the change, not one for each attempt */
     const struct link_options options = {.tls = prober->settings->tls,
                                          .is_datagram = prober->settings->is_datagram};
     struct peer peer = *run->peer;

@@ -61,7 +61,7 @@ struct h2_bytes {
 /* A request on its way; in the request's arena, x->channel_state. */
 struct h2_stream {
     struct exchange *x;
-    struct h2_link *link;   /* NULL between tries */
+    struct h2_link *link;   /* NULL between attempts */
     struct h2_stream *next; /* in its bucket */
     struct wait_point wake; /* the fiber of the request */
     struct wait_point room; /* … of its body's upload */
@@ -99,7 +99,7 @@ struct h2_stream {
     bool is_closed;      /* … and RST_STREAM with NO_ERROR */
     bool is_bad;         /* a rule was broken: logged */
     bool is_refused;     /* the backend has not looked at it */
-    bool had_sent;       /* x->has_sent before this try */
+    bool had_sent;       /* x->has_sent before this attempt */
 };
 
 #define H2_BUCKETS 32

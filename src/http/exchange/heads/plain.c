@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* Where reading an answer stands; in the request's arena, used for all tries. */
+/* Where reading an answer stands; in the request's arena, used for all attempts. */
 struct plain_answer {
     bool is_line_read; /* the status line, or that there is none */
     uint64_t left; /* bytes of the body still to come; UINT64_MAX = to the end of the connection */

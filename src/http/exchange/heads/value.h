@@ -12,7 +12,7 @@ struct value_reading {
     unsigned end_at; /* bytes of MEMCACHED_VALUE_END that were seen */
 };
 
-/* Begins anew, for another try; the key stays. */
+/* Begins anew, for another attempt; the key stays. */
 void value_begin(struct value_reading *reading);
 
 /* The answer's first line without its end, which stays in the channel; HEAD_MORE, HEAD_BAD (logged) or HEAD_DONE. */

@@ -6,7 +6,7 @@
 #include "http/variables/variables.h"
 
 #define NAMED(text) .name = STR_INIT(text)
-/* What a variable says may change with each try. */
+/* What a variable says may change with each attempt. */
 #define VOLATILE .flags = VARIABLE_VOLATILE
 #define ASSIGNABLE .flags = VARIABLE_VOLATILE | VARIABLE_CHANGEABLE
 #define FAMILY .flags = VARIABLE_PREFIX | VARIABLE_VOLATILE
@@ -19,7 +19,7 @@ static struct exchange *exchange_of(struct variable_env *env)
     return request_exchange(variable_request(env));
 }
 
-/* ---- lists: one entry for each try ---- */
+/* ---- lists: one entry for each attempt ---- */
 
 GETTER(get_attempts)
 {

@@ -59,7 +59,7 @@ struct memc_settings {
     const struct variable *command, *key, *flags, *exptime, *value; /* NULL where no pass is */
 };
 
-/* In the request's arena, used for all tries. */
+/* In the request's arena, used for all attempts. */
 struct memc_state {
     const struct memc_command *command;
     struct value_reading value; /* its key is empty where the command has none */

@@ -277,7 +277,7 @@ bool proxy_may_try_next(const struct proxying *proxying)
            upstream_pick_has_next(&proxying->pick);
 }
 
-/* What the group's balancer, which is a program, says of the try that comes: a session has one time for both ways. */
+/* What the group's balancer, which is a program, says of the attempt that comes: a session has one time for both ways. */
 static void take_direction(struct proxying *proxying)
 {
     const struct direction *direction = proxying->pick.direction;

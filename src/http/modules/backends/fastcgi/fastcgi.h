@@ -89,11 +89,11 @@ struct fastcgi_pending {
 
 /*
  * A request's share of a link: what FastCGI calls a request. In the arena of the HTTP request, used for
- * one try after the other.
+ * one attempt after the other.
  */
 struct fastcgi_stream {
     struct exchange *x;
-    struct fastcgi_link *link;       /* NULL between tries */
+    struct fastcgi_link *link;       /* NULL between attempts */
     struct wait_point *wake;         /* where its fiber waits: own_wake, or the link's */
     struct wait_point own_wake;      /* of a shared link */
     struct list in_news;             /* among the link's streams that are to be woken */

@@ -56,7 +56,7 @@ static void close_copy(void *arg)
 
 /*
  * On a shared link bytes may be left in its queue when their request is gone: what they lie in must not
- * be the request's. False: out of descriptors; the try is not to be believed.
+ * be the request's. False: out of descriptors; the attempt is not to be believed.
  */
 static bool own_piece(struct body_piece *piece)
 {

@@ -24,7 +24,7 @@ struct query {
     bool leaves_link_alone; /* its command is known, and changes nothing of the connection */
 };
 
-/* In the request's arena, used for all tries. */
+/* In the request's arena, used for all attempts. */
 struct redis2_state {
     struct reply reply;
     uint64_t count; /* of queries */

@@ -76,7 +76,7 @@ static bool is_series(unsigned number, enum series_kind kind, struct str label)
            memcmp(series->label, label.data, label.len) == 0;
 }
 
-/* Where series of labels with these hashes were found last: a peer is asked for with each try. */
+/* Where series of labels with these hashes were found last: a peer is asked for with each attempt. */
 static uint16_t found_last[256];
 
 static unsigned find_series(enum series_kind kind, struct str label, unsigned count)
