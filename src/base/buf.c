@@ -83,33 +83,33 @@ void buf_free(struct buf *buf)
  * vsnprintf spends the last byte of the room on its NUL, so a text that does not end before it is
  * laid out aside and cut. Without memory for that, all but the last byte stands.
  */
-void room_vprintf(struct room *room, const char *format, va_list args)
+void writer_vprintf(struct writer *writer, const char *format, va_list args)
 {
-    size_t free_bytes = (size_t) (room->end - room->at);
+    size_t free_bytes = (size_t) (writer->end - writer->at);
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(room->at, free_bytes, format, args);
+    int n = vsnprintf(writer->at, free_bytes, format, args);
 
     if (n > 0 && (size_t) n < free_bytes) {
-        room->at += n;
+        writer->at += n;
     } else if (n > 0 && free_bytes != 0) {
         char *aside = malloc(free_bytes + 1);
         if (aside != NULL) {
             vsnprintf(aside, free_bytes + 1, format, again);
-            memcpy(room->at, aside, free_bytes);
-            room->at = room->end;
+            memcpy(writer->at, aside, free_bytes);
+            writer->at = writer->end;
             free(aside);
         } else {
-            room->at = room->end - 1;
+            writer->at = writer->end - 1;
         }
     }
     va_end(again);
 }
 
-void room_printf(struct room *room, const char *format, ...)
+void writer_printf(struct writer *writer, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    room_vprintf(room, format, args);
+    writer_vprintf(writer, format, args);
     va_end(args);
 }

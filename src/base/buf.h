@@ -34,25 +34,26 @@ static inline struct str buf_str(const struct buf *buf)
  * Writing into a room of fixed size: each call writes what fits and never beyond the end. Used for
  * log lines and response heads, where the room was measured or is a hard limit.
  */
-struct room {
+struct writer {
     char *at;  /* next byte to write */
     char *end; /* one past the last */
 };
 
-static inline void room_put(struct room *room, struct str s)
+static inline void writer_put(struct writer *writer, struct str s)
 {
-    size_t n = (size_t) (room->end - room->at);
+    size_t n = (size_t) (writer->end - writer->at);
     if (s.len < n) {
         n = s.len;
     }
     if (n != 0) {
-        memcpy(room->at, s.data, n);
-        room->at += n;
+        memcpy(writer->at, s.data, n);
+        writer->at += n;
     }
 }
 
 /* Formatted text, cut at the end of the room; writes no NUL that counts. */
-void room_printf(struct room *room, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void room_vprintf(struct room *room, const char *format, va_list args);
+void writer_printf(struct writer *writer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void writer_vprintf(struct writer *writer, const char *format, va_list args);
 
 #endif

@@ -39,7 +39,7 @@ bool log_level_parse(struct str word, enum log_level *out)
 }
 
 /* " (2: No such file or directory)" */
-static void put_error(struct room *room, int error)
+static void put_error(struct writer *writer, int error)
 {
     if (error == 0) {
         return;
@@ -49,7 +49,7 @@ static void put_error(struct room *room, int error)
 #else
     const char *text = strerror(error);
 #endif
-    room_printf(room, " (%d: %s)", error, text == NULL ? "Unknown error" : text);
+    writer_printf(writer, " (%d: %s)", error, text == NULL ? "Unknown error" : text);
 }
 
 /* What is to be written. */
@@ -62,25 +62,25 @@ struct record {
 };
 
 /* The message and its error; of a message that is too long, the end gives way to the error. */
-static void put_message(struct room *room, const struct record *record)
+static void put_message(struct writer *writer, const struct record *record)
 {
     char suffix_text[128];
-    struct room suffix = {suffix_text, suffix_text + sizeof(suffix_text)};
+    struct writer suffix = {suffix_text, suffix_text + sizeof(suffix_text)};
 
     if (record->text != NULL) {
-        room_put(room, *record->text);
+        writer_put(writer, *record->text);
         return;
     }
     put_error(&suffix, record->error);
     struct str tail = str_from(suffix_text, suffix.at);
-    size_t room_left = (size_t) (room->end - room->at);
-    struct room body = {room->at, room->end - (tail.len < room_left ? tail.len : 0)};
+    size_t room_left = (size_t) (writer->end - writer->at);
+    struct writer body = {writer->at, writer->end - (tail.len < room_left ? tail.len : 0)};
     va_list args;
     va_copy(args, *record->args);
-    room_vprintf(&body, record->format, args);
+    writer_vprintf(&body, record->format, args);
     va_end(args);
-    room->at = body.at;
-    room_put(room, tail);
+    writer->at = body.at;
+    writer_put(writer, tail);
 }
 
 static bool is_control(char c, bool keeps_lines)
@@ -190,15 +190,15 @@ static bool is_shown_anyway(const struct log_sink *sinks, enum log_level level)
 __attribute__((noinline)) static void write_start_line(const struct record *record)
 {
     static __thread char line[LOG_LINE_MAX]; /* too much for a stack */
-    struct room room = {line, line + sizeof(line) - 1};
+    struct writer writer = {line, line + sizeof(line) - 1};
 
-    room_put(&room, STR("nginx: "));
+    writer_put(&writer, STR("nginx: "));
     if (record->level != LOG_STDERR) {
-        room_printf(&room, "[%s] ", log_level_names[record->level].data);
+        writer_printf(&writer, "[%s] ", log_level_names[record->level].data);
     }
-    put_message(&room, record);
-    *room.at++ = '\n';
-    write_line(&standard_error, str_from(line, room.at));
+    put_message(&writer, record);
+    *writer.at++ = '\n';
+    write_line(&standard_error, str_from(line, writer.at));
 }
 
 /*
@@ -216,26 +216,26 @@ __attribute__((noinline)) static void write_record(const struct log *log,
         return;
     }
     char *line = lines[in_use];
-    struct room room = {line, line + LOG_LINE_MAX - 1};
+    struct writer writer = {line, line + LOG_LINE_MAX - 1};
 
     in_use++;
 
-    room_put(&room, CLOCK_STR(error_local));
-    room_printf(&room, " [%s] %d#%ld: ", level, (int) getpid(), (long) syscall(SYS_gettid));
+    writer_put(&writer, CLOCK_STR(error_local));
+    writer_printf(&writer, " [%s] %d#%ld: ", level, (int) getpid(), (long) syscall(SYS_gettid));
     if (log->connection != 0) {
-        room_printf(&room, "*%llu ", (unsigned long long) log->connection);
+        writer_printf(&writer, "*%llu ", (unsigned long long) log->connection);
     }
-    char *start = room.at;
-    put_message(&room, record);
-    room.at = make_printable(start, room.at, room.end, record->text != NULL);
-    start = room.at;
+    char *start = writer.at;
+    put_message(&writer, record);
+    writer.at = make_printable(start, writer.at, writer.end, record->text != NULL);
+    start = writer.at;
     if (log->action != NULL) {
-        room_printf(&room, " while %s", log->action);
+        writer_printf(&writer, " while %s", log->action);
     }
     if (log->describe != NULL) {
-        log->describe(log, &room);
+        log->describe(log, &writer);
     }
-    char *at = make_printable(start, room.at, room.end, false);
+    char *at = make_printable(start, writer.at, writer.end, false);
     *at++ = '\n';
     for (struct log_tap *tap = first_tap; tap != NULL; tap = tap->next) {
         tap->take(tap, record->level, str_from(line, at - 1));

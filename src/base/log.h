@@ -64,7 +64,7 @@ struct log {
     uint64_t connection;    /* number after '*'; 0 = none */
     const char *action;     /* "reading client request line"; NULL = none */
     /* Adds its part to the end of the line; or NULL. */
-    void (*describe)(const struct log *log, struct room *out);
+    void (*describe)(const struct log *log, struct writer *out);
     void *subject; /* of describe */
 };
 

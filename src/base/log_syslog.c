@@ -400,12 +400,12 @@ struct syslog_target *syslog_target_parse(struct arena *arena, struct str text, 
     return target;
 }
 
-static void describe_target(const struct log *log, struct room *out)
+static void describe_target(const struct log *log, struct writer *out)
 {
     const struct syslog_target *target = log->subject;
 
-    room_put(out, STR(", server: "));
-    room_put(out, target->server);
+    writer_put(out, STR(", server: "));
+    writer_put(out, target->server);
 }
 
 static void report_failure(struct syslog_target *target, const char *call, int error)
@@ -444,18 +444,18 @@ static bool open_socket(struct syslog_target *target, const char **call)
 }
 
 /* "<190>Nov  6 08:49:37 host nginx: " (RFC 3164, 4.1). */
-static void put_head(struct room *room, const struct syslog_target *target, int severity)
+static void put_head(struct writer *writer, const struct syslog_target *target, int severity)
 {
     struct str date = CLOCK_STR(log_local); /* 22/Jul/2026:10:11:12 +0000 */
     char day = date.data[0] == '0' ? ' ' : date.data[0];
 
-    room_printf(room, "<%d>%.3s %c%c %.8s ", target->facility * 8 + severity, date.data + 3, day,
-                date.data[1], date.data + 12);
+    writer_printf(writer, "<%d>%.3s %c%c %.8s ", target->facility * 8 + severity, date.data + 3,
+                  day, date.data[1], date.data + 12);
     if (target->has_host) {
-        room_printf(room, "%s ", target->host);
+        writer_printf(writer, "%s ", target->host);
     }
-    room_put(room, target->tag);
-    room_put(room, STR(": "));
+    writer_put(writer, target->tag);
+    writer_put(writer, STR(": "));
 }
 
 /* False with errno and the name of the call; the socket is closed when a new one might do better.
@@ -487,10 +487,10 @@ void syslog_send(struct syslog_target *target, int severity, struct str message)
         clock_update();
     }
     char text[HEAD_MAX];
-    struct room room = {text, text + sizeof(text)};
-    put_head(&room, target, severity < 0 ? target->severity : severity);
+    struct writer writer = {text, text + sizeof(text)};
+    put_head(&writer, target, severity < 0 ? target->severity : severity);
     struct iovec parts[2] = {
-        {text, (size_t) (room.at - text)},
+        {text, (size_t) (writer.at - text)},
         {(void *) message.data, message.len},
     };
     struct msghdr datagram = {.msg_iov = parts, .msg_iovlen = 2};

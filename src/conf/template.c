@@ -252,13 +252,13 @@ struct str template_eval(const struct template *template, struct variable_env *e
         len += prefix.len;
     }
     char *text = arena_text(env->arena, len + 1);
-    struct room room = {text, text + len};
-    room_put(&room, prefix);
+    struct writer writer = {text, text + len};
+    writer_put(&writer, prefix);
     for (unsigned i = 0; i < template->count; i++) {
-        room_put(&room, values[i]);
+        writer_put(&writer, values[i]);
     }
-    *room.at = '\0';
-    return str_from(text, room.at);
+    *writer.at = '\0';
+    return str_from(text, writer.at);
 }
 
 static bool is_true(struct str value)

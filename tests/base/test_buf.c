@@ -36,26 +36,26 @@ static void printf_longer_than_the_buffer_is_whole(void **state)
     }
 }
 
-static void room_never_writes_beyond_its_end(void **state)
+static void writer_never_writes_beyond_its_end(void **state)
 {
     char bytes[8];
 
     for (size_t size = 0; size <= 7; size++) {
         memset(bytes, '#', sizeof(bytes));
-        struct room room = {bytes, bytes + size};
-        room_printf(&room, "%s", "abcdef");
+        struct writer writer = {bytes, bytes + size};
+        writer_printf(&writer, "%s", "abcdef");
         size_t expected = size < 6 ? size : 6;
-        assert_ptr_equal(room.at, bytes + expected);
+        assert_ptr_equal(writer.at, bytes + expected);
         assert_memory_equal(bytes, "abcdef", expected);
         assert_int_equal(bytes[size], '#');
     }
     memset(bytes, '#', sizeof(bytes));
-    struct room room = {bytes, bytes + 4};
-    room_put(&room, STR_NONE);
-    room_put(&room, STR("a\0"));
-    room_put(&room, STR("xyz"));
-    room_put(&room, STR("never"));
-    room_printf(&room, "never");
+    struct writer writer = {bytes, bytes + 4};
+    writer_put(&writer, STR_NONE);
+    writer_put(&writer, STR("a\0"));
+    writer_put(&writer, STR("xyz"));
+    writer_put(&writer, STR("never"));
+    writer_printf(&writer, "never");
     assert_memory_equal(bytes, "a\0xy####", 8);
 }
 
@@ -64,7 +64,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buffer_grows_and_keeps_all_bytes),
         cmocka_unit_test(printf_longer_than_the_buffer_is_whole),
-        cmocka_unit_test(room_never_writes_beyond_its_end),
+        cmocka_unit_test(writer_never_writes_beyond_its_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,9 +84,9 @@ static void assert_line(const char *level, const char *rest)
                                        (int) getpid(), rest));
 }
 
-static void describe_peer(const struct log *log, struct room *out)
+static void describe_peer(const struct log *log, struct writer *out)
 {
-    room_printf(out, ", client: %s", (const char *) log->subject);
+    writer_printf(out, ", client: %s", (const char *) log->subject);
 }
 
 static void line_has_all_its_parts(void **state)
@@ -112,12 +112,12 @@ static void line_has_all_its_parts(void **state)
 static unsigned depth;
 
 /* As a signal handler may, it writes a line while another one is made. */
-static void describe_loudly(const struct log *log, struct room *out)
+static void describe_loudly(const struct log *log, struct writer *out)
 {
     if (depth++ < 4) {
         log_error(log, 0, "inner %u", depth);
     }
-    room_printf(out, ", end");
+    writer_printf(out, ", end");
 }
 
 static void a_line_amid_another(void **state)

@@ -35,7 +35,7 @@ static void recode_all(const struct recode_table *table, struct str text, size_t
         is_last = text.len == 0;
         do {
             char *at = buf_reserve(out, room);
-            struct room to = {at, at + room};
+            struct writer to = {at, at + room};
             is_done = recode(&recoder, &piece, is_last, &to);
             out->len += (size_t) (to.at - at);
         } while (!is_done);

@@ -21,7 +21,7 @@ static void scan(struct str page, size_t step, struct buf *out)
         while ((kind = ssi_scan(&scanner, &part, &token)) != SSI_MORE) {
             if (kind == SSI_DIRECTIVE) {
                 struct ssi_directive directive;
-                struct room error = {message, message + sizeof(message)};
+                struct writer error = {message, message + sizeof(message)};
 
                 buf_append_char(out, scanner.is_cut ? '\2' : '\1');
                 if (ssi_read_directive(token, VALUE_MAX, &directive, &error)) {

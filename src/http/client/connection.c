@@ -150,13 +150,13 @@ void connection_set_local(struct http_connection *connection, const struct addr 
 }
 
 /* ", client: A, server: ADDR": what a line about a connection without a request ends with. */
-static void describe_client(const struct log *log, struct room *out)
+static void describe_client(const struct log *log, struct writer *out)
 {
     struct http_connection *connection = log->subject;
     struct str address = connection_address(connection);
     struct str server = connection->listen->address.listener->text;
 
-    room_printf(out, ", client: %.*s, server: %.*s", STR_ARG(address), STR_ARG(server));
+    writer_printf(out, ", client: %.*s, server: %.*s", STR_ARG(address), STR_ARG(server));
 }
 
 void connection_log(const struct http_connection *connection, const char *action, struct log *out)

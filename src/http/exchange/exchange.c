@@ -16,7 +16,7 @@
 #include "upstream/peer.h"
 
 /* `, upstream: "…"`, while a peer is dealt with. */
-static void describe_upstream(const struct describer *describer, struct room *out)
+static void describe_upstream(const struct describer *describer, struct writer *out)
 {
     const struct exchange *x = container_of(describer, const struct exchange, describer);
 
@@ -30,8 +30,8 @@ static void describe_upstream(const struct describer *describer, struct room *ou
         struct str scheme = x->is_secure ? x->protocol->secure_name : x->protocol->name;
         bool is_path = str_starts(peer, STR("unix:")); /* ends by a colon, as in *_pass */
 
-        room_printf(out, ", upstream: \"%.*s://%.*s%s%.*s\"", STR_ARG(scheme), STR_ARG(peer),
-                    is_path ? ":" : "", STR_ARG(x->url_tail));
+        writer_printf(out, ", upstream: \"%.*s://%.*s%s%.*s\"", STR_ARG(scheme), STR_ARG(peer),
+                      is_path ? ":" : "", STR_ARG(x->url_tail));
     }
 }
 

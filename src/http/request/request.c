@@ -9,7 +9,7 @@
 #include "http/request/wire.h"
 #include "server/generation.h"
 
-static void describe_request(const struct log *log, struct room *out);
+static void describe_request(const struct log *log, struct writer *out);
 
 const struct subject_kind request_subject = {.name = "request"};
 
@@ -160,29 +160,29 @@ bool request_has_lost_client(const struct request *request)
 }
 
 /* ", client: A, server: NAME, request: "LINE", host: "H", referrer: "R"" */
-static void describe_request(const struct log *log, struct room *out)
+static void describe_request(const struct log *log, struct writer *out)
 {
     const struct request *request = log->subject;
     const struct field *host = fields_get(&request->headers, FIELD_HOST);
     const struct field *referer = fields_get(&request->headers, FIELD_REFERER);
     struct str client = request_client_text(request);
 
-    room_printf(out, ", client: %.*s, server: %.*s", STR_ARG(client),
-                STR_ARG(request->server->name));
+    writer_printf(out, ", client: %.*s, server: %.*s", STR_ARG(client),
+                  STR_ARG(request->server->name));
     if (request->line.len != 0) {
-        room_printf(out, ", request: \"%.*s\"", STR_ARG(request->line));
+        writer_printf(out, ", request: \"%.*s\"", STR_ARG(request->line));
     }
     if (request != request->main) {
-        room_printf(out, ", subrequest: \"%.*s\"", STR_ARG(request->uri));
+        writer_printf(out, ", subrequest: \"%.*s\"", STR_ARG(request->uri));
     }
     for (const struct describer *each = request->describers; each != NULL; each = each->next) {
         each->describe(each, out);
     }
     if (host != NULL) {
-        room_printf(out, ", host: \"%.*s\"", STR_ARG(host->value));
+        writer_printf(out, ", host: \"%.*s\"", STR_ARG(host->value));
     }
     if (referer != NULL) {
-        room_printf(out, ", referrer: \"%.*s\"", STR_ARG(referer->value));
+        writer_printf(out, ", referrer: \"%.*s\"", STR_ARG(referer->value));
     }
 }
 

@@ -47,7 +47,7 @@ extern const struct subject_kind request_subject;
 /* Who works for a request and has something to tell in its log lines, after the request's own words. It stands in a struct
  * that lives as long as the request, and is put into request->describers. */
 struct describer {
-    void (*describe)(const struct describer *describer, struct room *out);
+    void (*describe)(const struct describer *describer, struct writer *out);
     struct describer *next; /* tells after it */
 };
 

@@ -161,19 +161,19 @@ void socket_attach(struct script_socket *socket, const struct kept_conn *kept, u
 /* "host:port(address)", for the log. */
 static void name_peer(struct script_socket *socket, const struct wish *wish)
 {
-    struct room room = {socket->name, socket->name + SOCKET_NAME_MAX - 1};
+    struct writer writer = {socket->name, socket->name + SOCKET_NAME_MAX - 1};
     char text[ADDR_TEXT_MAX + 16], *at = text;
 
-    room_put(&room, wish->host);
+    writer_put(&writer, wish->host);
     if (!wish->is_unix) {
         *at++ = ':';
         at = format_uint(at, wish->port);
         *at++ = '(';
         at += addr_format(&socket->peer, false, at);
         *at++ = ')';
-        room_put(&room, (struct str){text, (size_t) (at - text)});
+        writer_put(&writer, (struct str){text, (size_t) (at - text)});
     }
-    *room.at = '\0';
+    *writer.at = '\0';
 }
 
 enum link_result socket_reach(struct script_thread *thread, struct script_socket *socket,

@@ -220,12 +220,12 @@ const char *socket_log_prefix(const struct script_thread *thread)
 }
 
 /* Behind the message: whom the socket talks to; then what the subject says of itself. */
-static void describe(const struct log *log, struct room *out)
+static void describe(const struct log *log, struct writer *out)
 {
     const struct socket_log *words = log->subject;
 
     if (words->name != NULL && words->name[0] != '\0') {
-        room_printf(out, ", upstream: %s", words->name);
+        writer_printf(out, ", upstream: %s", words->name);
     }
     if (words->base->describe != NULL) {
         words->base->describe(words->base, out);

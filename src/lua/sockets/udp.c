@@ -170,16 +170,16 @@ static int open_link(lua_State *L, struct script_thread *thread, struct udp_sock
 static void name_peer(struct udp_socket *udp, const struct socket_target *target,
                       const struct addr *peer)
 {
-    struct room room = {udp->name, udp->name + SOCKET_NAME_MAX - 1};
+    struct writer writer = {udp->name, udp->name + SOCKET_NAME_MAX - 1};
     char text[ADDR_TEXT_MAX];
 
-    room_put(&room, target->host);
+    writer_put(&writer, target->host);
     if (!target->is_unix) {
         size_t length = addr_format(peer, false, text);
 
-        room_printf(&room, ":%u(%.*s)", target->port, (int) length, text);
+        writer_printf(&writer, ":%u(%.*s)", target->port, (int) length, text);
     }
-    *room.at = '\0';
+    *writer.at = '\0';
 }
 
 static int setpeername(lua_State *L, struct script_thread *thread)

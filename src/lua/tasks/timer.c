@@ -47,17 +47,17 @@ static struct timer_counts *counts_of(struct script_vm *vm)
     return vm->rooms[SCRIPT_ROOM_TASKS];
 }
 
-static void describe(const struct log *log, struct room *out)
+static void describe(const struct log *log, struct writer *out)
 {
     const struct script_timer *timer = container_of(log, struct script_timer, log);
 
-    room_put(out, STR(", context: ngx.timer"));
-    room_put(out, str_of(timer->whom));
+    writer_put(out, STR(", context: ngx.timer"));
+    writer_put(out, str_of(timer->whom));
 }
 
-static void whom(struct script_subject *subject, struct room *out)
+static void whom(struct script_subject *subject, struct writer *out)
 {
-    room_put(out, str_of(container_of(subject, struct script_timer, subject)->whom));
+    writer_put(out, str_of(container_of(subject, struct script_timer, subject)->whom));
 }
 
 static const struct script_subject_kind timer_kind = {.name = "timer", .whom = whom};
@@ -102,7 +102,7 @@ static void run(void *arg)
 }
 
 /* "content_by_lua(nginx.conf:41):2" of the timer's function, into `out`. */
-static void put_function(const struct script_timer *timer, struct room *out)
+static void put_function(const struct script_timer *timer, struct writer *out)
 {
     lua_State *L = timer->vm->state;
     lua_Debug about = {0};
@@ -110,7 +110,7 @@ static void put_function(const struct script_timer *timer, struct room *out)
     lua_rawgeti(L, LUA_REGISTRYINDEX, timer->function);
     lua_rawgeti(L, -1, 1);
     if (lua_getinfo(L, ">S", &about)) {
-        room_printf(out, "%s:%d", about.source, about.linedefined);
+        writer_printf(out, "%s:%d", about.source, about.linedefined);
     }
     lua_pop(L, 1);
 }
@@ -118,10 +118,10 @@ static void put_function(const struct script_timer *timer, struct room *out)
 static void refuse(struct script_timer *timer, const char *why)
 {
     char place[WHOM_MAX];
-    struct room room = {place, place + sizeof(place) - 1};
+    struct writer writer = {place, place + sizeof(place) - 1};
 
-    put_function(timer, &room);
-    *room.at = '\0';
+    put_function(timer, &writer);
+    *writer.at = '\0';
     log_alert(&timer->log, 0, "lua failed to run timer with function defined at %s: %s", place,
               why);
     counters_mine->limited++;
@@ -280,10 +280,10 @@ static int make(lua_State *L, struct script_thread *thread, bool is_every)
     timer->every_ms = is_every ? delay_ms : 0;
     timer->subject.settings = thread->subject->settings;
     if (thread->subject->kind->whom != NULL) {
-        struct room room = {timer->whom, timer->whom + sizeof(timer->whom) - 1};
+        struct writer writer = {timer->whom, timer->whom + sizeof(timer->whom) - 1};
 
-        thread->subject->kind->whom(thread->subject, &room);
-        *room.at = '\0';
+        thread->subject->kind->whom(thread->subject, &writer);
+        *writer.at = '\0';
     }
     timer_set(&timer->timer, clock_now.now_ms + delay_ms);
     lua_pushinteger(L, 1);

@@ -53,11 +53,11 @@ SSL *script_tls_upstream_ssl(void)
 }
 
 /* ", context: ssl_certificate_by_lua*", and what the connection's lines say. */
-static void describe(const struct log *log, struct room *out)
+static void describe(const struct log *log, struct writer *out)
 {
     const struct script_handshake *handshake = log->subject;
 
-    room_printf(out, ", context: %s", script_phase_text(handshake->phase));
+    writer_printf(out, ", context: %s", script_phase_text(handshake->phase));
     if (handshake->connection_log.describe != NULL) {
         handshake->connection_log.describe(&handshake->connection_log, out);
     }

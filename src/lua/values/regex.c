@@ -39,15 +39,15 @@ static void tell(struct str pattern, int error, size_t offset, struct script_tex
     unsigned char text[256] = "unknown error";
     size_t size = ERROR_ROOM + 2 * pattern.len;
     char *begin = script_scratch(size);
-    struct room room = {begin, begin + size};
+    struct writer writer = {begin, begin + size};
 
     pcre2_get_error_message(error, text, sizeof(text));
-    room_printf(&room, "pcre2_compile() failed: %s in \"%.*s\"", (const char *) text,
-                STR_ARG(pattern));
+    writer_printf(&writer, "pcre2_compile() failed: %s in \"%.*s\"", (const char *) text,
+                  STR_ARG(pattern));
     if (offset < pattern.len) {
-        room_printf(&room, " at \"%.*s\"", STR_ARG(str_skip(pattern, offset)));
+        writer_printf(&writer, " at \"%.*s\"", STR_ARG(str_skip(pattern, offset)));
     }
-    *out = (struct script_text){begin, (size_t) (room.at - begin)};
+    *out = (struct script_text){begin, (size_t) (writer.at - begin)};
 }
 
 static pcre2_code *compile(struct str pattern, int flags, struct script_text *error_text)

@@ -130,11 +130,11 @@ static struct log log_of(const struct script_subject *subject, enum script_phase
 static void say(const struct log *log, const char *what, const char *message, const char *way)
 {
     static __thread char line[LOG_LINE_MAX]; /* too much for a stack */
-    struct room room = {line, line + sizeof(line)};
+    struct writer writer = {line, line + sizeof(line)};
 
-    room_printf(&room, "%s%s%s%s", what, message != NULL ? message : "unknown reason",
-                way[0] != '\0' ? "\nstack traceback:" : "", way);
-    log_write_text(log, LOG_ERROR, str_from(line, room.at));
+    writer_printf(&writer, "%s%s%s%s", what, message != NULL ? message : "unknown reason",
+                  way[0] != '\0' ? "\nstack traceback:" : "", way);
+    log_write_text(log, LOG_ERROR, str_from(line, writer.at));
 }
 
 static const char *say_of(const struct script_thread *thread)

@@ -14,10 +14,10 @@
 
 static const struct script_subject_kind process_kind = {.name = "process"};
 
-static void describe(const struct log *log, struct room *out)
+static void describe(const struct log *log, struct writer *out)
 {
     (void) log;
-    room_put(out, STR(", context: init_worker_by_lua*"));
+    writer_put(out, STR(", context: init_worker_by_lua*"));
 }
 
 /* Runs a chunk that belongs to the process, with lines to `base`. False: it has failed, which was logged. */

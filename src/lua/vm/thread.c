@@ -519,11 +519,11 @@ void script_demand_abortable(lua_State *L, const struct script_thread *thread)
     }
 }
 
-void script_where(lua_State *L, struct room *out)
+void script_where(lua_State *L, struct writer *out)
 {
     lua_Debug place;
 
     if (lua_getstack(L, 1, &place) && lua_getinfo(L, "Sl", &place) && place.currentline > 0) {
-        room_printf(out, "%s:%d: ", place.short_src, place.currentline);
+        writer_printf(out, "%s:%d: ", place.short_src, place.currentline);
     }
 }

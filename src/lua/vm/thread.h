@@ -21,7 +21,7 @@
 
 struct conn;
 struct script_backend;
-struct room;
+struct writer;
 struct script_settings;
 struct script_subject;
 struct script_thread;
@@ -52,7 +52,7 @@ struct script_subject_kind {
     /* The place (context.h) of a ngx.ctx that its own begins as a copy of; NULL, or gives LUA_NOREF: it begins empty. */
     int (*context_before)(struct script_subject *subject);
     /* What lines of its timers say of it: ", client: …, server: …"; NULL = nothing. */
-    void (*whom)(struct script_subject *subject, struct room *out);
+    void (*whom)(struct script_subject *subject, struct writer *out);
     /* The name of the group that it is passed on to, or was; NULL, or gives an empty text: none. */
     struct str (*group_name)(struct script_subject *subject);
     /* How often what it works on came from this service itself (net/conn/own.h); NULL = it has not come at all. */
@@ -203,6 +203,6 @@ _Noreturn void script_leave(struct script_thread *thread, enum script_end end);
 void script_resumed(struct script_thread *thread);
 
 /* "CHUNK:LINE: " of the Lua code that called, for messages, into `out`; empty when it is not known. */
-void script_where(lua_State *L, struct room *out);
+void script_where(lua_State *L, struct writer *out);
 
 #endif

@@ -37,18 +37,18 @@ static void tell(const char *traceback)
 {
     const struct script_thread *thread = script_running();
     static __thread char line[LOG_LINE_MAX]; /* too much for a stack */
-    struct room room = {line, line + sizeof(line)};
+    struct writer writer = {line, line + sizeof(line)};
 
     if (watch.was_told || thread == NULL) {
         return;
     }
     watch.was_told = true;
     counters_mine->limited++;
-    room_printf(&room, "[lua] %s computes for more than %llu ms without a wait%s%s",
-                script_phase_text(thread->phase), (unsigned long long) watch.limit_ms,
-                traceback[0] != '\0' ? "\n" : ", in compiled code or in C", traceback);
+    writer_printf(&writer, "[lua] %s computes for more than %llu ms without a wait%s%s",
+                  script_phase_text(thread->phase), (unsigned long long) watch.limit_ms,
+                  traceback[0] != '\0' ? "\n" : ", in compiled code or in C", traceback);
     if (thread->subject->log->level >= LOG_WARN) {
-        log_write_text(thread->subject->log, LOG_WARN, str_from(line, room.at));
+        log_write_text(thread->subject->log, LOG_WARN, str_from(line, writer.at));
     }
 }
 

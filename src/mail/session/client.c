@@ -76,32 +76,32 @@ struct str mail_salt(struct mail_session *session)
 }
 
 /* A login as the client gave it: control characters would make lines of a log lie. */
-static void put_login(struct mail_session *session, struct room *out)
+static void put_login(struct mail_session *session, struct writer *out)
 {
     struct str login = session->login;
     size_t length = escape_length(login, ESCAPE_CONTROLS);
 
-    room_put(out, STR(", login: \""));
+    writer_put(out, STR(", login: \""));
     if (length == login.len) {
-        room_put(out, login);
+        writer_put(out, login);
     } else if (length <= (size_t) (out->end - out->at)) {
         out->at = escape_write(out->at, login, ESCAPE_CONTROLS);
     }
-    room_put(out, STR("\""));
+    writer_put(out, STR("\""));
 }
 
-static void describe(const struct log *log, struct room *out)
+static void describe(const struct log *log, struct writer *out)
 {
     struct mail_session *session = log->subject;
     struct str client = mail_client_text(session);
 
-    room_printf(out, ", client: %.*s%s, server: %.*s", STR_ARG(client),
-                session->is_starttls ? " using starttls" : "",
-                STR_ARG(session->listen->address.listener->text));
+    writer_printf(out, ", client: %.*s%s, server: %.*s", STR_ARG(client),
+                  session->is_starttls ? " using starttls" : "",
+                  STR_ARG(session->listen->address.listener->text));
     if (session->login.len != 0) {
         put_login(session, out);
         if (session->upstream.len != 0) {
-            room_printf(out, ", upstream: %.*s", STR_ARG(session->upstream));
+            writer_printf(out, ", upstream: %.*s", STR_ARG(session->upstream));
         }
     }
 }

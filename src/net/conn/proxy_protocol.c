@@ -358,7 +358,7 @@ enum proxy_header_result proxy_header_parse(struct str input, struct proxy_heade
 /* ---- the way out ---- */
 
 static bool write_addresses(const struct addr *source, const struct addr *destination,
-                            struct room *room)
+                            struct writer *writer)
 {
     char from[INET6_ADDRSTRLEN];
     char to[INET6_ADDRSTRLEN];
@@ -373,19 +373,19 @@ static bool write_addresses(const struct addr *source, const struct addr *destin
               sizeof(from));
     inet_ntop(family, is_v6 ? (const void *) &destination->v6.sin6_addr : &destination->v4.sin_addr,
               to, sizeof(to));
-    room_printf(room, "PROXY TCP%c %s %s %u %u\r\n", is_v6 ? '6' : '4', from, to, addr_port(source),
-                addr_port(destination));
+    writer_printf(writer, "PROXY TCP%c %s %s %u %u\r\n", is_v6 ? '6' : '4', from, to,
+                  addr_port(source), addr_port(destination));
     return true;
 }
 
 size_t proxy_header_write(const struct addr *source, const struct addr *destination, char *at)
 {
-    struct room room = {at, at + PROXY_HEADER_V1_MAX};
+    struct writer writer = {at, at + PROXY_HEADER_V1_MAX};
 
-    if (!write_addresses(source, destination, &room)) {
-        room_put(&room, STR("PROXY UNKNOWN\r\n"));
+    if (!write_addresses(source, destination, &writer)) {
+        writer_put(&writer, STR("PROXY UNKNOWN\r\n"));
     }
-    return (size_t) (room.at - at);
+    return (size_t) (writer.at - at);
 }
 
 size_t proxy_header_write_v2(const struct addr *source, const struct addr *destination, char *at)

@@ -21,12 +21,12 @@ static void query_failed_over(struct query *query);
 
 /* ---- the log ---- */
 
-static void describe_server(const struct log *log, struct room *out)
+static void describe_server(const struct log *log, struct writer *out)
 {
     char text[ADDR_TEXT_MAX];
     size_t len = addr_format(log->subject, true, text);
 
-    room_printf(out, ", resolver: %.*s", (int) len, text);
+    writer_printf(out, ", resolver: %.*s", (int) len, text);
 }
 
 /* The process's log, with the server's address at the end of each line. */

@@ -8,21 +8,21 @@
 #define REASON_MAX 1600 /* bytes of all errors of one line */
 
 /* One error: "error:0A0000B9:SSL routines::no cipher match", and what the library adds. */
-static void put_error(struct room *room, unsigned long code, const char *data, int flags)
+static void put_error(struct writer *writer, unsigned long code, const char *data, int flags)
 {
     char text[256];
 
     ERR_error_string_n(code, text, sizeof(text));
-    room_put(room, str_of(text));
+    writer_put(writer, str_of(text));
     if ((flags & ERR_TXT_STRING) != 0 && data != NULL && data[0] != '\0') {
-        room_printf(room, ":%s", data);
+        writer_printf(writer, ":%s", data);
     }
 }
 
 /* All errors of the queue, in order; it is empty then. */
 static struct str drain_errors(char *text, size_t size)
 {
-    struct room room = {text, text + size};
+    struct writer writer = {text, text + size};
     const char *data;
     unsigned long code;
     int flags;
@@ -30,12 +30,12 @@ static struct str drain_errors(char *text, size_t size)
 
     while ((code = ERR_get_error_all(NULL, NULL, NULL, &data, &flags)) != 0) {
         if (!is_first) {
-            room_put(&room, STR(" "));
+            writer_put(&writer, STR(" "));
         }
         is_first = false;
-        put_error(&room, code, data, flags);
+        put_error(&writer, code, data, flags);
     }
-    return str_from(text, room.at);
+    return str_from(text, writer.at);
 }
 
 struct str tls_reason(struct arena *arena, const char *format, ...)

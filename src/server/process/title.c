@@ -35,9 +35,9 @@ void title_set(struct str text)
     if (title.start == NULL) {
         return;
     }
-    struct room room = {title.start, title.end - 1};
+    struct writer writer = {title.start, title.end - 1};
 
-    room_put(&room, STR("nginx: "));
-    room_put(&room, text);
-    memset(room.at, 0, (size_t) (title.end - room.at));
+    writer_put(&writer, STR("nginx: "));
+    writer_put(&writer, text);
+    memset(writer.at, 0, (size_t) (title.end - writer.at));
 }

@@ -14,7 +14,7 @@
 #include "base/parse.h"
 #include "fiber/fiber.h"
 
-static void put_hex(struct room *line, const void *address)
+static void put_hex(struct writer *line, const void *address)
 {
     uintptr_t value = (uintptr_t) address;
     char text[2 * sizeof(value)];
@@ -24,15 +24,15 @@ static void put_hex(struct room *line, const void *address)
         text[--at] = "0123456789abcdef"[value & 15];
         value >>= 4;
     } while (value != 0);
-    room_put(line, STR("0x"));
-    room_put(line, (struct str){text + at, sizeof(text) - at});
+    writer_put(line, STR("0x"));
+    writer_put(line, (struct str){text + at, sizeof(text) - at});
 }
 
-static void put_number(struct room *line, uint64_t number)
+static void put_number(struct writer *line, uint64_t number)
 {
     char text[20];
 
-    room_put(line, str_from(text, format_uint(text, number)));
+    writer_put(line, str_from(text, format_uint(text, number)));
 }
 
 static const struct log_file *trace_file; /* NULL: the error log */
@@ -72,24 +72,24 @@ static void write_frames(void)
 static void report_crash(const struct fiber_crash *crash)
 {
     char text[512];
-    struct room line = {text, text + sizeof(text) - 1};
+    struct writer line = {text, text + sizeof(text) - 1};
 
-    room_put(&line, CLOCK_STR(error_local));
-    room_put(&line, STR(" [alert] "));
+    writer_put(&line, CLOCK_STR(error_local));
+    writer_put(&line, STR(" [alert] "));
     put_number(&line, (uint64_t) getpid());
-    room_put(&line, STR("#0: crashed by signal "));
+    writer_put(&line, STR("#0: crashed by signal "));
     put_number(&line, (uint64_t) crash->signal);
-    room_put(&line, STR(" at address "));
+    writer_put(&line, STR(" at address "));
     put_hex(&line, crash->address);
     if (crash->is_guard) {
-        room_put(&line, crash->is_own_guard ? STR(", the fiber has overflowed its stack ")
-                                            : STR(", in the guard of stack "));
+        writer_put(&line, crash->is_own_guard ? STR(", the fiber has overflowed its stack ")
+                                              : STR(", in the guard of stack "));
         put_number(&line, crash->guard_index);
     }
     if (crash->fiber != NULL) {
-        room_put(&line, STR(", in the fiber on stack "));
+        writer_put(&line, STR(", in the fiber on stack "));
         put_number(&line, crash->fiber_index);
-        room_put(&line, STR(", started with "));
+        writer_put(&line, STR(", started with "));
         put_hex(&line, crash->fiber_run);
     }
     *line.at++ = '\n';

@@ -56,15 +56,15 @@ static struct str client_text(const struct session *session, char room[ADDR_TEXT
     return (struct str){room, addr_format(&client, false, room)};
 }
 
-static void describe(const struct log *log, struct room *out)
+static void describe(const struct log *log, struct writer *out)
 {
     const struct session *session = log->subject;
     struct str server = session->listen->address.listener->text;
     char room[ADDR_TEXT_MAX];
     struct str client = client_text(session, room);
 
-    room_printf(out, ", %sclient: %.*s, server: %.*s", session->listen->is_udp ? "udp " : "",
-                STR_ARG(client), STR_ARG(server));
+    writer_printf(out, ", %sclient: %.*s, server: %.*s", session->listen->is_udp ? "udp " : "",
+                  STR_ARG(client), STR_ARG(server));
     if (session->holder != NULL && session->holder->describe != NULL) {
         session->holder->describe(session, out);
     }

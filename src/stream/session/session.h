@@ -50,7 +50,7 @@ struct session_holder {
     /* Of UDP: one more datagram of the client's. */
     void (*received)(struct session *session, struct str datagram);
     /* Adds to log lines what is known of the backend; or NULL. */
-    void (*describe)(const struct session *session, struct room *out);
+    void (*describe)(const struct session *session, struct writer *out);
 };
 
 /* What variables of stream are asked of. */

@@ -45,7 +45,7 @@ static struct str recoded(const struct recode_table *table, struct str text, siz
         is_last = text.len == 0;
         do {
             char *at = arena_alloc(&arena, room);
-            struct room to = {at, at + room};
+            struct writer to = {at, at + room};
             is_done = recode(&recoder, &in, is_last, &to);
             buf_append(&out, str_from(at, to.at));
         } while (!is_done);
@@ -122,13 +122,13 @@ static void ascii_needs_no_recoding(void **state)
     struct recoder recoder = {.table = from_utf8};
     struct str in = STR("\xd1");
     char memory[RECODE_STEP];
-    struct room room = {memory, memory + sizeof(memory)};
+    struct writer writer = {memory, memory + sizeof(memory)};
 
     assert_true(recode_is_needless(&recoder, STR("")));
     assert_true(recode_is_needless(&recoder, STR("plain text, all of it \x7f")));
     assert_false(recode_is_needless(&recoder, STR("plain text, all of i\x80")));
     assert_false(recode_is_needless(&recoder, STR("\x80lain text, all of it")));
-    assert_true(recode(&recoder, &in, false, &room));
+    assert_true(recode(&recoder, &in, false, &writer));
     assert_false(recode_is_needless(&recoder, STR("a"))); /* a sequence is waiting for its end */
 }
 

@@ -116,7 +116,7 @@ static void directives_are_bounded(void **state)
 static struct str read_directive(const char *text)
 {
     static char room[SSI_ERROR_MAX];
-    struct room error = {room, room + sizeof(room)};
+    struct writer error = {room, room + sizeof(room)};
     struct ssi_directive directive;
 
     if (!ssi_read_directive(str_of(text), 8, &directive, &error)) {

@@ -23,13 +23,13 @@ static struct variable_env *variables(struct script_subject *subject)
     return &container_of(subject, struct lua_request, subject)->request->env;
 }
 
-static void whom(struct script_subject *subject, struct room *out)
+static void whom(struct script_subject *subject, struct writer *out)
 {
     const struct request *request = container_of(subject, struct lua_request, subject)->request;
     struct str client = request_client_text(request);
     struct str server = request->connection->listen->address.listener->text;
 
-    room_printf(out, ", client: %.*s, server: %.*s", STR_ARG(client), STR_ARG(server));
+    writer_printf(out, ", client: %.*s, server: %.*s", STR_ARG(client), STR_ARG(server));
 }
 
 static struct request *request_of(struct script_subject *subject)

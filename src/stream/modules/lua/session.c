@@ -67,7 +67,7 @@ static struct str group_name(struct script_subject *subject)
 }
 
 /* As lines of the session itself have it. */
-static void whom(struct script_subject *subject, struct room *out)
+static void whom(struct script_subject *subject, struct writer *out)
 {
     subject->log->describe(subject->log, out);
 }

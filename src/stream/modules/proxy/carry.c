@@ -36,18 +36,18 @@ static void count_client(const struct session *session, uint64_t *received, uint
     *sent = 0;
 }
 
-static void describe_bytes(const struct session *session, struct room *out)
+static void describe_bytes(const struct session *session, struct writer *out)
 {
     uint64_t from_client, to_client, from_backend, to_backend;
 
     session_count(session, &from_client, &to_client);
     count_backend(proxying_of(session), &from_backend, &to_backend);
-    room_printf(out, ", bytes from/to client:%llu/%llu, bytes from/to upstream:%llu/%llu",
-                (unsigned long long) from_client, (unsigned long long) to_client,
-                (unsigned long long) from_backend, (unsigned long long) to_backend);
+    writer_printf(out, ", bytes from/to client:%llu/%llu, bytes from/to upstream:%llu/%llu",
+                  (unsigned long long) from_client, (unsigned long long) to_client,
+                  (unsigned long long) from_backend, (unsigned long long) to_backend);
 }
 
-void proxy_describe(const struct session *session, struct room *out)
+void proxy_describe(const struct session *session, struct writer *out)
 {
     const struct proxying *proxying = proxying_of(session);
 
@@ -55,11 +55,11 @@ void proxy_describe(const struct session *session, struct room *out)
         return;
     }
     if (proxying->pick.peer != NULL) {
-        room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.peer->name));
+        writer_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.peer->name));
     } else if (proxying->attempt != NULL) {
-        room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->attempt->peer));
+        writer_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->attempt->peer));
     } else if (proxying->pick.group != NULL) {
-        room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.group->name));
+        writer_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.group->name));
     }
     describe_bytes(session, out);
 }
@@ -100,15 +100,15 @@ static void log_disconnected(const struct session *session, const char *who)
 {
     struct log log = session->log;
     char bytes[256];
-    struct room room = {bytes, bytes + sizeof(bytes)};
+    struct writer writer = {bytes, bytes + sizeof(bytes)};
 
     if (log.level < LOG_INFO) {
         return;
     }
     log.describe = NULL;
     log.action = NULL;
-    describe_bytes(session, &room);
-    log_info(&log, 0, "%s disconnected%.*s", who, (int) (room.at - bytes), bytes);
+    describe_bytes(session, &writer);
+    log_info(&log, 0, "%s disconnected%.*s", who, (int) (writer.at - bytes), bytes);
 }
 
 /* The session is over: what it came to is noted, the log is written. */

@@ -76,7 +76,7 @@ bool proxy_is_dropped(struct proxying *proxying);
 /* … bytes per second; 0 = no limit. A value that is none is told, and limits nothing. */
 uint64_t proxy_rate(struct session *session, const struct template *template);
 /* … adds to the session's log lines what is known of the backend. */
-void proxy_describe(const struct session *session, struct room *out);
+void proxy_describe(const struct session *session, struct writer *out);
 /* What the session's log lines say of the backend. */
 extern const struct session_holder proxy_holder;
 

@@ -139,19 +139,19 @@ const struct fastcgi_plan *fastcgi_plan_new(struct conf *conf, const struct vec 
 static struct buf scratch; /* where parameters are put together; nobody waits meanwhile */
 
 /* Where writing stands. */
-struct writer {
+struct params_writer {
     char *at;
     char *end; /* of the room, less WORD */
 };
 
-static __attribute__((noinline)) void grow(struct writer *writer, size_t size)
+static __attribute__((noinline)) void grow(struct params_writer *writer, size_t size)
 {
     scratch.len = scratch.data == NULL ? 0 : (size_t) (writer->at - scratch.data);
     writer->at = buf_reserve(&scratch, size + WORD);
     writer->end = scratch.data + scratch.capacity - WORD;
 }
 
-static inline __attribute__((always_inline)) void need(struct writer *writer, size_t size)
+static inline __attribute__((always_inline)) void need(struct params_writer *writer, size_t size)
 {
     if (__builtin_expect((size_t) (writer->end - writer->at) < size, 0)) {
         grow(writer, size);
@@ -238,7 +238,7 @@ static inline __attribute__((always_inline)) char *end_value(char *at,
 }
 
 /* A value of several parts, or one that has to be known as a whole. */
-static __attribute__((noinline)) void put_composed(struct writer *writer,
+static __attribute__((noinline)) void put_composed(struct params_writer *writer,
                                                    const struct fastcgi_step *step,
                                                    struct variable_env *env)
 {
@@ -267,7 +267,7 @@ static __attribute__((noinline)) void put_composed(struct writer *writer,
 }
 
 /* The configured parameters. */
-static void put_steps(struct writer *writer, const struct fastcgi_plan *plan,
+static void put_steps(struct params_writer *writer, const struct fastcgi_plan *plan,
                       struct variable_env *env)
 {
     const struct fastcgi_step *last = plan->steps + plan->count - 1;
@@ -305,7 +305,7 @@ static void put_steps(struct writer *writer, const struct fastcgi_plan *plan,
 static struct str write_pairs(struct exchange *x)
 {
     const struct fastcgi_plan *plan = fastcgi_settings_of(x)->plan;
-    struct writer writer = {scratch.data, scratch.data};
+    struct params_writer writer = {scratch.data, scratch.data};
     struct param_values fields;
 
     grow(&writer, SCRATCH_MIN);

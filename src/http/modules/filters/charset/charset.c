@@ -83,7 +83,7 @@ static bool give_recoded(struct charset_filter *charset, struct request *request
         arena_on_free(&request->arena, free_output, charset);
     }
     do {
-        struct room out = {charset->output, charset->output + OUTPUT_SIZE};
+        struct writer out = {charset->output, charset->output + OUTPUT_SIZE};
 
         is_done = recode(&charset->recoder, &in, is_last, &out);
         struct body_piece given = {.bytes = str_from(charset->output, out.at),

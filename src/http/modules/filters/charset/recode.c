@@ -132,7 +132,7 @@ static unsigned char byte_of(const struct utf8_pages *pages, uint32_t code)
 }
 
 /* A code point in the other charset, or a reference to it (RFC 1866, 3.2.1), which is understood in any. */
-static void put_code_point(const struct recode_table *table, uint32_t code, struct room *out)
+static void put_code_point(const struct recode_table *table, uint32_t code, struct writer *out)
 {
     unsigned char byte = byte_of(table->pages, code);
 
@@ -146,7 +146,7 @@ static void put_code_point(const struct recode_table *table, uint32_t code, stru
 }
 
 /* Goes on with the sequence that is held, by one byte. */
-static void step_held(struct recoder *recoder, struct str *in, struct room *out)
+static void step_held(struct recoder *recoder, struct str *in, struct writer *out)
 {
     uint32_t code;
 
@@ -168,7 +168,7 @@ static void step_held(struct recoder *recoder, struct str *in, struct room *out)
     put_code_point(recoder->table, code, out);
 }
 
-static void step_from_utf8(struct recoder *recoder, struct str *in, struct room *out)
+static void step_from_utf8(struct recoder *recoder, struct str *in, struct writer *out)
 {
     uint32_t code;
 
@@ -198,7 +198,7 @@ static void step_from_utf8(struct recoder *recoder, struct str *in, struct room 
 
 /* ---- pieces ---- */
 
-static void recode_bytes(const struct recode_table *table, struct str *in, struct room *out)
+static void recode_bytes(const struct recode_table *table, struct str *in, struct writer *out)
 {
     size_t room = (size_t) (out->end - out->at);
     struct str part = str_head(*in, room);
@@ -210,7 +210,7 @@ static void recode_bytes(const struct recode_table *table, struct str *in, struc
     *in = str_skip(*in, part.len);
 }
 
-static void step_to_utf8(const struct recode_table *table, struct str *in, struct room *out)
+static void step_to_utf8(const struct recode_table *table, struct str *in, struct writer *out)
 {
     const struct utf8_char *one = &table->chars[(unsigned char) *in->data];
 
@@ -219,7 +219,7 @@ static void step_to_utf8(const struct recode_table *table, struct str *in, struc
     *in = str_skip(*in, 1);
 }
 
-bool recode(struct recoder *recoder, struct str *in, bool is_last, struct room *out)
+bool recode(struct recoder *recoder, struct str *in, bool is_last, struct writer *out)
 {
     switch (recoder->table->kind) {
     case RECODE_BYTES:

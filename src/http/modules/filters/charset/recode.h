@@ -64,7 +64,7 @@ struct recoder {
  * byte of ASCII after its beginning is never taken along. False: there is more to be done with new room, of
  * RECODE_STEP bytes at least. `is_last`: nothing follows *in.
  */
-bool recode(struct recoder *recoder, struct str *in, bool is_last, struct room *out);
+bool recode(struct recoder *recoder, struct str *in, bool is_last, struct writer *out);
 
 /* Would the piece come out as it is? */
 bool recode_is_needless(const struct recoder *recoder, struct str piece);

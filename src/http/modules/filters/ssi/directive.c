@@ -8,7 +8,7 @@ struct reader {
     struct str rest;
     struct str command;
     size_t value_max;
-    struct room *error;
+    struct writer *error;
 };
 
 static void skip_blanks(struct reader *reader)
@@ -64,30 +64,30 @@ static bool read_value(struct reader *reader, struct ssi_parameter *parameter)
     size_t length = 0;
 
     if (reader->rest.len == 0 || (quote != '"' && quote != '\'')) {
-        room_printf(reader->error,
-                    "unexpected \"%c\" symbol before value of \"%.*s\" parameter in \"%.*s\" SSI "
-                    "command",
-                    quote, STR_ARG(parameter->name), STR_ARG(reader->command));
+        writer_printf(reader->error,
+                      "unexpected \"%c\" symbol before value of \"%.*s\" parameter in \"%.*s\" SSI "
+                      "command",
+                      quote, STR_ARG(parameter->name), STR_ARG(reader->command));
         return false;
     }
     reader->rest = str_skip(reader->rest, 1);
     if (!find_end(reader->rest, quote, &length) || length > reader->value_max) {
         size_t most = reader->value_max < VALUE_SHOWN ? reader->value_max : VALUE_SHOWN;
         struct str value = str_head(reader->rest, most + 1);
-        room_printf(reader->error,
-                    "too long \"%.*s...\" value of \"%.*s\" parameter in \"%.*s\" SSI command",
-                    STR_ARG(value), STR_ARG(parameter->name), STR_ARG(reader->command));
+        writer_printf(reader->error,
+                      "too long \"%.*s...\" value of \"%.*s\" parameter in \"%.*s\" SSI command",
+                      STR_ARG(value), STR_ARG(parameter->name), STR_ARG(reader->command));
         return false;
     }
     parameter->value = str_head(reader->rest, length);
     reader->rest = str_skip(reader->rest, length + 1);
     if (reader->rest.len != 0 && !ascii_is_space(reader->rest.data[0])) {
         struct str value = str_head(parameter->value, VALUE_SHOWN);
-        room_printf(reader->error,
-                    "unexpected \"%c\" symbol after \"%.*s\" value of \"%.*s\" parameter in "
-                    "\"%.*s\" SSI command",
-                    next_byte(reader), STR_ARG(value), STR_ARG(parameter->name),
-                    STR_ARG(reader->command));
+        writer_printf(reader->error,
+                      "unexpected \"%c\" symbol after \"%.*s\" value of \"%.*s\" parameter in "
+                      "\"%.*s\" SSI command",
+                      next_byte(reader), STR_ARG(value), STR_ARG(parameter->name),
+                      STR_ARG(reader->command));
         return false;
     }
     return true;
@@ -98,15 +98,15 @@ static bool read_parameter(struct reader *reader, struct ssi_parameter *paramete
     parameter->name = take_word(reader, '=');
     if (parameter->name.len > SSI_NAME_MAX) {
         struct str name = shown(parameter->name);
-        room_printf(reader->error, "too long \"%.*s...\" parameter in \"%.*s\" SSI command",
-                    STR_ARG(name), STR_ARG(reader->command));
+        writer_printf(reader->error, "too long \"%.*s...\" parameter in \"%.*s\" SSI command",
+                      STR_ARG(name), STR_ARG(reader->command));
         return false;
     }
     skip_blanks(reader);
     if (reader->rest.len == 0 || reader->rest.data[0] != '=') {
-        room_printf(reader->error,
-                    "unexpected \"%c\" symbol after \"%.*s\" parameter in \"%.*s\" SSI command",
-                    next_byte(reader), STR_ARG(parameter->name), STR_ARG(reader->command));
+        writer_printf(reader->error,
+                      "unexpected \"%c\" symbol after \"%.*s\" parameter in \"%.*s\" SSI command",
+                      next_byte(reader), STR_ARG(parameter->name), STR_ARG(reader->command));
         return false;
     }
     reader->rest = str_skip(reader->rest, 1);
@@ -115,7 +115,7 @@ static bool read_parameter(struct reader *reader, struct ssi_parameter *paramete
 }
 
 bool ssi_read_directive(struct str text, size_t value_max, struct ssi_directive *out,
-                        struct room *error)
+                        struct writer *error)
 {
     struct reader reader = {.rest = text, .value_max = value_max, .error = error};
 
@@ -124,14 +124,14 @@ bool ssi_read_directive(struct str text, size_t value_max, struct ssi_directive 
     out->command = take_word(&reader, 0);
     if (out->command.len > SSI_NAME_MAX) {
         struct str name = shown(out->command);
-        room_printf(error, "the \"%.*s...\" SSI command is too long", STR_ARG(name));
+        writer_printf(error, "the \"%.*s...\" SSI command is too long", STR_ARG(name));
         return false;
     }
     reader.command = out->command;
     for (skip_blanks(&reader); reader.rest.len != 0; skip_blanks(&reader)) {
         if (out->count == SSI_PARAMETERS_MAX) {
-            room_printf(error, "too many parameters in \"%.*s\" SSI command",
-                        STR_ARG(out->command));
+            writer_printf(error, "too many parameters in \"%.*s\" SSI command",
+                          STR_ARG(out->command));
             return false;
         }
         if (!read_parameter(&reader, &out->parameters[out->count])) {

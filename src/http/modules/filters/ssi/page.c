@@ -110,7 +110,7 @@ static void take_text(struct ssi_page *page, struct str text)
 static void take_directive(struct ssi_page *page, struct str text)
 {
     char message[SSI_ERROR_MAX];
-    struct room error = {message, message + sizeof(message)};
+    struct writer error = {message, message + sizeof(message)};
     struct ssi_directive directive;
     bool is_read =
         ssi_read_directive(text, (size_t) page->settings->value_length, &directive, &error);
@@ -129,7 +129,7 @@ static void take_directive(struct ssi_page *page, struct str text)
         ssi_run(page, &directive);
     } else if (!ssi_is_skipping(page)) {
         if (is_read) {
-            room_printf(&error, "too long \"%.*s\" SSI command", STR_ARG(directive.command));
+            writer_printf(&error, "too long \"%.*s\" SSI command", STR_ARG(directive.command));
         }
         log_error(&page->request->log, 0, "%.*s", (int) (error.at - message), message);
         ssi_fail(page);

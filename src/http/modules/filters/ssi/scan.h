@@ -64,6 +64,6 @@ struct ssi_directive {
 
 /* What stood between the marks, without them. False: *error says what is wrong with it. */
 bool ssi_read_directive(struct str text, size_t value_max, struct ssi_directive *out,
-                        struct room *error);
+                        struct writer *error);
 
 #endif

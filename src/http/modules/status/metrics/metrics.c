@@ -43,12 +43,12 @@ static const struct generation *counting; /* whose requests this worker counts; 
 /* A label of two parts in room of SERIES_LABEL bytes; what is too long is cut. */
 static struct str peer_label(char *text, struct str group, struct str peer)
 {
-    struct room room = {text, text + SERIES_LABEL};
+    struct writer writer = {text, text + SERIES_LABEL};
 
-    room_put(&room, str_head(group, SERIES_LABEL / 2));
-    room_put(&room, (struct str){"", 1});
-    room_put(&room, peer);
-    return str_from(text, room.at);
+    writer_put(&writer, str_head(group, SERIES_LABEL / 2));
+    writer_put(&writer, (struct str){"", 1});
+    writer_put(&writer, peer);
+    return str_from(text, writer.at);
 }
 
 /* Apart, so that requests without a backend do not pay for its frame. */
