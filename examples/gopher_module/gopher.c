@@ -70,7 +70,7 @@ static const struct protocol gopher_protocol = {
 
 /* ---- the handler ---- */
 
-static enum flow gopher_answer(struct request *request)
+static enum handler_result gopher_answer(struct request *request)
 {
     const struct gopher_settings *own = location_settings(request->location, &gopher_key);
 

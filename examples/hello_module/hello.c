@@ -20,7 +20,7 @@ static struct settings_key hello_key;
 
 /* ---- the handler: makes the response */
 
-static enum flow hello_answer(struct request *request)
+static enum handler_result hello_answer(struct request *request)
 {
     const struct hello_settings *settings = location_settings(request->location, &hello_key);
     struct str text = template_text(settings->text, &request->env);

@@ -35,21 +35,22 @@ static struct buf output; /* of the server, since the input began */
 
 /* ---- handlers ---- */
 
-static enum flow send_piece(struct request *request, struct str memory, int fd, uint64_t size)
+static enum handler_result send_piece(struct request *request, struct str memory, int fd,
+                                      uint64_t size)
 {
     const struct body_piece piece = {.bytes = memory, .fd = fd, .offset = 10, .size = size};
 
     request->response.status = 200;
     request->response.content_length = (int64_t) size;
-    enum flow flow = response_start(request);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = response_start(request);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
-    return response_send(request, &piece, true) ? FLOW_DONE : FLOW_CLOSED;
+    return response_send(request, &piece, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
 /* The body back, as it comes, with trailers. */
-static enum flow echo(struct request *request)
+static enum handler_result echo(struct request *request)
 {
     char part[700];
     ssize_t n;
@@ -58,19 +59,19 @@ static enum flow echo(struct request *request)
     request->response.content_length = -1;
     request->response.trailers = arena_new(&request->arena, struct fields);
     fields_add(request->response.trailers, &request->arena, STR("x-sum"), STR("1"));
-    enum flow flow = response_start(request);
-    while (flow == FLOW_NEXT && (n = request_read_some(request, part, sizeof(part))) != 0) {
+    enum handler_result result = response_start(request);
+    while (result == HANDLER_NEXT && (n = request_read_some(request, part, sizeof(part))) != 0) {
         const struct body_piece piece = {.bytes = {part, (size_t) n},
                                          .fd = -1,
                                          .is_volatile = true};
         if (n < 0 || !response_send(request, &piece, false)) {
-            return FLOW_CLOSED;
+            return HANDLER_CLOSED;
         }
     }
-    return flow == FLOW_NEXT && response_send(request, NULL, true) ? FLOW_DONE : flow;
+    return result == HANDLER_NEXT && response_send(request, NULL, true) ? HANDLER_DONE : result;
 }
 
-static enum flow answer(struct request *request)
+static enum handler_result answer(struct request *request)
 {
     char kind = request->uri.len > 1 ? request->uri.data[1] : '/';
 
@@ -78,15 +79,15 @@ static enum flow answer(struct request *request)
     case 'e':
         return echo(request);
     case 'r':
-        return request_read_body(request) == FLOW_NEXT
+        return request_read_body(request) == HANDLER_NEXT
                    ? response_memory(request, 200, STR("text/plain"), STR("read"))
-                   : FLOW_FAIL;
+                   : HANDLER_FAIL;
     case 'm':
         return send_piece(request, (struct str){bytes, sizeof(bytes)}, -1, sizeof(bytes));
     case 'f':
         return send_piece(request, STR_NONE, file, sizeof(bytes) - 10);
     case 'c':
-        return FLOW_CUT;
+        return HANDLER_CUT;
     case 'i':
         request->wire->send_interim(request, 103, &request->headers);
         return response_memory(request, 200, STR("text/plain"), STR("early"));

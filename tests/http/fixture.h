@@ -29,10 +29,10 @@ static struct generation *generation; /* what was read, or NULL */
 static struct http_main *http;
 static struct conn conn;
 static struct http_connection connection;
-static struct request *request; /* the newest, kept for the test to look at */
-static struct buf body;         /* of its response */
-static enum flow flow;          /* it ended with */
-static unsigned heads;          /* that were sent for it */
+static struct request *request;    /* the newest, kept for the test to look at */
+static struct buf body;            /* of its response */
+static enum handler_result result; /* it ended with */
+static unsigned heads;             /* that were sent for it */
 static char directory[] = "/tmp/portunus-http-XXXXXX";
 static char conf_path[sizeof(directory) + 16];
 
@@ -81,9 +81,9 @@ static ssize_t wire_read(struct request *reader, void *at, size_t size)
     return 0;
 }
 
-static void wire_ended(struct request *ended, enum flow how)
+static void wire_ended(struct request *ended, enum handler_result how)
 {
-    flow = how;
+    result = how;
 }
 
 static void wire_flush(struct request *sender)
@@ -111,7 +111,7 @@ static const struct http_wire wire = {.send_head = wire_head,
 
 /* ---- a handler for every location: 200 with the location's name, or the status that the arguments are ---- */
 
-static enum flow say_where(struct request *asked)
+static enum handler_result say_where(struct request *asked)
 {
     uint64_t status;
 

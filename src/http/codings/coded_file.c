@@ -109,7 +109,7 @@ static void tell_of_coded_file(struct request *request, struct str path,
     }
 }
 
-enum flow response_coded_file(struct request *request, struct str path)
+enum handler_result response_coded_file(struct request *request, struct str path)
 {
     struct response *response = &request->response;
     struct candidates list = list_candidates(request);
@@ -138,5 +138,5 @@ enum flow response_coded_file(struct request *request, struct str path)
     if (is_asked) {
         tell_of_coded_file(request, path, &list, &absent);
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }

@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 #include "conf/directive.h"
-#include "http/message/flow.h"
+#include "http/message/handler_result.h"
 
 struct request;
 
@@ -17,9 +17,9 @@ struct coded_file_settings {
 };
 
 /*
- * Answers with the file that was encoded before, path and suffix, in the coding that the client likes best. FLOW_NEXT:
+ * Answers with the file that was encoded before, path and suffix, in the coding that the client likes best. HANDLER_NEXT:
  * there is none for it. path is NUL-terminated. MAY WAIT.
  */
-enum flow response_coded_file(struct request *request, struct str path);
+enum handler_result response_coded_file(struct request *request, struct str path);
 
 #endif

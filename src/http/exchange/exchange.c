@@ -158,7 +158,7 @@ static void let_group_go(void *group)
 
 /* Turns a target with variables into a group, which stays until the request has been logged: the log tells its name. MAY WAIT
  * for the resolver. */
-static enum flow find_target(struct exchange *x)
+static enum handler_result find_target(struct exchange *x)
 {
     struct request *request = x->request;
     const struct http_location *location = request->location;
@@ -173,15 +173,15 @@ static enum flow find_target(struct exchange *x)
     case TARGET_FOUND:
         upstream_group_hold(x->group);
         arena_on_free(&request->arena, let_group_go, x->group);
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     case TARGET_BAD:
         return request_fail(request, 500);
     case TARGET_UNRESOLVED:
-        return request->is_cancelled ? FLOW_CLOSED : request_fail(request, 502);
+        return request->is_cancelled ? HANDLER_CLOSED : request_fail(request, 502);
     case TARGET_CANCELLED:
         break;
     }
-    return FLOW_CLOSED;
+    return HANDLER_CLOSED;
 }
 
 /* ---- peer after peer ---- */
@@ -312,7 +312,7 @@ static enum attempt_result ask_peers(struct exchange *x, struct failure *failure
 /* ---- the answer ---- */
 
 /* A demand for credentials stays with the error page that takes the answer's place. */
-bool exchange_intercepts(struct exchange *x, enum flow *flow)
+bool exchange_intercepts(struct exchange *x, enum handler_result *result)
 {
     struct request *request = x->request;
     unsigned status = x->answer.status;
@@ -332,7 +332,7 @@ bool exchange_intercepts(struct exchange *x, enum flow *flow)
             }
         }
     }
-    *flow = request_fail(request, status);
+    *result = request_fail(request, status);
     return true;
 }
 
@@ -348,24 +348,24 @@ static void drop_answer(struct exchange *x)
 }
 
 /* What the client gets of an answer that is final. MAY WAIT. */
-static enum flow pass_answer(struct exchange *x)
+static enum handler_result pass_answer(struct exchange *x)
 {
     struct request *request = x->request;
-    enum flow flow;
+    enum handler_result result;
 
     upstream_pick_responded(&x->pick);
     if (x->answer.is_upgrade) {
         return answer_to_response(x) ? tunnel_relay(x) : request_fail(request, 502);
     }
-    if (x->keeper != NULL && !x->keeper->accept(x, next_bit(x->answer.status), &flow)) {
-        return flow;
+    if (x->keeper != NULL && !x->keeper->accept(x, next_bit(x->answer.status), &result)) {
+        return result;
     }
     if (x->is_silent || x->continues_response) {
         return relay_answer(x);
     }
-    if (exchange_is_replaced(x, &flow)) {
+    if (exchange_is_replaced(x, &result)) {
         drop_answer(x);
-        return flow;
+        return result;
     }
     if (!answer_to_response(x)) {
         exchange_leave_link(x, false);
@@ -375,31 +375,31 @@ static enum flow pass_answer(struct exchange *x)
 }
 
 /* Nobody could answer. */
-static enum flow exchange_fail(struct exchange *x, const struct failure *failure)
+static enum handler_result exchange_fail(struct exchange *x, const struct failure *failure)
 {
-    enum flow flow;
+    enum handler_result result;
 
-    if (x->keeper != NULL && x->keeper->fail(x, failure->kind, &flow)) {
-        return flow;
+    if (x->keeper != NULL && x->keeper->fail(x, failure->kind, &result)) {
+        return result;
     }
     return request_fail(x->request, failure->status);
 }
 
-enum flow exchange_fetch(struct exchange *x)
+enum handler_result exchange_fetch(struct exchange *x)
 {
     struct request *request = x->request;
     struct failure failure = {.kind = NEXT_ERROR, .status = 502};
     bool is_shielded = x->settings->ignore_client_abort || x->outlives_client;
-    enum flow flow = x->group != NULL ? FLOW_NEXT : find_target(x);
+    enum handler_result result = x->group != NULL ? HANDLER_NEXT : find_target(x);
 
-    if (flow == FLOW_NEXT && x->streams_body && request_body_is_gone(request)) {
-        flow = sent_body_hold(x); /* of which a part is gone meanwhile */
+    if (result == HANDLER_NEXT && x->streams_body && request_body_is_gone(request)) {
+        result = sent_body_hold(x); /* of which a part is gone meanwhile */
     }
-    if (flow != FLOW_NEXT) {
-        return flow;
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (x->head.data == NULL && !x->protocol->make_request(x)) {
-        return request->response.status != 0 ? FLOW_FAIL : FLOW_CLOSED;
+        return request->response.status != 0 ? HANDLER_FAIL : HANDLER_CLOSED;
     }
     x->pick.env = &request->env;
     x->pick.arena = &request->arena;
@@ -416,39 +416,39 @@ enum flow exchange_fetch(struct exchange *x)
     }
     switch (ask_peers(x, &failure)) {
     case ATTEMPT_ANSWERED:
-        flow = pass_answer(x);
+        result = pass_answer(x);
         break;
     case ATTEMPT_FAILED:
-        flow = exchange_fail(x, &failure);
+        result = exchange_fail(x, &failure);
         break;
     case ATTEMPT_CANCELLED:
-        flow = x->sent.refusal != 0 ? request_fail(request, x->sent.refusal) : FLOW_CLOSED;
+        result = x->sent.refusal != 0 ? request_fail(request, x->sent.refusal) : HANDLER_CLOSED;
         break;
     }
     if (is_shielded) {
         fiber_shield_end();
     }
     if (request->tunnel != NULL) {
-        return flow; /* it ends all this itself */
+        return result; /* it ends all this itself */
     }
     if (x->link != NULL) {
         exchange_leave_link(x, false);
     }
     upstream_pick_end(&x->pick);
-    return flow;
+    return result;
 }
 
-enum flow exchange_run(struct exchange *x)
+enum handler_result exchange_run(struct exchange *x)
 {
     CHECK_MAGIC(x, EXCHANGE_MAGIC);
-    enum flow flow = sent_body_prepare(x);
+    enum handler_result result = sent_body_prepare(x);
 
-    if (flow != FLOW_NEXT) {
-        return flow;
+    if (result != HANDLER_NEXT) {
+        return result;
     }
-    flow = x->keeper != NULL ? x->keeper->run(x) : exchange_fetch(x);
+    result = x->keeper != NULL ? x->keeper->run(x) : exchange_fetch(x);
     if (x->request->tunnel == NULL) {
         x->request->log.action = NULL;
     }
-    return flow;
+    return result;
 }

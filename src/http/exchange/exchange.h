@@ -273,7 +273,7 @@ void exchange_set_target(struct exchange *x, const struct pass_target *target);
  * The whole story: read the body, look into the cache, choose a peer, connect, send, read the head,
  * try the next where that may help, relay, keep or close. MAY WAIT. Returns what a handler returns.
  */
-enum flow exchange_run(struct exchange *x);
+enum handler_result exchange_run(struct exchange *x);
 
 /*
  * How long the body is that a backend gets: what is announced is what this says; -1 = streamed, and not known. A
@@ -282,7 +282,7 @@ enum flow exchange_run(struct exchange *x);
 int64_t sent_body_length(const struct exchange *x);
 
 /* It is read before it is sent, after all: what request_read_body says. MAY WAIT. */
-enum flow sent_body_hold(struct exchange *x);
+enum handler_result sent_body_hold(struct exchange *x);
 
 /* Of a streamed body: is all that was taken of it at hand still, so that another peer can have it? */
 bool upload_is_kept(const struct exchange *x);
@@ -325,9 +325,9 @@ struct fields *answer_interim_fields(struct exchange *x);
 struct fields *answer_trailers(struct exchange *x);
 
 /*
- * X-Accel-Redirect: true when the answer names another location, and *flow is what the handler returns. The fields that
+ * X-Accel-Redirect: true when the answer names another location, and *result is what the handler returns. The fields that
  * go with it are in the response.
  */
-bool answer_redirects(struct exchange *x, enum flow *flow);
+bool answer_redirects(struct exchange *x, enum handler_result *result);
 
 #endif

@@ -19,20 +19,20 @@ struct failure {
     unsigned status; /* 502, 504, or what the backend answered */
 };
 
-/* exchange.c: asks a backend and passes its answer on. FLOW_NEXT: it is_followed, and the response is to go on. MAY
+/* exchange.c: asks a backend and passes its answer on. HANDLER_NEXT: it is_followed, and the response is to go on. MAY
  * WAIT. */
-enum flow exchange_fetch(struct exchange *x);
-/* *_intercept_errors: the answer has an error page here, and *flow leads to it. */
-bool exchange_intercepts(struct exchange *x, enum flow *flow);
+enum handler_result exchange_fetch(struct exchange *x);
+/* *_intercept_errors: the answer has an error page here, and *result leads to it. */
+bool exchange_intercepts(struct exchange *x, enum handler_result *result);
 
-/* Does another location answer instead, an error page or what X-Accel-Redirect names? *flow leads to it. */
-static inline bool exchange_is_replaced(struct exchange *x, enum flow *flow)
+/* Does another location answer instead, an error page or what X-Accel-Redirect names? *result leads to it. */
+static inline bool exchange_is_replaced(struct exchange *x, enum handler_result *result)
 {
     const struct answer *answer = &x->answer;
 
-    return ((answer->status >= 300 || answer->has_no_page) && exchange_intercepts(x, flow)) ||
+    return ((answer->status >= 300 || answer->has_no_page) && exchange_intercepts(x, result)) ||
            ((answer->fields.seen & FIELD_BIT(FIELD_X_ACCEL_REDIRECT)) != 0 &&
-            answer_redirects(x, flow));
+            answer_redirects(x, result));
 }
 
 /* attempt.c: pick->peer is asked until it answers or fails: connect, send, read the head. MAY WAIT. */
@@ -51,7 +51,7 @@ void exchange_log_early_end(struct exchange *x);
 
 /* What has to be had of the body before anything else: all of it, unless it is streamed. Gives what
  * request_read_body does. MAY WAIT. */
-enum flow sent_body_prepare(struct exchange *x);
+enum handler_result sent_body_prepare(struct exchange *x);
 /* The next piece; NULL: the end alone. False: that is not what was announced; the body counts as cut. */
 bool sent_body_give(struct exchange *x, const struct body_piece *piece, bool is_last);
 /* It will not be whole. refusal: what the client is told, or 0. */
@@ -70,13 +70,13 @@ bool upload_join(struct exchange *x);
  * relay.c: the accepted answer's body to the client and the keeper. The response's head was not
  * started yet. MAY WAIT.
  */
-enum flow relay_answer(struct exchange *x);
+enum handler_result relay_answer(struct exchange *x);
 
 /* Reads an answer's body that nobody wants, as far as it is there. True: it was whole. */
 bool exchange_skip_body(struct exchange *x);
 
 /* tunnel.c: bytes both ways until one side ends. MAY WAIT. */
-enum flow tunnel_relay(struct exchange *x);
+enum handler_result tunnel_relay(struct exchange *x);
 
 /* Bytes of this exchange that the socket took, from some number on. */
 static inline uint64_t sent_so_far(const struct exchange *x)

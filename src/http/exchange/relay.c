@@ -205,7 +205,7 @@ static enum body_result read_body(struct relay *relay)
 }
 
 /* The end for the client: the last piece, or a cut. MAY WAIT. */
-static enum flow end_response(struct relay *relay, bool is_whole)
+static enum handler_result end_response(struct relay *relay, bool is_whole)
 {
     struct exchange *x = relay->x;
     struct request *request = x->request;
@@ -221,16 +221,16 @@ static enum flow end_response(struct relay *relay, bool is_whole)
         relay->is_client_gone = !response_send(request, NULL, true);
     }
     if (relay->is_client_gone) {
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
     if (relay->is_body_unwanted || relay->is_ended) {
-        return FLOW_DONE;
+        return HANDLER_DONE;
     }
     if (!is_whole && request->response.is_held) {
         response_withdraw(request, 502,
                           STR_NONE); /* nobody has seen a head: there is still an answer */
     }
-    return is_last ? FLOW_DONE : is_whole ? FLOW_NEXT : FLOW_CUT;
+    return is_last ? HANDLER_DONE : is_whole ? HANDLER_NEXT : HANDLER_CUT;
 }
 
 uint64_t exchange_limit_rate(const struct exchange *x)
@@ -290,19 +290,19 @@ static void count_chunks(struct exchange *x, uint64_t head_received)
     }
 }
 
-enum flow relay_answer(struct exchange *x)
+enum handler_result relay_answer(struct exchange *x)
 {
     struct request *request = x->request;
     struct relay relay = {.x = x, .begun_ms = clock_now.now_ms};
 
-    enum flow flow = FLOW_DONE;
+    enum handler_result handled = HANDLER_DONE;
     uint64_t head_received = x->attempt->bytes_received - x->protocol->channel->input(x).len;
 
     if (x->settings->limit_rate != NULL) {
         x->limit_rate = exchange_limit_rate(x);
     }
     if (x->continues_response) {
-        flow = FLOW_NEXT;
+        handled = HANDLER_NEXT;
     } else if (!x->is_silent) {
         if (x->keeper != NULL) {
             x->keeper->start(x);
@@ -316,18 +316,18 @@ enum flow relay_answer(struct exchange *x)
             begin_without_body(request);
         }
         request->log.action = "sending to client";
-        flow = response_start(request);
+        handled = response_start(request);
         if (x->keeper != NULL) {
             x->keeper->started(x);
         }
     }
-    if (flow != FLOW_NEXT && flow != FLOW_DONE) {
+    if (handled != HANDLER_NEXT && handled != HANDLER_DONE) {
         relay.is_client_gone = true;
     }
-    relay.is_body_unwanted = flow == FLOW_DONE;
+    relay.is_body_unwanted = handled == HANDLER_DONE;
     bool is_read = x->answer.has_no_body;
     enum body_result result = BODY_END;
-    if (is_read || flow == FLOW_NEXT || is_needed(x)) {
+    if (is_read || handled == HANDLER_NEXT || is_needed(x)) {
         request->log.action = "reading upstream";
         patience_begin(x, &relay.patience);
         result = read_body(&relay);
@@ -349,10 +349,10 @@ enum flow relay_answer(struct exchange *x)
             spool_abort(x->spool);
             x->spool = NULL;
         }
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
-    if (flow != FLOW_NEXT && flow != FLOW_DONE) {
-        return flow;
+    if (handled != HANDLER_NEXT && handled != HANDLER_DONE) {
+        return handled;
     }
     request->log.action = "sending to client";
     return end_response(&relay, is_whole);

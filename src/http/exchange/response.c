@@ -275,7 +275,7 @@ static void keep_fields(struct exchange *x)
     }
 }
 
-bool answer_redirects(struct exchange *x, enum flow *flow)
+bool answer_redirects(struct exchange *x, enum handler_result *result)
 {
     struct request *request = x->request;
     const struct field *field = fields_get(&x->answer.fields, FIELD_X_ACCEL_REDIRECT);
@@ -288,7 +288,7 @@ bool answer_redirects(struct exchange *x, enum flow *flow)
     keep_fields(x);
     obey_backend(x);
     if (field->value.len != 0 && field->value.data[0] == '@') {
-        *flow = request_redirect_named(request, field->value);
+        *result = request_redirect_named(request, field->value);
         return true;
     }
     struct str text = field->value;
@@ -297,12 +297,12 @@ bool answer_redirects(struct exchange *x, enum flow *flow)
     uri = percent_decode(&request->arena, question == NULL ? text : str_from(text.data, question));
     if (uri.len == 0 || uri.data[0] != '/' || !uri_is_safe(uri)) {
         log_error(&request->log, 0, "unsafe URI \"%.*s\" was detected", STR_ARG(text));
-        *flow = request_fail(request, 404);
+        *result = request_fail(request, 404);
         return true;
     }
     if (request->method != METHOD_HEAD) {
         request_become_get(request);
     }
-    *flow = request_redirect(request, uri, args);
+    *result = request_redirect(request, uri, args);
     return true;
 }

@@ -42,31 +42,31 @@ static bool may_be_announced(const struct exchange *x)
            (x->protocol->wants_length && fiber_yield() == WAIT_READY && is_whole(request, most));
 }
 
-enum flow sent_body_prepare(struct exchange *x)
+enum handler_result sent_body_prepare(struct exchange *x)
 {
     /* Of one that is to be cut the rest has to be read as well. */
     if (x->streams_body && (x->request->is_length_given || may_be_announced(x))) {
         x->streams_body = false;
     }
     if (x->streams_body) {
-        return request_body_exceeds(x->request) ? FLOW_FAIL : FLOW_NEXT;
+        return request_body_exceeds(x->request) ? HANDLER_FAIL : HANDLER_NEXT;
     }
-    enum flow flow = request_read_body(x->request);
-    if (flow == FLOW_NEXT && x->set_body != NULL) { /* it may speak of the client's */
+    enum handler_result result = request_read_body(x->request);
+    if (result == HANDLER_NEXT && x->set_body != NULL) { /* it may speak of the client's */
         struct str text = template_text(x->set_body, &x->request->env);
         x->body_override = text.data != NULL ? text : STR("");
     }
-    return flow;
+    return result;
 }
 
-enum flow sent_body_hold(struct exchange *x)
+enum handler_result sent_body_hold(struct exchange *x)
 {
     x->streams_body = false;
-    enum flow flow = sent_body_prepare(x);
-    if (flow != FLOW_NEXT) {
-        sent_body_cut(x, flow == FLOW_FAIL ? x->request->response.status : 0);
+    enum handler_result result = sent_body_prepare(x);
+    if (result != HANDLER_NEXT) {
+        sent_body_cut(x, result == HANDLER_FAIL ? x->request->response.status : 0);
     }
-    return flow;
+    return result;
 }
 
 /* ---- one attempt ---- */

@@ -142,18 +142,18 @@ static bool start_relay(struct exchange *x)
     return tunnel->is_detached;
 }
 
-/* Both ways. FLOW_NEXT: it is over; FLOW_DONE: it goes on without this fiber. MAY WAIT. */
-static enum flow carry(struct exchange *x)
+/* Both ways. HANDLER_NEXT: it is over; HANDLER_DONE: it goes on without this fiber. MAY WAIT. */
+static enum handler_result carry(struct exchange *x)
 {
     x->request->log.action = "proxying upgraded connection";
     conn_set_nodelay(x->link->conn, true);
     if (tunnel_is_framed(x->request)) {
-        return tunnel_pump(x) ? FLOW_NEXT : FLOW_CLOSED;
+        return tunnel_pump(x) ? HANDLER_NEXT : HANDLER_CLOSED;
     }
-    return tunnel_await_body(x) && start_relay(x) ? FLOW_DONE : FLOW_NEXT;
+    return tunnel_await_body(x) && start_relay(x) ? HANDLER_DONE : HANDLER_NEXT;
 }
 
-enum flow tunnel_relay(struct exchange *x)
+enum handler_result tunnel_relay(struct exchange *x)
 {
     struct request *request = x->request;
 
@@ -171,19 +171,19 @@ enum flow tunnel_relay(struct exchange *x)
     request->response.is_tunnel = true;
     request->response.raw_head = x->answer.raw_head;
     request->response.content_length = -1;
-    enum flow flow = response_start(request);
-    if (flow != FLOW_NEXT && flow != FLOW_DONE) {
-        return flow;
+    enum handler_result result = response_start(request);
+    if (result != HANDLER_NEXT && result != HANDLER_DONE) {
+        return result;
     }
     request_flush(request);
     /* Any answer but these says that there is no tunnel (RFC 9110, 9.3.6). */
-    flow = request->response.status < 300 ? carry(x) : FLOW_NEXT;
-    if (flow != FLOW_NEXT) {
-        return flow;
+    result = request->response.status < 300 ? carry(x) : HANDLER_NEXT;
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (tunnel_is_framed(request) && !request->wire->send_body(request, NULL, true)) {
         request->is_cancelled = true;
     }
     leave_backend(x);
-    return FLOW_DONE;
+    return HANDLER_DONE;
 }

@@ -17,7 +17,7 @@ enum {
     RUN_LENGTH = 1024   /* entries that are sorted at once */
 };
 
-static enum flow fail_open(struct request *request, const char *path, int error)
+static enum handler_result fail_open(struct request *request, const char *path, int error)
 {
     switch (error) {
     case ENOENT:
@@ -36,19 +36,19 @@ static enum flow fail_open(struct request *request, const char *path, int error)
     }
 }
 
-enum flow directory_open(struct directory *directory, struct request *request)
+enum handler_result directory_open(struct directory *directory, struct request *request)
 {
     size_t root_length;
     struct str path;
 
     *directory = (struct directory){.request = request};
     if (!request_map_path(request, &path, &root_length)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     /* Without the slash at its end, but for the root directory. */
     const char *name = arena_cstr(&request->arena, str_head(path, path.len > 1 ? path.len - 1 : 1));
     directory->stream = opendir(name);
-    return directory->stream != NULL ? FLOW_NEXT : fail_open(request, name, errno);
+    return directory->stream != NULL ? HANDLER_NEXT : fail_open(request, name, errno);
 }
 
 /* Status of what a name leads to, or of the link itself when that leads nowhere. */

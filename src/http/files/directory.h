@@ -28,10 +28,10 @@ struct directory {
 };
 
 /*
- * Opens the one that the URI leads to, which ends in a slash. FLOW_NEXT: done; else why not, which was logged. Blocks for
+ * Opens the one that the URI leads to, which ends in a slash. HANDLER_NEXT: done; else why not, which was logged. Blocks for
  * the disk.
  */
-enum flow directory_open(struct directory *directory, struct request *request);
+enum handler_result directory_open(struct directory *directory, struct request *request);
 /*
  * The next name, which holds until the call after it. What a symbolic link leads to is told, or the link itself where
  * that is nothing. False: there is no more, or the request ends. MAY WAIT for others to have their turn.

@@ -454,16 +454,16 @@ bool response_send_part(struct request *request, struct file *file, uint64_t off
     return response_send_file(request, &piece, is_last);
 }
 
-enum flow response_file(struct request *request, struct file *file)
+enum handler_result response_file(struct request *request, struct file *file)
 {
     response_describe_file(request, file, file->size);
     request->log.action = "sending response to client";
-    enum flow flow = response_start(request);
-    if (flow != FLOW_NEXT) {
+    enum handler_result result = response_start(request);
+    if (result != HANDLER_NEXT) {
         file_release(file);
-        return flow;
+        return result;
     }
-    return response_send_part(request, file, 0, file->size, true) ? FLOW_DONE : FLOW_CLOSED;
+    return response_send_part(request, file, 0, file->size, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
 void response_needs_memory(struct request *request)
@@ -500,7 +500,7 @@ unsigned file_failure(struct request *request, const struct file *file)
     return status;
 }
 
-enum flow request_fail_file(struct request *request, struct file *file)
+enum handler_result request_fail_file(struct request *request, struct file *file)
 {
     unsigned status = file_failure(request, file);
 
@@ -508,7 +508,7 @@ enum flow request_fail_file(struct request *request, struct file *file)
     return request_fail(request, status);
 }
 
-enum flow response_directory_slash(struct request *request)
+enum handler_result response_directory_slash(struct request *request)
 {
     struct arena *arena = &request->arena;
     const struct str parts[] = {
@@ -521,7 +521,7 @@ enum flow response_directory_slash(struct request *request)
     return response_redirect(request, 301, arena_join(arena, parts, 4));
 }
 
-enum flow response_opened_file(struct request *request, struct file *file)
+enum handler_result response_opened_file(struct request *request, struct file *file)
 {
     if (file->error != 0) {
         return request_fail_file(request, file);
@@ -538,26 +538,26 @@ enum flow response_opened_file(struct request *request, struct file *file)
     return response_file(request, file);
 }
 
-struct file *request_open_file(struct request *request, enum flow *flow)
+struct file *request_open_file(struct request *request, enum handler_result *result)
 {
     struct str path;
     size_t root_length;
 
-    *flow = FLOW_NEXT;
+    *result = HANDLER_NEXT;
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
-        *flow = request_fail(request, 405);
+        *result = request_fail(request, 405);
         return NULL;
     }
     if (request->uri.len == 0 || request->uri.data[request->uri.len - 1] == '/') {
         return NULL;
     }
     if (!request_map_path(request, &path, &root_length)) {
-        *flow = FLOW_FAIL;
+        *result = HANDLER_FAIL;
         return NULL;
     }
     struct file *file = file_open(request, path);
     if (file->error != 0) {
-        *flow = request_fail_file(request, file);
+        *result = request_fail_file(request, file);
         return NULL;
     }
     if (!file->is_file) {

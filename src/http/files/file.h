@@ -10,7 +10,7 @@
 
 #include "base/list.h"
 #include "base/str.h"
-#include "http/message/flow.h"
+#include "http/message/handler_result.h"
 #include "http/request/aside.h"
 
 struct body_piece;
@@ -125,7 +125,7 @@ bool response_send_part(struct request *request, struct file *file, uint64_t off
  * Answers with this file, which was opened without an error and is no directory: status 200,
  * validators, type, body. Takes over the reference. MAY WAIT.
  */
-enum flow response_file(struct request *request, struct file *file);
+enum handler_result response_file(struct request *request, struct file *file);
 
 /* What a file that was opened answers with: 200, 301 for a directory, 403, 404, or 500. */
 unsigned file_status(const struct file *file);
@@ -133,9 +133,9 @@ unsigned file_status(const struct file *file);
  * Answers with what was opened, for GET and HEAD: the file, a redirect to the directory with a slash at its end, or a failure. Takes
  * over the reference. MAY WAIT.
  */
-enum flow response_opened_file(struct request *request, struct file *file);
+enum handler_result response_opened_file(struct request *request, struct file *file);
 /* Sends the client of a directory's name to the one with a slash at its end. */
-enum flow response_directory_slash(struct request *request);
+enum handler_result response_directory_slash(struct request *request);
 
 /*
  * The status that a failure to open comes to (404, 403, 500). It is logged as nginx does: `open() "P" failed (2: No such
@@ -143,13 +143,13 @@ enum flow response_directory_slash(struct request *request);
  */
 unsigned file_failure(struct request *request, const struct file *file);
 /* Answers with that status. Releases the file. */
-enum flow request_fail_file(struct request *request, struct file *file);
+enum handler_result request_fail_file(struct request *request, struct file *file);
 
 /*
- * What handlers of one kind of file begin with: the file at the URI, for GET and HEAD. NULL: *flow is what the handler
- * returns; FLOW_NEXT where something else is there, as a directory.
+ * What handlers of one kind of file begin with: the file at the URI, for GET and HEAD. NULL: *result is what the handler
+ * returns; HANDLER_NEXT where something else is there, as a directory.
  */
-struct file *request_open_file(struct request *request, enum flow *flow);
+struct file *request_open_file(struct request *request, enum handler_result *result);
 
 /* Are pieces of files read into memory before the wire has them? */
 bool response_reads_files(const struct request *request);

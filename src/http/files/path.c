@@ -93,7 +93,7 @@ bool request_map_path(struct request *request, struct str *path, size_t *root_le
     return true;
 }
 
-enum flow request_unanswered(struct request *request)
+enum handler_result request_unanswered(struct request *request)
 {
     struct str path;
     size_t root_length;

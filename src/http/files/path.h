@@ -18,6 +18,6 @@ void request_alias_add_uri(struct request *request, const struct http_location *
 /* The name below the directory, which ends in a slash; NUL-terminated. */
 struct str path_join(struct arena *arena, struct str directory, struct str name);
 /* What a request comes to that no handler answers: 403 for a directory, else 404. */
-enum flow request_unanswered(struct request *request);
+enum handler_result request_unanswered(struct request *request);
 
 #endif

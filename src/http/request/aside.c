@@ -204,13 +204,13 @@ enum thread_called aside_run(const struct aside_pool *pool, struct request *requ
     return aside_run_for(pool, request, NULL, work, arg);
 }
 
-enum flow aside_flow(struct request *request, enum thread_called called)
+enum handler_result aside_result(struct request *request, enum thread_called called)
 {
     switch (called) {
     case THREAD_CALL_DONE:
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     case THREAD_CALL_CANCELLED:
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     default:
         return request_fail(request, 503);
     }

@@ -44,7 +44,7 @@ enum thread_called aside_run(const struct aside_pool *pool, struct request *requ
 enum thread_called aside_run_for(const struct aside_pool *pool, struct request *request,
                                  const char *target, void (*work)(void *arg), void *arg);
 
-/* What that means for a handler: FLOW_NEXT: it was done; else what it returns, a 503 where too many wait. */
-enum flow aside_flow(struct request *request, enum thread_called called);
+/* What that means for a handler: HANDLER_NEXT: it was done; else what it returns, a 503 where too many wait. */
+enum handler_result aside_result(struct request *request, enum thread_called called);
 
 #endif

@@ -204,7 +204,7 @@ struct request_body *request_passed_body(struct request *request)
     return part;
 }
 
-static enum flow collect_body(struct body_writer *writer)
+static enum handler_result collect_body(struct body_writer *writer)
 {
     struct request *request = writer->request;
 
@@ -215,11 +215,11 @@ static enum flow collect_body(struct body_writer *writer)
         ssize_t n = request_read_some(request, writer->room + writer->used,
                                       writer->capacity - writer->used);
         if (n < 0) {
-            return request->body_refusal == 0 ? FLOW_CLOSED
+            return request->body_refusal == 0 ? HANDLER_CLOSED
                                               : request_fail(request, request->body_refusal);
         }
         if (n == 0) {
-            return FLOW_NEXT;
+            return HANDLER_NEXT;
         }
         writer->used += (size_t) n;
         writer->body->size += (uint64_t) n;
@@ -273,11 +273,11 @@ bool request_body_is_gone(const struct request *request)
     return request->body == NULL && (request->is_body_taken || request->body_refusal != 0);
 }
 
-enum flow request_read_body(struct request *request)
+enum handler_result request_read_body(struct request *request)
 {
     CHECK_MAGIC(request, REQUEST_MAGIC);
     if (request->body != NULL) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     struct request_body *body = arena_new(&request->arena, struct request_body);
     body->fd = -1;
@@ -288,10 +288,10 @@ enum flow request_read_body(struct request *request)
             request->wire->send_interim(request, 100, NULL);
         }
         request->body = body;
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (request_body_exceeds(request)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     struct body_writer writer = {
         .request = request,
@@ -302,10 +302,10 @@ enum flow request_read_body(struct request *request)
     arena_allow(&request->arena, writer.capacity);
     request->limits_body = true;
     writer.room = arena_text(&request->arena, writer.capacity);
-    enum flow flow = collect_body(&writer);
+    enum handler_result result = collect_body(&writer);
     request->received_ms = clock_now.now_ms;
-    if (flow != FLOW_NEXT) {
-        return flow;
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if ((body->fd != -1 || writer.always_file) && !spill(&writer)) {
         return request_fail(request, 500);
@@ -314,7 +314,7 @@ enum flow request_read_body(struct request *request)
         body->bytes = (struct str){writer.room, writer.used};
     }
     request->body = body;
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 ssize_t request_read_some(struct request *request, void *at, size_t size)

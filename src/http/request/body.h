@@ -45,9 +45,9 @@ bool request_body_is_gone(const struct request *request);
 bool request_body_exceeds(struct request *request);
 /* The same for one whose length is found out as it comes: is so much of it too much? */
 bool request_body_is_too_large(struct request *request, uint64_t size);
-/* Reads all of the body to memory or file as the location says. MAY WAIT. FLOW_NEXT = it is in
- * request->body; else FLOW_FAIL (status set), FLOW_CLOSED. One of which a part has gone elsewhere is empty. */
-enum flow request_read_body(struct request *request);
+/* Reads all of the body to memory or file as the location says. MAY WAIT. HANDLER_NEXT = it is in
+ * request->body; else HANDLER_FAIL (status set), HANDLER_CLOSED. One of which a part has gone elsewhere is empty. */
+enum handler_result request_read_body(struct request *request);
 /* The body that request_read_body has read, in memory whatever it is in. False with errno: its file cannot be read. */
 bool request_body_text(struct request *request, struct str *out);
 /* For wires: how long to wait for more of the body, until when. */

@@ -17,15 +17,16 @@
 #include "server/generation.h"
 
 /* Asks handlers in turn until one has something to say. */
-static enum flow ask_handlers(struct request *request, const struct handler_list *handlers)
+static enum handler_result ask_handlers(struct request *request,
+                                        const struct handler_list *handlers)
 {
     for (unsigned i = 0; i < handlers->count; i++) {
-        enum flow flow = handlers->items[i](request);
-        if (flow != FLOW_NEXT) {
-            return flow;
+        enum handler_result result = handlers->items[i](request);
+        if (result != HANDLER_NEXT) {
+            return result;
         }
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* Somebody else lets the client in: it was asked for credentials in vain. */
@@ -39,37 +40,38 @@ static void forget_refusal(struct request *request)
 }
 
 /* Access checkers under `satisfy`: all must agree, or one is enough. */
-static enum flow check_access(struct request *request)
+static enum handler_result check_access(struct request *request)
 {
     const struct handler_list *checkers = &request->location->access;
     bool is_any = request->location->satisfy == SATISFY_ANY;
     unsigned refused = 0;
 
     if (request != request->main) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     for (unsigned i = 0; i < checkers->count; i++) {
-        enum flow flow = checkers->items[i](request);
-        if (flow == FLOW_NEXT) {
+        enum handler_result result = checkers->items[i](request);
+        if (result == HANDLER_NEXT) {
             continue;
         }
-        if (flow == FLOW_ALLOW) {
+        if (result == HANDLER_ALLOW) {
             if (is_any) {
                 forget_refusal(request);
-                return FLOW_NEXT;
+                return HANDLER_NEXT;
             }
             continue;
         }
         unsigned status = request->response.status;
-        if (!is_any || flow != FLOW_FAIL || (status != 401 && status != 403 && status != 407)) {
-            return flow;
+        if (!is_any || result != HANDLER_FAIL ||
+            (status != 401 && status != 403 && status != 407)) {
+            return result;
         }
         if (refused == 0 || refused == 403) {
             refused = status; /* a demand for credentials wins over a plain refusal */
         }
     }
     if (refused == 0) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (refused == 403) {
         log_error(&request->log, 0, "access forbidden by rule");
@@ -78,25 +80,25 @@ static enum flow check_access(struct request *request)
 }
 
 /* auth_delay: a refused password costs the client time, not the worker. MAY WAIT. */
-static enum flow delay_refusal(struct request *request, enum flow flow)
+static enum handler_result delay_refusal(struct request *request, enum handler_result result)
 {
     uint64_t delay_ms = request->location->auth_delay_ms;
 
     unsigned status = request->response.status;
 
-    if (delay_ms == 0 || flow != FLOW_FAIL || (status != 401 && status != 407)) {
-        return flow;
+    if (delay_ms == 0 || result != HANDLER_FAIL || (status != 401 && status != 407)) {
+        return result;
     }
     if (fiber_sleep(clock_now.now_ms + delay_ms) == WAIT_CANCELLED) {
         request->response.status = 0; /* nobody was told */
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
-    return flow;
+    return result;
 }
 
 /* Who answers: the location's own handler, or, where there is none or it says that this is not its affair, those that serve
  * files. */
-static enum flow produce_content(struct request *request)
+static enum handler_result produce_content(struct request *request)
 {
     const struct http_location *answering = request->answering;
 
@@ -104,56 +106,57 @@ static enum flow produce_content(struct request *request)
         log_error(&request->log, 0, "no upstream configured");
         return request_fail(request, 500);
     }
-    enum flow flow = answering->content.run != NULL ? answering->content.run(request) : FLOW_NEXT;
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result =
+        answering->content.run != NULL ? answering->content.run(request) : HANDLER_NEXT;
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     const struct http_location *location = request->location;
     if (request->uri.len != 0 && request->uri.data[request->uri.len - 1] == '/') {
-        flow = ask_handlers(request, &location->directory_handlers);
+        result = ask_handlers(request, &location->directory_handlers);
     }
-    if (flow == FLOW_NEXT) {
-        flow = ask_handlers(request, &location->content_handlers);
+    if (result == HANDLER_NEXT) {
+        result = ask_handlers(request, &location->content_handlers);
     }
-    return flow == FLOW_NEXT ? request->server->main->unanswered(request) : flow;
+    return result == HANDLER_NEXT ? request->server->main->unanswered(request) : result;
 }
 
 /* Rewrite directives of the location; a changed URI searches a location again. */
-static enum flow rewrite_location(struct request *request)
+static enum handler_result rewrite_location(struct request *request)
 {
-    enum flow flow = ask_handlers(request, &request->location->rewrite);
+    enum handler_result result = ask_handlers(request, &request->location->rewrite);
 
-    if (flow == FLOW_NEXT && request->uri_changed) {
+    if (result == HANDLER_NEXT && request->uri_changed) {
         request->uri_changed = false;
         request->is_internal = true;
         if (!request_count_change(request, "rewrite")) {
-            return FLOW_FAIL;
+            return HANDLER_FAIL;
         }
         request->restart = RESTART_LOCATION;
-        return FLOW_AGAIN;
+        return HANDLER_AGAIN;
     }
-    return flow;
+    return result;
 }
 
 /* What this place wants done before the content, in the order of phases. MAY WAIT. */
-static enum flow run_steps(struct request *request)
+static enum handler_result run_steps(struct request *request)
 {
-    enum flow flow = rewrite_location(request);
+    enum handler_result result = rewrite_location(request);
 
-    if (flow == FLOW_NEXT) {
-        flow = ask_handlers(request, &request->location->preaccess);
+    if (result == HANDLER_NEXT) {
+        result = ask_handlers(request, &request->location->preaccess);
     }
-    if (flow == FLOW_NEXT) {
-        flow = delay_refusal(request, check_access(request));
+    if (result == HANDLER_NEXT) {
+        result = delay_refusal(request, check_access(request));
     }
-    if (flow == FLOW_NEXT) {
-        flow = ask_handlers(request, &request->location->precontent);
+    if (result == HANDLER_NEXT) {
+        result = ask_handlers(request, &request->location->precontent);
     }
-    return flow;
+    return result;
 }
 
 /* The URI and a slash are the name of a location that wants it: 301. */
-static enum flow add_slash(struct request *request)
+static enum handler_result add_slash(struct request *request)
 {
     const struct str parts[] = {escape_str(&request->arena, request->uri, ESCAPE_URI), STR("/"),
                                 request->args.len != 0 ? STR("?") : STR_NONE, request->args};
@@ -162,20 +165,20 @@ static enum flow add_slash(struct request *request)
     return request_fail(request, 301);
 }
 
-/* One pass from where `restart` says to the content. FLOW_NEXT: it is to be produced. MAY WAIT. */
-static enum flow pass(struct request *request)
+/* One pass from where `restart` says to the content. HANDLER_NEXT: it is to be produced. MAY WAIT. */
+static enum handler_result pass(struct request *request)
 {
-    enum flow flow = FLOW_NEXT;
+    enum handler_result result = HANDLER_NEXT;
     bool lacks_slash = false;
 
     switch (request->restart) {
     case RESTART_SERVER:
         request_set_location(request, request->server->root);
-        flow = ask_handlers(request, &request->server->rewrite);
+        result = ask_handlers(request, &request->server->rewrite);
         request->is_internal |= request->uri_changed;
         request->uri_changed = false;
-        if (flow != FLOW_NEXT) {
-            return flow;
+        if (result != HANDLER_NEXT) {
+            return result;
         }
         /* fall through */
     case RESTART_LOCATION:
@@ -189,7 +192,7 @@ static enum flow pass(struct request *request)
             return add_slash(request);
         }
         if (request->response.status != 0) {
-            return FLOW_FAIL;
+            return HANDLER_FAIL;
         }
         /* fall through */
     case RESTART_NAMED:
@@ -201,47 +204,47 @@ static enum flow pass(struct request *request)
     }
     request->answering = request->location;
     if (!request->is_body_read && !request->is_error_redirect && request_body_exceeds(request)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     if (request->location->has_steps) {
-        flow = run_steps(request);
+        result = run_steps(request);
     }
-    return flow;
+    return result;
 }
 
-enum flow request_answer(struct request *request, enum flow flow)
+enum handler_result request_answer(struct request *request, enum handler_result result)
 {
     for (;;) {
         unsigned refusal = request->response.refusal;
         if (refusal != 0 && !request->response.is_head_sent && !request->is_cancelled) {
             request->response.refusal = 0;
-            flow = request_fail(request, refusal);
+            result = request_fail(request, refusal);
         }
-        if (flow == FLOW_DONE) {
-            return flow;
+        if (result == HANDLER_DONE) {
+            return result;
         }
         if (request->main->is_over_memory) {
-            return FLOW_CLOSED; /* request_run answers */
+            return HANDLER_CLOSED; /* request_run answers */
         }
-        switch (flow) {
-        case FLOW_AGAIN:
-            flow = pass(request);
-            flow = flow == FLOW_NEXT ? produce_content(request) : flow;
+        switch (result) {
+        case HANDLER_AGAIN:
+            result = pass(request);
+            result = result == HANDLER_NEXT ? produce_content(request) : result;
             break;
-        case FLOW_FAIL:
+        case HANDLER_FAIL:
             if (request->response.is_head_sent) {
-                return FLOW_CLOSED; /* too late for another answer: the connection ends */
+                return HANDLER_CLOSED; /* too late for another answer: the connection ends */
             }
-            flow = request->response.status == 0 ? FLOW_CLOSED : response_error(request);
+            result = request->response.status == 0 ? HANDLER_CLOSED : response_error(request);
             break;
         default:
-            return flow;
+            return result;
         }
     }
 }
 
 /* What this server passes on to itself without end is ended: one answer 508 for all who wait. */
-static enum flow end_circle(struct request *request)
+static enum handler_result end_circle(struct request *request)
 {
     counters_mine->limited++;
     log_error(&request->log, 0,
@@ -251,26 +254,26 @@ static enum flow end_circle(struct request *request)
     return request_fail(request, 508);
 }
 
-/* What comes before the first pass of a client's own request. FLOW_AGAIN: nothing against it. MAY WAIT. */
-static enum flow receive_request(struct request *request)
+/* What comes before the first pass of a client's own request. HANDLER_AGAIN: nothing against it. MAY WAIT. */
+static enum handler_result receive_request(struct request *request)
 {
-    enum flow flow = FLOW_AGAIN;
+    enum handler_result result = HANDLER_AGAIN;
 
     if (request->response.status != 0) {
-        flow = FLOW_FAIL; /* refused by the parser */
+        result = HANDLER_FAIL; /* refused by the parser */
     } else if (__builtin_expect(request->connection->hops_known != 1 /* none */, 0) &&
                connection_hops(request->connection) > request->server->max_self_hops) {
-        flow = end_circle(request);
+        result = end_circle(request);
     } else if (request->server->early_read.count != 0 &&
                templates_any_true(&request->server->early_read, &request->env)) {
-        flow = request_read_body(request);
-        flow = flow == FLOW_NEXT ? FLOW_AGAIN : flow;
+        result = request_read_body(request);
+        result = result == HANDLER_NEXT ? HANDLER_AGAIN : result;
     }
-    if (flow == FLOW_AGAIN && request->server->main->post_read.count != 0) {
-        flow = ask_handlers(request, &request->server->main->post_read);
-        flow = flow == FLOW_NEXT ? FLOW_AGAIN : flow;
+    if (result == HANDLER_AGAIN && request->server->main->post_read.count != 0) {
+        result = ask_handlers(request, &request->server->main->post_read);
+        result = result == HANDLER_NEXT ? HANDLER_AGAIN : result;
     }
-    return flow;
+    return result;
 }
 
 /* post_action: one more pass for the location's own sake, whose output nobody sees. MAY WAIT. */
@@ -278,22 +281,23 @@ static void run_post_action(struct request *request)
 {
     struct template *action = request->location->post_action;
     struct str text = template_text(action, &request->env);
-    enum flow flow;
+    enum handler_result result;
 
     request->is_post_action = true;
     request_become_get(request);
     request->response = (struct response){.content_length = -1, .last_modified = -1, .status = 0};
     if (text.len != 0 && text.data[0] == '@') {
-        flow = request_redirect_named(request, text);
+        result = request_redirect_named(request, text);
     } else {
         struct str uri = text;
         struct str args = STR_NONE;
-        flow = request_split_uri(request, text, &uri, &args) ? request_redirect(request, uri, args)
-                                                             : FLOW_CLOSED;
+        result = request_split_uri(request, text, &uri, &args)
+                     ? request_redirect(request, uri, args)
+                     : HANDLER_CLOSED;
     }
-    while (flow == FLOW_AGAIN) {
-        flow = pass(request);
-        flow = flow == FLOW_NEXT ? produce_content(request) : flow;
+    while (result == HANDLER_AGAIN) {
+        result = pass(request);
+        result = result == HANDLER_NEXT ? produce_content(request) : result;
     }
 }
 
@@ -328,41 +332,41 @@ enum fiber_started request_fiber_start(void (*run)(void *), void *arg, struct fi
 }
 
 /* It took more memory than it may: the built-in page, where nothing was sent yet. Never waits. */
-static enum flow end_over_memory(struct request *request, enum flow flow)
+static enum handler_result end_over_memory(struct request *request, enum handler_result result)
 {
     request->keepalive = false;
     if (request->response.is_head_sent) {
-        return flow;
+        return result;
     }
     response_refuse(request, 500);
-    return FLOW_DONE;
+    return HANDLER_DONE;
 }
 
 /* A circle that was ended is not begun again by each request on the way back: two of each make thousands. */
-static bool wants_post_action(const struct request *request, enum flow flow)
+static bool wants_post_action(const struct request *request, enum handler_result result)
 {
-    return flow != FLOW_CLOSED && !request->is_over_memory &&
+    return result != HANDLER_CLOSED && !request->is_over_memory &&
            (request->response.status != 508 || connection_hops(request->connection) == 0);
 }
 
 /* What follows once it was answered. MAY WAIT for a post_action. */
-static void request_finish(struct request *request, enum flow flow)
+static void request_finish(struct request *request, enum handler_result result)
 {
-    if (flow == FLOW_DONE) {
+    if (result == HANDLER_DONE) {
         request->is_completed = true;
     }
-    if (request->location->post_action != NULL && wants_post_action(request, flow)) {
+    if (request->location->post_action != NULL && wants_post_action(request, result)) {
         struct response given = request->response;
         run_post_action(request);
         request->response = given;
     }
-    if (flow == FLOW_DONE && request->keepalive && !request->is_body_read) {
+    if (result == HANDLER_DONE && request->keepalive && !request->is_body_read) {
         request_drop_body(request);
     }
     request->fiber = NULL;
     fiber_set_subject(NULL);
     at_work--;
-    request->wire->ended(request, flow);
+    request->wire->ended(request, result);
 }
 
 /* The request's fiber. */
@@ -372,14 +376,14 @@ static void request_run(void *arg)
 
     request->fiber = fiber_self();
     fiber_set_subject(&request->log);
-    enum flow flow = request_answer(request, receive_request(request));
-    if (request->response.is_broken && flow == FLOW_DONE) {
-        flow = FLOW_CLOSED; /* who gave the body did not look whether it was taken */
-    } else if (request->response.lacks_end && flow == FLOW_DONE) {
-        flow = FLOW_CUT;
+    enum handler_result result = request_answer(request, receive_request(request));
+    if (request->response.is_broken && result == HANDLER_DONE) {
+        result = HANDLER_CLOSED; /* who gave the body did not look whether it was taken */
+    } else if (request->response.lacks_end && result == HANDLER_DONE) {
+        result = HANDLER_CUT;
     }
     if (request->subrequests_begun != NULL) {
-        subrequests_end(request, flow != FLOW_DONE);
+        subrequests_end(request, result != HANDLER_DONE);
     }
     if (request->tunnel != NULL) {
         request->fiber = NULL;
@@ -388,9 +392,9 @@ static void request_run(void *arg)
         return;
     }
     if (request->is_over_memory) {
-        flow = end_over_memory(request, flow);
+        result = end_over_memory(request, result);
     }
-    request_finish(request, flow);
+    request_finish(request, result);
 }
 
 static void run_rest(void *arg)
@@ -399,7 +403,7 @@ static void run_rest(void *arg)
 
     request->fiber = fiber_self();
     fiber_set_subject(&request->log);
-    request_finish(request, FLOW_DONE);
+    request_finish(request, HANDLER_DONE);
 }
 
 void request_resume(struct request *request)
@@ -410,11 +414,11 @@ void request_resume(struct request *request)
     }
     at_work++;
     if (request->location->post_action == NULL) {
-        request_finish(request, FLOW_DONE); /* nothing to wait for */
+        request_finish(request, HANDLER_DONE); /* nothing to wait for */
     } else if (fiber_start(run_rest, request, NULL) == FIBER_NO_STACK) {
         at_work--;
         log_crit(&request->log, 0, "no stack for a post_action");
-        request->wire->ended(request, FLOW_DONE);
+        request->wire->ended(request, HANDLER_DONE);
     }
 }
 
@@ -424,7 +428,7 @@ static void turn_away(struct request *request, const char *reason)
     log_error(&request->log, 0, "%s", reason);
     counters_mine->limited++;
     response_refuse(request, 503);
-    request->wire->ended(request, FLOW_DONE);
+    request->wire->ended(request, HANDLER_DONE);
 }
 
 void request_start(struct request *request)

@@ -22,7 +22,7 @@ void requests_held(int more);
 enum fiber_started request_fiber_start(void (*run)(void *), void *arg, struct fiber_handle *handle);
 /*
  * After the head of its answer the bytes of its connection, which has no frames, go both ways unread, and no fiber works
- * on it: who carries them sets request->tunnel and returns FLOW_DONE from the handler. It hears what the loop tells of the
+ * on it: who carries them sets request->tunnel and returns HANDLER_DONE from the handler. It hears what the loop tells of the
  * connection, on the loop's stack.
  */
 struct request_tunnel {
@@ -40,10 +40,10 @@ void request_log(struct request *request);
 void request_cancel(struct request *request);
 
 /*
- * Passes, internal redirects and error pages, until the response is given. flow: FLOW_AGAIN, where `restart` says, or
+ * Passes, internal redirects and error pages, until the response is given. result: HANDLER_AGAIN, where `restart` says, or
  * how the request has failed already. MAY WAIT.
  */
-enum flow request_answer(struct request *request, enum flow flow);
+enum handler_result request_answer(struct request *request, enum handler_result result);
 /* Its log handlers alone. */
 void request_log_handlers(struct request *request);
 

@@ -88,8 +88,8 @@ bool response_has_page(const struct request *request, unsigned status)
 }
 
 /* An internal redirect, a named location, or a redirect of the client. */
-static enum flow send_to_page(struct request *request, const struct error_page *page,
-                              unsigned status)
+static enum handler_result send_to_page(struct request *request, const struct error_page *page,
+                                        unsigned status)
 {
     struct response *response = &request->response;
     struct str target = template_text(page->target, &request->env);
@@ -119,7 +119,7 @@ static enum flow send_to_page(struct request *request, const struct error_page *
     response->error_status = 0;
     response->location = target;
     response->status = is_redirect ? (unsigned) page->overwrite : 302;
-    return FLOW_FAIL;
+    return HANDLER_FAIL;
 }
 
 /* Browsers that show their own page instead of a short one. */
@@ -228,7 +228,7 @@ static struct str page_body(struct request *request, unsigned status, struct str
 }
 
 /* The built-in page; codes that have none get an empty body. */
-static enum flow built_in(struct request *request, unsigned status)
+static enum handler_result built_in(struct request *request, unsigned status)
 {
     struct response *response = &request->response;
     unsigned shown = response->error_status != 0 ? response->error_status : status;
@@ -241,9 +241,10 @@ static enum flow built_in(struct request *request, unsigned status)
     if (title.len == 0) {
         response->status = sent;
         response->content_length = 0;
-        enum flow flow = response_start(request);
-        return flow == FLOW_NEXT ? (response_send(request, NULL, true) ? FLOW_DONE : FLOW_CLOSED)
-                                 : flow;
+        enum handler_result result = response_start(request);
+        return result == HANDLER_NEXT
+                   ? (response_send(request, NULL, true) ? HANDLER_DONE : HANDLER_CLOSED)
+                   : result;
     }
     if (request->location->msie_refresh && response->location.len != 0 &&
         (status == 301 || status == 302) && is_msie(request)) {
@@ -273,13 +274,13 @@ void response_refuse(struct request *request, unsigned status)
     response->is_complete = true;
 }
 
-enum flow response_error(struct request *request)
+enum handler_result response_error(struct request *request)
 {
     unsigned status = request->response.status;
 
     if (status == 444 || status == 499 || status == 408) {
         request->keepalive = false;
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
     forget_description(request, status);
     request->response.error_status =

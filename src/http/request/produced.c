@@ -49,11 +49,11 @@ static bool give_all(struct request *request, const struct body_maker *maker, st
     return true;
 }
 
-enum flow response_produce(struct request *request, const struct body_maker *maker)
+enum handler_result response_produce(struct request *request, const struct body_maker *maker)
 {
     struct buf text = {0};
 
-    return give_all(request, maker, &text, true) ? FLOW_DONE : FLOW_CLOSED;
+    return give_all(request, maker, &text, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
 bool response_produce_part(struct request *request, const struct body_maker *maker)
@@ -63,8 +63,8 @@ bool response_produce_part(struct request *request, const struct body_maker *mak
     return give_all(request, maker, &text, false);
 }
 
-enum flow response_produced(struct request *request, struct str content_type,
-                            const struct body_maker *maker)
+enum handler_result response_produced(struct request *request, struct str content_type,
+                                      const struct body_maker *maker)
 {
     struct response *response = &request->response;
     struct buf text = {0};
@@ -77,10 +77,10 @@ enum flow response_produced(struct request *request, struct str content_type,
     response->status = 200;
     response->content_type = content_type;
     response->content_length = -1;
-    enum flow flow = is_gone ? FLOW_CLOSED : response_start(request);
-    if (flow != FLOW_NEXT) {
+    enum handler_result result = is_gone ? HANDLER_CLOSED : response_start(request);
+    if (result != HANDLER_NEXT) {
         buf_free(&text);
-        return flow;
+        return result;
     }
-    return give_all(request, maker, &text, true) ? FLOW_DONE : FLOW_CLOSED;
+    return give_all(request, maker, &text, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }

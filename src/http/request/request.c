@@ -221,20 +221,20 @@ bool request_count_change(struct request *request, const char *what)
     return false;
 }
 
-enum flow request_redirect(struct request *request, struct str uri, struct str args)
+enum handler_result request_redirect(struct request *request, struct str uri, struct str args)
 {
     request_set_uri(request, uri, args);
     if (!request_count_change(request, "internally redirecting to")) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     request->redirects++;
     request->is_internal = true;
     request->uri_changed = false;
     request->restart = RESTART_SERVER;
-    return FLOW_AGAIN;
+    return HANDLER_AGAIN;
 }
 
-enum flow request_redirect_named(struct request *request, struct str name)
+enum handler_result request_redirect_named(struct request *request, struct str name)
 {
     const struct http_location *location = map_get(&request->server->named, name);
 
@@ -255,7 +255,7 @@ enum flow request_redirect_named(struct request *request, struct str name)
     request->uri_changed = false;
     request_set_location(request, location);
     request->restart = RESTART_NAMED;
-    return FLOW_AGAIN;
+    return HANDLER_AGAIN;
 }
 
 struct str request_origin_form(const struct request *request)

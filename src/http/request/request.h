@@ -23,7 +23,7 @@ enum http_version { HTTP_0_9 = 9, HTTP_1_0 = 10, HTTP_1_1 = 11, HTTP_2 = 20, HTT
 #define URI_CHANGES_MAX 10
 #define REQUEST_MAGIC 0x4e00e575u
 
-/* Where a request goes on after FLOW_AGAIN. */
+/* Where a request goes on after HANDLER_AGAIN. */
 enum restart {
     RESTART_SERVER,   /* server-rewrite, then the search of a location: internal redirects */
     RESTART_LOCATION, /* the search of a location: after a rewrite there */
@@ -140,7 +140,7 @@ struct request {
     const struct request_tunnel *tunnel; /* its connection's bytes go without a fiber; or NULL */
     struct exchange *exchange; /* the last one with a backend, or NULL; see exchange/exchange.h */
     struct describer *describers;          /* what is told of it in log lines, besides; see below */
-    enum restart restart;                  /* meaningful with FLOW_AGAIN */
+    enum restart restart;                  /* meaningful with HANDLER_AGAIN */
     unsigned uri_changes;                  /* left of URI_CHANGES_MAX */
     unsigned redirects;                    /* internal ones so far, to names too */
     unsigned subrequests;                  /* of a main request: begun so far */
@@ -235,10 +235,10 @@ static inline void request_become_get(struct request *request)
 }
 
 /* Answers with an error status: `return request_fail(request, 404);` */
-static inline enum flow request_fail(struct request *request, unsigned status)
+static inline enum handler_result request_fail(struct request *request, unsigned status)
 {
     request->response.status = status;
-    return FLOW_FAIL;
+    return HANDLER_FAIL;
 }
 
 /* So many bytes are kept for it outside its arena: they count towards request_memory_limit. */
@@ -250,8 +250,8 @@ static inline void request_uncount_memory(struct request *request, size_t size)
 
 /* Internal redirects (4): new URI and arguments, restart at server-rewrite. Returns what the
  * handler returns. */
-enum flow request_redirect(struct request *request, struct str uri, struct str args);
-enum flow request_redirect_named(struct request *request, struct str name);
+enum handler_result request_redirect(struct request *request, struct str uri, struct str args);
+enum handler_result request_redirect_named(struct request *request, struct str name);
 
 /* The part of the URI after the last dot of its last segment; empty when there is none. */
 struct str request_extension(const struct request *request);

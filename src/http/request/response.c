@@ -90,7 +90,7 @@ static bool tells_modification(unsigned status)
 }
 
 /* The header filters from here on, and the head, unless one of them holds it back. */
-static enum flow finish_head(struct request *request, header_filter *filter)
+static enum handler_result finish_head(struct request *request, header_filter *filter)
 {
     struct response *response = &request->response;
     unsigned given = response->status;
@@ -99,15 +99,15 @@ static enum flow finish_head(struct request *request, header_filter *filter)
         (*filter)(request);
         if (response->is_dropped) {
             request->keepalive = false;
-            return FLOW_CLOSED;
+            return HANDLER_CLOSED;
         }
         if ((response->status >= 400 && given < 400 && !response->keeps_head) ||
             response->refusal != 0) {
-            return FLOW_FAIL; /* a condition or a range cannot be met, or somebody withdraws it */
+            return HANDLER_FAIL; /* a condition or a range cannot be met, or somebody withdraws it */
         }
         if (response->is_held) {
             response->filters_left = filter + 1;
-            return FLOW_NEXT;
+            return HANDLER_NEXT;
         }
     }
     if (request->location->limits_rate || request->is_limit_set) {
@@ -125,9 +125,9 @@ static enum flow finish_head(struct request *request, header_filter *filter)
     request->wire->send_head(request);
     if (response->is_header_only) {
         response->is_complete = true;
-        return FLOW_DONE;
+        return HANDLER_DONE;
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 void response_hold(struct request *request)
@@ -140,17 +140,17 @@ void response_hold(struct request *request)
     response->whole = STR_NONE;
 }
 
-enum flow response_resume(struct request *request)
+enum handler_result response_resume(struct request *request)
 {
     struct response *response = &request->response;
 
     response->is_held = false;
     response->is_header_only = response->is_held_header_only;
-    enum flow flow = finish_head(request, response->filters_left);
-    if (flow == FLOW_FAIL) {
+    enum handler_result result = finish_head(request, response->filters_left);
+    if (result == HANDLER_FAIL) {
         response->refusal = response->status;
     }
-    return flow;
+    return result;
 }
 
 bool response_withdraw(struct request *request, unsigned status, struct str location)
@@ -166,23 +166,23 @@ bool response_withdraw(struct request *request, unsigned status, struct str loca
     return false;
 }
 
-enum flow response_start(struct request *request)
+enum handler_result response_start(struct request *request)
 {
     struct response *response = &request->response;
 
     CHECK_MAGIC(request, REQUEST_MAGIC);
     if (request->is_post_action) {
-        return FLOW_DONE;
+        return HANDLER_DONE;
     }
     if (request->main->is_over_memory) {
         return request_fail(request, 500);
     }
     if (response->is_broken) {
-        return FLOW_CLOSED; /* a subrequest's body filter has failed */
+        return HANDLER_CLOSED; /* a subrequest's body filter has failed */
     }
     if (!request->is_body_read && !request->is_body_streamed && response->status < 400 &&
         request->body_refusal == 0 && !request_drop_arrived_body(request)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     if (response->error_status != 0) {
         response->status = response->error_status;
@@ -306,8 +306,8 @@ void response_change_body(struct request *request, bool keeps_validators)
     }
 }
 
-enum flow response_memory(struct request *request, unsigned status, struct str content_type,
-                          struct str body)
+enum handler_result response_memory(struct request *request, unsigned status,
+                                    struct str content_type, struct str body)
 {
     struct response *response = &request->response;
 
@@ -315,18 +315,19 @@ enum flow response_memory(struct request *request, unsigned status, struct str c
     response->content_type = content_type;
     response->content_length = (int64_t) body.len;
     response->whole = body;
-    enum flow flow = response_start(request);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = response_start(request);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (response->is_complete) {
-        return FLOW_DONE; /* it left with the head */
+        return HANDLER_DONE; /* it left with the head */
     }
     struct body_piece piece = {.bytes = body, .fd = -1};
-    return response_send(request, &piece, true) ? FLOW_DONE : FLOW_CLOSED;
+    return response_send(request, &piece, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
-enum flow response_gathered(struct request *request, struct str content_type, struct buf *text)
+enum handler_result response_gathered(struct request *request, struct str content_type,
+                                      struct buf *text)
 {
     struct str body = arena_dup(&request->arena, buf_str(text));
 
@@ -334,7 +335,7 @@ enum flow response_gathered(struct request *request, struct str content_type, st
     return response_memory(request, 200, content_type, body);
 }
 
-enum flow response_redirect(struct request *request, unsigned status, struct str location)
+enum handler_result response_redirect(struct request *request, unsigned status, struct str location)
 {
     request->response.location = location;
     return request_fail(request, is_redirect(status) ? status : 302);

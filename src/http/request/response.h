@@ -9,7 +9,7 @@
 
 #include "base/str.h"
 #include "http/message/fields.h"
-#include "http/message/flow.h"
+#include "http/message/handler_result.h"
 
 struct body_filter;
 struct content_coding;
@@ -108,30 +108,31 @@ static inline bool response_tells_modified(const struct response *response)
 
 /* ---- what handlers do with it (response.c, error_page.c) ---- */
 
-/* Runs the header filters, sends the head. FLOW_DONE when no body follows (HEAD, 304 …), FLOW_NEXT:
- * send the body; FLOW_FAIL/FLOW_CLOSED. */
-enum flow response_start(struct request *request);
+/* Runs the header filters, sends the head. HANDLER_DONE when no body follows (HEAD, 304 …), HANDLER_NEXT:
+ * send the body; HANDLER_FAIL/HANDLER_CLOSED. */
+enum handler_result response_start(struct request *request);
 /* Body pieces, through the filters. MAY WAIT. False: the client is gone. */
 bool response_send(struct request *request, const struct body_piece *piece, bool is_last);
 /*
  * A header filter that makes the head of what is in the body (its length, a failure) holds the head back, of HEAD, too: the
  * handler gives the body all the same. When it has seen enough its body filter calls response_resume, which runs the filters
- * after it and sends the head: FLOW_NEXT, the body may follow; FLOW_DONE, none does; else give false. Or response_withdraw,
+ * after it and sends the head: HANDLER_NEXT, the body may follow; HANDLER_DONE, none does; else give false. Or response_withdraw,
  * before the last piece has passed: the handler ends.
  */
 void response_hold(struct request *request);
-enum flow response_resume(struct request *request);
+enum handler_result response_resume(struct request *request);
 /*
  * For filters, as long as the head was not sent: nothing of the response goes out; a failure of this status, or a redirect to
  * `location`, takes its place. Gives false, as a body filter does then.
  */
 bool response_withdraw(struct request *request, unsigned status, struct str location);
 /* A whole response of one memory piece (not volatile). The usual end of a small handler. */
-enum flow response_memory(struct request *request, unsigned status, struct str content_type,
-                          struct str body);
+enum handler_result response_memory(struct request *request, unsigned status,
+                                    struct str content_type, struct str body);
 /* The same of a text that a page was gathered in, with status 200; frees it. */
 struct buf;
-enum flow response_gathered(struct request *request, struct str content_type, struct buf *text);
+enum handler_result response_gathered(struct request *request, struct str content_type,
+                                      struct buf *text);
 /*
  * A body that is made piece by piece (produced.c). make appends some more of it and may not wait; others get their turn between
  * two calls. False: that was all.
@@ -140,20 +141,21 @@ struct body_maker {
     bool (*make)(void *arg, struct buf *out);
     void *arg;
 };
-/* The body of a response whose head was sent: response_start gave FLOW_NEXT. MAY WAIT. */
-enum flow response_produce(struct request *request, const struct body_maker *maker);
+/* The body of a response whose head was sent: response_start gave HANDLER_NEXT. MAY WAIT. */
+enum handler_result response_produce(struct request *request, const struct body_maker *maker);
 /* … or of a part of it, which more follows. MAY WAIT. False: the client is gone. */
 bool response_produce_part(struct request *request, const struct body_maker *maker);
 /* The whole response, with status 200; its length is announced when all of it is one piece. MAY WAIT. */
-enum flow response_produced(struct request *request, struct str content_type,
-                            const struct body_maker *maker);
+enum handler_result response_produced(struct request *request, struct str content_type,
+                                      const struct body_maker *maker);
 /* A redirect of the client: 301, 302, 303, 307, 308 with Location (relative ones are made absolute
  * as configured). */
-enum flow response_redirect(struct request *request, unsigned status, struct str location);
+enum handler_result response_redirect(struct request *request, unsigned status,
+                                      struct str location);
 /* For header filters: another Location, made absolute as configured; empty = none. */
 void response_set_location(struct request *request, struct str location);
-/* What FLOW_FAIL leads to: error_page of the location, else the built-in page (special pages). */
-enum flow response_error(struct request *request);
+/* What HANDLER_FAIL leads to: error_page of the location, else the built-in page (special pages). */
+enum handler_result response_error(struct request *request);
 /*
  * The built-in page for a request that is not worked on: without filters, and without waiting, so that it can be
  * called on the loop's stack. Over HTTP/2 without a page.

@@ -15,8 +15,8 @@
 struct sub_state {
     struct subrequest *sub; /* until it was answered */
     struct request *child;
-    struct buf body; /* MEMORY: so far */
-    enum flow flow;  /* of request_answer */
+    struct buf body;            /* MEMORY: so far */
+    enum handler_result result; /* of request_answer */
     bool is_answered;
     bool outlives_client;       /* as its struct subrequest said */
     struct wait_point answered; /* the parent */
@@ -119,7 +119,7 @@ static ssize_t sub_read_body(struct request *request, void *at, size_t size)
     return 0;
 }
 
-static void sub_ended(struct request *request, enum flow flow)
+static void sub_ended(struct request *request, enum handler_result result)
 {
 }
 
@@ -348,12 +348,12 @@ static void run_child(void *arg)
 
     child->fiber = fiber_self();
     fiber_set_subject(&child->log);
-    state->flow = request_answer(child, FLOW_AGAIN);
-    if (child->response.lacks_end && state->flow == FLOW_DONE) {
-        state->flow = FLOW_CUT;
+    state->result = request_answer(child, HANDLER_AGAIN);
+    if (child->response.lacks_end && state->result == HANDLER_DONE) {
+        state->result = HANDLER_CUT;
     }
     break_parents(child, state);
-    if (state->flow != FLOW_DONE) {
+    if (state->result != HANDLER_DONE) {
         subrequests_end(child, true);
     }
     sub_answered(child);
@@ -401,7 +401,7 @@ static void join_ended(struct subrequests *begun)
 }
 
 /* A fiber of its own also keeps the depth of subrequests inside each other from adding up on one stack. */
-static enum flow start_child(struct request *parent, struct sub_state *state)
+static enum handler_result start_child(struct request *parent, struct sub_state *state)
 {
     struct subrequests *begun = parent->subrequests_begun;
 
@@ -410,16 +410,16 @@ static enum flow start_child(struct request *parent, struct sub_state *state)
         count(parent, -1);
         if (begun->running == 0) {
             log_crit(&state->child->log, 0, "no stack for a subrequest: too many wait at one time");
-            return FLOW_FAIL;
+            return HANDLER_FAIL;
         }
         if (!wait_for_one(begun)) {
-            return FLOW_CLOSED;
+            return HANDLER_CLOSED;
         }
         count(parent, 1);
     }
     list_push_back(&begun->all, &state->link);
     join_ended(begun);
-    return FLOW_DONE;
+    return HANDLER_DONE;
 }
 
 static bool is_client_gone(const struct request *parent)
@@ -427,17 +427,17 @@ static bool is_client_gone(const struct request *parent)
     return request_has_lost_client(parent) || parent->main->is_cancelled;
 }
 
-enum flow subrequest_begin(struct request *parent, struct subrequest *sub)
+enum handler_result subrequest_begin(struct request *parent, struct subrequest *sub)
 {
     struct subrequests *begun = subrequests_of(parent);
 
     while (are_too_many(parent, begun)) {
         if (!wait_for_one(begun)) {
-            return FLOW_CLOSED;
+            return HANDLER_CLOSED;
         }
     }
     if (!may_run(parent, sub)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     struct request *child = make_child(parent, sub);
     sub->request = child;
@@ -450,7 +450,7 @@ enum flow subrequest_begin(struct request *parent, struct subrequest *sub)
     return start_child(parent, child->wire_state);
 }
 
-enum flow subrequest_wait(struct subrequest *sub)
+enum handler_result subrequest_wait(struct subrequest *sub)
 {
     struct request *parent = sub->request->parent;
     struct sub_state *state = sub->request->wire_state;
@@ -461,16 +461,17 @@ enum flow subrequest_wait(struct subrequest *sub)
         }
     }
     if (is_client_gone(parent)) {
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
-    return state->flow == FLOW_CLOSED || state->flow == FLOW_CUT ? FLOW_CUT : FLOW_DONE;
+    return state->result == HANDLER_CLOSED || state->result == HANDLER_CUT ? HANDLER_CUT
+                                                                           : HANDLER_DONE;
 }
 
-enum flow subrequest_run(struct request *parent, struct subrequest *sub)
+enum handler_result subrequest_run(struct request *parent, struct subrequest *sub)
 {
-    enum flow flow = subrequest_begin(parent, sub);
+    enum handler_result result = subrequest_begin(parent, sub);
 
-    return flow == FLOW_DONE ? subrequest_wait(sub) : flow;
+    return result == HANDLER_DONE ? subrequest_wait(sub) : result;
 }
 
 /* Waits for its end; one that may outlive the client is waited for when that has left, too. */

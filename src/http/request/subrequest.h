@@ -59,18 +59,18 @@ bool subrequest_aim(struct request *parent, struct str text, struct subrequest *
 
 /*
  * Begins it, on a fiber of its own beside the caller's, which goes on when that waits for the first time. Its access
- * phase is skipped, it is logged where log_subrequest says so. FLOW_DONE: it is on its way, or answered already, which
- * `answered` tells; FLOW_FAIL: too many or too deep (logged), nothing ran; FLOW_CLOSED: the client is gone. The
+ * phase is skipped, it is logged where log_subrequest says so. HANDLER_DONE: it is on its way, or answered already, which
+ * `answered` tells; HANDLER_FAIL: too many or too deep (logged), nothing ran; HANDLER_CLOSED: the client is gone. The
  * parent's end waits for it. MAY WAIT for others to end.
  */
-enum flow subrequest_begin(struct request *parent, struct subrequest *sub);
+enum handler_result subrequest_begin(struct request *parent, struct subrequest *sub);
 /*
- * Waits until it was answered. FLOW_DONE: sub->request->response.status says how it went, an error page being an
- * answer as any other; FLOW_CUT: it was cut short; FLOW_CLOSED: the client is gone. MAY WAIT.
+ * Waits until it was answered. HANDLER_DONE: sub->request->response.status says how it went, an error page being an
+ * answer as any other; HANDLER_CUT: it was cut short; HANDLER_CLOSED: the client is gone. MAY WAIT.
  */
-enum flow subrequest_wait(struct subrequest *sub);
+enum handler_result subrequest_wait(struct subrequest *sub);
 /* Both. */
-enum flow subrequest_run(struct request *parent, struct subrequest *sub);
+enum handler_result subrequest_run(struct request *parent, struct subrequest *sub);
 /* For the engine, where a request has subrequests that nobody waited for: waits for their end; those of a request
  * that was cut short are cancelled first. MAY WAIT. */
 void subrequests_end(struct request *parent, bool is_cut);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "http/message/flow.h"
+#include "http/message/handler_result.h"
 
 struct body_piece;
 struct conn;
@@ -41,9 +41,9 @@ struct http_wire {
     /* Or NULL: no. Has the whole body arrived, of so many bytes at most, so that reading it to its end does not wait? It may
      * say no where it has. */
     bool (*has_whole_body)(const struct request *request, uint64_t most);
-    /* The request was worked on to its end; the last thing its fiber does. FLOW_CLOSED: the client
+    /* The request was worked on to its end; the last thing its fiber does. HANDLER_CLOSED: the client
      * is gone or shall be dropped. */
-    void (*ended)(struct request *request, enum flow flow);
+    void (*ended)(struct request *request, enum handler_result result);
     /* Bytes that were given for this request and the client has not taken: does it keep up? UINT64_MAX: who gives
      * `more` of them waits. */
     uint64_t (*backlog)(const struct request *request, uint64_t more);

@@ -86,10 +86,10 @@ struct value_function {
 
 /*
  * What a line does among those of the rewrite module, in the order of lines (`set` is one). It stands in a struct of the
- * module that has the line. FLOW_NEXT: go on; or request_fail. Never waits.
+ * module that has the line. HANDLER_NEXT: go on; or request_fail. Never waits.
  */
 struct rewrite_step {
-    enum flow (*run)(struct request *request, const struct rewrite_step *step);
+    enum handler_result (*run)(struct request *request, const struct rewrite_step *step);
 };
 
 /* struct module.hooks of an http module. Each list is ended by an entry with NULL run (or empty

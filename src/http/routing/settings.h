@@ -13,7 +13,7 @@
 #include "conf/directive.h"
 #include "conf/regex.h"
 #include "conf/template.h"
-#include "http/message/flow.h"
+#include "http/message/handler_result.h"
 #include "http/message/head_limits.h"
 #include "http/message/methods.h"
 #include "net/addr/addr.h"
@@ -27,7 +27,7 @@ struct http_handshake;
 struct http_protocol;
 struct request;
 
-typedef enum flow (*request_handler)(struct request *request);
+typedef enum handler_result (*request_handler)(struct request *request);
 typedef void (*header_filter)(struct request *request);
 
 /* A list of functions, made when the configuration is read, walked for each request. */

@@ -378,7 +378,7 @@ static bool must_reset(const struct request *request)
            response->content_length < 0;
 }
 
-void v1_request_ended(struct request *request, enum flow flow)
+void v1_request_ended(struct request *request, enum handler_result result)
 {
     struct http_connection *connection = request->connection;
     struct v1_connection *c = connection->wire_state;
@@ -393,13 +393,13 @@ void v1_request_ended(struct request *request, enum flow flow)
     if (must_reset(request)) {
         connection->wants_reset = true;
     }
-    if (flow == FLOW_CLOSED) {
+    if (result == HANDLER_CLOSED) {
         request->keepalive = false;
         connection->is_last = true;
         connection->wants_reset |= request->location->reset_timedout_connection &&
                                    (request->is_timed_out || request->response.status == 444);
         conn_fail(conn, ECANCELED);
-    } else if (!request->keepalive || flow == FLOW_CUT) {
+    } else if (!request->keepalive || result == HANDLER_CUT) {
         request->keepalive = false;
         connection->is_last = true;
         if (wants_lingering(request)) {

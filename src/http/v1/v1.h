@@ -66,7 +66,7 @@ void v1_settle(struct v1_connection *c);
 
 /* The end of a request on the wire (request_run calls it last, on the fiber): decides about keeping
  * the connection. */
-void v1_request_ended(struct request *request, enum flow flow);
+void v1_request_ended(struct request *request, enum handler_result result);
 /* See struct http_wire (connection.c). */
 void v1_log_first(struct request *request);
 struct request *v1_former(const struct request *request);

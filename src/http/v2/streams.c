@@ -101,7 +101,7 @@ void v2_stream_settled(struct v2_stream *stream)
     v2_settle_later(c);
 }
 
-void v2_request_ended(struct request *request, enum flow flow)
+void v2_request_ended(struct request *request, enum handler_result result)
 {
     struct v2_stream *stream = request->wire_state;
     struct v2_connection *c = stream->connection;
@@ -114,7 +114,7 @@ void v2_request_ended(struct request *request, enum flow flow)
     requests_held(1);
     if (stream->tail == NULL) {
         v2_stream_settled(stream);
-    } else if (flow == FLOW_CLOSED || !v2_tail_waits(stream)) {
+    } else if (result == HANDLER_CLOSED || !v2_tail_waits(stream)) {
         v2_tail_drop(stream);
     }
 }

@@ -304,7 +304,7 @@ void v2_each(struct v2_connection *c, void (*visit)(struct v2_stream *stream, vo
              void *arg);
 
 /* streams.c */
-void v2_request_ended(struct request *request, enum flow flow);
+void v2_request_ended(struct request *request, enum handler_result result);
 /* Logs and frees requests whose last byte is sent. */
 void v2_recycle(struct v2_connection *c);
 /* Fibers and tails that were woken go on. */

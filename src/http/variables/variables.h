@@ -21,15 +21,16 @@ bool variables_add_optional(struct conf *conf, struct http_main *main);
 /* Basic credentials of the client (RFC 7617), for a tunnel those for its proxy; false = none, or not decodable. */
 bool request_credentials(struct request *request, struct credentials *out);
 /* Asks for them, for a realm: 401, or 407 of a tunnel, whose client they let through a proxy (RFC 9110, 11.7). */
-enum flow request_demand_credentials(struct request *request, struct str realm);
-/* How a module of passwords judges them: FLOW_ALLOW; FLOW_NEXT: they are wrong, as the log says; or what else it returns. MAY WAIT. */
-typedef enum flow credentials_check(struct request *request, const struct credentials *given);
+enum handler_result request_demand_credentials(struct request *request, struct str realm);
+/* How a module of passwords judges them: HANDLER_ALLOW; HANDLER_NEXT: they are wrong, as the log says; or what else it returns. MAY WAIT. */
+typedef enum handler_result credentials_check(struct request *request,
+                                              const struct credentials *given);
 /*
  * What such a module does in the access phase: nothing where its realm is "off"; else who gives no credentials, or wrong
  * ones, is asked for them. MAY WAIT.
  */
-enum flow request_check_credentials(struct request *request, const struct template *realm,
-                                    credentials_check *check);
+enum handler_result request_check_credentials(struct request *request, const struct template *realm,
+                                              credentials_check *check);
 /* Can a realm be anything but "off"? */
 bool realm_may_be_on(const struct template *realm);
 /* Their user. */

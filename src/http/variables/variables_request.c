@@ -230,7 +230,7 @@ bool request_credentials(struct request *request, struct credentials *out)
     return field != NULL && credentials_parse(&request->arena, field->value, out);
 }
 
-enum flow request_demand_credentials(struct request *request, struct str realm)
+enum handler_result request_demand_credentials(struct request *request, struct str realm)
 {
     bool is_proxy = request->method == METHOD_CONNECT;
     const struct str parts[] = {STR("Basic realm=\""), field_value_safe(&request->arena, realm),
@@ -242,24 +242,24 @@ enum flow request_demand_credentials(struct request *request, struct str realm)
     return request_fail(request, is_proxy ? 407 : 401);
 }
 
-enum flow request_check_credentials(struct request *request, const struct template *realm,
-                                    credentials_check *check)
+enum handler_result request_check_credentials(struct request *request, const struct template *realm,
+                                              credentials_check *check)
 {
     struct str text = template_text(realm, &request->env);
     struct credentials given;
 
     if (str_is(text, "off")) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (!request_credentials(request, &given)) {
         log_info(&request->log, 0, "no user/password was provided for basic authentication");
         return request_demand_credentials(request, text);
     }
-    enum flow flow = check(request, &given);
+    enum handler_result result = check(request, &given);
     if (fiber_is_cancelled()) {
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
-    return flow == FLOW_NEXT ? request_demand_credentials(request, text) : flow;
+    return result == HANDLER_NEXT ? request_demand_credentials(request, text) : result;
 }
 
 bool realm_may_be_on(const struct template *realm)

@@ -178,7 +178,7 @@ static void a_cookie_of_stickiness(void **state)
 
 /* ---- X-Accel-Redirect ---- */
 
-static bool redirects(const char *head, enum flow *how)
+static bool redirects(const char *head, enum handler_result *how)
 {
     accept_answer(head);
     return answer_redirects(x, how);
@@ -186,7 +186,7 @@ static bool redirects(const char *head, enum flow *how)
 
 static void no_redirect(void **state)
 {
-    enum flow how;
+    enum handler_result how;
 
     assert_false(redirects("Location: /x\r\n\r\n", &how));
     settings.ignore_headers = IGNORE_X_ACCEL_REDIRECT;
@@ -195,14 +195,14 @@ static void no_redirect(void **state)
 
 static void to_a_uri(void **state)
 {
-    enum flow how;
+    enum handler_result how;
 
     assert_true(redirects("X-Accel-Redirect: /int/a%20b?c=%20d\r\nContent-Type: x/y\r\n"
                           "Set-Cookie: q\r\nContent-Disposition: attachment\r\nX-Foo: 1\r\n"
                           "Cache-Control: no-cache\r\nExpires: 0\r\nAccept-Ranges: none\r\n"
                           "ETag: \"a\"\r\nContent-Length: 3\r\nX-Accel-Limit-Rate: 5\r\n\r\n",
                           &how));
-    assert_int_equal(how, FLOW_AGAIN);
+    assert_int_equal(how, HANDLER_AGAIN);
     assert_text(request->uri, "/int/a b");
     assert_text(request->args, "c=%20d");
     assert_true(request->is_internal);
@@ -215,13 +215,13 @@ static void to_a_uri(void **state)
 
 static void to_a_named_location(void **state)
 {
-    enum flow how;
+    enum handler_result how;
 
     assert_true(redirects("X-Accel-Redirect: @named\r\n\r\n", &how));
-    assert_int_equal(how, FLOW_AGAIN);
+    assert_int_equal(how, HANDLER_AGAIN);
     assert_text(request->location->name, "@named");
     assert_true(redirects("X-Accel-Redirect: @other\r\n\r\n", &how));
-    assert_int_equal(how, FLOW_FAIL);
+    assert_int_equal(how, HANDLER_FAIL);
     assert_int_equal(request->response.status, 500);
     assert_true(was_logged("could not find named location \"@other\""));
 }
@@ -234,9 +234,9 @@ static void to_where_nothing_may_be(void **state)
                                          "X-Accel-Redirect: /a%00b\r\n\r\n"};
 
     for (size_t i = 0; i < COUNT(unsafe); i++) {
-        enum flow how;
+        enum handler_result how;
         assert_true(redirects(unsafe[i], &how));
-        assert_int_equal(how, FLOW_FAIL);
+        assert_int_equal(how, HANDLER_FAIL);
         assert_int_equal(request->response.status, 404);
         assert_true(was_logged("unsafe URI \""));
     }

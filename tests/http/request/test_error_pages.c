@@ -18,7 +18,7 @@ static void the_built_in_page(void **state)
                 "</body>\r\n</html>\r\n");
     assert_text(request->response.content_type, "text/html");
     assert_int_equal(request->response.content_length, got().len);
-    assert_int_equal(flow, FLOW_DONE);
+    assert_int_equal(result, HANDLER_DONE);
     assert_true(request->keepalive);
 }
 
@@ -54,9 +54,9 @@ static void no_answer(void **state)
 {
     assert_read("error_page 400 404 /x;" SERVER("location / {}"));
     assert_int_equal(get("/?444"), 0);
-    assert_int_equal(flow, FLOW_CLOSED);
+    assert_int_equal(result, HANDLER_CLOSED);
     assert_int_equal(get("/?408"), 0);
-    assert_int_equal(flow, FLOW_CLOSED);
+    assert_int_equal(result, HANDLER_CLOSED);
 }
 
 static void after_some_the_connection_ends(void **state)
@@ -163,7 +163,7 @@ static void pages_of_pages(void **state)
     assert_text(got(), "/other");
 }
 
-static enum flow fail_again(struct request *asked)
+static enum handler_result fail_again(struct request *asked)
 {
     return request_fail(asked, 404);
 }

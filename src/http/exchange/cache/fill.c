@@ -4,7 +4,7 @@
 #include "http/exchange/cache/kept.h"
 
 /* The stored response still holds (304): its times are renewed, and it is given. MAY WAIT. */
-static enum flow renew_stored(struct exchange *x)
+static enum handler_result renew_stored(struct exchange *x)
 {
     struct cached *cached = x->kept->cached;
     struct cache_meta meta = cached->access.meta;
@@ -61,7 +61,7 @@ static bool make_meta(struct exchange *x, struct cache_meta *meta)
     return true;
 }
 
-enum flow cached_accept(struct exchange *x)
+enum handler_result cached_accept(struct exchange *x)
 {
     struct cached *cached = x->kept->cached;
     bool was_asked = x->renews_etag.len != 0 || x->renews_since.len != 0;
@@ -77,7 +77,7 @@ enum flow cached_accept(struct exchange *x)
     if (!cached->is_filling) {
         cache_unclaim(&cached->access);
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 void cached_write(struct exchange *x, struct str bytes)

@@ -11,22 +11,22 @@ static bool is_wanted(const struct conf_scope *scope, const struct exchange_sett
 
 /* ---- before a backend is asked ---- */
 
-/* One exchange: looks into the cache, then asks a backend. FLOW_NEXT: a slice that is not the last is done. MAY WAIT. */
-static enum flow keep_fetch(struct exchange *x, struct slice *slice)
+/* One exchange: looks into the cache, then asks a backend. HANDLER_NEXT: a slice that is not the last is done. MAY WAIT. */
+static enum handler_result keep_fetch(struct exchange *x, struct slice *slice)
 {
     x->kept = arena_new(&x->request->arena, struct kept);
     x->kept->slice = slice;
     x->outlives_client = x->settings->stores;
-    enum flow flow = cached_lookup(x);
+    enum handler_result result = cached_lookup(x);
 
-    if (flow == FLOW_NEXT && !x->is_served) {
-        flow = exchange_fetch(x);
+    if (result == HANDLER_NEXT && !x->is_served) {
+        result = exchange_fetch(x);
     }
     if (x->kept->cached != NULL) {
         cached_end(x, false);
         cache_unclaim(&x->kept->cached->access);
     }
-    return flow;
+    return result;
 }
 
 /* A fresh exchange for the next slice; what the module had set is taken over. */
@@ -49,7 +49,7 @@ static struct exchange *next_exchange(const struct exchange *x, const struct sli
 }
 
 /* The other slices, one exchange after another, into the response that the first one began. MAY WAIT. */
-static enum flow keep_fetch_rest(struct exchange *x)
+static enum handler_result keep_fetch_rest(struct exchange *x)
 {
     struct slice *slice = x->kept->slice;
     struct request *request = x->request;
@@ -57,40 +57,40 @@ static enum flow keep_fetch_rest(struct exchange *x)
     slice->is_first = false;
     while (slice->next < slice->end) {
         slice_set_start(slice, &request->arena, slice->next);
-        enum flow flow = keep_fetch(next_exchange(x, slice), slice);
-        if (flow != FLOW_NEXT) {
-            return flow;
+        enum handler_result result = keep_fetch(next_exchange(x, slice), slice);
+        if (result != HANDLER_NEXT) {
+            return result;
         }
     }
-    return response_send(request, NULL, true) ? FLOW_DONE : FLOW_CLOSED;
+    return response_send(request, NULL, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
-static enum flow keep_run(struct exchange *x)
+static enum handler_result keep_run(struct exchange *x)
 {
-    enum flow flow = keep_fetch(x, slice_new(x));
+    enum handler_result result = keep_fetch(x, slice_new(x));
 
-    return flow == FLOW_NEXT ? keep_fetch_rest(x) : flow;
+    return result == HANDLER_NEXT ? keep_fetch_rest(x) : result;
 }
 
 /* ---- the answer ---- */
 
-static bool keep_accept(struct exchange *x, unsigned kind, enum flow *flow)
+static bool keep_accept(struct exchange *x, unsigned kind, enum handler_result *result)
 {
     struct kept *kept = x->kept;
 
     if (kind != 0 && cached_may_serve_stale(x, kind)) {
         exchange_leave_link(x, false);
-        *flow = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);
+        *result = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);
         return false;
     }
     if (kept->cached != NULL) {
-        *flow = cached_accept(x);
-        if (*flow != FLOW_NEXT) {
+        *result = cached_accept(x);
+        if (*result != HANDLER_NEXT) {
             return false;
         }
     }
     if (kept->slice != NULL && !slice_accept(x) && kept->slice != NULL) {
-        *flow = FLOW_CUT;
+        *result = HANDLER_CUT;
         return false;
     }
     return true;
@@ -134,14 +134,14 @@ static void keep_drop(struct exchange *x)
     }
 }
 
-static bool keep_fail(struct exchange *x, unsigned kind, enum flow *flow)
+static bool keep_fail(struct exchange *x, unsigned kind, enum handler_result *result)
 {
     if (x->is_silent) {
-        *flow = FLOW_DONE;
+        *result = HANDLER_DONE;
     } else if (cached_may_serve_stale(x, kind)) {
-        *flow = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);
+        *result = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);
     } else if (x->continues_response) {
-        *flow = FLOW_CUT;
+        *result = HANDLER_CUT;
     } else {
         return false;
     }

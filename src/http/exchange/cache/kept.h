@@ -31,20 +31,20 @@ struct kept {
 
 /* ---- lookup.c, serve.c: what is there ---- */
 
-/* Looks into the cache where this place has one. FLOW_NEXT and not x->is_served: a backend is to be asked (and may_store
+/* Looks into the cache where this place has one. HANDLER_NEXT and not x->is_served: a backend is to be asked (and may_store
  * says whether its answer is stored). MAY WAIT. */
-enum flow cached_lookup(struct exchange *x);
+enum handler_result cached_lookup(struct exchange *x);
 /* $upstream_cache_status, and the counter that goes with it. */
 void cached_note(struct exchange *x, struct str status, enum cache_counter counter);
 /* Gives the client what is stored. MAY WAIT. */
-enum flow cached_serve(struct exchange *x, struct str status, enum cache_counter counter);
+enum handler_result cached_serve(struct exchange *x, struct str status, enum cache_counter counter);
 /* A failure of this kind: is there a stale response that may be given instead? */
 bool cached_may_serve_stale(const struct exchange *x, unsigned kind);
 
 /* ---- fill.c: what is to be there ---- */
 
-/* The backend's head is there. FLOW_NEXT: relay it; else it was answered from the cache (304). */
-enum flow cached_accept(struct exchange *x);
+/* The backend's head is there. HANDLER_NEXT: relay it; else it was answered from the cache (304). */
+enum handler_result cached_accept(struct exchange *x);
 /* A part of the body, its end, or that it was cut short. */
 void cached_write(struct exchange *x, struct str bytes);
 void cached_end(struct exchange *x, bool is_whole);
@@ -77,7 +77,7 @@ bool answer_unpack(struct str packed, struct arena *arena, struct answer *out);
 void answer_packed_set_of_head(struct str packed);
 bool answer_packed_is_of_head(struct str packed);
 
-/* Requests that purge. FLOW_NEXT: it is none. MAY WAIT. */
-enum flow cached_purge(struct exchange *x);
+/* Requests that purge. HANDLER_NEXT: it is none. MAY WAIT. */
+enum handler_result cached_purge(struct exchange *x);
 
 #endif

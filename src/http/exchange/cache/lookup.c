@@ -13,8 +13,8 @@ static void access_release(void *arg)
     cache_close(&cached->access);
 }
 
-/* The cache of this location; *flow is FLOW_FAIL when its name leads nowhere. NULL: none. */
-static struct cache *find_cache(struct exchange *x, enum flow *flow)
+/* The cache of this location; *result is HANDLER_FAIL when its name leads nowhere. NULL: none. */
+static struct cache *find_cache(struct exchange *x, enum handler_result *result)
 {
     const struct exchange_settings *settings = x->settings;
     struct request *request = x->request;
@@ -29,7 +29,7 @@ static struct cache *find_cache(struct exchange *x, enum flow *flow)
     struct cache *cache = cache_find(generation_now, name);
     if (cache == NULL) {
         log_error(&request->log, 0, "cache \"%.*s\" not found", STR_ARG(name));
-        *flow = request_fail(request, 500);
+        *result = request_fail(request, 500);
     }
     return cache;
 }
@@ -128,16 +128,17 @@ static void expect_storing(struct exchange *x)
  * Gives the client the expired response at once; the same fiber fetches a fresh one afterwards. The
  * connection's next request waits for that, as with nginx. MAY WAIT.
  */
-static enum flow serve_and_update(struct exchange *x)
+static enum handler_result serve_and_update(struct exchange *x)
 {
     struct request *request = x->request;
-    enum flow flow = sent_body_hold(x); /* giving an answer drops what is there of the body */
+    enum handler_result result =
+        sent_body_hold(x); /* giving an answer drops what is there of the body */
 
-    if (flow == FLOW_NEXT) {
-        flow = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);
+    if (result == HANDLER_NEXT) {
+        result = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);
     }
-    if (flow != FLOW_DONE) {
-        return flow;
+    if (result != HANDLER_DONE) {
+        return result;
     }
     struct str status = x->kept->status;
     struct vec attempts = x->attempts;
@@ -153,11 +154,11 @@ static enum flow serve_and_update(struct exchange *x)
     x->kept->status = status; /* what is logged is what the client was given */
     x->attempts = attempts;
     x->attempt = NULL;
-    return flow;
+    return result;
 }
 
-/* An expired response is there. FLOW_NEXT: fetch. */
-static enum flow use_expired(struct exchange *x, bool *again)
+/* An expired response is there. HANDLER_NEXT: fetch. */
+static enum handler_result use_expired(struct exchange *x, bool *again)
 {
     struct cached *cached = x->kept->cached;
     const struct exchange_settings *settings = x->settings;
@@ -176,36 +177,36 @@ static enum flow use_expired(struct exchange *x, bool *again)
         }
     } else if (!is_mine && settings->cache_lock) {
         *again = true;
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     cached_note(x, STR("EXPIRED"), CACHE_COUNT_EXPIRED);
     expect_storing(x);
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
-/* Nothing is there. FLOW_NEXT: fetch; *again: another request is fetching it. */
-static enum flow use_nothing(struct exchange *x, bool *again)
+/* Nothing is there. HANDLER_NEXT: fetch; *again: another request is fetching it. */
+static enum handler_result use_nothing(struct exchange *x, bool *again)
 {
     struct cached *cached = x->kept->cached;
 
     if (cache_claim(&cached->access, x->settings->cache_lock_age_ms) || !x->settings->cache_lock) {
         cached_note(x, STR("MISS"), CACHE_COUNT_MISS);
         expect_storing(x);
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     *again = true;
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* Looks, and looks again after another request's fetch, as long as cache_lock_timeout lets it. MAY WAIT. */
-static enum flow look_and_wait(struct exchange *x)
+static enum handler_result look_and_wait(struct exchange *x)
 {
     struct cached *cached = x->kept->cached;
     uint64_t until_ms = clock_now.now_ms + x->settings->cache_lock_timeout_ms;
 
     for (;;) {
         bool again = false;
-        enum flow flow = FLOW_NEXT;
+        enum handler_result result = HANDLER_NEXT;
 
         look_up_variant(x);
         switch (cached->found) {
@@ -213,17 +214,17 @@ static enum flow look_and_wait(struct exchange *x)
             return cached_serve(x, STR("HIT"), CACHE_COUNT_HIT);
         case CACHE_SCARCE:
             cached_note(x, STR("MISS"), CACHE_COUNT_SCARCE);
-            return FLOW_NEXT;
+            return HANDLER_NEXT;
         case CACHE_EXPIRED:
-            flow = use_expired(x, &again);
+            result = use_expired(x, &again);
             break;
         case CACHE_MISS:
         case CACHE_ERROR:
-            flow = use_nothing(x, &again);
+            result = use_nothing(x, &again);
             break;
         }
         if (!again) {
-            return flow;
+            return result;
         }
         uint64_t now = clock_now.now_ms;
         switch (now >= until_ms ? CACHE_LOCK_TIMED_OUT
@@ -232,9 +233,9 @@ static enum flow look_and_wait(struct exchange *x)
             break;
         case CACHE_LOCK_TIMED_OUT:
             cached_note(x, STR("MISS"), CACHE_COUNT_MISS);
-            return FLOW_NEXT; /* for itself, without storing */
+            return HANDLER_NEXT; /* for itself, without storing */
         case CACHE_LOCK_CANCELLED:
-            return FLOW_CLOSED;
+            return HANDLER_CLOSED;
         }
     }
 }
@@ -256,35 +257,35 @@ static struct cached *cached_new(struct exchange *x, struct cache *cache)
     return cached;
 }
 
-enum flow cached_lookup(struct exchange *x)
+enum handler_result cached_lookup(struct exchange *x)
 {
     const struct exchange_settings *settings = x->settings;
     struct request *request = x->request;
-    enum flow flow = FLOW_NEXT;
+    enum handler_result result = HANDLER_NEXT;
 
     if (settings->cache == NULL && settings->cache_name == NULL) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
-    struct cache *cache = find_cache(x, &flow);
+    struct cache *cache = find_cache(x, &result);
     if (cache == NULL) {
-        return flow;
+        return result;
     }
     x->kept->cached = cached_new(x, cache);
     if (settings->cache_purge != NULL) {
-        flow = cached_purge(x);
-        if (flow != FLOW_NEXT) {
-            return flow;
+        result = cached_purge(x);
+        if (result != HANDLER_NEXT) {
+            return result;
         }
     }
     if ((request->method & settings->cache_methods) == 0 || begins_too_far(x)) {
         x->kept->cached = NULL;
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (templates_any_true(&settings->cache_bypass, &request->env)) {
         cached_note(x, STR("BYPASS"), CACHE_COUNT_BYPASS);
         x->kept->cached->is_bypassed = true;
         store_answer(x);
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     return look_and_wait(x);
 }

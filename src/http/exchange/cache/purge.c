@@ -15,7 +15,7 @@ static bool remove_key(struct request *request, struct cache *cache, struct str 
 }
 
 /* The page that tells what was removed. */
-static enum flow answer_page(struct request *request, struct str key)
+static enum handler_result answer_page(struct request *request, struct str key)
 {
     struct arena *arena = &request->arena;
     const struct str parts[] = {
@@ -30,7 +30,7 @@ static enum flow answer_page(struct request *request, struct str key)
 
 /* ---- a location of its own: `zone key` ---- */
 
-static enum flow purge_place_answer(struct request *request)
+static enum handler_result purge_place_answer(struct request *request)
 {
     const struct purge_settings *purge = request->answering->content.settings;
     struct str key = template_text(purge->key, &request->env);
@@ -95,26 +95,26 @@ static bool may_purge(const struct purge_settings *purge, const struct request *
 }
 
 /* What nginx Plus says. MAY WAIT. */
-static enum flow answer_nothing(struct request *request)
+static enum handler_result answer_nothing(struct request *request)
 {
     request->response.status = 204;
     request->response.content_length = -1;
-    enum flow flow = response_start(request);
+    enum handler_result result = response_start(request);
 
-    if (flow != FLOW_NEXT) {
-        return flow;
+    if (result != HANDLER_NEXT) {
+        return result;
     }
-    return response_send(request, NULL, true) ? FLOW_DONE : FLOW_CLOSED;
+    return response_send(request, NULL, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
-enum flow cached_purge(struct exchange *x)
+enum handler_result cached_purge(struct exchange *x)
 {
     const struct purge_settings *purge = x->settings->cache_purge;
     struct request *request = x->request;
     struct str key = x->kept->cached->access.key;
 
     if (purge == NULL || !is_wanted(purge, request)) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (!may_purge(purge, request)) {
         log_error(&request->log, 0, "access forbidden by rule");

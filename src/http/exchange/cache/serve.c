@@ -12,27 +12,27 @@ void cached_note(struct exchange *x, struct str status, enum cache_counter count
 }
 
 /* The stored body, after its head unless a slice goes on with a response. MAY WAIT. */
-static enum flow send_stored(struct exchange *x)
+static enum handler_result send_stored(struct exchange *x)
 {
     struct request *request = x->request;
     const struct cache_access *access = &x->kept->cached->access;
 
     if (!x->continues_response) {
         request->response.whole = x->kept->slice == NULL ? kept_body_whole(access) : STR_NONE;
-        enum flow flow = response_start(request);
+        enum handler_result result = response_start(request);
         slice_started(x);
-        if (flow != FLOW_NEXT || request->response.is_complete) {
-            return flow == FLOW_NEXT ? FLOW_DONE : flow;
+        if (result != HANDLER_NEXT || request->response.is_complete) {
+            return result == HANDLER_NEXT ? HANDLER_DONE : result;
         }
     }
     if (x->is_withheld) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     bool is_last = !x->is_followed;
     if (!response_send_kept(request, access, is_last)) {
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
-    return is_last ? FLOW_DONE : FLOW_NEXT;
+    return is_last ? HANDLER_DONE : HANDLER_NEXT;
 }
 
 /* Of the page; where only HEAD was asked for what the backend said of it, or -1. */
@@ -47,7 +47,7 @@ static int64_t stored_length(const struct exchange *x)
     return field != NULL && content_length_parse(field->value, &length) ? length : -1;
 }
 
-enum flow cached_serve(struct exchange *x, struct str status, enum cache_counter counter)
+enum handler_result cached_serve(struct exchange *x, struct str status, enum cache_counter counter)
 {
     struct request *request = x->request;
     const struct cache_meta *meta = &x->kept->cached->access.meta;
@@ -55,7 +55,7 @@ enum flow cached_serve(struct exchange *x, struct str status, enum cache_counter
     cached_note(x, status, counter);
     x->is_served = true;
     if (x->is_silent) {
-        return FLOW_DONE;
+        return HANDLER_DONE;
     }
     x->answer = (struct answer){.status = meta->status, .version = HTTP_1_1};
     if (!answer_unpack(meta->head, &request->arena, &x->answer)) {
@@ -65,12 +65,12 @@ enum flow cached_serve(struct exchange *x, struct str status, enum cache_counter
     }
     x->answer.content_length = stored_length(x);
     if (x->kept->slice != NULL && !slice_accept(x) && x->kept->slice != NULL) {
-        return FLOW_CUT;
+        return HANDLER_CUT;
     }
     if (!x->continues_response) {
-        enum flow flow;
-        if (exchange_is_replaced(x, &flow)) {
-            return flow;
+        enum handler_result result;
+        if (exchange_is_replaced(x, &result)) {
+            return result;
         }
         if (!answer_to_response(x)) {
             return request_fail(request, 502);

@@ -12,9 +12,9 @@ struct plain_answer {
 
 /* ---- the request ---- */
 
-enum flow plain_handle(struct request *request, const struct protocol *protocol,
-                       const struct exchange_settings *settings, const void *module_settings,
-                       const struct pass_target *target)
+enum handler_result plain_handle(struct request *request, const struct protocol *protocol,
+                                 const struct exchange_settings *settings,
+                                 const void *module_settings, const struct pass_target *target)
 {
     struct exchange *x = exchange_new(request, protocol, settings, module_settings);
 

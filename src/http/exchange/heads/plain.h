@@ -15,8 +15,8 @@ enum body_result plain_body_ended(struct exchange *x);
  * What a handler of such a protocol does: an exchange to the target, whose body is read first when its length is not
  * known, for these protocols announce it. MAY WAIT.
  */
-enum flow plain_handle(struct request *request, const struct protocol *protocol,
-                       const struct exchange_settings *settings, const void *module_settings,
-                       const struct pass_target *target);
+enum handler_result plain_handle(struct request *request, const struct protocol *protocol,
+                                 const struct exchange_settings *settings,
+                                 const void *module_settings, const struct pass_target *target);
 
 #endif

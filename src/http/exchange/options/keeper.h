@@ -12,10 +12,10 @@ struct exchange_keeper {
     /* When the configuration is read: is anything to be kept or cut at this location? */
     bool (*is_wanted)(const struct conf_scope *scope, const struct exchange_settings *own);
     /* Takes the place of exchange_fetch, which it calls as often as it needs to. MAY WAIT. */
-    enum flow (*run)(struct exchange *x);
-    /* A final answer is there, whose status is of this kind (enum next_upstream, or 0). False: *flow is what came of
+    enum handler_result (*run)(struct exchange *x);
+    /* A final answer is there, whose status is of this kind (enum next_upstream, or 0). False: *result is what came of
      * it, for something else was given instead. MAY WAIT. */
-    bool (*accept)(struct exchange *x, unsigned kind, enum flow *flow);
+    bool (*accept)(struct exchange *x, unsigned kind, enum handler_result *result);
     /* The answer goes to the client: before and after the head of the response has started. */
     void (*start)(struct exchange *x);
     void (*started)(struct exchange *x);
@@ -25,8 +25,8 @@ struct exchange_keeper {
     bool (*end)(struct exchange *x, bool is_whole);
     /* Something else goes to the client: the body is not read. */
     void (*drop)(struct exchange *x);
-    /* No peer could answer; kind tells why. True: *flow is what came of it. MAY WAIT. */
-    bool (*fail)(struct exchange *x, unsigned kind, enum flow *flow);
+    /* No peer could answer; kind tells why. True: *result is what came of it. MAY WAIT. */
+    bool (*fail)(struct exchange *x, unsigned kind, enum handler_result *result);
 };
 
 #endif

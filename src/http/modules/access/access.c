@@ -15,16 +15,16 @@ static const struct access_settings *settings_at(const struct http_location *loc
     return location_settings(location, &access_key);
 }
 
-static enum flow check_access(struct request *request)
+static enum handler_result check_access(struct request *request)
 {
     struct addr client;
 
     request_client(request, &client);
     switch (access_check(&settings_at(request->location)->rules, &client)) {
     case ACCESS_UNDECIDED:
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     case ACCESS_ALLOWED:
-        return FLOW_ALLOW;
+        return HANDLER_ALLOW;
     case ACCESS_DENIED:
         break;
     }

@@ -139,7 +139,7 @@ static char *environment_of(struct request *request, const char *name, struct st
 }
 
 /* MAY WAIT. */
-static enum flow ask(struct request *request, const struct credentials *given)
+static enum handler_result ask(struct request *request, const struct credentials *given)
 {
     const struct field *host = fields_get(&request->headers, FIELD_HOST);
     struct arena *arena = &request->arena;
@@ -155,15 +155,15 @@ static enum flow ask(struct request *request, const struct credentials *given)
             environment_of(request, "HOST", host == NULL ? STR_NONE : host->value);
         question->environment[1] = environment_of(request, "REQUEST", request->line);
     }
-    enum flow flow =
-        aside_flow(request, aside_run_for(&pam_pool, request, question->settings->service.data,
-                                          ask_on_thread, question));
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result =
+        aside_result(request, aside_run_for(&pam_pool, request, question->settings->service.data,
+                                            ask_on_thread, question));
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     switch (question->answer) {
     case PAM_SAID_YES:
-        return FLOW_ALLOW;
+        return HANDLER_ALLOW;
     case PAM_BROKEN:
         log_error(&request->log, 0, "PAM: Could not start pam service: %s", question->reason);
         return request_fail(request, 500);
@@ -176,11 +176,11 @@ static enum flow ask(struct request *request, const struct credentials *given)
                   question->reason);
         break;
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* MAY WAIT. */
-static enum flow auth_pam_check(struct request *request)
+static enum handler_result auth_pam_check(struct request *request)
 {
     return request_check_credentials(request, settings_at(request->location)->realm, ask);
 }

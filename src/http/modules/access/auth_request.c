@@ -49,7 +49,7 @@ static unsigned pass_demands(struct request *request, const struct fields *from)
 }
 
 /* 401 with all that the client is asked for; a backend's demand counts where another page was shown instead. */
-static enum flow demand_credentials(struct request *request, const struct request *asked)
+static enum handler_result demand_credentials(struct request *request, const struct request *asked)
 {
     if (pass_demands(request, &asked->response.fields) == 0 && asked->exchange != NULL) {
         pass_demands(request, &asked->exchange->answer.fields);
@@ -57,12 +57,12 @@ static enum flow demand_credentials(struct request *request, const struct reques
     return request_fail(request, 401);
 }
 
-static enum flow judge_answer(struct request *request, const struct request *asked)
+static enum handler_result judge_answer(struct request *request, const struct request *asked)
 {
     unsigned status = asked->response.status;
 
     if (status >= 200 && status < 300) {
-        return FLOW_ALLOW;
+        return HANDLER_ALLOW;
     }
     if (status == 401) {
         return demand_credentials(request, asked);
@@ -79,7 +79,7 @@ static enum flow judge_answer(struct request *request, const struct request *ask
 /* ---- the phase ---- */
 
 /* MAY WAIT. */
-static enum flow auth_request_check(struct request *request)
+static enum handler_result auth_request_check(struct request *request)
 {
     const struct auth_request_settings *settings = settings_at(request->location);
     struct subrequest sub = {
@@ -89,15 +89,15 @@ static enum flow auth_request_check(struct request *request)
     };
 
     switch (subrequest_run(request, &sub)) {
-    case FLOW_DONE:
+    case HANDLER_DONE:
         break;
-    case FLOW_FAIL:
+    case HANDLER_FAIL:
         return request_fail(request, 500);
-    case FLOW_CUT: /* who is asked closes without an answer, and so do we: 444 */
+    case HANDLER_CUT: /* who is asked closes without an answer, and so do we: 444 */
         request->response.status = sub.request->response.status;
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     default:
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
     assign_variables(settings, sub.request);
     return judge_answer(request, sub.request);

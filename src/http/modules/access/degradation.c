@@ -17,12 +17,12 @@ static const struct degradation_settings *settings_at(const struct http_location
     return location_settings(location, &degradation_key);
 }
 
-static enum flow degrade(struct request *request)
+static enum handler_result degrade(struct request *request)
 {
     unsigned status = settings_at(request->location)->status;
 
     if (request != request->main || !request_is_degraded(request)) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     counters_mine->limited++;
     return status == 204 ? response_memory(request, 204, STR_NONE, STR_NONE)

@@ -48,7 +48,7 @@ static bool take_over_share(void *subject, struct shm_table *table, const struct
     return false;
 }
 
-static enum flow limit_connections(struct request *request)
+static enum handler_result limit_connections(struct request *request)
 {
     const struct conn_settings *settings = settings_at(request->location);
     struct conn_outcome *outcome = /* its own once for its redirects and subrequests */
@@ -63,7 +63,7 @@ static enum flow limit_connections(struct request *request)
 
     if (outcome->status != CONN_UNLIMITED ||
         conn_limits_take(&rules, &request->env, &request->main->arena, outcome)) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     return request_fail(request, (unsigned) settings->status);
 }

@@ -143,8 +143,8 @@ static const struct req_limit *find_refusal(struct request *request, const struc
     return NULL;
 }
 
-static enum flow limit_refuse(struct request *request, const struct req_limit *limit,
-                              uint64_t excess, struct req_outcome *outcome)
+static enum handler_result limit_refuse(struct request *request, const struct req_limit *limit,
+                                        uint64_t excess, struct req_outcome *outcome)
 {
     const struct req_settings *settings = settings_at(request->location);
 
@@ -156,7 +156,7 @@ static enum flow limit_refuse(struct request *request, const struct req_limit *l
                 settings->is_dry_run ? LIMIT_REJECTED_DRY_RUN : LIMIT_REJECTED);
     if (settings->is_dry_run) {
         outcome->status = REQ_REJECTED_DRY_RUN;
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     outcome->status = REQ_REJECTED;
     counters_mine->limited++;
@@ -193,8 +193,8 @@ static const struct req_limit *find_delay(const struct vec *limits, const struct
 }
 
 /* MAY WAIT. */
-static enum flow delay(struct request *request, const struct req_limit *limit, uint64_t excess,
-                       uint64_t delay_ms, struct req_outcome *outcome)
+static enum handler_result delay(struct request *request, const struct req_limit *limit,
+                                 uint64_t excess, uint64_t delay_ms, struct req_outcome *outcome)
 {
     const struct req_settings *settings = settings_at(request->location);
     unsigned level = settings->log_level == LOG_INFO ? LOG_INFO : settings->log_level + 1;
@@ -204,10 +204,11 @@ static enum flow delay(struct request *request, const struct req_limit *limit, u
            STR_ARG(limit->zone->limit.zone->name));
     if (settings->is_dry_run) {
         outcome->status = REQ_DELAYED_DRY_RUN;
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     outcome->status = REQ_DELAYED;
-    return fiber_sleep(clock_now.now_ms + delay_ms) == WAIT_CANCELLED ? FLOW_CLOSED : FLOW_NEXT;
+    return fiber_sleep(clock_now.now_ms + delay_ms) == WAIT_CANCELLED ? HANDLER_CLOSED
+                                                                      : HANDLER_NEXT;
 }
 
 /* No limit refuses it: the zones of those that hold for it count it, that of `delaying` (or NULL) as delayed. */
@@ -226,7 +227,7 @@ static void count_passed(const struct req_settings *settings, const struct bucke
 }
 
 /* MAY WAIT. */
-static enum flow limit_requests(struct request *request)
+static enum handler_result limit_requests(struct request *request)
 {
     const struct req_settings *settings = settings_at(request->location);
     const struct vec *limits = &settings->limits;
@@ -235,7 +236,7 @@ static enum flow limit_requests(struct request *request)
     bool holds;
 
     if (outcome->status != REQ_UNLIMITED || is_exempt(settings, request)) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     struct bucket_ask *asks = arena_array(&request->arena, limits->count, sizeof(*asks));
     const struct req_limit *limit = find_refusal(request, limits, asks, &holds);
@@ -244,7 +245,7 @@ static enum flow limit_requests(struct request *request)
                             asks[limit - vec_at(limits, struct req_limit, 0)].excess, outcome);
     }
     if (!holds) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     limit = find_delay(limits, asks, &delay_ms, &excess);
     count_passed(settings, asks, limit);
@@ -252,7 +253,7 @@ static enum flow limit_requests(struct request *request)
         return delay(request, limit, excess, delay_ms, outcome);
     }
     outcome->status = REQ_PASSED;
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 static bool is_active(const struct http_location *location)

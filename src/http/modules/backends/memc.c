@@ -412,15 +412,15 @@ static const struct protocol memc_protocol = {
 };
 
 /* MAY WAIT. */
-static enum flow memc_answer(struct request *request)
+static enum handler_result memc_answer(struct request *request)
 {
     const struct memc_settings *own = location_settings(request->location, &memc_key);
     const struct exchange_settings *settings =
         location_settings(request->location, &memc_family_key);
-    enum flow flow = request_read_body(request); /* it may be the value */
+    enum handler_result result = request_read_body(request); /* it may be the value */
 
-    if (flow != FLOW_NEXT) {
-        return flow;
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     struct exchange *x = exchange_new(request, &memc_protocol, settings, own);
     exchange_set_target(x, &own->target);

@@ -99,7 +99,7 @@ static const struct protocol memcached_protocol = {
     .read_body = memcached_read_body,
 };
 
-static enum flow memcached_answer(struct request *request)
+static enum handler_result memcached_answer(struct request *request)
 {
     const struct memcached_settings *own = location_settings(request->location, &memcached_key);
     const struct exchange_settings *settings =

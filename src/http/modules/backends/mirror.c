@@ -43,8 +43,8 @@ static void mirror_answered(struct subrequest *sub)
     at_work--;
 }
 
-/* FLOW_CLOSED: the client is gone. MAY WAIT. */
-static enum flow begin(struct request *request, struct str uri, bool with_body)
+/* HANDLER_CLOSED: the client is gone. MAY WAIT. */
+static enum handler_result begin(struct request *request, struct str uri, bool with_body)
 {
     struct subrequest *sub = arena_new(&request->arena, struct subrequest);
 
@@ -56,34 +56,34 @@ static enum flow begin(struct request *request, struct str uri, bool with_body)
     sub->outlives_client = true;
     sub->answered = mirror_answered;
     at_work++;
-    enum flow flow = subrequest_begin(request, sub);
-    if (flow != FLOW_DONE) {
+    enum handler_result result = subrequest_begin(request, sub);
+    if (result != HANDLER_DONE) {
         at_work--;
     }
-    return flow;
+    return result;
 }
 
 /* Begins the subrequests, for whose end the request's own waits. MAY WAIT for the body. */
-static enum flow mirror_request(struct request *request)
+static enum handler_result mirror_request(struct request *request)
 {
     const struct mirror_settings *settings = settings_at(request->location);
-    enum flow flow = FLOW_NEXT;
+    enum handler_result result = HANDLER_NEXT;
 
     if (request != request->main) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (settings->with_body) {
-        flow = request_read_body(request);
+        result = request_read_body(request);
     }
-    if (flow != FLOW_NEXT) {
-        return flow;
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     vec_each(const struct str, uri, &settings->uris) {
-        if (has_room(request) && begin(request, *uri, settings->with_body) == FLOW_CLOSED) {
-            return FLOW_CLOSED;
+        if (has_room(request) && begin(request, *uri, settings->with_body) == HANDLER_CLOSED) {
+            return HANDLER_CLOSED;
         }
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 static bool is_active(const struct http_location *location)

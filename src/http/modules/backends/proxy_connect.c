@@ -127,13 +127,13 @@ static struct str target_of(struct request *request, const struct connect_settin
     return arena_join(&request->arena, parts, 3);
 }
 
-static enum flow connect_handle(struct request *request)
+static enum handler_result connect_handle(struct request *request)
 {
     const struct connect_settings *settings = settings_at(request->location);
     uint64_t port = 0;
 
     if (request->method != METHOD_CONNECT) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (!is_allowed(settings, request->port)) {
         log_error(&request->log, 0, "port %.*s is not allowed by \"proxy_connect_allow\"",

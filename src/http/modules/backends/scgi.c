@@ -89,7 +89,7 @@ static const struct protocol scgi_protocol = {
     .body_ended = plain_body_ended,
 };
 
-static enum flow scgi_answer(struct request *request)
+static enum handler_result scgi_answer(struct request *request)
 {
     const struct scgi_settings *own = location_settings(request->location, &scgi_key);
 

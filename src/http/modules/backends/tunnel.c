@@ -30,7 +30,7 @@ static const struct protocol tunnel_protocol = {
 
 /* ---- the handler ---- */
 
-static enum flow tunnel_handle(struct request *request)
+static enum handler_result tunnel_handle(struct request *request)
 {
     const struct tunnel_settings *settings = location_settings(request->location, &tunnel_key);
 

@@ -80,7 +80,7 @@ static const struct protocol uwsgi_protocol = {
     .body_ended = plain_body_ended,
 };
 
-static enum flow uwsgi_answer(struct request *request)
+static enum handler_result uwsgi_answer(struct request *request)
 {
     const struct uwsgi_settings *own = location_settings(request->location, &uwsgi_key);
 

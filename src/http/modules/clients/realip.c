@@ -51,13 +51,13 @@ static void follow_proxy(const struct realip_settings *settings,
 }
 
 /* For the settings of the server, before anything else; then for those of the location, if nothing came of it. */
-static enum flow find_client(struct request *request)
+static enum handler_result find_client(struct request *request)
 {
     const struct realip_settings *settings = settings_at(request->location);
     struct addr peer = {.len = 0};
 
     if (request->main->client != NULL || settings->forwarded.trusted.count == 0) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     connection_peer(request->connection, &peer);
     struct addr client = peer;
@@ -75,7 +75,7 @@ static enum flow find_client(struct request *request)
     if (!addr_equal(&client, &peer)) {
         request_set_client(request, &client);
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 static bool is_active(const struct http_location *location)

@@ -298,7 +298,7 @@ static bool make_some(void *arg, struct buf *out)
 }
 
 /* MAY WAIT. */
-static enum flow send_listing(struct autoindex_page *page)
+static enum handler_result send_listing(struct autoindex_page *page)
 {
     struct request *request = page->request;
     struct response *response = &request->response;
@@ -309,13 +309,14 @@ static enum flow send_listing(struct autoindex_page *page)
     if (page->writer->charset.len != 0) {
         response->charset = page->writer->charset;
     }
-    enum flow flow = response_start(request);
-    return flow != FLOW_NEXT ? flow
-                             : response_produce(request, &(struct body_maker){make_some, page});
+    enum handler_result result = response_start(request);
+    return result != HANDLER_NEXT
+               ? result
+               : response_produce(request, &(struct body_maker){make_some, page});
 }
 
 /* MAY WAIT. */
-static enum flow list_directory(struct request *request)
+static enum handler_result list_directory(struct request *request)
 {
     static const struct directory_view view = {.compare = by_kind_and_name};
     const struct autoindex_settings *settings = location_settings(request->location, &key);
@@ -323,7 +324,7 @@ static enum flow list_directory(struct request *request)
     struct directory directory;
 
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     struct autoindex_page *page = arena_new(&request->arena, struct autoindex_page);
     page->request = request;
@@ -337,12 +338,12 @@ static enum flow list_directory(struct request *request)
         }
     }
     page->writer = &writers[format];
-    enum flow flow = directory_open(&directory, request);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = directory_open(&directory, request);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (!directory_read(&directory, &view, &page->entries)) {
-        return request->main->is_over_memory ? request_fail(request, 500) : FLOW_CLOSED;
+        return request->main->is_over_memory ? request_fail(request, 500) : HANDLER_CLOSED;
     }
     return send_listing(page);
 }

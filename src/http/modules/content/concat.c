@@ -86,51 +86,52 @@ static bool read_names(struct request *request, struct concat *concat, struct st
 
 /* ---- the files ---- */
 
-/* FLOW_NEXT: it is there, or may be left out. */
-static enum flow open_one(struct request *request, struct concat *concat, struct str path)
+/* HANDLER_NEXT: it is there, or may be left out. */
+static enum handler_result open_one(struct request *request, struct concat *concat, struct str path)
 {
     struct file *file = file_open(request, path);
 
     if (file->error != 0) {
-        enum flow flow = request_fail_file(request, file);
-        return concat->settings->ignores_errors && request->response.status != 500 ? FLOW_NEXT
-                                                                                   : flow;
+        enum handler_result result = request_fail_file(request, file);
+        return concat->settings->ignores_errors && request->response.status != 500 ? HANDLER_NEXT
+                                                                                   : result;
     }
     if (!file->is_file) {
         log_crit(&request->log, 0, "\"%.*s\" is not a regular file", STR_ARG(path));
         file_release(file);
-        return concat->settings->ignores_errors ? FLOW_NEXT : request_fail(request, 404);
+        return concat->settings->ignores_errors ? HANDLER_NEXT : request_fail(request, 404);
     }
     if (file->mtime > concat->modified) {
         concat->modified = file->mtime;
     }
     if (file->size == 0) {
         file_release(file);
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     concat->size += file->size + (concat->files.count == 0 ? 0 : concat->settings->delimiter.len);
     concat->needs_memory |= file->is_directio;
     *vec_add(&concat->files, &request->arena, struct file *) = file;
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
-static enum flow open_files(struct request *request, struct concat *concat)
+static enum handler_result open_files(struct request *request, struct concat *concat)
 {
     struct str directory;
     size_t root_length;
 
     if (!request_map_path(request, &directory, &root_length)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     vec_each(const struct str, name, &concat->names) {
-        enum flow flow = open_one(request, concat, path_join(&request->arena, directory, *name));
-        if (flow != FLOW_NEXT) {
+        enum handler_result result =
+            open_one(request, concat, path_join(&request->arena, directory, *name));
+        if (result != HANDLER_NEXT) {
             release_files(concat);
-            return flow;
+            return result;
         }
     }
     request->response.status = 0; /* of a file that was left out */
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* Kept contents go as they are, in one write with what stands beside them; larger files go by sendfile. MAY WAIT. */
@@ -155,7 +156,7 @@ static bool send_files(struct request *request, struct concat *concat)
     return true;
 }
 
-static enum flow send_answer(struct request *request, struct concat *concat)
+static enum handler_result send_answer(struct request *request, struct concat *concat)
 {
     struct response *response = &request->response;
 
@@ -166,28 +167,28 @@ static enum flow send_answer(struct request *request, struct concat *concat)
     if (concat->needs_memory) {
         response_needs_memory(request);
     }
-    enum flow flow = response_start(request);
-    if (flow == FLOW_NEXT) {
-        flow = send_files(request, concat) ? FLOW_DONE : FLOW_CLOSED;
+    enum handler_result result = response_start(request);
+    if (result == HANDLER_NEXT) {
+        result = send_files(request, concat) ? HANDLER_DONE : HANDLER_CLOSED;
     }
     release_files(concat);
-    return flow;
+    return result;
 }
 
-static enum flow concat_files(struct request *request)
+static enum handler_result concat_files(struct request *request)
 {
     struct concat concat = {.settings = location_settings(request->location, &concat_key),
                             .modified = -1};
 
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0 || request->args.len < 2 ||
         *request->args.data != '?') {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (!read_names(request, &concat, str_skip(request->args, 1))) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
-    enum flow flow = open_files(request, &concat);
-    return flow == FLOW_NEXT ? send_answer(request, &concat) : flow;
+    enum handler_result result = open_files(request, &concat);
+    return result == HANDLER_NEXT ? send_answer(request, &concat) : result;
 }
 
 /* ---- directives ---- */

@@ -18,7 +18,7 @@ _Static_assert(sizeof(pixel) == 43, "the pixel has 43 bytes");
 #define PIXEL_MODIFIED 23349600
 #define PIXEL_MODIFIED_TEXT "Mon, 28 Sep 1970 06:00:00 GMT"
 
-static enum flow empty_gif_answer(struct request *request)
+static enum handler_result empty_gif_answer(struct request *request)
 {
     static const struct str body = {(const char *) pixel, sizeof(pixel)};
 

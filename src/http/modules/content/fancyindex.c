@@ -121,22 +121,22 @@ static bool is_ignored(const void *arg, struct str name)
 }
 
 /* MAY WAIT. */
-static enum flow read_listing(struct listing *listing)
+static enum handler_result read_listing(struct listing *listing)
 {
     const struct directory_view view = {is_ignored, compare_entries, listing};
     struct request *request = listing->request;
     struct directory directory;
 
-    enum flow flow = directory_open(&directory, request);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = directory_open(&directory, request);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     directory.shows_hidden = listing->settings->shows_dotfiles;
     directory.hides_symlinks = listing->settings->hides_symlinks;
     if (directory_read(&directory, &view, &listing->entries)) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
-    return request->main->is_over_memory ? request_fail(request, 500) : FLOW_CLOSED;
+    return request->main->is_over_memory ? request_fail(request, 500) : HANDLER_CLOSED;
 }
 
 /* ---- the page ---- */
@@ -287,7 +287,7 @@ static bool send_part(struct request *request, const struct fancy_part *part)
     struct subrequest sub = {.uri = part->uri, .args = part->args, .output = SUBREQUEST_INLINE};
 
     if (part->uri.len != 0) {
-        return subrequest_run(request, &sub) != FLOW_CLOSED;
+        return subrequest_run(request, &sub) != HANDLER_CLOSED;
     }
     return part->text.len == 0 || response_send(request, &piece, false);
 }
@@ -306,26 +306,26 @@ static bool send_page(struct listing *listing)
 }
 
 /* MAY WAIT. */
-static enum flow list_directory(struct request *request)
+static enum handler_result list_directory(struct request *request)
 {
     const struct fancy_settings *settings = location_settings(request->location, &fancy_key);
 
     if (!settings->is_on || (request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     struct listing *listing = arena_new(&request->arena, struct listing);
     listing->request = request;
     listing->settings = settings;
     read_order(listing);
-    enum flow flow = read_listing(listing);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = read_listing(listing);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     request->response.status = 200;
     request->response.content_type = STR("text/html");
     request->response.content_length = -1;
-    flow = response_start(request);
-    return flow != FLOW_NEXT ? flow : send_page(listing) ? FLOW_DONE : FLOW_CLOSED;
+    result = response_start(request);
+    return result != HANDLER_NEXT ? result : send_page(listing) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
 /* ---- directives ---- */

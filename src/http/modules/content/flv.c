@@ -21,31 +21,31 @@ static uint64_t start_of(const struct request *request, uint64_t size)
                : 0;
 }
 
-static enum flow send_from(struct request *request, struct file *file, uint64_t start)
+static enum handler_result send_from(struct request *request, struct file *file, uint64_t start)
 {
     const struct body_piece header = {.bytes = FLV_HEADER, .fd = -1};
 
     response_describe_file(request, file, FLV_HEADER.len + file->size - start);
     request->response.is_single_range = true; /* it comes in two pieces */
-    enum flow flow = response_start(request);
-    if (flow == FLOW_NEXT && !response_send(request, &header, false)) {
-        flow = FLOW_CLOSED;
+    enum handler_result result = response_start(request);
+    if (result == HANDLER_NEXT && !response_send(request, &header, false)) {
+        result = HANDLER_CLOSED;
     }
-    if (flow != FLOW_NEXT) {
+    if (result != HANDLER_NEXT) {
         file_release(file);
-        return flow;
+        return result;
     }
-    return response_send_part(request, file, start, file->size - start, true) ? FLOW_DONE
-                                                                              : FLOW_CLOSED;
+    return response_send_part(request, file, start, file->size - start, true) ? HANDLER_DONE
+                                                                              : HANDLER_CLOSED;
 }
 
-static enum flow flv_answer(struct request *request)
+static enum handler_result flv_answer(struct request *request)
 {
-    enum flow flow;
-    struct file *file = request_open_file(request, &flow);
+    enum handler_result result;
+    struct file *file = request_open_file(request, &result);
 
     if (file == NULL) {
-        return flow;
+        return result;
     }
     uint64_t start = start_of(request, file->size);
     return start == 0 ? response_file(request, file) : send_from(request, file, start);

@@ -57,7 +57,7 @@ static const struct directive_table table = {.key = &key,
 static const struct directive_table *const tables[] = {&table, NULL};
 
 /* What the failure to look at an index file, or at its directory, is answered with. */
-static enum flow index_fail(struct request *request, int error, struct str path)
+static enum handler_result index_fail(struct request *request, int error, struct str path)
 {
     bool is_forbidden = error == EACCES || error == ELOOP;
 
@@ -68,8 +68,9 @@ static enum flow index_fail(struct request *request, int error, struct str path)
     return request_fail(request, is_forbidden ? 403 : 404);
 }
 
-/* Is there a directory at all? FLOW_NEXT: it is. */
-static enum flow check_directory(struct request *request, struct str directory, struct str path)
+/* Is there a directory at all? HANDLER_NEXT: it is. */
+static enum handler_result check_directory(struct request *request, struct str directory,
+                                           struct str path)
 {
     struct arena *arena = &request->arena;
     char *text =
@@ -90,16 +91,16 @@ static enum flow check_directory(struct request *request, struct str directory, 
         log_alert(&request->log, 0, "\"%s\" is not a directory", text);
         return request_fail(request, 500);
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
-static enum flow redirect(struct request *request, struct str name)
+static enum handler_result redirect(struct request *request, struct str name)
 {
     return request_redirect(request, arena_concat(&request->arena, request->uri, name),
                             request->args);
 }
 
-static enum flow find_index(struct request *request)
+static enum handler_result find_index(struct request *request)
 {
     const struct index_settings *settings = location_settings(request->location, &key);
     struct str directory = STR_NONE;
@@ -107,19 +108,19 @@ static enum flow find_index(struct request *request)
     size_t root_length;
 
     if ((request->method & (METHOD_GET | METHOD_HEAD | METHOD_POST)) == 0) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     vec_each(struct template *, item, &settings->names) {
         struct str name = template_text(*item, &request->env);
 
         if (name.len == 0) {
-            return FLOW_NEXT;
+            return HANDLER_NEXT;
         }
         if (name.data[0] == '/') {
             return request_redirect(request, name, request->args);
         }
         if (directory.len == 0 && !request_map_path(request, &directory, &root_length)) {
-            return FLOW_FAIL;
+            return HANDLER_FAIL;
         }
         struct str path = path_join(&request->arena, directory, name);
         struct file *file = file_stat(request, path);
@@ -136,14 +137,14 @@ static enum flow find_index(struct request *request)
             return request_fail(request, 500);
         }
         if (!is_directory_known) {
-            enum flow flow = check_directory(request, directory, path);
-            if (flow != FLOW_NEXT) {
-                return flow;
+            enum handler_result result = check_directory(request, directory, path);
+            if (result != HANDLER_NEXT) {
+                return result;
             }
             is_directory_known = true;
         }
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 static const struct phase_hook phases[] = {

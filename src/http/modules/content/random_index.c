@@ -28,21 +28,21 @@ static struct str choose_file(struct request *request, struct directory *directo
     return arena_dup(&request->arena, (struct str){chosen, length});
 }
 
-static enum flow answer_by_any(struct request *request)
+static enum handler_result answer_by_any(struct request *request)
 {
     struct directory directory;
 
     if ((request->method & (METHOD_GET | METHOD_HEAD | METHOD_POST)) == 0) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
-    enum flow flow = directory_open(&directory, request);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = directory_open(&directory, request);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     struct str name = choose_file(request, &directory);
     directory_close(&directory);
     return name.len == 0
-               ? FLOW_NEXT
+               ? HANDLER_NEXT
                : request_redirect(request, arena_concat(&request->arena, request->uri, name),
                                   request->args);
 }

@@ -64,35 +64,35 @@ static bool send_text(struct request *request, struct str text, bool is_last)
 }
 
 /* Takes over the file. MAY WAIT. */
-static enum flow send_slice(struct request *request, const struct slice *slice)
+static enum handler_result send_slice(struct request *request, const struct slice *slice)
 {
     uint64_t size = slice->end - slice->begin;
 
     response_describe_file(request, slice->file, slice->header.len + size + slice->footer.len);
     request->response.is_single_range = true; /* it comes in pieces */
-    enum flow flow = response_start(request);
-    if (flow == FLOW_NEXT && !send_text(request, slice->header, false)) {
-        flow = FLOW_CLOSED;
+    enum handler_result result = response_start(request);
+    if (result == HANDLER_NEXT && !send_text(request, slice->header, false)) {
+        result = HANDLER_CLOSED;
     }
-    if (flow != FLOW_NEXT) {
+    if (result != HANDLER_NEXT) {
         file_release(slice->file);
-        return flow;
+        return result;
     }
     if (size == 0) {
         file_release(slice->file);
     } else if (!response_send_part(request, slice->file, slice->begin, size, false)) {
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
-    return send_text(request, slice->footer, true) ? FLOW_DONE : FLOW_CLOSED;
+    return send_text(request, slice->footer, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
-static enum flow slice_answer(struct request *request)
+static enum handler_result slice_answer(struct request *request)
 {
-    enum flow flow;
-    struct slice slice = {.file = request_open_file(request, &flow)};
+    enum handler_result result;
+    struct slice slice = {.file = request_open_file(request, &result)};
 
     if (slice.file == NULL) {
-        return flow;
+        return result;
     }
     read_slice(request, &slice);
     return send_slice(request, &slice);

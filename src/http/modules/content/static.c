@@ -6,7 +6,7 @@
 #include "http/request/request.h"
 #include "server/module.h"
 
-static enum flow serve_file(struct request *request)
+static enum handler_result serve_file(struct request *request)
 {
     struct str path;
     size_t root_length;
@@ -15,16 +15,16 @@ static enum flow serve_file(struct request *request)
         return request_fail(request, 405);
     }
     if (request->uri.len != 0 && request->uri.data[request->uri.len - 1] == '/') {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     request->log.action = NULL;
     if (!request_map_path(request, &path, &root_length)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     if (request->location->coded_files != NULL && request->method != METHOD_POST) {
-        enum flow flow = response_coded_file(request, path);
-        if (flow != FLOW_NEXT) {
-            return flow;
+        enum handler_result result = response_coded_file(request, path);
+        if (result != HANDLER_NEXT) {
+            return result;
         }
     }
     struct file *file = file_open(request, path);

@@ -87,7 +87,7 @@ static const struct directive_table table = {.key = &key,
                                              .module_name = "ngx_http_try_files_module"};
 static const struct directive_table *const tables[] = {&table, NULL};
 
-static enum flow fall_back(struct request *request, const struct try_list *list)
+static enum handler_result fall_back(struct request *request, const struct try_list *list)
 {
     struct str uri;
     struct str args;
@@ -123,7 +123,7 @@ static bool exists(struct request *request, const struct candidate *candidate, s
  * Takes the name for the URI if there is such a file. Under an alias the name is mapped as a URI of this location; below
  * the alias of a regex location it is simply added.
  */
-static enum flow try_one(struct request *request, const struct candidate *candidate)
+static enum handler_result try_one(struct request *request, const struct candidate *candidate)
 {
     const struct http_location *location = request->location;
     struct str before = request->uri;
@@ -142,28 +142,28 @@ static enum flow try_one(struct request *request, const struct candidate *candid
     bool is_mapped = request_map_path(request, &path, &prefix_length);
     request_swap_uri(request, before);
     if (!is_mapped) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     if (!exists(request, candidate, path)) {
         request_alias_add_uri(request, NULL);
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     request_swap_uri(request, name);
-    return FLOW_DONE;
+    return HANDLER_DONE;
 }
 
-static enum flow try_files(struct request *request)
+static enum handler_result try_files(struct request *request)
 {
     const struct try_settings *settings = location_settings(request->location, &key);
 
     vec_each(const struct candidate, candidate, &settings->list->candidates) {
         switch (try_one(request, candidate)) {
-        case FLOW_NEXT:
+        case HANDLER_NEXT:
             break;
-        case FLOW_DONE:
-            return FLOW_NEXT; /* the content is the file's */
+        case HANDLER_DONE:
+            return HANDLER_NEXT; /* the content is the file's */
         default:
-            return FLOW_FAIL;
+            return HANDLER_FAIL;
         }
     }
     return fall_back(request, settings->list);

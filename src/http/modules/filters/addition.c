@@ -35,7 +35,7 @@ static bool add_answer_of(struct addition_filter *addition, struct request *requ
         .filter = &addition->filter,
     };
 
-    return uri.len == 0 || subrequest_run(request, &sub) != FLOW_CLOSED;
+    return uri.len == 0 || subrequest_run(request, &sub) != HANDLER_CLOSED;
 }
 
 static bool addition_send(struct body_filter *filter, struct request *request,

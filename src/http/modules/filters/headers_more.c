@@ -138,7 +138,7 @@ static void change_input(struct request *request, const struct rule *rule,
     }
 }
 
-static enum flow change_inputs(struct request *request)
+static enum handler_result change_inputs(struct request *request)
 {
     vec_each(const struct rule, rule, &settings_at(request->location)->input) {
         const struct field *type = fields_get(&request->headers, FIELD_CONTENT_TYPE);
@@ -150,7 +150,7 @@ static enum flow change_inputs(struct request *request)
             change_input(request, rule, change);
         }
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* ---- while the configuration is read ---- */

@@ -7,7 +7,7 @@
     (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
 
 /* ngx.exec("@name") */
-static enum flow go_to_name(struct request *request, struct str name, struct str args)
+static enum handler_result go_to_name(struct request *request, struct str name, struct str args)
 {
     if (args.len != 0) {
         log_warn(&request->log, 0, "query strings %.*s ignored when exec'ing named location %.*s",

@@ -65,7 +65,7 @@ static int do_exit(lua_State *L, struct script_thread *thread)
 }
 
 /* An answer of this status without a body of its own, or the rest of one that has begun. MAY WAIT. */
-static enum flow answer(struct lua_request *lua, int code)
+static enum handler_result answer(struct lua_request *lua, int code)
 {
     struct response *response = &lua->request->response;
 
@@ -75,7 +75,7 @@ static enum flow answer(struct lua_request *lua, int code)
     return lua_finish_output(lua);
 }
 
-enum flow lua_exit_flow(struct lua_request *lua, enum script_phase phase)
+enum handler_result lua_exit_result(struct lua_request *lua, enum script_phase phase)
 {
     struct request *request = lua->request;
     int code = lua->result.code;
@@ -85,16 +85,16 @@ enum flow lua_exit_flow(struct lua_request *lua, enum script_phase phase)
         if (is_content || lua_has_output(lua)) {
             return lua_finish_output(lua);
         }
-        return phase == SCRIPT_ACCESS ? FLOW_ALLOW : FLOW_NEXT;
+        return phase == SCRIPT_ACCESS ? HANDLER_ALLOW : HANDLER_NEXT;
     }
     if (code == CODE_DECLINED && !is_content) {
         return lua_has_output(lua) && request->answering != NULL &&
                        request->answering->content.run != lua_content
                    ? lua_finish_output(lua)
-                   : FLOW_NEXT;
+                   : HANDLER_NEXT;
     }
     if (code < 200) {
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
     if (code < 300) {
         return answer(lua, code);
@@ -102,7 +102,7 @@ enum flow lua_exit_flow(struct lua_request *lua, enum script_phase phase)
     if (drops_client(code)) {
         request->response.status = (unsigned) code;
         request->keepalive = false;
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
     lua->exit_status = (unsigned) code;
     return request_fail(request, (unsigned) code);

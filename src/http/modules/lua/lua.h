@@ -47,10 +47,10 @@ struct lua_output {
         gathered; /* lua_http10_buffering: what was said so far, whose length the head will tell */
     struct list
         waiters; /* struct turn: threads that wait until another's output was taken; empty before the first */
-    enum flow head; /* how the head went, once has_begun */
-    bool has_begun; /* the head was given, or tried */
-    bool has_ended; /* the last piece was given */
-    bool is_busy;   /* a thread gives something */
+    enum handler_result head; /* how the head went, once has_begun */
+    bool has_begun;           /* the head was given, or tried */
+    bool has_ended;           /* the last piece was given */
+    bool is_busy;             /* a thread gives something */
 };
 
 struct lua_filter;
@@ -63,7 +63,7 @@ struct lua_result {
         LUA_RESULT_EXITED,  /* ngx.exit, with `code` */
     } kind;
     union {
-        enum flow flow;
+        enum handler_result result;
         int code;
     };
 };
@@ -117,16 +117,16 @@ struct request *lua_demand(lua_State *L, const struct script_thread *thread, uin
  * The running thread decides what becomes of the request, and no Lua of this run goes on. An error is thrown while another thread waits
  * for a subrequest.
  */
-_Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum flow flow);
+_Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum handler_result result);
 
 /* ---- handlers of phases (phases.c) */
 
-enum flow lua_server_rewrite(struct request *request);
-enum flow lua_rewrite(struct request *request);
-enum flow lua_access(struct request *request);
-enum flow lua_precontent(struct request *request);
-enum flow lua_content(struct request *request);
-enum flow lua_log(struct request *request);
+enum handler_result lua_server_rewrite(struct request *request);
+enum handler_result lua_rewrite(struct request *request);
+enum handler_result lua_access(struct request *request);
+enum handler_result lua_precontent(struct request *request);
+enum handler_result lua_content(struct request *request);
+enum handler_result lua_log(struct request *request);
 void lua_filter_response(
     struct request
         *request); /* header_filter_by_lua*, and installs body_filter_by_lua* (filters.c) */
@@ -188,15 +188,15 @@ struct str lua_method_name(int number);
 
 /* Has anything of the response been given, or gathered? Then no other can take its place. */
 bool lua_has_output(const struct lua_request *lua);
-/* Gives all that is left to give: the head, what was gathered, the end. FLOW_DONE, or how it failed. MAY WAIT. */
-enum flow lua_finish_output(struct lua_request *lua);
+/* Gives all that is left to give: the head, what was gathered, the end. HANDLER_DONE, or how it failed. MAY WAIT. */
+enum handler_result lua_finish_output(struct lua_request *lua);
 /* The request is answered anew (an error page, another location): what was said before is forgotten. */
 void lua_reset_output(struct lua_request *lua);
 
 /* ---- exits (exit.c) */
 
 /* What a handler of the phase returns after ngx.exit. MAY WAIT. */
-enum flow lua_exit_flow(struct lua_request *lua, enum script_phase phase);
+enum handler_result lua_exit_result(struct lua_request *lua, enum script_phase phase);
 
 /* ---- clients that leave (abort.c) */
 

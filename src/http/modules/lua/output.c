@@ -94,8 +94,8 @@ static bool leave_early(struct request *request)
     return !request_has_lost_client(request);
 }
 
-/* Gives the head, if that was not done yet. FLOW_NEXT: a body may follow. */
-static enum flow send_head(struct lua_request *lua)
+/* Gives the head, if that was not done yet. HANDLER_NEXT: a body may follow. */
+static enum handler_result send_head(struct lua_request *lua)
 {
     struct request *request = lua->request;
     struct response *response = &request->response;
@@ -106,7 +106,7 @@ static enum flow send_head(struct lua_request *lua)
     }
     output->has_begun = true;
     if (response->is_head_sent) { /* by somebody else */
-        output->head = response->is_header_only ? FLOW_DONE : FLOW_NEXT;
+        output->head = response->is_header_only ? HANDLER_DONE : HANDLER_NEXT;
         return output->head;
     }
     if (response->status == 0) {
@@ -165,13 +165,13 @@ static const char *give(struct lua_request *lua, const struct body_piece *piece)
         return "aborted";
     }
     bool is_first = !lua->output.has_begun;
-    enum flow flow = send_head(lua);
+    enum handler_result result = send_head(lua);
     const char *failure = NULL;
 
-    if (flow == FLOW_DONE && !lua->is_refused) {
+    if (result == HANDLER_DONE && !lua->is_refused) {
         response_drop(piece);
         failure = is_first ? NULL : "header only";
-    } else if (flow != FLOW_NEXT) {
+    } else if (result != HANDLER_NEXT) {
         response_drop(piece);
         failure = "nginx output filter error";
     } else if (piece->bytes.len == 0 && !piece->is_flush) {
@@ -203,15 +203,15 @@ static const char *gather(struct lua_request *lua, struct str text)
     return lua->output.gathered.len > GATHER_MAX ? give_gathered(lua, false) : NULL;
 }
 
-enum flow lua_finish_output(struct lua_request *lua)
+enum handler_result lua_finish_output(struct lua_request *lua)
 {
     struct lua_output *output = &lua->output;
 
     if (lua->has_raw_socket) {
-        return FLOW_CUT; /* the script has answered */
+        return HANDLER_CUT; /* the script has answered */
     }
     if (output->has_ended) {
-        return FLOW_DONE;
+        return HANDLER_DONE;
     }
     if (gathers(lua)) {
         output->has_ended = true;
@@ -219,18 +219,19 @@ enum flow lua_finish_output(struct lua_request *lua)
     }
     output->has_ended = true;
     if (!take_turn(output)) {
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
-    enum flow flow = send_head(lua);
-    if (flow == FLOW_NEXT) {
+    enum handler_result result = send_head(lua);
+    if (result == HANDLER_NEXT) {
         bool tells_length = lua->request->response.content_length >=
                             0; /* then it was a wrong one: what there is, goes */
-        flow = !response_send(lua->request, NULL, true) ? (tells_length ? FLOW_CUT : FLOW_CLOSED)
-               : leave_early(lua->request)              ? FLOW_DONE
-                                                        : FLOW_CLOSED;
+        result = !response_send(lua->request, NULL, true)
+                     ? (tells_length ? HANDLER_CUT : HANDLER_CLOSED)
+                 : leave_early(lua->request) ? HANDLER_DONE
+                                             : HANDLER_CLOSED;
     }
     leave_turn(output);
-    return flow;
+    return result;
 }
 
 /* ---- functions ---- */
@@ -253,7 +254,7 @@ static int give_said(lua_State *L, struct script_thread *thread, bool ends_line)
     if (lua->has_raw_socket) {
         return script_fail(L, "raw request socket acquired");
     }
-    if (lua->output.has_begun && lua->output.head == FLOW_DONE && !lua->is_refused) {
+    if (lua->output.has_begun && lua->output.head == HANDLER_DONE && !lua->is_refused) {
         return script_fail(L, "header only");
     }
     if (lua->output.has_ended) {
@@ -311,7 +312,7 @@ static int flush(lua_State *L, struct script_thread *thread)
     if (lua->has_raw_socket) {
         return script_fail(L, "raw request socket acquired");
     }
-    if (output->has_begun && output->head == FLOW_DONE) {
+    if (output->has_begun && output->head == HANDLER_DONE) {
         return script_fail(L, "header only");
     }
     if (output->has_ended) {
@@ -341,10 +342,10 @@ static int eof(lua_State *L, struct script_thread *thread)
     if (lua->has_raw_socket) {
         return script_fail(L, "raw request socket acquired");
     }
-    if (lua->output.has_ended || (lua->output.has_begun && lua->output.head == FLOW_DONE)) {
+    if (lua->output.has_ended || (lua->output.has_begun && lua->output.head == HANDLER_DONE)) {
         return script_fail(L, "seen eof");
     }
-    return answer(L, lua_finish_output(lua) == FLOW_DONE ? NULL : "nginx output filter error");
+    return answer(L, lua_finish_output(lua) == HANDLER_DONE ? NULL : "nginx output filter error");
 }
 
 static int send_headers(lua_State *L, struct script_thread *thread)
@@ -357,9 +358,9 @@ static int send_headers(lua_State *L, struct script_thread *thread)
     if (!take_turn(&lua->output)) {
         return answer(L, "aborted");
     }
-    enum flow flow = send_head(lua);
+    enum handler_result result = send_head(lua);
     leave_turn(&lua->output);
-    return answer(L, flow == FLOW_NEXT || (flow == FLOW_DONE && !lua->is_refused)
+    return answer(L, result == HANDLER_NEXT || (result == HANDLER_DONE && !lua->is_refused)
                          ? NULL
                          : "nginx output filter error");
 }

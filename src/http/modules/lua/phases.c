@@ -5,40 +5,41 @@
 #include "http/request/wire.h"
 
 /* What the handler of a phase returns after its script. MAY WAIT. */
-static enum flow flow_after(struct lua_request *lua, enum script_phase phase, enum script_end end)
+static enum handler_result flow_after(struct lua_request *lua, enum script_phase phase,
+                                      enum script_end end)
 {
     struct request *request = lua->request;
 
     if (lua->result.kind == LUA_RESULT_DECIDED) {
-        return lua->result.flow;
+        return lua->result.result;
     }
     if (lua->result.kind == LUA_RESULT_EXITED) {
-        return lua_exit_flow(lua, phase);
+        return lua_exit_result(lua, phase);
     }
     if (end == SCRIPT_FAILED) {
         return request->response.is_head_sent
-                   ? FLOW_CUT
+                   ? HANDLER_CUT
                    : request_fail(request, (unsigned) lua->subject.failed_with);
     }
     if (end == SCRIPT_CANCELLED) {
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
     bool is_answered = phase == SCRIPT_CONTENT || lua->output.has_begun || lua_has_output(lua);
 
-    return is_answered ? lua_finish_output(lua) : FLOW_NEXT;
+    return is_answered ? lua_finish_output(lua) : HANDLER_NEXT;
 }
 
-/* Runs the code of a phase that may wait; gives what its handler returns: FLOW_NEXT where it came to its end. MAY WAIT. */
-static enum flow run(struct request *request, enum script_phase phase,
-                     const struct script_code *code)
+/* Runs the code of a phase that may wait; gives what its handler returns: HANDLER_NEXT where it came to its end. MAY WAIT. */
+static enum handler_result run(struct request *request, enum script_phase phase,
+                               const struct script_code *code)
 {
     struct lua_request *lua = lua_request_of(request);
     struct script_call call = {.subject = &lua->subject, .phase = phase, .code = code};
 
     if (lua_settings_of(request)->needs_body && request->body == NULL) {
-        enum flow flow = request_read_body(request);
-        if (flow != FLOW_NEXT) {
-            return flow;
+        enum handler_result result = request_read_body(request);
+        if (result != HANDLER_NEXT) {
+            return result;
         }
     }
     if (lua->output.has_begun && !request->response.is_head_sent && !request->response.is_held) {
@@ -50,27 +51,27 @@ static enum flow run(struct request *request, enum script_phase phase,
     }
     lua->result = (struct lua_result){.kind = LUA_RESULT_NONE};
     struct abort_watcher *outer = lua_abort_begin(lua);
-    enum flow flow = flow_after(lua, phase, script_run(&call));
+    enum handler_result result = flow_after(lua, phase, script_run(&call));
     lua_abort_end(lua, outer);
-    return flow;
+    return result;
 }
 
-enum flow lua_server_rewrite(struct request *request)
+enum handler_result lua_server_rewrite(struct request *request)
 {
     return run(request, SCRIPT_SERVER_REWRITE, lua_settings_of(request)->server_rewrite);
 }
 
-enum flow lua_rewrite(struct request *request)
+enum handler_result lua_rewrite(struct request *request)
 {
     const struct script_code *code = lua_settings_of(request)->rewrite;
 
     if (code == NULL || request->uri_changed) {
-        return FLOW_NEXT; /* of another `if`; or a location is searched anew */
+        return HANDLER_NEXT; /* of another `if`; or a location is searched anew */
     }
     return run(request, SCRIPT_REWRITE, code);
 }
 
-enum flow lua_access(struct request *request)
+enum handler_result lua_access(struct request *request)
 {
     unsigned status = request->response.status;
 
@@ -78,18 +79,18 @@ enum flow lua_access(struct request *request)
         (status == 401 || status == 403 || status == 407)) {
         request->response.status = 0; /* another checker's refusal: who runs them has it in mind */
     }
-    enum flow flow = run(request, SCRIPT_ACCESS, lua_settings_of(request)->access);
+    enum handler_result result = run(request, SCRIPT_ACCESS, lua_settings_of(request)->access);
     const struct lua_request *lua = lua_request_of(request);
 
-    return flow == FLOW_NEXT && lua->result.kind != LUA_RESULT_EXITED ? FLOW_ALLOW : flow;
+    return result == HANDLER_NEXT && lua->result.kind != LUA_RESULT_EXITED ? HANDLER_ALLOW : result;
 }
 
-enum flow lua_precontent(struct request *request)
+enum handler_result lua_precontent(struct request *request)
 {
     return run(request, SCRIPT_PRECONTENT, lua_settings_of(request)->precontent);
 }
 
-enum flow lua_content(struct request *request)
+enum handler_result lua_content(struct request *request)
 {
     struct lua_request *lua = lua_request_of(request);
 
@@ -100,7 +101,7 @@ enum flow lua_content(struct request *request)
     return run(request, SCRIPT_CONTENT, lua_settings_of(request)->content);
 }
 
-enum flow lua_log(struct request *request)
+enum handler_result lua_log(struct request *request)
 {
     struct lua_request *lua = lua_request_of(request);
     struct script_call call = {.subject = &lua->subject,
@@ -108,5 +109,5 @@ enum flow lua_log(struct request *request)
                                .code = lua_settings_of(request)->log};
 
     script_run(&call);
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }

@@ -24,12 +24,12 @@ static void check_count(lua_State *L, int least, int most, const char *words)
 }
 
 /* The request ends so, whatever other threads do. */
-static _Noreturn void leave(lua_State *L, struct script_thread *thread, enum flow flow)
+static _Noreturn void leave(lua_State *L, struct script_thread *thread, enum handler_result result)
 {
     struct lua_request *lua = lua_check_request(L, thread);
 
     script_demand_leavable(L);
-    lua->result = (struct lua_result){.kind = LUA_RESULT_DECIDED, .flow = flow};
+    lua->result = (struct lua_result){.kind = LUA_RESULT_DECIDED, .result = result};
     script_leave(thread, SCRIPT_LEFT);
 }
 
@@ -52,11 +52,11 @@ static int read_body(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "the request body is being read by another thread");
     }
     lua->is_reading_body = true;
-    enum flow flow = request_read_body(lua->request);
+    enum handler_result result = request_read_body(lua->request);
     lua->is_reading_body = false;
-    if (flow != FLOW_NEXT) {
+    if (result != HANDLER_NEXT) {
         script_resumed(thread); /* one that was killed decides nothing */
-        leave(L, thread, flow);
+        leave(L, thread, result);
     }
     return 0;
 }
@@ -69,7 +69,7 @@ static int discard_body(lua_State *L, struct script_thread *thread)
 
     check_count(L, 0, 0, "0 arguments");
     if (!request->is_body_read && !lua->is_reading_body && !request_drop_arrived_body(request)) {
-        leave(L, thread, FLOW_FAIL);
+        leave(L, thread, HANDLER_FAIL);
     }
     request->is_body_taken |= !request->is_body_read;
     if (request->body != NULL) {

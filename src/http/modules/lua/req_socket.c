@@ -84,7 +84,7 @@ static int push_body(lua_State *L, struct script_thread *thread, struct lua_requ
         return script_fail(L, "no body");
     }
     if (request_body_exceeds(request)) {
-        lua_decide(L, thread, FLOW_FAIL);
+        lua_decide(L, thread, HANDLER_FAIL);
     }
     struct body_source *body = arena_new(&request->arena, struct body_source);
     body->source = (struct script_source){.input = body_input,

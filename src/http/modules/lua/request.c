@@ -173,13 +173,13 @@ struct request *lua_demand(lua_State *L, const struct script_thread *thread, uin
     return lua->request;
 }
 
-_Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum flow flow)
+_Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum handler_result result)
 {
     struct lua_request *lua = lua_check_request(L, thread);
 
     script_demand_abortable(L, thread);
     script_demand_leavable(L);
-    lua->result = (struct lua_result){.kind = LUA_RESULT_DECIDED, .flow = flow};
+    lua->result = (struct lua_result){.kind = LUA_RESULT_DECIDED, .result = result};
     script_leave(thread, SCRIPT_LEFT);
 }
 

@@ -43,7 +43,7 @@ static void take_result(lua_State *L, void *arg)
     result->value = arena_dup(&result->request->arena, text);
 }
 
-static enum flow run_set(struct request *request, const struct rewrite_step *step)
+static enum handler_result run_set(struct request *request, const struct rewrite_step *step)
 {
     const struct set_step *set = container_of(step, struct set_step, step);
     struct lua_request *lua = lua_request_of(request);
@@ -66,7 +66,7 @@ static enum flow run_set(struct request *request, const struct rewrite_step *ste
         return request_fail(request, 500);
     }
     variable_assign(&request->env, set->variable, result.value);
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 bool lua_set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,

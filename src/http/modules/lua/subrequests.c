@@ -310,7 +310,7 @@ static bool is_head_alone(struct request *child)
 }
 
 /* A page of the server's own for a failure is not the location's answer. */
-static void give_result(lua_State *L, const struct capture *capture, enum flow flow)
+static void give_result(lua_State *L, const struct capture *capture, enum handler_result result)
 {
     struct request *child = capture->sub.request;
     const struct response *response = &child->response;
@@ -322,7 +322,8 @@ static void give_result(lua_State *L, const struct capture *capture, enum flow f
     lua_setfield(L, -2, "status");
     script_push_str(L, response->is_built_in ? STR("") : capture->sub.body);
     lua_setfield(L, -2, "body");
-    lua_pushboolean(L, has_page || capture->sub.is_cut || flow == FLOW_CUT || flow == FLOW_CLOSED);
+    lua_pushboolean(L, has_page || capture->sub.is_cut || result == HANDLER_CUT ||
+                           result == HANDLER_CLOSED);
     lua_setfield(L, -2, "truncated");
     give_header(L, child);
     lua_setfield(L, -2, "header");
@@ -341,8 +342,8 @@ static bool has_siblings(const struct script_thread *thread)
  * Begins and waits for them all. True: all have run. The other threads of the request run before, until each waits: with
  * the reference, too, subrequests begin when no Lua can run. MAY WAIT.
  */
-static bool run_all(struct script_thread *thread, struct capture **captures, enum flow *flows,
-                    int count)
+static bool run_all(struct script_thread *thread, struct capture **captures,
+                    enum handler_result *flows, int count)
 {
     struct request *request = container_of(thread->subject, struct lua_request, subject)->request;
     int begun = 0;
@@ -352,8 +353,8 @@ static bool run_all(struct script_thread *thread, struct capture **captures, enu
         fiber_yield();
     }
     while (begun < count) {
-        enum flow flow = subrequest_begin(request, &captures[begun]->sub);
-        if (flow != FLOW_DONE) {
+        enum handler_result result = subrequest_begin(request, &captures[begun]->sub);
+        if (result != HANDLER_DONE) {
             break;
         }
         begun++;
@@ -366,14 +367,14 @@ static bool run_all(struct script_thread *thread, struct capture **captures, enu
 }
 
 /* ngx.exit(444) and its kin, a filter of bodies that failed: not the answer alone is dropped, but the client. */
-static bool drops_all(struct request *child, enum flow flow)
+static bool drops_all(struct request *child, enum handler_result result)
 {
     unsigned status = child->response.status;
 
     if (child->response.is_broken) {
         return true;
     }
-    return flow == FLOW_CUT && !child->response.is_head_sent &&
+    return result == HANDLER_CUT && !child->response.is_head_sent &&
            (status == 444 || status == 499 || status == 408);
 }
 
@@ -381,7 +382,7 @@ static int capture_all(lua_State *L, struct script_thread *thread, struct captur
                        int count)
 {
     struct lua_request *lua = lua_check_request(L, thread);
-    enum flow *flows = arena_array(&lua->request->arena, (size_t) count, sizeof(*flows));
+    enum handler_result *flows = arena_array(&lua->request->arena, (size_t) count, sizeof(*flows));
     bool is_done = run_all(thread, captures, flows, count);
 
     script_resumed(thread);
@@ -393,7 +394,7 @@ static int capture_all(lua_State *L, struct script_thread *thread, struct captur
     luaL_checkstack(L, count + 8, "too many subrequests");
     for (int i = 0; i < count; i++) {
         if (drops_all(captures[i]->sub.request, flows[i])) {
-            lua_decide(L, thread, FLOW_CLOSED);
+            lua_decide(L, thread, HANDLER_CLOSED);
         }
     }
     for (int i = 0; i < count; i++) {

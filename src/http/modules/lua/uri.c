@@ -79,7 +79,7 @@ static int set_uri(lua_State *L, struct script_thread *thread)
     request->is_uri_rewritten = false;
     request->uri_changed = true;
     script_context_drop(thread->subject);
-    lua_decide(L, thread, FLOW_NEXT);
+    lua_decide(L, thread, HANDLER_NEXT);
 }
 
 /* Pushes the arguments that a table, a text or a number at an index gives. */

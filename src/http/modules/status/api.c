@@ -26,7 +26,7 @@ static bool is_read(const struct request *request)
     return (request->method & (METHOD_GET | METHOD_HEAD)) != 0;
 }
 
-static enum flow answer(struct request *request, unsigned status, struct buf *text)
+static enum handler_result answer(struct request *request, unsigned status, struct buf *text)
 {
     struct str copy = arena_dup(&request->arena, buf_str(text));
 
@@ -34,8 +34,8 @@ static enum flow answer(struct request *request, unsigned status, struct buf *te
     return response_memory(request, status, STR("application/json"), copy);
 }
 
-static enum flow refuse(struct request *request, unsigned status, const char *code,
-                        const char *text)
+static enum handler_result refuse(struct request *request, unsigned status, const char *code,
+                                  const char *text)
 {
     struct buf out = {0};
     struct json json = {.out = &out, .arena = &request->arena};
@@ -54,13 +54,13 @@ static enum flow refuse(struct request *request, unsigned status, const char *co
     return answer(request, status, &out);
 }
 
-static enum flow unknown_path(struct request *request)
+static enum handler_result unknown_path(struct request *request)
 {
     return refuse(request, 404, "PathNotFound", "path not found");
 }
 
 /* A list of words: what stands below a path. */
-static enum flow answer_list(struct request *request, const char *list)
+static enum handler_result answer_list(struct request *request, const char *list)
 {
     struct buf out = {0};
 
@@ -87,7 +87,8 @@ static struct keyval_zone *zone_named(const struct keyval_kind *kind, struct str
     return zone;
 }
 
-static enum flow show_pair(struct request *request, const struct keyval_zone *zone, struct str key)
+static enum handler_result show_pair(struct request *request, const struct keyval_zone *zone,
+                                     struct str key)
 {
     struct buf out = {0};
     struct json json = {.out = &out};
@@ -151,7 +152,8 @@ static bool show_more(void *arg, struct buf *out)
 }
 
 /* MAY WAIT. */
-static enum flow show_pairs(struct request *request, const struct keyval_zone *zone, bool are_all)
+static enum handler_result show_pairs(struct request *request, const struct keyval_zone *zone,
+                                      bool are_all)
 {
     struct shown_zones *shown = arena_new(&request->arena, struct shown_zones);
 
@@ -162,7 +164,7 @@ static enum flow show_pairs(struct request *request, const struct keyval_zone *z
 }
 
 /* MAY WAIT. */
-static enum flow show_zone(struct request *request, const struct keyval_zone *zone)
+static enum handler_result show_zone(struct request *request, const struct keyval_zone *zone)
 {
     struct str key;
 
@@ -170,7 +172,7 @@ static enum flow show_zone(struct request *request, const struct keyval_zone *zo
                                                        : show_pairs(request, zone, false);
 }
 
-static enum flow show_names(struct request *request, const struct keyval_zone *zone)
+static enum handler_result show_names(struct request *request, const struct keyval_zone *zone)
 {
     struct buf out = {0};
     struct json json = {.out = &out};
@@ -185,7 +187,7 @@ static enum flow show_names(struct request *request, const struct keyval_zone *z
 }
 
 /* All zones; with an empty argument `fields` their names alone. MAY WAIT. */
-static enum flow show_zones(struct request *request, const struct keyval_kind *kind)
+static enum handler_result show_zones(struct request *request, const struct keyval_kind *kind)
 {
     const struct keyval_zone *zones = keyval_zones_of(&generation_now->conf, kind);
     struct str fields;
@@ -206,8 +208,8 @@ static bool are_whole(const struct vec *changes)
     return true;
 }
 
-static enum flow say_result(struct request *request, struct keyval_zone *zone,
-                            enum keyval_result result, unsigned status)
+static enum handler_result say_result(struct request *request, struct keyval_zone *zone,
+                                      enum keyval_result result, unsigned status)
 {
     switch (result) {
     case KEYVAL_DONE:
@@ -249,7 +251,7 @@ static bool sweep(const struct keyval_zone *zone)
 }
 
 /* MAY WAIT. */
-static enum flow change_zone(struct request *request, struct keyval_zone *zone)
+static enum handler_result change_zone(struct request *request, struct keyval_zone *zone)
 {
     const struct keyval_text_form form = {.expiry = STR("expire"),
                                           .from_ms = keyval_now(),
@@ -257,10 +259,10 @@ static enum flow change_zone(struct request *request, struct keyval_zone *zone)
     bool is_new = request->method == METHOD_POST;
     struct vec changes = {0};
     struct str text;
-    enum flow flow = request_read_body(request);
+    enum handler_result handled = request_read_body(request);
 
-    if (flow != FLOW_NEXT) {
-        return flow;
+    if (handled != HANDLER_NEXT) {
+        return handled;
     }
     if (request->body->size > zone->zone->size) {
         counters_mine->limited++;
@@ -278,7 +280,7 @@ static enum flow change_zone(struct request *request, struct keyval_zone *zone)
     enum keyval_result result = make_changes(zone, &changes, is_new);
     if (result == KEYVAL_FULL) {
         if (!sweep(zone)) {
-            return FLOW_CLOSED;
+            return HANDLER_CLOSED;
         }
         result = make_changes(zone, &changes, is_new);
     }
@@ -286,8 +288,8 @@ static enum flow change_zone(struct request *request, struct keyval_zone *zone)
 }
 
 /* MAY WAIT. */
-static enum flow answer_zone(struct request *request, const struct keyval_kind *kind,
-                             struct str name)
+static enum handler_result answer_zone(struct request *request, const struct keyval_kind *kind,
+                                       struct str name)
 {
     struct keyval_zone *zone = zone_named(kind, name);
 
@@ -302,7 +304,7 @@ static enum flow answer_zone(struct request *request, const struct keyval_kind *
         keyval_clear(zone->store);
         if (!sweep(zone)) {
             keyval_changed(zone);
-            return FLOW_CLOSED;
+            return HANDLER_CLOSED;
         }
         return say_result(request, zone, KEYVAL_DONE, 204);
     default:
@@ -320,7 +322,8 @@ static bool is_of_limits(const struct limit_zone *zone, struct str protocol, str
     return str_equal(label, what) && str_is(protocol, zone->kind->protocol);
 }
 
-static enum flow show_limits(struct request *request, struct str protocol, struct str what)
+static enum handler_result show_limits(struct request *request, struct str protocol,
+                                       struct str what)
 {
     struct buf out = {0};
     struct json json = {.out = &out, .arena = &request->arena};
@@ -338,8 +341,8 @@ static enum flow show_limits(struct request *request, struct str protocol, struc
     return answer(request, 200, &out);
 }
 
-static enum flow answer_limit(struct request *request, struct str protocol, struct str what,
-                              struct str name)
+static enum handler_result answer_limit(struct request *request, struct str protocol,
+                                        struct str what, struct str name)
 {
     struct buf out = {0};
     struct json json = {.out = &out, .arena = &request->arena};
@@ -427,7 +430,7 @@ static bool is_limit(const struct api_path *path)
 }
 
 /* What is there of a protocol, all of a kind. */
-static enum flow show_all(struct request *request, const struct api_path *path)
+static enum handler_result show_all(struct request *request, const struct api_path *path)
 {
     bool is_http = str_is(path->protocol, "http");
 
@@ -443,7 +446,7 @@ static enum flow show_all(struct request *request, const struct api_path *path)
 }
 
 /* One of a kind. MAY WAIT. */
-static enum flow answer_one(struct request *request, const struct api_path *path)
+static enum handler_result answer_one(struct request *request, const struct api_path *path)
 {
     if (is_limit(path)) {
         return answer_limit(request, path->protocol, path->what, path->name);
@@ -458,7 +461,7 @@ static bool is_known_version(struct str version)
 }
 
 /* MAY WAIT. */
-static enum flow api_answer(struct request *request)
+static enum handler_result api_answer(struct request *request)
 {
     struct api_path path = path_of(request);
 

@@ -23,7 +23,7 @@ static void write_cache(const struct cache *cache, void *arg)
                stats.is_cold ? "cold" : "warm");
 }
 
-static enum flow show(struct request *request)
+static enum handler_result show(struct request *request)
 {
     struct buf out = {0};
 

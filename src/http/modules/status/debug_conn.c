@@ -97,7 +97,7 @@ static void add_listeners(struct page *page)
     }
 }
 
-static enum flow show(struct request *request)
+static enum handler_result show(struct request *request)
 {
     struct page page = {.asking = request};
     struct buf out = {0};

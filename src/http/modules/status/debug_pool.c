@@ -40,7 +40,7 @@ static void put_lines(struct buf *out, const struct arena_stats *stats)
     put_line(out, &sum, "[SUMMARY]");
 }
 
-static enum flow show(struct request *request)
+static enum handler_result show(struct request *request)
 {
     struct buf out = {0};
     struct arena_stats stats;

@@ -33,7 +33,7 @@ static void add_timer(const struct timer *timer, void *arg)
     page->count++;
 }
 
-static enum flow show(struct request *request)
+static enum handler_result show(struct request *request)
 {
     struct page page = {.count = 0};
     struct buf out = {0};

@@ -194,17 +194,17 @@ static bool is_empty_request(const struct request *request)
     return request->line.len == 0 && (status == 400 || status == 408);
 }
 
-static enum flow log_write_all(struct request *request)
+static enum handler_result log_write_all(struct request *request)
 {
     const struct http_log_settings *settings = location_settings(request->location, &log_key);
 
     if (!settings->log_empty_request && is_empty_request(request)) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     /* In a log $sent_http_connection is "close", whatever was sent: so it is in nginx's. */
     request->keepalive = false;
     access_logs_write(&settings->log, &request->env);
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* The default log of a server is added only after this was asked: only `off` is known for sure. */

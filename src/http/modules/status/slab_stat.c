@@ -27,7 +27,7 @@ static void write_zone(struct buf *out, const struct zone *zone)
     }
 }
 
-static enum flow show(struct request *request)
+static enum handler_result show(struct request *request)
 {
     struct buf out = {0};
 

@@ -69,7 +69,7 @@ static struct str lay_out_page(struct arena *arena, enum page page)
     return str_from(room, page == PAGE_SHARDS ? lay_out_shards(at) : at);
 }
 
-static enum flow answer(struct request *request, enum page page)
+static enum handler_result answer(struct request *request, enum page page)
 {
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
         return request_fail(request, 405);
@@ -77,17 +77,17 @@ static enum flow answer(struct request *request, enum page page)
     return response_memory(request, 200, STR("text/plain"), lay_out_page(&request->arena, page));
 }
 
-static enum flow answer_nginx(struct request *request)
+static enum handler_result answer_nginx(struct request *request)
 {
     return answer(request, PAGE_PLAIN);
 }
 
-static enum flow answer_tengine(struct request *request)
+static enum handler_result answer_tengine(struct request *request)
 {
     return answer(request, PAGE_REQUEST_TIME);
 }
 
-static enum flow answer_shards(struct request *request)
+static enum handler_result answer_shards(struct request *request)
 {
     return answer(request, PAGE_SHARDS);
 }

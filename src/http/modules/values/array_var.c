@@ -126,14 +126,14 @@ static bool map(struct request *request, const struct array_step *array, const s
     return is_sound;
 }
 
-static enum flow run_array(struct request *request, const struct rewrite_step *step)
+static enum handler_result run_array(struct request *request, const struct rewrite_step *step)
 {
     const struct array_step *array = container_of(step, struct array_step, step);
     struct str value;
 
     if (array->kind == ARRAY_SPLIT) {
         variable_assign(&request->env, array->target, split(request, array));
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     const struct vec *items = items_of(request, template_text(array->subject, &request->env));
     if (items == NULL) {
@@ -150,7 +150,7 @@ static enum flow run_array(struct request *request, const struct rewrite_step *s
         }
     }
     variable_assign(&request->env, array->target, value);
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 static bool get_it(struct variable_env *env, const struct variable *variable, struct str *out)

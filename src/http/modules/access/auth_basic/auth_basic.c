@@ -48,25 +48,27 @@ static void verify_on_thread(void *arg)
     check->is_match = password_matches_hash(check->stored, check->given);
 }
 
-/* MAY WAIT. FLOW_ALLOW: it is the password; FLOW_NEXT: it is not; FLOW_FAIL: too many are being verified. */
-static enum flow verify_aside(struct request *request, struct str stored, struct str given)
+/* MAY WAIT. HANDLER_ALLOW: it is the password; HANDLER_NEXT: it is not; HANDLER_FAIL: too many are being verified. */
+static enum handler_result verify_aside(struct request *request, struct str stored,
+                                        struct str given)
 {
     struct password_check *check = arena_new(&request->arena, struct password_check);
 
     check->stored = stored;
     check->given = (struct str){arena_cstr(&request->arena, given), given.len};
-    enum flow flow =
-        aside_flow(request, aside_run(&password_pool, request, verify_on_thread, check));
+    enum handler_result result =
+        aside_result(request, aside_run(&password_pool, request, verify_on_thread, check));
 
-    return flow == FLOW_NEXT && check->is_match ? FLOW_ALLOW : flow;
+    return result == HANDLER_NEXT && check->is_match ? HANDLER_ALLOW : result;
 }
 
 /* ---- the file ---- */
 
 #define PIECE_SIZE (16 * 1024)
 
-/* FLOW_NEXT: search->is_found says whether the user is there. FLOW_FAIL: the file cannot be read. */
-static enum flow search_file(struct request *request, struct str path, struct user_search *search)
+/* HANDLER_NEXT: search->is_found says whether the user is there. HANDLER_FAIL: the file cannot be read. */
+static enum handler_result search_file(struct request *request, struct str path,
+                                       struct user_search *search)
 {
     static char piece[PIECE_SIZE]; /* nothing waits while they are in use */
     static char line[USER_LINE_MAX];
@@ -94,39 +96,39 @@ static enum flow search_file(struct request *request, struct str path, struct us
         search->password =
             (struct str){arena_cstr(&request->arena, search->password), search->password.len};
     }
-    return n == -1 ? request_fail(request, 500) : FLOW_NEXT;
+    return n == -1 ? request_fail(request, 500) : HANDLER_NEXT;
 }
 
 /* ---- the phase ---- */
 
 /* MAY WAIT. */
-static enum flow check_password(struct request *request, const struct credentials *given)
+static enum handler_result check_password(struct request *request, const struct credentials *given)
 {
     struct str path = template_text(settings_at(request->location)->user_file, &request->env);
     struct user_search search = {.user = given->user};
-    enum flow flow = search_file(request, path, &search);
+    enum handler_result result = search_file(request, path, &search);
 
-    if (flow != FLOW_NEXT) {
-        return flow;
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (!search.is_found) {
         log_error(&request->log, 0, "user \"%.*s\" was not found in \"%.*s\"", STR_ARG(given->user),
                   STR_ARG(path));
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (password_is_costly(search.password)) {
-        flow = verify_aside(request, search.password, given->password);
+        result = verify_aside(request, search.password, given->password);
     } else if (password_matches(&request->arena, search.password, given->password)) {
-        flow = FLOW_ALLOW;
+        result = HANDLER_ALLOW;
     }
-    if (flow == FLOW_NEXT) {
+    if (result == HANDLER_NEXT) {
         log_error(&request->log, 0, "user \"%.*s\": password mismatch", STR_ARG(given->user));
     }
-    return flow;
+    return result;
 }
 
 /* MAY WAIT. */
-static enum flow auth_basic_check(struct request *request)
+static enum handler_result auth_basic_check(struct request *request)
 {
     return request_check_credentials(request, settings_at(request->location)->realm,
                                      check_password);

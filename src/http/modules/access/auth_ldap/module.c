@@ -91,15 +91,15 @@ static void log_answer(struct request *request, const struct ldap_question *ques
     }
 }
 
-/* Asks one server after the other until one says yes. FLOW_ALLOW, FLOW_NEXT: no, or what else to return. MAY WAIT. */
-static enum flow ask_servers(struct request *request, const struct credentials *given)
+/* Asks one server after the other until one says yes. HANDLER_ALLOW, HANDLER_NEXT: no, or what else to return. MAY WAIT. */
+static enum handler_result ask_servers(struct request *request, const struct credentials *given)
 {
     bool is_one_broken = false;
 
     if (given->password.len ==
         0) { /* with an empty one a server lets in anybody (RFC 4513, 5.1.2) */
         log_error(&request->log, 0, "user \"%.*s\" gave an empty password", STR_ARG(given->user));
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     vec_each(struct ldap_server *, server, &settings_at(request->location)->servers) {
         struct ldap_question *question = arena_new(&request->arena, struct ldap_question);
@@ -114,21 +114,21 @@ static enum flow ask_servers(struct request *request, const struct credentials *
         };
         enum thread_called called =
             aside_run_for(&ldap_pool, request, (*server)->uri, ldap_ask, question);
-        enum flow flow = aside_flow(request, called);
-        if (flow != FLOW_NEXT || fiber_is_cancelled()) {
-            return flow;
+        enum handler_result result = aside_result(request, called);
+        if (result != HANDLER_NEXT || fiber_is_cancelled()) {
+            return result;
         }
         log_answer(request, question);
         if (question->answer == LDAP_YES) {
-            return FLOW_ALLOW;
+            return HANDLER_ALLOW;
         }
         is_one_broken = is_one_broken || question->answer == LDAP_BROKEN;
     }
-    return is_one_broken ? request_fail(request, 500) : FLOW_NEXT;
+    return is_one_broken ? request_fail(request, 500) : HANDLER_NEXT;
 }
 
 /* MAY WAIT. */
-static enum flow auth_ldap_check(struct request *request)
+static enum handler_result auth_ldap_check(struct request *request)
 {
     return request_check_credentials(request, settings_at(request->location)->realm, ask_servers);
 }

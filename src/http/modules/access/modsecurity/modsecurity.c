@@ -32,17 +32,17 @@ static bool is_active(const struct http_location *location)
 
 /* ---- requests ---- */
 
-static enum flow refuse(struct request *request, const struct verdict *verdict)
+static enum handler_result refuse(struct request *request, const struct verdict *verdict)
 {
     if (verdict->status == 499) {
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
     request->response.location = verdict->location;
     return request_fail(request, verdict->status);
 }
 
 /* Phase 1, once for a client's request, with the rules of the first location that has it looked at. MAY WAIT. */
-static enum flow look_at_head(struct request *request)
+static enum handler_result look_at_head(struct request *request)
 {
     const struct modsecurity_settings *settings = settings_at(request->location);
     struct verdict verdict;
@@ -50,14 +50,14 @@ static enum flow look_at_head(struct request *request)
 
     if (request != request->main || request->is_post_action || settings->rules == NULL ||
         inspection_of(request) != NULL) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (settings->id != NULL) {
         id = arena_cstr(&request->arena, template_text(settings->id, &request->env));
     }
     struct inspection *inspection = inspection_new(request, settings->rules, id);
     inspection->uses_error_log = settings->uses_error_log;
-    return inspect_head(inspection, &verdict) ? FLOW_NEXT : refuse(request, &verdict);
+    return inspect_head(inspection, &verdict) ? HANDLER_NEXT : refuse(request, &verdict);
 }
 
 static bool is_over(const struct inspection *inspection)
@@ -66,20 +66,20 @@ static bool is_over(const struct inspection *inspection)
 }
 
 /* Phase 2, once; the body is read before it. MAY WAIT. */
-static enum flow look_at_body(struct request *request)
+static enum handler_result look_at_body(struct request *request)
 {
     struct inspection *inspection = inspection_of(request);
     struct verdict verdict;
 
     if (is_over(inspection) || inspection->has_seen_body || request->is_post_action) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
-    enum flow flow = request_read_body(request);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = request_read_body(request);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     inspection->has_seen_body = true;
-    return inspect_body(inspection, &verdict) ? FLOW_NEXT : refuse(request, &verdict);
+    return inspect_body(inspection, &verdict) ? HANDLER_NEXT : refuse(request, &verdict);
 }
 
 /* ---- responses ---- */
@@ -138,7 +138,7 @@ static bool hold_send(struct body_filter *filter, struct request *request,
     }
     const struct body_piece whole = {.bytes = buf_str(&hold->body), .fd = -1};
     hold->is_open = true;
-    if (response_resume(request) != FLOW_NEXT) {
+    if (response_resume(request) != HANDLER_NEXT) {
         return false;
     }
     return body_filter_next(filter, request, hold->body.len == 0 ? NULL : &whole, is_last);
@@ -187,14 +187,14 @@ static void look_at_response(struct request *request)
 }
 
 /* Phase 5. */
-static enum flow write_logs(struct request *request)
+static enum handler_result write_logs(struct request *request)
 {
     struct inspection *inspection = inspection_of(request);
 
     if (inspection != NULL) {
         inspection_log(inspection);
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* ---- directives ---- */

@@ -131,13 +131,13 @@ static uint64_t rt_now(const struct guard *guard)
     return count == 0 ? 0 : sum_ms / count;
 }
 
-static enum flow note_time(struct request *request)
+static enum handler_result note_time(struct request *request)
 {
     const struct sysguard_settings *settings = settings_at(request->location);
     const struct guard *guard = &settings->guards[GUARD_RT];
 
     if (request != request->main) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     struct second *second = &guard->state->seconds[(uint64_t) clock_now.seconds % guard->period_s];
     if (second->when != clock_now.seconds) {
@@ -145,7 +145,7 @@ static enum flow note_time(struct request *request)
     }
     second->count++;
     second->sum_ms += request_age_ms(request);
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* ---- a request ---- */
@@ -207,7 +207,7 @@ static bool is_over(const struct request *request, const struct sysguard_setting
     return true;
 }
 
-static enum flow turn_away(struct request *request, const struct guard *guard)
+static enum handler_result turn_away(struct request *request, const struct guard *guard)
 {
     struct str args = guard->action;
     struct str uri = str_cut(&args, '?');
@@ -221,13 +221,13 @@ static enum flow turn_away(struct request *request, const struct guard *guard)
 }
 
 /* Once a request: where an action leads to is not looked at. */
-static enum flow guard_request(struct request *request)
+static enum handler_result guard_request(struct request *request)
 {
     const struct sysguard_settings *settings = settings_at(request->location);
     const struct guard *last = NULL;
 
     if (request != request->main || request_data(request, &sysguard_key, 0) != NULL) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     request_data(request, &sysguard_key, 1);
     for (unsigned kind = 0; kind < GUARD_KINDS; kind++) {
@@ -238,11 +238,11 @@ static enum flow guard_request(struct request *request)
         }
         bool is_bad = is_over(request, settings, kind);
         if (is_bad != settings->wants_all) {
-            return is_bad ? turn_away(request, guard) : FLOW_NEXT;
+            return is_bad ? turn_away(request, guard) : HANDLER_NEXT;
         }
         last = guard;
     }
-    return last != NULL && settings->wants_all ? turn_away(request, last) : FLOW_NEXT;
+    return last != NULL && settings->wants_all ? turn_away(request, last) : HANDLER_NEXT;
 }
 
 static bool guards(const struct http_location *location)

@@ -256,28 +256,28 @@ static bool check_finish(struct conf_scope *scope, void *settings)
 
 /* ---- rows elsewhere ---- */
 
-static enum flow answer(struct request *request, enum check_format format)
+static enum handler_result answer(struct request *request, enum check_format format)
 {
     return check_status_answer(request, upstream_set_of(&generation_now->conf, &upstream_http),
                                format);
 }
 
-static enum flow answer_html(struct request *request)
+static enum handler_result answer_html(struct request *request)
 {
     return answer(request, FORMAT_HTML);
 }
 
-static enum flow answer_csv(struct request *request)
+static enum handler_result answer_csv(struct request *request)
 {
     return answer(request, FORMAT_CSV);
 }
 
-static enum flow answer_json(struct request *request)
+static enum handler_result answer_json(struct request *request)
 {
     return answer(request, FORMAT_JSON);
 }
 
-static enum flow answer_prometheus(struct request *request)
+static enum handler_result answer_prometheus(struct request *request)
 {
     return answer(request, FORMAT_PROMETHEUS);
 }

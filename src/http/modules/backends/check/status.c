@@ -215,8 +215,8 @@ static bool find_argument(struct str args, const char *name, struct str *value)
     return false;
 }
 
-enum flow check_status_answer(struct request *request, const struct upstream_set *set,
-                              enum check_format format)
+enum handler_result check_status_answer(struct request *request, const struct upstream_set *set,
+                                        enum check_format format)
 {
     static void (*const writers[])(struct buf *, const struct page *) = {
         [FORMAT_HTML] = write_html,

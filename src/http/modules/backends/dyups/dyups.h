@@ -51,6 +51,6 @@ void dyups_quit(void);
 void dyups_end(void);
 
 /* The content handler of dyups_interface. MAY WAIT, for a body. */
-enum flow dyups_answer(struct request *request);
+enum handler_result dyups_answer(struct request *request);
 
 #endif

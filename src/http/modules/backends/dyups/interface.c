@@ -7,7 +7,7 @@
 #include "server/process/cells.h"
 #include "upstream/peer.h"
 
-static enum flow answer_text(struct request *request, unsigned status, struct str text)
+static enum handler_result answer_text(struct request *request, unsigned status, struct str text)
 {
     return response_memory(request, status, STR("text/plain"), text);
 }
@@ -62,7 +62,7 @@ static struct upstream_set *http_set(void)
     return upstream_set_of(&generation_now->conf, &upstream_http);
 }
 
-static enum flow answer_page(struct request *request, bool is_detailed)
+static enum handler_result answer_page(struct request *request, bool is_detailed)
 {
     struct page page = {.is_detailed = is_detailed};
     struct upstream_group *changed;
@@ -88,7 +88,7 @@ static struct upstream_group *group_of(struct str name)
     return dyups_find(name, &group) ? group : map_get_nocase(&http_set()->blocks, name);
 }
 
-static enum flow answer_group(struct request *request, struct str name)
+static enum handler_result answer_group(struct request *request, struct str name)
 {
     const struct upstream_group *group = group_of(name);
     struct buf text = {0};
@@ -155,7 +155,8 @@ unsigned dyups_change(struct str name, const struct str *text, const struct log 
     return text == NULL ? delete (name, log, said) : update(name, *text, log, said);
 }
 
-static enum flow answer_change(struct request *request, struct str name, const struct str *text)
+static enum handler_result answer_change(struct request *request, struct str name,
+                                         const struct str *text)
 {
     struct str said;
     unsigned status = dyups_change(name, text, &request->log, &said);
@@ -163,13 +164,13 @@ static enum flow answer_change(struct request *request, struct str name, const s
     return answer_text(request, status, said);
 }
 
-static enum flow answer_update(struct request *request, struct str name)
+static enum handler_result answer_update(struct request *request, struct str name)
 {
-    enum flow flow = request_read_body(request);
+    enum handler_result result = request_read_body(request);
     struct str text;
 
-    if (flow != FLOW_NEXT) {
-        return flow;
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (dyups_now == NULL) {
         return request_fail(request, 503); /* the worker has ended meanwhile */
@@ -187,7 +188,7 @@ static enum flow answer_update(struct request *request, struct str name)
 
 /* ---- the handler ---- */
 
-enum flow dyups_answer(struct request *request)
+enum handler_result dyups_answer(struct request *request)
 {
     const struct str upstream = STR("/upstream/");
     struct str uri = request->uri;

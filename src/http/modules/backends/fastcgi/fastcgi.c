@@ -35,7 +35,7 @@ static const struct protocol fastcgi_protocol = {
     .open_max = fastcgi_open_max,
 };
 
-static enum flow fastcgi_answer(struct request *request)
+static enum handler_result fastcgi_answer(struct request *request)
 {
     const struct fastcgi_settings *own = location_settings(request->location, &fastcgi_key);
     struct exchange *x =

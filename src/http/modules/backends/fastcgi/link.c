@@ -468,7 +468,7 @@ static bool fastcgi_begin(struct exchange *x)
         if (x->streams_body && link->users > 1) {
             /* Only one can wait for the socket to be writable: this one's body is read first. */
             stream->id = 0; /* it is not on the link yet, and may never be */
-            if (sent_body_hold(x) != FLOW_NEXT || link->conn->is_broken ||
+            if (sent_body_hold(x) != HANDLER_NEXT || link->conn->is_broken ||
                 link->conn->is_input_closed) {
                 return false;
             }

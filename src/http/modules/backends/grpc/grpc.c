@@ -89,7 +89,7 @@ static const struct protocol grpc_protocol = {
     .body_ended = h2_body_ended,
 };
 
-static enum flow grpc_answer(struct request *request)
+static enum handler_result grpc_answer(struct request *request)
 {
     const struct grpc_settings *settings = location_settings(request->location, &grpc_key);
     const struct grpc_target *target = settings->target;

@@ -72,15 +72,15 @@ static const struct protocol *choose_protocol(const struct proxy_settings *setti
 
 /* ---- the handler ---- */
 
-static enum flow refuse_url(struct request *request, const char *reason, struct str text)
+static enum handler_result refuse_url(struct request *request, const char *reason, struct str text)
 {
     log_error(&request->log, 0, "%s \"%.*s\"", reason, STR_ARG(text));
     return request_fail(request, 500);
 }
 
-/* The parts of a proxy_pass that has variables. FLOW_NEXT: they are there. */
-static enum flow evaluate_target(struct request *request, const struct proxy_target *target,
-                                 struct proxy_url *url)
+/* The parts of a proxy_pass that has variables. HANDLER_NEXT: they are there. */
+static enum handler_result evaluate_target(struct request *request,
+                                           const struct proxy_target *target, struct proxy_url *url)
 {
     struct str rest;
 
@@ -97,10 +97,10 @@ static enum flow evaluate_target(struct request *request, const struct proxy_tar
     if (url->port.len == 0 && url->address.len <= sizeof("unix:") - 1) {
         return refuse_url(request, "no path in the unix domain socket in upstream", rest);
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
-static enum flow proxy_handle(struct request *request)
+static enum handler_result proxy_handle(struct request *request)
 {
     const struct proxy_settings *settings = location_settings(request->location, &proxy_key);
     const struct proxy_target *target = settings->target;
@@ -115,9 +115,9 @@ static enum flow proxy_handle(struct request *request)
     x->state = state;
     state->url = target->url;
     if (target->text != NULL) {
-        enum flow flow = evaluate_target(request, target, &state->url);
-        if (flow != FLOW_NEXT) {
-            return flow;
+        enum handler_result result = evaluate_target(request, target, &state->url);
+        if (result != HANDLER_NEXT) {
+            return result;
         }
         x->target = target->text;
         x->target_text = state->url.address;

@@ -177,15 +177,15 @@ static const struct protocol redis2_protocol = {
 };
 
 /* MAY WAIT. */
-static enum flow redis2_answer(struct request *request)
+static enum handler_result redis2_answer(struct request *request)
 {
     const struct redis2_settings *own = location_settings(request->location, &redis2_key);
     const struct exchange_settings *settings =
         location_settings(request->location, &redis2_family_key);
-    enum flow flow = request_read_body(request); /* a query may hold $request_body */
+    enum handler_result result = request_read_body(request); /* a query may hold $request_body */
 
-    if (flow != FLOW_NEXT) {
-        return flow;
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     struct exchange *x = exchange_new(request, &redis2_protocol, settings, own);
     exchange_set_target(x, &own->target);

@@ -76,14 +76,14 @@ static struct str hide_in(const struct vec *hidden, struct str value, struct are
 }
 
 /* Done once for a request: after an internal redirect the fields are as the server shall see them. */
-static enum flow hide_cookies(struct request *request)
+static enum handler_result hide_cookies(struct request *request)
 {
     const struct vec *hidden = &place_of(request->location)->hidden;
     uint32_t count = request->headers.count;
 
     fields_each(field, &request->headers) {
         if (field->id == FIELD_COOKIE && field->is_removed) {
-            return FLOW_NEXT;
+            return HANDLER_NEXT;
         }
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -99,7 +99,7 @@ static enum flow hide_cookies(struct request *request)
             }
         }
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* ---- session_sticky_header ---- */

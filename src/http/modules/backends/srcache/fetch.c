@@ -121,8 +121,8 @@ static void take_field(struct request *request, const struct field *field)
 }
 
 /* A body whose end is in a file, or whose length is not announced since the store did not announce it. MAY WAIT. */
-static enum flow give_parts(struct request *request, const struct gathered *gathered,
-                            const struct stored *stored)
+static enum handler_result give_parts(struct request *request, const struct gathered *gathered,
+                                      const struct stored *stored)
 {
     struct response *response = &request->response;
     const struct body_piece first = {.bytes = stored->body, .fd = -1};
@@ -134,19 +134,20 @@ static enum flow give_parts(struct request *request, const struct gathered *gath
     response->content_length =
         gathered->is_announced ? (int64_t) (stored->body.len + rest.size) : -1;
     response->is_single_range = true;
-    enum flow flow = response_start(request);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = response_start(request);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     bool is_first_sent =
         has_file && first.bytes.len == 0 ? true : response_send(request, &first, !has_file);
-    return is_first_sent && (!has_file || response_send_file(request, &rest, true)) ? FLOW_DONE
-                                                                                    : FLOW_CLOSED;
+    return is_first_sent && (!has_file || response_send_file(request, &rest, true))
+               ? HANDLER_DONE
+               : HANDLER_CLOSED;
 }
 
 /* MAY WAIT. */
-static enum flow give(struct request *request, const struct gathered *gathered,
-                      const struct stored *stored)
+static enum handler_result give(struct request *request, const struct gathered *gathered,
+                                const struct stored *stored)
 {
     struct response *response = &request->response;
 
@@ -198,8 +199,8 @@ static bool is_sound(struct request *request, const struct subrequest *sub,
     return wrong == NULL;
 }
 
-static enum flow ask(struct request *request, const struct srcache_settings *settings,
-                     struct srcache_run *run)
+static enum handler_result ask(struct request *request, const struct srcache_settings *settings,
+                               struct srcache_run *run)
 {
     struct gathered *gathered = arena_new(&request->arena, struct gathered);
     struct subrequest *sub = arena_new(&request->arena, struct subrequest);
@@ -212,34 +213,34 @@ static enum flow ask(struct request *request, const struct srcache_settings *set
     gathered->before.next = &gathered->filter;
     sub->filter = &gathered->before;
     if (!srcache_aim(request, &settings->fetch, sub)) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     gathered->fd = -1;
     arena_on_free(&request->main->arena, free_gathered, gathered);
-    enum flow flow = subrequest_run(request, sub);
-    if (flow == FLOW_CLOSED) {
-        return FLOW_CLOSED;
+    enum handler_result result = subrequest_run(request, sub);
+    if (result == HANDLER_CLOSED) {
+        return HANDLER_CLOSED;
     }
-    if (flow != FLOW_DONE || !is_sound(request, sub, gathered, &stored)) {
-        return FLOW_NEXT;
+    if (result != HANDLER_DONE || !is_sound(request, sub, gathered, &stored)) {
+        return HANDLER_NEXT;
     }
     run->fetched = SRCACHE_HIT;
     gathered->is_announced = sub->request->response.content_length >= 0;
     return give(request, gathered, &stored);
 }
 
-enum flow srcache_fetch(struct request *request)
+enum handler_result srcache_fetch(struct request *request)
 {
     const struct srcache_settings *settings = srcache_at(request->location);
 
     if (request != request->main || !srcache_covers(settings, request)) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     struct srcache_run *run = srcache_run_of(request);
     run->fetched = SRCACHE_BYPASS;
     if (templates_any_true(&settings->fetch_skip, &request->env) ||
         (settings->heeds_request && client_forbids(request))) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     run->fetched = SRCACHE_MISS;
     return ask(request, settings, run);

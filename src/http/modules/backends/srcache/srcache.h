@@ -65,7 +65,7 @@ uint64_t srcache_most(const struct srcache_settings *settings);
 bool srcache_aim(struct request *request, const struct srcache_call *call, struct subrequest *sub);
 
 /* The phase hook, fetch.c. MAY WAIT. */
-enum flow srcache_fetch(struct request *request);
+enum handler_result srcache_fetch(struct request *request);
 /* The header filter, store.c. */
 void srcache_store(struct request *request);
 /* How long a response may be used, by its fields, in seconds; *is_storable: no field forbids it. */

@@ -286,7 +286,7 @@ static bool store(struct storing *storing, struct request *request)
     sub->given = &storing->body;
     sub->answered = report_failure;
     return srcache_aim(request, &settings->store, sub) &&
-           subrequest_begin(request, sub) == FLOW_DONE;
+           subrequest_begin(request, sub) == HANDLER_DONE;
 }
 
 /* What is gathered counts towards the limit of the request, as it is now. */

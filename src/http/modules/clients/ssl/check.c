@@ -5,7 +5,7 @@
 #include "shared/tls/accept.h"
 
 /* A plain request on a TLS address that allows it is sent to where it belongs. */
-static enum flow send_to_https(struct request *request)
+static enum handler_result send_to_https(struct request *request)
 {
     uint16_t port = addr_port(connection_local(request->connection));
     struct str host = request->host.len != 0 ? request->host : request->server->name;
@@ -20,13 +20,13 @@ static enum flow send_to_https(struct request *request)
     return response_redirect(request, 301, arena_join(&request->arena, parts, 4));
 }
 
-static enum flow client_refuse(struct request *request, unsigned status)
+static enum handler_result client_refuse(struct request *request, unsigned status)
 {
     request->keepalive = false;
     return request_fail(request, status);
 }
 
-static enum flow check_plain(struct request *request)
+static enum handler_result check_plain(struct request *request)
 {
     if (request->connection->listen->allows_plain_http) {
         request->keepalive = false;
@@ -36,14 +36,14 @@ static enum flow check_plain(struct request *request)
     return client_refuse(request, 497);
 }
 
-static enum flow check_certificate(struct request *request,
-                                   const struct tls_server_settings *settings)
+static enum handler_result check_certificate(struct request *request,
+                                             const struct tls_server_settings *settings)
 {
     bool has_certificate;
 
     if (tls_server_check_client(settings, connection_tls(request->connection), &request->log,
                                 &has_certificate)) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     return client_refuse(request, has_certificate ? 495 : 496);
 }
@@ -58,12 +58,12 @@ static bool leads_to_exception(struct request *request)
         ->is_exempt;
 }
 
-enum flow ssl_check(struct request *request)
+enum handler_result ssl_check(struct request *request)
 {
     struct http_connection *connection = request->connection;
 
     if (!connection->listen->address.is_ssl) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (connection_tls(connection) == NULL) {
         return check_plain(request);
@@ -73,7 +73,7 @@ enum flow ssl_check(struct request *request)
     }
     const struct ssl_settings *settings = ssl_settings_of(request->server);
     if (settings->tls.verify == TLS_VERIFY_OFF) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (connection->secure_server != request->server) {
         log_info(&request->log, 0,
@@ -82,18 +82,18 @@ enum flow ssl_check(struct request *request)
         return request_fail(request, 421);
     }
     if (settings->has_exceptions && leads_to_exception(request)) {
-        return FLOW_NEXT; /* ssl_check_place has the last word */
+        return HANDLER_NEXT; /* ssl_check_place has the last word */
     }
     return check_certificate(request, &settings->tls);
 }
 
-enum flow ssl_check_place(struct request *request)
+enum handler_result ssl_check_place(struct request *request)
 {
     const struct ssl_settings *settings = ssl_settings_of(request->server);
 
     if (!settings->has_exceptions || !request_is_encrypted(request) || request->parent != NULL ||
         request->is_error_redirect || ssl_place_of(request->location)->is_exempt) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     return check_certificate(request, &settings->tls);
 }

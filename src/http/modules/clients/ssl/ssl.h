@@ -56,8 +56,8 @@ void handshake_begin(struct handshake *handshake, struct http_connection *connec
 void handshake_end(struct handshake *handshake);
 
 /* check.c: is the request allowed over this connection? For every request. */
-enum flow ssl_check(struct request *request);
+enum handler_result ssl_check(struct request *request);
 /* The same of the client's certificate at each location that a request comes to, where some are exempt. */
-enum flow ssl_check_place(struct request *request);
+enum handler_result ssl_check_place(struct request *request);
 
 #endif

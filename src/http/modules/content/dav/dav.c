@@ -49,14 +49,15 @@ static void close_directory(void *arg)
     close((int) (intptr_t) arg);
 }
 
-enum flow dav_place_open(struct request *request, struct dav_place *place, unsigned missing_status)
+enum handler_result dav_place_open(struct request *request, struct dav_place *place,
+                                   unsigned missing_status)
 {
     struct arena *arena = &request->arena;
     size_t root_length;
     struct str path;
 
     if (!request_map_path(request, &path, &root_length)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     while (path.len > 1 && path.data[path.len - 1] == '/') {
         place->is_collection = true;
@@ -76,16 +77,16 @@ enum flow dav_place_open(struct request *request, struct dav_place *place, unsig
         return dav_fail(request, errno, "open", above, missing_status);
     }
     arena_on_free(arena, close_directory, (void *) (intptr_t) place->at.directory);
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
-enum flow dav_aside(struct request *request, void (*run)(void *arg), void *arg)
+enum handler_result dav_aside(struct request *request, void (*run)(void *arg), void *arg)
 {
-    return aside_flow(request, aside_run(&dav_pool, request, run, arg));
+    return aside_result(request, aside_run(&dav_pool, request, run, arg));
 }
 
-enum flow dav_fail(struct request *request, int error, const char *call, struct str path,
-                   unsigned missing_status)
+enum handler_result dav_fail(struct request *request, int error, const char *call, struct str path,
+                             unsigned missing_status)
 {
     unsigned status;
 
@@ -148,7 +149,7 @@ bool dav_check_depth(struct request *request, bool is_tree)
     return false;
 }
 
-enum flow dav_answer(struct request *request, unsigned status, bool has_location)
+enum handler_result dav_answer(struct request *request, unsigned status, bool has_location)
 {
     if (has_location) {
         request->response.location = escape_str(&request->arena, request->uri, ESCAPE_URI);
@@ -235,7 +236,7 @@ static void drop_file(void *arg)
 }
 
 /* A body that is in memory goes to a file of its own. */
-static enum flow body_to_file(struct request *request, struct put *put)
+static enum handler_result body_to_file(struct request *request, struct put *put)
 {
     put->fd = temp_file_open(request, request->location->client_body_temp_path, &put->temporary);
     if (put->fd == -1) {
@@ -245,7 +246,7 @@ static enum flow body_to_file(struct request *request, struct put *put)
     if (!fs_write_all(put->fd, request->body->bytes)) {
         return dav_fail(request, errno, "write()", put->temporary, 500);
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* Opens the root of the location, which is made if nobody has yet: its name is that of the configuration. -1: errno says why. */
@@ -307,33 +308,33 @@ static bool lacks_parents(struct request *request)
 }
 
 /* Where the file goes: looked at before the body is read, so that nobody sends it in vain. */
-static enum flow find_target(struct request *request, struct dav_place *place)
+static enum handler_result find_target(struct request *request, struct dav_place *place)
 {
     struct stat info;
 
     if (settings_at(request->location)->creates_full_path) {
         make_parents(request); /* what is missing then is told below */
     }
-    enum flow flow = dav_place_open(request, place, 409);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = dav_place_open(request, place, 409);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (fstatat(place->at.directory, place->at.name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
         S_ISDIR(info.st_mode)) {
         log_error(&request->log, EISDIR, "\"%.*s\" could not be created", STR_ARG(place->path));
         return request_fail(request, 409);
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
-static enum flow put_body(struct request *request, struct dav_place *place)
+static enum handler_result put_body(struct request *request, struct dav_place *place)
 {
     const struct field *date = fields_find(&request->headers, STR("Date"));
     struct put *put = arena_new(&request->arena, struct put);
 
-    enum flow flow = request_read_body(request);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = request_read_body(request);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (request->is_body_lost) {
         log_error(&request->log, 0, "PUT request body must be in a file");
@@ -345,11 +346,11 @@ static enum flow put_body(struct request *request, struct dav_place *place)
     put->fd = request->body->fd;
     put->temporary = request->body->file_name;
     if (put->fd == -1) {
-        flow = body_to_file(request, put);
+        result = body_to_file(request, put);
     }
-    flow = flow != FLOW_NEXT ? flow : dav_aside(request, put_on_thread, put);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    result = result != HANDLER_NEXT ? result : dav_aside(request, put_on_thread, put);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (put->error != 0) {
         return dav_fail(request, put->error, put->failed, place->path, 409);
@@ -361,7 +362,7 @@ static enum flow put_body(struct request *request, struct dav_place *place)
     return dav_answer(request, put->has_replaced ? 204 : 201, !put->has_replaced);
 }
 
-static enum flow dav_put(struct request *request)
+static enum handler_result dav_put(struct request *request)
 {
     struct dav_place *place = arena_new(&request->arena, struct dav_place);
 
@@ -373,12 +374,12 @@ static enum flow dav_put(struct request *request)
         log_error(&request->log, 0, "PUT with range is unsupported");
         return request_fail(request, 501);
     }
-    enum flow flow = FLOW_NEXT;
+    enum handler_result result = HANDLER_NEXT;
     if (settings_at(request->location)->creates_full_path && lacks_parents(request)) {
-        flow = request_read_body(request); /* directories are made for a file that has come */
+        result = request_read_body(request); /* directories are made for a file that has come */
     }
-    flow = flow == FLOW_NEXT ? find_target(request, place) : flow;
-    return flow == FLOW_NEXT ? put_body(request, place) : flow;
+    result = result == HANDLER_NEXT ? find_target(request, place) : result;
+    return result == HANDLER_NEXT ? put_body(request, place) : result;
 }
 
 /* ---- DELETE ---- */
@@ -414,7 +415,7 @@ static bool is_deep_enough(struct request *request)
 }
 
 /* Is what is there what the URI says, a collection or none? */
-static enum flow check_kind(struct request *request, const struct dav_place *place)
+static enum handler_result check_kind(struct request *request, const struct dav_place *place)
 {
     struct stat info;
 
@@ -427,26 +428,26 @@ static enum flow check_kind(struct request *request, const struct dav_place *pla
     if (!place->is_collection && S_ISDIR(info.st_mode)) {
         return dav_fail(request, EISDIR, "DELETE", place->path, 409);
     }
-    return dav_check_depth(request, S_ISDIR(info.st_mode)) ? FLOW_NEXT : FLOW_FAIL;
+    return dav_check_depth(request, S_ISDIR(info.st_mode)) ? HANDLER_NEXT : HANDLER_FAIL;
 }
 
-static enum flow dav_delete(struct request *request)
+static enum handler_result dav_delete(struct request *request)
 {
     struct removal *removal = arena_new(&request->arena, struct removal);
 
     if (dav_refuses_body(request, "DELETE") || !is_deep_enough(request)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
-    enum flow flow = dav_place_open(request, &removal->place, 404);
-    if (flow == FLOW_NEXT && removal->place.is_root) {
+    enum handler_result result = dav_place_open(request, &removal->place, 404);
+    if (result == HANDLER_NEXT && removal->place.is_root) {
         log_error(&request->log, 0, "\"%.*s\" is the root, which is not deleted",
                   STR_ARG(removal->place.path));
         return request_fail(request, 403);
     }
-    flow = flow != FLOW_NEXT ? flow : check_kind(request, &removal->place);
-    flow = flow != FLOW_NEXT ? flow : dav_aside(request, remove_on_thread, removal);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    result = result != HANDLER_NEXT ? result : check_kind(request, &removal->place);
+    result = result != HANDLER_NEXT ? result : dav_aside(request, remove_on_thread, removal);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     return removal->error == 0
                ? dav_answer(request, 204, false)
@@ -455,20 +456,20 @@ static enum flow dav_delete(struct request *request)
 
 /* ---- MKCOL ---- */
 
-static enum flow dav_mkcol(struct request *request)
+static enum handler_result dav_mkcol(struct request *request)
 {
     struct dav_place place = {.is_root = false};
 
     if (dav_refuses_body(request, "MKCOL")) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     if (!ends_with_slash(request->uri)) {
         log_error(&request->log, 0, "MKCOL can create a collection only");
         return request_fail(request, 409);
     }
-    enum flow flow = dav_place_open(request, &place, 409);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = dav_place_open(request, &place, 409);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (mkdirat(place.at.directory, place.at.name,
                 access_mode_of_directory(settings_at(request->location)->access)) == 0) {
@@ -483,10 +484,10 @@ static enum flow dav_mkcol(struct request *request)
 
 /* ---- all of them ---- */
 
-static enum flow dav_handle(struct request *request)
+static enum handler_result dav_handle(struct request *request)
 {
     if ((request->method & settings_at(request->location)->methods) == 0) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     switch (request->method) {
     case METHOD_PUT:

@@ -14,17 +14,18 @@ struct dav_place {
 };
 
 /*
- * Finds where request->uri leads and opens the directory that holds it, closed with the request. FLOW_NEXT; else FLOW_FAIL:
+ * Finds where request->uri leads and opens the directory that holds it, closed with the request. HANDLER_NEXT; else HANDLER_FAIL:
  * what is missing on the way is answered with missing_status.
  */
-enum flow dav_place_open(struct request *request, struct dav_place *place, unsigned missing_status);
+enum handler_result dav_place_open(struct request *request, struct dav_place *place,
+                                   unsigned missing_status);
 
-/* Runs it on a thread; arg may not lie on the stack. MAY WAIT. FLOW_NEXT: it has run. */
-enum flow dav_aside(struct request *request, void (*run)(void *arg), void *arg);
+/* Runs it on a thread; arg may not lie on the stack. MAY WAIT. HANDLER_NEXT: it has run. */
+enum handler_result dav_aside(struct request *request, void (*run)(void *arg), void *arg);
 
 /* Logs that a call failed for a path, and answers: what is missing with missing_status. */
-enum flow dav_fail(struct request *request, int error, const char *call, struct str path,
-                   unsigned missing_status);
+enum handler_result dav_fail(struct request *request, int error, const char *call, struct str path,
+                             unsigned missing_status);
 
 /* Has it a body? Then true: logged, 415. `methods` is what the log calls them. */
 bool dav_refuses_body(struct request *request, const char *methods);
@@ -33,7 +34,7 @@ bool dav_refuses_body(struct request *request, const char *methods);
 bool dav_check_depth(struct request *request, bool is_tree);
 
 /* Answers 201, with Location unless the client knows where it is, or 204. */
-enum flow dav_answer(struct request *request, unsigned status, bool has_location);
+enum handler_result dav_answer(struct request *request, unsigned status, bool has_location);
 
 /* Are links followed where the request is? */
 static inline bool dav_follows_links(const struct request *request)
@@ -42,6 +43,6 @@ static inline bool dav_follows_links(const struct request *request)
 }
 
 /* COPY and MOVE. MAY WAIT. */
-enum flow dav_transfer(struct request *request);
+enum handler_result dav_transfer(struct request *request);
 
 #endif

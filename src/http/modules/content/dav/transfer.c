@@ -116,8 +116,8 @@ static void transfer_on_thread(void *arg)
 /* ---- what the client asks for ---- */
 
 /* Destination as a path. */
-static enum flow read_destination(struct request *request, struct transfer *transfer,
-                                  struct str *path)
+static enum handler_result read_destination(struct request *request, struct transfer *transfer,
+                                            struct str *path)
 {
     const struct field *field = fields_find(&request->headers, STR("Destination"));
     const struct dav_origin origin = {
@@ -145,7 +145,7 @@ static enum flow read_destination(struct request *request, struct transfer *tran
                   STR_ARG(field->value));
         return request_fail(request, 400);
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* An alias stands for the location's prefix: a target without that is somewhere else. */
@@ -157,7 +157,8 @@ static bool is_reachable(struct request *request, struct str path)
            str_starts(path, str_head(request->uri, length));
 }
 
-static enum flow open_places(struct request *request, struct transfer *transfer, struct str path)
+static enum handler_result open_places(struct request *request, struct transfer *transfer,
+                                       struct str path)
 {
     struct str uri = request->uri;
 
@@ -166,14 +167,14 @@ static enum flow open_places(struct request *request, struct transfer *transfer,
                   STR_ARG(transfer->destination));
         return request_fail(request, 400);
     }
-    enum flow flow = dav_place_open(request, &transfer->from, 404);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = dav_place_open(request, &transfer->from, 404);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     request_swap_uri(request, path);
-    flow = dav_place_open(request, &transfer->to, 409);
+    result = dav_place_open(request, &transfer->to, 409);
     request_swap_uri(request, uri);
-    return flow;
+    return result;
 }
 
 /* Overwrite and Depth. False: logged, 400. */
@@ -196,7 +197,7 @@ static bool read_wishes(struct request *request, struct transfer *transfer)
     return true;
 }
 
-static enum flow refuse(struct request *request, const struct transfer *transfer)
+static enum handler_result refuse(struct request *request, const struct transfer *transfer)
 {
     const char *verb = transfer->is_move ? "MOVE" : "COPY";
 
@@ -223,19 +224,19 @@ static enum flow refuse(struct request *request, const struct transfer *transfer
     }
 }
 
-enum flow dav_transfer(struct request *request)
+enum handler_result dav_transfer(struct request *request)
 {
     struct transfer *transfer = arena_new(&request->arena, struct transfer);
     struct str path;
 
     if (dav_refuses_body(request, "COPY and MOVE")) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     transfer->is_move = request->method == METHOD_MOVE;
     transfer->rules.follows_links = dav_follows_links(request);
-    enum flow flow = read_destination(request, transfer, &path);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = read_destination(request, transfer, &path);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (str_ends(request->uri, STR("/")) != str_ends(path, STR("/"))) {
         log_error(&request->log, 0,
@@ -245,12 +246,12 @@ enum flow dav_transfer(struct request *request)
         return request_fail(request, 409);
     }
     if (!read_wishes(request, transfer)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
-    flow = open_places(request, transfer, path);
-    flow = flow != FLOW_NEXT ? flow : dav_aside(request, transfer_on_thread, transfer);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    result = open_places(request, transfer, path);
+    result = result != HANDLER_NEXT ? result : dav_aside(request, transfer_on_thread, transfer);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (transfer->verdict != TRANSFER_DONE) {
         return refuse(request, transfer);

@@ -82,12 +82,12 @@ struct str dav_ext_path_of(struct request *request, struct str url)
 
 /* ---- bodies and answers ---- */
 
-enum flow dav_ext_read_body(struct request *request, struct str *out)
+enum handler_result dav_ext_read_body(struct request *request, struct str *out)
 {
-    enum flow flow = request_read_body(request);
+    enum handler_result result = request_read_body(request);
 
-    if (flow != FLOW_NEXT) {
-        return flow;
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     const struct request_body *body = request->body;
     if (body->size > BODY_MAX) {
@@ -96,7 +96,7 @@ enum flow dav_ext_read_body(struct request *request, struct str *out)
                   (unsigned long long) body->size, BODY_MAX);
         return request_fail(request, 413);
     }
-    return request_body_text(request, out) ? FLOW_NEXT : request_fail(request, 500);
+    return request_body_text(request, out) ? HANDLER_NEXT : request_fail(request, 500);
 }
 
 void put_xml(struct buf *out, struct str text)
@@ -145,7 +145,7 @@ static void drop_buffer(void *arg)
     buf_free(buf);
 }
 
-enum flow dav_ext_answer(struct request *request, unsigned status, struct buf *body)
+enum handler_result dav_ext_answer(struct request *request, unsigned status, struct buf *body)
 {
     struct buf *kept = arena_new(&request->arena, struct buf);
 
@@ -161,7 +161,7 @@ enum flow dav_ext_answer(struct request *request, unsigned status, struct buf *b
 
 /* ---- methods ---- */
 
-static enum flow options(struct request *request)
+static enum handler_result options(struct request *request)
 {
     struct fields *fields = &request->response.fields;
     const struct dav_ext_settings *settings = dav_ext_settings_at(request->location);
@@ -176,7 +176,7 @@ static enum flow options(struct request *request)
     return response_memory(request, 200, STR_NONE, STR_NONE);
 }
 
-static enum flow dav_ext_handle(struct request *request)
+static enum handler_result dav_ext_handle(struct request *request)
 {
     const struct dav_ext_settings *settings = dav_ext_settings_at(request->location);
     unsigned method = request->method & settings->methods;
@@ -195,7 +195,7 @@ static enum flow dav_ext_handle(struct request *request)
         }
         return method == METHOD_LOCK ? dav_lock(request) : dav_unlock(request);
     default:
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
 }
 

@@ -29,8 +29,8 @@ struct str dav_ext_path_of(struct request *request, struct str url);
 /* Opens a file or a directory to work on its attributes, as disable_symlinks allows it; the caller closes it. -1 with errno. */
 int dav_ext_open(struct request *request, struct str path);
 
-/* The body of a PROPFIND, PROPPATCH or LOCK. MAY WAIT. FLOW_NEXT: it is in *out. */
-enum flow dav_ext_read_body(struct request *request, struct str *out);
+/* The body of a PROPFIND, PROPPATCH or LOCK. MAY WAIT. HANDLER_NEXT: it is in *out. */
+enum handler_result dav_ext_read_body(struct request *request, struct str *out);
 
 /* Text as contents of an element: what XML has no characters for becomes '?'. */
 void put_xml(struct buf *out, struct str text);
@@ -38,20 +38,20 @@ void put_xml(struct buf *out, struct str text);
 void put_active_locks(struct buf *out, struct arena *arena, const struct vec *locks);
 
 /* The answer: XML. Takes over the buffer. */
-enum flow dav_ext_answer(struct request *request, unsigned status, struct buf *body);
+enum handler_result dav_ext_answer(struct request *request, unsigned status, struct buf *body);
 
 /* ---- the methods: MAY WAIT ---- */
 
-enum flow dav_propfind(struct request *request);
-enum flow dav_proppatch(struct request *request);
-enum flow dav_lock(struct request *request);
-enum flow dav_unlock(struct request *request);
+enum handler_result dav_propfind(struct request *request);
+enum handler_result dav_proppatch(struct request *request);
+enum handler_result dav_lock(struct request *request);
+enum handler_result dav_unlock(struct request *request);
 
 /* ---- what locks forbid (guard.c) ---- */
 
-/* In front of methods that change something: If is judged, locks are heeded. FLOW_NEXT: it may go on. */
-enum flow dav_guard(struct request *request);
+/* In front of methods that change something: If is judged, locks are heeded. HANDLER_NEXT: it may go on. */
+enum handler_result dav_guard(struct request *request);
 /* Afterwards: what is gone is not locked any more. */
-enum flow dav_forget(struct request *request);
+enum handler_result dav_forget(struct request *request);
 
 #endif

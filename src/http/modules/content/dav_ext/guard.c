@@ -127,24 +127,24 @@ static bool allows_destination(struct request *request, const struct vec *tokens
     return lock_allows(table_of(request), &target, tokens, clock_now.now_ms);
 }
 
-enum flow dav_guard(struct request *request)
+enum handler_result dav_guard(struct request *request)
 {
     struct vec tokens = {0};
     struct str path;
 
     if ((request->method & CHANGING) == 0 || request != request->main) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (!dav_ext_path(request, &path) || !judge(request, path, &tokens)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     if (!allows_source(request, path, &tokens) || !allows_destination(request, &tokens)) {
         return request_fail(request, 423);
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
-enum flow dav_forget(struct request *request)
+enum handler_result dav_forget(struct request *request)
 {
     unsigned status = request->response.status;
     struct str path;
@@ -154,5 +154,5 @@ enum flow dav_forget(struct request *request)
         lock_forget(table_of(request), path);
         request->response.status = status;
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }

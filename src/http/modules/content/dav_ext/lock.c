@@ -37,7 +37,7 @@ static uint64_t read_timeout(struct request *request)
     return most;
 }
 
-static enum flow fail_lock(struct request *request, enum lock_result result)
+static enum handler_result fail_lock(struct request *request, enum lock_result result)
 {
     switch (result) {
     case LOCK_CONFLICT:
@@ -52,7 +52,8 @@ static enum flow fail_lock(struct request *request, enum lock_result result)
     }
 }
 
-static enum flow answer_lock(struct request *request, const struct lock *lock, unsigned status)
+static enum handler_result answer_lock(struct request *request, const struct lock *lock,
+                                       unsigned status)
 {
     struct arena *arena = &request->arena;
     struct vec locks = {0};
@@ -90,7 +91,7 @@ static bool first_token(struct request *request, struct lock_token *token)
 }
 
 /* No body: the lock that If names lasts longer. */
-static enum flow refresh(struct request *request, struct lock *lock)
+static enum handler_result refresh(struct request *request, struct lock *lock)
 {
     if (!first_token(request, &lock->token)) {
         log_error(&request->log, 0, "client sent a LOCK with neither a body nor a token in \"If\"");
@@ -101,8 +102,8 @@ static enum flow refresh(struct request *request, struct lock *lock)
     return result == LOCK_DONE ? answer_lock(request, lock, 200) : fail_lock(request, result);
 }
 
-/* What is locked is there afterwards: an empty file, if there was nothing. FLOW_NEXT: it is. */
-static enum flow make_resource(struct request *request, struct str path, unsigned *status)
+/* What is locked is there afterwards: an empty file, if there was nothing. HANDLER_NEXT: it is. */
+static enum handler_result make_resource(struct request *request, struct str path, unsigned *status)
 {
     struct file *file = file_stat(request, path);
     int error = file->error;
@@ -113,7 +114,7 @@ static enum flow make_resource(struct request *request, struct str path, unsigne
     }
     file_release(file);
     if (error == 0) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     const char *slash = str_find_last_char(path, '/');
     if (str_ends(request->uri, STR("/")) || slash == NULL) {
@@ -136,10 +137,10 @@ static enum flow make_resource(struct request *request, struct str path, unsigne
     }
     close(fd);
     *status = 201;
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
-enum flow dav_lock(struct request *request)
+enum handler_result dav_lock(struct request *request)
 {
     struct shm_table *table = zone_of(request)->limit.table;
     enum dav_depth depth = dav_depth_of(&request->headers);
@@ -153,12 +154,12 @@ enum flow dav_lock(struct request *request)
                   STR_ARG(fields_find(&request->headers, STR("Depth"))->value));
         return request_fail(request, 400);
     }
-    enum flow flow = dav_ext_read_body(request, &body);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result handled = dav_ext_read_body(request, &body);
+    if (handled != HANDLER_NEXT) {
+        return handled;
     }
     if (!dav_ext_path(request, &lock.path)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     if (body.len == 0) {
         return refresh(request, &lock);
@@ -174,15 +175,15 @@ enum flow dav_lock(struct request *request)
     if (result != LOCK_DONE) {
         return fail_lock(request, result);
     }
-    flow = make_resource(request, lock.path, &status);
-    if (flow != FLOW_NEXT) {
+    handled = make_resource(request, lock.path, &status);
+    if (handled != HANDLER_NEXT) {
         lock_remove(table, &lock.token, lock.path, clock_now.now_ms);
-        return flow;
+        return handled;
     }
     return answer_lock(request, &lock, status);
 }
 
-enum flow dav_unlock(struct request *request)
+enum handler_result dav_unlock(struct request *request)
 {
     const struct field *field = fields_find(&request->headers, STR("Lock-Token"));
     struct str text = field == NULL ? STR_NONE : field->value;
@@ -194,7 +195,7 @@ enum flow dav_unlock(struct request *request)
         return request_fail(request, 400);
     }
     if (!dav_ext_path(request, &path)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     if (!lock_token_parse((struct str){text.data + 1, text.len - 2}, &token) ||
         lock_remove(zone_of(request)->limit.table, &token, path, clock_now.now_ms) != LOCK_DONE) {

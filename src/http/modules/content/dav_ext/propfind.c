@@ -385,7 +385,8 @@ static void drop_listing(void *arg)
 }
 
 /* What is asked for, and how deep. Depth is 0 where the client does not say it, as with the reference. */
-static enum flow read_request(struct request *request, struct listing *listing, bool *is_deep)
+static enum handler_result read_request(struct request *request, struct listing *listing,
+                                        bool *is_deep)
 {
     enum dav_depth depth = dav_depth_of(&request->headers);
     struct str body;
@@ -399,19 +400,20 @@ static enum flow read_request(struct request *request, struct listing *listing, 
         return request_fail(request, 403); /* propfind-finite-depth */
     }
     *is_deep = depth == DEPTH_1;
-    enum flow flow = dav_ext_read_body(request, &body);
-    if (flow == FLOW_NEXT && !propfind_parse(&request->arena, body, &listing->wanted)) {
+    enum handler_result result = dav_ext_read_body(request, &body);
+    if (result == HANDLER_NEXT && !propfind_parse(&request->arena, body, &listing->wanted)) {
         log_error(&request->log, 0, "client sent an invalid PROPFIND body");
         return request_fail(request, 400);
     }
-    return flow;
+    return result;
 }
 
 /* Opens what is looked at: never a link where those are forbidden. */
-static enum flow open_resource(struct request *request, struct listing *listing, bool is_deep)
+static enum handler_result open_resource(struct request *request, struct listing *listing,
+                                         bool is_deep)
 {
     if (!dav_ext_path(request, &listing->path)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     struct file *file = file_stat(request, listing->path);
     if (file->error != 0) {
@@ -433,7 +435,7 @@ static enum flow open_resource(struct request *request, struct listing *listing,
             return request_fail(request, error == ENOENT ? 404 : 403);
         }
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* What is kept of the properties of the resource itself. */
@@ -447,10 +449,10 @@ static void load_resource(struct request *request, struct listing *listing)
     }
 }
 
-static enum flow fail_listing(struct request *request, const struct listing *listing)
+static enum handler_result fail_listing(struct request *request, const struct listing *listing)
 {
     if (listing->error == ECANCELED) {
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
     counters_mine->limited += listing->error == EFBIG;
     log_error(&request->log, listing->error, "the listing of \"%.*s\" failed",
@@ -459,18 +461,19 @@ static enum flow fail_listing(struct request *request, const struct listing *lis
 }
 
 /* The names in the directory. MAY WAIT. */
-static enum flow read_members(struct request *request, struct listing *listing)
+static enum handler_result read_members(struct request *request, struct listing *listing)
 {
-    enum flow flow = aside_flow(request, aside_run(&dav_pool, request, read_on_thread, listing));
+    enum handler_result result =
+        aside_result(request, aside_run(&dav_pool, request, read_on_thread, listing));
 
-    if (flow != FLOW_NEXT) {
+    if (result != HANDLER_NEXT) {
         close(listing->directory);
-        return flow;
+        return result;
     }
-    return listing->error == 0 ? FLOW_NEXT : fail_listing(request, listing);
+    return listing->error == 0 ? HANDLER_NEXT : fail_listing(request, listing);
 }
 
-enum flow dav_propfind(struct request *request)
+enum handler_result dav_propfind(struct request *request)
 {
     const struct dav_ext_settings *settings = dav_ext_settings_at(request->location);
     struct listing *listing = arena_new(&request->arena, struct listing);
@@ -479,10 +482,10 @@ enum flow dav_propfind(struct request *request)
     listing->directory = -1;
     listing->has_dead = (settings->methods & METHOD_PROPPATCH) != 0;
     arena_init(&listing->arena);
-    enum flow flow = read_request(request, listing, &is_deep);
-    flow = flow != FLOW_NEXT ? flow : open_resource(request, listing, is_deep);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = read_request(request, listing, &is_deep);
+    result = result != HANDLER_NEXT ? result : open_resource(request, listing, is_deep);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (listing->has_dead) {
         load_resource(request, listing);
@@ -496,9 +499,9 @@ enum flow dav_propfind(struct request *request)
     listing->uri = request->uri;
     listing->follows_links = request->location->disable_symlinks == SYMLINKS_ALLOWED;
     arena_on_free(&request->arena, drop_listing, listing);
-    flow = listing->directory == -1 ? FLOW_NEXT : read_members(request, listing);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    result = listing->directory == -1 ? HANDLER_NEXT : read_members(request, listing);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     put_all(listing);
     return listing->error != 0 ? fail_listing(request, listing)

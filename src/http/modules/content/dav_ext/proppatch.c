@@ -125,7 +125,7 @@ static void put_changes(struct buf *out, const struct patch *patch, bool live, u
     }
 }
 
-static enum flow answer(struct request *request, const struct patch *patch)
+static enum handler_result answer(struct request *request, const struct patch *patch)
 {
     struct buf out = {0};
 
@@ -142,13 +142,13 @@ static enum flow answer(struct request *request, const struct patch *patch)
 /* ---- the request ---- */
 
 /* All changes are made, or none. MAY WAIT. */
-static enum flow change_all(struct request *request, struct patch *patch)
+static enum handler_result change_all(struct request *request, struct patch *patch)
 {
     vec_each(const struct dead_change, one, &patch->changes) {
         patch->is_protected |= is_live(&one->name);
     }
     if (patch->is_protected) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (!lock_file(patch->fd)) {
         log_error(&request->log, 0, "\"%.*s\" is locked by another process", STR_ARG(request->uri));
@@ -156,25 +156,25 @@ static enum flow change_all(struct request *request, struct patch *patch)
     }
     change(request, patch);
     flock(patch->fd, LOCK_UN);
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
-enum flow dav_proppatch(struct request *request)
+enum handler_result dav_proppatch(struct request *request)
 {
     struct patch *patch = arena_new(&request->arena, struct patch);
     struct str body;
     struct str path;
-    enum flow flow = dav_ext_read_body(request, &body);
+    enum handler_result result = dav_ext_read_body(request, &body);
 
-    if (flow != FLOW_NEXT) {
-        return flow;
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (!proppatch_parse(&request->arena, body, &patch->changes)) {
         log_error(&request->log, 0, "client sent an invalid PROPPATCH body");
         return request_fail(request, 400);
     }
     if (!dav_ext_path(request, &path)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     patch->status = 200;
     patch->fd = dav_ext_open(request, path);
@@ -185,6 +185,6 @@ enum flow dav_proppatch(struct request *request)
         return request_fail(request, is_missing ? 404 : 403);
     }
     arena_on_free(&request->arena, close_file, patch);
-    flow = change_all(request, patch);
-    return flow == FLOW_NEXT ? answer(request, patch) : flow;
+    result = change_all(request, patch);
+    return result == HANDLER_NEXT ? answer(request, patch) : result;
 }

@@ -72,15 +72,15 @@ struct echo_run {
 };
 
 /* The handler. MAY WAIT. */
-enum flow echo_answer(struct request *request);
+enum handler_result echo_answer(struct request *request);
 
-/* Sends the head unless it was. FLOW_NEXT: go on; else what the handler returns. MAY WAIT. */
-enum flow echo_begin(struct echo_run *run);
+/* Sends the head unless it was. HANDLER_NEXT: go on; else what the handler returns. MAY WAIT. */
+enum handler_result echo_begin(struct echo_run *run);
 /* Gives a piece, behind all that came before. MAY WAIT. False: the client is gone. */
 bool echo_give(struct echo_run *run, const struct body_piece *piece, bool is_last);
 
-/* Asks another location, and waits unless it is to run beside. FLOW_NEXT: go on. MAY WAIT. */
-enum flow echo_subrequest(struct echo_run *run, const struct echo_command *command);
+/* Asks another location, and waits unless it is to run beside. HANDLER_NEXT: go on. MAY WAIT. */
+enum handler_result echo_subrequest(struct echo_run *run, const struct echo_command *command);
 /* Begins those that are to run beside. MAY WAIT. False: the client is gone. */
 bool echo_begin_pending(struct echo_run *run);
 

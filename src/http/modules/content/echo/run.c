@@ -11,27 +11,27 @@
 
 /* ---- output ---- */
 
-enum flow echo_begin(struct echo_run *run)
+enum handler_result echo_begin(struct echo_run *run)
 {
     struct request *request = run->request;
-    enum flow flow = FLOW_NEXT;
+    enum handler_result result = HANDLER_NEXT;
 
     if (run->has_begun) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (run->settings->reads_body) {
-        flow = request_read_body(request); /* now that it can be refused with a status */
+        result = request_read_body(request); /* now that it can be refused with a status */
     }
-    if (flow == FLOW_NEXT) {
+    if (result == HANDLER_NEXT) {
         request->response.status = (unsigned) run->settings->status;
         request->response.content_length = -1;
         if (run->settings->status != 204 || request != request->main) {
             response_set_type(request);
         }
-        flow = response_start(request);
+        result = response_start(request);
     }
-    run->has_begun = flow == FLOW_NEXT;
-    return flow;
+    run->has_begun = result == HANDLER_NEXT;
+    return result;
 }
 
 bool echo_give(struct echo_run *run, const struct body_piece *piece, bool is_last)
@@ -40,15 +40,15 @@ bool echo_give(struct echo_run *run, const struct body_piece *piece, bool is_las
                                 : ordered_send(run->ordered, piece, is_last);
 }
 
-static enum flow give_text(struct echo_run *run, struct str text, bool is_flush)
+static enum handler_result give_text(struct echo_run *run, struct str text, bool is_flush)
 {
     struct body_piece piece = {.bytes = text, .fd = -1, .is_flush = is_flush};
-    enum flow flow = echo_begin(run);
+    enum handler_result result = echo_begin(run);
 
-    if (flow != FLOW_NEXT || (text.len == 0 && !is_flush)) {
-        return flow;
+    if (result != HANDLER_NEXT || (text.len == 0 && !is_flush)) {
+        return result;
     }
-    return echo_give(run, &piece, false) ? FLOW_NEXT : FLOW_CLOSED;
+    return echo_give(run, &piece, false) ? HANDLER_NEXT : HANDLER_CLOSED;
 }
 
 /* A number in which digits may be grouped: 10_000. */
@@ -66,7 +66,7 @@ static bool parse_count(struct arena *arena, struct str text, uint64_t *out)
 }
 
 /* Piece by piece, so that no count takes more memory than another. */
-static enum flow duplicate(struct echo_run *run, const struct echo_command *command)
+static enum handler_result duplicate(struct echo_run *run, const struct echo_command *command)
 {
     struct request *request = run->request;
     struct str count_text = template_text(command->word, &request->env);
@@ -88,38 +88,38 @@ static enum flow duplicate(struct echo_run *run, const struct echo_command *comm
     for (size_t i = 0; i < in_piece; i++) {
         str_put(room + i * text.len, text);
     }
-    enum flow flow = echo_begin(run);
-    for (uint64_t left = text.len == 0 ? 0 : count; flow == FLOW_NEXT && left != 0;) {
+    enum handler_result result = echo_begin(run);
+    for (uint64_t left = text.len == 0 ? 0 : count; result == HANDLER_NEXT && left != 0;) {
         size_t now = left < in_piece ? (size_t) left : in_piece;
-        flow = give_text(run, (struct str){room, now * text.len}, false);
+        result = give_text(run, (struct str){room, now * text.len}, false);
         left -= now;
-        if (left != 0 && flow == FLOW_NEXT && fiber_yield() == WAIT_CANCELLED) {
-            flow = FLOW_CLOSED;
+        if (left != 0 && result == HANDLER_NEXT && fiber_yield() == WAIT_CANCELLED) {
+            result = HANDLER_CLOSED;
         }
     }
-    return flow;
+    return result;
 }
 
 /* echo_request_body: as far as it was read. */
-static enum flow give_body(struct echo_run *run)
+static enum handler_result give_body(struct echo_run *run)
 {
     struct request *request = run->request;
-    enum flow flow = echo_begin(run);
+    enum handler_result result = echo_begin(run);
     const struct request_body *body = request->body;
 
-    if (flow != FLOW_NEXT || body == NULL || body->size == 0) {
-        return flow;
+    if (result != HANDLER_NEXT || body == NULL || body->size == 0) {
+        return result;
     }
     if (body->fd == -1) {
         return give_text(run, body->bytes, false);
     }
     struct body_piece piece = {.fd = body->fd, .size = body->size};
-    return echo_give(run, &piece, false) ? FLOW_NEXT : FLOW_CLOSED;
+    return echo_give(run, &piece, false) ? HANDLER_NEXT : HANDLER_CLOSED;
 }
 
 /* ---- waiting, going elsewhere ---- */
 
-static enum flow sleep_for(struct echo_run *run, const struct echo_command *command)
+static enum handler_result sleep_for(struct echo_run *run, const struct echo_command *command)
 {
     struct request *request = run->request;
     struct str text = template_text(command->word, &request->env);
@@ -130,12 +130,12 @@ static enum flow sleep_for(struct echo_run *run, const struct echo_command *comm
         return request_fail(request, 400);
     }
     if (!echo_begin_pending(run) || fiber_sleep(clock_now.now_ms + pause_ms) == WAIT_CANCELLED) {
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
-static enum flow go_elsewhere(struct echo_run *run, const struct echo_command *command)
+static enum handler_result go_elsewhere(struct echo_run *run, const struct echo_command *command)
 {
     struct request *request = run->request;
     struct str text = template_text(command->word, &request->env);
@@ -146,7 +146,7 @@ static enum flow go_elsewhere(struct echo_run *run, const struct echo_command *c
 
     if (run->has_begun) {
         log_error(&request->log, 0, "echo_exec \"%.*s\" comes after output", STR_ARG(text));
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
     if (text.len == 0) {
         return request_fail(request, 400);
@@ -187,7 +187,8 @@ static bool next_item(struct echo_run *run)
     return false;
 }
 
-static enum flow loop_begin(struct echo_run *run, const struct echo_command *command, size_t *at)
+static enum handler_result loop_begin(struct echo_run *run, const struct echo_command *command,
+                                      size_t *at)
 {
     struct request *request = run->request;
     const struct vec *commands = &run->settings->commands;
@@ -205,10 +206,10 @@ static enum flow loop_begin(struct echo_run *run, const struct echo_command *com
         ++*at;
     }
     run->is_looping = true;
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
-static enum flow loop_end(struct echo_run *run, size_t *at)
+static enum handler_result loop_end(struct echo_run *run, size_t *at)
 {
     struct request *request = run->request;
 
@@ -222,11 +223,11 @@ static enum flow loop_end(struct echo_run *run, size_t *at)
     } else {
         run->is_looping = false;
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* echo_duplicate and echo_foreach_split whose words are options, as far as one can see: an error of each request. */
-static enum flow fail_for_words(struct echo_run *run, const struct echo_command *command)
+static enum handler_result fail_for_words(struct echo_run *run, const struct echo_command *command)
 {
     bool is_loop = command->kind == ECHO_FOREACH;
 
@@ -240,7 +241,8 @@ static enum flow fail_for_words(struct echo_run *run, const struct echo_command 
 /* ---- the run ---- */
 
 /* One command; *at is the index of the one after it. MAY WAIT. */
-static enum flow run_command(struct echo_run *run, const struct echo_command *command, size_t *at)
+static enum handler_result run_command(struct echo_run *run, const struct echo_command *command,
+                                       size_t *at)
 {
     struct request *request = run->request;
 
@@ -255,7 +257,7 @@ static enum flow run_command(struct echo_run *run, const struct echo_command *co
         return sleep_for(run, command);
     case ECHO_RESET_TIMER:
         echo_state_of(request)->started_ms = clock_now.now_ms;
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     case ECHO_READ_BODY:
         return request_read_body(request);
     case ECHO_BODY:
@@ -275,23 +277,23 @@ static enum flow run_command(struct echo_run *run, const struct echo_command *co
     return request_fail(request, 500);
 }
 
-enum flow echo_answer(struct request *request)
+enum handler_result echo_answer(struct request *request)
 {
     struct echo_run run = {.request = request,
                            .settings = location_settings(request->location, &echo_key)};
     const struct vec *commands = &run.settings->commands;
-    enum flow flow = FLOW_NEXT;
+    enum handler_result result = HANDLER_NEXT;
 
-    for (size_t at = 0; flow == FLOW_NEXT && at < commands->count;) {
+    for (size_t at = 0; result == HANDLER_NEXT && at < commands->count;) {
         const struct echo_command *command = vec_at(commands, struct echo_command, at);
         at++;
-        flow = run_command(&run, command, &at);
+        result = run_command(&run, command, &at);
     }
-    if (flow == FLOW_NEXT) {
-        flow = echo_begin(&run);
+    if (result == HANDLER_NEXT) {
+        result = echo_begin(&run);
     }
-    if (flow != FLOW_NEXT) {
-        return flow == FLOW_FAIL && run.has_begun ? FLOW_CUT : flow;
+    if (result != HANDLER_NEXT) {
+        return result == HANDLER_FAIL && run.has_begun ? HANDLER_CUT : result;
     }
-    return echo_begin_pending(&run) && echo_give(&run, NULL, true) ? FLOW_DONE : FLOW_CLOSED;
+    return echo_begin_pending(&run) && echo_give(&run, NULL, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }

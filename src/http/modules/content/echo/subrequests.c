@@ -85,16 +85,17 @@ bool echo_begin_pending(struct echo_run *run)
 
     run->pending = (struct vec){0};
     vec_each(struct echo_sub *, echo, &pending) {
-        enum flow flow = is_sound ? subrequest_begin(run->request, &(*echo)->sub) : FLOW_FAIL;
-        if (flow != FLOW_DONE) {
+        enum handler_result result =
+            is_sound ? subrequest_begin(run->request, &(*echo)->sub) : HANDLER_FAIL;
+        if (result != HANDLER_DONE) {
             ordered_end((*echo)->place);
         }
-        is_sound = is_sound && flow != FLOW_CLOSED;
+        is_sound = is_sound && result != HANDLER_CLOSED;
     }
     return is_sound;
 }
 
-enum flow echo_subrequest(struct echo_run *run, const struct echo_command *command)
+enum handler_result echo_subrequest(struct echo_run *run, const struct echo_command *command)
 {
     struct request *request = run->request;
     struct echo_sub *echo = arena_new(&request->arena, struct echo_sub);
@@ -106,25 +107,25 @@ enum flow echo_subrequest(struct echo_run *run, const struct echo_command *comma
     echo->sub.own_variables =
         true; /* as with nginx: what it is told by head and arguments is its own */
     echo->sub.passes_body = request->body != NULL;
-    enum flow flow = echo_begin(run);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = echo_begin(run);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
     if (run->ordered != NULL || command->is_async) {
         take_place(run, echo);
     }
     if (command->is_async) {
         *vec_add(&run->pending, &request->arena, struct echo_sub *) = echo;
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (!echo_begin_pending(run)) {
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
-    flow = subrequest_begin(request, &echo->sub);
-    if (flow == FLOW_DONE) {
-        flow = subrequest_wait(&echo->sub);
+    result = subrequest_begin(request, &echo->sub);
+    if (result == HANDLER_DONE) {
+        result = subrequest_wait(&echo->sub);
     } else if (echo->place != NULL) {
         ordered_end(echo->place);
     }
-    return flow == FLOW_CLOSED || flow == FLOW_CUT ? flow : FLOW_NEXT;
+    return result == HANDLER_CLOSED || result == HANDLER_CUT ? result : HANDLER_NEXT;
 }

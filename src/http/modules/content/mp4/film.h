@@ -21,7 +21,7 @@ struct film {
 };
 
 /* 500, with a line about the file. */
-enum flow film_refuse(struct film *film, const char *problem);
+enum handler_result film_refuse(struct film *film, const char *problem);
 
 /* So many bytes from there, as far as the file goes; fewer where it could not be read. Blocks for the disk. */
 size_t film_read(const struct film *film, uint64_t offset, char *at, size_t size);
@@ -30,6 +30,6 @@ size_t film_read(const struct film *film, uint64_t offset, char *at, size_t size
 bool film_box_at(const struct film *film, uint64_t at, struct box_head *out);
 
 /* Answers with the fragments that hold the part. Takes over the file. MAY WAIT. */
-enum flow film_answer_fragments(struct film *film);
+enum handler_result film_answer_fragments(struct film *film);
 
 #endif

@@ -282,15 +282,15 @@ static bool send_fragments(struct search *search, const struct fragment_move *mo
 }
 
 /* MAY WAIT. */
-static enum flow end_body(struct film *film, bool was_sent)
+static enum handler_result end_body(struct film *film, bool was_sent)
 {
     const struct body_piece end = {.bytes = STR_INIT(""), .fd = -1};
 
-    return was_sent && response_send(film->request, &end, true) ? FLOW_DONE : FLOW_CLOSED;
+    return was_sent && response_send(film->request, &end, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
 /* Head and fragments. MAY WAIT. */
-static enum flow send_part(struct search *search, uint64_t last)
+static enum handler_result send_part(struct search *search, uint64_t last)
 {
     struct film *film = search->film;
     const struct fragment_choice *choice = &search->choice;
@@ -307,25 +307,25 @@ static enum flow send_part(struct search *search, uint64_t last)
                                      .release_arg = head.data};
     response_describe_file(film->request, film->file, head.len + (last - choice->first));
     film->request->response.is_single_range = true;
-    enum flow flow = response_start(film->request);
-    if (flow != FLOW_NEXT) {
+    enum handler_result result = response_start(film->request);
+    if (result != HANDLER_NEXT) {
         buf_free(&head);
-        return flow;
+        return result;
     }
     return end_body(film, response_send(film->request, &piece, false) &&
                               send_fragments(search, &move, last));
 }
 
 /* The beginning of the file: samples that the moov box tells of are wanted. MAY WAIT. */
-static enum flow send_beginning(struct film *film, uint64_t last)
+static enum handler_result send_beginning(struct film *film, uint64_t last)
 {
     response_describe_file(film->request, film->file, last);
-    enum flow flow = response_start(film->request);
-    return flow != FLOW_NEXT ? flow : end_body(film, send_bytes(film, 0, last));
+    enum handler_result result = response_start(film->request);
+    return result != HANDLER_NEXT ? result : end_body(film, send_bytes(film, 0, last));
 }
 
 /* MAY WAIT. */
-static enum flow answer_part(struct search *search)
+static enum handler_result answer_part(struct search *search)
 {
     struct film *film = search->film;
     const struct fragment_choice *choice = &search->choice;
@@ -334,7 +334,7 @@ static enum flow answer_part(struct search *search)
 
     problem = problem != NULL ? problem : search_part(search, &is_gone);
     if (is_gone) {
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
     if (problem == NULL && choice->last_ms != 0 && film->cut.start_ms >= choice->last_ms) {
         problem = "no samples from there on";
@@ -348,13 +348,13 @@ static enum flow answer_part(struct search *search)
                : send_part(search, last);
 }
 
-enum flow film_answer_fragments(struct film *film)
+enum handler_result film_answer_fragments(struct film *film)
 {
     struct search *search = arena_new(&film->request->arena, struct search);
 
     search->film = film;
     search->begin = film->moov_at + film->moov_size;
-    enum flow flow = answer_part(search);
+    enum handler_result result = answer_part(search);
     file_release(film->file);
-    return flow;
+    return result;
 }

@@ -28,7 +28,7 @@ static const struct mp4_settings *settings_at(const struct request *request)
     return location_settings(request->location, &mp4_key);
 }
 
-enum flow film_refuse(struct film *film, const char *problem)
+enum handler_result film_refuse(struct film *film, const char *problem)
 {
     log_error(&film->request->log, 0, "mp4: \"%.*s\": %s", STR_ARG(film->file->path), problem);
     return request_fail(film->request, 500);
@@ -122,7 +122,7 @@ static struct buf make_head(struct film *film)
 }
 
 /* Takes over the file. MAY WAIT. */
-static enum flow send_film(struct film *film)
+static enum handler_result send_film(struct film *film)
 {
     struct request *request = film->request;
     struct buf head = make_head(film);
@@ -130,11 +130,11 @@ static enum flow send_film(struct film *film)
 
     response_describe_file(request, film->file, head.len + length);
     request->response.is_single_range = true; /* it comes in two pieces */
-    enum flow flow = response_start(request);
-    if (flow != FLOW_NEXT) {
+    enum handler_result result = response_start(request);
+    if (result != HANDLER_NEXT) {
         buf_free(&head);
         file_release(film->file);
-        return flow;
+        return result;
     }
     const struct body_piece piece = {.bytes = buf_str(&head),
                                      .fd = -1,
@@ -142,14 +142,14 @@ static enum flow send_film(struct film *film)
                                      .release_arg = head.data};
     if (!response_send(request, &piece, false)) {
         file_release(film->file);
-        return FLOW_CLOSED;
+        return HANDLER_CLOSED;
     }
-    return response_send_part(request, film->file, film->cut.first, length, true) ? FLOW_DONE
-                                                                                  : FLOW_CLOSED;
+    return response_send_part(request, film->file, film->cut.first, length, true) ? HANDLER_DONE
+                                                                                  : HANDLER_CLOSED;
 }
 
-/* Finds the moov box and reads it. FLOW_NEXT: film->moov has it. */
-static enum flow read_moov(struct film *film)
+/* Finds the moov box and reads it. HANDLER_NEXT: film->moov has it. */
+static enum handler_result read_moov(struct film *film)
 {
     const char *problem = scan_boxes(film);
 
@@ -163,21 +163,21 @@ static enum flow read_moov(struct film *film)
     }
     char *bytes = buf_reserve(&film->moov, film->moov_size + 1);
     film->moov.len = film_read(film, film->moov_at, bytes, film->moov_size);
-    return film->moov.len == film->moov_size ? FLOW_NEXT
+    return film->moov.len == film->moov_size ? HANDLER_NEXT
                                              : film_refuse(film, "the moov box could not be read");
 }
 
 /* Takes over the file. MAY WAIT. */
-static enum flow answer_by_tables(struct film *film)
+static enum handler_result answer_by_tables(struct film *film)
 {
     struct cut *cut = &film->cut;
 
     cut->file_size = film->file->size;
     cut->is_large = film->file->size + film->moov_size > UINT32_MAX;
     if (!cut_film(cut, buf_str(&film->moov))) {
-        enum flow flow = film_refuse(film, cut->problem);
+        enum handler_result result = film_refuse(film, cut->problem);
         file_release(film->file);
-        return flow;
+        return result;
     }
     buf_free(&film->moov);
     return send_film(film);
@@ -192,14 +192,14 @@ static void free_buffers(void *arg)
 }
 
 /* Takes over the file. MAY WAIT. */
-static enum flow answer_part(struct film *film)
+static enum handler_result answer_part(struct film *film)
 {
     leave_direct_io(film->file);
     arena_on_free(&film->request->arena, free_buffers, film);
-    enum flow flow = read_moov(film);
-    if (flow != FLOW_NEXT) {
+    enum handler_result result = read_moov(film);
+    if (result != HANDLER_NEXT) {
         file_release(film->file);
-        return flow;
+        return result;
     }
     return cut_is_fragmented(buf_str(&film->moov)) ? film_answer_fragments(film)
                                                    : answer_by_tables(film);
@@ -229,13 +229,13 @@ static bool read_times(const struct request *request, struct cut *cut)
     return has_start || has_end;
 }
 
-static enum flow mp4_answer(struct request *request)
+static enum handler_result mp4_answer(struct request *request)
 {
-    enum flow flow;
-    struct file *file = request_open_file(request, &flow);
+    enum handler_result result;
+    struct file *file = request_open_file(request, &result);
 
     if (file == NULL) {
-        return flow;
+        return result;
     }
     struct cut cut = {.at_key_frame = settings_at(request)->start_key_frame};
     if (!read_times(request, &cut)) {

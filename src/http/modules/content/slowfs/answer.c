@@ -107,7 +107,7 @@ static bool is_unchanged(const struct slow *slow, unsigned status)
 }
 
 /* The file as it was when it was copied. MAY WAIT. */
-static enum flow serve_kept_file(struct slow *slow)
+static enum handler_result serve_kept_file(struct slow *slow)
 {
     struct request *request = slow->request;
     const struct cache_meta *meta = &slow->access.meta;
@@ -116,14 +116,14 @@ static enum flow serve_kept_file(struct slow *slow)
     response_describe_file(request, file, meta->body_size);
     file_release(file);
     request->response.whole = kept_body_whole(&slow->access);
-    enum flow flow = response_start(request);
-    if (flow != FLOW_NEXT || request->response.is_complete) {
-        return flow == FLOW_NEXT ? FLOW_DONE : flow;
+    enum handler_result result = response_start(request);
+    if (result != HANDLER_NEXT || request->response.is_complete) {
+        return result == HANDLER_NEXT ? HANDLER_DONE : result;
     }
-    return response_send_kept(request, &slow->access, true) ? FLOW_DONE : FLOW_CLOSED;
+    return response_send_kept(request, &slow->access, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
-static enum flow serve_kept(struct slow *slow)
+static enum handler_result serve_kept(struct slow *slow)
 {
     switch (slow->access.meta.status) {
     case 200:
@@ -137,18 +137,18 @@ static enum flow serve_kept(struct slow *slow)
 
 /* ---- what lies there ---- */
 
-/* Opens the file, once. FLOW_NEXT: slow->file says what is there. MAY WAIT. */
-static enum flow open_slow(struct slow *slow)
+/* Opens the file, once. HANDLER_NEXT: slow->file says what is there. MAY WAIT. */
+static enum handler_result open_slow(struct slow *slow)
 {
     if (slow->file != NULL) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
-    return aside_flow(slow->request,
-                      file_open_aside(slow->request, &slowfs_pool, slow->path, &slow->file));
+    return aside_result(slow->request,
+                        file_open_aside(slow->request, &slowfs_pool, slow->path, &slow->file));
 }
 
 /* Sends the file itself; threads read it. MAY WAIT. */
-static enum flow serve_slow(struct slow *slow)
+static enum handler_result serve_slow(struct slow *slow)
 {
     struct file *file = slow->file;
 
@@ -211,7 +211,7 @@ static enum kept keep(struct slow *slow, bool is_expired)
 }
 
 /* Looks, and looks again after a copy. MAY WAIT. */
-static enum flow look_and_wait(struct slow *slow)
+static enum handler_result look_and_wait(struct slow *slow)
 {
     uint64_t until_ms = clock_now.now_ms + WAIT_MOST_MS;
     enum cache_found found;
@@ -221,10 +221,10 @@ static enum flow look_and_wait(struct slow *slow)
         enum kept kept = KEPT_SOON;
 
         note_found(slow, found);
-        enum flow flow = open_slow(slow);
-        if (flow != FLOW_NEXT) {
+        enum handler_result result = open_slow(slow);
+        if (result != HANDLER_NEXT) {
             cache_unclaim(&slow->access);
-            return flow;
+            return result;
         }
         if (is_mine) {
             kept = keep(slow, found == CACHE_EXPIRED);
@@ -244,7 +244,7 @@ static enum flow look_and_wait(struct slow *slow)
         case CACHE_LOCK_TIMED_OUT:
             return serve_slow(slow);
         case CACHE_LOCK_CANCELLED:
-            return FLOW_CLOSED;
+            return HANDLER_CLOSED;
         }
     }
     note_found(slow, CACHE_FRESH);
@@ -281,7 +281,7 @@ static struct slow *slow_new(struct request *request, const struct slowfs_settin
     return slow;
 }
 
-enum flow slowfs_answer(struct request *request)
+enum handler_result slowfs_answer(struct request *request)
 {
     const struct slowfs_settings *settings = location_settings(request->location, &slowfs_key);
     struct str path;
@@ -289,11 +289,11 @@ enum flow slowfs_answer(struct request *request)
 
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0 || request->uri.len == 0 ||
         request->uri.data[request->uri.len - 1] == '/') {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     request->log.action = NULL;
     if (!request_map_path(request, &path, &root_length)) {
-        return FLOW_FAIL;
+        return HANDLER_FAIL;
     }
     return look_and_wait(slow_new(request, settings, path));
 }

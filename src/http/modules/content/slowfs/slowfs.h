@@ -38,7 +38,7 @@ void slowfs_meta(const struct file *file, unsigned status, uint64_t seconds,
                  struct slowfs_head *head, struct cache_meta *meta);
 
 /* The content phase. MAY WAIT. */
-enum flow slowfs_answer(struct request *request);
+enum handler_result slowfs_answer(struct request *request);
 /* The key of what is kept: what was configured, and what decides at this place whether a file may be had. */
 struct str slowfs_key_of(struct request *request, struct str key);
 /* $slowfs_cache_status of a request; empty = none. */

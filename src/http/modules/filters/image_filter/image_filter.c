@@ -155,9 +155,9 @@ static bool give(struct image_filter *image, struct request *request, struct str
 
     image->is_passing = true;
     switch (response_resume(request)) {
-    case FLOW_NEXT:
+    case HANDLER_NEXT:
         return body_filter_next(&image->filter, request, &piece, is_last);
-    case FLOW_DONE:
+    case HANDLER_DONE:
         return true;
     default:
         return false;

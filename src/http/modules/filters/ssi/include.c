@@ -44,13 +44,13 @@ static bool read_target(struct request *request, struct str text, struct subrequ
 static bool include_in_variable(struct ssi_page *page, struct subrequest *sub, struct str name)
 {
     sub->output = SUBREQUEST_MEMORY;
-    enum flow flow = subrequest_run(page->request, sub);
+    enum handler_result result = subrequest_run(page->request, sub);
 
-    if (flow == FLOW_CLOSED) {
+    if (result == HANDLER_CLOSED) {
         page->is_dead = true;
         return true;
     }
-    if (flow == FLOW_FAIL || sub->is_cut) {
+    if (result == HANDLER_FAIL || sub->is_cut) {
         return false;
     }
     bool is_good = sub->request->response.status < 300;
@@ -152,14 +152,14 @@ static bool include_in_page(struct ssi_page *page, const struct subrequest *sub,
     inclusion->gate.next = &inclusion->place->filter;
     inclusion->block = block;
     inclusion->begin.next = block == NULL ? inclusion->gate.next : &inclusion->gate;
-    enum flow flow = subrequest_begin(page->request, &inclusion->sub);
-    if (flow != FLOW_DONE) {
+    enum handler_result result = subrequest_begin(page->request, &inclusion->sub);
+    if (result != HANDLER_DONE) {
         ordered_end(inclusion->place);
     } else if (waits) {
-        flow = subrequest_wait(&inclusion->sub);
+        result = subrequest_wait(&inclusion->sub);
     }
-    page->is_dead = page->is_dead || flow == FLOW_CLOSED;
-    return flow != FLOW_FAIL;
+    page->is_dead = page->is_dead || result == HANDLER_CLOSED;
+    return result != HANDLER_FAIL;
 }
 
 /* The block of stub=, or NULL, which was logged. */

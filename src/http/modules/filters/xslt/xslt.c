@@ -193,9 +193,9 @@ static bool give_result(struct xslt_filter *xslt, struct request *request)
     describe(xslt, request);
     const struct body_piece piece = {.bytes = {xslt->job.result, xslt->job.result_size}, .fd = -1};
     switch (response_resume(request)) {
-    case FLOW_NEXT:
+    case HANDLER_NEXT:
         return body_filter_next(&xslt->filter, request, &piece, true);
-    case FLOW_DONE:
+    case HANDLER_DONE:
         return true;
     default:
         return false;

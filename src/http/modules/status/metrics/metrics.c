@@ -70,10 +70,10 @@ __attribute__((noinline)) static void count_attempts(const struct exchange *x)
     }
 }
 
-static enum flow count_request(struct request *request)
+static enum handler_result count_request(struct request *request)
 {
     if (counting == NULL || request != request->main) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     const struct metrics_settings *settings = location_settings(request->location, &location_key);
     const struct metrics_server *server = server_settings(request->server, &server_key);
@@ -90,7 +90,7 @@ static enum flow count_request(struct request *request)
     if (request->exchange != NULL) {
         count_attempts(request->exchange);
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* ---- showing ---- */
@@ -111,7 +111,7 @@ static const struct metrics_form *const shown_forms[SHOWN_AS] = {&metrics_text,
                                                                  &metrics_openmetrics,
                                                                  &metrics_protobuf};
 
-static enum flow metrics_answer(struct request *request)
+static enum handler_result metrics_answer(struct request *request)
 {
     struct str accept = STR_NONE;
     struct buf out = {0};
@@ -139,7 +139,7 @@ static enum flow metrics_answer(struct request *request)
 }
 
 /* The same as JSON, or as a call of a function with that. */
-static enum flow status_answer(struct request *request)
+static enum handler_result status_answer(struct request *request)
 {
     const struct status_settings *settings = location_settings(request->location, &status_key);
     struct buf out = {0};

@@ -39,12 +39,12 @@ static const struct reqstat_settings *settings_at(const struct http_location *lo
 
 /* ---- counting ---- */
 
-static enum flow choose(struct request *request)
+static enum handler_result choose(struct request *request)
 {
     const struct reqstat_settings *settings = settings_at(request->location);
 
     if (request != request->main || request_data(request, &reqstat_key, 0) != NULL) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     struct choice *choice = request_data(request, &reqstat_key, sizeof(*choice));
     choice->settings = settings;
@@ -58,7 +58,7 @@ static enum flow choose(struct request *request)
             choice->keys[i++] = template_text((*zone)->key, &request->env);
         }
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 static void count_status(uint64_t *counts, unsigned status)
@@ -145,7 +145,7 @@ static void count_indicators(struct request *request, const struct reqstat_zone 
     }
 }
 
-static enum flow count(struct request *request)
+static enum handler_result count(struct request *request)
 {
     const struct choice *choice;
     uint64_t counts[REQSTAT_MOST] = {0};
@@ -154,7 +154,7 @@ static enum flow count(struct request *request)
     choose(request); /* it may have been answered before, by the server's own rewrites */
     choice = request == request->main ? request_data(request, &reqstat_key, 0) : NULL;
     if (choice == NULL || choice->is_bypassed) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     count_all(request, choice, counts);
     vec_each(struct reqstat_zone *, zone, &choice->settings->zones) {
@@ -172,7 +172,7 @@ static enum flow count(struct request *request)
                      STR_ARG((*zone)->name));
         }
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* Where requests come that were chosen elsewhere, too: so everywhere, once there is a zone. */
@@ -244,21 +244,21 @@ static struct reqstat_zone **zones_of(struct conf *conf)
 }
 
 /* Without a length, as Tengine has it: programs that read it are used to chunks. */
-static enum flow send_page(struct request *request, struct buf *page)
+static enum handler_result send_page(struct request *request, struct buf *page)
 {
     struct body_piece piece = {.bytes = arena_dup(&request->arena, buf_str(page)), .fd = -1};
 
     buf_free(page);
     request->response.status = 200;
     request->response.content_type = STR("text/plain");
-    enum flow flow = response_start(request);
-    if (flow != FLOW_NEXT) {
-        return flow;
+    enum handler_result result = response_start(request);
+    if (result != HANDLER_NEXT) {
+        return result;
     }
-    return response_send(request, &piece, true) ? FLOW_DONE : FLOW_CLOSED;
+    return response_send(request, &piece, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
-static enum flow show(struct request *request)
+static enum handler_result show(struct request *request)
 {
     const struct reqstat_settings *settings = settings_at(request->location);
     struct page page = {.fields = &settings->fields};

@@ -108,13 +108,13 @@ static bool is_new_upload(struct request *request, struct str *name)
            request_data(request, &progress_key, 0) == NULL && upload_name(request, name);
 }
 
-static enum flow track(struct request *request)
+static enum handler_result track(struct request *request)
 {
     const struct progress_settings *settings = settings_at(request->location);
     struct str name;
 
     if (!is_new_upload(request, &name)) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     struct tracking *tracking = request_data(request, &progress_key, sizeof(*tracking));
     tracking->table = settings->tracked->table;
@@ -129,18 +129,18 @@ static enum flow track(struct request *request)
         counters_mine->limited++;
         log_warn(&request->log, 0, "upload_progress \"%.*s\" is full: an upload is not tracked",
                  STR_ARG(settings->tracked->zone->name));
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     tracking->request = request;
     tracking->timeout_ms = settings->timeout_ms;
     tracking->watcher.received = piece_came;
     request->body_watcher = &tracking->watcher;
     arena_on_free(&request->arena, request_gone, tracking);
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* One that was refused before it could be tracked: too large, as a rule. */
-static enum flow note_refusal(struct request *request)
+static enum handler_result note_refusal(struct request *request)
 {
     const struct progress_settings *settings = settings_at(request->location);
     struct upload *upload;
@@ -152,7 +152,7 @@ static enum flow note_refusal(struct request *request)
         upload_end(settings->tracked->table, upload, request_status(request),
                    clock_now.now_ms + settings->timeout_ms);
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 static bool is_tracked(const struct http_location *location)
@@ -182,7 +182,7 @@ static void forbid_caching(struct request *request)
 }
 
 /* Who names no upload is answered as if this were not here. */
-static enum flow report(struct request *request)
+static enum handler_result report(struct request *request)
 {
     const struct progress_settings *settings = settings_at(request->location);
     struct str name;
@@ -191,7 +191,7 @@ static enum flow report(struct request *request)
         return request_fail(request, 405);
     }
     if (!upload_name(request, &name)) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     struct tracking *tracking = request_data(request, &progress_key, sizeof(*tracking));
     bool is_there = upload_find(settings->reported->table, name, &tracking->reported);

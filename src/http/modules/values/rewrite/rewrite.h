@@ -74,8 +74,8 @@ struct instruction {
 };
 
 /* Phase handlers. */
-enum flow rewrite_run_server(struct request *request);
-enum flow rewrite_run_location(struct request *request);
+enum handler_result rewrite_run_server(struct request *request);
+enum handler_result rewrite_run_location(struct request *request);
 
 /* Settings of this module at a location. */
 const struct rewrite_settings *rewrite_settings_at(const struct http_location *location);

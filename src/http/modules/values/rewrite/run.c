@@ -14,7 +14,7 @@ struct run {
     bool is_over;                            /* last, break: the rest is left out */
 };
 
-static enum flow run_list(struct run *run);
+static enum handler_result run_list(struct run *run);
 
 /* ---- if ---- */
 
@@ -118,18 +118,18 @@ static void enter(struct request *request, const struct http_location *block)
     }
 }
 
-static enum flow run_if(struct run *run, const struct instruction *instruction)
+static enum handler_result run_if(struct run *run, const struct instruction *instruction)
 {
     if (!is_met(run, &instruction->test)) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (instruction->location != NULL) {
         enter(run->request, instruction->location);
     }
     struct run inside = {.request = run->request, .settings = instruction->inside};
-    enum flow flow = run_list(&inside);
+    enum handler_result result = run_list(&inside);
     run->is_over = inside.is_over;
-    return flow;
+    return result;
 }
 
 /* ---- rewrite ---- */
@@ -223,8 +223,8 @@ static void evaluate(struct request *request, const struct instruction *instruct
     }
 }
 
-static enum flow redirect_client(struct run *run, const struct instruction *instruction,
-                                 const struct target *target)
+static enum handler_result redirect_client(struct run *run, const struct instruction *instruction,
+                                           const struct target *target)
 {
     struct request *request = run->request;
     struct arena *arena = &request->arena;
@@ -243,8 +243,8 @@ static enum flow redirect_client(struct run *run, const struct instruction *inst
     return response_redirect(request, instruction->status, location);
 }
 
-static enum flow change_uri(struct run *run, const struct instruction *instruction,
-                            const struct target *target)
+static enum handler_result change_uri(struct run *run, const struct instruction *instruction,
+                                      const struct target *target)
 {
     struct request *request = run->request;
     struct arena *arena = &request->arena;
@@ -267,16 +267,16 @@ static enum flow change_uri(struct run *run, const struct instruction *instructi
     request->uri_changed = instruction->end != REWRITE_BREAK;
     request->is_uri_rewritten = instruction->end == REWRITE_BREAK;
     run->is_over = instruction->end != REWRITE_GOES_ON;
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
-static enum flow run_rewrite(struct run *run, const struct instruction *instruction)
+static enum handler_result run_rewrite(struct run *run, const struct instruction *instruction)
 {
     struct request *request = run->request;
     struct target target = {0};
 
     if (!match(run, instruction->regex, request->uri)) {
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
     if (instruction->is_named) {
         return request_redirect_named(request,
@@ -289,7 +289,8 @@ static enum flow run_rewrite(struct run *run, const struct instruction *instruct
 
 /* ---- return, set ---- */
 
-static enum flow run_return(struct request *request, const struct instruction *instruction)
+static enum handler_result run_return(struct request *request,
+                                      const struct instruction *instruction)
 {
     const struct template *text = instruction->replacement;
 
@@ -316,7 +317,7 @@ static enum flow run_return(struct request *request, const struct instruction *i
 
 /* ---- lists ---- */
 
-static enum flow run_one(struct run *run, const struct instruction *instruction)
+static enum handler_result run_one(struct run *run, const struct instruction *instruction)
 {
     struct request *request = run->request;
 
@@ -330,33 +331,33 @@ static enum flow run_one(struct run *run, const struct instruction *instruction)
     case DO_SET:
         variable_assign(&request->env, instruction->variable,
                         template_text(instruction->replacement, &request->env));
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     case DO_STEP:
         return instruction->step->run(request, instruction->step);
     case DO_BREAK:
         request->is_uri_rewritten |= request->uri_changed;
         request->uri_changed = false;
         run->is_over = true;
-        return FLOW_NEXT;
+        return HANDLER_NEXT;
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
-static enum flow run_list(struct run *run)
+static enum handler_result run_list(struct run *run)
 {
     struct instruction **items = run->settings->instructions.items;
     size_t count = run->settings->instructions.count;
 
     for (size_t i = 0; i < count && !run->is_over; i++) {
-        enum flow flow = run_one(run, items[i]);
-        if (flow != FLOW_NEXT) {
-            return flow;
+        enum handler_result result = run_one(run, items[i]);
+        if (result != HANDLER_NEXT) {
+            return result;
         }
     }
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
-static enum flow run_at(struct request *request, const struct http_location *location)
+static enum handler_result run_at(struct request *request, const struct http_location *location)
 {
     struct run run = {.request = request, .settings = rewrite_settings_at(location)};
     struct instruction **items = run.settings->instructions.items;
@@ -368,14 +369,14 @@ static enum flow run_at(struct request *request, const struct http_location *loc
     return run_list(&run);
 }
 
-enum flow rewrite_run_server(struct request *request)
+enum handler_result rewrite_run_server(struct request *request)
 {
     return run_at(request, request->server->root);
 }
 
 /* Where no location matches the server itself is the location, whose directives did run. */
-enum flow rewrite_run_location(struct request *request)
+enum handler_result rewrite_run_location(struct request *request)
 {
-    return request->location == request->server->root ? FLOW_NEXT
+    return request->location == request->server->root ? HANDLER_NEXT
                                                       : run_at(request, request->location);
 }

@@ -19,7 +19,7 @@ struct set_step {
     unsigned count; /* of args */
 };
 
-static enum flow run_set(struct request *request, const struct rewrite_step *step)
+static enum handler_result run_set(struct request *request, const struct rewrite_step *step)
 {
     const struct set_step *set = container_of(step, struct set_step, step);
     struct str args[ARGS_MAX];
@@ -32,7 +32,7 @@ static enum flow run_set(struct request *request, const struct rewrite_step *ste
         return request_fail(request, 500);
     }
     variable_assign(&request->env, set->variable, value);
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* ---- set_rotate ---- */
@@ -45,7 +45,7 @@ struct rotate_step {
     bool *has_next;
 };
 
-static enum flow run_rotate(struct request *request, const struct rewrite_step *step)
+static enum handler_result run_rotate(struct request *request, const struct rewrite_step *step)
 {
     const struct rotate_step *rotate = container_of(step, struct rotate_step, step);
     const struct str texts[] = {template_text(rotate->range[0], &request->env),
@@ -71,7 +71,7 @@ static enum flow run_rotate(struct request *request, const struct rewrite_step *
     *rotate->has_next = true;
     variable_assign(&request->env, rotate->variable,
                     arena_dup(&request->arena, str_from(digits, format_uint(digits, value))));
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* ---- set_hashed_upstream ---- */
@@ -99,7 +99,7 @@ static const struct upstream_list *list_named(const struct vec *lists, struct st
     return NULL;
 }
 
-static enum flow run_hashed(struct request *request, const struct rewrite_step *step)
+static enum handler_result run_hashed(struct request *request, const struct rewrite_step *step)
 {
     const struct hashed_step *hashed = container_of(step, struct hashed_step, step);
     struct str name = template_text(hashed->list, &request->env);
@@ -115,7 +115,7 @@ static enum flow run_hashed(struct request *request, const struct rewrite_step *
 
     variable_assign(&request->env, hashed->variable,
                     *vec_at(members, struct str, murmur2_of(text) % members->count));
-    return FLOW_NEXT;
+    return HANDLER_NEXT;
 }
 
 /* ---- while the configuration is read ---- */
