@@ -28,7 +28,7 @@ static int call(lua_State *L)
     bool is_binary = lua_toboolean(L, 2);
 
     lua_newtable(L);
-    lua_uri_add(L);
+    http_lua_uri_add(L);
     lua_getfield(L, -1, "req");
     lua_getfield(L, -1, "set_uri");
     lua_pushlstring(L, uri->data, uri->len);
@@ -58,7 +58,8 @@ static void check_target(struct request *request)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct request request = {0};
-    struct lua_request lua = {.subject = {.kind = &lua_request_kind}, .request = &request};
+    struct http_lua_request lua = {.subject = {.kind = &http_lua_request_kind},
+                                   .request = &request};
     lua_State *L = luaL_newstate();
 
     if (L == NULL || size == 0) {

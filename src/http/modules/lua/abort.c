@@ -4,7 +4,7 @@
 
 static bool goes_on(struct abort_watcher *watcher)
 {
-    struct lua_request *lua = container_of(watcher, struct lua_request, aborts);
+    struct http_lua_request *lua = container_of(watcher, struct http_lua_request, aborts);
     bool had_left = lua->has_left;
 
     lua->has_left = true;
@@ -15,7 +15,7 @@ static bool goes_on(struct abort_watcher *watcher)
     return script_abort_tell(&lua->abort, &lua->subject);
 }
 
-struct abort_watcher *lua_abort_begin(struct lua_request *lua)
+struct abort_watcher *http_lua_abort_begin(struct http_lua_request *lua)
 {
     struct request *request = lua->request;
     struct abort_watcher *outer = request->abort_watcher;
@@ -28,7 +28,7 @@ struct abort_watcher *lua_abort_begin(struct lua_request *lua)
     return outer;
 }
 
-void lua_abort_end(struct lua_request *lua, struct abort_watcher *outer)
+void http_lua_abort_end(struct http_lua_request *lua, struct abort_watcher *outer)
 {
     struct request *request = lua->request;
 
@@ -48,12 +48,12 @@ static int on_abort(lua_State *L, struct script_thread *thread)
         SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT;
 
     script_demand(L, thread, phases);
-    return script_on_abort(L, thread, &lua_check_request(L, thread)->abort, phases);
+    return script_on_abort(L, thread, &http_lua_check_request(L, thread)->abort, phases);
 }
 
 static const struct script_row abort_rows[] = {{"on_abort", on_abort, 0, false}, {0}};
 
-void lua_abort_add(lua_State *L)
+void http_lua_abort_add(lua_State *L)
 {
     script_add(L, abort_rows);
 }

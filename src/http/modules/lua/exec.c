@@ -30,8 +30,8 @@ static struct str join_args(struct request *request, struct str first, struct st
 }
 
 /* "/a%20b?c": the path is decoded. False: it is unsafe, which was logged. */
-static bool lua_split_uri(struct request *request, struct str text, struct str *uri,
-                          struct str *args)
+static bool http_lua_split_uri(struct request *request, struct str text, struct str *uri,
+                               struct str *args)
 {
     if (!request_split_uri(request, text, uri, args)) {
         return false;
@@ -46,7 +46,7 @@ static bool lua_split_uri(struct request *request, struct str text, struct str *
 
 static int exec(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = lua_check_request(L, thread)->request;
+    struct request *request = http_lua_check_request(L, thread)->request;
     int count = lua_gettop(L);
     struct str uri_args;
     struct str args = STR_NONE;
@@ -59,11 +59,11 @@ static int exec(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "The uri argument is empty");
     }
     if (!lua_isnoneornil(L, 2)) {
-        lua_push_args(L, 2);
+        http_lua_push_args(L, 2);
         args = lua_type(L, 2) == LUA_TTABLE ? script_check_str(L, -1) : script_check_str(L, 2);
     }
     uri = arena_dup(&request->arena, uri);
-    if (uri.data[0] != '@' && !lua_split_uri(request, uri, &uri, &uri_args)) {
+    if (uri.data[0] != '@' && !http_lua_split_uri(request, uri, &uri, &uri_args)) {
         return luaL_error(L, "unsafe uri");
     }
     script_demand_abortable(L, thread);
@@ -72,9 +72,9 @@ static int exec(lua_State *L, struct script_thread *thread)
     }
     if (uri.data[0] == '@') {
         uri = str_cut(&(struct str){uri.data, uri.len}, '?');
-        lua_decide(L, thread, go_to_name(request, uri, args));
+        http_lua_decide(L, thread, go_to_name(request, uri, args));
     }
-    lua_decide(L, thread, request_redirect(request, uri, join_args(request, uri_args, args)));
+    http_lua_decide(L, thread, request_redirect(request, uri, join_args(request, uri_args, args)));
 }
 
 static bool is_redirect(lua_Integer status)
@@ -84,7 +84,7 @@ static bool is_redirect(lua_Integer status)
 
 static int redirect(lua_State *L, struct script_thread *thread)
 {
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
     struct request *request = lua->request;
 
     if (lua_gettop(L) != 1 && lua_gettop(L) != 2) {
@@ -101,13 +101,13 @@ static int redirect(lua_State *L, struct script_thread *thread)
     if (request->response.is_head_sent) {
         return luaL_error(L, "attempt to call ngx.redirect after sending out the headers");
     }
-    lua_check_bytes(L, uri, "redirect uri", "");
+    http_lua_check_bytes(L, uri, "redirect uri", "");
     /* As it is: nothing makes it absolute. */
     request->response.location = STR_NONE;
     fields_set(&request->response.fields, &request->arena, FIELD_LOCATION, STR_NONE);
     fields_add_known(&request->response.fields, &request->arena, FIELD_LOCATION,
                      arena_dup(&request->arena, uri));
-    lua_decide(L, thread, request_fail(request, (unsigned) status));
+    http_lua_decide(L, thread, request_fail(request, (unsigned) status));
 }
 
 static const struct script_row rows[] = {
@@ -116,7 +116,7 @@ static const struct script_row rows[] = {
     {0},
 };
 
-void lua_exec_add(lua_State *L)
+void http_lua_exec_add(lua_State *L)
 {
     script_add(L, rows);
 }

@@ -21,11 +21,12 @@ static bool drops_client(int code)
 }
 
 /* A status that comes too late is told of, and the response goes on as it is. */
-static int check_late(struct lua_request *lua, enum script_phase phase, int code)
+static int check_late(struct http_lua_request *lua, enum script_phase phase, int code)
 {
     const struct request *request = lua->request;
 
-    if (code < 300 || drops_client(code) || phase == SCRIPT_HEADER_FILTER || !lua_has_output(lua)) {
+    if (code < 300 || drops_client(code) || phase == SCRIPT_HEADER_FILTER ||
+        !http_lua_has_output(lua)) {
         return code;
     }
     if (request->response.is_head_sent && code != (int) request->response.status) {
@@ -44,8 +45,8 @@ static int do_exit(lua_State *L, struct script_thread *thread)
     int code = (int) lua_tonumber(L, 1);
 
     script_demand_leavable(L);
-    if (thread->subject->kind == &lua_request_kind && (thread->phase & ON_BEHALF) == 0) {
-        struct lua_request *lua = lua_check_request(L, thread);
+    if (thread->subject->kind == &http_lua_request_kind && (thread->phase & ON_BEHALF) == 0) {
+        struct http_lua_request *lua = http_lua_check_request(L, thread);
 
         script_demand(L, thread, EXIT_PHASES);
         if (code == CODE_AGAIN || code == CODE_DONE) {
@@ -55,8 +56,8 @@ static int do_exit(lua_State *L, struct script_thread *thread)
         if (!drops_client(code) && code != CODE_ERROR) {
             script_demand_abortable(L, thread);
         }
-        lua->result = (struct lua_result){.kind = LUA_RESULT_EXITED,
-                                          .code = check_late(lua, thread->phase, code)};
+        lua->result = (struct http_lua_result){.kind = LUA_RESULT_EXITED,
+                                               .code = check_late(lua, thread->phase, code)};
     } else {
         script_demand(L, thread, EXIT_PHASES);
         thread->subject->exit_code = code;
@@ -65,32 +66,32 @@ static int do_exit(lua_State *L, struct script_thread *thread)
 }
 
 /* An answer of this status without a body of its own, or the rest of one that has begun. MAY WAIT. */
-static enum handler_result answer(struct lua_request *lua, int code)
+static enum handler_result answer(struct http_lua_request *lua, int code)
 {
     struct response *response = &lua->request->response;
 
-    if (!lua_has_output(lua) && (code != 200 || response->status == 0)) {
+    if (!http_lua_has_output(lua) && (code != 200 || response->status == 0)) {
         response->status = (unsigned) code;
     }
-    return lua_finish_output(lua);
+    return http_lua_finish_output(lua);
 }
 
-enum handler_result lua_exit_result(struct lua_request *lua, enum script_phase phase)
+enum handler_result lua_exit_result(struct http_lua_request *lua, enum script_phase phase)
 {
     struct request *request = lua->request;
     int code = lua->result.code;
     bool is_content = phase == SCRIPT_CONTENT;
 
     if (code == CODE_OK) {
-        if (is_content || lua_has_output(lua)) {
-            return lua_finish_output(lua);
+        if (is_content || http_lua_has_output(lua)) {
+            return http_lua_finish_output(lua);
         }
         return phase == SCRIPT_ACCESS ? HANDLER_ALLOW : HANDLER_NEXT;
     }
     if (code == CODE_DECLINED && !is_content) {
-        return lua_has_output(lua) && request->answering != NULL &&
-                       request->answering->content.run != lua_content
-                   ? lua_finish_output(lua)
+        return http_lua_has_output(lua) && request->answering != NULL &&
+                       request->answering->content.run != http_lua_content
+                   ? http_lua_finish_output(lua)
                    : HANDLER_NEXT;
     }
     if (code < 200) {
@@ -153,7 +154,7 @@ static const struct {
 
 static const struct script_row exit_rows[] = {{"exit", do_exit, 0, false}, {0}};
 
-void lua_exit_add(lua_State *L)
+void http_lua_exit_add(lua_State *L)
 {
     script_add(L, exit_rows);
     for (unsigned i = 0; i < sizeof(constants) / sizeof(constants[0]); i++) {

@@ -17,46 +17,46 @@ enum {
     LUA_FFI_BAD_VALUE = -5,
 };
 
-struct lua_ffi_pair {
+struct http_lua_ffi_pair {
     struct str name, value;
 };
 
 /* ---- ndk.c */
 struct value_function;
 /* The function of a directive and how many arguments it takes; NULL: there is none. */
-const struct value_function *lua_ffi_value_function(const char *name, size_t len, int *least,
-                                                    int *most);
+const struct value_function *http_lua_ffi_value_function(const char *name, size_t len, int *least,
+                                                         int *most);
 /* Its value, which lives until the next is computed. LUA_FFI_BAD_VALUE: it failed, which was logged. */
-int lua_ffi_value_compute(const struct value_function *function, const struct str *args, int count,
-                          struct str *out);
+int http_lua_ffi_value_compute(const struct value_function *function, const struct str *args,
+                               int count, struct str *out);
 
 /* ---- req_headers.c, resp_headers.c */
 /* How many places for fields the request has; some are empty: LUA_FFI_NONE. */
-int lua_ffi_request_fields(void);
-int lua_ffi_request_field(int number, struct lua_ffi_pair *out);
+int http_lua_ffi_request_fields(void);
+int http_lua_ffi_request_field(int number, struct http_lua_ffi_pair *out);
 /* value NULL: all of that name are removed. */
-int lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len,
-                              int appends);
-int lua_ffi_response_fields(void);
-int lua_ffi_response_field(int number, struct lua_ffi_pair *out);
+int http_lua_ffi_request_field_set(const char *name, size_t len, const char *value,
+                                   size_t value_len, int appends);
+int http_lua_ffi_response_fields(void);
+int http_lua_ffi_response_field(int number, struct http_lua_ffi_pair *out);
 /* How many values the field has; the first of them. */
-int lua_ffi_response_get(const char *name, size_t len, struct str *out);
+int http_lua_ffi_response_get(const char *name, size_t len, struct str *out);
 /* … and the others: the next one in or after the place *number, which moves on. */
-int lua_ffi_response_next(const char *name, size_t len, int *number, struct str *out);
-int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len,
-                               int appends);
-int lua_ffi_status(void);
-int lua_ffi_status_set(int status);
-int lua_ffi_reason_set(const char *reason, size_t len);
-int lua_ffi_bypass_checks(void);
-int lua_ffi_is_head_sent(void);
+int http_lua_ffi_response_next(const char *name, size_t len, int *number, struct str *out);
+int http_lua_ffi_response_field_set(const char *name, size_t len, const char *value,
+                                    size_t value_len, int appends);
+int http_lua_ffi_status(void);
+int http_lua_ffi_status_set(int status);
+int http_lua_ffi_reason_set(const char *reason, size_t len);
+int http_lua_ffi_bypass_checks(void);
+int http_lua_ffi_is_head_sent(void);
 
 /* ---- req_line.c, uri.c */
-int lua_ffi_is_subrequest(void);
-int lua_ffi_is_internal(void);
-int lua_ffi_method(struct str *out);
-int lua_ffi_method_set(int number);
-double lua_ffi_start_time(void); /* 0 where there is no request */
-int lua_ffi_uri_args(struct str *out);
+int http_lua_ffi_is_subrequest(void);
+int http_lua_ffi_is_internal(void);
+int http_lua_ffi_method(struct str *out);
+int http_lua_ffi_method_set(int number);
+double http_lua_ffi_start_time(void); /* 0 where there is no request */
+int http_lua_ffi_uri_args(struct str *out);
 
 #endif

@@ -5,9 +5,9 @@
 #include "lua/vm/said.h"
 
 /* A body on its way through Lua. */
-struct lua_filter {
+struct http_lua_filter {
     struct body_filter filter;
-    struct lua_request *lua;
+    struct http_lua_request *lua;
     const struct script_code *code;
     struct str chunk; /* ngx.arg[1] */
     int kept;         /* reference to what keeps it, once Lua has assigned it; else LUA_NOREF */
@@ -20,7 +20,7 @@ struct lua_filter {
 /* ---- heads ---- */
 
 /* ngx.exit has said what to answer with instead. */
-static void refuse(struct lua_request *lua, int code)
+static void refuse(struct http_lua_request *lua, int code)
 {
     struct response *response = &lua->request->response;
 
@@ -45,12 +45,12 @@ static void refuse(struct lua_request *lua, int code)
 }
 
 /* Runs the code of header_filter_by_lua*. */
-static void run_on_head(struct lua_request *lua, const struct script_code *code)
+static void run_on_head(struct http_lua_request *lua, const struct script_code *code)
 {
     struct script_call call = {.subject = &lua->subject,
                                .phase = SCRIPT_HEADER_FILTER,
                                .code = code};
-    struct lua_result outer = lua->result;
+    struct http_lua_result outer = lua->result;
 
     lua->result.kind = LUA_RESULT_NONE;
     enum script_end end = script_run(&call);
@@ -64,7 +64,7 @@ static void run_on_head(struct lua_request *lua, const struct script_code *code)
 
 /* ---- bodies ---- */
 
-static void forget_chunk(struct lua_filter *filter)
+static void forget_chunk(struct http_lua_filter *filter)
 {
     luaL_unref(filter->lua->subject.vm->state, LUA_REGISTRYINDEX, filter->kept);
     filter->kept = LUA_NOREF;
@@ -79,16 +79,16 @@ static void see_result(lua_State *L, void *arg)
 }
 
 /* Runs the code on a piece. False: it failed. */
-static bool run_on_piece(struct lua_filter *filter)
+static bool run_on_piece(struct http_lua_filter *filter)
 {
-    struct lua_request *lua = filter->lua;
+    struct http_lua_request *lua = filter->lua;
     bool has_failed = false;
     struct script_call call = {.subject = &lua->subject,
                                .phase = SCRIPT_BODY_FILTER,
                                .code = filter->code,
                                .finish = see_result,
                                .arg = &has_failed};
-    struct lua_filter *outer = lua->filter;
+    struct http_lua_filter *outer = lua->filter;
 
     lua->filter = filter;
     enum script_end end = script_run(&call);
@@ -97,7 +97,7 @@ static bool run_on_piece(struct lua_filter *filter)
 }
 
 /* Of a body that has become longer than its head says the client gets what was announced. */
-static void cut(struct lua_filter *filter, struct body_piece *piece)
+static void cut(struct http_lua_filter *filter, struct body_piece *piece)
 {
     const struct request *request = filter->lua->request;
     int64_t length = request->response.content_length;
@@ -115,7 +115,7 @@ static void cut(struct lua_filter *filter, struct body_piece *piece)
 static bool filter_send(struct body_filter *body_filter, struct request *request,
                         const struct body_piece *piece, bool is_last)
 {
-    struct lua_filter *filter = container_of(body_filter, struct lua_filter, filter);
+    struct http_lua_filter *filter = container_of(body_filter, struct http_lua_filter, filter);
 
     if (filter->has_ended) {
         response_drop(piece);
@@ -152,10 +152,10 @@ static bool filter_send(struct body_filter *body_filter, struct request *request
     return is_sound;
 }
 
-void lua_filter_response(struct request *request)
+void http_lua_filter_response(struct request *request)
 {
-    const struct lua_settings *settings = lua_settings_of(request);
-    struct lua_request *lua = lua_request_of(request);
+    const struct http_lua_settings *settings = http_lua_settings_of(request);
+    struct http_lua_request *lua = http_lua_request_of(request);
     struct response *response = &request->response;
 
     if (settings->header_filter != NULL && !(lua->is_refused && response->is_built_in)) {
@@ -165,7 +165,7 @@ void lua_filter_response(struct request *request)
         response->refusal != 0) {
         return;
     }
-    struct lua_filter *filter = arena_new(&request->arena, struct lua_filter);
+    struct http_lua_filter *filter = arena_new(&request->arena, struct http_lua_filter);
     filter->filter.send = filter_send;
     filter->lua = lua;
     filter->code = settings->body_filter;
@@ -177,9 +177,9 @@ void lua_filter_response(struct request *request)
 /* ---- ngx.arg ---- */
 
 /* The piece that Lua works on; an error elsewhere. */
-static struct lua_filter *demand_filter(lua_State *L, const struct script_thread *thread)
+static struct http_lua_filter *demand_filter(lua_State *L, const struct script_thread *thread)
 {
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
 
     if (thread->phase != SCRIPT_BODY_FILTER || lua->filter == NULL) {
         luaL_error(L, "API disabled in the current context");
@@ -188,7 +188,7 @@ static struct lua_filter *demand_filter(lua_State *L, const struct script_thread
 }
 
 /* Of set_by_lua: one of those that stand behind its Lua. */
-static int get_set_argument(lua_State *L, const struct lua_request *lua)
+static int get_set_argument(lua_State *L, const struct http_lua_request *lua)
 {
     int number = luaL_checkint(L, 2);
 
@@ -202,11 +202,11 @@ static int get_set_argument(lua_State *L, const struct lua_request *lua)
 
 static int get_argument(lua_State *L, struct script_thread *thread)
 {
-    const struct lua_request *lua = lua_check_request(L, thread);
+    const struct http_lua_request *lua = http_lua_check_request(L, thread);
     if (thread->phase == SCRIPT_SET) {
         return get_set_argument(L, lua);
     }
-    const struct lua_filter *filter = demand_filter(L, thread);
+    const struct http_lua_filter *filter = demand_filter(L, thread);
     lua_Number index = lua_tonumber(L, 2);
 
     if (index == 1) {
@@ -219,7 +219,7 @@ static int get_argument(lua_State *L, struct script_thread *thread)
     return 1;
 }
 
-static void set_chunk(lua_State *L, struct lua_filter *filter, int index)
+static void set_chunk(lua_State *L, struct http_lua_filter *filter, int index)
 {
     struct str text = STR("");
 
@@ -247,7 +247,7 @@ static int set_argument(lua_State *L, struct script_thread *thread)
     if (thread != NULL && thread->phase != SCRIPT_BODY_FILTER) {
         script_demand(L, thread, SCRIPT_BODY_FILTER);
     }
-    struct lua_filter *filter = demand_filter(L, thread);
+    struct http_lua_filter *filter = demand_filter(L, thread);
     int index = luaL_checkint(L, 2);
 
     if (index == 1) {
@@ -266,7 +266,7 @@ static const struct script_row argument_rows[] = {
     {0},
 };
 
-void lua_filters_add(lua_State *L)
+void http_lua_filters_add(lua_State *L)
 {
     lua_newtable(L);
     lua_newtable(L);

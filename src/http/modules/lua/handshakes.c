@@ -9,8 +9,8 @@ static bool run(struct script_handshake *handshake, const struct http_server *se
                 struct script_handshake_call *call)
 {
     const struct http_connection *connection = connection_of(call->conn);
-    const struct lua_main *main = location_settings(server->root, &lua_main_key);
-    const struct lua_settings *settings = location_settings(server->root, &lua_key);
+    const struct http_lua_main *main = location_settings(server->root, &http_lua_main_key);
+    const struct http_lua_settings *settings = location_settings(server->root, &http_lua_key);
 
     connection_log(connection, NULL, &handshake->connection_log);
     call->vm = main->script.vm;
@@ -19,9 +19,9 @@ static bool run(struct script_handshake *handshake, const struct http_server *se
     return script_handshake_run(call, handshake);
 }
 
-static const struct lua_settings *settings_of(const struct http_server *server)
+static const struct http_lua_settings *settings_of(const struct http_server *server)
 {
-    return location_settings(server->root, &lua_key);
+    return location_settings(server->root, &http_lua_key);
 }
 
 static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
@@ -89,14 +89,15 @@ static const struct tls_hooks hooks = {.hello = hello,
                                        .fetch = fetch,
                                        .store = store};
 
-const struct tls_client_hooks *lua_backend_hooks(struct request *request)
+const struct tls_client_hooks *http_lua_backend_hooks(struct request *request)
 {
-    struct lua_request *lua = lua_request_of(request);
+    struct http_lua_request *lua = http_lua_request_of(request);
 
-    return script_backend_hooks(&lua->backend, &lua->subject, &lua_settings_of(request)->backend);
+    return script_backend_hooks(&lua->backend, &lua->subject,
+                                &http_lua_settings_of(request)->backend);
 }
 
-void lua_handshakes_end(struct http_main *http)
+void http_lua_handshakes_end(struct http_main *http)
 {
     vec_each(struct http_listen *, listen, &http->listens) {
         vec_each(struct http_server *, server, &(*listen)->servers) {

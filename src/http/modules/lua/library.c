@@ -4,9 +4,9 @@
 #include "http/modules/lua/ffi.h"
 #include "http/modules/lua/lua.h"
 
-SCRIPT_TEXT(lua_library_request, "src/http/modules/lua/request.lua")
+SCRIPT_TEXT(http_lua_library_request, "src/http/modules/lua/request.lua")
 
-void lua_library_add(lua_State *L)
+void http_lua_library_add(lua_State *L)
 {
-    script_text_run(L, "ngx.request", SCRIPT_TEXT_OF(lua_library_request), 0);
+    script_text_run(L, "ngx.request", SCRIPT_TEXT_OF(http_lua_library_request), 0);
 }

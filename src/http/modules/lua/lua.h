@@ -15,7 +15,7 @@
 #include "lua/vm/vm.h"
 
 /* Main level. */
-struct lua_main {
+struct http_lua_main {
     struct script_main script;
     bool rewrite_is_early;    /* rewrite_by_lua_no_postpone */
     bool access_is_early;     /* access_by_lua_no_postpone */
@@ -23,10 +23,10 @@ struct lua_main {
     bool
         has_if_rewrite; /* an `if` block has rewrite_by_lua: which one holds shows while the lines before it run */
 };
-extern struct settings_key lua_main_key;
+extern struct settings_key http_lua_main_key;
 
 /* A place. */
-struct lua_settings {
+struct http_lua_settings {
     struct script_settings script;
     struct script_code *server_rewrite; /* of a server alone */
     struct script_code *rewrite, *access, *precontent, *content;
@@ -39,10 +39,10 @@ struct lua_settings {
     struct script_backend_codes backend; /* of handshakes with backends */
     bool transforms_names;               /* lua_transform_underscores_in_response_headers */
 };
-extern struct settings_key lua_key;
+extern struct settings_key http_lua_key;
 
 /* What Lua gives of a response (output.c). */
-struct lua_output {
+struct http_lua_output {
     struct buf
         gathered; /* lua_http10_buffering: what was said so far, whose length the head will tell */
     struct list
@@ -53,10 +53,10 @@ struct lua_output {
     bool is_busy;             /* a thread gives something */
 };
 
-struct lua_filter;
+struct http_lua_filter;
 
 /* What a script has said becomes of the request. */
-struct lua_result {
+struct http_lua_result {
     enum lua_result_kind {
         LUA_RESULT_NONE,    /* nothing: it ran to its end */
         LUA_RESULT_DECIDED, /* `flow`: ngx.exec, ngx.redirect … */
@@ -69,16 +69,16 @@ struct lua_result {
 };
 
 /* A request, as Lua sees it. */
-struct lua_request {
-    struct script_subject subject; /* magic of its kind: lua_request_kind */
+struct http_lua_request {
+    struct script_subject subject; /* magic of its kind: http_lua_request_kind */
     struct request *request;
-    struct lua_result result; /* of the script that runs, or ran last */
-    bool has_begun;           /* subject is valid */
+    struct http_lua_result result; /* of the script that runs, or ran last */
+    bool has_begun;                /* subject is valid */
     unsigned
         exit_status; /* of a failure that it asked for: Lua that makes the page for it answers with this; else 0 */
-    struct lua_output output;
-    struct script_backend backend; /* scripts in a handshake with a backend */
-    struct lua_filter *filter;     /* whose piece is ngx.arg now; else NULL (filters.c) */
+    struct http_lua_output output;
+    struct script_backend backend;  /* scripts in a handshake with a backend */
+    struct http_lua_filter *filter; /* whose piece is ngx.arg now; else NULL (filters.c) */
     unsigned
         is_refused : 1; /* by ngx.exit in header_filter_by_lua*: that is not run for the page that follows */
     struct abort_watcher aborts; /* set while Lua runs that may wait (abort.c) */
@@ -96,112 +96,115 @@ struct lua_request {
     unsigned captures;               /* ngx.location.capture and its kin that wait */
 };
 
-extern const struct script_subject_kind lua_request_kind;
+extern const struct script_subject_kind http_lua_request_kind;
 
 /* The settings at the place of the request. */
-static inline const struct lua_settings *lua_settings_of(const struct request *request)
+static inline const struct http_lua_settings *http_lua_settings_of(const struct request *request)
 {
-    return location_settings(request->location, &lua_key);
+    return location_settings(request->location, &http_lua_key);
 }
 
 /* What Lua has of a request; made at its first use. */
-struct lua_request *lua_request_of(struct request *request);
+struct http_lua_request *http_lua_request_of(struct request *request);
 /* The same, or NULL: no Lua has run for it. */
-struct lua_request *lua_request_begun(struct request *request);
+struct http_lua_request *http_lua_request_begun(struct request *request);
 
 /* The request that a thread works for; an error is thrown where there is none ("no request found"). */
-struct lua_request *lua_check_request(lua_State *L, const struct script_thread *thread);
+struct http_lua_request *http_lua_check_request(lua_State *L, const struct script_thread *thread);
 /* The same, for a function that these phases (enum script_phase) alone have; an error else ("API disabled in the current context"). */
-struct request *lua_demand(lua_State *L, const struct script_thread *thread, uint32_t phases);
+struct request *http_lua_demand(lua_State *L, const struct script_thread *thread, uint32_t phases);
 /*
  * The running thread decides what becomes of the request, and no Lua of this run goes on. An error is thrown while another thread waits
  * for a subrequest.
  */
-_Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum handler_result result);
+_Noreturn void http_lua_decide(lua_State *L, struct script_thread *thread,
+                               enum handler_result result);
 
 /* ---- handlers of phases (phases.c) */
 
-enum handler_result lua_server_rewrite(struct request *request);
-enum handler_result lua_rewrite(struct request *request);
-enum handler_result lua_access(struct request *request);
-enum handler_result lua_precontent(struct request *request);
-enum handler_result lua_content(struct request *request);
-enum handler_result lua_log(struct request *request);
-void lua_filter_response(
+enum handler_result http_lua_server_rewrite(struct request *request);
+enum handler_result http_lua_rewrite(struct request *request);
+enum handler_result http_lua_access(struct request *request);
+enum handler_result http_lua_precontent(struct request *request);
+enum handler_result http_lua_content(struct request *request);
+enum handler_result http_lua_log(struct request *request);
+void http_lua_filter_response(
     struct request
         *request); /* header_filter_by_lua*, and installs body_filter_by_lua* (filters.c) */
 
 /* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for them */
 
 /* … and with backends, for a request. */
-const struct tls_client_hooks *lua_backend_hooks(struct request *request);
+const struct tls_client_hooks *http_lua_backend_hooks(struct request *request);
 
 struct http_main;
-void lua_handshakes_end(struct http_main *http);
+void http_lua_handshakes_end(struct http_main *http);
 struct conf_scope;
 struct directive;
 /* Reads a line of set_by_lua* (set.c). */
-bool lua_set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                   void *settings);
+bool http_lua_set_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings);
 
 /* ---- what Lua can call; each adds rows to the table ngx, which is on top */
 
-void lua_req_socket_add(lua_State *L); /* req.socket (req_socket.c) */
-void lua_output_add(lua_State *L);     /* say, print, … (output.c) */
-void lua_exit_add(lua_State *L);       /* exit, HTTP_OK and so on (exit.c) */
-void lua_filters_add(lua_State *L);    /* arg (filters.c) */
-void lua_abort_add(lua_State *L);      /* on_abort (abort.c) */
-void lua_req_line_add(lua_State *L);   /* ngx.req.http_version, ngx.HTTP_GET, … (req_line.c) */
-void lua_library_add(
+void http_lua_req_socket_add(lua_State *L); /* req.socket (req_socket.c) */
+void http_lua_output_add(lua_State *L);     /* say, print, … (output.c) */
+void http_lua_exit_add(lua_State *L);       /* exit, HTTP_OK and so on (exit.c) */
+void http_lua_filters_add(lua_State *L);    /* arg (filters.c) */
+void http_lua_abort_add(lua_State *L);      /* on_abort (abort.c) */
+void http_lua_req_line_add(lua_State *L); /* ngx.req.http_version, ngx.HTTP_GET, … (req_line.c) */
+void http_lua_library_add(
     lua_State *L); /* request.lua: ngx.var, ngx.header, ngx.status, … (library.c) */
 
-void lua_uri_add(lua_State *L);         /* ngx.req.set_uri and its kin (uri.c) */
-void lua_req_body_add(lua_State *L);    /* ngx.req.read_body and its kin (req_body.c) */
-void lua_subrequests_add(lua_State *L); /* ngx.location.capture and capture_multi (subrequests.c) */
-void lua_exec_add(lua_State *L);        /* ngx.exec, ngx.redirect (exec.c) */
+void http_lua_uri_add(lua_State *L);      /* ngx.req.set_uri and its kin (uri.c) */
+void http_lua_req_body_add(lua_State *L); /* ngx.req.read_body and its kin (req_body.c) */
+void http_lua_subrequests_add(
+    lua_State *L);                    /* ngx.location.capture and capture_multi (subrequests.c) */
+void http_lua_exec_add(lua_State *L); /* ngx.exec, ngx.redirect (exec.c) */
 
 /* ---- what they share */
 
 /* For functions that FFI calls: the request that the running thread works for, in one of these phases. Else a negative LUA_FFI_*. */
-int lua_ffi_request(uint32_t phases, struct request **out);
+int http_lua_ffi_request(uint32_t phases, struct request **out);
 /* … when it was asked for before. */
-struct request *lua_running_request(void);
+struct request *http_lua_running_request(void);
 
-struct lua_ffi_pair;
+struct http_lua_ffi_pair;
 /* A field by number; LUA_FFI_OK, or LUA_FFI_NONE. */
-int lua_field_at(const struct fields *fields, int number, struct lua_ffi_pair *out);
-struct str lua_escaped(struct arena *arena, struct str text, enum escape_set set);
+int http_lua_field_at(const struct fields *fields, int number, struct http_lua_ffi_pair *out);
+struct str http_lua_escaped(struct arena *arena, struct str text, enum escape_set set);
 /* Set one, or put it beside those that there are; an empty value removes them. LUA_FFI_OK, or LUA_FFI_BAD_VALUE. */
-int lua_request_field_set(struct request *request, struct str name, struct str value, bool appends);
-int lua_response_field_set(struct request *request, struct str name, struct str value,
-                           bool appends);
+int http_lua_request_field_set(struct request *request, struct str name, struct str value,
+                               bool appends);
+int http_lua_response_field_set(struct request *request, struct str name, struct str value,
+                                bool appends);
 /* Assigns a variable; of a value without data it has none from here on. LUA_FFI_OK, _NONE: there is no such variable, or _FIXED. */
-int lua_variable_set(struct request *request, struct str name, struct str value);
+int http_lua_variable_set(struct request *request, struct str name, struct str value);
 /* An error is thrown where the text holds control characters: "unsafe byte "0x0d" in WHAT "…"HINT". */
-void lua_check_bytes(lua_State *L, struct str text, const char *what, const char *hint);
+void http_lua_check_bytes(lua_State *L, struct str text, const char *what, const char *hint);
 /* Pushes the arguments ("a=1&b") that a table, a text or a number at an index says; an error is thrown for anything else. */
-void lua_push_args(lua_State *L, int index);
+void http_lua_push_args(lua_State *L, int index);
 /* "GET" of ngx.HTTP_GET; empty: it is no number of a method. */
-struct str lua_method_name(int number);
+struct str http_lua_method_name(int number);
 
 /* ---- output (output.c) */
 
 /* Has anything of the response been given, or gathered? Then no other can take its place. */
-bool lua_has_output(const struct lua_request *lua);
+bool http_lua_has_output(const struct http_lua_request *lua);
 /* Gives all that is left to give: the head, what was gathered, the end. HANDLER_DONE, or how it failed. MAY WAIT. */
-enum handler_result lua_finish_output(struct lua_request *lua);
+enum handler_result http_lua_finish_output(struct http_lua_request *lua);
 /* The request is answered anew (an error page, another location): what was said before is forgotten. */
-void lua_reset_output(struct lua_request *lua);
+void http_lua_reset_output(struct http_lua_request *lua);
 
 /* ---- exits (exit.c) */
 
 /* What a handler of the phase returns after ngx.exit. MAY WAIT. */
-enum handler_result lua_exit_result(struct lua_request *lua, enum script_phase phase);
+enum handler_result lua_exit_result(struct http_lua_request *lua, enum script_phase phase);
 
 /* ---- clients that leave (abort.c) */
 
-/* Around Lua that may wait: what becomes of it when the client leaves. Gives what to hand to lua_abort_end. */
-struct abort_watcher *lua_abort_begin(struct lua_request *lua);
-void lua_abort_end(struct lua_request *lua, struct abort_watcher *outer);
+/* Around Lua that may wait: what becomes of it when the client leaves. Gives what to hand to http_lua_abort_end. */
+struct abort_watcher *http_lua_abort_begin(struct http_lua_request *lua);
+void http_lua_abort_end(struct http_lua_request *lua, struct abort_watcher *outer);
 
 #endif

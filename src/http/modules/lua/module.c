@@ -19,15 +19,15 @@ static const char main_key[] = "lua http"; /* of script_main_of */
 
 /* ---- directives */
 
-static struct lua_main *main_of(struct conf *conf)
+static struct http_lua_main *main_of(struct conf *conf)
 {
-    return container_of(script_main_of(conf, main_key), struct lua_main, script);
+    return container_of(script_main_of(conf, main_key), struct http_lua_main, script);
 }
 
 static bool content_apply(struct conf_scope *scope, const struct directive *row,
                           struct conf_node *node, void *settings)
 {
-    content_set(scope_location(scope), lua_content, NULL);
+    content_set(scope_location(scope), http_lua_content, NULL);
     return script_code_apply(scope, row, node, settings);
 }
 
@@ -41,17 +41,18 @@ static bool rewrite_apply(struct conf_scope *scope, const struct directive *row,
 }
 
 static const struct directive main_rows[] = {
-    SCRIPT_MAIN_ROWS(IN_HTTP, struct lua_main),
-    {"lua_worker_thread_vm_pool_size", IN_HTTP, NUMBER(struct lua_main, script.options.thread_vms),
-     .initial = "10", .min = 1, .max = 65535,
-     .doc = "Most VMs that ngx.run_worker_thread has for its threads."},
-    {"rewrite_by_lua_no_postpone", IN_HTTP, FLAG(struct lua_main, rewrite_is_early),
+    SCRIPT_MAIN_ROWS(IN_HTTP, struct http_lua_main),
+    {"lua_worker_thread_vm_pool_size", IN_HTTP,
+     NUMBER(struct http_lua_main, script.options.thread_vms), .initial = "10", .min = 1,
+     .max = 65535, .doc = "Most VMs that ngx.run_worker_thread has for its threads."},
+    {"rewrite_by_lua_no_postpone", IN_HTTP, FLAG(struct http_lua_main, rewrite_is_early),
      .initial = "off",
      .doc =
          "Whether rewrite_by_lua runs before the directives of the rewrite module, not after them."},
-    {"access_by_lua_no_postpone", IN_HTTP, FLAG(struct lua_main, access_is_early), .initial = "off",
+    {"access_by_lua_no_postpone", IN_HTTP, FLAG(struct http_lua_main, access_is_early),
+     .initial = "off",
      .doc = "Whether access_by_lua runs before the checks of other modules, not after them."},
-    {"precontent_by_lua_no_postpone", IN_HTTP, FLAG(struct lua_main, precontent_is_early),
+    {"precontent_by_lua_no_postpone", IN_HTTP, FLAG(struct http_lua_main, precontent_is_early),
      .initial = "off",
      .doc = "Whether precontent_by_lua runs before try_files and mirror, not after them."},
     {0},
@@ -62,53 +63,55 @@ static const struct directive main_rows[] = {
     "Lua among the lines of the rewrite module: the variable gets what it returns. The arguments behind it are ngx.arg."
 
 static const struct directive place_rows[] = {
-    {"set_by_lua_block", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
-     .syntax = "$variable { Lua }", .doc = SET_DOC},
-    {"set_by_lua", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, ARGS_ANY), .repeat = REPEAT_CUSTOM,
-     .syntax = "$variable Lua [argument ...]", .doc = SET_DOC},
-    {"set_by_lua_file", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, ARGS_ANY),
+    {"set_by_lua_block", IN_REWRITE, CUSTOM(http_lua_set_apply), ARGS(2, 2),
+     .repeat = REPEAT_CUSTOM, .syntax = "$variable { Lua }", .doc = SET_DOC},
+    {"set_by_lua", IN_REWRITE, CUSTOM(http_lua_set_apply), ARGS(2, ARGS_ANY),
+     .repeat = REPEAT_CUSTOM, .syntax = "$variable Lua [argument ...]", .doc = SET_DOC},
+    {"set_by_lua_file", IN_REWRITE, CUSTOM(http_lua_set_apply), ARGS(2, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "$variable path [argument ...]", .doc = SET_DOC},
-    SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
-    {"lua_capture_max_size", IN_HTTP_ALL | IN_LOCATION_IF, SIZE(struct lua_settings, capture_max),
-     .initial = "64m", .min = 1,
+    SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct http_lua_settings),
+    {"lua_capture_max_size", IN_HTTP_ALL | IN_LOCATION_IF,
+     SIZE(struct http_lua_settings, capture_max), .initial = "64m", .min = 1,
      .doc =
          "How much of a body ngx.location.capture takes; what is longer is cut, and `truncated` says so."},
-    SCRIPT_SOCKET_TLS_ROWS(IN_HTTP_ALL, struct lua_settings),
+    SCRIPT_SOCKET_TLS_ROWS(IN_HTTP_ALL, struct http_lua_settings),
     {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
-     FLAG(struct lua_settings, transforms_names), .initial = "on",
+     FLAG(struct http_lua_settings, transforms_names), .initial = "on",
      .doc = "Whether ngx.header.a_b is the field a-b."},
-    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body),
-     .initial = "off", .doc = "Whether the body of a request is read before Lua runs."},
+    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF,
+     FLAG(struct http_lua_settings, needs_body), .initial = "off",
+     .doc = "Whether the body of a request is read before Lua runs."},
     {"lua_http10_buffering", IN_HTTP_ALL | IN_LOCATION_IF,
-     FLAG(struct lua_settings, gathers_http10), .initial = "on",
+     FLAG(struct http_lua_settings, gathers_http10), .initial = "on",
      .doc =
          "Whether what Lua says to a client of HTTP/1.0 is gathered (up to 4 MB), so that its length can be told."},
     {"lua_use_default_type", IN_HTTP_ALL | IN_LOCATION_IF,
-     FLAG(struct lua_settings, has_default_type), .initial = "on",
+     FLAG(struct http_lua_settings, has_default_type), .initial = "on",
      .doc = "Whether responses of Lua have the type that types and default_type say."},
-    SCRIPT_CODE_BLOCK_ROWS("server_rewrite_by_lua", IN_HTTP | IN_SERVER, struct lua_settings,
+    SCRIPT_CODE_BLOCK_ROWS("server_rewrite_by_lua", IN_HTTP | IN_SERVER, struct http_lua_settings,
                            server_rewrite, script_code_apply,
                            "Lua that runs before a location is searched."),
     SCRIPT_CODE_ROWS(
-        "rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, rewrite_apply,
+        "rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct http_lua_settings, rewrite,
+        rewrite_apply,
         "Lua that runs in the rewrite phase, after the directives of the rewrite module."),
-    SCRIPT_CODE_ROWS("access_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, access,
-                     script_code_apply,
+    SCRIPT_CODE_ROWS("access_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct http_lua_settings,
+                     access, script_code_apply,
                      "Lua that runs in the access phase, after the checks of other modules."),
-    SCRIPT_CODE_BLOCK_ROWS("precontent_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings,
-                           precontent, script_code_apply,
+    SCRIPT_CODE_BLOCK_ROWS("precontent_by_lua", IN_HTTP_ALL | IN_LOCATION_IF,
+                           struct http_lua_settings, precontent, script_code_apply,
                            "Lua that runs after the access phase, before the answer is made."),
-    SCRIPT_CODE_ROWS("content_by_lua", IN_LOCATION | IN_LOCATION_IF, struct lua_settings, content,
-                     content_apply, "Lua that answers."),
-    SCRIPT_BACKEND_ROWS(IN_LOCATION | IN_LOCATION_IF, struct lua_settings),
-    SCRIPT_TLS_ROWS(IN_HTTP | IN_SERVER, struct lua_settings),
-    SCRIPT_TLS_SESSION_ROWS(IN_HTTP, struct lua_settings),
-    SCRIPT_CODE_ROWS("header_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings,
+    SCRIPT_CODE_ROWS("content_by_lua", IN_LOCATION | IN_LOCATION_IF, struct http_lua_settings,
+                     content, content_apply, "Lua that answers."),
+    SCRIPT_BACKEND_ROWS(IN_LOCATION | IN_LOCATION_IF, struct http_lua_settings),
+    SCRIPT_TLS_ROWS(IN_HTTP | IN_SERVER, struct http_lua_settings),
+    SCRIPT_TLS_SESSION_ROWS(IN_HTTP, struct http_lua_settings),
+    SCRIPT_CODE_ROWS("header_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct http_lua_settings,
                      header_filter, script_code_apply, "Lua that runs on the head of a response."),
-    SCRIPT_CODE_ROWS("body_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings,
+    SCRIPT_CODE_ROWS("body_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct http_lua_settings,
                      body_filter, script_code_apply,
                      "Lua that runs on each piece of a response's body."),
-    SCRIPT_CODE_ROWS("log_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, log,
+    SCRIPT_CODE_ROWS("log_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct http_lua_settings, log,
                      script_code_apply, "Lua that runs when the request is logged."),
     {0},
 };
@@ -116,17 +119,17 @@ static const struct directive place_rows[] = {
 /* Where a request of a group with such a script goes. */
 static void direct(struct upstream_pick *pick)
 {
-    script_balance(&lua_request_of(pick->subject)->subject, pick);
+    script_balance(&http_lua_request_of(pick->subject)->subject, pick);
 }
 
-static const struct balancer lua_balancer = {.name = "balancer_by_lua",
-                                             .pick = round_robin_pick,
-                                             .direct = direct};
+static const struct balancer http_lua_balancer = {.name = "balancer_by_lua",
+                                                  .pick = round_robin_pick,
+                                                  .direct = direct};
 
 static bool balancer_apply(struct conf_scope *scope, const struct directive *row,
                            struct conf_node *node, void *settings)
 {
-    return script_balancer_read(scope, node, &lua_balancer);
+    return script_balancer_read(scope, node, &http_lua_balancer);
 }
 
 static const struct directive group_rows[] = {
@@ -141,41 +144,41 @@ static const struct directive_table group_table = {.rows = group_rows};
 /* The settings of the http block, for the end of the reading. */
 static bool main_finish(struct conf_scope *scope, void *settings)
 {
-    const struct lua_settings *place = conf_settings(scope, &lua_key);
+    const struct http_lua_settings *place = conf_settings(scope, &http_lua_key);
 
-    script_main_set(scope, main_key, &((struct lua_main *) settings)->script,
+    script_main_set(scope, main_key, &((struct http_lua_main *) settings)->script,
                     &(struct script_place){.settings = &place->script,
                                            .error_log = &scope_location(scope)->error_log});
     return true;
 }
 
-static const struct directive_table main_table = {.key = &lua_main_key,
+static const struct directive_table main_table = {.key = &http_lua_main_key,
                                                   .rows = main_rows,
                                                   .contexts = IN_HTTP,
-                                                  .size = sizeof(struct lua_main),
+                                                  .size = sizeof(struct http_lua_main),
                                                   .finish = main_finish};
 /* What Lua needs of other modules' settings of the place, and they of it. */
 static bool place_finish(struct conf_scope *scope, void *settings)
 {
     struct http_location *location = scope_location(scope);
-    struct lua_settings *own = settings;
+    struct http_lua_settings *own = settings;
 
     own->script.resolver = location->resolver;
     own->script.resolver_timeout_ms = location->resolver_timeout_ms;
     if (own->backend.certificate != NULL || own->backend.verify != NULL) {
-        location->backend_hooks = lua_backend_hooks;
+        location->backend_hooks = http_lua_backend_hooks;
     }
     return script_tls_finish(scope, &own->script.tls);
 }
 
-static const struct directive_table place_table = {.key = &lua_key,
+static const struct directive_table place_table = {.key = &http_lua_key,
                                                    .rows = place_rows,
                                                    .contexts =
                                                        IN_HTTP_LOCATION_SETTINGS | IN_SERVER_IF,
-                                                   .size = sizeof(struct lua_settings),
+                                                   .size = sizeof(struct http_lua_settings),
                                                    .finish = place_finish};
-static const struct directive_table *const lua_tables[] = {&main_table, &place_table, &group_table,
-                                                           NULL};
+static const struct directive_table *const http_lua_tables[] = {&main_table, &place_table,
+                                                                &group_table, NULL};
 
 /* ---- the VM */
 
@@ -183,22 +186,22 @@ static void add_api(struct script_vm *vm, lua_State *L)
 {
     script_add_common(vm, L);
     script_worker_threads_add(L);
-    lua_req_line_add(L);
-    lua_uri_add(L);
-    lua_subrequests_add(L);
-    lua_req_body_add(L);
-    lua_req_socket_add(L);
-    lua_exec_add(L);
-    lua_library_add(L);
+    http_lua_req_line_add(L);
+    http_lua_uri_add(L);
+    http_lua_subrequests_add(L);
+    http_lua_req_body_add(L);
+    http_lua_req_socket_add(L);
+    http_lua_exec_add(L);
+    http_lua_library_add(L);
     script_balancer_add(L);
     script_upstream_add(L);
 #ifdef WITH_DYUPS_LUA_API
     script_changes_add(L);
 #endif
-    lua_output_add(L);
-    lua_exit_add(L);
-    lua_filters_add(L);
-    lua_abort_add(L);
+    http_lua_output_add(L);
+    http_lua_exit_add(L);
+    http_lua_filters_add(L);
+    http_lua_abort_add(L);
 }
 
 static void add_api_of_thread(struct script_vm *vm, lua_State *L)
@@ -213,10 +216,10 @@ static const struct script_subsystem subsystem = {.name = "http",
                                                   .add = add_api,
                                                   .add_to_thread = add_api_of_thread};
 
-static bool lua_end(struct conf *conf, struct http_main *http)
+static bool http_lua_end(struct conf *conf, struct http_main *http)
 {
     if (script_main_end(conf, main_key, &subsystem)) {
-        lua_handshakes_end(http);
+        http_lua_handshakes_end(http);
     }
     return true;
 }
@@ -242,14 +245,14 @@ static void worker_end(struct generation *generation)
 
 /* ---- hooks */
 
-static const struct lua_settings *settings_at(const struct http_location *location)
+static const struct http_lua_settings *settings_at(const struct http_location *location)
 {
-    return location_settings(location, &lua_key);
+    return location_settings(location, &http_lua_key);
 }
 
-static const struct lua_main *main_at(const struct http_location *location)
+static const struct http_lua_main *main_at(const struct http_location *location)
 {
-    return location_settings(location, &lua_main_key);
+    return location_settings(location, &http_lua_main_key);
 }
 
 static bool has_server_rewrite(const struct http_location *location)
@@ -299,7 +302,7 @@ static bool has_log(const struct http_location *location)
 
 static bool has_filter(const struct http_location *location)
 {
-    const struct lua_settings *settings = settings_at(location);
+    const struct http_lua_settings *settings = settings_at(location);
 
     return settings->header_filter != NULL || settings->body_filter != NULL;
 }
@@ -308,54 +311,54 @@ static const struct phase_hook phases[] = {
     {.phase = PHASE_SERVER_REWRITE,
      .name = "lua",
      .before = "rewrite",
-     .run = lua_server_rewrite,
+     .run = http_lua_server_rewrite,
      .is_active = has_server_rewrite},
     {.phase = PHASE_REWRITE,
      .name = "lua",
      .after = "rewrite",
-     .run = lua_rewrite,
+     .run = http_lua_rewrite,
      .is_active = has_late_rewrite},
     {.phase = PHASE_REWRITE,
      .name = "lua early",
      .before = "rewrite",
-     .run = lua_rewrite,
+     .run = http_lua_rewrite,
      .is_active = has_early_rewrite},
     {.phase = PHASE_ACCESS,
      .name = "lua",
      .after = "auth_request",
-     .run = lua_access,
+     .run = http_lua_access,
      .is_active = has_late_access},
     {.phase = PHASE_ACCESS,
      .name = "lua early",
      .before = "access",
-     .run = lua_access,
+     .run = http_lua_access,
      .is_active = has_early_access},
     {.phase = PHASE_PRECONTENT,
      .name = "lua",
      .after = "mirror",
-     .run = lua_precontent,
+     .run = http_lua_precontent,
      .is_active = has_late_precontent},
     {.phase = PHASE_PRECONTENT,
      .name = "lua early",
      .before = "try_files",
-     .run = lua_precontent,
+     .run = http_lua_precontent,
      .is_active = has_early_precontent},
-    {.phase = PHASE_LOG, .name = "lua", .before = "log", .run = lua_log, .is_active = has_log},
+    {.phase = PHASE_LOG, .name = "lua", .before = "log", .run = http_lua_log, .is_active = has_log},
     {0},
 };
 
 static const struct filter_hook filters[] = {
-    {.name = "lua", .before = "headers", .run = lua_filter_response, .is_active = has_filter},
+    {.name = "lua", .before = "headers", .run = http_lua_filter_response, .is_active = has_filter},
     {0},
 };
 
-static const struct http_module hooks = {.phases = phases, .filters = filters, .end = lua_end};
+static const struct http_module hooks = {.phases = phases, .filters = filters, .end = http_lua_end};
 
 const struct module ngx_http_lua_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_lua_module",
     .kind = MODULE_HTTP,
-    .tables = lua_tables,
+    .tables = http_lua_tables,
     .hooks = &hooks,
     .opened = opened,
     .worker_start = worker_start,

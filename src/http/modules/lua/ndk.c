@@ -10,8 +10,8 @@ static const struct http_main *main_of(const struct script_thread *thread)
     return thread->subject->vm->options->generation->http;
 }
 
-const struct value_function *lua_ffi_value_function(const char *name, size_t len, int *least,
-                                                    int *most)
+const struct value_function *http_lua_ffi_value_function(const char *name, size_t len, int *least,
+                                                         int *most)
 {
     const struct value_function *function;
 
@@ -45,14 +45,14 @@ static struct request *stand_in(void)
     return &request;
 }
 
-int lua_ffi_value_compute(const struct value_function *function, const struct str *args, int count,
-                          struct str *out)
+int http_lua_ffi_value_compute(const struct value_function *function, const struct str *args,
+                               int count, struct str *out)
 {
     if (script_running() == NULL) {
         return LUA_FFI_BAD_VALUE;
     }
-    bool has_request = script_running()->subject->kind == &lua_request_kind;
-    struct request *request = has_request ? lua_running_request() : stand_in();
+    bool has_request = script_running()->subject->kind == &http_lua_request_kind;
+    struct request *request = has_request ? http_lua_running_request() : stand_in();
     struct str *copies = arena_array(&request->arena, (size_t) count + 1, sizeof(*copies));
 
     for (int i = 0; i < count; i++) {

@@ -24,7 +24,7 @@ struct turn {
     struct wait_point point;
 };
 
-static void pass_turn(struct lua_output *output)
+static void pass_turn(struct http_lua_output *output)
 {
     if (!output->is_busy && output->waiters.next != NULL && !list_is_empty(&output->waiters)) {
         wait_signal_later(&container_of(output->waiters.next, struct turn, link)->point);
@@ -32,7 +32,7 @@ static void pass_turn(struct lua_output *output)
 }
 
 /* False: the thread was asked to end meanwhile. MAY WAIT. */
-static bool take_turn(struct lua_output *output)
+static bool take_turn(struct http_lua_output *output)
 {
     while (output->is_busy) {
         struct turn turn = {.point = {0}};
@@ -52,7 +52,7 @@ static bool take_turn(struct lua_output *output)
     return true;
 }
 
-static void leave_turn(struct lua_output *output)
+static void leave_turn(struct http_lua_output *output)
 {
     output->is_busy = false;
     pass_turn(output);
@@ -61,21 +61,21 @@ static void leave_turn(struct lua_output *output)
 /* ---- what goes out ---- */
 
 /* A client of HTTP/1.0 is told the length of all that will be said. */
-static bool gathers(const struct lua_request *lua)
+static bool gathers(const struct http_lua_request *lua)
 {
     const struct request *request = lua->request;
 
     return request->version < HTTP_1_1 && request->method != METHOD_HEAD &&
            request->response.content_length < 0 && !lua->output.has_begun &&
-           !lua->output.has_ended && lua_settings_of(request)->gathers_http10;
+           !lua->output.has_ended && http_lua_settings_of(request)->gathers_http10;
 }
 
-bool lua_has_output(const struct lua_request *lua)
+bool http_lua_has_output(const struct http_lua_request *lua)
 {
     return lua->request->response.is_head_sent || lua->output.gathered.len != 0;
 }
 
-void lua_reset_output(struct lua_request *lua)
+void http_lua_reset_output(struct http_lua_request *lua)
 {
     lua->output.has_begun = false;
     lua->output.has_ended = false;
@@ -95,11 +95,11 @@ static bool leave_early(struct request *request)
 }
 
 /* Gives the head, if that was not done yet. HANDLER_NEXT: a body may follow. */
-static enum handler_result send_head(struct lua_request *lua)
+static enum handler_result send_head(struct http_lua_request *lua)
 {
     struct request *request = lua->request;
     struct response *response = &request->response;
-    struct lua_output *output = &lua->output;
+    struct http_lua_output *output = &lua->output;
 
     if (output->has_begun) {
         return output->head;
@@ -114,7 +114,7 @@ static enum handler_result send_head(struct lua_request *lua)
     }
     if (response->status == 304 || (response->status == 204 && request == request->main)) {
         response->content_type = STR_NONE;
-    } else if (!lua->has_type && lua_settings_of(request)->has_default_type) {
+    } else if (!lua->has_type && http_lua_settings_of(request)->has_default_type) {
         response_set_type(request);
     }
     request->is_body_streamed |=
@@ -139,7 +139,7 @@ static void release_kept(void *arg)
 }
 
 /* A text that the value on top of the stack keeps, as a piece; a long one is not copied. */
-static struct body_piece make_piece(lua_State *L, struct lua_request *lua, struct str text)
+static struct body_piece make_piece(lua_State *L, struct http_lua_request *lua, struct str text)
 {
     struct body_piece piece = {.bytes = text, .fd = -1, .is_volatile = true};
     struct kept *kept;
@@ -158,7 +158,7 @@ static struct body_piece make_piece(lua_State *L, struct lua_request *lua, struc
 }
 
 /* Head and piece. NULL, or what to say to the script. MAY WAIT. */
-static const char *give(struct lua_request *lua, const struct body_piece *piece)
+static const char *give(struct http_lua_request *lua, const struct body_piece *piece)
 {
     if (!take_turn(&lua->output)) {
         response_drop(piece);
@@ -184,9 +184,9 @@ static const char *give(struct lua_request *lua, const struct body_piece *piece)
 }
 
 /* Lets go what was gathered: with its length if that is all. */
-static const char *give_gathered(struct lua_request *lua, bool is_all)
+static const char *give_gathered(struct http_lua_request *lua, bool is_all)
 {
-    struct lua_output *output = &lua->output;
+    struct http_lua_output *output = &lua->output;
     struct body_piece piece = {.bytes = buf_str(&output->gathered), .fd = -1, .is_volatile = true};
 
     if (is_all && lua->request->response.content_length < 0) {
@@ -197,15 +197,15 @@ static const char *give_gathered(struct lua_request *lua, bool is_all)
     return failure;
 }
 
-static const char *gather(struct lua_request *lua, struct str text)
+static const char *gather(struct http_lua_request *lua, struct str text)
 {
     buf_append(&lua->output.gathered, text);
     return lua->output.gathered.len > GATHER_MAX ? give_gathered(lua, false) : NULL;
 }
 
-enum handler_result lua_finish_output(struct lua_request *lua)
+enum handler_result http_lua_finish_output(struct http_lua_request *lua)
 {
-    struct lua_output *output = &lua->output;
+    struct http_lua_output *output = &lua->output;
 
     if (lua->has_raw_socket) {
         return HANDLER_CUT; /* the script has answered */
@@ -247,7 +247,7 @@ static int answer(lua_State *L, const char *failure)
 
 static int give_said(lua_State *L, struct script_thread *thread, bool ends_line)
 {
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
     char room[SHORT_MAX];
     struct str text = script_said_in(L, ends_line, room, sizeof(room));
 
@@ -278,7 +278,7 @@ static int print(lua_State *L, struct script_thread *thread)
 }
 
 /* Waits until the client has taken all. MAY WAIT. */
-static const char *drain(struct lua_request *lua)
+static const char *drain(struct http_lua_request *lua)
 {
     struct request *request = lua->request;
     const char *failure = NULL;
@@ -307,8 +307,8 @@ static int flush(lua_State *L, struct script_thread *thread)
         luaL_checktype(L, 1, LUA_TBOOLEAN);
     }
     script_demand(L, thread, OUTPUT_PHASES);
-    struct lua_request *lua = lua_check_request(L, thread);
-    struct lua_output *output = &lua->output;
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
+    struct http_lua_output *output = &lua->output;
     if (lua->has_raw_socket) {
         return script_fail(L, "raw request socket acquired");
     }
@@ -338,19 +338,20 @@ static int eof(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "no argument is expected");
     }
     script_demand(L, thread, OUTPUT_PHASES);
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
     if (lua->has_raw_socket) {
         return script_fail(L, "raw request socket acquired");
     }
     if (lua->output.has_ended || (lua->output.has_begun && lua->output.head == HANDLER_DONE)) {
         return script_fail(L, "seen eof");
     }
-    return answer(L, lua_finish_output(lua) == HANDLER_DONE ? NULL : "nginx output filter error");
+    return answer(L,
+                  http_lua_finish_output(lua) == HANDLER_DONE ? NULL : "nginx output filter error");
 }
 
 static int send_headers(lua_State *L, struct script_thread *thread)
 {
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
 
     if (lua->output.has_begun || lua->output.has_ended) {
         return answer(L, NULL);
@@ -374,7 +375,7 @@ static const struct script_row output_rows[] = {
     {0},
 };
 
-void lua_output_add(lua_State *L)
+void http_lua_output_add(lua_State *L)
 {
     script_add(L, output_rows);
 }

@@ -5,7 +5,7 @@
 #include "http/request/wire.h"
 
 /* What the handler of a phase returns after its script. MAY WAIT. */
-static enum handler_result flow_after(struct lua_request *lua, enum script_phase phase,
+static enum handler_result flow_after(struct http_lua_request *lua, enum script_phase phase,
                                       enum script_end end)
 {
     struct request *request = lua->request;
@@ -24,46 +24,46 @@ static enum handler_result flow_after(struct lua_request *lua, enum script_phase
     if (end == SCRIPT_CANCELLED) {
         return HANDLER_CLOSED;
     }
-    bool is_answered = phase == SCRIPT_CONTENT || lua->output.has_begun || lua_has_output(lua);
+    bool is_answered = phase == SCRIPT_CONTENT || lua->output.has_begun || http_lua_has_output(lua);
 
-    return is_answered ? lua_finish_output(lua) : HANDLER_NEXT;
+    return is_answered ? http_lua_finish_output(lua) : HANDLER_NEXT;
 }
 
 /* Runs the code of a phase that may wait; gives what its handler returns: HANDLER_NEXT where it came to its end. MAY WAIT. */
 static enum handler_result run(struct request *request, enum script_phase phase,
                                const struct script_code *code)
 {
-    struct lua_request *lua = lua_request_of(request);
+    struct http_lua_request *lua = http_lua_request_of(request);
     struct script_call call = {.subject = &lua->subject, .phase = phase, .code = code};
 
-    if (lua_settings_of(request)->needs_body && request->body == NULL) {
+    if (http_lua_settings_of(request)->needs_body && request->body == NULL) {
         enum handler_result result = request_read_body(request);
         if (result != HANDLER_NEXT) {
             return result;
         }
     }
     if (lua->output.has_begun && !request->response.is_head_sent && !request->response.is_held) {
-        lua_reset_output(lua);
+        http_lua_reset_output(lua);
     }
-    if (request == request->main && lua_settings_of(request)->log != NULL &&
+    if (request == request->main && http_lua_settings_of(request)->log != NULL &&
         request->wire->log_first != NULL) {
         request->wire->log_first(request);
     }
-    lua->result = (struct lua_result){.kind = LUA_RESULT_NONE};
-    struct abort_watcher *outer = lua_abort_begin(lua);
+    lua->result = (struct http_lua_result){.kind = LUA_RESULT_NONE};
+    struct abort_watcher *outer = http_lua_abort_begin(lua);
     enum handler_result result = flow_after(lua, phase, script_run(&call));
-    lua_abort_end(lua, outer);
+    http_lua_abort_end(lua, outer);
     return result;
 }
 
-enum handler_result lua_server_rewrite(struct request *request)
+enum handler_result http_lua_server_rewrite(struct request *request)
 {
-    return run(request, SCRIPT_SERVER_REWRITE, lua_settings_of(request)->server_rewrite);
+    return run(request, SCRIPT_SERVER_REWRITE, http_lua_settings_of(request)->server_rewrite);
 }
 
-enum handler_result lua_rewrite(struct request *request)
+enum handler_result http_lua_rewrite(struct request *request)
 {
-    const struct script_code *code = lua_settings_of(request)->rewrite;
+    const struct script_code *code = http_lua_settings_of(request)->rewrite;
 
     if (code == NULL || request->uri_changed) {
         return HANDLER_NEXT; /* of another `if`; or a location is searched anew */
@@ -71,7 +71,7 @@ enum handler_result lua_rewrite(struct request *request)
     return run(request, SCRIPT_REWRITE, code);
 }
 
-enum handler_result lua_access(struct request *request)
+enum handler_result http_lua_access(struct request *request)
 {
     unsigned status = request->response.status;
 
@@ -79,34 +79,34 @@ enum handler_result lua_access(struct request *request)
         (status == 401 || status == 403 || status == 407)) {
         request->response.status = 0; /* another checker's refusal: who runs them has it in mind */
     }
-    enum handler_result result = run(request, SCRIPT_ACCESS, lua_settings_of(request)->access);
-    const struct lua_request *lua = lua_request_of(request);
+    enum handler_result result = run(request, SCRIPT_ACCESS, http_lua_settings_of(request)->access);
+    const struct http_lua_request *lua = http_lua_request_of(request);
 
     return result == HANDLER_NEXT && lua->result.kind != LUA_RESULT_EXITED ? HANDLER_ALLOW : result;
 }
 
-enum handler_result lua_precontent(struct request *request)
+enum handler_result http_lua_precontent(struct request *request)
 {
-    return run(request, SCRIPT_PRECONTENT, lua_settings_of(request)->precontent);
+    return run(request, SCRIPT_PRECONTENT, http_lua_settings_of(request)->precontent);
 }
 
-enum handler_result lua_content(struct request *request)
+enum handler_result http_lua_content(struct request *request)
 {
-    struct lua_request *lua = lua_request_of(request);
+    struct http_lua_request *lua = http_lua_request_of(request);
 
     if (request->response.status == 0) {
         request->response.status = lua->exit_status;
     }
     lua->exit_status = 0;
-    return run(request, SCRIPT_CONTENT, lua_settings_of(request)->content);
+    return run(request, SCRIPT_CONTENT, http_lua_settings_of(request)->content);
 }
 
-enum handler_result lua_log(struct request *request)
+enum handler_result http_lua_log(struct request *request)
 {
-    struct lua_request *lua = lua_request_of(request);
+    struct http_lua_request *lua = http_lua_request_of(request);
     struct script_call call = {.subject = &lua->subject,
                                .phase = SCRIPT_LOG,
-                               .code = lua_settings_of(request)->log};
+                               .code = http_lua_settings_of(request)->log};
 
     script_run(&call);
     return HANDLER_NEXT;

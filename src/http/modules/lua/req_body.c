@@ -26,10 +26,10 @@ static void check_count(lua_State *L, int least, int most, const char *words)
 /* The request ends so, whatever other threads do. */
 static _Noreturn void leave(lua_State *L, struct script_thread *thread, enum handler_result result)
 {
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
 
     script_demand_leavable(L);
-    lua->result = (struct lua_result){.kind = LUA_RESULT_DECIDED, .result = result};
+    lua->result = (struct http_lua_result){.kind = LUA_RESULT_DECIDED, .result = result};
     script_leave(thread, SCRIPT_LEFT);
 }
 
@@ -45,7 +45,7 @@ static struct request_body *new_body(struct request *request)
 
 static int read_body(lua_State *L, struct script_thread *thread)
 {
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
 
     check_count(L, 0, 0, "0 arguments");
     if (lua->is_reading_body) {
@@ -64,8 +64,8 @@ static int read_body(lua_State *L, struct script_thread *thread)
 /* What has come is dropped now, and the rest when the answer has been given. */
 static int discard_body(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = lua_demand(L, thread, READ_PHASES);
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct request *request = http_lua_demand(L, thread, READ_PHASES);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
 
     check_count(L, 0, 0, "0 arguments");
     if (!request->is_body_read && !lua->is_reading_body && !request_drop_arrived_body(request)) {
@@ -83,7 +83,7 @@ static int discard_body(lua_State *L, struct script_thread *thread)
 
 static int get_body_data(lua_State *L, struct script_thread *thread)
 {
-    const struct request_body *body = lua_demand(L, thread, LOOK_PHASES)->body;
+    const struct request_body *body = http_lua_demand(L, thread, LOOK_PHASES)->body;
     lua_Integer most = luaL_optinteger(L, 1, 0);
 
     if (body == NULL || body->fd != -1 || body->size == 0) {
@@ -96,7 +96,7 @@ static int get_body_data(lua_State *L, struct script_thread *thread)
 
 static int get_body_file(lua_State *L, struct script_thread *thread)
 {
-    const struct request_body *body = lua_demand(L, thread, LOOK_PHASES)->body;
+    const struct request_body *body = http_lua_demand(L, thread, LOOK_PHASES)->body;
 
     check_count(L, 0, 0, "0 arguments");
     if (body == NULL || body->fd == -1) {
@@ -109,7 +109,7 @@ static int get_body_file(lua_State *L, struct script_thread *thread)
 
 static int get_post_args(lua_State *L, struct script_thread *thread)
 {
-    const struct request_body *body = lua_demand(L, thread, LOOK_PHASES)->body;
+    const struct request_body *body = http_lua_demand(L, thread, LOOK_PHASES)->body;
 
     check_count(L, 0, 1, "0 or 1 arguments");
     unsigned max = script_args_max(L, 1);
@@ -129,7 +129,7 @@ static int get_post_args(lua_State *L, struct script_thread *thread)
 /* The request, whose body was read. */
 static struct request *check_read(lua_State *L, struct request *request)
 {
-    if (request->body == NULL && lua_request_of(request)->body_source == NULL) {
+    if (request->body == NULL && http_lua_request_of(request)->body_source == NULL) {
         luaL_error(L, "request body not read yet");
     }
     return request;
@@ -138,7 +138,7 @@ static struct request *check_read(lua_State *L, struct request *request)
 /* The file that goes with the body which a script gave, once another one takes its place or the request is gone. */
 static void remove_file(void *arg)
 {
-    struct lua_request *lua = arg;
+    struct http_lua_request *lua = arg;
 
     if (lua->file_to_remove != NULL) {
         unlink(lua->file_to_remove);
@@ -148,12 +148,12 @@ static void remove_file(void *arg)
 
 static int set_body_data(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = lua_demand(L, thread, CHANGE_PHASES);
+    struct request *request = http_lua_demand(L, thread, CHANGE_PHASES);
 
     check_count(L, 1, 1, "1 arguments");
     struct str text = script_check_str(L, 1);
     struct request_body *body = new_body(check_read(L, request));
-    remove_file(lua_check_request(L, thread));
+    remove_file(http_lua_check_request(L, thread));
     arena_allow(&request->arena, text.len);
     body->bytes = arena_dup(&request->arena, text);
     body->size = text.len;
@@ -164,8 +164,8 @@ static int set_body_data(lua_State *L, struct script_thread *thread)
 
 static int set_body_file(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = lua_demand(L, thread, CHANGE_PHASES);
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct request *request = http_lua_demand(L, thread, CHANGE_PHASES);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
 
     check_count(L, 1, 2, "1 or 2 arguments");
     struct str name = script_check_str(L, 1);
@@ -191,8 +191,8 @@ static int set_body_file(lua_State *L, struct script_thread *thread)
 
 static int init_body(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = lua_demand(L, thread, CHANGE_PHASES);
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct request *request = http_lua_demand(L, thread, CHANGE_PHASES);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
     uint64_t size = request->location->client_body_buffer_size;
 
     check_count(L, 0, 1, "0 or 1 argument");
@@ -213,8 +213,8 @@ static int init_body(lua_State *L, struct script_thread *thread)
 
 static struct body_writer *check_writer(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = lua_demand(L, thread, CHANGE_PHASES);
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct request *request = http_lua_demand(L, thread, CHANGE_PHASES);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
 
     if (lua->writer == NULL || lua->writer->body != request->body) {
         luaL_error(L, "request_body not initialized");
@@ -257,7 +257,7 @@ static const struct script_row rows[] = {
     {0},
 };
 
-void lua_req_body_add(lua_State *L)
+void http_lua_req_body_add(lua_State *L)
 {
     script_add(L, rows);
 }

@@ -14,7 +14,7 @@
      FIELD_BIT(FIELD_UPGRADE) | FIELD_BIT(FIELD_DATE) | FIELD_BIT(FIELD_IF_MATCH) |                \
      FIELD_BIT(FIELD_IF_NONE_MATCH) | FIELD_BIT(FIELD_IF_UNMODIFIED_SINCE))
 
-int lua_field_at(const struct fields *fields, int number, struct lua_ffi_pair *out)
+int http_lua_field_at(const struct fields *fields, int number, struct http_lua_ffi_pair *out)
 {
     if (number < 0 || (unsigned) number >= fields->count || fields->items[number].is_removed) {
         return LUA_FFI_NONE;
@@ -24,31 +24,32 @@ int lua_field_at(const struct fields *fields, int number, struct lua_ffi_pair *o
     return LUA_FFI_OK;
 }
 
-int lua_ffi_request_fields(void)
+int http_lua_ffi_request_fields(void)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     return result != LUA_FFI_OK ? result : (int) request->headers.count;
 }
 
-int lua_ffi_request_field(int number, struct lua_ffi_pair *out)
+int http_lua_ffi_request_field(int number, struct http_lua_ffi_pair *out)
 {
-    return lua_field_at(&lua_running_request()->headers, number, out);
+    return http_lua_field_at(&http_lua_running_request()->headers, number, out);
 }
 
-struct str lua_escaped(struct arena *arena, struct str text, enum escape_set set)
+struct str http_lua_escaped(struct arena *arena, struct str text, enum escape_set set)
 {
     char *copy = arena_text(arena, escape_length(text, set));
 
     return str_from(copy, escape_write(copy, text, set));
 }
 
-int lua_request_field_set(struct request *request, struct str name, struct str value, bool appends)
+int http_lua_request_field_set(struct request *request, struct str name, struct str value,
+                               bool appends)
 {
     struct arena *arena = &request->arena;
-    struct field_change change = {.name = lua_escaped(arena, name, ESCAPE_FIELD_NAME),
-                                  .value = lua_escaped(arena, value, ESCAPE_FIELD_VALUE)};
+    struct field_change change = {.name = http_lua_escaped(arena, name, ESCAPE_FIELD_NAME),
+                                  .value = http_lua_escaped(arena, value, ESCAPE_FIELD_VALUE)};
     int64_t length;
 
     change.id = field_identify(change.name);
@@ -63,15 +64,15 @@ int lua_request_field_set(struct request *request, struct str name, struct str v
     return LUA_FFI_OK;
 }
 
-int lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len,
-                              int appends)
+int http_lua_ffi_request_field_set(const char *name, size_t len, const char *value,
+                                   size_t value_len, int appends)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     if (result != LUA_FFI_OK) {
         return result;
     }
-    return lua_request_field_set(request, (struct str){name, len}, (struct str){value, value_len},
-                                 appends);
+    return http_lua_request_field_set(request, (struct str){name, len},
+                                      (struct str){value, value_len}, appends);
 }

@@ -19,7 +19,7 @@ static const struct {
 };
 #define COUNT (sizeof(methods) / sizeof(methods[0]))
 
-struct str lua_method_name(int number)
+struct str http_lua_method_name(int number)
 {
     for (size_t i = 0; i < COUNT; i++) {
         if (methods[i].method != METHOD_CONNECT &&
@@ -30,10 +30,10 @@ struct str lua_method_name(int number)
     return STR_NONE;
 }
 
-int lua_ffi_method(struct str *out)
+int http_lua_ffi_method(struct str *out)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     if (result == LUA_FFI_OK) {
         *out = request->method_name;
@@ -41,15 +41,15 @@ int lua_ffi_method(struct str *out)
     return result;
 }
 
-int lua_ffi_method_set(int number)
+int http_lua_ffi_method_set(int number)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     if (result != LUA_FFI_OK) {
         return result;
     }
-    struct str name = lua_method_name(number);
+    struct str name = http_lua_method_name(number);
     if (name.len == 0) {
         return LUA_FFI_BAD_VALUE;
     }
@@ -58,27 +58,27 @@ int lua_ffi_method_set(int number)
     return LUA_FFI_OK;
 }
 
-int lua_ffi_is_subrequest(void)
+int http_lua_ffi_is_subrequest(void)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     return result != LUA_FFI_OK ? result : request != request->main;
 }
 
-int lua_ffi_is_internal(void)
+int http_lua_ffi_is_internal(void)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     return result != LUA_FFI_OK ? result : request->is_internal;
 }
 
-double lua_ffi_start_time(void)
+double http_lua_ffi_start_time(void)
 {
     struct request *request;
 
-    if (lua_ffi_request(SCRIPT_OF_REQUEST, &request) != LUA_FFI_OK) {
+    if (http_lua_ffi_request(SCRIPT_OF_REQUEST, &request) != LUA_FFI_OK) {
         return 0;
     }
     double now = (double) clock_now.seconds + clock_now.milliseconds / 1000.0;
@@ -87,7 +87,7 @@ double lua_ffi_start_time(void)
 
 static int http_version(lua_State *L, struct script_thread *thread)
 {
-    const struct request *request = lua_demand(L, thread, SCRIPT_OF_REQUEST);
+    const struct request *request = http_lua_demand(L, thread, SCRIPT_OF_REQUEST);
 
     lua_pushnumber(L, request->version / 10.0);
     return 1;
@@ -96,7 +96,7 @@ static int http_version(lua_State *L, struct script_thread *thread)
 /* The head as the client sent it: it lies in one piece for as long as the request lives. */
 static int raw_header(lua_State *L, struct script_thread *thread)
 {
-    const struct request *request = lua_demand(L, thread, SCRIPT_OF_REQUEST)->main;
+    const struct request *request = http_lua_demand(L, thread, SCRIPT_OF_REQUEST)->main;
 
     if (!request->wire->has_text_head) {
         return luaL_error(L, "http2 requests not supported yet");
@@ -117,7 +117,7 @@ static const struct script_row rows[] = {
     {0},
 };
 
-void lua_req_line_add(lua_State *L)
+void http_lua_req_line_add(lua_State *L)
 {
     script_add(L, rows);
     for (size_t i = 0; i < COUNT; i++) {

@@ -66,7 +66,7 @@ static enum script_got body_more(struct script_source *source, size_t wanted, ui
     return SCRIPT_GOT_FAILURE;
 }
 
-static int push_body(lua_State *L, struct script_thread *thread, struct lua_request *lua)
+static int push_body(lua_State *L, struct script_thread *thread, struct http_lua_request *lua)
 {
     struct request *request = lua->request;
 
@@ -84,7 +84,7 @@ static int push_body(lua_State *L, struct script_thread *thread, struct lua_requ
         return script_fail(L, "no body");
     }
     if (request_body_exceeds(request)) {
-        lua_decide(L, thread, HANDLER_FAIL);
+        http_lua_decide(L, thread, HANDLER_FAIL);
     }
     struct body_source *body = arena_new(&request->arena, struct body_source);
     body->source = (struct script_source){.input = body_input,
@@ -107,7 +107,7 @@ static int push_body(lua_State *L, struct script_thread *thread, struct lua_requ
 
 struct raw_source {
     struct script_conn_source reads;
-    struct lua_request *lua;
+    struct http_lua_request *lua;
     enum script_got (*more)(struct script_source *source, size_t wanted,
                             uint64_t timeout_ms); /* of a conn */
 };
@@ -126,7 +126,7 @@ static enum script_got raw_more(struct script_source *source, size_t wanted, uin
     return got;
 }
 
-static int push_raw(lua_State *L, struct script_thread *thread, struct lua_request *lua)
+static int push_raw(lua_State *L, struct script_thread *thread, struct http_lua_request *lua)
 {
     struct request *request = lua->request;
     const struct script_settings *settings = lua->subject.settings;
@@ -165,7 +165,7 @@ static int push_raw(lua_State *L, struct script_thread *thread, struct lua_reque
 
 static int req_socket(lua_State *L, struct script_thread *thread)
 {
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
     bool is_raw = lua_toboolean(L, 1);
 
     if (lua_gettop(L) > 1) {
@@ -179,7 +179,7 @@ static int req_socket(lua_State *L, struct script_thread *thread)
 
 static const struct script_row rows[] = {{"req.socket", req_socket, SOCKET_PHASES, true}, {0}};
 
-void lua_req_socket_add(lua_State *L)
+void http_lua_req_socket_add(lua_State *L)
 {
     script_add(L, rows);
 }

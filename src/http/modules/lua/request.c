@@ -8,8 +8,8 @@
 #include "lua/vm/life.h"
 #include "lua/vm/context.h"
 
-struct settings_key lua_main_key;
-struct settings_key lua_key;
+struct settings_key http_lua_main_key;
+struct settings_key http_lua_key;
 
 static enum fiber_started start(struct script_subject *subject, void (*run)(void *), void *arg,
                                 struct fiber_handle *handle)
@@ -20,12 +20,13 @@ static enum fiber_started start(struct script_subject *subject, void (*run)(void
 
 static struct variable_env *variables(struct script_subject *subject)
 {
-    return &container_of(subject, struct lua_request, subject)->request->env;
+    return &container_of(subject, struct http_lua_request, subject)->request->env;
 }
 
 static void whom(struct script_subject *subject, struct writer *out)
 {
-    const struct request *request = container_of(subject, struct lua_request, subject)->request;
+    const struct request *request =
+        container_of(subject, struct http_lua_request, subject)->request;
     struct str client = request_client_text(request);
     struct str server = request->connection->listen->address.listener->text;
 
@@ -34,7 +35,7 @@ static void whom(struct script_subject *subject, struct writer *out)
 
 static struct request *request_of(struct script_subject *subject)
 {
-    return container_of(subject, struct lua_request, subject)->request;
+    return container_of(subject, struct http_lua_request, subject)->request;
 }
 
 static struct conn *client(struct script_subject *subject)
@@ -59,7 +60,7 @@ static int context_before(struct script_subject *subject)
 
 static struct script_backend *backend(struct script_subject *subject)
 {
-    return &container_of(subject, struct lua_request, subject)->backend;
+    return &container_of(subject, struct http_lua_request, subject)->backend;
 }
 
 static struct ssl_st *upstream_ssl(struct script_subject *subject)
@@ -84,21 +85,21 @@ static struct str group_name(struct script_subject *subject)
     return x == NULL ? STR("") : exchange_group_name(x);
 }
 
-const struct script_subject_kind lua_request_kind = {.name = "http",
-                                                     .start = start,
-                                                     .variables = variables,
-                                                     .whom = whom,
-                                                     .client = client,
-                                                     .ssl = ssl,
-                                                     .upstream_ssl = upstream_ssl,
-                                                     .backend = backend,
-                                                     .context_before = context_before,
-                                                     .group_name = group_name,
-                                                     .hops = hops};
+const struct script_subject_kind http_lua_request_kind = {.name = "http",
+                                                          .start = start,
+                                                          .variables = variables,
+                                                          .whom = whom,
+                                                          .client = client,
+                                                          .ssl = ssl,
+                                                          .upstream_ssl = upstream_ssl,
+                                                          .backend = backend,
+                                                          .context_before = context_before,
+                                                          .group_name = group_name,
+                                                          .hops = hops};
 
 static void request_ends(void *arg)
 {
-    struct lua_request *lua = arg;
+    struct http_lua_request *lua = arg;
 
     buf_free(&lua->output.gathered);
     script_subject_end(&lua->subject);
@@ -107,34 +108,34 @@ static void request_ends(void *arg)
 /*
  * lua_code_cache off: one of its own, so that all code is read anew, which its subrequests share. When that fails the shared one will do.
  */
-static struct script_vm *vm_for(struct request *request, const struct lua_main *main)
+static struct script_vm *vm_for(struct request *request, const struct http_lua_main *main)
 {
     struct script_vm *own = NULL;
 
     if (request->parent != NULL) {
-        const struct lua_request *parent =
-            request_data(request->parent, &lua_key, sizeof(struct lua_request));
+        const struct http_lua_request *parent =
+            request_data(request->parent, &http_lua_key, sizeof(struct http_lua_request));
 
         if (parent->has_begun && parent->subject.vm->is_private) {
             return parent->subject.vm;
         }
     }
-    if (!lua_settings_of(request)->script.code_cache) {
+    if (!http_lua_settings_of(request)->script.code_cache) {
         own = script_vm_private(&main->script.options, &request->log);
     }
     return own != NULL ? own : main->script.vm;
 }
 
-struct lua_request *lua_request_of(struct request *request)
+struct http_lua_request *http_lua_request_of(struct request *request)
 {
-    struct lua_request *lua = request_data(request, &lua_key, sizeof(*lua));
+    struct http_lua_request *lua = request_data(request, &http_lua_key, sizeof(*lua));
 
     if (!lua->has_begun) {
-        const struct lua_main *main = location_settings(request->location, &lua_main_key);
+        const struct http_lua_main *main = location_settings(request->location, &http_lua_main_key);
 
         lua->has_begun = true;
         lua->request = request;
-        script_subject_begin(&lua->subject, &lua_request_kind, vm_for(request, main),
+        script_subject_begin(&lua->subject, &http_lua_request_kind, vm_for(request, main),
                              &request->log);
         arena_on_free(&request->arena, request_ends, lua);
     }
@@ -143,29 +144,29 @@ struct lua_request *lua_request_of(struct request *request)
         lua->redirects = request->redirects;
         script_context_drop(&lua->subject);
     }
-    lua->subject.settings = &lua_settings_of(request)->script;
+    lua->subject.settings = &http_lua_settings_of(request)->script;
     return lua;
 }
 
-struct lua_request *lua_request_begun(struct request *request)
+struct http_lua_request *http_lua_request_begun(struct request *request)
 {
-    return request_data(request, &lua_key, 0);
+    return request_data(request, &http_lua_key, 0);
 }
 
-struct lua_request *lua_check_request(lua_State *L, const struct script_thread *thread)
+struct http_lua_request *http_lua_check_request(lua_State *L, const struct script_thread *thread)
 {
     if (thread == NULL || thread->phase == SCRIPT_INIT) {
         luaL_error(L, "no request found");
     }
-    if (thread->subject->kind != &lua_request_kind) {
+    if (thread->subject->kind != &http_lua_request_kind) {
         luaL_error(L, "API disabled in the current context");
     }
-    return container_of(thread->subject, struct lua_request, subject);
+    return container_of(thread->subject, struct http_lua_request, subject);
 }
 
-struct request *lua_demand(lua_State *L, const struct script_thread *thread, uint32_t phases)
+struct request *http_lua_demand(lua_State *L, const struct script_thread *thread, uint32_t phases)
 {
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
 
     if ((thread->phase & phases) == 0) {
         luaL_error(L, "API disabled in the current context");
@@ -173,31 +174,32 @@ struct request *lua_demand(lua_State *L, const struct script_thread *thread, uin
     return lua->request;
 }
 
-_Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum handler_result result)
+_Noreturn void http_lua_decide(lua_State *L, struct script_thread *thread,
+                               enum handler_result result)
 {
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
 
     script_demand_abortable(L, thread);
     script_demand_leavable(L);
-    lua->result = (struct lua_result){.kind = LUA_RESULT_DECIDED, .result = result};
+    lua->result = (struct http_lua_result){.kind = LUA_RESULT_DECIDED, .result = result};
     script_leave(thread, SCRIPT_LEFT);
 }
 
-int lua_ffi_request(uint32_t phases, struct request **out)
+int http_lua_ffi_request(uint32_t phases, struct request **out)
 {
     const struct script_thread *thread = script_running();
 
     if (thread == NULL || thread->phase == SCRIPT_INIT) {
         return LUA_FFI_NO_REQUEST;
     }
-    if (thread->subject->kind != &lua_request_kind || (thread->phase & phases) == 0) {
+    if (thread->subject->kind != &http_lua_request_kind || (thread->phase & phases) == 0) {
         return LUA_FFI_BAD_CONTEXT;
     }
-    *out = lua_running_request();
+    *out = http_lua_running_request();
     return LUA_FFI_OK;
 }
 
-struct request *lua_running_request(void)
+struct request *http_lua_running_request(void)
 {
-    return container_of(script_running()->subject, struct lua_request, subject)->request;
+    return container_of(script_running()->subject, struct http_lua_request, subject)->request;
 }

@@ -5,31 +5,31 @@ local results = require "portunus.results"
 
 ffi.cdef [[
 typedef struct { const char *data; size_t len; } lua_ffi_str;
-typedef struct { lua_ffi_str name, value; } lua_ffi_pair;
+typedef struct { lua_ffi_str name, value; } http_lua_ffi_pair;
 typedef struct { lua_ffi_str rest; unsigned max, count; } script_args;
 
-const void *lua_ffi_value_function(const char *name, size_t len, int *least, int *most);
-int lua_ffi_value_compute(const void *function, const lua_ffi_str *args, int count, lua_ffi_str *out);
-int lua_ffi_request_fields(void);
-int lua_ffi_request_field(int number, lua_ffi_pair *out);
-int lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
-int lua_ffi_response_fields(void);
-int lua_ffi_response_field(int number, lua_ffi_pair *out);
-int lua_ffi_response_get(const char *name, size_t len, lua_ffi_str *out);
-int lua_ffi_response_next(const char *name, size_t len, int *number, lua_ffi_str *out);
-int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
-int lua_ffi_status(void);
-int lua_ffi_status_set(int status);
-int lua_ffi_reason_set(const char *reason, size_t len);
-int lua_ffi_bypass_checks(void);
-int lua_ffi_is_head_sent(void);
-int lua_ffi_is_subrequest(void);
-int lua_ffi_is_internal(void);
-int lua_ffi_method(lua_ffi_str *out);
-int lua_ffi_method_set(int number);
-double lua_ffi_start_time(void);
-int lua_ffi_uri_args(lua_ffi_str *out);
-int script_ffi_args_next(script_args *args, char *room, lua_ffi_pair *out);
+const void *http_lua_ffi_value_function(const char *name, size_t len, int *least, int *most);
+int http_lua_ffi_value_compute(const void *function, const lua_ffi_str *args, int count, lua_ffi_str *out);
+int http_lua_ffi_request_fields(void);
+int http_lua_ffi_request_field(int number, http_lua_ffi_pair *out);
+int http_lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
+int http_lua_ffi_response_fields(void);
+int http_lua_ffi_response_field(int number, http_lua_ffi_pair *out);
+int http_lua_ffi_response_get(const char *name, size_t len, lua_ffi_str *out);
+int http_lua_ffi_response_next(const char *name, size_t len, int *number, lua_ffi_str *out);
+int http_lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
+int http_lua_ffi_status(void);
+int http_lua_ffi_status_set(int status);
+int http_lua_ffi_reason_set(const char *reason, size_t len);
+int http_lua_ffi_bypass_checks(void);
+int http_lua_ffi_is_head_sent(void);
+int http_lua_ffi_is_subrequest(void);
+int http_lua_ffi_is_internal(void);
+int http_lua_ffi_method(lua_ffi_str *out);
+int http_lua_ffi_method_set(int number);
+double http_lua_ffi_start_time(void);
+int http_lua_ffi_uri_args(lua_ffi_str *out);
+int script_ffi_args_next(script_args *args, char *room, http_lua_ffi_pair *out);
 ]]
 local C = ffi.C
 local text_of = ffi.string
@@ -38,7 +38,7 @@ local lower, gsub, find = string.lower, string.gsub, string.find
 local select, setmetatable = select, setmetatable
 
 local out = ffi.new("lua_ffi_str[1]")
-local pair = ffi.new("lua_ffi_pair[1]")
+local pair = ffi.new("http_lua_ffi_pair[1]")
 local place = ffi.new("int[1]")
 local args_state = ffi.new("script_args[1]")
 local usual_room = ffi.new("char[?]", 4096) -- for arguments of usual length
@@ -56,7 +56,7 @@ exdata = has_exdata and exdata_of_thread or nil
 -- The function of a directive, as one of Lua.
 local function value_function(name)
     local most = ffi.new("int[1]")
-    local compute = C.lua_ffi_value_function(name, #name, place, most)
+    local compute = C.http_lua_ffi_value_function(name, #name, place, most)
     if compute == nil then
         return nil
     end
@@ -75,7 +75,7 @@ local function value_function(name)
         if count > 1 then
             texts[1].data, texts[1].len = second, #second
         end
-        if C.lua_ffi_value_compute(compute, texts, count, out) ~= 0 then
+        if C.http_lua_ffi_value_compute(compute, texts, count, out) ~= 0 then
             error("calling directive " .. name .. " failed with code -1", 2)
         end
         return (text_of(out[0].data, out[0].len))
@@ -216,26 +216,26 @@ end
 local req = ngx.req
 
 function req.get_headers(max, is_raw)
-    local count = C.lua_ffi_request_fields()
+    local count = C.http_lua_ffi_request_fields()
     if count < 0 then
         fail(count, 2)
     end
-    return give_fields(count, C.lua_ffi_request_field, max, is_raw)
+    return give_fields(count, C.http_lua_ffi_request_field, max, is_raw)
 end
 
 function req.set_header(name, value)
     if name == nil then
         error("bad 'name' argument: string expected, got nil", 2)
     end
-    set_field(C.lua_ffi_request_field_set, name, value, 0, 2)
+    set_field(C.http_lua_ffi_request_field_set, name, value, 0, 2)
 end
 
 function req.clear_header(name)
-    set_field(C.lua_ffi_request_field_set, name, nil, 0, 2)
+    set_field(C.http_lua_ffi_request_field_set, name, nil, 0, 2)
 end
 
 function req.get_method()
-    local result = C.lua_ffi_method(out)
+    local result = C.http_lua_ffi_method(out)
     if result ~= 0 then
         fail(result, 2)
     end
@@ -246,7 +246,7 @@ function req.set_method(number)
     if type(number) ~= "number" then
         error("bad method number", 2)
     end
-    local result = C.lua_ffi_method_set(number)
+    local result = C.http_lua_ffi_method_set(number)
     if result == BAD_VALUE then
         error("unsupported HTTP method: " .. number, 2)
     elseif result ~= 0 then
@@ -255,11 +255,11 @@ function req.set_method(number)
 end
 
 function req.start_time()
-    return tonumber(C.lua_ffi_start_time())
+    return tonumber(C.http_lua_ffi_start_time())
 end
 
 function req.is_internal()
-    local result = C.lua_ffi_is_internal()
+    local result = C.http_lua_ffi_is_internal()
     if result < 0 then
         fail(result, 1)
     end
@@ -267,7 +267,7 @@ function req.is_internal()
 end
 
 function req.get_uri_args(max, fields)
-    local result = C.lua_ffi_uri_args(out)
+    local result = C.http_lua_ffi_uri_args(out)
     if result ~= 0 then
         fail(result, 2)
     end
@@ -313,7 +313,7 @@ package.preload["ngx.req"] = function()
     return {
         version = ngx.config and ngx.config.ngx_lua_version,
         add_header = function(name, value)
-            add_field(C.lua_ffi_request_field_set, name, value)
+            add_field(C.http_lua_ffi_request_field_set, name, value)
         end,
     }
 end
@@ -322,7 +322,7 @@ end
 
 local function get_response_field(_, name)
     name = as_text(name)
-    local count = C.lua_ffi_response_get(name, #name, out)
+    local count = C.http_lua_ffi_response_get(name, #name, out)
     if count == 1 then
         return (text_of(out[0].data, out[0].len))
     elseif count == 0 then
@@ -333,7 +333,7 @@ local function get_response_field(_, name)
     local values = {}
     place[0] = 0
     for i = 1, count do
-        if C.lua_ffi_response_next(name, #name, place, out) ~= 0 then
+        if C.http_lua_ffi_response_next(name, #name, place, out) ~= 0 then
             break
         end
         values[i] = text_of(out[0].data, out[0].len)
@@ -344,36 +344,36 @@ end
 ngx.header = setmetatable({}, {
     __index = get_response_field,
     __newindex = function(_, name, value)
-        set_field(C.lua_ffi_response_field_set, name, value, 0, 2)
+        set_field(C.http_lua_ffi_response_field_set, name, value, 0, 2)
     end,
 })
 
 ngx.resp = ngx.resp or {}
 
 function ngx.resp.get_headers(max, is_raw)
-    local count = C.lua_ffi_response_fields()
+    local count = C.http_lua_ffi_response_fields()
     if count < 0 then
         fail(count, 2)
     end
-    return give_fields(count, C.lua_ffi_response_field, max, is_raw)
+    return give_fields(count, C.http_lua_ffi_response_field, max, is_raw)
 end
 
 package.preload["ngx.resp"] = function()
     return {
         version = ngx.config and ngx.config.ngx_lua_version,
         add_header = function(name, value)
-            add_field(C.lua_ffi_response_field_set, name, value)
+            add_field(C.http_lua_ffi_response_field_set, name, value)
         end,
         get_headers = ngx.resp.get_headers,
         set_status = function(status, reason)
             ngx.status = status
             if reason ~= nil then
                 reason = as_text(reason)
-                C.lua_ffi_reason_set(reason, #reason)
+                C.http_lua_ffi_reason_set(reason, #reason)
             end
         end,
         bypass_if_checks = function()
-            local result = C.lua_ffi_bypass_checks()
+            local result = C.http_lua_ffi_bypass_checks()
             if result ~= 0 then
                 fail(result, 2)
             end
@@ -382,7 +382,7 @@ package.preload["ngx.resp"] = function()
 end
 
 function properties.get.status()
-    local result = C.lua_ffi_status()
+    local result = C.http_lua_ffi_status()
     if result < 0 then
         fail(result, 2)
     end
@@ -394,14 +394,14 @@ function properties.set.status(status)
     if not number then
         error("bad status: number expected, got " .. type(status), 2)
     end
-    local result = C.lua_ffi_status_set(number)
+    local result = C.http_lua_ffi_status_set(number)
     if result ~= 0 then
         fail(result, 2)
     end
 end
 
 function properties.get.headers_sent()
-    local result = C.lua_ffi_is_head_sent()
+    local result = C.http_lua_ffi_is_head_sent()
     if result < 0 then
         fail(result, 2)
     end
@@ -409,7 +409,7 @@ function properties.get.headers_sent()
 end
 
 function properties.get.is_subrequest()
-    local result = C.lua_ffi_is_subrequest()
+    local result = C.http_lua_ffi_is_subrequest()
     if result < 0 then
         fail(result, 2)
     end

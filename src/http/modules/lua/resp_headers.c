@@ -34,7 +34,7 @@ static bool is_meant(const struct request *request, struct str name, struct str 
     if (name.len != asked.len) {
         return false;
     }
-    if (!lua_settings_of(request)->transforms_names) {
+    if (!http_lua_settings_of(request)->transforms_names) {
         return str_equal_nocase(name, asked);
     }
     for (size_t i = 0; i < name.len; i++) {
@@ -49,20 +49,20 @@ static bool is_meant(const struct request *request, struct str name, struct str 
 
 /* ---- reading */
 
-int lua_ffi_response_fields(void)
+int http_lua_ffi_response_fields(void)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     return result != LUA_FFI_OK ? result : (int) request->response.fields.count + MADE;
 }
 
-int lua_ffi_response_field(int number, struct lua_ffi_pair *out)
+int http_lua_ffi_response_field(int number, struct http_lua_ffi_pair *out)
 {
-    struct request *request = lua_running_request();
+    struct request *request = http_lua_running_request();
 
     if (number >= MADE) {
-        return lua_field_at(&request->response.fields, number - MADE, out);
+        return http_lua_field_at(&request->response.fields, number - MADE, out);
     }
     out->name = made[number].name;
     bool is_there =
@@ -70,9 +70,9 @@ int lua_ffi_response_field(int number, struct lua_ffi_pair *out)
     return is_there ? LUA_FFI_OK : LUA_FFI_NONE;
 }
 
-int lua_ffi_response_next(const char *name, size_t len, int *number, struct str *out)
+int http_lua_ffi_response_next(const char *name, size_t len, int *number, struct str *out)
 {
-    const struct request *request = lua_running_request();
+    const struct request *request = http_lua_running_request();
     const struct fields *fields = &request->response.fields;
 
     for (; *number < (int) fields->count; ++*number) {
@@ -87,10 +87,10 @@ int lua_ffi_response_next(const char *name, size_t len, int *number, struct str 
     return LUA_FFI_NONE;
 }
 
-int lua_ffi_response_get(const char *name, size_t len, struct str *out)
+int http_lua_ffi_response_get(const char *name, size_t len, struct str *out)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
     struct str value;
     int count = 0;
 
@@ -103,7 +103,8 @@ int lua_ffi_response_get(const char *name, size_t len, struct str *out)
             return 1;
         }
     }
-    for (int number = 0; lua_ffi_response_next(name, len, &number, &value) == LUA_FFI_OK; count++) {
+    for (int number = 0; http_lua_ffi_response_next(name, len, &number, &value) == LUA_FFI_OK;
+         count++) {
         *out = count == 0 ? value : *out;
     }
     return count;
@@ -137,11 +138,12 @@ static int change_length(struct request *request, struct str value)
     return LUA_FFI_OK;
 }
 
-int lua_response_field_set(struct request *request, struct str name, struct str value, bool appends)
+int http_lua_response_field_set(struct request *request, struct str name, struct str value,
+                                bool appends)
 {
     struct arena *arena = &request->arena;
-    struct field_change change = {.name = lua_escaped(arena, name, ESCAPE_FIELD_NAME),
-                                  .value = lua_escaped(arena, value, ESCAPE_FIELD_VALUE)};
+    struct field_change change = {.name = http_lua_escaped(arena, name, ESCAPE_FIELD_NAME),
+                                  .value = http_lua_escaped(arena, value, ESCAPE_FIELD_VALUE)};
 
     change.id = field_identify(change.name);
     change.appends = appends && (FIELD_BIT(change.id) & FIELDS_ONCE) == 0;
@@ -152,7 +154,7 @@ int lua_response_field_set(struct request *request, struct str name, struct str 
         change_location(request, &change);
         return LUA_FFI_OK;
     case FIELD_CONTENT_TYPE:
-        lua_request_of(request)->has_type = true;
+        http_lua_request_of(request)->has_type = true;
         break;
     default:
         break;
@@ -161,11 +163,11 @@ int lua_response_field_set(struct request *request, struct str name, struct str 
     return LUA_FFI_OK;
 }
 
-int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len,
-                               int appends)
+int http_lua_ffi_response_field_set(const char *name, size_t len, const char *value,
+                                    size_t value_len, int appends)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     if (result != LUA_FFI_OK) {
         return result;
@@ -179,22 +181,22 @@ int lua_ffi_response_field_set(const char *name, size_t len, const char *value, 
         return LUA_FFI_OK; /* there is no such field */
     }
     struct str field = {name, len};
-    if (memchr(name, '_', len) != NULL && lua_settings_of(request)->transforms_names) {
+    if (memchr(name, '_', len) != NULL && http_lua_settings_of(request)->transforms_names) {
         char *copy = arena_text(&request->arena, len);
         for (size_t i = 0; i < len; i++) {
             copy[i] = name[i] == '_' ? '-' : name[i];
         }
         field.data = copy;
     }
-    return lua_response_field_set(request, field, (struct str){value, value_len}, appends);
+    return http_lua_response_field_set(request, field, (struct str){value, value_len}, appends);
 }
 
 /* ---- the status */
 
-int lua_ffi_status(void)
+int http_lua_ffi_status(void)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     if (result != LUA_FFI_OK) {
         return result;
@@ -203,10 +205,10 @@ int lua_ffi_status(void)
     return status == 0 && request->version < HTTP_1_0 ? 9 : (int) status;
 }
 
-int lua_ffi_status_set(int status)
+int http_lua_ffi_status_set(int status)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     if (result != LUA_FFI_OK) {
         return result;
@@ -222,21 +224,21 @@ int lua_ffi_status_set(int status)
     return LUA_FFI_OK;
 }
 
-int lua_ffi_reason_set(const char *reason, size_t len)
+int http_lua_ffi_reason_set(const char *reason, size_t len)
 {
-    struct request *request = lua_running_request();
+    struct request *request = http_lua_running_request();
 
     if (!request->response.is_head_sent) {
         request->response.reason =
-            lua_escaped(&request->arena, (struct str){reason, len}, ESCAPE_FIELD_VALUE);
+            http_lua_escaped(&request->arena, (struct str){reason, len}, ESCAPE_FIELD_VALUE);
     }
     return LUA_FFI_OK;
 }
 
-int lua_ffi_bypass_checks(void)
+int http_lua_ffi_bypass_checks(void)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     if (result == LUA_FFI_OK) {
         request->response.is_unconditional = true;
@@ -244,10 +246,10 @@ int lua_ffi_bypass_checks(void)
     return result;
 }
 
-int lua_ffi_is_head_sent(void)
+int http_lua_ffi_is_head_sent(void)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     return result != LUA_FFI_OK ? result : request->response.is_head_sent;
 }

@@ -21,7 +21,7 @@ struct set_result {
 static int push_arguments(lua_State *L, void *arg)
 {
     const struct set_result *result = arg;
-    const struct lua_request *lua = lua_request_of(result->request);
+    const struct http_lua_request *lua = http_lua_request_of(result->request);
 
     luaL_checkstack(L, (int) lua->argument_count, "too many arguments");
     for (unsigned i = 0; i < lua->argument_count; i++) {
@@ -46,7 +46,7 @@ static void take_result(lua_State *L, void *arg)
 static enum handler_result run_set(struct request *request, const struct rewrite_step *step)
 {
     const struct set_step *set = container_of(step, struct set_step, step);
-    struct lua_request *lua = lua_request_of(request);
+    struct http_lua_request *lua = http_lua_request_of(request);
     struct set_result result = {request, STR("")};
     struct script_call call = {.subject = &lua->subject,
                                .phase = SCRIPT_SET,
@@ -69,8 +69,8 @@ static enum handler_result run_set(struct request *request, const struct rewrite
     return HANDLER_NEXT;
 }
 
-bool lua_set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                   void *settings)
+bool http_lua_set_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
 {
     const struct http_hooks *hooks = http_main_of(scope->conf)->hooks;
     struct set_step *set = arena_new(scope->conf->arena, struct set_step);

@@ -64,7 +64,7 @@ static void read_args(lua_State *L, int options, struct capture *capture)
         luaL_error(L, "Bad args option value");
     }
     if (lua_istable(L, -1)) {
-        lua_push_args(L, lua_gettop(L));
+        http_lua_push_args(L, lua_gettop(L));
         lua_remove(L, -2);
     }
     struct str more = arena_dup(arena, script_check_str(L, -1));
@@ -83,7 +83,7 @@ static void read_method(lua_State *L, int options, struct capture *capture)
     if (lua_type(L, -1) != LUA_TNUMBER) {
         luaL_error(L, "Bad http request method");
     }
-    capture->sub.method = lua_method_name((int) lua_tointeger(L, -1));
+    capture->sub.method = http_lua_method_name((int) lua_tointeger(L, -1));
     if (capture->sub.method.len == 0) {
         lua_Number number = lua_tonumber(L, -1);
         bool fits = number > -9e18 && number < 9e18;
@@ -207,10 +207,10 @@ static void prepare(struct subrequest *sub)
         memcpy(child->env.values, from->values, count * sizeof(struct variable_value));
     }
     vec_each(const struct assignment, one, &capture->assignments) {
-        lua_variable_set(child, one->name, one->value);
+        http_lua_variable_set(child, one->name, one->value);
     }
     if (capture->context != 0) {
-        give_context(capture, &lua_request_of(child)->subject);
+        give_context(capture, &http_lua_request_of(child)->subject);
     }
 }
 
@@ -224,7 +224,7 @@ static struct capture *read_capture(lua_State *L, struct request *request, int f
     capture->parent = request;
     capture->L = L;
     capture->sub.output = SUBREQUEST_MEMORY;
-    capture->sub.memory_max = lua_settings_of(request)->capture_max;
+    capture->sub.memory_max = http_lua_settings_of(request)->capture_max;
     capture->sub.method = STR("GET");
     capture->sub.own_variables = true;
     capture->sub.own_headers = true;
@@ -302,7 +302,7 @@ static void give_header(lua_State *L, struct request *child)
 /* Has a handler of ours answered with a head alone? The reference calls that cut. */
 static bool is_head_alone(struct request *child)
 {
-    const struct lua_request *lua = lua_request_begun(child);
+    const struct http_lua_request *lua = http_lua_request_begun(child);
     const struct response *response = &child->response;
 
     return child->exchange == NULL && (lua == NULL || !lua->output.has_ended) &&
@@ -345,7 +345,8 @@ static bool has_siblings(const struct script_thread *thread)
 static bool run_all(struct script_thread *thread, struct capture **captures,
                     enum handler_result *flows, int count)
 {
-    struct request *request = container_of(thread->subject, struct lua_request, subject)->request;
+    struct request *request =
+        container_of(thread->subject, struct http_lua_request, subject)->request;
     int begun = 0;
 
     thread->subrequests += (unsigned) count;
@@ -381,7 +382,7 @@ static bool drops_all(struct request *child, enum handler_result result)
 static int capture_all(lua_State *L, struct script_thread *thread, struct capture **captures,
                        int count)
 {
-    struct lua_request *lua = lua_check_request(L, thread);
+    struct http_lua_request *lua = http_lua_check_request(L, thread);
     enum handler_result *flows = arena_array(&lua->request->arena, (size_t) count, sizeof(*flows));
     bool is_done = run_all(thread, captures, flows, count);
 
@@ -394,7 +395,7 @@ static int capture_all(lua_State *L, struct script_thread *thread, struct captur
     luaL_checkstack(L, count + 8, "too many subrequests");
     for (int i = 0; i < count; i++) {
         if (drops_all(captures[i]->sub.request, flows[i])) {
-            lua_decide(L, thread, HANDLER_CLOSED);
+            http_lua_decide(L, thread, HANDLER_CLOSED);
         }
     }
     for (int i = 0; i < count; i++) {
@@ -417,13 +418,13 @@ static int capture(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "bad argument #3 to '?' (string expected, got %s)",
                           luaL_typename(L, 1));
     }
-    one = read_capture(L, lua_check_request(L, thread)->request, 1, 0);
+    one = read_capture(L, http_lua_check_request(L, thread)->request, 1, 0);
     return capture_all(L, thread, &one, 1);
 }
 
 static int capture_multi(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = lua_check_request(L, thread)->request;
+    struct request *request = http_lua_check_request(L, thread)->request;
 
     if (lua_gettop(L) != 1) {
         return luaL_error(L, "only one argument is expected, but got %d", lua_gettop(L));
@@ -466,7 +467,7 @@ static const struct script_row rows[] = {
     {0},
 };
 
-void lua_subrequests_add(lua_State *L)
+void http_lua_subrequests_add(lua_State *L)
 {
     script_add(L, rows);
 }

@@ -4,10 +4,10 @@
 #include "lua/values/args.h"
 #include "lua/vm/context.h"
 
-int lua_ffi_uri_args(struct str *out)
+int http_lua_ffi_uri_args(struct str *out)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     if (result == LUA_FFI_OK) {
         *out = request->args;
@@ -15,7 +15,7 @@ int lua_ffi_uri_args(struct str *out)
     return result;
 }
 
-void lua_check_bytes(lua_State *L, struct str text, const char *what, const char *hint)
+void http_lua_check_bytes(lua_State *L, struct str text, const char *what, const char *hint)
 {
     struct str shown;
 
@@ -49,7 +49,7 @@ static bool check_flag(lua_State *L, int index)
 /* ngx.req.set_uri(uri, jumps, is_binary). To jump is to search a location for the new URI once this Lua has ended, which is now. */
 static int set_uri(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = lua_demand(L, thread, SCRIPT_OF_REQUEST);
+    struct request *request = http_lua_demand(L, thread, SCRIPT_OF_REQUEST);
     int count = lua_gettop(L);
 
     if (count < 1 || count > 3) {
@@ -60,7 +60,7 @@ static int set_uri(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "attempt to use zero-length uri");
     }
     if (!check_flag(L, 3)) {
-        lua_check_bytes(L, uri, "uri", " (maybe you want to set the 'binary' argument?)");
+        http_lua_check_bytes(L, uri, "uri", " (maybe you want to set the 'binary' argument?)");
     }
     if (count >= 2) {
         luaL_checktype(L, 2, LUA_TBOOLEAN);
@@ -79,11 +79,11 @@ static int set_uri(lua_State *L, struct script_thread *thread)
     request->is_uri_rewritten = false;
     request->uri_changed = true;
     script_context_drop(thread->subject);
-    lua_decide(L, thread, HANDLER_NEXT);
+    http_lua_decide(L, thread, HANDLER_NEXT);
 }
 
 /* Pushes the arguments that a table, a text or a number at an index gives. */
-void lua_push_args(lua_State *L, int index)
+void http_lua_push_args(lua_State *L, int index)
 {
     switch (lua_type(L, index)) {
     case LUA_TNUMBER:
@@ -106,12 +106,12 @@ void lua_push_args(lua_State *L, int index)
 
 static int set_uri_args(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = lua_demand(L, thread, SCRIPT_OF_REQUEST);
+    struct request *request = http_lua_demand(L, thread, SCRIPT_OF_REQUEST);
 
     if (lua_gettop(L) != 1) {
         return luaL_error(L, "expecting 1 argument but seen %d", lua_gettop(L));
     }
-    lua_push_args(L, 1);
+    http_lua_push_args(L, 1);
     request_set_uri(request, request->uri, arena_dup(&request->arena, script_check_str(L, -1)));
     return 0;
 }
@@ -122,7 +122,7 @@ static const struct script_row rows[] = {
     {0},
 };
 
-void lua_uri_add(lua_State *L)
+void http_lua_uri_add(lua_State *L)
 {
     script_add(L, rows);
 }

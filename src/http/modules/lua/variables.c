@@ -3,7 +3,7 @@
 
 #include "http/modules/lua/lua.h"
 
-int lua_variable_set(struct request *request, struct str name, struct str value)
+int http_lua_variable_set(struct request *request, struct str name, struct str value)
 {
     return script_variable_set(&request->env, name, value);
 }
