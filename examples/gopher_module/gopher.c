@@ -40,8 +40,8 @@ static enum head_result gopher_read_head(struct exchange *x)
     if (x->protocol->channel->input(x).len == 0) {
         return HEAD_MORE; /* who closes without a word has failed */
     }
-    x->answer.status = 200;
-    x->answer.version = HTTP_1_0;
+    x->response.status = 200;
+    x->response.version = HTTP_1_0;
     response_set_type(x->request); /* by the name, as with files */
     return HEAD_DONE;
 }
@@ -129,7 +129,7 @@ static const struct exchange_family gopher_family = {
     .table = EXCHANGE_TABLE(gopher_options_key, gopher_options, exchange_settings_finish),
     .temp_path = STR_INIT("gopher_temp"),
     .hidden_ids = HIDDEN_OF_CGI,
-    .keeper = &answer_keeper,
+    .keeper = &response_keeper,
 };
 
 static const struct directive_table *const gopher_tables[] = {&gopher_table, &gopher_family.table,

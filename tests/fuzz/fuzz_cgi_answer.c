@@ -8,7 +8,7 @@
 
 static const struct protocol protocol = {.name = STR_INIT("fuzz"),
                                          .channel = &text_channel,
-                                         .begin_answer = plain_begin_answer,
+                                         .begin_response = plain_begin_response,
                                          .read_head = plain_read_head,
                                          .read_body = plain_read_body,
                                          .body_ended = plain_body_ended};
@@ -25,7 +25,7 @@ struct outcome {
 
 static void check_fields(const struct exchange *x)
 {
-    fields_each(field, &x->answer.fields) {
+    fields_each(field, &x->response.fields) {
         for (size_t i = 0; i < field->name.len; i++) {
             unsigned char c = (unsigned char) field->name.data[i];
             if (c <= ' ' || c == ':' || c == 127) {
@@ -39,7 +39,7 @@ static void check_fields(const struct exchange *x)
             }
         }
     }
-    if (x->answer.status < 100 || x->answer.status > 999) {
+    if (x->response.status < 100 || x->response.status > 999) {
         abort();
     }
 }
@@ -59,15 +59,15 @@ static void take(struct str input, size_t at_first, struct outcome *out)
 
     arena_init(&request->arena);
     request->log = log;
-    x.answer.content_length = -1;
-    protocol.begin_answer(&x);
+    x.response.content_length = -1;
+    protocol.begin_response(&x);
     backend_sends(input, at_first);
     *out = (struct outcome){.head = read_whole_head(&x)};
     if (out->head == HEAD_DONE) {
         check_fields(&x);
-        out->status = x.answer.status;
-        out->fields = x.answer.fields.count;
-        out->length = x.answer.content_length;
+        out->status = x.response.status;
+        out->fields = x.response.fields.count;
+        out->length = x.response.content_length;
         out->end = read_whole_body(&x, &out->body);
         if (out->length >= 0 && out->body.len > (uint64_t) out->length) {
             abort();

@@ -73,12 +73,12 @@ static void take_imap(struct str input)
     arena_free(&arena);
 }
 
-static enum auth_reading answer(struct str input, size_t at_first, struct auth_answer *out)
+static enum auth_reading answer(struct str input, size_t at_first, struct auth_response *out)
 {
     size_t seen = 0;
 
     for (size_t size = at_first; size <= input.len; size++) {
-        enum auth_reading found = auth_answer_read(str_head(input, size), &seen, out);
+        enum auth_reading found = auth_response_read(str_head(input, size), &seen, out);
 
         if (found != AUTH_MORE) {
             return found;
@@ -89,7 +89,7 @@ static enum auth_reading answer(struct str input, size_t at_first, struct auth_a
 
 static void take_answer(struct str input)
 {
-    struct auth_answer whole, pieces;
+    struct auth_response whole, pieces;
 
     if (answer(input, input.len, &whole) != answer(input, 0, &pieces)) {
         abort();

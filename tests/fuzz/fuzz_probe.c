@@ -34,7 +34,7 @@ static struct outcome read_answer(struct arena *arena, struct str bytes, size_t 
     if (step == PROBE_BAD && parser.reason == NULL) {
         abort();
     }
-    return (struct outcome){step, parser.answer.status, parser.answer.body, parser.may_keep};
+    return (struct outcome){step, parser.response.status, parser.response.body, parser.may_keep};
 }
 
 static void check_records(struct arena *arena, struct str bytes, size_t piece)

@@ -84,21 +84,21 @@ static void parse(struct str text, const char *method, size_t step, struct outco
                          .state = &state,
                          .protocol = &protocol,
                          .link = &link,
-                         .answer.content_length = -1};
+                         .response.content_length = -1};
 
     input = text;
     arrived = 0;
     *outcome = (struct outcome){0};
     request = (struct request){.log.level = LOG_STDERR};
     arena_init(&request.arena);
-    proxy_begin_answer(&x);
+    proxy_begin_response(&x);
     while ((outcome->head = proxy_read_head(&x)) == HEAD_MORE && arrived <= family.buffer_size &&
            fill(step)) {
     }
     if (outcome->head == HEAD_DONE) {
-        outcome->status = x.answer.status;
-        outcome->fields = x.answer.fields.count;
-        if (!x.answer.is_upgrade && x.answer.status >= 200) {
+        outcome->status = x.response.status;
+        outcome->fields = x.response.fields.count;
+        if (!x.response.is_upgrade && x.response.status >= 200) {
             read_body(&x, step, outcome);
         }
         outcome->is_reusable = x.is_reusable;

@@ -98,12 +98,12 @@ static inline void take_answer(struct exchange *x, struct str input, size_t at_f
 {
     int64_t length = -1;
 
-    x->answer.content_length = -1;
-    x->protocol->begin_answer(x);
+    x->response.content_length = -1;
+    x->protocol->begin_response(x);
     backend_sends(input, at_first);
     *out = (struct taken_answer){.head = read_whole_head(x)};
     if (out->head == HEAD_DONE) {
-        length = x->answer.content_length;
+        length = x->response.content_length;
         out->end = read_whole_body(x, &out->body);
         out->is_reusable = x->is_reusable;
     }

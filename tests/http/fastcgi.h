@@ -97,7 +97,7 @@ static struct fastcgi_stage *stage_open(const struct fastcgi_case *what, struct 
                                  .state = stream,
                                  .link = &stage->link,
                                  .attempt = &stage->attempt,
-                                 .answer = {.content_length = -1}};
+                                 .response = {.content_length = -1}};
     if (!fastcgi_channel.begin(&stage->x)) {
         abort();
     }
@@ -126,10 +126,10 @@ static bool stage_read_head(struct fastcgi_stage *stage, struct told *told)
 
     switch (fastcgi_read_head(x)) {
     case HEAD_DONE:
-        stage->has_head = x->answer.status >= 200;
-        told->status = x->answer.status;
+        stage->has_head = x->response.status >= 200;
+        told->status = x->response.status;
         if (!stage->has_head) {
-            x->answer = (struct answer){.content_length = -1};
+            x->response = (struct upstream_response){.content_length = -1};
         }
         return true;
     case HEAD_BAD:

@@ -68,7 +68,7 @@ static struct h2_stage *h2_stage_open(struct str body)
                                  .attempt = &stage->attempt,
                                  .head = STR("\x82\x86\x84"),
                                  .body_override = body,
-                                 .answer = {.content_length = -1}};
+                                 .response = {.content_length = -1}};
     if (!h2_channel.begin(&stage->x)) {
         abort();
     }
@@ -102,10 +102,10 @@ static bool h2_stage_read(struct h2_stage *stage, struct h2_told *told)
     if (!stage->has_head) {
         enum head_result result = h2_read_head(x);
         if (result == HEAD_DONE) {
-            stage->has_head = x->answer.status >= 200;
-            told->status = x->answer.status;
+            stage->has_head = x->response.status >= 200;
+            told->status = x->response.status;
             if (!stage->has_head) {
-                x->answer = (struct answer){.content_length = -1};
+                x->response = (struct upstream_response){.content_length = -1};
             }
             return true;
         }
@@ -129,7 +129,7 @@ static bool h2_stage_read(struct h2_stage *stage, struct h2_told *told)
         result = h2_body_ended(x);
     }
     told->end = result == BODY_END ? H2_WHOLE : H2_BAD;
-    told->trailers = x->answer.trailers == NULL ? 0 : x->answer.trailers->count;
+    told->trailers = x->response.trailers == NULL ? 0 : x->response.trailers->count;
     return false;
 }
 

@@ -1,4 +1,4 @@
-/* One try with one peer: connect, send the request, read the head of the answer. */
+/* One try with one peer: connect, send the request, read the head of the response. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -17,7 +17,7 @@
 #define AT_ONCE_MAX 16
 /* A peer says nothing for so long: it may be able to serve only those connections that rest here. */
 #define GIVE_WAY_MS 500
-/* Interim answers (1xx) of one attempt; a backend that sends more is at fault. */
+/* Interim responses (1xx) of one attempt; a backend that sends more is at fault. */
 #define INTERIM_MAX 32
 
 /* ---- notes for the $upstream_ variables ---- */
@@ -376,20 +376,20 @@ static void pass_interim(struct exchange *x)
 {
     struct request *request = x->request;
 
-    if (x->answer.status == 103 && request->location->early_hints.count != 0 &&
+    if (x->response.status == 103 && request->location->early_hints.count != 0 &&
         templates_any_true(&request->location->early_hints, &request->env)) {
         request->log.action = "sending early hints to client";
-        request->wire->send_interim(request, 103, answer_interim_fields(x));
+        request->wire->send_interim(request, 103, upstream_interim_fields(x));
     }
 }
 
-static void forget_answer(struct exchange *x)
+static void forget_response(struct exchange *x)
 {
-    x->answer = (struct answer){.content_length = -1};
+    x->response = (struct upstream_response){.content_length = -1};
     x->body_received = 0;
     x->is_reusable = false;
-    if (x->protocol->begin_answer != NULL) {
-        x->protocol->begin_answer(x);
+    if (x->protocol->begin_response != NULL) {
+        x->protocol->begin_response(x);
     }
 }
 
@@ -416,7 +416,7 @@ static enum attempt_result read_head(struct exchange *x, struct failure *failure
     for (;;) {
         switch (x->protocol->read_head(x)) {
         case HEAD_DONE:
-            if (x->answer.status >= 200 || x->answer.is_upgrade) {
+            if (x->response.status >= 200 || x->response.is_upgrade) {
                 return ATTEMPT_ANSWERED;
             }
             if (++interim > INTERIM_MAX) {
@@ -425,7 +425,7 @@ static enum attempt_result read_head(struct exchange *x, struct failure *failure
                 return fail_attempt(x, failure, NEXT_INVALID_HEADER, 502);
             }
             pass_interim(x);
-            forget_answer(x);
+            forget_response(x);
             continue;
         case HEAD_BAD:
             return fail_attempt(x, failure, NEXT_INVALID_HEADER, 502);
@@ -463,7 +463,7 @@ static enum attempt_result read_head(struct exchange *x, struct failure *failure
 }
 
 /*
- * The one repetition that nobody ordered: a kept connection ended before a byte of the answer came, as one does that the peer
+ * The one repetition that nobody ordered: a kept connection ended before a byte of the response came, as one does that the peer
  * closes at that moment. Not of what may go once, nor where *_next_upstream says `off`.
  */
 static bool may_repeat(const struct exchange *x)
@@ -483,15 +483,16 @@ enum attempt_result exchange_ask_peer(struct exchange *x, struct failure *failur
         attempt_begin(x, x->pick.peer->name);
         enum attempt_result result = connect_peer(x, failure);
         if (result == ATTEMPT_ANSWERED) {
-            forget_answer(x);
+            forget_response(x);
             result =
                 send_request(x) ? read_head(x, failure) : fail_attempt(x, failure, NEXT_ERROR, 500);
         }
         if (result == ATTEMPT_ANSWERED) {
-            if (x->protocol->has_logins && (x->answer.status == 401 || x->answer.status == 407)) {
-                logins_note_answer(x);
+            if (x->protocol->has_logins &&
+                (x->response.status == 401 || x->response.status == 407)) {
+                logins_note_response(x);
             }
-            x->attempt->status = x->answer.status;
+            x->attempt->status = x->response.status;
             x->attempt->header_ms = clock_now.now_ms - x->attempt_start_ms;
         }
         bool was_dead = result == ATTEMPT_FAILED && failure->kind == NEXT_ERROR &&

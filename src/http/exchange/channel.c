@@ -20,7 +20,7 @@ bool whole_link_fill(struct exchange *x)
     size_t first = x->settings->buffer_size;
     uint32_t before = conn->in_end - conn->in_start;
 
-    if (x->answer.status >= 200 && x->answer.content_length != 0 && before == 0 &&
+    if (x->response.status >= 200 && x->response.content_length != 0 && before == 0 &&
         x->limit_rate == 0) {
         if (conn->in_size < BODY_READ_SIZE && x->body_received >= first) {
             conn_input_release(conn); /* a long body: fewer, larger reads */

@@ -1,4 +1,4 @@
-/* The story of an exchange: body, a peer, its answer, the next peer, the client. */
+/* The story of an exchange: body, a peer, its response, the next peer, the client. */
 #include "http/exchange/exchange.h"
 
 #include <stdarg.h>
@@ -186,7 +186,7 @@ static enum handler_result find_target(struct exchange *x)
 
 /* ---- peer after peer ---- */
 
-/* The bit of *_next_upstream that an answer's status has, or 0. */
+/* The bit of *_next_upstream that a response's status has, or 0. */
 static unsigned next_bit(unsigned status)
 {
     switch (status) {
@@ -261,7 +261,7 @@ static bool take_direction(struct exchange *x)
     return true;
 }
 
-/* Asks peers until one gives an answer that is to be passed on. MAY WAIT. */
+/* Asks peers until one gives a response that is to be passed on. MAY WAIT. */
 static enum attempt_result ask_peers(struct exchange *x, struct failure *failure)
 {
     for (;;) {
@@ -291,11 +291,11 @@ static enum attempt_result ask_peers(struct exchange *x, struct failure *failure
             return result;
         }
         if (result == ATTEMPT_ANSWERED) {
-            unsigned bit = x->answer.status < 400 ? 0 : next_bit(x->answer.status);
+            unsigned bit = x->response.status < 400 ? 0 : next_bit(x->response.status);
             if (bit == 0 || !may_try_next(x, bit)) {
                 return result;
             }
-            *failure = (struct failure){.kind = bit, .status = x->answer.status};
+            *failure = (struct failure){.kind = bit, .status = x->response.status};
             exchange_leave_link(x, false);
         }
         attempt_end(x, failure->status);
@@ -309,23 +309,23 @@ static enum attempt_result ask_peers(struct exchange *x, struct failure *failure
     }
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
-/* A demand for credentials stays with the error page that takes the answer's place. */
+/* A demand for credentials stays with the error page that takes the response's place. */
 bool exchange_intercepts(struct exchange *x, enum handler_result *result)
 {
     struct request *request = x->request;
-    unsigned status = x->answer.status;
+    unsigned status = x->response.status;
 
     if (status == 508 && x->link != NULL && x->link->conn->is_at_home) {
         return false; /* a circle ended: nobody on the way back begins another */
     }
-    if (!x->answer.has_no_page &&
+    if (!x->response.has_no_page &&
         (!x->settings->intercept_errors || status < 300 || !response_has_page(request, status))) {
         return false;
     }
     if (status == 401) {
-        fields_each(field, &x->answer.fields) {
+        fields_each(field, &x->response.fields) {
             if (field->id == FIELD_WWW_AUTHENTICATE) {
                 fields_add_known(&request->response.fields, &request->arena, FIELD_WWW_AUTHENTICATE,
                                  field->value);
@@ -336,8 +336,8 @@ bool exchange_intercepts(struct exchange *x, enum handler_result *result)
     return true;
 }
 
-/* The answer's place is taken by something else: its body is not wanted. */
-static void drop_answer(struct exchange *x)
+/* The response's place is taken by something else: its body is not wanted. */
+static void drop_response(struct exchange *x)
 {
     if (x->keeper != NULL) {
         x->keeper->drop(x);
@@ -347,34 +347,34 @@ static void drop_answer(struct exchange *x)
     upstream_pick_done(&x->pick, PEER_SERVED);
 }
 
-/* What the client gets of an answer that is final. MAY WAIT. */
-static enum handler_result pass_answer(struct exchange *x)
+/* What the client gets of a response that is final. MAY WAIT. */
+static enum handler_result pass_response(struct exchange *x)
 {
     struct request *request = x->request;
     enum handler_result result;
 
     upstream_pick_responded(&x->pick);
-    if (x->answer.is_upgrade) {
-        return answer_to_response(x) ? tunnel_relay(x) : request_fail(request, 502);
+    if (x->response.is_upgrade) {
+        return response_from_upstream(x) ? tunnel_relay(x) : request_fail(request, 502);
     }
-    if (x->keeper != NULL && !x->keeper->accept(x, next_bit(x->answer.status), &result)) {
+    if (x->keeper != NULL && !x->keeper->accept(x, next_bit(x->response.status), &result)) {
         return result;
     }
     if (x->is_silent || x->continues_response) {
-        return relay_answer(x);
+        return relay_response(x);
     }
     if (exchange_is_replaced(x, &result)) {
-        drop_answer(x);
+        drop_response(x);
         return result;
     }
-    if (!answer_to_response(x)) {
+    if (!response_from_upstream(x)) {
         exchange_leave_link(x, false);
         return request_fail(request, 502);
     }
-    return relay_answer(x);
+    return relay_response(x);
 }
 
-/* Nobody could answer. */
+/* Nobody could response. */
 static enum handler_result exchange_fail(struct exchange *x, const struct failure *failure)
 {
     enum handler_result result;
@@ -416,7 +416,7 @@ enum handler_result exchange_fetch(struct exchange *x)
     }
     switch (ask_peers(x, &failure)) {
     case ATTEMPT_ANSWERED:
-        result = pass_answer(x);
+        result = pass_response(x);
         break;
     case ATTEMPT_FAILED:
         result = exchange_fail(x, &failure);

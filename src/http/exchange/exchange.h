@@ -1,5 +1,5 @@
-/* An exchange: one request passed on to a backend, and its answer brought back, over as many attempts as it
- * takes. What all protocols share; a protocol adds how requests are written and answers are read. */
+/* An exchange: one request passed on to a backend, and its response brought back, over as many attempts as it
+ * takes. What all protocols share; a protocol adds how requests are written and responses are read. */
 #ifndef HTTP_EXCHANGE_EXCHANGE_H
 #define HTTP_EXCHANGE_EXCHANGE_H
 
@@ -16,14 +16,14 @@
 
 struct exchange;
 
-/* How looking at the answer's head went. */
+/* How looking at the response's head went. */
 enum head_result {
     HEAD_MORE, /* not whole yet */
-    HEAD_DONE, /* x->answer is filled: a final answer or an interim one (status below 200, not 101) */
+    HEAD_DONE, /* x->response is filled: a final response or an interim one (status below 200, not 101) */
     HEAD_BAD, /* malformed or too big: logged; the attempt failed (invalid_header) */
 };
 
-/* How taking the next part of the answer's body went. */
+/* How taking the next part of the response's body went. */
 enum body_result {
     BODY_MORE, /* nothing now: wait */
     BODY_DATA, /* *data holds some; valid until the channel is asked again */
@@ -32,7 +32,7 @@ enum body_result {
 };
 
 /* What a backend answered. */
-struct answer {
+struct upstream_response {
     unsigned status;     /* 100 to 599 */
     struct str reason;   /* of the status line, or empty */
     struct str raw_head; /* goes to clients of HTTP/1 byte for byte; or empty: as it was read */
@@ -77,7 +77,7 @@ struct channel {
     /* Optional: when the backend last showed that it is alive, by something that no reader hears of (HTTP/2: PING,
      * SETTINGS, WINDOW_UPDATE). 0 = never. */
     uint64_t (*heard_ms)(const struct exchange *x);
-    /* Optional: must what arrives be taken at once, because others' answers come after it? Then nobody waits for
+    /* Optional: must what arrives be taken at once, because others' responses come after it? Then nobody waits for
      * the client: the spool takes it, or the request ends. NULL: no. */
     bool (*must_drain)(const struct exchange *x);
     /* This exchange leaves the link: kept for others, or closed. x->link becomes NULL. */
@@ -137,11 +137,11 @@ struct protocol {
     /* Queues a part of the request's body, framed; piece may be NULL with is_last. NULL: raw bytes. */
     void (*send_body)(struct exchange *x, const struct body_piece *piece, bool is_last);
     /* Before each attempt: parsers start anew. */
-    void (*begin_answer)(struct exchange *x);
+    void (*begin_response)(struct exchange *x);
     enum head_result (*read_head)(struct exchange *x);
-    /* NULL where each answer is an upgrade: those have no body. */
+    /* NULL where each response is an upgrade: those have no body. */
     enum body_result (*read_body)(struct exchange *x, struct str *data);
-    /* Optional: the answer's head was accepted; changes fields on their way to the client
+    /* Optional: the response's head was accepted; changes fields on their way to the client
      * (proxy_redirect, proxy_cookie_*). */
     void (*adapt_field)(struct exchange *x, struct field *field);
     /* The backend closed where the body's end was not told by a length: BODY_END or BODY_BAD. NULL: cut
@@ -215,42 +215,43 @@ struct exchange {
         waits_ms; /* nothing came on a fresh one for so long: idle ones give way, and again after twice the time */
     uint64_t sent_before;  /* link's conn->sent when this attempt began */
     struct sent_body sent; /* of this attempt */
-    struct upload *upload; /* the body's way while the answer is awaited, or NULL (upload.c) */
+    struct upload *upload; /* the body's way while the response is awaited, or NULL (upload.c) */
 
-    struct upstream_pick pick;  /* the peer in use, and those that had their try */
-    struct upstream_link *link; /* NULL between attempts */
-    bool is_reusable;           /* the link may carry another request when this one ends */
-    struct answer answer;       /* of this attempt, once its head is read */
-    uint64_t body_received;     /* bytes of the answer's body, decoded */
+    struct upstream_pick pick;         /* the peer in use, and those that had their try */
+    struct upstream_link *link;        /* NULL between attempts */
+    bool is_reusable;                  /* the link may carry another request when this one ends */
+    struct upstream_response response; /* of this attempt, once its head is read */
+    uint64_t body_received;            /* bytes of the response's body, decoded */
 
     struct vec attempts;       /* struct attempt */
     struct attempt *attempt;   /* the current one */
     uint64_t start_ms;         /* of the first attempt */
     uint64_t attempt_start_ms; /* of this one */
 
-    /* The relay of the answer (relay.c). */
+    /* The relay of the response (relay.c). */
     struct spool *spool; /* of what the client has not taken yet; NULL while it keeps up */
     bool is_buffered;    /* buffering on, and X-Accel-Buffering did not say no */
     uint64_t limit_rate; /* bytes per second read from the backend; 0 = none */
-    bool is_peer_fine;   /* that the answer ends is not the peer's fault */
+    bool is_peer_fine;   /* that the response ends is not the peer's fault */
 
     /* What the keeper says of this exchange (keeper.h); all is nothing where there is none. */
     const struct exchange_keeper *keeper; /* NULL: nothing is kept or cut here */
     struct kept *kept;                    /* what it knows of this exchange */
-    bool is_cacheable;    /* the answer may be stored: the whole of it is asked for, so the
+    bool is_cacheable;    /* the response may be stored: the whole of it is asked for, so the
                                     client's Range and conditions (If-…) are not passed on; HEAD
                                     becomes GET where cache_convert_head says so */
     bool outlives_client; /* it goes on when the client leaves */
-    bool is_kept;         /* the answer is being stored: it is read to its end, whoever wants it */
-    bool is_silent;       /* nobody gets the answer but the keeper */
-    bool is_served;       /* the keeper gave the answer */
-    bool continues_response; /* the response has begun: of this answer it gets the body alone */
+    bool is_kept;   /* the response is being stored: it is read to its end, whoever wants it */
+    bool is_silent; /* nobody gets the response but the keeper */
+    bool is_served; /* the keeper gave the response */
+    bool continues_response; /* the response has begun: of this response it gets the body alone */
     bool is_followed;        /* … and another exchange goes on with it after this one */
     bool is_withheld;        /* … nothing of this one's */
-    uint64_t whole_length;   /* of what the answer is the first part of; 0 = it is all there is */
+    uint64_t whole_length;   /* of what the response is the first part of; 0 = it is all there is */
     uint64_t
-        part_length; /* of the answer's body where it is a part; what is more goes to nobody. 0 = all there is */
-    struct str renews_etag; /* where a stored answer is renewed: its ETag and Last-Modified, sent */
+        part_length; /* of the response's body where it is a part; what is more goes to nobody. 0 = all there is */
+    struct str
+        renews_etag; /* where a stored response is renewed: its ETag and Last-Modified, sent */
     struct str renews_since; /* as If-None-Match and If-Modified-Since; empty = none */
 };
 
@@ -313,21 +314,21 @@ static inline struct exchange *request_exchange(const struct request *request)
 /* ---- answers to clients (response.c) ---- */
 
 /*
- * Describes the accepted answer in request->response: status, the fields that are not hidden here, what
+ * Describes the accepted response in request->response: status, the fields that are not hidden here, what
  * X-Accel-Buffering, -Limit-Rate and -Charset ask for; Location, Refresh and Set-Cookie through
  * protocol->adapt_field. False: it cannot be passed on; logged.
  */
-bool answer_to_response(struct exchange *x);
+bool response_from_upstream(struct exchange *x);
 
-/* What of an interim answer, or of the fields after a body, the client may see; in the request's arena. Trailers: NULL =
+/* What of an interim response, or of the fields after a body, the client may see; in the request's arena. Trailers: NULL =
  * none came. */
-struct fields *answer_interim_fields(struct exchange *x);
-struct fields *answer_trailers(struct exchange *x);
+struct fields *upstream_interim_fields(struct exchange *x);
+struct fields *upstream_trailers(struct exchange *x);
 
 /*
- * X-Accel-Redirect: true when the answer names another location, and *result is what the handler returns. The fields that
+ * X-Accel-Redirect: true when the response names another location, and *result is what the handler returns. The fields that
  * go with it are in the response.
  */
-bool answer_redirects(struct exchange *x, enum handler_result *result);
+bool upstream_response_redirects(struct exchange *x, enum handler_result *result);
 
 #endif

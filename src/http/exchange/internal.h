@@ -8,7 +8,7 @@
 
 /* How an attempt ended. */
 enum attempt_result {
-    ATTEMPT_ANSWERED,  /* x->answer holds a final head, the link is open */
+    ATTEMPT_ANSWERED,  /* x->response holds a final head, the link is open */
     ATTEMPT_FAILED,    /* *failure tells; the link is gone */
     ATTEMPT_CANCELLED, /* the client left */
 };
@@ -19,23 +19,23 @@ struct failure {
     unsigned status; /* 502, 504, or what the backend answered */
 };
 
-/* exchange.c: asks a backend and passes its answer on. HANDLER_NEXT: it is_followed, and the response is to go on. MAY
+/* exchange.c: asks a backend and passes its response on. HANDLER_NEXT: it is_followed, and the response is to go on. MAY
  * WAIT. */
 enum handler_result exchange_fetch(struct exchange *x);
-/* *_intercept_errors: the answer has an error page here, and *result leads to it. */
+/* *_intercept_errors: the response has an error page here, and *result leads to it. */
 bool exchange_intercepts(struct exchange *x, enum handler_result *result);
 
-/* Does another location answer instead, an error page or what X-Accel-Redirect names? *result leads to it. */
+/* Does another location response instead, an error page or what X-Accel-Redirect names? *result leads to it. */
 static inline bool exchange_is_replaced(struct exchange *x, enum handler_result *result)
 {
-    const struct answer *answer = &x->answer;
+    const struct upstream_response *response = &x->response;
 
-    return ((answer->status >= 300 || answer->has_no_page) && exchange_intercepts(x, result)) ||
-           ((answer->fields.seen & FIELD_BIT(FIELD_X_ACCEL_REDIRECT)) != 0 &&
-            answer_redirects(x, result));
+    return ((response->status >= 300 || response->has_no_page) && exchange_intercepts(x, result)) ||
+           ((response->fields.seen & FIELD_BIT(FIELD_X_ACCEL_REDIRECT)) != 0 &&
+            upstream_response_redirects(x, result));
 }
 
-/* attempt.c: pick->peer is asked until it answers or fails: connect, send, read the head. MAY WAIT. */
+/* attempt.c: pick->peer is asked until it responses or fails: connect, send, read the head. MAY WAIT. */
 enum attempt_result exchange_ask_peer(struct exchange *x, struct failure *failure);
 /* Notes the start of an attempt in x->attempts, under the name of a peer or group. */
 void attempt_begin(struct exchange *x, struct str name);
@@ -57,7 +57,7 @@ bool sent_body_give(struct exchange *x, const struct body_piece *piece, bool is_
 /* It will not be whole. refusal: what the client is told, or 0. */
 void sent_body_cut(struct exchange *x, unsigned refusal);
 
-/* upload.c: the request's body on its way to the backend while its answer may come already. What goes wrong with
+/* upload.c: the request's body on its way to the backend while its response may come already. What goes wrong with
  * the client's part is in x->sent. */
 bool upload_start(struct exchange *x);
 void upload_stop(struct exchange *x);
@@ -67,12 +67,12 @@ bool upload_is_under_way(const struct exchange *x);
 bool upload_join(struct exchange *x);
 
 /*
- * relay.c: the accepted answer's body to the client and the keeper. The response's head was not
+ * relay.c: the accepted response's body to the client and the keeper. The response's head was not
  * started yet. MAY WAIT.
  */
-enum handler_result relay_answer(struct exchange *x);
+enum handler_result relay_response(struct exchange *x);
 
-/* Reads an answer's body that nobody wants, as far as it is there. True: it was whole. */
+/* Reads a response's body that nobody wants, as far as it is there. True: it was whole. */
 bool exchange_skip_body(struct exchange *x);
 
 /* tunnel.c: bytes both ways until one side ends. MAY WAIT. */
@@ -126,7 +126,7 @@ static inline struct link_tie *logins_tie(const struct exchange *x)
 bool logins_are_asked_for(const struct exchange *x);
 /* x->link belongs to the client's connection from now on. */
 void logins_bind(struct exchange *x);
-/* The head of an answer is there: does the backend want such a login? */
-void logins_note_answer(struct exchange *x);
+/* The head of a response is there: does the backend want such a login? */
+void logins_note_response(struct exchange *x);
 
 #endif

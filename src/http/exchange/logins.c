@@ -37,9 +37,9 @@ void logins_bind(struct exchange *x)
     link_bind(x->link, &connection_details(x->request->connection)->tie);
 }
 
-void logins_note_answer(struct exchange *x)
+void logins_note_response(struct exchange *x)
 {
-    if (have_scheme(&x->answer.fields,
+    if (have_scheme(&x->response.fields,
                     FIELD_BIT(FIELD_WWW_AUTHENTICATE) | FIELD_BIT(FIELD_PROXY_AUTHENTICATE))) {
         logins_bind(x);
     }

@@ -1,4 +1,4 @@
-/* The relay: an accepted answer's body on its way to the client and the keeper. */
+/* The relay: an accepted response's body on its way to the client and the keeper. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -15,7 +15,7 @@
 /* Pieces of this size are handed on with their buffer instead of being copied. */
 #define HANDED_MIN (8 * 1024)
 
-/* What became of the client while its answer is relayed. */
+/* What became of the client while its response is relayed. */
 struct relay {
     struct exchange *x;
     struct patience patience;
@@ -108,13 +108,13 @@ static void relay_take(struct relay *relay, struct str bytes)
     if (bytes.len >= HANDED_MIN) {
         hand_on(x, &piece);
     }
-    relay->is_ended = (int64_t) x->body_received == x->answer.content_length &&
-                      !x->answer.may_have_trailers && !x->is_followed;
+    relay->is_ended = (int64_t) x->body_received == x->response.content_length &&
+                      !x->response.may_have_trailers && !x->is_followed;
     relay->is_client_gone = !response_send(x->request, &piece, relay->is_ended);
     relay->has_unflushed = true;
 }
 
-/* Must the answer be read to its end although nobody waits for it? */
+/* Must the response be read to its end although nobody waits for it? */
 static bool is_needed(const struct exchange *x)
 {
     return x->settings->ignore_client_abort || x->is_kept;
@@ -212,7 +212,8 @@ static enum handler_result end_response(struct relay *relay, bool is_whole)
 
     bool is_last = is_whole && !x->is_followed;
 
-    request->response.trailers = is_whole && x->answer.trailers != NULL ? answer_trailers(x) : NULL;
+    request->response.trailers =
+        is_whole && x->response.trailers != NULL ? upstream_trailers(x) : NULL;
     if (x->spool != NULL) {
         bool is_given = spool_finish(x->spool, is_last);
         x->spool = NULL;
@@ -228,7 +229,7 @@ static enum handler_result end_response(struct relay *relay, bool is_whole)
     }
     if (!is_whole && request->response.is_held) {
         response_withdraw(request, 502,
-                          STR_NONE); /* nobody has seen a head: there is still an answer */
+                          STR_NONE); /* nobody has seen a head: there is still a response */
     }
     return is_last ? HANDLER_DONE : is_whole ? HANDLER_NEXT : HANDLER_CUT;
 }
@@ -282,15 +283,15 @@ static void begin_without_body(struct request *request)
 /* Of a chunked body what came counts, with its chunk sizes, as with nginx. */
 static void count_chunks(struct exchange *x, uint64_t head_received)
 {
-    bool is_chunked = (x->answer.fields.seen & FIELD_BIT(FIELD_TRANSFER_ENCODING)) != 0;
+    bool is_chunked = (x->response.fields.seen & FIELD_BIT(FIELD_TRANSFER_ENCODING)) != 0;
 
-    if (is_chunked && x->answer.version < HTTP_2) {
+    if (is_chunked && x->response.version < HTTP_2) {
         x->attempt->response_length =
             x->attempt->bytes_received - head_received - x->protocol->channel->input(x).len;
     }
 }
 
-enum handler_result relay_answer(struct exchange *x)
+enum handler_result relay_response(struct exchange *x)
 {
     struct request *request = x->request;
     struct relay relay = {.x = x, .begun_ms = clock_now.now_ms};
@@ -312,7 +313,7 @@ enum handler_result relay_answer(struct exchange *x)
             request->keepalive = false; /* it answered before it had all: the rest is dropped */
             request->is_lingering_forced = true;
         }
-        if (x->answer.has_no_body) {
+        if (x->response.has_no_body) {
             begin_without_body(request);
         }
         request->log.action = "sending to client";
@@ -325,7 +326,7 @@ enum handler_result relay_answer(struct exchange *x)
         relay.is_client_gone = true;
     }
     relay.is_body_unwanted = handled == HANDLER_DONE;
-    bool is_read = x->answer.has_no_body;
+    bool is_read = x->response.has_no_body;
     enum body_result result = BODY_END;
     if (is_read || handled == HANDLER_NEXT || is_needed(x)) {
         request->log.action = "reading upstream";

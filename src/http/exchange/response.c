@@ -1,4 +1,4 @@
-/* Accepted answers on their way to clients: which fields go, and what fields for us ask for. */
+/* Accepted responses on their way to clients: which fields go, and what fields for us ask for. */
 #include "base/parse.h"
 #include "base/text.h"
 #include "http/exchange/exchange.h"
@@ -10,7 +10,7 @@
     (FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_KEEP_ALIVE) |                                   \
      FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_CONTENT_LENGTH))
 
-/* … nor before one: an interim answer has no body, and no connection changes with it. */
+/* … nor before one: an interim response has no body, and no connection changes with it. */
 #define NOT_IN_INTERIM                                                                             \
     (FIELDS_OF_CONNECTION | FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_TRAILER) |           \
      FIELD_BIT(FIELD_TE))
@@ -49,7 +49,7 @@ static void limit_rate(struct request *request, struct str value)
 /* What the backend asks of this server, where it may. */
 static void obey_backend(struct exchange *x)
 {
-    const struct fields *fields = &x->answer.fields;
+    const struct fields *fields = &x->response.fields;
     unsigned ignored = x->settings->ignore_headers;
     const struct field *field;
 
@@ -156,7 +156,7 @@ static void take_field(struct exchange *x, const struct field *field)
     }
 }
 
-/* Does a backend's field go to the client? Every part of an answer asks this, with what has no place in it. */
+/* Does a backend's field go to the client? Every part of a response asks this, with what has no place in it. */
 static inline bool is_passed(const struct exchange *x, const struct field *field, uint64_t not_here)
 {
     const struct map *hidden = x->settings->hidden;
@@ -181,35 +181,35 @@ static struct fields *passed_fields(struct exchange *x, const struct fields *fro
     return fields;
 }
 
-struct fields *answer_interim_fields(struct exchange *x)
+struct fields *upstream_interim_fields(struct exchange *x)
 {
-    return passed_fields(x, &x->answer.fields, NOT_IN_INTERIM);
+    return passed_fields(x, &x->response.fields, NOT_IN_INTERIM);
 }
 
-struct fields *answer_trailers(struct exchange *x)
+struct fields *upstream_trailers(struct exchange *x)
 {
-    return passed_fields(x, x->answer.trailers, FIELDS_NOT_IN_TRAILERS);
+    return passed_fields(x, x->response.trailers, FIELDS_NOT_IN_TRAILERS);
 }
 
 /* The whole was asked for: may parts of it be given instead? nginx takes "none" for an offer, too. */
 static bool offers_ranges(const struct exchange *x)
 {
-    const struct field *field = fields_get(&x->answer.fields, FIELD_ACCEPT_RANGES);
+    const struct field *field = fields_get(&x->response.fields, FIELD_ACCEPT_RANGES);
 
     return field != NULL && !str_equal_nocase(field->value, STR("none"));
 }
 
-bool answer_to_response(struct exchange *x)
+bool response_from_upstream(struct exchange *x)
 {
     struct request *request = x->request;
     struct response *response = &request->response;
-    const struct answer *answer = &x->answer;
+    const struct upstream_response *received = &x->response;
     uint64_t not_here = NOT_IN_HEADS;
 
-    response->status = answer->status;
-    response->reason = response->error_status == 0 ? answer->reason : STR_NONE;
+    response->status = received->status;
+    response->reason = response->error_status == 0 ? received->reason : STR_NONE;
     response->content_length =
-        x->whole_length != 0 ? (int64_t) x->whole_length : answer->content_length;
+        x->whole_length != 0 ? (int64_t) x->whole_length : received->content_length;
     response->last_modified = -1;
     response->last_modified_text = STR_NONE;
     response->is_modified_late = response->is_etag_first = false;
@@ -222,13 +222,13 @@ bool answer_to_response(struct exchange *x)
         x->whole_length != 0 || !x->is_served; /* it comes piece after piece */
     response->left_out =
         x->settings->passed_ids & (FIELD_BIT(FIELD_DATE) | FIELD_BIT(FIELD_SERVER));
-    if ((answer->fields.seen & X_ACCEL_IDS) != 0) {
+    if ((received->fields.seen & X_ACCEL_IDS) != 0) {
         obey_backend(x);
     }
     if (request->main->wire->hides_connection_fields) {
         not_here |= FIELD_BIT(FIELD_UPGRADE); /* RFC 9113, 8.2.2 */
     }
-    fields_each(field, &answer->fields) {
+    fields_each(field, &received->fields) {
         if (is_passed(x, field, not_here)) {
             take_field(x, field);
         }
@@ -243,12 +243,12 @@ bool answer_to_response(struct exchange *x)
 
 static const struct str disposition = STR_INIT("Content-Disposition");
 
-/* What the location that answers instead does not know. */
+/* What the location that responses instead does not know. */
 static void keep_fields(struct exchange *x)
 {
     struct request *request = x->request;
 
-    fields_each(field, &x->answer.fields) {
+    fields_each(field, &x->response.fields) {
         if (field->is_removed) {
             continue;
         }
@@ -275,10 +275,10 @@ static void keep_fields(struct exchange *x)
     }
 }
 
-bool answer_redirects(struct exchange *x, enum handler_result *result)
+bool upstream_response_redirects(struct exchange *x, enum handler_result *result)
 {
     struct request *request = x->request;
-    const struct field *field = fields_get(&x->answer.fields, FIELD_X_ACCEL_REDIRECT);
+    const struct field *field = fields_get(&x->response.fields, FIELD_X_ACCEL_REDIRECT);
     struct str uri;
     struct str args;
 

@@ -169,14 +169,14 @@ enum handler_result tunnel_relay(struct exchange *x)
     }
     request->keepalive = false;
     request->response.is_tunnel = true;
-    request->response.raw_head = x->answer.raw_head;
+    request->response.raw_head = x->response.raw_head;
     request->response.content_length = -1;
     enum handler_result result = response_start(request);
     if (result != HANDLER_NEXT && result != HANDLER_DONE) {
         return result;
     }
     request_flush(request);
-    /* Any answer but these says that there is no tunnel (RFC 9110, 9.3.6). */
+    /* Any response but these says that there is no tunnel (RFC 9110, 9.3.6). */
     result = request->response.status < 300 ? carry(x) : HANDLER_NEXT;
     if (result != HANDLER_NEXT) {
         return result;

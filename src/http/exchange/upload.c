@@ -1,5 +1,5 @@
 /* The request's body on its way to a backend as the client sends it (*_request_buffering off): a fiber
- * of its own, so that an early answer is noticed. */
+ * of its own, so that an early response is noticed. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -19,7 +19,7 @@ struct upload {
     struct fiber_handle fiber; /* of upload_run */
     char *room;                /* PIECE_SIZE bytes */
     struct buf kept;           /* the body so far, while it is short: for $request_body, for who
-                                  answers instead, and for a peer after one that refused to look */
+                                  responses instead, and for a peer after one that refused to look */
     bool is_kept;              /* kept holds all of it */
     bool is_done;              /* the fiber has ended, or was never needed */
 };
@@ -134,7 +134,7 @@ static void upload_run(void *arg)
     send_pieces(upload);
     upload->is_done = true;
     if (x->link != NULL) {
-        /* The answer is awaited there, and deadlines change. */
+        /* The response is awaited there, and deadlines change. */
         if (x->protocol->channel->nudge != NULL) {
             x->protocol->channel->nudge(x);
         } else {

@@ -212,7 +212,7 @@ static enum handler_result pass(struct request *request)
     return result;
 }
 
-enum handler_result request_answer(struct request *request, enum handler_result result)
+enum handler_result request_respond(struct request *request, enum handler_result result)
 {
     for (;;) {
         unsigned refusal = request->response.refusal;
@@ -376,7 +376,7 @@ static void request_run(void *arg)
 
     request->fiber = fiber_self();
     fiber_set_subject(&request->log);
-    enum handler_result result = request_answer(request, receive_request(request));
+    enum handler_result result = request_respond(request, receive_request(request));
     if (request->response.is_broken && result == HANDLER_DONE) {
         result = HANDLER_CLOSED; /* who gave the body did not look whether it was taken */
     } else if (request->response.lacks_end && result == HANDLER_DONE) {

@@ -43,7 +43,7 @@ void request_cancel(struct request *request);
  * Passes, internal redirects and error pages, until the response is given. result: HANDLER_AGAIN, where `restart` says, or
  * how the request has failed already. MAY WAIT.
  */
-enum handler_result request_answer(struct request *request, enum handler_result result);
+enum handler_result request_respond(struct request *request, enum handler_result result);
 /* Its log handlers alone. */
 void request_log_handlers(struct request *request);
 

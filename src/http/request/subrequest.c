@@ -16,7 +16,7 @@ struct sub_state {
     struct subrequest *sub; /* until it was answered */
     struct request *child;
     struct buf body;            /* MEMORY: so far */
-    enum handler_result result; /* of request_answer */
+    enum handler_result result; /* of request_respond */
     bool is_answered;
     bool outlives_client;       /* as its struct subrequest said */
     struct wait_point answered; /* the parent */
@@ -348,7 +348,7 @@ static void run_child(void *arg)
 
     child->fiber = fiber_self();
     fiber_set_subject(&child->log);
-    state->result = request_answer(child, HANDLER_AGAIN);
+    state->result = request_respond(child, HANDLER_AGAIN);
     if (child->response.lacks_end && state->result == HANDLER_DONE) {
         state->result = HANDLER_CUT;
     }

@@ -141,7 +141,7 @@ static int create_request(lua_State *L, struct script_thread *thread)
 }
 
 /* An answer that is being judged; each part is owned. */
-struct answer {
+struct upstream_response {
     OCSP_RESPONSE *response;
     OCSP_BASICRESP *basic;
     OCSP_CERTID *id;
@@ -149,11 +149,11 @@ struct answer {
     int status;          /* V_OCSP_CERTSTATUS_… */
 };
 
-static void answer_free(struct answer *answer)
+static void answer_free(struct upstream_response *response)
 {
-    OCSP_CERTID_free(answer->id);
-    OCSP_BASICRESP_free(answer->basic);
-    OCSP_RESPONSE_free(answer->response);
+    OCSP_CERTID_free(response->id);
+    OCSP_BASICRESP_free(response->basic);
+    OCSP_RESPONSE_free(response->response);
     ERR_clear_error();
 }
 
@@ -165,26 +165,26 @@ static int64_t seconds_of(const ASN1_GENERALIZEDTIME *time)
 }
 
 /* NULL: it is an answer; else why not. */
-static const char *answer_read(struct answer *answer, struct str der)
+static const char *answer_read(struct upstream_response *response, struct str der)
 {
     const unsigned char *at = (const unsigned char *) der.data;
 
-    answer->response = der.len > INT32_MAX ? NULL : d2i_OCSP_RESPONSE(NULL, &at, (long) der.len);
-    if (answer->response == NULL) {
+    response->response = der.len > INT32_MAX ? NULL : d2i_OCSP_RESPONSE(NULL, &at, (long) der.len);
+    if (response->response == NULL) {
         return "d2i_OCSP_RESPONSE() failed";
     }
-    if (OCSP_response_status(answer->response) != OCSP_RESPONSE_STATUS_SUCCESSFUL) {
+    if (OCSP_response_status(response->response) != OCSP_RESPONSE_STATUS_SUCCESSFUL) {
         return "OCSP response not successful";
     }
-    answer->basic = OCSP_response_get1_basic(answer->response);
-    if (answer->basic == NULL) {
+    response->basic = OCSP_response_get1_basic(response->response);
+    if (response->basic == NULL) {
         return "OCSP_response_get1_basic() failed";
     }
     return NULL;
 }
 
 /* NULL: it is good; else what is wrong with it. */
-static const char *judge(struct answer *answer, STACK_OF(X509) * chain, X509 *issuer)
+static const char *judge(struct upstream_response *response, STACK_OF(X509) * chain, X509 *issuer)
 {
     ASN1_GENERALIZEDTIME *this_update, *next_update;
     X509_STORE *store = X509_STORE_new();
@@ -192,21 +192,21 @@ static const char *judge(struct answer *answer, STACK_OF(X509) * chain, X509 *is
     if (store == NULL) {
         return "X509_STORE_new() failed";
     }
-    int verified = OCSP_basic_verify(answer->basic, chain, store, OCSP_NOVERIFY);
+    int verified = OCSP_basic_verify(response->basic, chain, store, OCSP_NOVERIFY);
     X509_STORE_free(store);
     if (verified != 1) {
         return "OCSP_basic_verify() failed";
     }
-    answer->id = OCSP_cert_to_id(NULL, sk_X509_value(chain, 0), issuer);
-    if (answer->id == NULL) {
+    response->id = OCSP_cert_to_id(NULL, sk_X509_value(chain, 0), issuer);
+    if (response->id == NULL) {
         return "OCSP_cert_to_id() failed";
     }
-    if (OCSP_resp_find_status(answer->basic, answer->id, &answer->status, NULL, NULL, &this_update,
-                              &next_update) != 1) {
+    if (OCSP_resp_find_status(response->basic, response->id, &response->status, NULL, NULL,
+                              &this_update, &next_update) != 1) {
         return "certificate status not found in the OCSP response";
     }
-    answer->next_update = seconds_of(next_update);
-    if (answer->status == V_OCSP_CERTSTATUS_GOOD &&
+    response->next_update = seconds_of(next_update);
+    if (response->status == V_OCSP_CERTSTATUS_GOOD &&
         OCSP_check_validity(this_update, next_update, CLOCK_SKEW, -1) != 1) {
         return "OCSP_check_validity() failed";
     }
@@ -217,30 +217,30 @@ static const char *judge(struct answer *answer, STACK_OF(X509) * chain, X509 *is
 static int validate(lua_State *L, struct script_thread *thread)
 {
     struct str der = script_check_str(L, 1);
-    struct answer answer = {0};
+    struct upstream_response response = {0};
 
     script_check_str(L, 2); /* no error is thrown while the answer is there */
-    const char *reason = answer_read(&answer, der);
+    const char *reason = answer_read(&response, der);
     STACK_OF(X509) *chain = reason == NULL ? check_chain(L, 2) : NULL;
     if (reason == NULL && chain == NULL) {
-        answer_free(&answer);
+        answer_free(&response);
         return 2;
     }
     X509 *issuer = reason == NULL ? issuer_of(chain, &reason) : NULL;
     if (issuer != NULL) {
-        reason = judge(&answer, chain, issuer);
+        reason = judge(&response, chain, issuer);
     }
-    if (reason == NULL && answer.status != V_OCSP_CERTSTATUS_GOOD) {
-        const char *status = OCSP_cert_status_str(answer.status);
+    if (reason == NULL && response.status != V_OCSP_CERTSTATUS_GOOD) {
+        const char *status = OCSP_cert_status_str(response.status);
 
-        answer_free(&answer);
+        answer_free(&response);
         lua_pushnil(L);
         lua_pushfstring(L, "certificate status \"%s\" in the OCSP response", status);
         return 2;
     }
-    int64_t next_update = answer.next_update;
+    int64_t next_update = response.next_update;
 
-    answer_free(&answer);
+    answer_free(&response);
     if (reason != NULL) {
         return script_fail(L, reason);
     }

@@ -26,7 +26,7 @@ static const struct conn_owner asking = {.input = NULL};
 
 /* Reads the head of the answer, and keeps it in session->attempt. MAY WAIT. False: told. */
 static bool read_answer(struct mail_session *session, const struct mail_auth *auth,
-                        struct conn *conn, uint64_t deadline_ms, struct auth_answer *out)
+                        struct conn *conn, uint64_t deadline_ms, struct auth_response *out)
 {
     size_t seen = 0;
 
@@ -36,10 +36,10 @@ static bool read_answer(struct mail_session *session, const struct mail_auth *au
 
         if (has_more) {
             size_t before = seen;
-            switch (auth_answer_read(input, &seen, out)) {
+            switch (auth_response_read(input, &seen, out)) {
             case AUTH_DONE:
                 seen = before;
-                auth_answer_read(arena_dup(&session->attempt, input), &seen, out);
+                auth_response_read(arena_dup(&session->attempt, input), &seen, out);
                 return true;
             case AUTH_BAD:
                 log_server(session, auth, 0, "sent invalid header in response");
@@ -68,7 +68,8 @@ static bool read_answer(struct mail_session *session, const struct mail_auth *au
 }
 
 /* One question, one answer, on a connection of its own. MAY WAIT. False: told. */
-static bool ask(struct mail_session *session, const struct mail_auth *auth, struct auth_answer *out)
+static bool ask(struct mail_session *session, const struct mail_auth *auth,
+                struct auth_response *out)
 {
     const struct link_target target = {.addr = auth->addr,
                                        .name = auth->peer,
@@ -97,11 +98,11 @@ static bool ask(struct mail_session *session, const struct mail_auth *auth, stru
 
 /* Where the answer sends the client. False: nowhere; told. */
 static bool take_place(struct mail_session *session, const struct mail_auth *auth,
-                       const struct auth_answer *answer, struct mail_place *place)
+                       const struct auth_response *response, struct mail_place *place)
 {
     uint64_t port;
 
-    if (answer->server.len == 0 || answer->port.len == 0) {
+    if (response->server.len == 0 || response->port.len == 0) {
         log_server(session, auth, 0, "did not send server or port");
         return false;
     }
@@ -109,29 +110,29 @@ static bool take_place(struct mail_session *session, const struct mail_auth *aut
         log_server(session, auth, 0, "did not send password");
         return false;
     }
-    if (str_starts(answer->server, STR("[")) || !addr_parse_ip(answer->server, &place->addr)) {
+    if (str_starts(response->server, STR("[")) || !addr_parse_ip(response->server, &place->addr)) {
         log_server(session, auth, 0, "sent invalid server address:\"%.*s\"",
-                   STR_ARG(answer->server));
+                   STR_ARG(response->server));
         return false;
     }
-    if (!parse_uint(answer->port, &port) || port == 0 || port > UINT16_MAX) {
-        log_server(session, auth, 0, "sent invalid server port:\"%.*s\"", STR_ARG(answer->port));
+    if (!parse_uint(response->port, &port) || port == 0 || port > UINT16_MAX) {
+        log_server(session, auth, 0, "sent invalid server port:\"%.*s\"", STR_ARG(response->port));
         return false;
     }
     addr_set_port(&place->addr, (uint16_t) port);
     place->name =
-        arena_printf(&session->attempt, "%.*s:%u", STR_ARG(answer->server), (unsigned) port);
+        arena_printf(&session->attempt, "%.*s:%u", STR_ARG(response->server), (unsigned) port);
     return true;
 }
 
 /* What the server knows better than the client. A digest is no password for a backend. */
-static void take_credentials(struct mail_session *session, const struct auth_answer *answer)
+static void take_credentials(struct mail_session *session, const struct auth_response *response)
 {
-    if (answer->user.data != NULL) {
-        session->login = answer->user;
+    if (response->user.data != NULL) {
+        session->login = response->user;
     }
-    if (answer->password.data != NULL) {
-        session->password = answer->password;
+    if (response->password.data != NULL) {
+        session->password = response->password;
     } else if (session->method == MAIL_APOP || session->method == MAIL_CRAM_MD5 ||
                session->method == MAIL_EXTERNAL) {
         session->password = STR_NONE;
@@ -166,43 +167,43 @@ static bool wait_to_refuse(struct mail_session *session, uint64_t seconds)
     return fiber_sleep(wait_end_ms(seconds)) != WAIT_CANCELLED && !session->conn->is_broken;
 }
 
-static enum mail_verdict refuse(struct mail_session *session, const struct auth_answer *answer)
+static enum mail_verdict refuse(struct mail_session *session, const struct auth_response *response)
 {
-    log_info(&session->log, 0, "client login failed: \"%.*s\"", STR_ARG(answer->status));
-    if (answer->wait_s != 0 && !wait_to_refuse(session, answer->wait_s)) {
+    log_info(&session->log, 0, "client login failed: \"%.*s\"", STR_ARG(response->status));
+    if (response->wait_s != 0 && !wait_to_refuse(session, response->wait_s)) {
         return VERDICT_OVER;
     }
-    session->error_code = answer->error_code;
-    session->server->protocol->refuse(session, MAIL_REFUSED_LOGIN, answer->status);
+    session->error_code = response->error_code;
+    session->server->protocol->refuse(session, MAIL_REFUSED_LOGIN, response->status);
     session->deadline_ms = clock_now.now_ms + session->server->timeout_ms;
-    return answer->wait_s != 0 ? VERDICT_AGAIN : VERDICT_OVER;
+    return response->wait_s != 0 ? VERDICT_AGAIN : VERDICT_OVER;
 }
 
 enum mail_verdict mail_authenticate(struct mail_session *session, struct mail_place *place)
 {
     const struct mail_auth *auth = mail_settings(session->server, &mail_auth_key);
-    struct auth_answer answer;
+    struct auth_response response;
     enum mail_verdict verdict = VERDICT_OVER;
 
     session->attempts++;
     session->log.action = "in http auth state";
     for (;;) {
-        if (!ask(session, auth, &answer)) {
+        if (!ask(session, auth, &response)) {
             session->server->protocol->refuse(session, MAIL_REFUSED_INTERNAL, STR_NONE);
             break;
         }
-        if (answer.is_wait && answer.wait_s != 0) {
-            if (!wait_to_ask(session, answer.wait_s)) {
+        if (response.is_wait && response.wait_s != 0) {
+            if (!wait_to_ask(session, response.wait_s)) {
                 break;
             }
             continue;
         }
-        if (answer.has_status && !answer.is_ok && !answer.is_wait) {
-            verdict = refuse(session, &answer);
+        if (response.has_status && !response.is_ok && !response.is_wait) {
+            verdict = refuse(session, &response);
             break;
         }
-        take_credentials(session, &answer);
-        if (take_place(session, auth, &answer, place)) {
+        take_credentials(session, &response);
+        if (take_place(session, auth, &response, place)) {
             verdict = VERDICT_ACCEPTED;
         } else {
             session->server->protocol->refuse(session, MAIL_REFUSED_INTERNAL, STR_NONE);

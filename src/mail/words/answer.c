@@ -32,7 +32,7 @@ static bool is_value(struct str value)
            memchr(value.data, '\r', value.len) == NULL;
 }
 
-static void take_status(struct str value, struct auth_answer *out)
+static void take_status(struct str value, struct auth_response *out)
 {
     out->has_status = true;
     out->is_ok = str_is(value, "OK");
@@ -40,17 +40,17 @@ static void take_status(struct str value, struct auth_answer *out)
     out->status = value;
 }
 
-static void take_field(struct str name, struct str value, struct auth_answer *out)
+static void take_field(struct str name, struct str value, struct auth_response *out)
 {
     static const struct {
         struct str name;
         size_t offset; /* of the member in the answer */
     } texts[] = {
-        {STR_INIT("Auth-Server"), offsetof(struct auth_answer, server)},
-        {STR_INIT("Auth-Port"), offsetof(struct auth_answer, port)},
-        {STR_INIT("Auth-User"), offsetof(struct auth_answer, user)},
-        {STR_INIT("Auth-Pass"), offsetof(struct auth_answer, password)},
-        {STR_INIT("Auth-Error-Code"), offsetof(struct auth_answer, error_code)},
+        {STR_INIT("Auth-Server"), offsetof(struct auth_response, server)},
+        {STR_INIT("Auth-Port"), offsetof(struct auth_response, port)},
+        {STR_INIT("Auth-User"), offsetof(struct auth_response, user)},
+        {STR_INIT("Auth-Pass"), offsetof(struct auth_response, password)},
+        {STR_INIT("Auth-Error-Code"), offsetof(struct auth_response, error_code)},
     };
     uint64_t seconds;
 
@@ -85,14 +85,14 @@ static bool is_whole(struct str input, size_t *seen)
     return false;
 }
 
-enum auth_reading auth_answer_read(struct str input, size_t *seen, struct auth_answer *out)
+enum auth_reading auth_response_read(struct str input, size_t *seen, struct auth_response *out)
 {
     if (!is_whole(input, seen)) {
         return AUTH_MORE;
     }
     struct str rest = str_head(input, *seen);
 
-    *out = (struct auth_answer){.has_status = false};
+    *out = (struct auth_response){.has_status = false};
     if (!str_starts(next_line(&rest), STR("HTTP/"))) {
         return AUTH_BAD;
     }

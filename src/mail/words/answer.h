@@ -8,7 +8,7 @@
 #include "base/str.h"
 
 /* Where fields come more than once the last one counts. Slices point into the text. */
-struct auth_answer {
+struct auth_response {
     bool has_status;
     bool is_ok;            /* Auth-Status: OK */
     bool is_wait;          /* Auth-Status: WAIT */
@@ -27,6 +27,6 @@ enum auth_reading { AUTH_MORE, AUTH_DONE, AUTH_BAD };
  * Reads a head when it is there whole, to the empty line. `seen` is kept by the caller, zero at first: bytes that were looked
  * for the end already. What the status line says does not count, as with nginx.
  */
-enum auth_reading auth_answer_read(struct str input, size_t *seen, struct auth_answer *out);
+enum auth_reading auth_response_read(struct str input, size_t *seen, struct auth_response *out);
 
 #endif

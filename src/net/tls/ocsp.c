@@ -98,7 +98,7 @@ static bool find_cached(struct ocsp_cache *cache, const unsigned char *key, int 
 }
 
 static void cache_put(struct ocsp_cache *cache, const unsigned char *key,
-                      const struct ocsp_answer *answer)
+                      const struct ocsp_response *response)
 {
     uint64_t until = (uint64_t) time(NULL) + KEEP_AT_MOST_S;
 
@@ -115,8 +115,8 @@ static void cache_put(struct ocsp_cache *cache, const unsigned char *key,
         }
     }
     memcpy(oldest->key, key, sizeof(oldest->key));
-    oldest->until = answer->valid_until < until ? answer->valid_until : until;
-    oldest->status = answer->status;
+    oldest->until = response->valid_until < until ? response->valid_until : until;
+    oldest->status = response->status;
     shm_lock_release(&cache->lock);
 }
 
@@ -173,7 +173,7 @@ static bool status_of(struct tls_ocsp *ocsp, struct arena *arena, int place, int
     X509 *issuer = sk_X509_value(ocsp->chain, place + 1);
     struct ocsp_cache *cache = cache_of(ocsp->context->settings.ocsp_zone);
     struct ocsp_target target;
-    struct ocsp_answer answer;
+    struct ocsp_response response;
     unsigned char key[EVP_MAX_MD_SIZE];
 
     if (cache != NULL && make_key(certificate, issuer, key) && find_cached(cache, key, status)) {
@@ -191,13 +191,13 @@ static bool status_of(struct tls_ocsp *ocsp, struct arena *arena, int place, int
         .settings = &ocsp->context->settings,
         .log = &ocsp->log,
     };
-    if (!ocsp_ask(&question, arena, &answer)) {
+    if (!ocsp_ask(&question, arena, &response)) {
         return false;
     }
-    *status = answer.status;
+    *status = response.status;
     if (cache != NULL && make_key(certificate, issuer, key) &&
-        answer.status != V_OCSP_CERTSTATUS_UNKNOWN) {
-        cache_put(cache, key, &answer);
+        response.status != V_OCSP_CERTSTATUS_UNKNOWN) {
+        cache_put(cache, key, &response);
     }
     return true;
 }

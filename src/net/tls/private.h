@@ -301,7 +301,7 @@ struct ocsp_target {
 bool ocsp_target_parse(struct arena *arena, struct str url, struct ocsp_target *out);
 
 /* What the authority says. */
-struct ocsp_answer {
+struct ocsp_response {
     int status;           /* V_OCSP_CERTSTATUS_… */
     uint64_t valid_until; /* seconds of the wall clock */
     struct str der;       /* the whole answer; in the arena */
@@ -321,10 +321,10 @@ struct ocsp_question {
 /* The log of the server whose settings these are, for what no client waits for. */
 struct log tls_log(const struct tls_settings *settings);
 /* Asks; false: logged. MAY WAIT; on a fiber. */
-bool ocsp_ask(const struct ocsp_question *question, struct arena *arena, struct ocsp_answer *out);
+bool ocsp_ask(const struct ocsp_question *question, struct arena *arena, struct ocsp_response *out);
 /* Reads an answer to the question; false: logged. */
-bool ocsp_answer_read(const struct ocsp_question *question, struct str der,
-                      struct ocsp_answer *out);
+bool ocsp_response_read(const struct ocsp_question *question, struct str der,
+                        struct ocsp_response *out);
 /* The bytes that the responder is sent: an OCSPRequest; empty on failure. */
 struct str ocsp_request_bytes(const struct ocsp_question *question, struct arena *arena);
 /* The HTTP part of it. MAY WAIT. */

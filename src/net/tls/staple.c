@@ -69,21 +69,21 @@ static void staple_keep(struct tls_staple *staple, struct str der)
 
 /* ---- asking ---- */
 
-static void staple_take(struct tls_staple *staple, const struct ocsp_answer *answer)
+static void staple_take(struct tls_staple *staple, const struct ocsp_response *response)
 {
     uint64_t now = (uint64_t) time(NULL);
     uint64_t ask_at = now + ASK_AT_MOST_S;
     const struct log log = tls_log(&staple->settings);
 
-    if (answer->status != V_OCSP_CERTSTATUS_GOOD) {
+    if (response->status != V_OCSP_CERTSTATUS_GOOD) {
         log_error(&log, 0, "certificate status \"%s\" in the OCSP response",
-                  OCSP_cert_status_str(answer->status));
+                  OCSP_cert_status_str(response->status));
         return;
     }
-    staple_keep(staple, answer->der);
-    staple->valid_until = answer->valid_until;
-    if (answer->valid_until < ask_at + ASK_AGAIN_S) {
-        ask_at = answer->valid_until > ASK_AGAIN_S ? answer->valid_until - ASK_AGAIN_S : 0;
+    staple_keep(staple, response->der);
+    staple->valid_until = response->valid_until;
+    if (response->valid_until < ask_at + ASK_AGAIN_S) {
+        ask_at = response->valid_until > ASK_AGAIN_S ? response->valid_until - ASK_AGAIN_S : 0;
     }
     staple->ask_at = ask_at < now + ASK_AGAIN_S ? now + ASK_AGAIN_S : ask_at;
 }
@@ -93,7 +93,7 @@ static void ask_responder(void *arg)
     struct tls_staple *staple = arg;
     struct log log = tls_log(&staple->settings);
     struct arena arena;
-    struct ocsp_answer answer;
+    struct ocsp_response response;
     const struct ocsp_question question = {
         .certificate = staple->certificate,
         .issuer = staple->issuer,
@@ -106,8 +106,8 @@ static void ask_responder(void *arg)
 
     log.action = "requesting certificate status";
     arena_init(&arena);
-    if (ocsp_ask(&question, &arena, &answer)) {
-        staple_take(staple, &answer);
+    if (ocsp_ask(&question, &arena, &response)) {
+        staple_take(staple, &response);
     }
     arena_free(&arena);
     staple->is_asking = false;

@@ -62,7 +62,7 @@ static uint64_t time_of(const ASN1_GENERALIZEDTIME *at)
 }
 
 static bool read_status(const struct ocsp_question *question, OCSP_BASICRESP *basic,
-                        struct ocsp_answer *out)
+                        struct ocsp_response *out)
 {
     OCSP_CERTID *id = OCSP_cert_to_id(NULL, question->certificate, question->issuer);
     ASN1_GENERALIZEDTIME *this_update, *next_update;
@@ -81,7 +81,8 @@ static bool read_status(const struct ocsp_question *question, OCSP_BASICRESP *ba
     return is_good;
 }
 
-bool ocsp_answer_read(const struct ocsp_question *question, struct str der, struct ocsp_answer *out)
+bool ocsp_response_read(const struct ocsp_question *question, struct str der,
+                        struct ocsp_response *out)
 {
     const unsigned char *at = (const unsigned char *) der.data;
 
@@ -112,11 +113,11 @@ bool ocsp_answer_read(const struct ocsp_question *question, struct str der, stru
     return is_good;
 }
 
-bool ocsp_ask(const struct ocsp_question *question, struct arena *arena, struct ocsp_answer *out)
+bool ocsp_ask(const struct ocsp_question *question, struct arena *arena, struct ocsp_response *out)
 {
     struct str answer;
     struct str request = ocsp_request_bytes(question, arena);
 
     return request.len != 0 && ocsp_fetch(question, request, arena, &answer) &&
-           ocsp_answer_read(question, answer, out);
+           ocsp_response_read(question, answer, out);
 }

@@ -23,8 +23,8 @@ static enum head_result parse(const char *text, bool is_cgi)
     struct str input = str_of(text);
 
     begin();
-    x->answer = (struct answer){.content_length = -1};
-    enum head_result result = answer_parse_fields(x, input, is_cgi, &used);
+    x->response = (struct upstream_response){.content_length = -1};
+    enum head_result result = upstream_response_parse_fields(x, input, is_cgi, &used);
     if (result == HEAD_DONE) {
         assert_true(used <= input.len);
     }
@@ -33,37 +33,37 @@ static enum head_result parse(const char *text, bool is_cgi)
 
 static struct str value_of(const char *name)
 {
-    const struct field *field = fields_find(&x->answer.fields, str_of(name));
+    const struct field *field = fields_find(&x->response.fields, str_of(name));
 
     return field == NULL ? STR_NONE : field->value;
 }
 
 /* ---- status lines ---- */
 
-static enum head_result line(const char *text, struct answer *answer, size_t *used)
+static enum head_result line(const char *text, struct upstream_response *response, size_t *used)
 {
-    *answer = (struct answer){.status = 0};
+    *response = (struct upstream_response){.status = 0};
     *used = 0;
-    return answer_parse_status_line(str_of(text), answer, used);
+    return upstream_response_parse_status_line(str_of(text), response, used);
 }
 
 static void status_lines(void **state)
 {
-    struct answer answer;
+    struct upstream_response response;
     size_t used;
 
-    assert_int_equal(line("HTTP/1.1 200 OK\r\nX", &answer, &used), HEAD_DONE);
+    assert_int_equal(line("HTTP/1.1 200 OK\r\nX", &response, &used), HEAD_DONE);
     assert_int_equal(used, 17);
-    assert_int_equal(answer.status, 200);
-    assert_int_equal(answer.version, HTTP_1_1);
-    assert_int_equal(answer.reason.len, 0);
-    assert_int_equal(line("HTTP/1.0 404 Gone Fishing\n", &answer, &used), HEAD_DONE);
+    assert_int_equal(response.status, 200);
+    assert_int_equal(response.version, HTTP_1_1);
+    assert_int_equal(response.reason.len, 0);
+    assert_int_equal(line("HTTP/1.0 404 Gone Fishing\n", &response, &used), HEAD_DONE);
     assert_int_equal(used, 26);
-    assert_int_equal(answer.version, HTTP_1_0);
-    assert_text(answer.reason, "Gone Fishing");
-    assert_int_equal(line("HTTP/1.1 999\r\n", &answer, &used), HEAD_DONE);
-    assert_int_equal(answer.status, 999);
-    assert_int_equal(line("HTTP/1.1 204 \r\n", &answer, &used), HEAD_DONE);
+    assert_int_equal(response.version, HTTP_1_0);
+    assert_text(response.reason, "Gone Fishing");
+    assert_int_equal(line("HTTP/1.1 999\r\n", &response, &used), HEAD_DONE);
+    assert_int_equal(response.status, 999);
+    assert_int_equal(line("HTTP/1.1 204 \r\n", &response, &used), HEAD_DONE);
 }
 
 static void status_lines_that_are_none(void **state)
@@ -81,22 +81,23 @@ static void status_lines_that_are_none(void **state)
                                       "HTTP/1.1 200 O\rK\r\n",
                                       "HTTP/1.1 200 O\x01K\r\n",
                                       "\r\nHTTP/1.1 200 OK\r\n"};
-    struct answer answer;
+    struct upstream_response response;
     size_t used;
 
     for (size_t i = 0; i < COUNT(bad); i++) {
-        assert_int_equal(line(bad[i], &answer, &used), HEAD_BAD);
+        assert_int_equal(line(bad[i], &response, &used), HEAD_BAD);
     }
 }
 
 static void status_lines_to_come(void **state)
 {
     static const char text[] = "HTTP/1.1 200 OK\r\n";
-    struct answer answer;
+    struct upstream_response response;
     size_t used;
 
     for (size_t n = 0; n + 1 < sizeof(text); n++) {
-        assert_int_equal(answer_parse_status_line((struct str){text, n}, &answer, &used),
+        assert_int_equal(upstream_response_parse_status_line((struct str){text, n}, &response,
+                                                             &used),
                          HEAD_MORE);
     }
 }
@@ -110,23 +111,23 @@ static void fields_are_kept_in_order(void **state)
     size_t used;
 
     begin();
-    assert_int_equal(answer_parse_fields(x, str_of(text), false, &used), HEAD_DONE);
+    assert_int_equal(upstream_response_parse_fields(x, str_of(text), false, &used), HEAD_DONE);
     assert_int_equal(text[used], 'B');
     memset(text, '#', sizeof(text) - 1); /* they are the exchange's own */
-    assert_int_equal(x->answer.content_length, 12);
-    assert_int_equal(x->answer.fields.count, 5);
-    assert_text(x->answer.fields.items[1].name, "X_Odd.name");
-    assert_text(x->answer.fields.items[1].value, "a\tb");
-    assert_text(x->answer.fields.items[3].value, "b");
-    assert_false(x->answer.fields.items[3].is_removed);
-    assert_int_equal(x->answer.fields.items[4].value.len, 0);
+    assert_int_equal(x->response.content_length, 12);
+    assert_int_equal(x->response.fields.count, 5);
+    assert_text(x->response.fields.items[1].name, "X_Odd.name");
+    assert_text(x->response.fields.items[1].value, "a\tb");
+    assert_text(x->response.fields.items[3].value, "b");
+    assert_false(x->response.fields.items[3].is_removed);
+    assert_int_equal(x->response.fields.items[4].value.len, 0);
 }
 
 static void no_fields(void **state)
 {
     assert_int_equal(parse("\r\n", false), HEAD_DONE);
-    assert_int_equal(x->answer.fields.count, 0);
-    assert_int_equal(x->answer.content_length, -1);
+    assert_int_equal(x->response.fields.count, 0);
+    assert_int_equal(x->response.content_length, -1);
 }
 
 static void line_ends_of_one_byte(void **state)
@@ -142,11 +143,12 @@ static void byte_by_byte(void **state)
 
     begin();
     for (size_t n = 0; n + 1 < sizeof(text); n++) {
-        assert_int_equal(answer_parse_fields(x, (struct str){text, n}, false, &used), HEAD_MORE);
+        assert_int_equal(upstream_response_parse_fields(x, (struct str){text, n}, false, &used),
+                         HEAD_MORE);
     }
-    assert_int_equal(answer_parse_fields(x, str_of(text), false, &used), HEAD_DONE);
+    assert_int_equal(upstream_response_parse_fields(x, str_of(text), false, &used), HEAD_DONE);
     assert_int_equal(used, sizeof(text) - 1);
-    assert_int_equal(x->answer.fields.count, 3);
+    assert_int_equal(x->response.fields.count, 3);
 }
 
 static void too_big(void **state)
@@ -175,7 +177,8 @@ static void invalid_lines(void **state)
     }
     begin();
     size_t used;
-    assert_int_equal(answer_parse_fields(x, STR("A: b\0c\r\n\r\n"), false, &used), HEAD_BAD);
+    assert_int_equal(upstream_response_parse_fields(x, STR("A: b\0c\r\n\r\n"), false, &used),
+                     HEAD_BAD);
 }
 
 static void framing_that_contradicts(void **state)
@@ -207,7 +210,7 @@ static void framing_that_contradicts(void **state)
         assert_true(was_logged(bad[i].message));
     }
     assert_int_equal(parse("Transfer-Encoding: Chunked\r\n\r\n", false), HEAD_DONE);
-    assert_int_equal(x->answer.content_length, -1);
+    assert_int_equal(x->response.content_length, -1);
 }
 
 static void only_the_first_of_single_ones_counts(void **state)
@@ -215,8 +218,8 @@ static void only_the_first_of_single_ones_counts(void **state)
     assert_int_equal(parse("Expires: foo\r\nVary: a\r\nExpires: bar\r\nVary: b\r\n\r\n", false),
                      HEAD_DONE);
     assert_text(value_of("Expires"), "foo");
-    assert_true(x->answer.fields.items[2].is_removed);
-    assert_false(x->answer.fields.items[3].is_removed);
+    assert_true(x->response.fields.items[2].is_removed);
+    assert_false(x->response.fields.items[3].is_removed);
     assert_true(was_logged("[warn] upstream sent duplicate header line: \"Expires: bar\", previous "
                            "value: \"Expires: foo\", ignored"));
 }
@@ -226,20 +229,20 @@ static void only_the_first_of_single_ones_counts(void **state)
 static void cgi_status(void **state)
 {
     assert_int_equal(parse("Status: 404 Not Here\r\n\r\n", true), HEAD_DONE);
-    assert_int_equal(x->answer.status, 404);
-    assert_text(x->answer.reason, "Not Here");
+    assert_int_equal(x->response.status, 404);
+    assert_text(x->response.reason, "Not Here");
     assert_int_equal(parse("Status: 404 Not Found\r\n\r\n", true), HEAD_DONE);
-    assert_int_equal(x->answer.reason.len, 0);
+    assert_int_equal(x->response.reason.len, 0);
     assert_int_equal(parse("Status: 503\r\n\r\n", true), HEAD_DONE);
-    assert_int_equal(x->answer.status, 503);
+    assert_int_equal(x->response.status, 503);
     assert_int_equal(parse("A: b\r\n\r\n", true), HEAD_DONE);
-    assert_int_equal(x->answer.status, 200);
+    assert_int_equal(x->response.status, 200);
     assert_int_equal(parse("Location: /x\r\n\r\n", true), HEAD_DONE);
-    assert_int_equal(x->answer.status, 302);
+    assert_int_equal(x->response.status, 302);
     assert_int_equal(parse("Location: /x\r\nStatus: 201 Created\r\n\r\n", true), HEAD_DONE);
-    assert_int_equal(x->answer.status, 201);
+    assert_int_equal(x->response.status, 201);
     assert_int_equal(parse("Status: 404 x\r\n\r\n", false), HEAD_DONE);
-    assert_int_equal(x->answer.status, 0);
+    assert_int_equal(x->response.status, 0);
 }
 
 static void cgi_status_that_is_none(void **state)

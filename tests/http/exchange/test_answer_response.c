@@ -20,14 +20,14 @@ static void accept_answer(const char *head)
     prepare(0, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     request_set_location(request, request->server->root);
     x = exchange_new(request, &protocol, &settings, NULL);
-    x->answer = (struct answer){.status = 200, .content_length = -1};
-    assert_int_equal(answer_parse_fields(x, str_of(head), false, &used), HEAD_DONE);
+    x->response = (struct upstream_response){.status = 200, .content_length = -1};
+    assert_int_equal(upstream_response_parse_fields(x, str_of(head), false, &used), HEAD_DONE);
 }
 
 static void pass(const char *head)
 {
     accept_answer(head);
-    assert_true(answer_to_response(x));
+    assert_true(response_from_upstream(x));
 }
 
 static struct str sent(const char *name)
@@ -162,7 +162,7 @@ static void adapted_fields(void **state)
     assert_text(request->response.location, "/front"); /* made absolute when it is sent */
     assert_text(sent("Refresh"), "/front");
     assert_text(sent("X"), "http://back/z");
-    assert_text(x->answer.fields.items[0].value, "http://back/x");
+    assert_text(x->response.fields.items[0].value, "http://back/x");
     pass("Location: /theirs\r\n\r\n");
     assert_int_equal(request->response.location.len, 0);
     assert_text(sent("Location"), "/theirs");
@@ -172,7 +172,7 @@ static void a_cookie_of_stickiness(void **state)
 {
     accept_answer("A: b\r\n\r\n");
     x->pick.set_cookie = STR("route=1");
-    assert_true(answer_to_response(x));
+    assert_true(response_from_upstream(x));
     assert_text(sent("Set-Cookie"), "route=1");
 }
 
@@ -181,7 +181,7 @@ static void a_cookie_of_stickiness(void **state)
 static bool redirects(const char *head, enum handler_result *how)
 {
     accept_answer(head);
-    return answer_redirects(x, how);
+    return upstream_response_redirects(x, how);
 }
 
 static void no_redirect(void **state)

@@ -49,10 +49,10 @@ static void test_a_length(void **state)
                                     "HTTP/1.1 500"),
                                 &rest),
                      PROBE_DONE);
-    assert_int_equal(parser.answer.status, 200);
-    assert_int_equal(parser.answer.version, 11);
-    assert_text(parser.answer.body, "hello");
-    assert_text(fields_find(&parser.answer.fields, STR("x-a"))->value, "b");
+    assert_int_equal(parser.response.status, 200);
+    assert_int_equal(parser.response.version, 11);
+    assert_text(parser.response.body, "hello");
+    assert_text(fields_find(&parser.response.fields, STR("x-a"))->value, "b");
     assert_true(parser.may_keep);
     assert_text(rest, "HTTP/1.1 500");
 }
@@ -63,7 +63,7 @@ static void test_a_status_line_alone(void **state)
     struct str rest;
 
     assert_int_equal(read_whole(&parser, STR("HTTP/1.0 404\r\n\r\n"), &rest), PROBE_DONE);
-    assert_int_equal(parser.answer.status, 404);
+    assert_int_equal(parser.response.status, 404);
     assert_false(parser.may_keep);
 }
 
@@ -73,7 +73,7 @@ static void test_bare_newlines(void **state)
     struct str rest;
 
     assert_int_equal(read_whole(&parser, STR("HTTP/1.0 200 OK\nA: b\n\nbody"), &rest), PROBE_DONE);
-    assert_text(parser.answer.body, "body");
+    assert_text(parser.response.body, "body");
 }
 
 static void test_chunks_and_trailers(void **state)
@@ -86,7 +86,7 @@ static void test_chunks_and_trailers(void **state)
                                     "3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nTrailer: t\r\n\r\nmore"),
                                 &rest),
                      PROBE_DONE);
-    assert_text(parser.answer.body, "abcde");
+    assert_text(parser.response.body, "abcde");
     assert_true(parser.may_keep);
     assert_text(rest, "more");
 }
@@ -113,7 +113,7 @@ static void test_the_end_is_waited_for_to_keep_the_connection(void **state)
     input = STR("cd");
     assert_int_equal(probe_parse(&parser, &input, false), PROBE_DONE);
     assert_true(parser.may_keep);
-    assert_int_equal(parser.answer.body.len, 0);
+    assert_int_equal(parser.response.body.len, 0);
 }
 
 static void test_byte_by_byte(void **state)
@@ -131,9 +131,9 @@ static void test_byte_by_byte(void **state)
         used = given - input.len;
     }
     assert_int_equal(step, PROBE_DONE);
-    assert_int_equal(parser.answer.status, 201);
-    assert_null(fields_find(&parser.answer.fields, STR("Link")));
-    assert_text(parser.answer.body, "ok");
+    assert_int_equal(parser.response.status, 201);
+    assert_null(fields_find(&parser.response.fields, STR("Link")));
+    assert_text(parser.response.body, "ok");
 }
 
 static void test_no_body(void **state)
@@ -178,7 +178,7 @@ static void test_a_long_body_is_cut(void **state)
         blocks++;
     } while (probe_parse(&parser, &input, false) == PROBE_MORE);
     assert_int_equal(blocks * sizeof(block), PROBE_BODY_MAX);
-    assert_int_equal(parser.answer.body.len, PROBE_BODY_MAX);
+    assert_int_equal(parser.response.body.len, PROBE_BODY_MAX);
     assert_false(parser.may_keep);
 }
 
@@ -244,7 +244,7 @@ static unsigned status_of(struct probe_parser *parser, const char *text)
     struct str rest;
 
     assert_int_equal(read_whole(parser, str_of(text), &rest), PROBE_DONE);
-    return parser->answer.status;
+    return parser->response.status;
 }
 
 static unsigned cgi_status(const char *text)

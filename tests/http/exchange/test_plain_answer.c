@@ -7,7 +7,7 @@
 static struct exchange_settings settings = {.buffer_size = 1024, .pass_request_body = true};
 static const struct protocol protocol = {.name = STR_INIT("test"),
                                          .channel = &text_channel,
-                                         .begin_answer = plain_begin_answer,
+                                         .begin_response = plain_begin_response,
                                          .read_head = plain_read_head,
                                          .read_body = plain_read_body,
                                          .body_ended = plain_body_ended};
@@ -24,10 +24,10 @@ static enum head_result begin(const char *text, size_t bytes)
     request_set_location(request, request->server->root);
     x = exchange_new(request, &protocol, &settings, NULL);
     x->link = &link_of_backend;
-    x->answer.content_length = -1;
+    x->response.content_length = -1;
     backend = (struct conn){.magic = CONN_MAGIC};
     answer_body.len = 0;
-    protocol.begin_answer(x);
+    protocol.begin_response(x);
     backend_sends(str_of(text), bytes);
     return read_whole_head(x);
 }
@@ -39,7 +39,7 @@ static enum body_result read_both(const char *text, unsigned status, const char 
 
     for (int is_whole = 1; is_whole >= 0; is_whole--) {
         assert_int_equal(begin(text, is_whole ? strlen(text) : 0), HEAD_DONE);
-        assert_int_equal(x->answer.status, status);
+        assert_int_equal(x->response.status, status);
         enum body_result result = read_whole_body(x, &answer_body);
         assert_str(buf_str(&answer_body), str_of(body_text));
         assert_true(is_whole || result == whole);
@@ -66,7 +66,7 @@ static void with_a_status_line(void **state)
 {
     assert_int_equal(read_both("HTTP/1.1 201 Made\r\nContent-Length: 2\r\n\r\nok", 201, "ok"),
                      BODY_END);
-    assert_text(x->answer.reason, "Made");
+    assert_text(x->response.reason, "Made");
     assert_int_equal(read_both("HTTP/1.1 404 Not Found\r\nStatus: 500 x\r\n\r\n", 404, ""),
                      BODY_END);
 }

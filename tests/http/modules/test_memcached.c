@@ -21,9 +21,9 @@ static enum head_result begin(const char *text, size_t bytes)
     struct value_reading *asked = arena_new(&request->arena, struct value_reading);
     asked->key = STR("/a.css");
     x->state = asked;
-    x->answer.content_length = -1;
+    x->response.content_length = -1;
     answer_body.len = 0;
-    protocol.begin_answer(x);
+    protocol.begin_response(x);
     backend_sends(str_of(text), bytes);
     return read_whole_head(x);
 }
@@ -34,7 +34,7 @@ static enum body_result read_both(const char *text, unsigned status, const char 
 
     for (int is_whole = 1; is_whole >= 0; is_whole--) {
         assert_int_equal(begin(text, is_whole ? strlen(text) : 0), HEAD_DONE);
-        assert_int_equal(x->answer.status, status);
+        assert_int_equal(x->response.status, status);
         enum body_result result = read_whole_body(x, &answer_body);
         assert_str(buf_str(&answer_body), str_of(body_text));
         assert_true(is_whole || result == whole);
@@ -49,8 +49,8 @@ static void an_entry(void **state)
     own.gzip_flag = 0;
     assert_int_equal(read_both("VALUE /a.css 3 5\r\nhello\r\nEND\r\n", 200, "hello"), BODY_END);
     assert_true(x->is_reusable);
-    assert_int_equal(x->answer.content_length, 5);
-    assert_int_equal(x->answer.fields.count, 0);
+    assert_int_equal(x->response.content_length, 5);
+    assert_int_equal(x->response.fields.count, 0);
     assert_text(request->response.content_type, "text/css");
     assert_int_equal(read_both("VALUE /a.css 0 0\r\n\r\nEND\r\n", 200, ""), BODY_END);
     assert_true(x->is_reusable);
@@ -60,10 +60,10 @@ static void a_compressed_entry(void **state)
 {
     own.gzip_flag = 2;
     assert_int_equal(read_both("VALUE /a.css 3 1\r\nx\r\nEND\r\n", 200, "x"), BODY_END);
-    assert_text(fields_get(&x->answer.fields, FIELD_CONTENT_ENCODING)->value, "gzip");
+    assert_text(fields_get(&x->response.fields, FIELD_CONTENT_ENCODING)->value, "gzip");
     own.gzip_flag = 4;
     assert_int_equal(begin("VALUE /a.css 3 1\r\nx\r\nEND\r\n", 27), HEAD_DONE);
-    assert_null(fields_get(&x->answer.fields, FIELD_CONTENT_ENCODING));
+    assert_null(fields_get(&x->response.fields, FIELD_CONTENT_ENCODING));
     own.gzip_flag = 0;
 }
 
@@ -71,7 +71,7 @@ static void no_entry(void **state)
 {
     assert_int_equal(read_both("END\r\n", 404, ""), BODY_END);
     assert_true(x->is_reusable);
-    assert_true(x->answer.has_no_page);
+    assert_true(x->response.has_no_page);
     assert_true(was_logged("[info] key: \"/a.css\" was not found by memcached"));
 }
 

@@ -52,8 +52,8 @@ static void begin(const char *method, struct str text)
                           .state = &state,
                           .protocol = &protocol,
                           .link = &link,
-                          .answer.content_length = -1};
-    proxy_begin_answer(&x);
+                          .response.content_length = -1};
+    proxy_begin_response(&x);
 }
 
 static enum head_result read_head(size_t step)
@@ -126,7 +126,7 @@ static void good_answers(void **unused)
         for (size_t step = 1; step <= 64; step += 9) {
             begin(rows[i].method, str_of(rows[i].text));
             assert_int_equal(read_head(step), HEAD_DONE);
-            assert_int_equal(x.answer.status, rows[i].status);
+            assert_int_equal(x.response.status, rows[i].status);
             assert_int_equal(read_body(step), BODY_END);
             assert_int_equal(body_len, strlen(rows[i].body));
             assert_memory_equal(body, rows[i].body, body_len);
@@ -197,7 +197,7 @@ static void protocols_are_switched_when_asked(void **unused)
     begin("GET", text);
     fields_add(&request.headers, &request.arena, STR("Upgrade"), STR("x"));
     assert_int_equal(read_head(100), HEAD_DONE);
-    assert_true(x.answer.is_upgrade);
+    assert_true(x.response.is_upgrade);
     assert_int_equal(arrived, 3);
     end();
 }
@@ -208,11 +208,11 @@ static void interim_answers_come_first(void **unused)
         "GET",
         STR("HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
     assert_int_equal(read_head(3), HEAD_DONE);
-    assert_int_equal(x.answer.status, 103);
-    x.answer = (struct answer){.content_length = -1};
-    proxy_begin_answer(&x);
+    assert_int_equal(x.response.status, 103);
+    x.response = (struct upstream_response){.content_length = -1};
+    proxy_begin_response(&x);
     assert_int_equal(read_head(3), HEAD_DONE);
-    assert_int_equal(x.answer.status, 200);
+    assert_int_equal(x.response.status, 200);
     end();
 }
 
@@ -224,10 +224,10 @@ static void trailers_are_kept_but_for_framing(void **unused)
             "Set-Cookie: c\r\nB: 2\r\n\r\n"));
     assert_int_equal(read_head(100), HEAD_DONE);
     assert_int_equal(read_body(7), BODY_END);
-    assert_non_null(x.answer.trailers);
-    assert_int_equal(x.answer.trailers->count, 2);
-    assert_non_null(fields_find(x.answer.trailers, STR("a")));
-    assert_non_null(fields_find(x.answer.trailers, STR("b")));
+    assert_non_null(x.response.trailers);
+    assert_int_equal(x.response.trailers->count, 2);
+    assert_non_null(fields_find(x.response.trailers, STR("a")));
+    assert_non_null(fields_find(x.response.trailers, STR("b")));
     end();
 }
 

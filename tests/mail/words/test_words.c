@@ -155,21 +155,21 @@ static void values_of_xclient_are_xtext(void **state)
 
 static void fields_of_an_answer(void **state)
 {
-    struct auth_answer answer;
+    struct auth_response response;
     size_t seen = 0;
     struct str text =
         STR("HTTP/1.1 200 OK\r\nauth-status: x\r\nAuth-Status:  OK \r\nAuth-Server: ::1\r\n"
             "Auth-Port: 143\nAuth-Wait: 7\r\nX: y\r\n\r\nAuth-Status: body\r\n\r\n");
 
     for (size_t size = 0; size < text.len - 22; size++) {
-        assert_int_equal(auth_answer_read(str_head(text, size), &seen, &answer), AUTH_MORE);
+        assert_int_equal(auth_response_read(str_head(text, size), &seen, &response), AUTH_MORE);
     }
-    assert_int_equal(auth_answer_read(text, &seen, &answer), AUTH_DONE);
-    assert_true(answer.is_ok);
-    assert_text(answer.server, "::1");
-    assert_text(answer.port, "143");
-    assert_int_equal(answer.wait_s, 7);
-    assert_null(answer.user.data);
+    assert_int_equal(auth_response_read(text, &seen, &response), AUTH_DONE);
+    assert_true(response.is_ok);
+    assert_text(response.server, "::1");
+    assert_text(response.port, "143");
+    assert_int_equal(response.wait_s, 7);
+    assert_null(response.user.data);
 }
 
 static void answers_that_are_none(void **state)
@@ -185,10 +185,10 @@ static void answers_that_are_none(void **state)
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        struct auth_answer answer;
+        struct auth_response response;
         size_t seen = 0;
 
-        assert_int_equal(auth_answer_read(texts[i], &seen, &answer), AUTH_BAD);
+        assert_int_equal(auth_response_read(texts[i], &seen, &response), AUTH_BAD);
     }
 }
 

@@ -27,14 +27,14 @@ static enum handler_result renew_stored(struct exchange *x)
     return cached_serve(x, STR("REVALIDATED"), CACHE_COUNT_REVALIDATED);
 }
 
-/* What is to be kept of the answer's head. False: nothing. */
+/* What is to be kept of the response's head. False: nothing. */
 static bool make_meta(struct exchange *x, struct cache_meta *meta)
 {
     struct request *request = x->request;
-    const struct fields *fields = &x->answer.fields;
+    const struct fields *fields = &x->response.fields;
     struct freshness freshness;
 
-    freshness_of(x, x->answer.status, &freshness);
+    freshness_of(x, x->response.status, &freshness);
     if (!freshness.is_storable) {
         return false;
     }
@@ -47,8 +47,8 @@ static bool make_meta(struct exchange *x, struct cache_meta *meta)
         .date = clock_now.seconds,
         .last_modified = modified == NULL ? -1 : http_date_parse(modified->value),
         .etag = etag == NULL ? STR_NONE : etag->value,
-        .status = x->answer.status,
-        .head = answer_pack(&x->answer, &request->arena),
+        .status = x->response.status,
+        .head = upstream_response_pack(&x->response, &request->arena),
     };
     if (meta->head.data == NULL) {
         return false;
@@ -66,11 +66,11 @@ enum handler_result cached_accept(struct exchange *x)
     struct cached *cached = x->kept->cached;
     bool was_asked = x->renews_etag.len != 0 || x->renews_since.len != 0;
 
-    if (x->answer.status == 304 && was_asked) {
+    if (x->response.status == 304 && was_asked) {
         return renew_stored(x);
     }
     if (cached->may_store && !templates_any_true(&x->settings->no_cache, &x->request->env) &&
-        (x->answer.status != 206 || x->kept->slice != NULL) && make_meta(x, &cached->meta)) {
+        (x->response.status != 206 || x->kept->slice != NULL) && make_meta(x, &cached->meta)) {
         cached->is_filling = cache_fill_begin(&cached->access, x->settings->temp_path);
     }
     x->is_kept = cached->is_filling;
@@ -94,10 +94,10 @@ void cached_write(struct exchange *x, struct str bytes)
 /* Did nothing come but a head, of a page that may be longer? A backend that was asked with GET has sent it. */
 static bool has_no_page_for_get(const struct exchange *x)
 {
-    unsigned status = x->answer.status;
+    unsigned status = x->response.status;
 
     return x->body_received == 0 && status != 204 && status != 304 &&
-           (x->request->method == METHOD_HEAD || x->answer.has_no_body);
+           (x->request->method == METHOD_HEAD || x->response.has_no_body);
 }
 
 void cached_end(struct exchange *x, bool is_whole)
@@ -110,7 +110,7 @@ void cached_end(struct exchange *x, bool is_whole)
     cached->is_filling = x->is_kept = false;
     cached->meta.body_size = x->body_received;
     if (has_no_page_for_get(x)) {
-        answer_packed_set_of_head(cached->meta.head);
+        packed_response_set_of_head(cached->meta.head);
     }
     if (!is_whole || !cache_fill_commit(&cached->access, &cached->meta)) {
         cache_fill_abort(&cached->access);

@@ -1,4 +1,4 @@
-/* How long an answer may be given from the cache: what its head says (RFC 9111, RFC 5861), and what the
+/* How long a response may be given from the cache: what its head says (RFC 9111, RFC 5861), and what the
  * configuration says where the head is silent. */
 #include "base/clock.h"
 #include "base/parse.h"
@@ -77,7 +77,7 @@ static void read_fields(const struct exchange *x, struct reading *reading)
 {
     unsigned ignored = x->settings->ignore_headers;
 
-    fields_each(field, &x->answer.fields) {
+    fields_each(field, &x->response.fields) {
         if (field->is_removed) {
             continue;
         }
@@ -108,10 +108,10 @@ static void read_fields(const struct exchange *x, struct reading *reading)
 static bool is_personal(const struct exchange *x)
 {
     unsigned ignored = x->settings->ignore_headers;
-    const struct field *vary = fields_get(&x->answer.fields, FIELD_VARY);
+    const struct field *vary = fields_get(&x->response.fields, FIELD_VARY);
 
     if ((ignored & IGNORE_SET_COOKIE) == 0 &&
-        fields_get(&x->answer.fields, FIELD_SET_COOKIE) != NULL) {
+        fields_get(&x->response.fields, FIELD_SET_COOKIE) != NULL) {
         return true;
     }
     return (ignored & IGNORE_VARY) == 0 && vary != NULL && str_is(str_trim(vary->value), "*");

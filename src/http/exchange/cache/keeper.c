@@ -1,4 +1,4 @@
-/* The keeper of answers. What the cache has is given from there; what it has not is fetched, whole or in slices, and kept
+/* The keeper of responses. What the cache has is given from there; what it has not is fetched, whole or in slices, and kept
  * on its way to the client. */
 #include "http/exchange/cache/kept.h"
 #include "http/exchange/cache/rows.h"
@@ -72,7 +72,7 @@ static enum handler_result keep_run(struct exchange *x)
     return result == HANDLER_NEXT ? keep_fetch_rest(x) : result;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 static bool keep_accept(struct exchange *x, unsigned kind, enum handler_result *result)
 {
@@ -148,7 +148,7 @@ static bool keep_fail(struct exchange *x, unsigned kind, enum handler_result *re
     return true;
 }
 
-const struct exchange_keeper answer_keeper = {
+const struct exchange_keeper response_keeper = {
     .is_wanted = is_wanted,
     .run = keep_run,
     .accept = keep_accept,

@@ -1,4 +1,4 @@
-/* The upper storey of exchanges: what is kept of answers, as the parts of this folder share it. */
+/* The upper storey of exchanges: what is kept of responses, as the parts of this folder share it. */
 #ifndef HTTP_EXCHANGE_CACHE_KEPT_H
 #define HTTP_EXCHANGE_CACHE_KEPT_H
 
@@ -14,16 +14,16 @@ struct cached {
     struct cache_access access; /* to the key of this request */
     enum cache_found found;     /* what the lookup gave */
     bool has_content;           /* a stored response is at hand, fresh or not */
-    bool may_store;         /* the answer may be stored: claimed, not scarce, not switched off */
+    bool may_store;         /* the response may be stored: claimed, not scarce, not switched off */
     bool is_filling;        /* it is being stored */
     bool is_bypassed;       /* cache_bypass: it was not looked at */
-    struct cache_meta meta; /* of the answer that is being stored */
+    struct cache_meta meta; /* of the response that is being stored */
 };
 
 /* What struct exchange points to where something is to be kept; in the request's arena. */
 struct kept {
     struct cached *cached; /* NULL: no cache for this request */
-    struct slice *slice;   /* the part of a long answer that is asked for, or NULL */
+    struct slice *slice;   /* the part of a long response that is asked for, or NULL */
     struct store *store;   /* *_store: the file being written, or NULL */
     struct str status;     /* "HIT", "MISS", … or empty */
     struct cached room;    /* what cached points to */
@@ -32,7 +32,7 @@ struct kept {
 /* ---- lookup.c, serve.c: what is there ---- */
 
 /* Looks into the cache where this place has one. HANDLER_NEXT and not x->is_served: a backend is to be asked (and may_store
- * says whether its answer is stored). MAY WAIT. */
+ * says whether its response is stored). MAY WAIT. */
 enum handler_result cached_lookup(struct exchange *x);
 /* $upstream_cache_status, and the counter that goes with it. */
 void cached_note(struct exchange *x, struct str status, enum cache_counter counter);
@@ -57,25 +57,26 @@ void store_end(struct exchange *x, bool is_whole);
 
 /* ---- freshness.c, packed.c, purge.c ---- */
 
-/* How long an answer is fresh, and what else its head says of storing. */
+/* How long a response is fresh, and what else its head says of storing. */
 struct freshness {
-    bool is_storable;   /* false: the answer says no, or nothing says how long */
+    bool is_storable;   /* false: the response says no, or nothing says how long */
     time_t valid_until; /* seconds of the epoch */
     time_t stale_while_updating_until, stale_if_error_until; /* 0 = none */
 };
 void freshness_of(const struct exchange *x, unsigned status, struct freshness *out);
 
 /* The hash of the request's fields that a Vary value names (RFC 9111, 4.1). False: "*", or
- * too many names (logged); the hash is one that no stored answer has. */
+ * too many names (logged); the hash is one that no stored response has. */
 bool vary_variant(const struct exchange *x, struct str vary, uint8_t out[CACHE_KEY_SIZE]);
 
-/* An answer's head as bytes (data NULL: a name is too long for that), and back. Texts of the latter
+/* A response's head as bytes (data NULL: a name is too long for that), and back. Texts of the latter
  * point into the bytes. */
-struct str answer_pack(const struct answer *answer, struct arena *arena);
-bool answer_unpack(struct str packed, struct arena *arena, struct answer *out);
-/* The page itself is not there: it answers HEAD alone. */
-void answer_packed_set_of_head(struct str packed);
-bool answer_packed_is_of_head(struct str packed);
+struct str upstream_response_pack(const struct upstream_response *response, struct arena *arena);
+bool upstream_response_unpack(struct str packed, struct arena *arena,
+                              struct upstream_response *out);
+/* The page itself is not there: it responses HEAD alone. */
+void packed_response_set_of_head(struct str packed);
+bool packed_response_is_of_head(struct str packed);
 
 /* Requests that purge. HANDLER_NEXT: it is none. MAY WAIT. */
 enum handler_result cached_purge(struct exchange *x);

@@ -67,7 +67,7 @@ static void note_found(struct exchange *x, enum cache_found found)
     bool is_there = found == CACHE_FRESH || found == CACHE_EXPIRED;
 
     if (is_there && x->request->method != METHOD_HEAD &&
-        answer_packed_is_of_head(cached->access.meta.head)) {
+        packed_response_is_of_head(cached->access.meta.head)) {
         found = CACHE_MISS;
         is_there = false;
     }
@@ -99,7 +99,7 @@ static bool serves_while_updating(const struct exchange *x)
            x->kept->cached->access.meta.stale_while_updating_until >= clock_now.seconds;
 }
 
-/* The answer is to be stored, even if the client leaves. */
+/* The response is to be stored, even if the client leaves. */
 static void store_answer(struct exchange *x)
 {
     x->kept->cached->may_store = true;
@@ -107,7 +107,7 @@ static void store_answer(struct exchange *x)
     x->outlives_client = true;
 }
 
-/* The answer is to be stored: the whole of it is asked for, or whether the stored one still holds. */
+/* The response is to be stored: the whole of it is asked for, or whether the stored one still holds. */
 static void expect_storing(struct exchange *x)
 {
     const struct cache_meta *meta = &x->kept->cached->access.meta;
@@ -132,7 +132,7 @@ static enum handler_result serve_and_update(struct exchange *x)
 {
     struct request *request = x->request;
     enum handler_result result =
-        sent_body_hold(x); /* giving an answer drops what is there of the body */
+        sent_body_hold(x); /* giving a response drops what is there of the body */
 
     if (result == HANDLER_NEXT) {
         result = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);

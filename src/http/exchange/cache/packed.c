@@ -1,4 +1,4 @@
-/* Heads of answers as the cache keeps them: reason and fields, ready to be used without parsing. */
+/* Heads of responses as the cache keeps them: reason and fields, ready to be used without parsing. */
 #include <string.h>
 
 #include "http/exchange/cache/kept.h"
@@ -16,7 +16,7 @@ struct packed_field {
 /* In the number before the reason: older files have none. */
 #define OF_HEAD 0x80000000u
 
-void answer_packed_set_of_head(struct str packed)
+void packed_response_set_of_head(struct str packed)
 {
     uint32_t first;
 
@@ -25,7 +25,7 @@ void answer_packed_set_of_head(struct str packed)
     memcpy((char *) packed.data, &first, sizeof(first));
 }
 
-bool answer_packed_is_of_head(struct str packed)
+bool packed_response_is_of_head(struct str packed)
 {
     uint32_t first = 0;
 
@@ -33,13 +33,13 @@ bool answer_packed_is_of_head(struct str packed)
     return (first & OF_HEAD) != 0;
 }
 
-struct str answer_pack(const struct answer *answer, struct arena *arena)
+struct str upstream_response_pack(const struct upstream_response *response, struct arena *arena)
 {
-    uint32_t reason_len = (uint32_t) answer->reason.len;
+    uint32_t reason_len = (uint32_t) response->reason.len;
     uint32_t count = 0;
     size_t size = 2 * sizeof(uint32_t) + reason_len;
 
-    fields_each(field, &answer->fields) {
+    fields_each(field, &response->fields) {
         if (!field->is_removed) {
             if (field->name.len > UINT16_MAX || field->value.len > UINT32_MAX) {
                 return STR_NONE;
@@ -52,10 +52,10 @@ struct str answer_pack(const struct answer *answer, struct arena *arena)
     char *at = bytes;
     memcpy(at, &reason_len, sizeof(reason_len));
     at += sizeof(reason_len);
-    at = str_put(at, answer->reason);
+    at = str_put(at, response->reason);
     memcpy(at, &count, sizeof(count));
     at += sizeof(count);
-    fields_each(field, &answer->fields) {
+    fields_each(field, &response->fields) {
         if (field->is_removed) {
             continue;
         }
@@ -90,12 +90,12 @@ static bool take_text(struct str *rest, struct str *out, size_t size)
     return true;
 }
 
-bool answer_unpack(struct str packed, struct arena *arena, struct answer *out)
+bool upstream_response_unpack(struct str packed, struct arena *arena, struct upstream_response *out)
 {
     uint32_t reason_len;
     uint32_t count;
 
-    out->is_of_head = answer_packed_is_of_head(packed);
+    out->is_of_head = packed_response_is_of_head(packed);
     if (!take_bytes(&packed, &reason_len, sizeof(reason_len)) ||
         !take_text(&packed, &out->reason, reason_len & ~OF_HEAD) ||
         !take_bytes(&packed, &count, sizeof(count))) {

@@ -1,4 +1,4 @@
-/* Requests that remove stored answers: *_cache_purge. */
+/* Requests that remove stored responses: *_cache_purge. */
 #include "http/exchange/cache/purge.h"
 
 #include "base/text.h"
@@ -68,7 +68,7 @@ bool purge_place_read(struct conf_scope *scope, struct conf_node *node,
     return true;
 }
 
-/* ---- requests for the answers of a location ---- */
+/* ---- requests for the responses of a location ---- */
 
 static bool is_wanted(const struct purge_settings *purge, struct request *request)
 {

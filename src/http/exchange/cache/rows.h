@@ -1,12 +1,12 @@
-/* The rows of the cache, for protocols whose answers may be kept: proxy, fastcgi, uwsgi, scgi. */
+/* The rows of the cache, for protocols whose responses may be kept: proxy, fastcgi, uwsgi, scgi. */
 #ifndef HTTP_EXCHANGE_CACHE_ROWS_H
 #define HTTP_EXCHANGE_CACHE_ROWS_H
 
 #include "http/exchange/options/keeper.h"
 #include "http/exchange/options/rows.h"
 
-/* What keeps answers: exchange_family.keeper. */
-extern const struct exchange_keeper answer_keeper;
+/* What keeps responses: exchange_family.keeper. */
+extern const struct exchange_keeper response_keeper;
 
 /* Words of *_cache_use_stale; the CGI kinds lack 502 and 504. */
 extern const struct directive_word cache_use_stale_words[];

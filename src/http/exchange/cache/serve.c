@@ -1,4 +1,4 @@
-/* Stored answers on their way to clients. */
+/* Stored responses on their way to clients. */
 #include "base/clock.h"
 #include "http/exchange/cache/kept.h"
 #include "http/exchange/cache/slice.h"
@@ -38,10 +38,10 @@ static enum handler_result send_stored(struct exchange *x)
 /* Of the page; where only HEAD was asked for what the backend said of it, or -1. */
 static int64_t stored_length(const struct exchange *x)
 {
-    const struct field *field = fields_get(&x->answer.fields, FIELD_CONTENT_LENGTH);
+    const struct field *field = fields_get(&x->response.fields, FIELD_CONTENT_LENGTH);
     int64_t length = -1;
 
-    if (!x->answer.is_of_head) {
+    if (!x->response.is_of_head) {
         return (int64_t) x->kept->cached->access.meta.body_size;
     }
     return field != NULL && content_length_parse(field->value, &length) ? length : -1;
@@ -57,13 +57,13 @@ enum handler_result cached_serve(struct exchange *x, struct str status, enum cac
     if (x->is_silent) {
         return HANDLER_DONE;
     }
-    x->answer = (struct answer){.status = meta->status, .version = HTTP_1_1};
-    if (!answer_unpack(meta->head, &request->arena, &x->answer)) {
+    x->response = (struct upstream_response){.status = meta->status, .version = HTTP_1_1};
+    if (!upstream_response_unpack(meta->head, &request->arena, &x->response)) {
         log_crit(&request->log, 0, "cache entry \"%.*s\" holds a malformed head",
                  STR_ARG(x->kept->cached->access.key));
         return request_fail(request, 502);
     }
-    x->answer.content_length = stored_length(x);
+    x->response.content_length = stored_length(x);
     if (x->kept->slice != NULL && !slice_accept(x) && x->kept->slice != NULL) {
         return HANDLER_CUT;
     }
@@ -72,7 +72,7 @@ enum handler_result cached_serve(struct exchange *x, struct str status, enum cac
         if (exchange_is_replaced(x, &result)) {
             return result;
         }
-        if (!answer_to_response(x)) {
+        if (!response_from_upstream(x)) {
             return request_fail(request, 502);
         }
     }
@@ -83,7 +83,7 @@ enum handler_result cached_serve(struct exchange *x, struct str status, enum cac
 bool cached_may_serve_stale(const struct exchange *x, unsigned kind)
 {
     const struct cached *cached = x->kept->cached;
-    /* stale-if-error is for backends that gave no answer; those that gave one are *_cache_use_stale's business. */
+    /* stale-if-error is for backends that gave no response; those that gave one are *_cache_use_stale's business. */
     unsigned broken = NEXT_ERROR | NEXT_TIMEOUT | NEXT_INVALID_HEADER;
 
     if (cached == NULL || !cached->has_content || cached->is_bypassed) {

@@ -1,4 +1,4 @@
-/* ngx_http_slice_filter_module: long answers in slices. */
+/* ngx_http_slice_filter_module: long responses in slices. */
 #include "http/exchange/cache/slice.h"
 
 #include "base/parse.h"
@@ -94,11 +94,11 @@ static bool slice_refuse(struct exchange *x, const char *reason, struct str culp
 /* The first slice's head becomes that of the whole; its length is told to the response alone. */
 static void become_whole(struct exchange *x)
 {
-    struct answer *answer = &x->answer;
+    struct upstream_response *response = &x->response;
 
-    answer->status = 200;
-    answer->reason = STR_NONE;
-    fields_each(field, &answer->fields) {
+    response->status = 200;
+    response->reason = STR_NONE;
+    fields_each(field, &response->fields) {
         if (field->id == FIELD_CONTENT_RANGE || field->id == FIELD_CONTENT_LENGTH) {
             field->is_removed = true;
         }
@@ -108,19 +108,19 @@ static void become_whole(struct exchange *x)
 bool slice_accept(struct exchange *x)
 {
     struct slice *slice = x->kept->slice;
-    const struct field *range = fields_get(&x->answer.fields, FIELD_CONTENT_RANGE);
-    const struct field *etag = fields_get(&x->answer.fields, FIELD_ETAG);
+    const struct field *range = fields_get(&x->response.fields, FIELD_CONTENT_RANGE);
+    const struct field *etag = fields_get(&x->response.fields, FIELD_ETAG);
     uint64_t start;
     uint64_t end;
     uint64_t total;
 
-    if (x->answer.status != 206) {
+    if (x->response.status != 206) {
         if (slice->is_first) {
             x->kept->slice = NULL;
             return false;
         }
         return slice_refuse(x, "unexpected status code",
-                            arena_printf(&x->request->arena, "%u", x->answer.status));
+                            arena_printf(&x->request->arena, "%u", x->response.status));
     }
     if (range == NULL || !read_content_range(range->value, &start, &end, &total)) {
         return slice_refuse(x, "invalid range", range == NULL ? STR_NONE : range->value);
@@ -129,11 +129,11 @@ bool slice_accept(struct exchange *x)
     if (start != slice->start || end != wanted || (!slice->is_first && total != slice->total)) {
         return slice_refuse(x, "unexpected range", range->value);
     }
-    if (x->answer.content_length >= 0 && !x->answer.has_no_body &&
-        (uint64_t) x->answer.content_length != end - start) {
+    if (x->response.content_length >= 0 && !x->response.has_no_body &&
+        (uint64_t) x->response.content_length != end - start) {
         return slice_refuse(x, "unexpected length",
                             arena_printf(&x->request->arena, "%lld",
-                                         (long long) x->answer.content_length));
+                                         (long long) x->response.content_length));
     }
     struct str tag = etag == NULL ? STR_NONE : etag->value;
     if (!slice->is_first && slice->etag.len != 0 && !str_equal(tag, slice->etag)) {
@@ -172,7 +172,7 @@ void slice_started(struct exchange *x)
 
 bool slice_is_complete(const struct exchange *x)
 {
-    if (x->kept->slice == NULL || x->answer.has_no_body ||
+    if (x->kept->slice == NULL || x->response.has_no_body ||
         x->body_received == x->kept->slice->length) {
         return true;
     }

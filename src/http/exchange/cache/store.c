@@ -1,4 +1,4 @@
-/* *_store: whole answers become files below root, or at the given path. */
+/* *_store: whole responses become files below root, or at the given path. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -47,7 +47,7 @@ void store_begin(struct exchange *x)
     unsigned status = request->response.status;
     struct str path;
 
-    if (x->answer.status != 200 || (request->method & METHOD_HEAD) != 0 || !find_path(x, &path) ||
+    if (x->response.status != 200 || (request->method & METHOD_HEAD) != 0 || !find_path(x, &path) ||
         path.data[path.len - 1] == '/') {
         request->response.status = status;
         return;

@@ -3,7 +3,7 @@
 #include "http/exchange/h2/h2.h"
 #include "http/message/hpack.h"
 
-/* Heads of one answer, interim ones and the last: above what an exchange lets pass (INTERIM_MAX). */
+/* Heads of one response, interim ones and the last: above what an exchange lets pass (INTERIM_MAX). */
 #define HEADS_MAX 40
 
 /* ---- bytes ---- */
@@ -207,7 +207,7 @@ void h2_take_block(struct h2_stream *stream, struct str block, bool is_end)
 enum head_result h2_read_head(struct exchange *x)
 {
     struct h2_stream *stream = h2_stream_of(x);
-    struct answer *answer = &x->answer;
+    struct upstream_response *response = &x->response;
     struct h2_head *head = stream->heads;
 
     if (stream->is_bad) {
@@ -224,17 +224,17 @@ enum head_result h2_read_head(struct exchange *x)
     if (stream->heads == NULL) {
         stream->last_head = NULL;
     }
-    answer->status = head->status;
-    answer->version = HTTP_2;
-    answer->fields = head->fields;
-    if (!answer_check_fields(x)) {
+    response->status = head->status;
+    response->version = HTTP_2;
+    response->fields = head->fields;
+    if (!upstream_response_check_fields(x)) {
         return HEAD_BAD;
     }
-    answer->has_no_body =
+    response->has_no_body =
         head->status < 200 || head->status == 204 || head->status == 304 || stream->is_head;
-    answer->may_have_trailers = stream->told.keeps_trailers && !head->is_end;
-    if (head->is_end && answer->content_length < 0 && !answer->has_no_body) {
-        answer->content_length = 0; /* so that the client hears of the end with the head, too */
+    response->may_have_trailers = stream->told.keeps_trailers && !head->is_end;
+    if (head->is_end && response->content_length < 0 && !response->has_no_body) {
+        response->content_length = 0; /* so that the client hears of the end with the head, too */
     }
     return HEAD_DONE;
 }
@@ -252,14 +252,14 @@ static void open_window(struct h2_stream *stream)
 
 static enum body_result stream_finish(struct exchange *x, struct h2_stream *stream)
 {
-    const struct answer *answer = &x->answer;
+    const struct upstream_response *response = &x->response;
 
-    if (!answer->has_no_body && answer->content_length > (int64_t) stream->given) {
+    if (!response->has_no_body && response->content_length > (int64_t) stream->given) {
         exchange_log(x, LOG_ERROR, 0, "upstream prematurely closed stream");
         return BODY_BAD;
     }
     if (stream->trailers != NULL && stream->told.keeps_trailers) {
-        x->answer.trailers = stream->trailers;
+        x->response.trailers = stream->trailers;
     }
     x->is_reusable = true;
     return BODY_END;
@@ -283,11 +283,12 @@ enum body_result h2_read_body(struct exchange *x, struct str *data)
         *data = (struct str){reading->data, reading->end};
         stream->taken += reading->end;
         open_window(stream);
-        if (x->answer.has_no_body) {
+        if (x->response.has_no_body) {
             continue;
         }
         stream->given += data->len;
-        if (x->answer.content_length >= 0 && (int64_t) stream->given > x->answer.content_length) {
+        if (x->response.content_length >= 0 &&
+            (int64_t) stream->given > x->response.content_length) {
             exchange_log(x, LOG_ERROR, 0,
                          "upstream sent response body larger than indicated content length");
             return BODY_BAD;

@@ -23,7 +23,7 @@ struct h2_request {
         announcement; /* goes before the preface of a fresh connection: a PROXY header; or empty */
     bool is_https;
     bool accepts_trailers; /* … and so does the client: `TE: trailers` is sent */
-    bool keeps_trailers;   /* the answer's trailers go to the client */
+    bool keeps_trailers;   /* the response's trailers go to the client */
     bool is_alone;         /* the connection carries this request and no other */
 };
 
@@ -44,7 +44,7 @@ enum body_result h2_body_ended(struct exchange *x);
 
 /* ---- between the parts ---- */
 
-/* A head of an answer that was decoded and not read yet; in the request's arena. */
+/* A head of a response that was decoded and not read yet; in the request's arena. */
 struct h2_head {
     struct h2_head *next;
     struct fields fields;
@@ -52,7 +52,7 @@ struct h2_head {
     bool is_end; /* nothing follows */
 };
 
-/* Bytes of an answer's body. */
+/* Bytes of a response's body. */
 struct h2_bytes {
     char *data; /* from conn_buffer_alloc, or NULL */
     uint32_t size, start, end;
@@ -68,7 +68,7 @@ struct h2_stream {
     struct list in_senders; /* on link->senders while there is body to be sent */
     uint32_t id;            /* 0 = none */
     struct h2_request told; /* of the module */
-    bool is_head;           /* the answer has no body whatever it says */
+    bool is_head;           /* the response has no body whatever it says */
 
     /* The request's body, as far as it was given and is not in frames. */
     struct buf kept;  /* copies of pieces that do not last */
@@ -84,7 +84,7 @@ struct h2_stream {
     uint64_t heard_ms;          /* when the backend opened its window, or 0 */
     struct output_share framed; /* bytes of frames of this stream */
 
-    /* The answer. */
+    /* The response. */
     struct h2_head *heads, *last_head; /* not read yet, oldest first */
     unsigned head_count;
     bool has_final;          /* a head that is not interim was decoded */
@@ -93,7 +93,7 @@ struct h2_stream {
     int64_t recv_window; /* bytes that the backend may still send */
     uint32_t taken;      /* … that were read since it was told so last */
     uint64_t given;      /* bytes of body that went on */
-    bool has_heard;      /* frames of an answer came */
+    bool has_heard;      /* frames of a response came */
     bool has_news;       /* since h2_channel.fill looked */
     bool is_input_ended; /* END_STREAM came */
     bool is_closed;      /* … and RST_STREAM with NO_ERROR */
@@ -104,7 +104,7 @@ struct h2_stream {
 
 #define H2_BUCKETS 32
 #define H2_STREAMS_MAX 32             /* requests on one connection; more than these have another */
-#define H2_STREAM_WINDOW (256 * 1024) /* bytes of an answer that may come before it is read */
+#define H2_STREAM_WINDOW (256 * 1024) /* bytes of a response that may come before it is read */
 #define H2_UNSENT_MAX (128 * 1024)    /* bytes in the connection's queue, above which bodies wait */
 
 /* A connection; upstream_link.state. Response heads use no dynamic table: it was forbidden. */
@@ -179,7 +179,7 @@ void h2_put_number(struct h2_link *link, uint8_t type, uint32_t stream, uint32_t
 /* Uses the frames that have arrived whole. */
 void h2_link_receive(struct h2_link *link);
 
-/* ---- answer.c ---- */
+/* ---- response.c ---- */
 
 /* A header block is whole. */
 void h2_take_block(struct h2_stream *stream, struct str block, bool is_end);

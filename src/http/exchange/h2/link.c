@@ -10,7 +10,7 @@
 
 #define READ_MIN (16 * 1024)
 #define READ_MAX (64 * 1024)
-#define WINDOW_OF_ALL 0x7fff0000         /* bytes that all answers together may have under way */
+#define WINDOW_OF_ALL 0x7fff0000         /* bytes that all responses together may have under way */
 #define UNREAD_CONTROL_MAX (1024 * 1024) /* of our answers to a backend that does not read them */
 
 /* ---- frames of ours ---- */

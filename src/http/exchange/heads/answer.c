@@ -1,4 +1,4 @@
-/* Heads of answers: the status line, the fields, and what they say of the body's length. */
+/* Heads of responses: the status line, the fields, and what they say of the body's length. */
 #include "http/exchange/heads/answer.h"
 
 #include <stdio.h>
@@ -8,13 +8,13 @@
 #include "http/message/parser.h"
 #include "http/message/repeat.h"
 
-/* Blocks of answers that are remembered, for all locations of the worker. */
+/* Blocks of responses that are remembered, for all locations of the worker. */
 #define REPEATS 16
 
 /* How much of a line that is refused is shown. */
 #define SHOWN_MAX 128
 
-/* Fields that an answer has once; another one with the same name is not believed. */
+/* Fields that a response has once; another one with the same name is not believed. */
 #define SINGLE_IDS                                                                                 \
     (FIELD_BIT(FIELD_CONTENT_TYPE) | FIELD_BIT(FIELD_LAST_MODIFIED) | FIELD_BIT(FIELD_ETAG) |      \
      FIELD_BIT(FIELD_LOCATION) | FIELD_BIT(FIELD_REFRESH) | FIELD_BIT(FIELD_EXPIRES) |             \
@@ -64,7 +64,9 @@ static bool has_control(struct str text)
     return false;
 }
 
-enum head_result answer_parse_status_line(struct str input, struct answer *answer, size_t *used)
+enum head_result upstream_response_parse_status_line(struct str input,
+                                                     struct upstream_response *response,
+                                                     size_t *used)
 {
     static const char start[] = "HTTP/1.1 200";
     size_t known = input.len < 5 ? input.len : 5;
@@ -75,9 +77,9 @@ enum head_result answer_parse_status_line(struct str input, struct answer *answe
     if (memcmp(input.data, start, known) != 0) {
         return HEAD_BAD;
     }
-    uint32_t seen = answer->scan.seen < input.len ? answer->scan.seen : 0;
+    uint32_t seen = response->scan.seen < input.len ? response->scan.seen : 0;
     const char *end = memchr(input.data + seen, '\n', input.len - seen);
-    answer->scan.seen = end == NULL ? (uint32_t) input.len : 0;
+    response->scan.seen = end == NULL ? (uint32_t) input.len : 0;
     if (end == NULL) {
         return HEAD_MORE;
     }
@@ -88,19 +90,19 @@ enum head_result answer_parse_status_line(struct str input, struct answer *answe
     }
     if (line.len < sizeof(start) - 1 || line.data[5] != '1' || line.data[6] != '.' ||
         !ascii_is_digit((unsigned char) line.data[7]) || line.data[8] != ' ' ||
-        !parse_status(line.data + 9, &answer->status)) {
+        !parse_status(line.data + 9, &response->status)) {
         return HEAD_BAD;
     }
-    answer->version = line.data[7] == '0' ? HTTP_1_0 : HTTP_1_1;
+    response->version = line.data[7] == '0' ? HTTP_1_0 : HTTP_1_1;
     struct str rest = str_skip(line, sizeof(start) - 1);
     if ((rest.len != 0 && rest.data[0] != ' ') || has_control(rest)) {
         return HEAD_BAD;
     }
-    answer->reason = unusual_reason(answer->status, str_trim(rest));
+    response->reason = unusual_reason(response->status, str_trim(rest));
     return HEAD_DONE;
 }
 
-enum head_result answer_read_status_line(struct exchange *x)
+enum head_result upstream_response_read_status_line(struct exchange *x)
 {
     static const struct str usual = STR_INIT("HTTP/1.1 200 OK\r\n");
     const struct channel *channel = x->protocol->channel;
@@ -111,14 +113,14 @@ enum head_result answer_read_status_line(struct exchange *x)
         return HEAD_MORE;
     }
     if (str_starts(input, usual)) {
-        x->answer.version = HTTP_1_1;
-        x->answer.status = 200;
+        x->response.version = HTTP_1_1;
+        x->response.status = 200;
         channel->consume(x, usual.len);
         return HEAD_DONE;
     }
-    enum head_result result = answer_parse_status_line(input, &x->answer, &used);
+    enum head_result result = upstream_response_parse_status_line(input, &x->response, &used);
     if (result == HEAD_DONE) {
-        x->answer.reason = exchange_keep(x, x->answer.reason);
+        x->response.reason = exchange_keep(x, x->response.reason);
         channel->consume(x, used);
     }
     return result;
@@ -152,7 +154,7 @@ static bool refuse_repeated(struct exchange *x, const struct field *field)
 
 static void drop_repeated(struct exchange *x, struct field *field)
 {
-    const struct field *former = fields_get(&x->answer.fields, field->id);
+    const struct field *former = fields_get(&x->response.fields, field->id);
 
     log_warn(&x->request->log, 0,
              "upstream sent duplicate header line: \"%.*s: %.*s\", previous value: \"%.*s: %.*s\", "
@@ -173,7 +175,7 @@ static bool read_framing(struct exchange *x, const struct field *field)
         }
         return true;
     }
-    if (!content_length_parse(field->value, &x->answer.content_length)) {
+    if (!content_length_parse(field->value, &x->response.content_length)) {
         log_error(&x->request->log, 0, "upstream sent invalid \"Content-Length\" header: \"%.*s\"",
                   STR_ARG(str_head(field->value, SHOWN_MAX)));
         return false;
@@ -184,28 +186,28 @@ static bool read_framing(struct exchange *x, const struct field *field)
 /* `Status: 404 Not Found` (RFC 3875, 6.3.3). */
 static bool read_cgi_status(struct exchange *x)
 {
-    struct answer *answer = &x->answer;
-    const struct field *field = fields_get(&answer->fields, FIELD_STATUS);
+    struct upstream_response *response = &x->response;
+    const struct field *field = fields_get(&response->fields, FIELD_STATUS);
 
-    if (answer->status != 0) {
+    if (response->status != 0) {
         return true;
     }
     if (field == NULL) {
-        answer->status = fields_get(&answer->fields, FIELD_LOCATION) != NULL ? 302 : 200;
+        response->status = fields_get(&response->fields, FIELD_LOCATION) != NULL ? 302 : 200;
         return true;
     }
     struct str value = field->value;
-    if (value.len < 3 || !parse_status(value.data, &answer->status) ||
+    if (value.len < 3 || !parse_status(value.data, &response->status) ||
         (value.len > 3 && value.data[3] != ' ')) {
         log_error(&x->request->log, 0, "upstream sent invalid status \"%.*s\"",
                   STR_ARG(str_head(value, SHOWN_MAX)));
         return false;
     }
-    answer->reason = unusual_reason(answer->status, str_trim(str_skip(value, 3)));
+    response->reason = unusual_reason(response->status, str_trim(str_skip(value, 3)));
     return true;
 }
 
-/* An interim answer has no body, and nothing that frames one (RFC 9112, 6.1, 6.2). */
+/* An interim response has no body, and nothing that frames one (RFC 9112, 6.1, 6.2). */
 static void drop_framing(struct fields *fields)
 {
     if ((fields->seen & FRAMING_IDS) == 0) {
@@ -217,13 +219,13 @@ static void drop_framing(struct fields *fields)
 }
 
 /* What the fields say together; those that are not believed are dropped. */
-bool answer_check_fields(struct exchange *x)
+bool upstream_response_check_fields(struct exchange *x)
 {
-    struct fields *fields = &x->answer.fields;
+    struct fields *fields = &x->response.fields;
     uint64_t seen = 0;
 
-    x->answer.content_length = -1;
-    if (x->answer.status >= 100 && x->answer.status < 200) {
+    x->response.content_length = -1;
+    if (x->response.status >= 100 && x->response.status < 200) {
         drop_framing(fields);
         return true;
     }
@@ -260,10 +262,10 @@ bool answer_check_fields(struct exchange *x)
     return true;
 }
 
-enum head_result answer_parse_fields(struct exchange *x, struct str input, bool is_cgi,
-                                     size_t *used)
+enum head_result upstream_response_parse_fields(struct exchange *x, struct str input, bool is_cgi,
+                                                size_t *used)
 {
-    struct fields *fields = &x->answer.fields;
+    struct fields *fields = &x->response.fields;
     uint64_t buffer_size = x->settings->buffer_size;
     uint32_t most = buffer_size < UINT32_MAX ? (uint32_t) buffer_size : UINT32_MAX;
     const struct head_limits limits = {.line_max = most,
@@ -271,7 +273,7 @@ enum head_result answer_parse_fields(struct exchange *x, struct str input, bool 
                                        .headers_max = UINT32_MAX,
                                        .underscores = true,
                                        .skips_status_lines = true};
-    /* The block of an earlier answer at this location, which the backend may repeat. */
+    /* The block of an earlier response at this location, which the backend may repeat. */
     static struct repeated repeats[REPEATS];
     struct arena *arena = &x->request->arena;
     const struct field_reading reading = {
@@ -283,7 +285,7 @@ enum head_result answer_parse_fields(struct exchange *x, struct str input, bool 
     struct head head = {0};
     uint32_t size;
 
-    switch (fields_parse_parts(&x->answer.scan, input, &reading, &head, &size)) {
+    switch (fields_parse_parts(&x->response.scan, input, &reading, &head, &size)) {
     case PARSE_MORE:
         return HEAD_MORE;
     case PARSE_BAD:
@@ -297,14 +299,15 @@ enum head_result answer_parse_fields(struct exchange *x, struct str input, bool 
         field->name.data += distance;
         field->value.data += distance;
     }
-    return answer_check_fields(x) && (!is_cgi || read_cgi_status(x)) ? HEAD_DONE : HEAD_BAD;
+    return upstream_response_check_fields(x) && (!is_cgi || read_cgi_status(x)) ? HEAD_DONE
+                                                                                : HEAD_BAD;
 }
 
-enum head_result answer_read_fields(struct exchange *x, bool is_cgi)
+enum head_result upstream_response_read_fields(struct exchange *x, bool is_cgi)
 {
     const struct channel *channel = x->protocol->channel;
     size_t used;
-    enum head_result result = answer_parse_fields(x, channel->input(x), is_cgi, &used);
+    enum head_result result = upstream_response_parse_fields(x, channel->input(x), is_cgi, &used);
 
     if (result == HEAD_DONE) {
         channel->consume(x, used);

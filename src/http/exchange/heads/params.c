@@ -354,7 +354,7 @@ static void add_host(struct request *request, struct param_values *out)
     add_value(out, known_cgi_name(FIELD_HOST), host);
 }
 
-/* What asks the backend whether a stored answer still holds. */
+/* What asks the backend whether a stored response still holds. */
 static void add_validators(const struct params *params, const struct exchange *x,
                            struct param_values *out)
 {

@@ -61,8 +61,8 @@ struct param_values {
 /*
  * Evaluates them for x->request. The client's fields are added where x->settings->pass_request_headers says
  * so, several of one name joined (", "; cookies "; "); HTTP_HOST is the host that was asked for unless it
- * is configured. Where the answer may come to the cache (x->is_cacheable) the client's conditional and range
- * fields are left out, and those that renew a stored answer are added. room: items that the caller adds
+ * is configured. Where the response may come to the cache (x->is_cacheable) the client's conditional and range
+ * fields are left out, and those that renew a stored response are added. room: items that the caller adds
  * itself after them (items has room for so many more). Does not wait. Names and values may be of any
  * length: the protocol checks what it can frame.
  */

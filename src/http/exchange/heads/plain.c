@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* Where reading an answer stands; in the request's arena, used for all attempts. */
+/* Where reading a response stands; in the request's arena, used for all attempts. */
 struct plain_answer {
     bool is_line_read; /* the status line, or that there is none */
     uint64_t left; /* bytes of the body still to come; UINT64_MAX = to the end of the connection */
@@ -23,9 +23,9 @@ enum handler_result plain_handle(struct request *request, const struct protocol 
     return exchange_run(x);
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
-void plain_begin_answer(struct exchange *x)
+void plain_begin_response(struct exchange *x)
 {
     struct plain_answer *state = x->state;
 
@@ -42,22 +42,22 @@ enum head_result plain_read_head(struct exchange *x)
     enum head_result result;
 
     if (!state->is_line_read) {
-        result = answer_read_status_line(x);
+        result = upstream_response_read_status_line(x);
         if (result == HEAD_MORE) {
             return HEAD_MORE;
         }
         if (result == HEAD_BAD) {
-            x->answer.status = 0; /* it begins with the fields */
+            x->response.status = 0; /* it begins with the fields */
         }
         state->is_line_read = true;
     }
-    result = answer_read_fields(x, true);
+    result = upstream_response_read_fields(x, true);
     if (result == HEAD_DONE) {
-        x->answer.has_no_body = x->answer.status == 204 || x->answer.status == 304;
-        if (x->answer.has_no_body) {
+        x->response.has_no_body = x->response.status == 204 || x->response.status == 304;
+        if (x->response.has_no_body) {
             state->left = 0;
-        } else if (x->answer.content_length >= 0) {
-            state->left = (uint64_t) x->answer.content_length;
+        } else if (x->response.content_length >= 0) {
+            state->left = (uint64_t) x->response.content_length;
         }
     }
     return result;
@@ -70,7 +70,7 @@ enum body_result plain_read_body(struct exchange *x, struct str *data)
     struct str input = channel->input(x);
 
     if (state->left == 0) {
-        if (input.len != 0 && !x->answer.has_no_body) {
+        if (input.len != 0 && !x->response.has_no_body) {
             log_warn(&x->request->log, 0,
                      "upstream sent more data than specified in \"Content-Length\" header");
         }
@@ -96,7 +96,7 @@ enum body_result plain_body_ended(struct exchange *x)
         log_error(&x->request->log, conn->error, "recv() failed");
         return BODY_BAD;
     }
-    if (state->left != UINT64_MAX && state->left != 0 && !answer_is_head_alone(x)) {
+    if (state->left != UINT64_MAX && state->left != 0 && !upstream_response_is_head_alone(x)) {
         log_error(&x->request->log, 0, "upstream prematurely closed connection");
         return BODY_BAD;
     }

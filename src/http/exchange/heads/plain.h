@@ -5,7 +5,7 @@
 #include "http/exchange/exchange.h"
 
 /* Members of struct protocol. They keep their state in x->state; the connection is never kept. */
-void plain_begin_answer(struct exchange *x);
+void plain_begin_response(struct exchange *x);
 /* A status line may stand before the fields, as uwsgi sends it; else `Status` tells. */
 enum head_result plain_read_head(struct exchange *x);
 enum body_result plain_read_body(struct exchange *x, struct str *data);

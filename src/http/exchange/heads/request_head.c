@@ -14,7 +14,7 @@
      FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_TE) | FIELD_BIT(FIELD_KEEP_ALIVE) |      \
      FIELD_BIT(FIELD_EXPECT) | FIELD_BIT(FIELD_UPGRADE))
 
-/* … and where the answer may be stored: the whole of it is asked for. */
+/* … and where the response may be stored: the whole of it is asked for. */
 #define CONDITION_IDS                                                                              \
     (FIELD_BIT(FIELD_IF_MODIFIED_SINCE) | FIELD_BIT(FIELD_IF_UNMODIFIED_SINCE) |                   \
      FIELD_BIT(FIELD_IF_NONE_MATCH) | FIELD_BIT(FIELD_IF_MATCH) | FIELD_BIT(FIELD_RANGE) |         \
@@ -178,7 +178,7 @@ void head_draft_begin(struct exchange *x, const struct head_plan *plan, struct s
 /* Room of what tells of the body's length at most. */
 #define FRAMING_MAX (sizeof("Content-Length: 18446744073709551615\r\n"))
 
-/* The question whether a stored answer still holds. */
+/* The question whether a stored response still holds. */
 static char *put_conditions(char *at, const struct exchange *x, uint64_t own)
 {
     if (x->renews_since.len != 0 && (own & FIELD_BIT(FIELD_IF_MODIFIED_SINCE)) == 0) {

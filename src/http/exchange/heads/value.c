@@ -46,8 +46,8 @@ bool value_announced(struct exchange *x, struct value_reading *reading, struct s
                   STR_ARG(str_head(line, SHOWN_MAX)), STR_ARG(reading->key));
         return false;
     }
-    x->answer.status = 200;
-    x->answer.content_length = (int64_t) value->length;
+    x->response.status = 200;
+    x->response.content_length = (int64_t) value->length;
     reading->left = value->length;
     response_set_type(x->request);
     return true;
@@ -55,10 +55,10 @@ bool value_announced(struct exchange *x, struct value_reading *reading, struct s
 
 enum head_result value_not_found(struct exchange *x)
 {
-    x->answer.status = 404;
-    x->answer.content_length = 0;
-    x->answer.has_no_body = true;
-    x->answer.has_no_page = true;
+    x->response.status = 404;
+    x->response.content_length = 0;
+    x->response.has_no_body = true;
+    x->response.has_no_page = true;
     x->is_reusable = true;
     return HEAD_DONE;
 }

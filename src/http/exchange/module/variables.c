@@ -87,28 +87,29 @@ GETTER(get_last_server_name)
     return variable_give(out, arena_dup(env->arena, x->pick.peer->server->host));
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 GETTER(get_field)
 {
     const struct exchange *x = exchange_of(env);
 
-    return x != NULL && fields_by_variable_name(&x->answer.fields, env->arena, variable->rest, out);
+    return x != NULL &&
+           fields_by_variable_name(&x->response.fields, env->arena, variable->rest, out);
 }
 
 GETTER(get_trailer)
 {
     const struct exchange *x = exchange_of(env);
 
-    return x != NULL && x->answer.trailers != NULL &&
-           fields_by_variable_name(x->answer.trailers, env->arena, variable->rest, out);
+    return x != NULL && x->response.trailers != NULL &&
+           fields_by_variable_name(x->response.trailers, env->arena, variable->rest, out);
 }
 
 GETTER(get_cookie)
 {
     const struct exchange *x = exchange_of(env);
 
-    return x != NULL && fields_set_cookie(&x->answer.fields, variable->rest, out);
+    return x != NULL && fields_set_cookie(&x->response.fields, variable->rest, out);
 }
 
 /* ---- the cache ---- */
@@ -121,7 +122,7 @@ GETTER(get_cache_status)
            variable_give(out, x->kept->status);
 }
 
-/* data: 1 = the ETag, else the date, of the stored answer that this request renews. */
+/* data: 1 = the ETag, else the date, of the stored response that this request renews. */
 GETTER(get_validator)
 {
     const struct exchange *x = exchange_of(env);

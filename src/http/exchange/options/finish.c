@@ -1,4 +1,4 @@
-/* What follows from the shared options of one location: sizes that hang on each other, and which fields of answers
+/* What follows from the shared options of one location: sizes that hang on each other, and which fields of responses
  * are hidden from clients. */
 #include "base/fs.h"
 #include "http/exchange/options/keeper.h"

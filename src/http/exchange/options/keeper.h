@@ -1,4 +1,4 @@
-/* Who keeps answers stands above the exchange, which fetches them: the cache, the store and slices (cache/). An exchange
+/* Who keeps responses stands above the exchange, which fetches them: the cache, the store and slices (cache/). An exchange
  * asks it through this face, and only at places where something of it is configured. */
 #ifndef HTTP_EXCHANGE_OPTIONS_KEEPER_H
 #define HTTP_EXCHANGE_OPTIONS_KEEPER_H
@@ -13,10 +13,10 @@ struct exchange_keeper {
     bool (*is_wanted)(const struct conf_scope *scope, const struct exchange_settings *own);
     /* Takes the place of exchange_fetch, which it calls as often as it needs to. MAY WAIT. */
     enum handler_result (*run)(struct exchange *x);
-    /* A final answer is there, whose status is of this kind (enum next_upstream, or 0). False: *result is what came of
+    /* A final response is there, whose status is of this kind (enum next_upstream, or 0). False: *result is what came of
      * it, for something else was given instead. MAY WAIT. */
     bool (*accept)(struct exchange *x, unsigned kind, enum handler_result *result);
-    /* The answer goes to the client: before and after the head of the response has started. */
+    /* The response goes to the client: before and after the head of the response has started. */
     void (*start)(struct exchange *x);
     void (*started)(struct exchange *x);
     /* A part of the body has come. */
@@ -25,7 +25,7 @@ struct exchange_keeper {
     bool (*end)(struct exchange *x, bool is_whole);
     /* Something else goes to the client: the body is not read. */
     void (*drop)(struct exchange *x);
-    /* No peer could answer; kind tells why. True: *result is what came of it. MAY WAIT. */
+    /* No peer could response; kind tells why. True: *result is what came of it. MAY WAIT. */
     bool (*fail)(struct exchange *x, unsigned kind, enum handler_result *result);
 };
 

@@ -35,7 +35,7 @@ enum next_upstream {
     NEXT_504 = 1 << 14,
 };
 
-/* Fields of an answer that are not to be acted on; *_ignore_headers. */
+/* Fields of a response that are not to be acted on; *_ignore_headers. */
 enum ignored_field {
     IGNORE_X_ACCEL_REDIRECT = 1 << 0,
     IGNORE_X_ACCEL_EXPIRES = 1 << 1,
@@ -51,7 +51,7 @@ enum ignored_field {
 struct request;
 
 /*
- * *_cache_purge: which requests remove a stored answer. Either predicates (nginx Plus: any of them true), or a
+ * *_cache_purge: which requests remove a stored response. Either predicates (nginx Plus: any of them true), or a
  * method from some addresses, or a location of its own that names zone and key (both of cache_purge).
  */
 struct purge_settings {
@@ -73,7 +73,7 @@ struct exchange_settings {
     const struct bind_settings *bind; /* NULL = any */
     uint64_t connect_timeout_ms, send_timeout_ms,
         read_timeout_ms;       /* for the whole; between two writes or reads */
-    uint64_t buffer_size;      /* bytes of the answer's head at most, and of one read */
+    uint64_t buffer_size;      /* bytes of the response's head at most, and of one read */
     unsigned next_upstream;    /* enum next_upstream bits */
     struct vec allow_upstream; /* struct template *: all are true of peers that may be asked */
     uint64_t next_upstream_timeout_ms;     /* in which peers may be tried; 0 = no limit */
@@ -82,11 +82,11 @@ struct exchange_settings {
     uint64_t socket_sndbuf, socket_rcvbuf; /* 0 = as it is */
     uint64_t send_lowat;                   /* SO_SNDLOWAT; Linux has none */
 
-    /* The request's body and the answer's way. */
+    /* The request's body and the response's way. */
     bool pass_request_headers, pass_request_body;
     bool request_buffering;        /* the body is read whole before a peer is asked */
     bool ignore_client_abort;      /* the exchange goes on when the client has left */
-    bool intercept_errors;         /* answers from 300 on go to error_page */
+    bool intercept_errors;         /* responses from 300 on go to error_page */
     bool buffering;                /* the backend does not wait for the client */
     struct buffers buffers;        /* memory for what the client has not taken */
     uint64_t busy_buffers_size;    /* … of which so much may wait to be sent */
@@ -94,9 +94,9 @@ struct exchange_settings {
     uint64_t temp_file_write_size; /* understood: bytes go to the file as they come */
     struct wanted_path *temp_path; /* where temporary files are made */
     struct template *limit_rate; /* bytes per second read from the backend; NULL or 0 = no limit */
-    bool force_ranges;           /* ranges are served whatever the answer says of them */
+    bool force_ranges;           /* ranges are served whatever the response says of them */
 
-    /* Fields of the answer. */
+    /* Fields of the response. */
     unsigned ignore_headers;               /* enum ignored_field bits */
     struct vec hide_headers, pass_headers; /* struct str */
     struct map *hidden;  /* derived: names that are not passed to clients, in any case; */
@@ -107,7 +107,7 @@ struct exchange_settings {
     struct cache *cache;               /* NULL = off, or a name with variables: */
     struct template *cache_name;       /* of the zone; NULL = none */
     struct template *cache_key;        /* NULL: none was given (the module may have a default) */
-    int64_t cache_min_uses;            /* requests before an answer is stored */
+    int64_t cache_min_uses;            /* requests before a response is stored */
     int64_t cache_max_range_offset;    /* INT64_MAX = none */
     unsigned cache_methods;            /* enum http_method bits */
     unsigned cache_use_stale;          /* enum next_upstream bits */
@@ -116,7 +116,7 @@ struct exchange_settings {
     bool cache_lock;                   /* one request fetches, others wait for what it stores */
     uint64_t cache_lock_timeout_ms,
         cache_lock_age_ms; /* the others' longest wait; after the second another one fetches as well */
-    bool cache_revalidate;              /* expired answers are asked for with conditions */
+    bool cache_revalidate;              /* expired responses are asked for with conditions */
     bool cache_background_update;       /* the client gets the expired one at once */
     bool cache_convert_head;            /* HEAD is asked as GET, so that it can be stored */
     struct purge_settings *cache_purge; /* NULL = off */
@@ -147,7 +147,7 @@ struct exchange_family {
     struct str temp_path; /* of temporary files by default; empty = no *_buffers and no files */
     uint64_t hidden_ids;  /* bit n: field number n is hidden at first; 0 = no *_hide_header */
     bool has_cache_key;   /* protocol.default_cache_key: none has to be written */
-    const struct exchange_keeper *keeper; /* of its answers; NULL = nothing of them is kept */
+    const struct exchange_keeper *keeper; /* of its responses; NULL = nothing of them is kept */
 };
 
 /* hidden_ids: what a proxied server says of itself is not the client's business; the CGI kinds tell the status in a

@@ -7,7 +7,7 @@
 /* One code of a `*_cache_valid` use. */
 struct cache_valid {
     unsigned status;  /* 0 = any */
-    uint64_t seconds; /* how long such an answer is fresh */
+    uint64_t seconds; /* how long such a response is fresh */
 };
 
 /* Reads "[code ...] time" and adds it to a list of struct cache_valid. False after conf_error. */

@@ -3,7 +3,7 @@
 #include "http/exchange/probe/probe.h"
 #include "http/message/parser.h"
 
-enum { INTERIMS_MAX = 16 }; /* answers of 1xx before the one that counts */
+enum { INTERIMS_MAX = 16 }; /* responses of 1xx before the one that counts */
 enum state { AT_HEAD, AT_LENGTH, AT_CHUNKS, AT_TRAILERS, AT_END_OF_INPUT };
 
 static const struct head_limits limits = {
@@ -54,16 +54,17 @@ static bool parse_status_line(struct probe_parser *parser, struct str *head)
         !parse_uint((struct str){line.data + 9, 3}, &status) || status < 100) {
         return false;
     }
-    parser->answer.version = (unsigned) (line.data[5] - '0') * 10 + (unsigned) (line.data[7] - '0');
-    parser->answer.status = (unsigned) status;
+    parser->response.version =
+        (unsigned) (line.data[5] - '0') * 10 + (unsigned) (line.data[7] - '0');
+    parser->response.status = (unsigned) status;
     return true;
 }
 
 /* The fields `Status` and `Location` of CGI say what a status line would. */
 static bool find_cgi_status(struct probe_parser *parser)
 {
-    struct probe_answer *answer = &parser->answer;
-    const struct field *status = fields_find(&answer->fields, STR("Status"));
+    struct probe_response *response = &parser->response;
+    const struct field *status = fields_find(&response->fields, STR("Status"));
     uint64_t number = 200;
 
     if (status != NULL) {
@@ -71,11 +72,12 @@ static bool find_cgi_status(struct probe_parser *parser)
             !parse_uint(str_head(status->value, 3), &number) || number < 100) {
             return false;
         }
-    } else if (!parser->is_200_unless_told && fields_get(&answer->fields, FIELD_LOCATION) != NULL) {
+    } else if (!parser->is_200_unless_told &&
+               fields_get(&response->fields, FIELD_LOCATION) != NULL) {
         number = 302;
     }
-    answer->status = (unsigned) number;
-    answer->is_assumed = status == NULL && parser->is_200_unless_told;
+    response->status = (unsigned) number;
+    response->is_assumed = status == NULL && parser->is_200_unless_told;
     return true;
 }
 
@@ -84,7 +86,7 @@ static bool has_token(struct probe_parser *parser, enum field_id id, struct str 
 {
     struct str values;
 
-    if (!fields_joined(&parser->answer.fields, parser->arena, id, &values)) {
+    if (!fields_joined(&parser->response.fields, parser->arena, id, &values)) {
         return false;
     }
     while (values.data != NULL) {
@@ -98,17 +100,17 @@ static bool has_token(struct probe_parser *parser, enum field_id id, struct str 
 /* How the body ends (RFC 9112, 6.3). */
 static enum probe_step find_framing(struct probe_parser *parser)
 {
-    const struct probe_answer *answer = &parser->answer;
-    const struct fields *fields = &answer->fields;
+    const struct probe_response *response = &parser->response;
+    const struct fields *fields = &response->fields;
     const struct field *length = fields_get(fields, FIELD_CONTENT_LENGTH);
     int64_t bytes = 0;
 
-    parser->may_keep = answer->version >= 11
+    parser->may_keep = response->version >= 11
                            ? !has_token(parser, FIELD_CONNECTION, STR("close"))
                            : has_token(parser, FIELD_CONNECTION, STR("keep-alive"));
     if (parser->is_cgi) {
         parser->state = AT_END_OF_INPUT;
-    } else if (answer->status == 204 || answer->status == 304) {
+    } else if (response->status == 204 || response->status == 304) {
         parser->state = AT_LENGTH;
     } else if (fields_get(fields, FIELD_TRANSFER_ENCODING) != NULL) {
         if (length != NULL || !has_token(parser, FIELD_TRANSFER_ENCODING, STR("chunked"))) {
@@ -131,13 +133,13 @@ static enum probe_step find_framing(struct probe_parser *parser)
 /* A whole head. Interim ones are passed over. */
 static enum probe_step parse_head(struct probe_parser *parser, struct str head)
 {
-    struct probe_answer *answer = &parser->answer;
-    const struct field_reading reading = {&limits, parser->arena, &answer->fields, NULL, 0};
+    struct probe_response *response = &parser->response;
+    const struct field_reading reading = {&limits, parser->arena, &response->fields, NULL, 0};
     struct head unused = {0};
     uint32_t used;
 
     head = arena_dup(parser->arena, head);
-    answer->fields = (struct fields){0};
+    response->fields = (struct fields){0};
     if (!parser->is_cgi && !parse_status_line(parser, &head)) {
         return bad_answer(parser, "status line");
     }
@@ -147,13 +149,13 @@ static enum probe_step parse_head(struct probe_parser *parser, struct str head)
     if (parser->is_cgi && !find_cgi_status(parser)) {
         return bad_answer(parser, "header \"Status\"");
     }
-    if (answer->status < 200 && answer->status != 101 && !parser->is_cgi) {
+    if (response->status < 200 && response->status != 101 && !parser->is_cgi) {
         return ++parser->interims <= INTERIMS_MAX
                    ? PROBE_MORE
                    : bad_answer(parser, "header, after too many of 1xx");
     }
     parser->has_head = true;
-    if (answer->status == 101) {
+    if (response->status == 101) {
         parser->may_keep = false;
         return PROBE_DONE;
     }
@@ -191,7 +193,7 @@ static enum probe_step take_head(struct probe_parser *parser, struct str *input,
 /* False: enough was seen. */
 static bool keep_body(struct probe_parser *parser, struct str data)
 {
-    struct str *body = &parser->answer.body;
+    struct str *body = &parser->response.body;
 
     parser->received += data.len;
     if (parser->wants_body) {

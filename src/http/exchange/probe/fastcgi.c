@@ -1,5 +1,5 @@
 /* FastCGI (1.0) as far as a health check needs it: one request without a body, the output of the
- * answer. */
+ * response. */
 #include "http/exchange/probe/probe.h"
 #include "http/exchange/probe/records.h"
 
@@ -45,7 +45,7 @@ bool probe_fastcgi_request(struct arena *arena, const struct vec *params, bool k
     return true;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 static enum probe_step bad_record(struct probe_records *records, const char *reason)
 {

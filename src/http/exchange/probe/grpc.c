@@ -17,7 +17,7 @@ enum {
     INDEX_CONTENT_TYPE = 31,
     INDEX_USER_AGENT = 58,
     MESSAGE_HEAD_SIZE = 5,             /* packed or not, and the length, before a message of gRPC */
-    RECEIVED_MAX = 2 * PROBE_HEAD_MAX, /* bytes of frames: an answer has some hundred */
+    RECEIVED_MAX = 2 * PROBE_HEAD_MAX, /* bytes of frames: a response has some hundred */
 };
 
 /* ---- the request ---- */
@@ -93,7 +93,7 @@ bool probe_grpc_request(struct arena *arena, struct str authority, bool is_https
     return true;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 static enum probe_step bad_frame(struct probe_grpc *grpc, const char *reason)
 {

@@ -60,7 +60,7 @@ bool probe_speak_http(struct health_probe *probe)
     } else if (!parser.has_head || http->wants_body) {
         return is_whole && health_fail(probe, parser.reason, 0);
     } /* else the body was read for the connection's sake: what is wrong with it costs that alone */
-    return http->judge(probe, &parser.answer, http->judge_settings);
+    return http->judge(probe, &parser.response, http->judge_settings);
 }
 
 static enum probe_step take_records(void *records, struct str *input, bool is_end)
@@ -90,5 +90,5 @@ bool probe_speak_fastcgi(struct health_probe *probe)
     if (probe_parse(&parser, &records.output, true) != PROBE_DONE) {
         return health_fail(probe, parser.reason, 0);
     }
-    return http->judge(probe, &parser.answer, http->judge_settings);
+    return http->judge(probe, &parser.response, http->judge_settings);
 }

@@ -1,4 +1,4 @@
-/* Probes of health checks that speak HTTP, FastCGI or gRPC: what is sent, and how the answer is read and
+/* Probes of health checks that speak HTTP, FastCGI or gRPC: what is sent, and how the response is read and
  * judged. */
 #ifndef HTTP_EXCHANGE_PROBE_PROBE_H
 #define HTTP_EXCHANGE_PROBE_PROBE_H
@@ -10,11 +10,11 @@
 #include "http/message/chunked.h"
 #include "upstream/health.h"
 
-#define PROBE_HEAD_MAX (32 * 1024)  /* bytes of an answer's head */
+#define PROBE_HEAD_MAX (32 * 1024)  /* bytes of a response's head */
 #define PROBE_BODY_MAX (256 * 1024) /* bytes of its body that are looked at */
 
-/* An answer, in the arena of the probe. */
-struct probe_answer {
+/* A response, in the arena of the probe. */
+struct probe_response {
     unsigned version;     /* 10, 11 …; of the status line */
     unsigned status;      /* 100 to 999 */
     bool is_assumed;      /* … nothing says so: see is_200_unless_told */
@@ -22,32 +22,32 @@ struct probe_answer {
     struct str body;      /* its first bytes, when they were wanted */
 };
 
-/* How far an answer was read. */
+/* How far a response was read. */
 enum probe_step {
     PROBE_MORE, /* all that can be used was used; more has to come */
-    PROBE_DONE, /* the answer is whole, or what is wanted of it */
+    PROBE_DONE, /* the response is whole, or what is wanted of it */
     PROBE_BAD,  /* it is none; reason tells */
 };
 
-/* Reads an answer (RFC 9112), or one of the CGI kind (RFC 3875, 6), piece by piece. */
+/* Reads a response (RFC 9112), or one of the CGI kind (RFC 3875, 6), piece by piece. */
 struct probe_parser {
     struct arena *arena;     /* of the probe */
     bool is_cgi;             /* there is no status line; the body ends with the input */
     bool is_200_unless_told; /* … and without the field Status it is 200, whatever Location says */
-    bool wants_body;         /* answer.body is filled with up to PROBE_BODY_MAX bytes */
+    bool wants_body;         /* response.body is filled with up to PROBE_BODY_MAX bytes */
     bool wants_end; /* goes on to the end even without wants_body, so that more can follow it */
 
-    struct probe_answer answer; /* out */
-    const char *reason;         /* out: "status line" … what was wrong with it */
-    bool may_keep;              /* out, with PROBE_DONE: another answer may follow */
-    bool has_head; /* out: status and fields are those of the answer, however it ends */
+    struct probe_response response; /* out */
+    const char *reason;             /* out: "status line" … what was wrong with it */
+    bool may_keep;                  /* out, with PROBE_DONE: another response may follow */
+    bool has_head; /* out: status and fields are those of the response, however it ends */
 
     uint8_t state;          /* where it stands; 0 at first */
-    uint8_t interims;       /* answers of 1xx so far */
+    uint8_t interims;       /* responses of 1xx so far */
     uint64_t left;          /* of a body whose length is known */
     uint64_t received;      /* bytes of the body so far */
     struct chunked chunked; /* of a body that is */
-    size_t body_room;       /* bytes allocated for answer.body */
+    size_t body_room;       /* bytes allocated for response.body */
     size_t looked;          /* bytes of the input in which no head ends */
 };
 
@@ -77,16 +77,17 @@ enum probe_step probe_records_take(struct probe_records *records, struct str *in
 
 /* What a check of the HTTP family sends and wants; the speak_settings of the two functions below. */
 struct http_probe {
-    struct str request;      /* bytes to be sent when the connection ends with the answer */
+    struct str request;      /* bytes to be sent when the connection ends with the response */
     struct str request_kept; /* … when it may go on */
-    bool wants_body;         /* judge looks at answer->body */
+    bool wants_body;         /* judge looks at response->body */
     bool is_200_unless_told; /* FastCGI: see probe_parser */
-    /* Is this the answer of a healthy peer? False: probe->reason tells why not. */
-    bool (*judge)(struct health_probe *probe, struct probe_answer *answer, const void *settings);
+    /* Is this the response of a healthy peer? False: probe->reason tells why not. */
+    bool (*judge)(struct health_probe *probe, struct probe_response *response,
+                  const void *settings);
     const void *judge_settings; /* given to judge */
 };
 
-/* The speak functions of health_settings: one request, one answer. MAY WAIT. */
+/* The speak functions of health_settings: one request, one response. MAY WAIT. */
 bool probe_speak_http(struct health_probe *probe);
 bool probe_speak_fastcgi(struct health_probe *probe);
 
@@ -118,7 +119,7 @@ bool probe_grpc_request(struct arena *arena, struct str authority, bool is_https
 /* One call, on a connection of its own: it is never kept. MAY WAIT. */
 bool probe_speak_grpc(struct health_probe *probe);
 
-/* Reads the answer, frame by frame. */
+/* Reads the response, frame by frame. */
 struct probe_grpc {
     struct arena *arena;  /* of the probe */
     bool has_settings;    /* the first frame has come */

@@ -52,7 +52,7 @@ static unsigned pass_demands(struct request *request, const struct fields *from)
 static enum handler_result demand_credentials(struct request *request, const struct request *asked)
 {
     if (pass_demands(request, &asked->response.fields) == 0 && asked->exchange != NULL) {
-        pass_demands(request, &asked->exchange->answer.fields);
+        pass_demands(request, &asked->exchange->response.fields);
     }
     return request_fail(request, 401);
 }

@@ -275,7 +275,7 @@ static bool memc_make_request(struct exchange *x)
 
 /* ---- the answer ---- */
 
-static void memc_begin_answer(struct exchange *x)
+static void memc_begin_response(struct exchange *x)
 {
     struct memc_state *state = x->state;
 
@@ -299,7 +299,7 @@ static enum head_result read_value(struct exchange *x, struct str line)
     variable_assign(&x->request->env, own->flags, flags);
     if (own->tells_modification && value.flags <= UINT32_MAX) {
         char *date = arena_text(&x->request->arena, HTTP_DATE_LENGTH);
-        fields_add_known(&x->answer.fields, &x->request->arena, FIELD_LAST_MODIFIED,
+        fields_add_known(&x->response.fields, &x->request->arena, FIELD_LAST_MODIFIED,
                          str_from(date, http_date_format(date, (time_t) value.flags)));
     }
     return HEAD_DONE;
@@ -350,8 +350,8 @@ static enum head_result memc_read_head(struct exchange *x)
     unsigned status = status_of(state, line);
     if (status != 0) {
         state->is_misread = status == 502 && !str_starts(line, STR("SERVER_ERROR"));
-        x->answer.status = status;
-        x->answer.content_length =
+        x->response.status = status;
+        x->response.content_length =
             state->command->kind == MEMC_STATS && status == 200 ? -1 : (int64_t) line.len + 2;
         response_set_type(x->request);
         return HEAD_DONE;
@@ -386,7 +386,7 @@ static enum body_result read_lines(struct exchange *x, struct str *data)
         return BODY_BAD;
     }
     *data = str_from(input.data, end + 1);
-    state->has_ended = x->answer.content_length != -1 || str_is(*data, "END\r\n");
+    state->has_ended = x->response.content_length != -1 || str_is(*data, "END\r\n");
     x->protocol->channel->consume(x, data->len);
     return BODY_DATA;
 }
@@ -395,7 +395,7 @@ static enum body_result memc_read_body(struct exchange *x, struct str *data)
 {
     struct memc_state *state = x->state;
 
-    if (x->answer.has_no_body) {
+    if (x->response.has_no_body) {
         return BODY_END;
     }
     return state->is_value ? value_read(x, &state->value, data) : read_lines(x, data);
@@ -406,7 +406,7 @@ static const struct protocol memc_protocol = {
     .name = STR_INIT("memcached"),
     .channel = &whole_link,
     .make_request = memc_make_request,
-    .begin_answer = memc_begin_answer,
+    .begin_response = memc_begin_response,
     .read_head = memc_read_head,
     .read_body = memc_read_body,
 };

@@ -42,7 +42,7 @@ static bool memcached_make_request(struct exchange *x)
 
 /* ---- the answer ---- */
 
-static void memcached_begin_answer(struct exchange *x)
+static void memcached_begin_response(struct exchange *x)
 {
     value_begin(x->state);
 }
@@ -56,7 +56,7 @@ static enum head_result read_value_line(struct exchange *x, struct str line)
         return HEAD_BAD;
     }
     if ((value.flags & (uint64_t) own->gzip_flag) != 0) {
-        fields_add_known(&x->answer.fields, &x->request->arena, FIELD_CONTENT_ENCODING,
+        fields_add_known(&x->response.fields, &x->request->arena, FIELD_CONTENT_ENCODING,
                          STR("gzip"));
     }
     return HEAD_DONE;
@@ -86,7 +86,7 @@ static enum head_result memcached_read_head(struct exchange *x)
 
 static enum body_result memcached_read_body(struct exchange *x, struct str *data)
 {
-    return x->answer.has_no_body ? BODY_END : value_read(x, x->state, data);
+    return x->response.has_no_body ? BODY_END : value_read(x, x->state, data);
 }
 
 static const struct protocol memcached_protocol = {
@@ -94,7 +94,7 @@ static const struct protocol memcached_protocol = {
     .name = STR_INIT("memcached"),
     .channel = &whole_link,
     .make_request = memcached_make_request,
-    .begin_answer = memcached_begin_answer,
+    .begin_response = memcached_begin_response,
     .read_head = memcached_read_head,
     .read_body = memcached_read_body,
 };
@@ -159,7 +159,7 @@ static const struct directive_table memcached_table = {.key = &memcached_key,
 static const struct exchange_family memcached_family = {
     .prefix = "memcached",
     .table = EXCHANGE_TABLE(memcached_family_key, memcached_family_rows, exchange_bare_finish),
-    .keeper = &answer_keeper,
+    .keeper = &response_keeper,
 };
 static const struct directive_table *const memcached_tables[] = {&memcached_table,
                                                                  &memcached_family.table, NULL};

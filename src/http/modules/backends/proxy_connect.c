@@ -53,15 +53,15 @@ static enum head_result read_head(struct exchange *x)
     size_t used = 0;
 
     variable_get_by_name(&x->request->env, STR("proxy_connect_response"), &text);
-    if (answer_parse_status_line(text, &x->answer, &used) != HEAD_DONE ||
-        answer_parse_fields(x, str_skip(text, used), false, &used) != HEAD_DONE ||
-        x->answer.status < 200) {
+    if (upstream_response_parse_status_line(text, &x->response, &used) != HEAD_DONE ||
+        upstream_response_parse_fields(x, str_skip(text, used), false, &used) != HEAD_DONE ||
+        x->response.status < 200) {
         log_error(&x->request->log, 0, "invalid \"proxy_connect_response\" \"%.*s\"",
                   STR_ARG(text));
         return HEAD_BAD;
     }
-    x->answer.raw_head = text;
-    x->answer.is_upgrade = true;
+    x->response.raw_head = text;
+    x->response.is_upgrade = true;
     return HEAD_DONE;
 }
 

@@ -83,7 +83,7 @@ static const struct protocol scgi_protocol = {
     .name = STR_INIT("scgi"),
     .channel = &whole_link,
     .make_request = scgi_make_request,
-    .begin_answer = plain_begin_answer,
+    .begin_response = plain_begin_response,
     .read_head = plain_read_head,
     .read_body = plain_read_body,
     .body_ended = plain_body_ended,
@@ -145,7 +145,7 @@ static const struct exchange_family scgi_family = {
     .table = EXCHANGE_TABLE(scgi_family_key, scgi_family_rows, exchange_settings_finish),
     .temp_path = STR_INIT(DEFAULT_SCGI_TEMP),
     .hidden_ids = HIDDEN_OF_CGI,
-    .keeper = &answer_keeper,
+    .keeper = &response_keeper,
 };
 static const struct directive_table *const scgi_tables[] = {&scgi_table, &scgi_family.table, NULL};
 

@@ -15,9 +15,9 @@ struct tunnel_settings {
 
 static enum head_result read_head(struct exchange *x)
 {
-    x->answer.status = 200;
-    x->answer.version = HTTP_1_1;
-    x->answer.is_upgrade = true;
+    x->response.status = 200;
+    x->response.version = HTTP_1_1;
+    x->response.is_upgrade = true;
     return HEAD_DONE;
 }
 

@@ -74,7 +74,7 @@ static const struct protocol uwsgi_protocol = {
     .scheme = STR_INIT(SCHEME),
     .channel = &whole_link,
     .make_request = uwsgi_make_request,
-    .begin_answer = plain_begin_answer,
+    .begin_response = plain_begin_response,
     .read_head = plain_read_head,
     .read_body = plain_read_body,
     .body_ended = plain_body_ended,
@@ -158,7 +158,7 @@ static const struct exchange_family uwsgi_family = {
     .pass_key = &uwsgi_key,
     .temp_path = STR_INIT(DEFAULT_UWSGI_TEMP),
     .hidden_ids = HIDDEN_OF_CGI,
-    .keeper = &answer_keeper,
+    .keeper = &response_keeper,
 };
 static const struct directive_table *const uwsgi_tables[] = {&uwsgi_table, &uwsgi_family.table,
                                                              NULL};

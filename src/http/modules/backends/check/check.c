@@ -54,15 +54,15 @@ static struct settings_key check_key;
 /* ---- judging ---- */
 
 /* Is the answer of one of the expected kinds? One of FastCGI without the field Status always is, as in Tengine. */
-static bool judge(struct health_probe *probe, struct probe_answer *answer, const void *settings)
+static bool judge(struct health_probe *probe, struct probe_response *response, const void *settings)
 {
     const struct check_settings *check = settings;
-    unsigned kind = answer->status / 100;
+    unsigned kind = response->status / 100;
 
-    if (answer->is_assumed || (kind <= 5 && (check->http_expect & 1u << (kind - 1)) != 0)) {
+    if (response->is_assumed || (kind <= 5 && (check->http_expect & 1u << (kind - 1)) != 0)) {
         return true;
     }
-    probe->reason = arena_printf(probe->arena, "status code %u", answer->status).data;
+    probe->reason = arena_printf(probe->arena, "status code %u", response->status).data;
     return false;
 }
 

@@ -57,7 +57,7 @@ static inline bool decode_more(struct fastcgi_stream *stream, bool joins)
 /* An application that sends a body to HEAD all the same fills the cache with it, as with nginx. */
 static bool has_no_body(const struct exchange *x)
 {
-    return x->answer.status == 204 || x->answer.status == 304 ||
+    return x->response.status == 204 || x->response.status == 304 ||
            (x->request->method == METHOD_HEAD && !x->is_cacheable);
 }
 
@@ -69,11 +69,11 @@ enum head_result fastcgi_read_head(struct exchange *x)
         enum head_result result = stream->is_caught ? HEAD_BAD : HEAD_MORE;
 
         if (result == HEAD_MORE && fastcgi_input(x).len != 0) {
-            result = answer_read_fields(x, true);
+            result = upstream_response_read_fields(x, true);
         }
-        if (result == HEAD_DONE && x->answer.status >= 200) {
+        if (result == HEAD_DONE && x->response.status >= 200) {
             stream->has_begun = true;
-            x->answer.has_no_body = has_no_body(x);
+            x->response.has_no_body = has_no_body(x);
         }
         if (result != HEAD_MORE) {
             return result;
@@ -105,8 +105,8 @@ enum head_result fastcgi_read_head(struct exchange *x)
 
 static bool is_short(const struct exchange *x, const struct fastcgi_stream *stream)
 {
-    return x->answer.content_length > (int64_t) stream->given && !x->answer.has_no_body &&
-           !answer_is_head_alone(x);
+    return x->response.content_length > (int64_t) stream->given && !x->response.has_no_body &&
+           !upstream_response_is_head_alone(x);
 }
 
 /* Bytes that came, without those that are too many. May be none. */
@@ -115,10 +115,10 @@ static struct str take_within_length(struct exchange *x, struct fastcgi_stream *
     struct str data = fastcgi_input(x);
     size_t came = data.len;
 
-    if (x->answer.has_no_body) {
+    if (x->response.has_no_body) {
         data.len = 0;
-    } else if (x->answer.content_length >= 0) {
-        uint64_t left = (uint64_t) x->answer.content_length - stream->given;
+    } else if (x->response.content_length >= 0) {
+        uint64_t left = (uint64_t) x->response.content_length - stream->given;
         if (came > left) {
             data.len = (size_t) left;
             if (!stream->is_excess) {

@@ -217,33 +217,33 @@ static bool is_wanted(const struct match_rule *rule)
     return rule->how == MATCH_PRESENT || rule->how == MATCH_EQUAL || rule->how == MATCH_REGEX;
 }
 
-bool match_judge(struct health_probe *probe, struct probe_answer *answer, const void *settings)
+bool match_judge(struct health_probe *probe, struct probe_response *response, const void *settings)
 {
     const struct match_use *use = settings;
     const struct match *match = use->match;
-    bool is_status_good = match == NULL ? answer->status >= 200 && answer->status < 400
-                                        : fits_status(match, answer->status);
+    bool is_status_good = match == NULL ? response->status >= 200 && response->status < 400
+                                        : fits_status(match, response->status);
 
     if (!is_status_good) {
-        return health_fail(probe, arena_printf(probe->arena, "status code %u", answer->status).data,
-                           0);
+        return health_fail(probe,
+                           arena_printf(probe->arena, "status code %u", response->status).data, 0);
     }
     if (match == NULL) {
         return true;
     }
     vec_each(const struct match_rule, rule, &match->headers) {
-        if (has_header(rule, &answer->fields, probe->log) != is_wanted(rule)) {
+        if (has_header(rule, &response->fields, probe->log) != is_wanted(rule)) {
             return health_fail(
                 probe, arena_printf(probe->arena, "header \"%.*s\"", STR_ARG(rule->name)).data, 0);
         }
     }
     vec_each(const struct match_rule, rule, &match->bodies) {
-        if (regex_match(rule->regex, answer->body, NULL, probe->log) != is_wanted(rule)) {
+        if (regex_match(rule->regex, response->body, NULL, probe->log) != is_wanted(rule)) {
             return health_fail(probe, "body", 0);
         }
     }
     if (match->required.count != 0 &&
-        !match_required(&match->required, use->variables, probe, answer)) {
+        !match_required(&match->required, use->variables, probe, response)) {
         return health_fail(probe, "required variables", 0);
     }
     return true;

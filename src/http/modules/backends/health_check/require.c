@@ -6,7 +6,7 @@
 struct probed {
     struct variable_env env;
     const struct health_probe *probe;
-    const struct probe_answer *answer;
+    const struct probe_response *response;
 };
 
 static const struct probed *probed_of(struct variable_env *env)
@@ -32,12 +32,12 @@ static bool give_number(struct variable_env *env, uint64_t number, struct str *o
 
 GETTER(get_status)
 {
-    return give_number(env, probed_of(env)->answer->status, out);
+    return give_number(env, probed_of(env)->response->status, out);
 }
 
 GETTER(get_length)
 {
-    return give_number(env, probed_of(env)->answer->body.len, out);
+    return give_number(env, probed_of(env)->response->body.len, out);
 }
 
 GETTER(get_peer)
@@ -52,13 +52,13 @@ GETTER(get_group)
 
 GETTER(get_field)
 {
-    return fields_by_variable_name(&probed_of(env)->answer->fields, env->arena, variable->rest,
+    return fields_by_variable_name(&probed_of(env)->response->fields, env->arena, variable->rest,
                                    out);
 }
 
 GETTER(get_cookie)
 {
-    return fields_set_cookie(&probed_of(env)->answer->fields, variable->rest, out);
+    return fields_set_cookie(&probed_of(env)->response->fields, variable->rest, out);
 }
 
 /* What every probe says of itself: it is a plain request without a body, whose times nobody takes. */
@@ -96,12 +96,12 @@ static const struct variable probe_variables[] = {
 static const struct subject_kind probe_subject = {.name = "probe", .variables = probe_variables};
 
 bool match_required(const struct vec *required, const struct variable_set *set,
-                    const struct health_probe *probe, const struct probe_answer *answer)
+                    const struct health_probe *probe, const struct probe_response *response)
 {
     struct probed probed = {
         .env = {.kind = &probe_subject, .set = set, .arena = probe->arena, .log = probe->log},
         .probe = probe,
-        .answer = answer,
+        .response = response,
     };
     bool are_good = true;
 

@@ -7,7 +7,7 @@
 
 /* ---- the head ---- */
 
-void proxy_begin_answer(struct exchange *x)
+void proxy_begin_response(struct exchange *x)
 {
     struct proxy_state *state = x->state;
 
@@ -34,25 +34,25 @@ static bool has_option(const struct fields *fields, struct str wanted)
 }
 
 /* May the connection carry another request once this answer was read (RFC 9112, 9.3)? */
-static bool stays_open(const struct answer *answer)
+static bool stays_open(const struct upstream_response *response)
 {
-    const struct fields *fields = &answer->fields;
+    const struct fields *fields = &response->fields;
     const struct field *first = fields_get(fields, FIELD_CONNECTION);
 
     if (first == NULL) {
-        return answer->version >= HTTP_1_1;
+        return response->version >= HTTP_1_1;
     }
     if (!fields->has_repeats && str_equal(first->value, STR("keep-alive"))) {
         return true;
     }
     return !has_option(fields, STR("close")) &&
-           (answer->version >= HTTP_1_1 || has_option(fields, STR("keep-alive")));
+           (response->version >= HTTP_1_1 || has_option(fields, STR("keep-alive")));
 }
 
 /* Keep-Alive: timeout=N (RFC 2068, 19.7.1.1): how long the server keeps the connection while it is idle. */
 static void note_keep_alive(struct exchange *x)
 {
-    const struct field *field = fields_get(&x->answer.fields, FIELD_KEEP_ALIVE);
+    const struct field *field = fields_get(&x->response.fields, FIELD_KEEP_ALIVE);
     struct str rest = field == NULL ? STR_NONE : field->value;
     uint64_t seconds;
 
@@ -71,10 +71,10 @@ static void note_keep_alive(struct exchange *x)
 enum head_result proxy_read_head(struct exchange *x)
 {
     struct proxy_state *state = x->state;
-    struct answer *answer = &x->answer;
+    struct upstream_response *response = &x->response;
 
     if (!state->has_status) {
-        enum head_result result = answer_read_status_line(x);
+        enum head_result result = upstream_response_read_status_line(x);
         if (result == HEAD_BAD) {
             exchange_log(x, LOG_ERROR, 0, "upstream sent no valid HTTP/1.0 header");
         }
@@ -83,31 +83,31 @@ enum head_result proxy_read_head(struct exchange *x)
         }
         state->has_status = true;
     }
-    enum head_result result = answer_read_fields(x, false);
+    enum head_result result = upstream_response_read_fields(x, false);
     if (result != HEAD_DONE) {
         return result;
     }
-    if (answer->status == 101) {
+    if (response->status == 101) {
         if (fields_get(&x->request->headers, FIELD_UPGRADE) == NULL) {
             exchange_log(x, LOG_ERROR, 0, "upstream switched protocols unasked");
             return HEAD_BAD;
         }
-        answer->is_upgrade = true;
+        response->is_upgrade = true;
         return HEAD_DONE;
     }
-    answer->has_no_body = answer->status < 200 || answer->status == 204 || answer->status == 304 ||
-                          str_is(state->method, "HEAD");
+    response->has_no_body = response->status < 200 || response->status == 204 ||
+                            response->status == 304 || str_is(state->method, "HEAD");
     /* RFC 9112, 6.3 */
-    state->end = answer->has_no_body                                               ? BODY_NONE
-                 : (answer->fields.seen & FIELD_BIT(FIELD_TRANSFER_ENCODING)) != 0 ? BODY_CHUNKED
-                 : answer->content_length >= 0                                     ? BODY_COUNTED
-                                               : BODY_UNTIL_CLOSED;
-    if (__builtin_expect((answer->fields.seen & FIELD_BIT(FIELD_KEEP_ALIVE)) != 0, 0)) {
+    state->end = response->has_no_body                                               ? BODY_NONE
+                 : (response->fields.seen & FIELD_BIT(FIELD_TRANSFER_ENCODING)) != 0 ? BODY_CHUNKED
+                 : response->content_length >= 0                                     ? BODY_COUNTED
+                                                 : BODY_UNTIL_CLOSED;
+    if (__builtin_expect((response->fields.seen & FIELD_BIT(FIELD_KEEP_ALIVE)) != 0, 0)) {
         note_keep_alive(x);
     }
-    state->left = state->end == BODY_COUNTED ? (uint64_t) answer->content_length : UINT64_MAX;
-    state->may_stay_open = stays_open(answer) && state->end != BODY_UNTIL_CLOSED &&
-                           !(state->end == BODY_CHUNKED && answer->version < HTTP_1_1);
+    state->left = state->end == BODY_COUNTED ? (uint64_t) response->content_length : UINT64_MAX;
+    state->may_stay_open = stays_open(response) && state->end != BODY_UNTIL_CLOSED &&
+                           !(state->end == BODY_CHUNKED && response->version < HTTP_1_1);
     return HEAD_DONE;
 }
 
@@ -136,12 +136,12 @@ static void keep_trailers(struct exchange *x, const struct fields *fields, struc
     struct arena *arena = &x->request->arena;
     struct str copy = exchange_keep(x, bytes);
 
-    x->answer.trailers = arena_new(arena, struct fields);
+    x->response.trailers = arena_new(arena, struct fields);
     fields_each(field, fields) {
         struct str name = {copy.data + (field->name.data - bytes.data), field->name.len};
         struct str value = {copy.data + (field->value.data - bytes.data), field->value.len};
         if ((FIELD_BIT(field->id) & FIELDS_NOT_IN_TRAILERS) == 0) {
-            fields_add_identified(x->answer.trailers, arena, (enum field_id) field->id, name,
+            fields_add_identified(x->response.trailers, arena, (enum field_id) field->id, name,
                                   value);
         }
     }
@@ -173,7 +173,7 @@ static enum body_result read_trailers(struct exchange *x)
         channel->consume(x, 2);
         return body_finish(x);
     }
-    switch (fields_parse_parts(&x->answer.scan, input, &reading, &head, &used)) {
+    switch (fields_parse_parts(&x->response.scan, input, &reading, &head, &used)) {
     case PARSE_MORE:
         if (input.len < limit) {
             return BODY_MORE;

@@ -43,7 +43,7 @@ static struct str default_cache_key(struct exchange *x)
 #define HTTP_PROTOCOL                                                                              \
     .family = &proxy_family, .name = STR_INIT("http"), .secure_name = STR_INIT("https"),           \
     .channel = &whole_link, .has_logins = true, .make_request = proxy_make_request,                \
-    .send_body = proxy_send_body, .begin_answer = proxy_begin_answer,                              \
+    .send_body = proxy_send_body, .begin_response = proxy_begin_response,                          \
     .read_head = proxy_read_head, .read_body = proxy_read_body, .adapt_field = adapt_field,        \
     .body_ended = proxy_body_ended, .default_cache_key = default_cache_key
 
@@ -411,7 +411,7 @@ static const struct exchange_family proxy_family = {
     .temp_path = STR_INIT(DEFAULT_PROXY_TEMP),
     .hidden_ids = HIDDEN_OF_SERVERS,
     .has_cache_key = true,
-    .keeper = &answer_keeper,
+    .keeper = &response_keeper,
 };
 
 static const struct directive_table *const proxy_tables[] = {&proxy_table, &proxy_family.table,

@@ -115,7 +115,7 @@ void proxy_send_body(struct exchange *x, const struct body_piece *piece, bool is
 
 /* ---- answer.c ---- */
 
-void proxy_begin_answer(struct exchange *x);
+void proxy_begin_response(struct exchange *x);
 enum head_result proxy_read_head(struct exchange *x);
 enum body_result proxy_read_body(struct exchange *x, struct str *data);
 enum body_result proxy_body_ended(struct exchange *x);

@@ -107,7 +107,7 @@ static bool redis2_make_request(struct exchange *x)
 
 /* ---- the answer ---- */
 
-static void redis2_begin_answer(struct exchange *x)
+static void redis2_begin_response(struct exchange *x)
 {
     struct redis2_state *state = x->state;
 
@@ -132,8 +132,8 @@ static enum head_result redis2_read_head(struct exchange *x)
         bad_answer(x, input);
         return HEAD_BAD;
     }
-    x->answer.status = 200;
-    x->answer.content_length = -1;
+    x->response.status = 200;
+    x->response.content_length = -1;
     response_set_type(x->request);
     return HEAD_DONE;
 }
@@ -171,7 +171,7 @@ static const struct protocol redis2_protocol = {
     .name = STR_INIT("redis2"),
     .channel = &whole_link,
     .make_request = redis2_make_request,
-    .begin_answer = redis2_begin_answer,
+    .begin_response = redis2_begin_response,
     .read_head = redis2_read_head,
     .read_body = redis2_read_body,
 };

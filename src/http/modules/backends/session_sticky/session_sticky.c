@@ -92,7 +92,7 @@ static void session_responded(struct upstream_pick *pick)
     if (request->exchange == NULL || (settings->mode == MODE_INSERT && !settings->is_indirect)) {
         return;
     }
-    fields_each(field, &request->exchange->answer.fields) {
+    fields_each(field, &request->exchange->response.fields) {
         struct str attributes = field->value, value, pair;
 
         if (field->id != FIELD_SET_COOKIE || field->is_removed) {
