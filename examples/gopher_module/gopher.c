@@ -55,13 +55,13 @@ static enum body_result gopher_read_body(struct exchange *x, struct str *data)
 
 static enum body_result gopher_body_ended(struct exchange *x)
 {
-    return x->link->conn->is_broken ? BODY_BAD : BODY_END;
+    return x->connection->conn->is_broken ? BODY_BAD : BODY_END;
 }
 
 static const struct protocol gopher_protocol = {
     .family = &gopher_family,
     .name = STR_INIT("gopher"),
-    .channel = &whole_link,
+    .channel = &whole_connection,
     .make_request = gopher_make_request,
     .read_head = gopher_read_head,
     .read_body = gopher_read_body,

@@ -125,7 +125,8 @@ static bool follow(struct walk *walk, int link, uid_t owner)
 enum step { STEP_ON, STEP_OPENED, STEP_FAILED };
 
 /* The name is a link, of which `link` is a descriptor. */
-static enum step take_link(struct walk *walk, const char *name, bool is_last, int link, uid_t owner)
+static enum step take_connection(struct walk *walk, const char *name, bool is_last, int link,
+                                 uid_t owner)
 {
     if (is_of_proc(link)) {
         int fd = openat(walk->at, name, is_last ? walk->flags & ~O_CREAT : O_PATH | O_CLOEXEC);
@@ -178,7 +179,7 @@ static enum step step_on(struct walk *walk)
         return STEP_FAILED;
     }
     if (S_ISLNK(info.st_mode)) {
-        enum step step = take_link(walk, name, is_last, link, info.st_uid);
+        enum step step = take_connection(walk, name, is_last, link, info.st_uid);
         error = errno;
         close(link);
         errno = error;

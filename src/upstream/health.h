@@ -43,7 +43,7 @@ struct health_settings {
     int64_t keepalive_requests; /* probes on one connection; 0 = no limit */
     uint64_t keepalive_time_ms; /* a probing connection's life; 0 = a fresh one each time */
     struct str type;            /* "tcp", "http", "fastcgi" …, for status pages */
-    const struct link_tls *tls; /* how connections speak TLS; NULL = they do not */
+    const struct upstream_connection_tls *tls; /* how connections speak TLS; NULL = they do not */
     /* Speaks on probe->conn; true = healthy. MAY WAIT until the deadline. NULL: that it connects is
      * enough. */
     bool (*speak)(struct health_probe *probe);

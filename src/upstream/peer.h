@@ -89,7 +89,7 @@ struct peer {
     const struct upstream_server *server; /* the line that it comes from */
     struct str target;                    /* of an SRV record; else empty */
     struct peer_cell *cell;               /* what all workers know of it */
-    struct peer_local *local;             /* this worker's connections to it; of link.c */
+    struct peer_local *local;             /* this worker's connections to it; of connection.c */
     unsigned number;        /* bit in upstream_pick.tried; place in peer_list order, backups last */
     unsigned weight;        /* as written, or of its SRV record */
     int64_t current_weight; /* of weighted round robin, and of whatever balancer needs one */

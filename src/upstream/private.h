@@ -3,7 +3,7 @@
 #define UPSTREAM_PRIVATE_H
 
 #include "base/list.h"
-#include "upstream/link.h"
+#include "upstream/connection.h"
 #include "upstream/peer.h"
 #include "upstream/upstream.h"
 
@@ -11,17 +11,18 @@
 
 /* What this worker has to do with one cell. */
 struct peer_local {
-    struct list busy; /* links in use, by in_pool: where a shared one with room is looked for */
     struct list
-        waiters; /* struct link_waiter: who waits for a connection, in the order of coming */
+        busy; /* connections in use, by in_pool: where a shared one with room is looked for */
+    struct list
+        waiters; /* struct upstream_connection_waiter: who waits for a connection, in the order of coming */
     struct peer_cell *cell;
-    unsigned idle;     /* links in idle pools that lead here */
+    unsigned idle;     /* connections in idle pools that lead here */
     unsigned holds;    /* peer lists of this worker that name the cell */
     unsigned open_max; /* as the last caller said; 0 = no limit */
-    /* The peer has ended idle links: the youngest had been idle for so long. Believed until then; 0 = it has not. */
+    /* The peer has ended idle connections: the youngest had been idle for so long. Believed until then; 0 = it has not. */
     uint64_t ends_after_ms;
     uint64_t ends_until_ms;
-    unsigned turns; /* links that our own waiters got since other workers had theirs */
+    unsigned turns; /* connections that our own waiters got since other workers had theirs */
 };
 
 /* Tengine's slices of `keepalive`: requests with the same key share a pool of their own. */
@@ -33,13 +34,13 @@ struct keepalive_slices {
     unsigned key_length_max; /* what is behind that does not count */
 };
 
-/* Idle links that may be exchanged with each other. */
+/* Idle connections that may be exchanged with each other. */
 struct idle_pool {
     struct list in_group; /* in group_state.pools */
-    struct list links;    /* struct upstream_link by in_pool: the one that came last is first */
-    struct link_kind
+    struct list links; /* struct upstream_connection by in_pool: the one that came last is first */
+    struct upstream_connection_kind
         kind;       /* tag is NULL unless the group's pools are local; the key is the pool's own */
-    unsigned count; /* of links */
+    unsigned count; /* of connections */
 };
 
 /* What a worker keeps for a group. */
@@ -51,7 +52,7 @@ struct group_state {
     struct list resolving; /* struct resolve_waiter: requests that wait for names */
     struct watch *watches; /* servers whose names are watched */
     unsigned
-        users; /* picks under way, links, and who holds it: a run-time group with users stays */
+        users; /* picks under way, connections, and who holds it: a run-time group with users stays */
     struct run_time_group *run_time; /* the whole of a run-time group; else NULL */
     struct group_state *left;        /* the next one that was left behind: see group_end */
 };
@@ -122,7 +123,7 @@ void cells_recall(struct upstream_group *group, const struct upstream_server *se
                   struct arena *arena, struct vec *out);
 
 void cell_hold(struct peer_cell *cell, struct peer_local *local);
-/* A private cell goes with its last hold or its last link. */
+/* A private cell goes with its last hold or its last connection. */
 void cell_release(struct peer_cell *cell, struct peer_local *local);
 /* A private cell that nobody needs any more is freed. */
 void cell_let_go(struct peer_cell *cell, struct peer_local *local);
@@ -140,7 +141,7 @@ void peer_list_release(struct peer_list *list);
 /* A peer for the request out of those that may serve now, taken into use; NULL: nobody may. */
 struct peer *pick_now(struct upstream_pick *pick);
 
-/* The peer of pick->list that the client's own links lead to, or NULL (ties.c). */
+/* The peer of pick->list that the client's own connections lead to, or NULL (ties.c). */
 struct peer *tie_peer(const struct link_tie *tie, const struct upstream_pick *pick);
 
 /* Is there somebody whom a request may wait for in the queue? */
@@ -178,11 +179,11 @@ void watch_answer(struct upstream_group *group, const struct resolved *found);
 /* Asks for the names of a group without addresses, and waits until all were answered. MAY WAIT. */
 enum wait_result watch_wait(struct upstream_group *group);
 
-/* ---- links (link.c, pool.c) ---- */
+/* ---- connections (connection.c, pool.c) ---- */
 
 /* The group has no pools yet. */
 void pools_start(struct group_state *state);
-/* Closes all idle links of the group. */
+/* Closes all idle connections of the group. */
 void pools_close(struct group_state *state);
 /* … and those that lead to this cell. */
 void pools_close_peer(struct group_state *state, const struct peer_local *local);
@@ -215,7 +216,7 @@ void set_end(struct upstream_set *set);
 
 /* Gives a group its state and its peers; run_time is NULL for those of the configuration. */
 void group_start(struct upstream_group *group, struct run_time_group *run_time);
-/* Takes them away, and the idle links; not while there are users. */
+/* Takes them away, and the idle connections; not while there are users. */
 void group_end(struct upstream_group *group);
 
 #endif

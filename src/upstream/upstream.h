@@ -107,12 +107,12 @@ struct upstream_group {
     void *stickiness_settings;           /* its own */
     struct health_settings *health;      /* active checks; NULL = none (health.h) */
 
-    unsigned keepalive;         /* idle connections kept for each worker; 0 = none */
-    bool is_keepalive_local;    /* … a pool for each location; no exchange between them */
-    bool is_keepalive_set;      /* the directive was written */
-    bool keeps_logins;          /* `ntlm`: links of one client are kept whatever keepalive says */
-    int64_t keepalive_requests; /* on one connection */
-    uint64_t keepalive_time_ms; /* a connection's longest life */
+    unsigned keepalive;      /* idle connections kept for each worker; 0 = none */
+    bool is_keepalive_local; /* … a pool for each location; no exchange between them */
+    bool is_keepalive_set;   /* the directive was written */
+    bool keeps_logins; /* `ntlm`: connections of one client are kept whatever keepalive says */
+    int64_t keepalive_requests;    /* on one connection */
+    uint64_t keepalive_time_ms;    /* a connection's longest life */
     uint64_t keepalive_timeout_ms; /* longest idle time */
     const struct keepalive_slices
         *slices; /* a pool for each key as well (private.h); NULL = none */
@@ -255,9 +255,10 @@ struct upstream_pick {
     struct upstream_group *group; /* that is picked from */
     struct direction
         *direction; /* where a program says that it goes (direction.h); NULL = the group has none */
-    struct peer_list *list;   /* held by a reference from upstream_pick_begin to _end */
-    struct peer *peer;        /* in use now, or NULL */
-    struct link_tie *tie;     /* of the client's connection, or NULL: where it has links, it goes */
+    struct peer_list *list; /* held by a reference from upstream_pick_begin to _end */
+    struct peer *peer;      /* in use now, or NULL */
+    struct link_tie
+        *tie; /* of the client's connection, or NULL: where it has connections, it goes */
     struct variable_env *env; /* where keys of balancers are evaluated */
     struct arena *arena;      /* of the request */
     const struct log *log;    /* of the request */

@@ -48,14 +48,14 @@ static void take(struct str input, size_t at_first, struct outcome *out)
 {
     static const struct exchange_settings settings = {.buffer_size = 4096};
     static struct conn backend = {.magic = CONN_MAGIC};
-    struct upstream_link link = {.conn = &backend};
+    struct upstream_connection connection = {.conn = &backend};
     struct log log = {.level = LOG_STDERR};
     struct request *request = calloc(1, sizeof(*request));
     struct exchange x = {.magic = EXCHANGE_MAGIC,
                          .request = request,
                          .protocol = &protocol,
                          .settings = &settings,
-                         .link = &link};
+                         .connection = &connection};
 
     arena_init(&request->arena);
     request->log = log;

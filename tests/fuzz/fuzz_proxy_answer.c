@@ -76,14 +76,14 @@ static void parse(struct str text, const char *method, size_t step, struct outco
     static const struct exchange_settings family = {.buffer_size = 1024};
     static const struct proxy_settings settings = {.pass_trailers = true};
     static struct conn conn;
-    static struct upstream_link link = {.conn = &conn};
+    static struct upstream_connection connection = {.conn = &conn};
     struct proxy_state state = {.method = str_of(method)};
     struct exchange x = {.request = &request,
                          .settings = &family,
                          .module_settings = &settings,
                          .state = &state,
                          .protocol = &protocol,
-                         .link = &link,
+                         .connection = &connection,
                          .response.content_length = -1};
 
     input = text;

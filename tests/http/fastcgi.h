@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "http/modules/backends/fastcgi/link.h"
+#include "http/modules/backends/fastcgi/connection.h"
 
 /* How the answer came out. */
 struct told {
@@ -47,7 +47,7 @@ struct fastcgi_stage {
     struct protocol protocol;
     struct exchange_settings family;
     struct fastcgi_settings settings;
-    struct upstream_link link;
+    struct upstream_connection connection;
     struct upstream_group group;
     struct peer_cell *cell;
     struct attempt attempt;
@@ -82,26 +82,27 @@ static struct fastcgi_stage *stage_open(const struct fastcgi_case *what, struct 
         *vec_add(&stage->settings.catch_stderr, &stage->request.arena, struct str) =
             str_of(what->caught);
     }
-    stage->link = (struct upstream_link){.magic = LINK_MAGIC,
-                                         .conn = conn_new(pair[0], NULL, &nobody, &stage->log),
-                                         .group = &stage->group,
-                                         .cell = stage->cell,
-                                         .users = 1,
-                                         .users_max = 1};
-    stage->link.conn->user = &stage->link;
+    stage->connection =
+        (struct upstream_connection){.magic = UPSTREAM_CONNECTION_MAGIC,
+                                     .conn = conn_new(pair[0], NULL, &nobody, &stage->log),
+                                     .group = &stage->group,
+                                     .cell = stage->cell,
+                                     .users = 1,
+                                     .users_max = 1};
+    stage->connection.conn->user = &stage->connection;
     struct fastcgi_stream *stream = arena_new(&stage->request.arena, struct fastcgi_stream);
     stage->x = (struct exchange){.request = &stage->request,
                                  .protocol = &stage->protocol,
                                  .settings = &stage->family,
                                  .module_settings = &stage->settings,
                                  .state = stream,
-                                 .link = &stage->link,
+                                 .connection = &stage->connection,
                                  .attempt = &stage->attempt,
                                  .response = {.content_length = -1}};
     if (!fastcgi_channel.begin(&stage->x)) {
         abort();
     }
-    stream->link->has_asked = what->asks;
+    stream->connection->has_asked = what->asks;
     return stage;
 }
 
@@ -111,8 +112,8 @@ static void stage_close(struct fastcgi_stage *stage)
 
     conn_buffer_free(stream->reading.data, stream->reading.size);
     conn_buffer_free(stream->arriving.data, stream->arriving.size);
-    stage->link.state_free(&stage->link);
-    conn_close(stage->link.conn);
+    stage->connection.state_free(&stage->connection);
+    conn_close(stage->connection.conn);
     close(stage->backend);
     arena_free(&stage->request.arena);
     free(stage->cell);
@@ -172,17 +173,18 @@ static bool stage_read_body(struct fastcgi_stage *stage, struct told *told)
         result = fastcgi_body_ended(x);
     }
     told->end = result == BODY_END ? TOLD_WHOLE : TOLD_BAD;
-    told->is_reusable = x->is_reusable && fastcgi_link_is_clean(fastcgi_link_of(&stage->link));
+    told->is_reusable =
+        x->is_reusable && fastcgi_connection_is_clean(fastcgi_connection_of(&stage->connection));
     return false;
 }
 
 /* The loop tells of the socket, and the exchange reads what it can. */
 static void stage_run(struct fastcgi_stage *stage, struct told *told)
 {
-    struct conn *conn = stage->link.conn;
+    struct conn *conn = stage->connection.conn;
 
     conn->is_readable = 1;
-    if (fastcgi_link_of(&stage->link)->is_shared) {
+    if (fastcgi_connection_of(&stage->connection)->is_shared) {
         conn->owner->input(conn);
     }
     while (told->end == TOLD_WAITING &&

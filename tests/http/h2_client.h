@@ -25,7 +25,7 @@ struct h2_stage {
     struct exchange x;
     struct protocol protocol;
     struct exchange_settings family;
-    struct upstream_link link;
+    struct upstream_connection connection;
     struct upstream_group group;
     struct peer_cell *cell;
     struct attempt attempt;
@@ -51,20 +51,21 @@ static struct h2_stage *h2_stage_open(struct str body)
     stage->request.method = METHOD_GET;
     stage->protocol = (struct protocol){.channel = &h2_channel};
     stage->family.buffer_size = 4096;
-    stage->link = (struct upstream_link){.magic = LINK_MAGIC,
-                                         .conn = conn_new(pair[0], NULL, &nobody, &stage->log),
-                                         .group = &stage->group,
-                                         .cell = stage->cell,
-                                         .users = 1,
-                                         .users_max = 1};
-    stage->link.conn->user = &stage->link;
+    stage->connection =
+        (struct upstream_connection){.magic = UPSTREAM_CONNECTION_MAGIC,
+                                     .conn = conn_new(pair[0], NULL, &nobody, &stage->log),
+                                     .group = &stage->group,
+                                     .cell = stage->cell,
+                                     .users = 1,
+                                     .users_max = 1};
+    stage->connection.conn->user = &stage->connection;
     struct h2_stream *stream = arena_new(&stage->request.arena, struct h2_stream);
     stream->told.keeps_trailers = true;
     stage->x = (struct exchange){.request = &stage->request,
                                  .protocol = &stage->protocol,
                                  .settings = &stage->family,
                                  .channel_state = stream,
-                                 .link = &stage->link,
+                                 .connection = &stage->connection,
                                  .attempt = &stage->attempt,
                                  .head = STR("\x82\x86\x84"),
                                  .body_override = body,
@@ -85,8 +86,8 @@ static void h2_stage_close(struct h2_stage *stage)
     h2_bytes_free(&stream->reading);
     h2_bytes_free(&stream->arriving);
     buf_free(&stream->kept);
-    stage->link.state_free(&stage->link);
-    conn_close(stage->link.conn);
+    stage->connection.state_free(&stage->connection);
+    conn_close(stage->connection.conn);
     close(stage->backend);
     arena_free(&stage->request.arena);
     free(stage->cell);
@@ -137,7 +138,7 @@ static bool h2_stage_read(struct h2_stage *stage, struct h2_told *told)
 static void h2_tell(struct str body, struct str text, size_t step, struct h2_told *told)
 {
     struct h2_stage *stage = h2_stage_open(body);
-    struct conn *conn = stage->link.conn;
+    struct conn *conn = stage->connection.conn;
     char drain[65536];
 
     told->body.len = 0;

@@ -22,7 +22,7 @@ FLOORS = (
     ("server/program",),
     ("upstream", "cache"),  # of upstream: what upper floors see, and what its rooms share
     ("upstream/cells",),
-    ("upstream/links",),
+    ("upstream/connections",),
     ("upstream/peers",),
     ("upstream/picking",),
     ("upstream/health",),

@@ -11,12 +11,12 @@ static struct upstream_group *group;
 /* One request that opens a link. */
 struct opening {
     struct asker asker;
-    struct link_options options;
+    struct upstream_connection_options options;
     uint64_t timeout_ms;
     struct variable_env *env; /* NULL: without variables */
-    struct upstream_link *link;
+    struct upstream_connection *connection;
     int error;
-    enum link_result result;
+    enum upstream_connect_result result;
     bool is_over;
 };
 
@@ -47,12 +47,14 @@ static inline void open_now(void *arg)
     begin(&opening->asker, group);
     opening->asker.pick.env = opening->env;
     assert_int_equal(upstream_pick_next(&opening->asker.pick), PICK_OK);
-    opening->result = link_open(&opening->asker.pick, &opening->options, opening->timeout_ms,
-                                &opening->link, &opening->error);
+    opening->result =
+        upstream_connection_open(&opening->asker.pick, &opening->options, opening->timeout_ms,
+                                 &opening->connection, &opening->error);
     opening->is_over = true;
 }
 
-static inline struct opening open_with(struct link_options options, uint64_t timeout_ms)
+static inline struct opening open_with(struct upstream_connection_options options,
+                                       uint64_t timeout_ms)
 {
     struct opening opening = {.options = options, .timeout_ms = timeout_ms};
 
@@ -63,9 +65,9 @@ static inline struct opening open_with(struct link_options options, uint64_t tim
 
 static inline struct opening open_tagged(const void *tag)
 {
-    struct opening opening = open_with((struct link_options){.tag = tag}, 10000);
+    struct opening opening = open_with((struct upstream_connection_options){.tag = tag}, 10000);
 
-    assert_int_equal(opening.result, LINK_OK);
+    assert_int_equal(opening.result, UPSTREAM_CONNECT_OK);
     return opening;
 }
 
@@ -78,9 +80,9 @@ static inline void over(struct opening *opening)
 static inline bool request(const void *tag)
 {
     struct opening opening = open_tagged(tag);
-    bool is_reused = opening.link->is_reused;
+    bool is_reused = opening.connection->is_reused;
 
-    link_keep(opening.link);
+    upstream_connection_keep(opening.connection);
     over(&opening);
     return is_reused;
 }

@@ -68,15 +68,15 @@ void attempt_end(struct exchange *x, unsigned status)
     attempt->response_ms = clock_now.now_ms - x->attempt_start_ms;
 }
 
-void exchange_leave_link(struct exchange *x, bool is_reusable)
+void exchange_leave_connection(struct exchange *x, bool is_reusable)
 {
     if (x->upload != NULL) {
         upload_stop(x);
     }
-    if (x->link != NULL) {
+    if (x->connection != NULL) {
         x->attempt->bytes_sent += sent_so_far(x) - x->sent_before;
-        if (x->link->conn->log == &x->request->log) {
-            x->link->conn->log = log_main;
+        if (x->connection->conn->log == &x->request->log) {
+            x->connection->conn->log = log_main;
         }
         x->protocol->channel->end(x, is_reusable && x->sent.is_ended && !x->sent.is_doubtful);
     }
@@ -111,7 +111,7 @@ static void patience_look(const struct exchange *x, struct patience *patience)
         patience_begin(x, patience);
     } else if (patience->sent != sent) {
         uint64_t moved_ms =
-            channel->moved_ms != NULL ? channel->moved_ms(x) : x->link->conn->moved_ms;
+            channel->moved_ms != NULL ? channel->moved_ms(x) : x->connection->conn->moved_ms;
 
         patience->sent = sent;
         patience->since_ms = later(patience->since_ms, later(moved_ms, x->sent.begun_ms));
@@ -168,7 +168,7 @@ enum wait_result patience_wait(struct exchange *x, struct patience *patience)
         }
         patience_look(x, patience);
         if (clock_now.now_ms >= turn_ms) {
-            link_give_way(x->link);
+            upstream_connection_give_way(x->connection);
             x->waits_ms *= 2;
         }
         end_ms = patience_end(x, patience);
@@ -189,18 +189,19 @@ static enum attempt_result fail_attempt(struct exchange *x, struct failure *fail
 {
     *failure = (struct failure){.kind = kind, .status = status};
     x->attempt->status = status;
-    exchange_leave_link(x, false);
+    exchange_leave_connection(x, false);
     return ATTEMPT_FAILED;
 }
 
-/* What of a link's options needs memory while it is opened. */
-struct link_way {
+/* What of a connection's options needs memory while it is opened. */
+struct upstream_connection_way {
     struct addr local;
-    struct link_tls tls;
+    struct upstream_connection_tls tls;
 };
 
 /* From which address, and whether over TLS. */
-static void choose_way(struct exchange *x, struct link_way *way, struct link_options *options)
+static void choose_way(struct exchange *x, struct upstream_connection_way *way,
+                       struct upstream_connection_options *options)
 {
     const struct exchange_settings *settings = x->settings;
     const struct direction *direction = x->pick.direction;
@@ -256,8 +257,8 @@ static enum attempt_result connect_peer(struct exchange *x, struct failure *fail
 {
     const struct exchange_settings *settings = x->settings;
     const struct protocol *protocol = x->protocol;
-    struct link_way way;
-    struct link_options options = {
+    struct upstream_connection_way way;
+    struct upstream_connection_options options = {
         .keepalive = settings->socket_keepalive,
         .send_buffer = settings->socket_sndbuf,
         .receive_buffer = settings->socket_rcvbuf,
@@ -278,8 +279,8 @@ static enum attempt_result connect_peer(struct exchange *x, struct failure *fail
         options.tie = logins_tie(x);
         is_login = (x->request->headers.seen & LOGIN_IDS) != 0 && logins_are_asked_for(x);
     }
-    options.is_private =
-        is_login || (protocol->wants_whole_link != NULL && protocol->wants_whole_link(x));
+    options.is_private = is_login || (protocol->wants_whole_connection != NULL &&
+                                      protocol->wants_whole_connection(x));
     x->was_reused = x->was_refused = false;
     if (is_refused(x, options.hops, failure)) {
         return fail_attempt(x, failure, failure->kind, failure->status);
@@ -287,24 +288,25 @@ static enum attempt_result connect_peer(struct exchange *x, struct failure *fail
     if (x->is_secure || settings->bind != NULL || x->pick.direction != NULL) {
         choose_way(x, &way, &options);
     }
-    switch (link_open(&x->pick, &options, settings->connect_timeout_ms, &x->link, &error)) {
-    case LINK_OK:
+    switch (upstream_connection_open(&x->pick, &options, settings->connect_timeout_ms,
+                                     &x->connection, &error)) {
+    case UPSTREAM_CONNECT_OK:
         break;
-    case LINK_FAILED:
+    case UPSTREAM_CONNECT_FAILED:
         return fail_attempt(x, failure, NEXT_ERROR, 502);
-    case LINK_TIMED_OUT:
+    case UPSTREAM_CONNECT_TIMED_OUT:
         if (protocol->timed_out != NULL) {
             protocol->timed_out(x, false);
         }
         return fail_attempt(x, failure, NEXT_TIMEOUT, 504);
-    case LINK_ERROR:
+    case UPSTREAM_CONNECT_ERROR:
         return fail_attempt(x, failure, 0, 500);
-    case LINK_CANCELLED:
+    case UPSTREAM_CONNECT_CANCELLED:
         return ATTEMPT_CANCELLED;
     }
-    x->was_reused = x->link->is_reused;
+    x->was_reused = x->connection->is_reused;
     x->waits_ms = x->was_reused ? 0 : GIVE_WAY_MS;
-    x->sent_before = protocol->channel->sent != NULL ? 0 : x->link->conn->sent;
+    x->sent_before = protocol->channel->sent != NULL ? 0 : x->connection->conn->sent;
     x->attempt->connect_ms = clock_now.now_ms - x->attempt_start_ms;
     if (__builtin_expect(is_login, 0)) {
         logins_bind(x);
@@ -315,8 +317,8 @@ static enum attempt_result connect_peer(struct exchange *x, struct failure *fail
         }
         return fail_attempt(x, failure, NEXT_ERROR, 502);
     }
-    if (x->is_secure && x->link->users_max == 1) {
-        x->link->conn->log = &x->request->log; /* TLS has more to say than errno */
+    if (x->is_secure && x->connection->users_max == 1) {
+        x->connection->conn->log = &x->request->log; /* TLS has more to say than errno */
     }
     return ATTEMPT_ANSWERED;
 }
@@ -328,7 +330,7 @@ static enum attempt_result connect_peer(struct exchange *x, struct failure *fail
 static bool send_request(struct exchange *x)
 {
     const struct request_body *body = request_passed_body(x->request);
-    struct conn *conn = x->link->conn;
+    struct conn *conn = x->connection->conn;
     int64_t length = sent_body_length(x);
 
     x->request->log.action = "sending request to upstream";
@@ -363,7 +365,7 @@ static bool send_request(struct exchange *x)
         x->attempt->sent_ms = x->attempt->send_ms;
     }
     conn_flush_later(conn); /* on a shared one together with what others send in this turn */
-    if (conn_unsent(conn) > ONE_WRITE || x->link->users_max > 1) {
+    if (conn_unsent(conn) > ONE_WRITE || x->connection->users_max > 1) {
         conn_set_nodelay(conn, true); /* the next write does not wait for an acknowledgement */
     }
     return is_sound;
@@ -396,7 +398,7 @@ static void forget_response(struct exchange *x)
 /* The backend closed or broke off before a head was there. */
 void exchange_log_early_end(struct exchange *x)
 {
-    const struct conn *conn = x->link->conn;
+    const struct conn *conn = x->connection->conn;
 
     if (conn->is_broken) {
         log_error(&x->request->log, conn->error, "recv() failed");
@@ -499,7 +501,7 @@ enum attempt_result exchange_ask_peer(struct exchange *x, struct failure *failur
                         x->attempt->bytes_received == 0;
 
         if (was_dead && x->was_reused && !x->was_refused) {
-            link_note_end(&x->pick);
+            upstream_connection_note_end(&x->pick);
         }
         if (!was_dead || !may_repeat(x)) {
             return result;

@@ -1,22 +1,22 @@
-/* The channel of protocols whose requests have a link for themselves. */
+/* The channel of protocols whose requests have a connection for themselves. */
 #include "http/exchange/exchange.h"
 
 /* Bytes that one read of a body takes at most; a head fits buffer_size. */
 #define BODY_READ_SIZE (64 * 1024)
 
-struct str whole_link_input(struct exchange *x)
+struct str whole_connection_input(struct exchange *x)
 {
-    return conn_input(x->link->conn);
+    return conn_input(x->connection->conn);
 }
 
-void whole_link_consume(struct exchange *x, size_t n)
+void whole_connection_consume(struct exchange *x, size_t n)
 {
-    conn_consume(x->link->conn, n);
+    conn_consume(x->connection->conn, n);
 }
 
-bool whole_link_fill(struct exchange *x)
+bool whole_connection_fill(struct exchange *x)
 {
-    struct conn *conn = x->link->conn;
+    struct conn *conn = x->connection->conn;
     size_t first = x->settings->buffer_size;
     uint32_t before = conn->in_end - conn->in_start;
 
@@ -34,39 +34,39 @@ bool whole_link_fill(struct exchange *x)
     return true;
 }
 
-bool whole_link_has_ended(struct exchange *x)
+bool whole_connection_has_ended(struct exchange *x)
 {
-    return x->link->conn->is_input_closed || x->link->conn->is_broken;
+    return x->connection->conn->is_input_closed || x->connection->conn->is_broken;
 }
 
-enum wait_result whole_link_wait(struct exchange *x, uint64_t deadline_ms)
+enum wait_result whole_connection_wait(struct exchange *x, uint64_t deadline_ms)
 {
-    return fiber_wait(&x->link->wake, deadline_ms);
+    return fiber_wait(&x->connection->wake, deadline_ms);
 }
 
-uint64_t whole_link_unsent(struct exchange *x)
+uint64_t whole_connection_unsent(struct exchange *x)
 {
-    return conn_unsent(x->link->conn);
+    return conn_unsent(x->connection->conn);
 }
 
-void whole_link_end(struct exchange *x, bool is_reusable)
+void whole_connection_end(struct exchange *x, bool is_reusable)
 {
-    struct upstream_link *link = x->link;
+    struct upstream_connection *connection = x->connection;
 
-    x->link = NULL;
+    x->connection = NULL;
     if (is_reusable) {
-        link_keep(link); /* if it is sound */
+        upstream_connection_keep(connection); /* if it is sound */
     } else {
-        link_close(link);
+        upstream_connection_close(connection);
     }
 }
 
-const struct channel whole_link = {
-    .input = whole_link_input,
-    .consume = whole_link_consume,
-    .fill = whole_link_fill,
-    .has_ended = whole_link_has_ended,
-    .wait = whole_link_wait,
-    .unsent = whole_link_unsent,
-    .end = whole_link_end,
+const struct channel whole_connection = {
+    .input = whole_connection_input,
+    .consume = whole_connection_consume,
+    .fill = whole_connection_fill,
+    .has_ended = whole_connection_has_ended,
+    .wait = whole_connection_wait,
+    .unsent = whole_connection_unsent,
+    .end = whole_connection_end,
 };

@@ -296,7 +296,7 @@ static enum attempt_result ask_peers(struct exchange *x, struct failure *failure
                 return result;
             }
             *failure = (struct failure){.kind = bit, .status = x->response.status};
-            exchange_leave_link(x, false);
+            exchange_leave_connection(x, false);
         }
         attempt_end(x, failure->status);
         bool goes_on = may_try_next(x, failure->kind);
@@ -317,7 +317,7 @@ bool exchange_intercepts(struct exchange *x, enum handler_result *result)
     struct request *request = x->request;
     unsigned status = x->response.status;
 
-    if (status == 508 && x->link != NULL && x->link->conn->is_at_home) {
+    if (status == 508 && x->connection != NULL && x->connection->conn->is_at_home) {
         return false; /* a circle ended: nobody on the way back begins another */
     }
     if (!x->response.has_no_page &&
@@ -343,7 +343,7 @@ static void drop_response(struct exchange *x)
         x->keeper->drop(x);
     }
     attempt_end(x, 0);
-    exchange_leave_link(x, exchange_skip_body(x));
+    exchange_leave_connection(x, exchange_skip_body(x));
     upstream_pick_done(&x->pick, PEER_SERVED);
 }
 
@@ -368,7 +368,7 @@ static enum handler_result pass_response(struct exchange *x)
         return result;
     }
     if (!response_from_upstream(x)) {
-        exchange_leave_link(x, false);
+        exchange_leave_connection(x, false);
         return request_fail(request, 502);
     }
     return relay_response(x);
@@ -431,8 +431,8 @@ enum handler_result exchange_fetch(struct exchange *x)
     if (request->tunnel != NULL) {
         return result; /* it ends all this itself */
     }
-    if (x->link != NULL) {
-        exchange_leave_link(x, false);
+    if (x->connection != NULL) {
+        exchange_leave_connection(x, false);
     }
     upstream_pick_end(&x->pick);
     return result;

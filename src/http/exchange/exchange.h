@@ -11,7 +11,7 @@
 #include "http/message/head_scan.h"
 #include "http/request/request.h"
 #include "shared/upstream/attempts.h"
-#include "upstream/link.h"
+#include "upstream/connection.h"
 #include "upstream/upstream.h"
 
 struct exchange;
@@ -48,24 +48,24 @@ struct upstream_response {
     bool has_no_page; /* a failure told by a status alone, as memcached's: the error page is ours */
 };
 
-/* What the bytes of one request are sent through and come back by: the whole link, or a share of one
- * (FastCGI requests, HTTP/2 streams). All functions look at x->link. */
+/* What the bytes of one request are sent through and come back by: the whole connection, or a share of one
+ * (FastCGI requests, HTTP/2 streams). All functions look at x->connection. */
 struct channel {
-    /* After link_open: this exchange is now on x->link. False: it cannot be (logged), try failed. NULL: it is. */
+    /* After upstream_connection_open: this exchange is now on x->connection. False: it cannot be (logged), try failed. NULL: it is. */
     bool (*begin)(struct exchange *x);
     /* Bytes that arrived and were not consumed. */
     struct str (*input)(struct exchange *x);
     void (*consume)(struct exchange *x, size_t n); /* the first n of them are used */
     /* Tries to get more without waiting. True: input grew. False: nothing now, or the end: see ended. */
     bool (*fill)(struct exchange *x);
-    /* Has the backend sent its last byte (or broken off: errno in x->link->conn->error)? Asked when
+    /* Has the backend sent its last byte (or broken off: errno in x->connection->conn->error)? Asked when
      * fill said no. */
     bool (*has_ended)(struct exchange *x);
     /* Waits until fill may have more, or queued output moved. MAY WAIT. */
     enum wait_result (*wait)(struct exchange *x, uint64_t deadline_ms);
     /* Bytes of this exchange that are queued and not yet taken by the socket. */
     uint64_t (*unsent)(struct exchange *x);
-    /* Where requests share a link, else NULL: bytes of this one that the socket took. */
+    /* Where requests share a connection, else NULL: bytes of this one that the socket took. */
     uint64_t (*sent)(const struct exchange *x);
     /* … waits until more of the request's body may be given; timed out when the peer took nothing of it for so long.
      * MAY WAIT. */
@@ -80,11 +80,11 @@ struct channel {
     /* Optional: must what arrives be taken at once, because others' responses come after it? Then nobody waits for
      * the client: the spool takes it, or the request ends. NULL: no. */
     bool (*must_drain)(const struct exchange *x);
-    /* This exchange leaves the link: kept for others, or closed. x->link becomes NULL. */
+    /* This exchange leaves the connection: kept for others, or closed. x->connection becomes NULL. */
     void (*end)(struct exchange *x, bool is_reusable);
 };
 
-/* What one request has queued on a link that others use at the same time: channel.sent and unsent of
+/* What one request has queued on a connection that others use at the same time: channel.sent and unsent of
  * such channels, so that nobody takes others' progress for its own. */
 struct output_share {
     uint64_t queued; /* bytes */
@@ -108,15 +108,15 @@ static inline uint64_t output_share_unsent(const struct output_share *share,
     return left < share->queued ? left : share->queued;
 }
 
-/* The channel of protocols that have a link for themselves (channel.c), and what it is made of. */
-extern const struct channel whole_link;
-struct str whole_link_input(struct exchange *x);
-void whole_link_consume(struct exchange *x, size_t n);
-bool whole_link_fill(struct exchange *x);
-bool whole_link_has_ended(struct exchange *x);
-enum wait_result whole_link_wait(struct exchange *x, uint64_t deadline_ms);
-uint64_t whole_link_unsent(struct exchange *x);
-void whole_link_end(struct exchange *x, bool is_reusable);
+/* The channel of protocols that have a connection for themselves (channel.c), and what it is made of. */
+extern const struct channel whole_connection;
+struct str whole_connection_input(struct exchange *x);
+void whole_connection_consume(struct exchange *x, size_t n);
+bool whole_connection_fill(struct exchange *x);
+bool whole_connection_has_ended(struct exchange *x);
+enum wait_result whole_connection_wait(struct exchange *x, uint64_t deadline_ms);
+uint64_t whole_connection_unsent(struct exchange *x);
+void whole_connection_end(struct exchange *x, bool is_reusable);
 
 /* A protocol towards backends. One constant for each module. */
 struct protocol {
@@ -132,7 +132,7 @@ struct protocol {
     /* Writes x->head (and what it needs in x->state) once, before the first attempt. False: status set in
      * request->response. NULL where the handler sets x->head. */
     bool (*make_request)(struct exchange *x);
-    /* Queues the head on x->link; NULL: x->head as it is. */
+    /* Queues the head on x->connection; NULL: x->head as it is. */
     void (*send_head)(struct exchange *x);
     /* Queues a part of the request's body, framed; piece may be NULL with is_last. NULL: raw bytes. */
     void (*send_body)(struct exchange *x, const struct body_piece *piece, bool is_last);
@@ -152,9 +152,9 @@ struct protocol {
     /* Optional: tells the log that the peer was not reached in time, or that its tunnel rested for too
      * long (is_connected). NULL: `upstream timed out`. */
     void (*timed_out)(struct exchange *x, bool is_connected);
-    /* Optional: a link that nobody else uses meanwhile is needed, though the backend would take several requests:
+    /* Optional: a connection that nobody else uses meanwhile is needed, though the backend would take several requests:
      * the client's pace, or a limit of ours, is to hold it back. */
-    bool (*wants_whole_link)(const struct exchange *x);
+    bool (*wants_whole_connection)(const struct exchange *x);
     /* Optional: connections are kept though nobody ordered it: what goes once takes none of them. */
     bool (*keeps_unasked)(const struct exchange *x);
     /* Optional: connections to this peer at most (FCGI_MAX_CONNS); 0 = no limit. */
@@ -169,7 +169,7 @@ struct sent_body {
     uint64_t begun_ms;  /* when a piece was last given while nothing else was on its way */
     unsigned refusal;   /* status that the client's fault has: 400, 408, 413; 0 = it left */
     bool
-        is_ended; /* the last piece was given, and all that was announced: else the link carries no other */
+        is_ended; /* the last piece was given, and all that was announced: else the connection carries no other */
     bool is_cut;      /* … it never will be: the client's part broke off */
     bool is_doubtful; /* the head tells of another end: *_set_header, *_pass_request_body off */
 };
@@ -213,13 +213,13 @@ struct exchange {
     bool was_refused; /* this attempt's peer said that it has not looked at the request */
     uint64_t
         waits_ms; /* nothing came on a fresh one for so long: idle ones give way, and again after twice the time */
-    uint64_t sent_before;  /* link's conn->sent when this attempt began */
+    uint64_t sent_before;  /* connection's conn->sent when this attempt began */
     struct sent_body sent; /* of this attempt */
     struct upload *upload; /* the body's way while the response is awaited, or NULL (upload.c) */
 
-    struct upstream_pick pick;         /* the peer in use, and those that had their try */
-    struct upstream_link *link;        /* NULL between attempts */
-    bool is_reusable;                  /* the link may carry another request when this one ends */
+    struct upstream_pick pick;              /* the peer in use, and those that had their try */
+    struct upstream_connection *connection; /* NULL between attempts */
+    bool is_reusable; /* the connection may carry another request when this one ends */
     struct upstream_response response; /* of this attempt, once its head is read */
     uint64_t body_received;            /* bytes of the response's body, decoded */
 
@@ -288,7 +288,7 @@ enum handler_result sent_body_hold(struct exchange *x);
 /* Of a streamed body: is all that was taken of it at hand still, so that another peer can have it? */
 bool upload_is_kept(const struct exchange *x);
 
-/* Queues raw bytes of a piece on the link: what send_body = NULL does, for protocols that add frames
+/* Queues raw bytes of a piece on the connection: what send_body = NULL does, for protocols that add frames
  * around. The piece's memory must live until the attempt ends. */
 void exchange_send_piece(struct exchange *x, const struct body_piece *piece);
 

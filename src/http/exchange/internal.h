@@ -8,8 +8,8 @@
 
 /* How an attempt ended. */
 enum attempt_result {
-    ATTEMPT_ANSWERED,  /* x->response holds a final head, the link is open */
-    ATTEMPT_FAILED,    /* *failure tells; the link is gone */
+    ATTEMPT_ANSWERED,  /* x->response holds a final head, the connection is open */
+    ATTEMPT_FAILED,    /* *failure tells; the connection is gone */
     ATTEMPT_CANCELLED, /* the client left */
 };
 
@@ -41,8 +41,8 @@ enum attempt_result exchange_ask_peer(struct exchange *x, struct failure *failur
 void attempt_begin(struct exchange *x, struct str name);
 /* … and its end: times, bytes. status 0 leaves it as it is. */
 void attempt_end(struct exchange *x, unsigned status);
-/* Ends what an attempt has open: the uploading fiber, the share of the link. */
-void exchange_leave_link(struct exchange *x, bool is_reusable);
+/* Ends what an attempt has open: the uploading fiber, the share of the connection. */
+void exchange_leave_connection(struct exchange *x, bool is_reusable);
 
 /* The log line for a backend that closed or broke off too early. */
 void exchange_log_early_end(struct exchange *x);
@@ -83,7 +83,7 @@ static inline uint64_t sent_so_far(const struct exchange *x)
 {
     const struct channel *channel = x->protocol->channel;
 
-    return channel->sent != NULL ? channel->sent(x) : x->link->conn->sent;
+    return channel->sent != NULL ? channel->sent(x) : x->connection->conn->sent;
 }
 
 /*
@@ -122,9 +122,9 @@ static inline struct link_tie *logins_tie(const struct exchange *x)
 /* Fields that such a login comes in. */
 #define LOGIN_IDS (FIELD_BIT(FIELD_AUTHORIZATION) | FIELD_BIT(FIELD_PROXY_AUTHORIZATION))
 
-/* A request has one of them: does it log in so, and is its link to be bound? */
+/* A request has one of them: does it log in so, and is its connection to be bound? */
 bool logins_are_asked_for(const struct exchange *x);
-/* x->link belongs to the client's connection from now on. */
+/* x->connection belongs to the client's connection from now on. */
 void logins_bind(struct exchange *x);
 /* The head of a response is there: does the backend want such a login? */
 void logins_note_response(struct exchange *x);

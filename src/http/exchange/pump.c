@@ -46,7 +46,7 @@ static bool has_gone_up(struct pump *pump)
     struct exchange *x = pump->x;
 
     pump->active_ms = clock_now.now_ms;
-    pump->is_over = !wait_for_room(x->link->conn, x->settings->send_timeout_ms);
+    pump->is_over = !wait_for_room(x->connection->conn, x->settings->send_timeout_ms);
     return !pump->is_over;
 }
 
@@ -55,7 +55,7 @@ static void pump_frames_up(struct pump *pump)
 {
     struct exchange *x = pump->x;
     struct request *request = x->request;
-    struct conn *backend = x->link->conn;
+    struct conn *backend = x->connection->conn;
     char *room = arena_text(&request->arena, READ_SIZE);
 
     for (;;) {
@@ -87,8 +87,8 @@ static void run_upward(void *arg)
         pump->active_ms = clock_now.now_ms;
         pump_frames_up(pump);
     }
-    if (pump->is_over && pump->x->link != NULL) {
-        wait_signal(&pump->x->link->wake);
+    if (pump->is_over && pump->x->connection != NULL) {
+        wait_signal(&pump->x->connection->wake);
     }
 }
 

@@ -40,7 +40,7 @@ static bool must_drain(const struct exchange *x)
  */
 static bool hand_on(struct exchange *x, struct body_piece *piece)
 {
-    struct conn *conn = x->link->conn;
+    struct conn *conn = x->connection->conn;
     struct str bytes = piece->bytes;
 
     if (conn->in_start != conn->in_end || conn->in == NULL || bytes.data < conn->in ||
@@ -57,7 +57,7 @@ static bool hand_on(struct exchange *x, struct body_piece *piece)
 
 /*
  * A client that does not keep up has the spool between it and the backend: where buffering says so, and where the
- * link may not wait, whatever buffering says. Bytes of a subrequest wait for their place in the response as well.
+ * connection may not wait, whatever buffering says. Bytes of a subrequest wait for their place in the response as well.
  */
 static void choose_spool(struct relay *relay, uint64_t size)
 {
@@ -243,7 +243,7 @@ uint64_t exchange_limit_rate(const struct exchange *x)
                                                                                             : 0;
 }
 
-/* Bytes of an unwanted body that are read to keep a link; more are left there with it. */
+/* Bytes of an unwanted body that are read to keep a connection; more are left there with it. */
 #define SKIPPED_MAX (64 * 1024)
 
 bool exchange_skip_body(struct exchange *x)
@@ -342,7 +342,7 @@ enum handler_result relay_response(struct exchange *x)
     bool is_whole = result == BODY_END;
     attempt_end(x, 0);
     /* The peer is free for others while the client reads what is left. */
-    exchange_leave_link(x, is_whole && x->is_reusable);
+    exchange_leave_connection(x, is_whole && x->is_reusable);
     upstream_pick_done(&x->pick,
                        result == BODY_BAD && !x->is_peer_fine ? PEER_FAILED : PEER_SERVED);
     if (result == BODY_MORE) {

@@ -76,7 +76,7 @@ enum handler_result sent_body_hold(struct exchange *x)
 
 void exchange_send_piece(struct exchange *x, const struct body_piece *piece)
 {
-    struct conn *conn = x->link->conn;
+    struct conn *conn = x->connection->conn;
 
     if (piece->bytes.data == NULL) {
         if (piece->size != 0) {

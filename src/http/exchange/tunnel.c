@@ -15,7 +15,7 @@ struct tunnel {
     uint32_t magic;
     bool is_detached; /* the request's fiber has left: it ends with the relay */
     struct exchange *x;
-    const struct conn_owner *backend_owner; /* of the link, to be put back */
+    const struct conn_owner *backend_owner; /* of the connection, to be put back */
     struct relay relay;
 };
 
@@ -34,7 +34,7 @@ void tunnel_tell_timeout(struct exchange *x)
 static void leave_backend(struct exchange *x)
 {
     attempt_end(x, 0);
-    exchange_leave_link(x, false);
+    exchange_leave_connection(x, false);
     upstream_pick_done(&x->pick, PEER_SERVED);
     x->request->response.is_complete = true;
 }
@@ -44,10 +44,10 @@ static void relay_has_ended(struct relay *relay, enum relay_why why, enum relay_
     struct tunnel *tunnel = container_of(relay, struct tunnel, relay);
     struct exchange *x = tunnel->x;
     struct request *request = x->request;
-    struct conn *backend = x->link->conn;
+    struct conn *backend = x->connection->conn;
 
     backend->owner = tunnel->backend_owner;
-    backend->user = x->link;
+    backend->user = x->connection;
     request->tunnel_received += relay->sides[RELAY_CLIENT].received;
     x->attempt->bytes_received += relay->sides[RELAY_BACKEND].received;
     x->body_received += relay->sides[RELAY_BACKEND].received; /* … which is no response body */
@@ -112,7 +112,7 @@ static bool start_relay(struct exchange *x)
 {
     struct request *request = x->request;
     struct tunnel *tunnel = arena_new(&request->arena, struct tunnel);
-    struct conn *backend = x->link->conn;
+    struct conn *backend = x->connection->conn;
 
     if (!request->is_body_read) {
         request_keep_head(request);
@@ -146,7 +146,7 @@ static bool start_relay(struct exchange *x)
 static enum handler_result carry(struct exchange *x)
 {
     x->request->log.action = "proxying upgraded connection";
-    conn_set_nodelay(x->link->conn, true);
+    conn_set_nodelay(x->connection->conn, true);
     if (tunnel_is_framed(x->request)) {
         return tunnel_pump(x) ? HANDLER_NEXT : HANDLER_CLOSED;
     }

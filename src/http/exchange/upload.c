@@ -86,7 +86,7 @@ static enum wait_result wait_for_room(struct exchange *x)
 
     return x->protocol->channel->wait_room != NULL
                ? x->protocol->channel->wait_room(x, timeout_ms)
-               : conn_wait_sent(x->link->conn, UNSENT_MAX, timeout_ms);
+               : conn_wait_sent(x->connection->conn, UNSENT_MAX, timeout_ms);
 }
 
 /* Piece after piece. False: the client's or the backend's part broke off. */
@@ -133,12 +133,12 @@ static void upload_run(void *arg)
     CHECK_MAGIC(x, EXCHANGE_MAGIC);
     send_pieces(upload);
     upload->is_done = true;
-    if (x->link != NULL) {
+    if (x->connection != NULL) {
         /* The response is awaited there, and deadlines change. */
         if (x->protocol->channel->nudge != NULL) {
             x->protocol->channel->nudge(x);
         } else {
-            wait_signal(&x->link->wake);
+            wait_signal(&x->connection->wake);
         }
     }
 }
@@ -167,7 +167,7 @@ bool upload_start(struct exchange *x)
         arena_on_free(&x->request->arena, upload_free, upload);
         x->upload = upload;
     }
-    conn_set_nodelay(x->link->conn, true); /* there will be several writes */
+    conn_set_nodelay(x->connection->conn, true); /* there will be several writes */
     x->request->limits_body = true;
     upload->is_done = false;
     if (request_fiber_start(upload_run, upload, &upload->fiber) == FIBER_NO_STACK) {

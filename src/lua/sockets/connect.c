@@ -7,7 +7,7 @@
 #include "lua/sockets/pool.h"
 #include "lua/sockets/socket.h"
 #include "lua/sockets/target.h"
-#include "upstream/link.h"
+#include "upstream/connection.h"
 
 /* What connect is asked for. Texts are on the Lua stack. */
 struct wish {
@@ -176,23 +176,27 @@ static void name_peer(struct script_socket *socket, const struct wish *wish)
     *writer.at = '\0';
 }
 
-enum link_result socket_reach(struct script_thread *thread, struct script_socket *socket,
-                              struct socket_reaching *reaching)
+enum upstream_connect_result socket_reach(struct script_thread *thread,
+                                          struct script_socket *socket,
+                                          struct socket_reaching *reaching)
 {
     struct socket_log words;
-    struct link_options options = {.tells_timeout = true,
-                                   .local = reaching->local.len != 0 ? &reaching->local : NULL};
+    struct upstream_connection_options options = {.tells_timeout = true,
+                                                  .local = reaching->local.len != 0
+                                                               ? &reaching->local
+                                                               : NULL};
     char text[ADDR_TEXT_MAX];
-    struct link_target target = {.addr = socket->peer, .log = &words.log};
+    struct upstream_target target = {.addr = socket->peer, .log = &words.log};
 
     socket_log_begin(thread, socket->name, &words);
     target.name = (struct str){text, addr_format(&socket->peer, true, text)};
     if (thread->subject->kind->hops != NULL) {
         options.hops = thread->subject->kind->hops(thread->subject);
     }
-    enum link_result result = link_reach(&target, &options, clock_now.now_ms + reaching->timeout_ms,
-                                         &reaching->conn, &reaching->error);
-    if (result == LINK_TIMED_OUT) {
+    enum upstream_connect_result result =
+        upstream_connection_reach(&target, &options, clock_now.now_ms + reaching->timeout_ms,
+                                  &reaching->conn, &reaching->error);
+    if (result == UPSTREAM_CONNECT_TIMED_OUT) {
         log_error(&words.log, 0, "%slua tcp socket connect timed out", socket_log_prefix(thread));
     }
     return result;
@@ -228,15 +232,15 @@ static int make_connection(lua_State *L, struct script_thread *thread, struct sc
     name_peer(socket, wish);
     socket->stage = SOCKET_CONNECTING;
     switch (socket_reach(thread, socket, &reaching)) {
-    case LINK_OK:
+    case UPSTREAM_CONNECT_OK:
         socket_attach(socket, &(struct kept_conn){.conn = reaching.conn},
                       socket_settings(thread)->buffer_size);
         lua_pushinteger(L, 1);
         return 1;
-    case LINK_TIMED_OUT:
+    case UPSTREAM_CONNECT_TIMED_OUT:
         give_up(socket);
         return script_fail(L, "timeout");
-    case LINK_CANCELLED:
+    case UPSTREAM_CONNECT_CANCELLED:
         give_up(socket);
         return 0;
     default:

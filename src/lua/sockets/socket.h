@@ -9,7 +9,7 @@
 #include "lua/sockets/take.h"
 #include "lua/vm/function.h"
 #include "lua/vm/settings.h"
-#include "upstream/link.h"
+#include "upstream/connection.h"
 
 #define SOCKET_MAGIC 0x50c4e700u
 #define SOCKET_POINTER "%016" PRIXPTR /* as lines of the log have a pointer */
@@ -94,8 +94,9 @@ struct socket_reaching {
     int error;         /* errno of a failure */
 };
 /* A fresh connection to socket->peer. What goes wrong is logged. MAY WAIT. */
-enum link_result socket_reach(struct script_thread *thread, struct script_socket *socket,
-                              struct socket_reaching *reaching);
+enum upstream_connect_result socket_reach(struct script_thread *thread,
+                                          struct script_socket *socket,
+                                          struct socket_reaching *reaching);
 
 /* A thread was killed in the middle of something: nobody knows what is left on the way. Closes it, once no other thread is in it. */
 void socket_abandon(struct script_socket *socket);

@@ -228,11 +228,12 @@ static int reconnect(lua_State *L, struct script_thread *thread, struct script_s
     socket->conn = NULL;
     socket->source = NULL;
     socket->stage = SOCKET_CONNECTING;
-    enum link_result result = socket_reach(thread, socket, &reaching);
-    if (result != LINK_OK) {
+    enum upstream_connect_result result = socket_reach(thread, socket, &reaching);
+    if (result != UPSTREAM_CONNECT_OK) {
         return fail_handshake(L, socket,
-                              result == LINK_TIMED_OUT ? "timeout"
-                                                       : socket_error_text(reaching.error, text));
+                              result == UPSTREAM_CONNECT_TIMED_OUT
+                                  ? "timeout"
+                                  : socket_error_text(reaching.error, text));
     }
     socket_attach(socket, &(struct kept_conn){.conn = reaching.conn},
                   socket_settings(thread)->buffer_size);

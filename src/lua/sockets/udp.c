@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "lua/sockets/socket.h"
 #include "lua/sockets/target.h"
-#include "net/datagram/link.h"
+#include "net/datagram/connection.h"
 
 #define UDP_MAGIC 0x0d9a0001u
 #define DATAGRAM_MOST 65536 /* bytes that receive gives */
@@ -17,41 +17,41 @@ enum { UDP_STATE = 1, UDP_TIMEOUT = 2, UDP_BIND = 3 };
 struct udp_socket {
     uint32_t magic;
     struct script_resource resource;
-    struct script_subject *subject; /* NULL: it is closed */
-    struct datagram_link link;      /* open while there is a subject */
-    struct wait_point wait;         /* a datagram, or an error */
-    struct buf datagram;            /* that has come */
-    bool has_one;                   /* … and was not received */
-    bool is_paused;                 /* the kernel keeps what comes */
-    bool is_reading, is_resolving;  /* a thread waits in it */
-    int error;                      /* errno that the kernel told; 0 = none */
-    char name[SOCKET_NAME_MAX];     /* "host:port(address)" */
+    struct script_subject *subject;        /* NULL: it is closed */
+    struct datagram_connection connection; /* open while there is a subject */
+    struct wait_point wait;                /* a datagram, or an error */
+    struct buf datagram;                   /* that has come */
+    bool has_one;                          /* … and was not received */
+    bool is_paused;                        /* the kernel keeps what comes */
+    bool is_reading, is_resolving;         /* a thread waits in it */
+    int error;                             /* errno that the kernel told; 0 = none */
+    char name[SOCKET_NAME_MAX];            /* "host:port(address)" */
 };
 
 /* ---- datagrams */
 
-static void received(struct datagram_link *link, struct str datagram)
+static void received(struct datagram_connection *connection, struct str datagram)
 {
-    struct udp_socket *udp = container_of(link, struct udp_socket, link);
+    struct udp_socket *udp = container_of(connection, struct udp_socket, connection);
 
     udp->datagram.len = 0;
     buf_append(&udp->datagram, datagram);
     udp->has_one = true;
     udp->is_paused = true;
-    datagram_link_pause(link);
+    datagram_connection_pause(connection);
     wait_signal_later(&udp->wait);
 }
 
-static void failed(struct datagram_link *link, int error, bool is_send)
+static void failed(struct datagram_connection *connection, int error, bool is_send)
 {
-    struct udp_socket *udp = container_of(link, struct udp_socket, link);
+    struct udp_socket *udp = container_of(connection, struct udp_socket, connection);
 
     (void) is_send;
     udp->error = error;
     wait_signal_later(&udp->wait);
 }
 
-static const struct datagram_link_owner udp_owner = {received, failed};
+static const struct datagram_connection_owner udp_owner = {received, failed};
 
 static void udp_close(struct udp_socket *udp)
 {
@@ -59,7 +59,7 @@ static void udp_close(struct udp_socket *udp)
         udp->subject = NULL;
         list_remove(&udp->resource.link);
         list_init(&udp->resource.link);
-        datagram_link_close(&udp->link);
+        datagram_connection_close(&udp->connection);
         buf_free(&udp->datagram);
     }
 }
@@ -138,11 +138,11 @@ static bool find_local(lua_State *L, const struct addr *peer, struct addr *out)
     return is_bound;
 }
 
-static int open_link(lua_State *L, struct script_thread *thread, struct udp_socket *udp,
-                     const struct addr *peer)
+static int open_connection(lua_State *L, struct script_thread *thread, struct udp_socket *udp,
+                           const struct addr *peer)
 {
     struct addr local;
-    struct datagram_link_options options = {.is_slow = true};
+    struct datagram_connection_options options = {.is_slow = true};
     const char *what = NULL;
     char text[ERROR_TEXT_MAX];
     struct socket_log words;
@@ -150,14 +150,14 @@ static int open_link(lua_State *L, struct script_thread *thread, struct udp_sock
     if (find_local(L, peer, &local)) {
         options.bind = &local;
     }
-    if (!datagram_link_open(&udp->link, peer, &options, &what)) {
+    if (!datagram_connection_open(&udp->connection, peer, &options, &what)) {
         int error = errno;
 
         socket_log_begin(thread, udp->name, &words);
         log_crit(&words.log, error, "%.*s failed", (int) strlen(what), what);
         return script_fail(L, socket_error_text(error, text));
     }
-    udp->link.owner = &udp_owner;
+    udp->connection.owner = &udp_owner;
     udp->has_one = udp->is_paused = false;
     udp->error = 0;
     udp->wait = (struct wait_point){0};
@@ -223,7 +223,7 @@ static int setpeername(lua_State *L, struct script_thread *thread)
         return script_fail(L, reason);
     }
     name_peer(udp, &target, &peer);
-    return open_link(L, thread, udp, &peer);
+    return open_connection(L, thread, udp, &peer);
 }
 
 /* ---- send and receive */
@@ -263,7 +263,7 @@ static int send_one(lua_State *L, struct script_thread *thread)
     }
     demand_own(L, thread, udp);
     struct str bytes = script_check_pieces(L, 2);
-    if (!datagram_link_send(&udp->link, bytes)) {
+    if (!datagram_connection_send(&udp->connection, bytes)) {
         return fail_error(L, thread, udp, "send()", errno);
     }
     lua_pushinteger(L, 1);
@@ -279,7 +279,7 @@ static enum wait_result await_datagram(struct udp_socket *udp, uint64_t deadline
     udp->wait.is_signalled = false;
     while (!udp->has_one && udp->error == 0 && result == WAIT_READY) {
         if (udp->is_paused) {
-            udp->is_paused = !datagram_link_resume(&udp->link);
+            udp->is_paused = !datagram_connection_resume(&udp->connection);
             udp->error = udp->is_paused ? errno : 0;
             continue;
         }

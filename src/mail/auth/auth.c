@@ -8,7 +8,7 @@
 #include "mail/words/answer.h"
 #include "mail/words/sasl.h"
 #include "server/generation.h"
-#include "upstream/link.h"
+#include "upstream/connection.h"
 
 struct settings_key mail_auth_key;
 
@@ -71,18 +71,18 @@ static bool read_answer(struct mail_session *session, const struct mail_auth *au
 static bool ask(struct mail_session *session, const struct mail_auth *auth,
                 struct auth_response *out)
 {
-    const struct link_target target = {.addr = auth->addr,
-                                       .name = auth->peer,
-                                       .log = &session->log};
-    const struct link_options options = {.tells_timeout = true};
+    const struct upstream_target target = {.addr = auth->addr,
+                                           .name = auth->peer,
+                                           .log = &session->log};
+    const struct upstream_connection_options options = {.tells_timeout = true};
     uint64_t deadline_ms = clock_now.now_ms + auth->timeout_ms;
     struct conn *conn;
     int error = 0;
 
-    switch (link_reach(&target, &options, deadline_ms, &conn, &error)) {
-    case LINK_OK:
+    switch (upstream_connection_reach(&target, &options, deadline_ms, &conn, &error)) {
+    case UPSTREAM_CONNECT_OK:
         break;
-    case LINK_TIMED_OUT:
+    case UPSTREAM_CONNECT_TIMED_OUT:
         log_server(session, auth, ETIMEDOUT, "timed out");
         return false;
     default:

@@ -9,7 +9,7 @@
 #include "net/conn/own.h"
 #include "net/conn/proxy_protocol.h"
 #include "server/generation.h"
-#include "upstream/link.h"
+#include "upstream/connection.h"
 
 /* Bytes that a backend may say before the client is logged in, in whatever lines. */
 #define DIALOGUE_MOST (64u * 1024)
@@ -256,10 +256,10 @@ static bool comes_round(const struct mail_session *session, const struct addr *a
 static bool reach(struct mail_backend *backend, const struct mail_place *place)
 {
     struct mail_session *session = backend->session;
-    const struct link_target target = {.addr = place->addr,
-                                       .name = place->name,
-                                       .log = &session->log};
-    struct link_options options = {.keepalive = session->server->so_keepalive};
+    const struct upstream_target target = {.addr = place->addr,
+                                           .name = place->name,
+                                           .log = &session->log};
+    struct upstream_connection_options options = {.keepalive = session->server->so_keepalive};
     int error = 0;
 
     session->upstream = place->name;
@@ -267,8 +267,8 @@ static bool reach(struct mail_backend *backend, const struct mail_place *place)
     if (comes_round(session, &place->addr, &options.hops)) {
         return false;
     }
-    if (link_reach(&target, &options, clock_now.now_ms + session->server->timeout_ms,
-                   &backend->conn, &error) != LINK_OK) {
+    if (upstream_connection_reach(&target, &options, clock_now.now_ms + session->server->timeout_ms,
+                                  &backend->conn, &error) != UPSTREAM_CONNECT_OK) {
         backend->conn = NULL;
         return false;
     }

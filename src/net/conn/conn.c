@@ -243,7 +243,7 @@ static void conn_rest(struct conn *conn)
     if (!conn->is_idle) {
         assert(conn->input_wait.waiter == NULL);
         conn->is_idle = 1;
-        list_push_back(&idle_conns, &conn->idle_link);
+        list_push_back(&idle_conns, &conn->idle_connection);
         conn_pool.idle++;
     }
 }
@@ -433,7 +433,7 @@ void conn_unpark(struct conn *conn)
 {
     if (conn->is_idle) {
         conn->is_idle = 0;
-        list_remove(&conn->idle_link);
+        list_remove(&conn->idle_connection);
         conn->input_wait = (struct wait_point){0};
         conn_pool.idle--;
     }
@@ -444,7 +444,7 @@ struct conn *conn_longest_idle(void)
     if (list_is_empty(&idle_conns)) {
         return NULL;
     }
-    return container_of(idle_conns.next, struct conn, idle_link);
+    return container_of(idle_conns.next, struct conn, idle_connection);
 }
 
 void conn_each_latest_idle(unsigned most, void (*visit)(struct conn *conn, void *arg), void *arg)
@@ -454,7 +454,7 @@ void conn_each_latest_idle(unsigned most, void (*visit)(struct conn *conn, void 
     while (most-- != 0 && at != NULL && at != &idle_conns) {
         struct list *next = at->prev;
 
-        visit(container_of(at, struct conn, idle_link), arg);
+        visit(container_of(at, struct conn, idle_connection), arg);
         at = next;
     }
 }

@@ -24,7 +24,7 @@ struct datagram_key {
                                own a hash of the key, and the port and scope are zero */
     unsigned char
         local[16];  /* the address that was asked, where the listener's is a wildcard; else zero */
-    uint32_t scope; /* of the client's address, if it is of one link only */
+    uint32_t scope; /* of the client's address, if it is of one connection only */
     uint32_t set;   /* number of the shard set */
     uint16_t peer_port;
     uint16_t family;

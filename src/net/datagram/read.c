@@ -158,50 +158,51 @@ unsigned datagram_read(struct datagram_port *port, const struct event_source *so
     return sum;
 }
 
-/* ---- links ---- */
+/* ---- connections ---- */
 
-static const struct datagram_link *link_being_read;
+static const struct datagram_connection *link_being_read;
 
 /* One alone costs less than a batch of one. */
-static int read_one(const struct datagram_link *link)
+static int read_one(const struct datagram_connection *connection)
 {
-    ssize_t n = recv(link->source.fd, pieces[0].iov_base, PIECE, MSG_DONTWAIT);
+    ssize_t n = recv(connection->source.fd, pieces[0].iov_base, PIECE, MSG_DONTWAIT);
 
     messages[0].msg_len = n < 0 ? 0 : (unsigned) n;
     return n < 0 ? -1 : 1;
 }
 
-static int read_several(const struct datagram_link *link)
+static int read_several(const struct datagram_connection *connection)
 {
     for (unsigned i = 0; i < LINK_BATCH; i++) {
         messages[i].msg_hdr.msg_namelen = 0;
         messages[i].msg_hdr.msg_controllen = 0;
     }
-    return recvmmsg(link->source.fd, messages, LINK_BATCH, MSG_DONTWAIT, NULL);
+    return recvmmsg(connection->source.fd, messages, LINK_BATCH, MSG_DONTWAIT, NULL);
 }
 
-enum datagram_read datagram_read_link(struct datagram_link *link, bool is_alone)
+enum datagram_read datagram_read_connection(struct datagram_connection *connection, bool is_alone)
 {
-    int n = is_alone ? read_one(link) : read_several(link);
+    int n = is_alone ? read_one(connection) : read_several(connection);
 
     if (n == -1) {
         return errno == EAGAIN || errno == EINTR ? DATAGRAM_READ_DONE : DATAGRAM_READ_FAILED;
     }
-    link_being_read = link;
-    for (int i = 0; i < n && link_being_read == link; i++) {
-        link->owner->received(link, (struct str){pieces[i].iov_base, messages[i].msg_len});
+    link_being_read = connection;
+    for (int i = 0; i < n && link_being_read == connection; i++) {
+        connection->owner->received(connection,
+                                    (struct str){pieces[i].iov_base, messages[i].msg_len});
     }
-    if (link_being_read != link) {
+    if (link_being_read != connection) {
         return DATAGRAM_READ_GONE;
     }
     link_being_read = NULL;
-    link->had_many = n > 1;
+    connection->had_many = n > 1;
     return DATAGRAM_READ_DONE;
 }
 
-void datagram_read_forget(const struct datagram_link *link)
+void datagram_read_forget(const struct datagram_connection *connection)
 {
-    if (link_being_read == link) {
+    if (link_being_read == connection) {
         link_being_read = NULL;
     }
 }

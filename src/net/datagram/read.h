@@ -2,7 +2,7 @@
 #ifndef NET_DATAGRAM_READ_H
 #define NET_DATAGRAM_READ_H
 
-#include "net/datagram/link.h"
+#include "net/datagram/connection.h"
 #include "net/datagram/private.h"
 
 /* Makes the room that datagrams are read into, once in a process. False with errno. */
@@ -15,15 +15,15 @@ void datagram_read_end(void);
  */
 unsigned datagram_read(struct datagram_port *port, const struct event_source *source);
 
-/* How reading from a link went. */
+/* How reading from a connection went. */
 enum datagram_read {
     DATAGRAM_READ_DONE,
     DATAGRAM_READ_FAILED, /* errno */
-    DATAGRAM_READ_GONE    /* its owner has closed the link; its memory may be gone */
+    DATAGRAM_READ_GONE    /* its owner has closed the connection; its memory may be gone */
 };
 /* Reads one datagram, or one batch of them, and tells the owner of each. */
-enum datagram_read datagram_read_link(struct datagram_link *link, bool is_alone);
-/* The link is closed: what was read and its owner has not heard of is dropped. */
-void datagram_read_forget(const struct datagram_link *link);
+enum datagram_read datagram_read_connection(struct datagram_connection *connection, bool is_alone);
+/* The connection is closed: what was read and its owner has not heard of is dropped. */
+void datagram_read_forget(const struct datagram_connection *connection);
 
 #endif

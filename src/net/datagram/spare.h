@@ -1,11 +1,11 @@
-/* Sockets that a link needs no longer, for the next ones: a new port, without a new socket. */
+/* Sockets that a connection needs no longer, for the next ones: a new port, without a new socket. */
 #ifndef NET_DATAGRAM_SPARE_H
 #define NET_DATAGRAM_SPARE_H
 
 #include "event/loop.h"
 
 /*
- * The socket of a link that ends, of this family, connected and watched, is kept if there is room: it leaves its port at once,
+ * The socket of a connection that ends, of this family, connected and watched, is kept if there is room: it leaves its port at once,
  * so that nothing more comes in. False: it is the caller's still.
  */
 bool datagram_spare_put(int family, struct event_source *source);

@@ -206,12 +206,13 @@ static struct str without_port(struct str name)
     return colon == NULL ? name : str_from(name.data, colon);
 }
 
-const struct link_tls *tls_client_group_link(struct arena *arena,
-                                             const struct tls_client_settings *tls,
-                                             const struct upstream_group *group, struct str alpn)
+const struct upstream_connection_tls *tls_client_group_link(struct arena *arena,
+                                                            const struct tls_client_settings *tls,
+                                                            const struct upstream_group *group,
+                                                            struct str alpn)
 {
     bool has_name = tls->name != NULL && tls->name->is_constant;
-    struct link_tls *made = arena_new(arena, struct link_tls);
+    struct upstream_connection_tls *made = arena_new(arena, struct upstream_connection_tls);
 
     made->context = tls->context;
     made->options = (struct tls_client_options){
@@ -226,11 +227,11 @@ const struct link_tls *tls_client_group_link(struct arena *arena,
 }
 
 void tls_client_link(const struct tls_client_settings *tls, struct variable_env *env,
-                     struct str target, struct str alpn, struct link_tls *out)
+                     struct str target, struct str alpn, struct upstream_connection_tls *out)
 {
     struct str name = tls->name != NULL ? template_text(tls->name, env) : host_of(target);
 
-    *out = (struct link_tls){
+    *out = (struct upstream_connection_tls){
         .context = tls->context,
         .options =
             {

@@ -5,7 +5,7 @@
 #include "conf/directive.h"
 #include "net/tls/tls.h"
 #include "shared/tls/options.h"
-#include "upstream/link.h"
+#include "upstream/connection.h"
 
 /* TLS towards backends, as *_ssl_… say at one location. */
 struct tls_client_settings {
@@ -47,11 +47,12 @@ bool tls_client_finish(struct conf_scope *scope, struct tls_client_settings *own
  * before each name; or empty. The texts are of env's arena, or live as long as the settings.
  */
 void tls_client_link(const struct tls_client_settings *tls, struct variable_env *env,
-                     struct str target, struct str alpn, struct link_tls *out);
+                     struct str target, struct str alpn, struct upstream_connection_tls *out);
 /* The same for connections to a group that belong to no subject, such as probes: as far as the settings hold no variables. */
-const struct link_tls *tls_client_group_link(struct arena *arena,
-                                             const struct tls_client_settings *tls,
-                                             const struct upstream_group *group, struct str alpn);
+const struct upstream_connection_tls *tls_client_group_link(struct arena *arena,
+                                                            const struct tls_client_settings *tls,
+                                                            const struct upstream_group *group,
+                                                            struct str alpn);
 
 /* Rows that read their arguments themselves: into the field of the row. */
 typedef bool tls_client_apply(struct conf_scope *scope, const struct directive *row,

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "net/conn/conn.h"
 #include "upstream/health/private.h"
-#include "upstream/links/links.h"
+#include "upstream/connections/connections.h"
 
 /* ---- connections ---- */
 
@@ -38,8 +38,9 @@ static bool connect_probe(struct prober *prober, struct probe_run *run, struct h
                           bool *is_our_fault)
 {
     static const struct log nowhere; /* one line tells of the change, not one for each attempt */
-    const struct link_options options = {.tls = prober->settings->tls,
-                                         .is_datagram = prober->settings->is_datagram};
+    const struct upstream_connection_options options = {.tls = prober->settings->tls,
+                                                        .is_datagram =
+                                                            prober->settings->is_datagram};
     struct peer peer = *run->peer;
 
     if (prober->settings->port != 0 && peer.addr.any.sa_family != AF_UNIX) {
@@ -49,14 +50,14 @@ static bool connect_probe(struct prober *prober, struct probe_run *run, struct h
     prober->conn_probes = 0;
     run->pick.log = &nowhere;
     run->pick.peer = &peer;
-    enum link_result result =
-        link_connect(&run->pick, &options, probe->deadline_ms, &probe->conn, &probe->error);
+    enum upstream_connect_result result =
+        upstream_connect(&run->pick, &options, probe->deadline_ms, &probe->conn, &probe->error);
     run->pick.peer = NULL;
     run->pick.log = &prober->settings->log;
-    if (result != LINK_OK) {
+    if (result != UPSTREAM_CONNECT_OK) {
         probe->conn = NULL;
         probe->reason = "connection";
-        *is_our_fault = result == LINK_ERROR;
+        *is_our_fault = result == UPSTREAM_CONNECT_ERROR;
         return false;
     }
     probe->conn->owner = &probe_owner;

@@ -34,7 +34,7 @@ static struct str next_word(struct str *line)
     return word;
 }
 
-/* A bare address; a link-local one may name its interface: "fe80::1%eth0". */
+/* A bare address; a connection-local one may name its interface: "fe80::1%eth0". */
 static bool read_address(struct arena *arena, struct str text, struct addr *out)
 {
     const char *percent = str_find_char(text, '%');

@@ -13,7 +13,7 @@ static const struct protocol protocol = {.name = STR_INIT("test"),
                                          .body_ended = plain_body_ended};
 static struct exchange *x;
 static struct conn backend;
-static struct upstream_link link_of_backend = {.conn = &backend};
+static struct upstream_connection connection_of_backend = {.conn = &backend};
 static struct buf answer_body;
 
 /* The answer, whole (bytes = its length) or from so many bytes on one by one. */
@@ -23,7 +23,7 @@ static enum head_result begin(const char *text, size_t bytes)
     prepare(0, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     request_set_location(request, request->server->root);
     x = exchange_new(request, &protocol, &settings, NULL);
-    x->link = &link_of_backend;
+    x->connection = &connection_of_backend;
     x->response.content_length = -1;
     backend = (struct conn){.magic = CONN_MAGIC};
     answer_body.len = 0;

@@ -15,7 +15,7 @@ static struct exchange_settings family = {.buffer_size = 4096};
 static struct proxy_settings settings = {.pass_trailers = true};
 static struct proxy_state state;
 static struct conn conn;
-static struct upstream_link link = {.conn = &conn};
+static struct upstream_connection connection = {.conn = &conn};
 static struct log quiet = {.level = LOG_STDERR};
 static struct exchange x;
 static char body[65536];
@@ -51,7 +51,7 @@ static void begin(const char *method, struct str text)
                           .module_settings = &settings,
                           .state = &state,
                           .protocol = &protocol,
-                          .link = &link,
+                          .connection = &connection,
                           .response.content_length = -1};
     proxy_begin_response(&x);
 }

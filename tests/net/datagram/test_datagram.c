@@ -4,7 +4,7 @@
 #include <sys/un.h>
 
 #include "net/datagram/flow.h"
-#include "net/datagram/link.h"
+#include "net/datagram/connection.h"
 
 static struct listener listener;
 static unsigned begun, refused, received, ended;
@@ -266,12 +266,12 @@ static void a_foreign_socket_is_noticed(void **state)
 
 static unsigned link_received, link_errors;
 
-static void link_got(struct datagram_link *link, struct str datagram)
+static void link_got(struct datagram_connection *connection, struct str datagram)
 {
     link_received++;
 }
 
-static void link_failed(struct datagram_link *link, int error, bool is_send)
+static void link_failed(struct datagram_connection *connection, int error, bool is_send)
 {
     assert_int_equal(error, ECONNREFUSED);
     link_errors++;
@@ -279,29 +279,30 @@ static void link_failed(struct datagram_link *link, int error, bool is_send)
 
 static void a_link_hears_its_backend_and_of_its_absence(void **state)
 {
-    static const struct datagram_link_owner link_owner = {link_got, link_failed};
-    const struct datagram_link_options options = {.bind = NULL};
-    struct datagram_link link = {.owner = &link_owner};
+    static const struct datagram_connection_owner upstream_connection_owner = {link_got,
+                                                                               link_failed};
+    const struct datagram_connection_options options = {.bind = NULL};
+    struct datagram_connection connection = {.owner = &upstream_connection_owner};
     struct addr nobody;
     const char *what;
 
     start_at("127.0.0.1", 1);
-    assert_true(datagram_link_open(&link, &listener.addr, &options, &what));
-    assert_true(datagram_link_send(&link, STR("a")));
-    assert_true(datagram_link_send(&link, STR("")));
+    assert_true(datagram_connection_open(&connection, &listener.addr, &options, &what));
+    assert_true(datagram_connection_send(&connection, STR("a")));
+    assert_true(datagram_connection_send(&connection, STR("")));
     turn_until(link_received == 2);
-    datagram_link_close(&link);
+    datagram_connection_close(&connection);
     nobody = listener.addr;
     addr_set_port(&nobody, free_port());
-    assert_true(datagram_link_open(&link, &nobody, &options, &what));
-    assert_true(datagram_link_send(&link, STR("a")));
+    assert_true(datagram_connection_open(&connection, &nobody, &options, &what));
+    assert_true(datagram_connection_send(&connection, STR("a")));
     turn_until(link_errors == 1);
-    datagram_link_close(&link);
+    datagram_connection_close(&connection);
 }
 
 static char link_last[16];
 
-static void link_hears(struct datagram_link *link, struct str datagram)
+static void link_hears(struct datagram_connection *connection, struct str datagram)
 {
     link_received++;
     assert_true(datagram.len < sizeof(link_last));
@@ -310,13 +311,13 @@ static void link_hears(struct datagram_link *link, struct str datagram)
 }
 
 /* Sends and receives through a link, to and from a backend that is a plain socket. Gives where the backend was asked from. */
-static struct addr talk(struct datagram_link *link, int backend, const char *answer)
+static struct addr talk(struct datagram_connection *connection, int backend, const char *answer)
 {
     struct addr from = {.len = sizeof(from.un)};
     char bytes[16];
     unsigned before = link_received;
 
-    assert_true(datagram_link_send(link, STR("a")));
+    assert_true(datagram_connection_send(connection, STR("a")));
     assert_int_equal(recvfrom(backend, bytes, sizeof(bytes), 0, &from.any, &from.len), 1);
     assert_int_equal(sendto(backend, answer, strlen(answer), 0, &from.any, from.len),
                      strlen(answer));
@@ -327,9 +328,11 @@ static struct addr talk(struct datagram_link *link, int backend, const char *ans
 
 static void a_socket_is_handed_on_without_what_came_for_it(void **state)
 {
-    static const struct datagram_link_owner link_owner = {link_hears, link_failed};
-    const struct datagram_link_options options = {.bind = NULL};
-    struct datagram_link first = {.owner = &link_owner}, second = {.owner = &link_owner};
+    static const struct datagram_connection_owner upstream_connection_owner = {link_hears,
+                                                                               link_failed};
+    const struct datagram_connection_options options = {.bind = NULL};
+    struct datagram_connection first = {.owner = &upstream_connection_owner},
+                               second = {.owner = &upstream_connection_owner};
     struct addr to;
     const char *what;
 
@@ -339,26 +342,26 @@ static void a_socket_is_handed_on_without_what_came_for_it(void **state)
     assert_int_equal(bind(backend, &to.any, to.len), 0);
     assert_int_equal(getsockname(backend, &to.any, &to.len), 0);
 
-    assert_true(datagram_link_open(&first, &to, &options, &what));
+    assert_true(datagram_connection_open(&first, &to, &options, &what));
     struct addr from = talk(&first, backend, "first");
     int fd = first.source.fd;
     link_received = 0;
     /* It lies in the socket when the link ends. */
     assert_int_equal(sendto(backend, "late", 4, 0, &from.any, from.len), 4);
-    datagram_link_close(&first);
+    datagram_connection_close(&first);
 
     /* Too early: it gets one of its own. */
-    assert_true(datagram_link_open(&second, &to, &options, &what));
+    assert_true(datagram_connection_open(&second, &to, &options, &what));
     assert_int_not_equal(second.source.fd, fd);
-    datagram_link_close(&second);
+    datagram_connection_close(&second);
 
     uint64_t ended_ms = clock_now.now_ms;
     turn_until(clock_now.now_ms > ended_ms + 10);
-    assert_true(datagram_link_open(&second, &to, &options, &what));
+    assert_true(datagram_connection_open(&second, &to, &options, &what));
     assert_int_equal(second.source.fd, fd);
     talk(&second, backend, "second");
     assert_int_equal(link_received, 1);
-    datagram_link_close(&second);
+    datagram_connection_close(&second);
     close(backend);
 }
 

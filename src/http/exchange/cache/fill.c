@@ -22,7 +22,7 @@ static enum handler_result renew_stored(struct exchange *x)
     cache_refresh(&cached->access, &meta);
     cache_unclaim(&cached->access);
     attempt_end(x, 0);
-    exchange_leave_link(x, exchange_skip_body(x));
+    exchange_leave_connection(x, exchange_skip_body(x));
     upstream_pick_done(&x->pick, PEER_SERVED);
     return cached_serve(x, STR("REVALIDATED"), CACHE_COUNT_REVALIDATED);
 }

@@ -79,7 +79,7 @@ static bool keep_accept(struct exchange *x, unsigned kind, enum handler_result *
     struct kept *kept = x->kept;
 
     if (kind != 0 && cached_may_serve_stale(x, kind)) {
-        exchange_leave_link(x, false);
+        exchange_leave_connection(x, false);
         *result = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);
         return false;
     }

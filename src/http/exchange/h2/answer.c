@@ -242,10 +242,11 @@ enum head_result h2_read_head(struct exchange *x)
 /* The backend may send as much again as was read. */
 static void open_window(struct h2_stream *stream)
 {
-    if (stream->taken < H2_STREAM_WINDOW / 2 || stream->is_input_ended || stream->link->is_bad) {
+    if (stream->taken < H2_STREAM_WINDOW / 2 || stream->is_input_ended ||
+        stream->connection->is_bad) {
         return;
     }
-    h2_put_number(stream->link, FRAME_WINDOW_UPDATE, stream->id, stream->taken);
+    h2_put_number(stream->connection, FRAME_WINDOW_UPDATE, stream->id, stream->taken);
     stream->recv_window += stream->taken;
     stream->taken = 0;
 }
@@ -299,7 +300,7 @@ enum body_result h2_read_body(struct exchange *x, struct str *data)
 
 enum body_result h2_body_ended(struct exchange *x)
 {
-    const struct conn *conn = x->link->conn;
+    const struct conn *conn = x->connection->conn;
 
     if (h2_stream_of(x)->is_bad) {
         return BODY_BAD;

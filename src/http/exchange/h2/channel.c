@@ -7,10 +7,10 @@
 static bool h2_begin(struct exchange *x)
 {
     struct h2_stream *stream = h2_stream_of(x);
-    struct h2_link *link = h2_link_of(x->link);
+    struct h2_connection *connection = h2_connection_of(x->connection);
 
-    if (link == NULL) {
-        link = h2_link_new(x->link);
+    if (connection == NULL) {
+        connection = h2_connection_new(x->connection);
     }
     *stream = (struct h2_stream){.x = x,
                                  .told = stream->told,
@@ -18,8 +18,8 @@ static bool h2_begin(struct exchange *x)
                                  .fd = -1,
                                  .had_sent = x->has_sent};
     list_init(&stream->in_senders);
-    link->is_alone |= stream->told.is_alone;
-    return h2_link_enter(link, stream);
+    connection->is_alone |= stream->told.is_alone;
+    return h2_connection_enter(connection, stream);
 }
 
 /* Frames are taken apart before the exchange sees anything: there are no bytes to look at. */
@@ -46,12 +46,12 @@ static bool h2_has_ended(struct exchange *x)
     const struct h2_stream *stream = h2_stream_of(x);
 
     return stream->is_bad || stream->is_refused || stream->is_input_ended ||
-           !h2_link_is_sound(stream->link);
+           !h2_connection_is_sound(stream->connection);
 }
 
 static enum wait_result h2_wait(struct exchange *x, uint64_t deadline_ms)
 {
-    struct conn *conn = x->link->conn;
+    struct conn *conn = x->connection->conn;
 
     if (!conn->source.is_registered && !conn_watch(conn)) {
         conn_fail(conn, errno);
@@ -64,14 +64,14 @@ static uint64_t h2_unsent(struct exchange *x)
 {
     const struct h2_stream *stream = h2_stream_of(x);
 
-    return h2_stream_pending(stream) + output_share_unsent(&stream->framed, x->link->conn);
+    return h2_stream_pending(stream) + output_share_unsent(&stream->framed, x->connection->conn);
 }
 
 static uint64_t h2_sent(const struct exchange *x)
 {
     const struct h2_stream *stream = h2_stream_of(x);
 
-    return stream->framed.queued - output_share_unsent(&stream->framed, x->link->conn);
+    return stream->framed.queued - output_share_unsent(&stream->framed, x->connection->conn);
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -81,14 +81,14 @@ static uint64_t later(uint64_t a, uint64_t b)
 
 static uint64_t h2_moved_ms(const struct exchange *x)
 {
-    return later(h2_stream_of(x)->moved_ms, x->link->conn->moved_ms);
+    return later(h2_stream_of(x)->moved_ms, x->connection->conn->moved_ms);
 }
 
 static uint64_t h2_heard_ms(const struct exchange *x)
 {
     const struct h2_stream *stream = h2_stream_of(x);
 
-    return later(stream->heard_ms, stream->link->heard_ms);
+    return later(stream->heard_ms, stream->connection->heard_ms);
 }
 
 /*
@@ -98,7 +98,8 @@ static uint64_t h2_heard_ms(const struct exchange *x)
 static uint64_t alive_ms(const struct exchange *x)
 {
     const struct h2_stream *stream = h2_stream_of(x);
-    uint64_t moved_ms = h2_stream_pending(stream) != 0 ? stream->moved_ms : x->link->conn->moved_ms;
+    uint64_t moved_ms =
+        h2_stream_pending(stream) != 0 ? stream->moved_ms : x->connection->conn->moved_ms;
 
     return later(moved_ms, h2_heard_ms(x));
 }
@@ -106,12 +107,12 @@ static uint64_t alive_ms(const struct exchange *x)
 static enum wait_result h2_wait_room(struct exchange *x, uint64_t timeout_ms)
 {
     struct h2_stream *stream = h2_stream_of(x);
-    struct conn *conn = x->link->conn;
+    struct conn *conn = x->connection->conn;
     uint64_t since_ms = clock_now.now_ms;
 
     conn_flush_later(conn);
-    while (!stream->is_output_ended && h2_link_is_sound(stream->link) &&
-           (h2_stream_pending(stream) != 0 || !h2_link_has_room(stream->link))) {
+    while (!stream->is_output_ended && h2_connection_is_sound(stream->connection) &&
+           (h2_stream_pending(stream) != 0 || !h2_connection_has_room(stream->connection))) {
         enum wait_result result = fiber_wait(&stream->room, since_ms + timeout_ms);
         if (result == WAIT_TIMED_OUT && alive_ms(x) > since_ms) {
             since_ms = alive_ms(x);
@@ -138,40 +139,42 @@ static void free_bodies(struct h2_stream *stream)
 
 static void h2_end(struct exchange *x, bool is_reusable)
 {
-    struct upstream_link *upstream = x->link;
+    struct upstream_connection *upstream = x->connection;
     struct h2_stream *stream = h2_stream_of(x);
-    struct h2_link *link = stream->link;
+    struct h2_connection *connection = stream->connection;
 
     (void) is_reusable; /* of the stream; the connection is another matter */
-    x->link = NULL;
-    stream->link = NULL;
+    x->connection = NULL;
+    stream->connection = NULL;
     free_bodies(stream);
-    if (link == NULL) {
-        link_close(upstream);
+    if (connection == NULL) {
+        upstream_connection_close(upstream);
         return;
     }
     bool is_whole = stream->is_input_ended && stream->is_output_ended;
-    if (!is_whole && !stream->is_closed && !stream->is_refused && h2_link_is_sound(link)) {
-        h2_put_number(link, FRAME_RST_STREAM, stream->id,
+    if (!is_whole && !stream->is_closed && !stream->is_refused &&
+        h2_connection_is_sound(connection)) {
+        h2_put_number(connection, FRAME_RST_STREAM, stream->id,
                       stream->is_input_ended && !stream->is_bad ? V2_NO_ERROR : V2_CANCEL);
     }
-    h2_link_leave(link, stream);
-    if (!h2_link_is_sound(link) || link->goaway_id != UINT32_MAX || link->is_alone) {
+    h2_connection_leave(connection, stream);
+    if (!h2_connection_is_sound(connection) || connection->goaway_id != UINT32_MAX ||
+        connection->is_alone) {
         if (upstream->users == 1 && !upstream->conn->is_broken) {
             conn_flush(upstream->conn);
         }
-        link_close(upstream);
+        upstream_connection_close(upstream);
         return;
     }
     if (upstream->users == 1 && upstream->group->is_implicit) {
         /* As with nginx, who names an address alone has no idle connection. */
-        link_close(upstream);
+        upstream_connection_close(upstream);
         return;
     }
     if (upstream->users == 1 && conn_unsent(upstream->conn) != 0) {
         conn_flush(upstream->conn); /* only then may it rest */
     }
-    link_keep(upstream);
+    upstream_connection_keep(upstream);
 }
 
 const struct channel h2_channel = {

@@ -7,19 +7,20 @@
 #define CONTINUATIONS_MAX 1000 /* of one header block */
 
 /* The stream of a frame, or NULL: it is gone, or the connection has failed. */
-static struct h2_stream *stream_of_frame(struct h2_link *link, const struct frame_head *head)
+static struct h2_stream *stream_of_frame(struct h2_connection *connection,
+                                         const struct frame_head *head)
 {
-    struct h2_stream *stream = h2_stream_find(link, head->stream);
+    struct h2_stream *stream = h2_stream_find(connection, head->stream);
 
     if (stream != NULL) {
         return stream;
     }
-    if (head->stream >= link->next_id || (head->stream & 1) == 0) {
-        h2_link_fail(link, V2_PROTOCOL_ERROR, "upstream sent frame for unknown stream %u",
-                     head->stream);
-    } else if (++link->strays > STRAYS_MAX) {
-        h2_link_fail(link, V2_ENHANCE_YOUR_CALM,
-                     "upstream sent too many frames for closed streams");
+    if (head->stream >= connection->next_id || (head->stream & 1) == 0) {
+        h2_connection_fail(connection, V2_PROTOCOL_ERROR,
+                           "upstream sent frame for unknown stream %u", head->stream);
+    } else if (++connection->strays > STRAYS_MAX) {
+        h2_connection_fail(connection, V2_ENHANCE_YOUR_CALM,
+                           "upstream sent too many frames for closed streams");
     }
     return NULL;
 }
@@ -32,33 +33,35 @@ static bool refuse_ended(struct h2_stream *stream)
     return stream->is_input_ended;
 }
 
-static bool refuse_padding(struct h2_link *link, const struct frame_head *head, struct str *payload)
+static bool refuse_padding(struct h2_connection *connection, const struct frame_head *head,
+                           struct str *payload)
 {
     unsigned padding = payload->len == 0 ? 0 : (unsigned char) payload->data[0];
 
     if (frame_unpad(head, payload, NULL)) {
         return false;
     }
-    h2_link_fail(link, V2_PROTOCOL_ERROR,
-                 "upstream sent http2 frame with too long padding: %u in frame %u", padding,
-                 head->length);
+    h2_connection_fail(connection, V2_PROTOCOL_ERROR,
+                       "upstream sent http2 frame with too long padding: %u in frame %u", padding,
+                       head->length);
     return true;
 }
 
 /* ---- DATA ---- */
 
-static void take_data(struct h2_link *link, const struct frame_head *head, struct str payload)
+static void take_data(struct h2_connection *connection, const struct frame_head *head,
+                      struct str payload)
 {
-    struct h2_stream *stream = stream_of_frame(link, head);
+    struct h2_stream *stream = stream_of_frame(connection, head);
 
-    if (link->is_bad || refuse_padding(link, head, &payload)) {
+    if (connection->is_bad || refuse_padding(connection, head, &payload)) {
         return;
     }
-    link->recv_window -= head->length;
-    if (link->recv_window < WINDOW_MAX / 2) {
-        uint32_t more = (uint32_t) (WINDOW_MAX - link->recv_window);
-        link->recv_window += more;
-        h2_put_number(link, FRAME_WINDOW_UPDATE, 0, more);
+    connection->recv_window -= head->length;
+    if (connection->recv_window < WINDOW_MAX / 2) {
+        uint32_t more = (uint32_t) (WINDOW_MAX - connection->recv_window);
+        connection->recv_window += more;
+        h2_put_number(connection, FRAME_WINDOW_UPDATE, 0, more);
     }
     if (stream == NULL || refuse_ended(stream)) {
         return;
@@ -84,87 +87,91 @@ static void take_data(struct h2_link *link, const struct frame_head *head, struc
 
 /* ---- HEADERS, CONTINUATION ---- */
 
-static void add_to_block(struct h2_link *link, struct h2_stream *stream, struct str part)
+static void add_to_block(struct h2_connection *connection, struct h2_stream *stream,
+                         struct str part)
 {
-    if (stream == NULL || link->is_block_dropped) {
+    if (stream == NULL || connection->is_block_dropped) {
         return;
     }
     /* Packed text is not longer than what it was; each field takes a few bytes more. */
-    if (link->block.len + part.len > stream->x->settings->buffer_size * 2 + 1024) {
-        link->is_block_dropped = true;
+    if (connection->block.len + part.len > stream->x->settings->buffer_size * 2 + 1024) {
+        connection->is_block_dropped = true;
         h2_stream_fail(stream, "upstream sent too big header");
         return;
     }
-    buf_append(&link->block, part);
+    buf_append(&connection->block, part);
 }
 
-static void end_block(struct h2_link *link, struct h2_stream *stream)
+static void end_block(struct h2_connection *connection, struct h2_stream *stream)
 {
-    link->block_stream = 0;
-    if (stream != NULL && !link->is_block_dropped && !stream->is_bad) {
-        stream->is_input_ended = link->block_ends;
-        h2_take_block(stream, buf_str(&link->block), link->block_ends);
+    connection->block_stream = 0;
+    if (stream != NULL && !connection->is_block_dropped && !stream->is_bad) {
+        stream->is_input_ended = connection->block_ends;
+        h2_take_block(stream, buf_str(&connection->block), connection->block_ends);
         h2_stream_wake(stream);
     }
-    link->block.len = 0;
+    connection->block.len = 0;
 }
 
-static void take_headers(struct h2_link *link, const struct frame_head *head, struct str payload)
+static void take_headers(struct h2_connection *connection, const struct frame_head *head,
+                         struct str payload)
 {
-    struct h2_stream *stream = stream_of_frame(link, head);
+    struct h2_stream *stream = stream_of_frame(connection, head);
 
-    if (link->is_bad || refuse_padding(link, head, &payload)) {
+    if (connection->is_bad || refuse_padding(connection, head, &payload)) {
         return;
     }
     if (stream != NULL && refuse_ended(stream)) {
         stream = NULL;
     }
-    link->block_stream = head->stream;
-    link->block_frames = 0;
-    link->block_ends = (head->flags & FLAG_END_STREAM) != 0;
-    link->is_block_dropped = stream == NULL;
+    connection->block_stream = head->stream;
+    connection->block_frames = 0;
+    connection->block_ends = (head->flags & FLAG_END_STREAM) != 0;
+    connection->is_block_dropped = stream == NULL;
     if (stream != NULL) {
         stream->has_heard = true;
         stream->x->attempt->bytes_received += FRAME_HEAD_SIZE + head->length;
     }
-    add_to_block(link, stream, payload);
+    add_to_block(connection, stream, payload);
     if ((head->flags & FLAG_END_HEADERS) != 0) {
-        end_block(link, stream);
+        end_block(connection, stream);
     }
 }
 
-static void take_continuation(struct h2_link *link, const struct frame_head *head,
+static void take_continuation(struct h2_connection *connection, const struct frame_head *head,
                               struct str payload)
 {
-    struct h2_stream *stream = h2_stream_find(link, head->stream);
+    struct h2_stream *stream = h2_stream_find(connection, head->stream);
 
-    if (++link->block_frames > CONTINUATIONS_MAX) {
-        h2_link_fail(link, V2_ENHANCE_YOUR_CALM, "upstream sent too many continuation frames");
+    if (++connection->block_frames > CONTINUATIONS_MAX) {
+        h2_connection_fail(connection, V2_ENHANCE_YOUR_CALM,
+                           "upstream sent too many continuation frames");
         return;
     }
     if (stream != NULL) {
         stream->x->attempt->bytes_received += FRAME_HEAD_SIZE + head->length;
     }
-    add_to_block(link, stream, payload);
+    add_to_block(connection, stream, payload);
     if ((head->flags & FLAG_END_HEADERS) != 0) {
-        end_block(link, stream);
+        end_block(connection, stream);
     }
 }
 
 /* ---- SETTINGS ---- */
 
 /* All windows of streams move by the difference (6.9.2). */
-static void change_windows(struct h2_link *link, uint32_t size)
+static void change_windows(struct h2_connection *connection, uint32_t size)
 {
-    int64_t difference = (int64_t) size - link->peer_window;
+    int64_t difference = (int64_t) size - connection->peer_window;
 
-    link->peer_window = size;
+    connection->peer_window = size;
     for (unsigned i = 0; i < H2_BUCKETS; i++) {
-        for (struct h2_stream *stream = link->streams[i]; stream != NULL; stream = stream->next) {
+        for (struct h2_stream *stream = connection->streams[i]; stream != NULL;
+             stream = stream->next) {
             stream->send_window += difference;
             if (stream->send_window > WINDOW_MAX) {
-                h2_link_fail(link, V2_FLOW_CONTROL_ERROR,
-                             "upstream sent settings frame with too large window size");
+                h2_connection_fail(connection, V2_FLOW_CONTROL_ERROR,
+                                   "upstream sent settings frame with too large window size");
                 return;
             }
             h2_stream_may_send(stream);
@@ -172,35 +179,35 @@ static void change_windows(struct h2_link *link, uint32_t size)
     }
 }
 
-static void take_setting(struct h2_link *link, unsigned id, uint32_t value)
+static void take_setting(struct h2_connection *connection, unsigned id, uint32_t value)
 {
     switch (id) {
     case SETTING_HEADER_TABLE_SIZE:
         /* We use none; who makes the table smaller has to hear of it. */
-        link->has_table_limit |= value < 4096;
+        connection->has_table_limit |= value < 4096;
         break;
     case SETTING_ENABLE_PUSH:
         if (value != 0) {
-            h2_link_fail(link, V2_PROTOCOL_ERROR,
-                         "upstream sent settings frame that enables push: %u", value);
+            h2_connection_fail(connection, V2_PROTOCOL_ERROR,
+                               "upstream sent settings frame that enables push: %u", value);
         }
         break;
     case SETTING_MAX_CONCURRENT_STREAMS:
-        link->peer_streams = value < H2_STREAMS_MAX ? value : H2_STREAMS_MAX;
+        connection->peer_streams = value < H2_STREAMS_MAX ? value : H2_STREAMS_MAX;
         break;
     case SETTING_INITIAL_WINDOW_SIZE:
         if (value > WINDOW_MAX) {
-            h2_link_fail(link, V2_FLOW_CONTROL_ERROR,
-                         "upstream sent settings frame with too large initial window size: %u",
-                         value);
+            h2_connection_fail(
+                connection, V2_FLOW_CONTROL_ERROR,
+                "upstream sent settings frame with too large initial window size: %u", value);
         } else {
-            change_windows(link, value);
+            change_windows(connection, value);
         }
         break;
     case SETTING_MAX_FRAME_SIZE:
         if (value < FRAME_SIZE_DEFAULT || value > 0xffffff) {
-            h2_link_fail(link, V2_PROTOCOL_ERROR,
-                         "upstream sent settings frame with invalid frame size: %u", value);
+            h2_connection_fail(connection, V2_PROTOCOL_ERROR,
+                               "upstream sent settings frame with invalid frame size: %u", value);
         }
         break;
     default:
@@ -209,46 +216,48 @@ static void take_setting(struct h2_link *link, unsigned id, uint32_t value)
 }
 
 /* How many requests may be on the connection from now on. */
-static void allow_streams(struct h2_link *link)
+static void allow_streams(struct h2_connection *connection)
 {
-    struct upstream_link *upstream = link->link;
+    struct upstream_connection *upstream = connection->connection;
     struct peer_cell *cell = upstream->cell;
 
-    if (link->peer_streams == 0) {
+    if (connection->peer_streams == 0) {
         upstream->is_doomed = true;
         return;
     }
-    if (link->is_alone) {
+    if (connection->is_alone) {
         return;
     }
-    upstream->users_max = link->peer_streams;
-    if (link->peer_streams > 1 && cell != NULL &&
+    upstream->users_max = connection->peer_streams;
+    if (connection->peer_streams > 1 && cell != NULL &&
         atomic_load_explicit(&cell->multiplexes, memory_order_relaxed) == 0) {
         atomic_store_explicit(&cell->multiplexes, 1, memory_order_relaxed);
     }
 }
 
-static void take_settings(struct h2_link *link, const struct frame_head *head, struct str payload)
+static void take_settings(struct h2_connection *connection, const struct frame_head *head,
+                          struct str payload)
 {
     if ((head->flags & FLAG_ACK) != 0) {
         return;
     }
-    while (payload.len >= 6 && !link->is_bad) {
+    while (payload.len >= 6 && !connection->is_bad) {
         const unsigned char *at = (const unsigned char *) payload.data;
-        take_setting(link, (unsigned) at[0] << 8 | at[1], get_u32(payload.data + 2));
+        take_setting(connection, (unsigned) at[0] << 8 | at[1], get_u32(payload.data + 2));
         payload = str_skip(payload, 6);
     }
-    if (!link->is_bad) {
-        allow_streams(link);
-        h2_put_frame(link, FRAME_SETTINGS, FLAG_ACK, 0, STR_NONE);
+    if (!connection->is_bad) {
+        allow_streams(connection);
+        h2_put_frame(connection, FRAME_SETTINGS, FLAG_ACK, 0, STR_NONE);
     }
 }
 
 /* ---- the others ---- */
 
-static void take_reset(struct h2_link *link, const struct frame_head *head, struct str payload)
+static void take_reset(struct h2_connection *connection, const struct frame_head *head,
+                       struct str payload)
 {
-    struct h2_stream *stream = stream_of_frame(link, head);
+    struct h2_stream *stream = stream_of_frame(connection, head);
     uint32_t error = get_u32(payload.data);
 
     if (stream == NULL) {
@@ -267,15 +276,16 @@ static void take_reset(struct h2_link *link, const struct frame_head *head, stru
     stream->is_closed = true;
 }
 
-static void take_goaway(struct h2_link *link, struct str payload)
+static void take_goaway(struct h2_connection *connection, struct str payload)
 {
     uint32_t last = get_u32(payload.data) & WINDOW_MAX;
     uint32_t error = get_u32(payload.data + 4);
 
-    link->link->is_doomed = true;
-    link->goaway_id = last < link->goaway_id ? last : link->goaway_id;
+    connection->connection->is_doomed = true;
+    connection->goaway_id = last < connection->goaway_id ? last : connection->goaway_id;
     for (unsigned i = 0; i < H2_BUCKETS; i++) {
-        for (struct h2_stream *stream = link->streams[i]; stream != NULL; stream = stream->next) {
+        for (struct h2_stream *stream = connection->streams[i]; stream != NULL;
+             stream = stream->next) {
             if (stream->id <= last || stream->has_heard) {
                 continue; /* it may still be answered, whatever made the backend go (RFC 9113, 6.8) */
             }
@@ -287,20 +297,23 @@ static void take_goaway(struct h2_link *link, struct str payload)
     }
 }
 
-static void take_window(struct h2_link *link, const struct frame_head *head, struct str payload)
+static void take_window(struct h2_connection *connection, const struct frame_head *head,
+                        struct str payload)
 {
     uint32_t more = get_u32(payload.data) & WINDOW_MAX;
 
     if (head->stream == 0) {
-        link->send_window += more;
+        connection->send_window += more;
         if (more == 0) {
-            h2_link_fail(link, V2_PROTOCOL_ERROR, "upstream sent window update of zero");
-        } else if (link->send_window > WINDOW_MAX) {
-            h2_link_fail(link, V2_FLOW_CONTROL_ERROR, "upstream sent too large window update");
+            h2_connection_fail(connection, V2_PROTOCOL_ERROR,
+                               "upstream sent window update of zero");
+        } else if (connection->send_window > WINDOW_MAX) {
+            h2_connection_fail(connection, V2_FLOW_CONTROL_ERROR,
+                               "upstream sent too large window update");
         }
         return;
     }
-    struct h2_stream *stream = stream_of_frame(link, head);
+    struct h2_stream *stream = stream_of_frame(connection, head);
     if (stream == NULL) {
         return;
     }
@@ -322,86 +335,89 @@ static const char *const names[] = {"data",          "headers",      "priority",
                                     "window update", "continuation"};
 
 /* What can be told of a frame from its head. False: the connection has failed. */
-static bool check_head(struct h2_link *link, const struct frame_head *head)
+static bool check_head(struct h2_connection *connection, const struct frame_head *head)
 {
     bool is_stream_error;
     enum v2_error error = frame_check(head, FRAME_SIZE_DEFAULT, &is_stream_error);
 
     if (head->length > FRAME_SIZE_DEFAULT) {
-        h2_link_fail(link, error, "upstream sent too large http2 frame: %u", head->length);
-    } else if ((!link->has_settings && head->type != FRAME_SETTINGS) ||
-               (link->block_stream != 0 &&
-                (head->type != FRAME_CONTINUATION || head->stream != link->block_stream)) ||
-               (link->block_stream == 0 && head->type == FRAME_CONTINUATION)) {
-        h2_link_fail(link, V2_PROTOCOL_ERROR, "upstream sent unexpected http2 frame: %u",
-                     head->type);
+        h2_connection_fail(connection, error, "upstream sent too large http2 frame: %u",
+                           head->length);
+    } else if ((!connection->has_settings && head->type != FRAME_SETTINGS) ||
+               (connection->block_stream != 0 &&
+                (head->type != FRAME_CONTINUATION || head->stream != connection->block_stream)) ||
+               (connection->block_stream == 0 && head->type == FRAME_CONTINUATION)) {
+        h2_connection_fail(connection, V2_PROTOCOL_ERROR,
+                           "upstream sent unexpected http2 frame: %u", head->type);
     } else if (head->type == FRAME_PUSH_PROMISE) {
-        h2_link_fail(link, V2_PROTOCOL_ERROR, "upstream sent unexpected push promise frame");
+        h2_connection_fail(connection, V2_PROTOCOL_ERROR,
+                           "upstream sent unexpected push promise frame");
     } else if (error == V2_FRAME_SIZE_ERROR && head->type <= FRAME_CONTINUATION) {
-        h2_link_fail(link, error, "upstream sent %s frame with invalid length: %u",
-                     names[head->type], head->length);
+        h2_connection_fail(connection, error, "upstream sent %s frame with invalid length: %u",
+                           names[head->type], head->length);
     } else if (error != V2_NO_ERROR && head->type <= FRAME_CONTINUATION) {
-        h2_link_fail(link, error, "upstream sent %s frame with %szero stream id: %u",
-                     names[head->type], head->stream == 0 ? "" : "non-", head->stream);
+        h2_connection_fail(connection, error, "upstream sent %s frame with %szero stream id: %u",
+                           names[head->type], head->stream == 0 ? "" : "non-", head->stream);
     } else if (error != V2_NO_ERROR && head->type != FRAME_PRIORITY_UPDATE) {
-        h2_link_fail(link, error, "upstream sent invalid http2 frame: %u", head->type);
+        h2_connection_fail(connection, error, "upstream sent invalid http2 frame: %u", head->type);
     }
-    link->has_settings = true;
-    return !link->is_bad;
+    connection->has_settings = true;
+    return !connection->is_bad;
 }
 
-static void take_frame(struct h2_link *link, const struct frame_head *head, struct str payload)
+static void take_frame(struct h2_connection *connection, const struct frame_head *head,
+                       struct str payload)
 {
     if (head->stream == 0) {
-        link->heard_ms = clock_now.now_ms; /* the backend is alive, for all requests on it */
+        connection->heard_ms = clock_now.now_ms; /* the backend is alive, for all requests on it */
     }
     switch (head->type) {
     case FRAME_DATA:
-        take_data(link, head, payload);
+        take_data(connection, head, payload);
         break;
     case FRAME_HEADERS:
-        take_headers(link, head, payload);
+        take_headers(connection, head, payload);
         break;
     case FRAME_RST_STREAM:
-        take_reset(link, head, payload);
+        take_reset(connection, head, payload);
         break;
     case FRAME_SETTINGS:
-        take_settings(link, head, payload);
+        take_settings(connection, head, payload);
         break;
     case FRAME_PING:
         if ((head->flags & FLAG_ACK) == 0) {
-            h2_put_frame(link, FRAME_PING, FLAG_ACK, 0, payload);
+            h2_put_frame(connection, FRAME_PING, FLAG_ACK, 0, payload);
         }
         break;
     case FRAME_GOAWAY:
-        take_goaway(link, payload);
+        take_goaway(connection, payload);
         break;
     case FRAME_WINDOW_UPDATE:
-        take_window(link, head, payload);
+        take_window(connection, head, payload);
         break;
     case FRAME_CONTINUATION:
-        take_continuation(link, head, payload);
+        take_continuation(connection, head, payload);
         break;
     default:
         break; /* PRIORITY means nothing to us; others are not known (4.1) */
     }
 }
 
-void h2_link_receive(struct h2_link *link)
+void h2_connection_receive(struct h2_connection *connection)
 {
-    struct conn *conn = link->link->conn;
+    struct conn *conn = connection->connection->conn;
 
-    while (!link->is_bad) {
+    while (!connection->is_bad) {
         struct str raw = conn_input(conn);
 
         if (raw.len < FRAME_HEAD_SIZE) {
             return;
         }
         struct frame_head head = frame_read(raw.data);
-        if (!check_head(link, &head) || raw.len - FRAME_HEAD_SIZE < head.length) {
+        if (!check_head(connection, &head) || raw.len - FRAME_HEAD_SIZE < head.length) {
             return;
         }
-        take_frame(link, &head, (struct str){raw.data + FRAME_HEAD_SIZE, head.length});
+        take_frame(connection, &head, (struct str){raw.data + FRAME_HEAD_SIZE, head.length});
         conn_consume(conn, FRAME_HEAD_SIZE + head.length);
     }
 }

@@ -61,14 +61,14 @@ struct h2_bytes {
 /* A request on its way; in the request's arena, x->channel_state. */
 struct h2_stream {
     struct exchange *x;
-    struct h2_link *link;   /* NULL between attempts */
-    struct h2_stream *next; /* in its bucket */
-    struct wait_point wake; /* the fiber of the request */
-    struct wait_point room; /* … of its body's upload */
-    struct list in_senders; /* on link->senders while there is body to be sent */
-    uint32_t id;            /* 0 = none */
-    struct h2_request told; /* of the module */
-    bool is_head;           /* the response has no body whatever it says */
+    struct h2_connection *connection; /* NULL between attempts */
+    struct h2_stream *next;           /* in its bucket */
+    struct wait_point wake;           /* the fiber of the request */
+    struct wait_point room;           /* … of its body's upload */
+    struct list in_senders;           /* on connection->senders while there is body to be sent */
+    uint32_t id;                      /* 0 = none */
+    struct h2_request told;           /* of the module */
+    bool is_head;                     /* the response has no body whatever it says */
 
     /* The request's body, as far as it was given and is not in frames. */
     struct buf kept;  /* copies of pieces that do not last */
@@ -107,9 +107,9 @@ struct h2_stream {
 #define H2_STREAM_WINDOW (256 * 1024) /* bytes of a response that may come before it is read */
 #define H2_UNSENT_MAX (128 * 1024)    /* bytes in the connection's queue, above which bodies wait */
 
-/* A connection; upstream_link.state. Response heads use no dynamic table: it was forbidden. */
-struct h2_link {
-    struct upstream_link *link;
+/* A connection; upstream_connection.state. Response heads use no dynamic table: it was forbidden. */
+struct h2_connection {
+    struct upstream_connection *connection;
     struct h2_stream *streams[H2_BUCKETS]; /* by id */
     struct list senders;                   /* streams with body to send, whose turn comes */
     uint32_t next_id;                      /* of the next stream */
@@ -140,44 +140,45 @@ static inline struct h2_stream *h2_stream_of(const struct exchange *x)
     return x->channel_state;
 }
 
-static inline struct h2_link *h2_link_of(const struct upstream_link *link)
+static inline struct h2_connection *h2_connection_of(const struct upstream_connection *connection)
 {
-    return link->state;
+    return connection->state;
 }
 
-static inline bool h2_link_is_sound(const struct h2_link *link)
+static inline bool h2_connection_is_sound(const struct h2_connection *connection)
 {
-    const struct conn *conn = link->link->conn;
+    const struct conn *conn = connection->connection->conn;
 
-    return !link->is_bad && !conn->is_broken && !conn->is_input_closed;
+    return !connection->is_bad && !conn->is_broken && !conn->is_input_closed;
 }
 
-/* ---- link.c ---- */
+/* ---- connection.c ---- */
 
-struct h2_link *h2_link_new(struct upstream_link *link);
-struct h2_stream *h2_stream_find(const struct h2_link *link, uint32_t id);
-/* Gives the stream a number. False: it cannot be on this link. */
-bool h2_link_enter(struct h2_link *link, struct h2_stream *stream);
-void h2_link_leave(struct h2_link *link, struct h2_stream *stream);
+struct h2_connection *h2_connection_new(struct upstream_connection *connection);
+struct h2_stream *h2_stream_find(const struct h2_connection *connection, uint32_t id);
+/* Gives the stream a number. False: it cannot be on this connection. */
+bool h2_connection_enter(struct h2_connection *connection, struct h2_stream *stream);
+void h2_connection_leave(struct h2_connection *connection, struct h2_stream *stream);
 /* The preface and our settings. */
-void h2_link_begin(struct h2_link *link, struct str announcement);
+void h2_connection_begin(struct h2_connection *connection, struct str announcement);
 /* Breaking of rules: one request is in vain, or all on the connection. Logged with them. */
 void h2_stream_fail(struct h2_stream *stream, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void h2_link_fail(struct h2_link *link, enum v2_error error, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void h2_connection_fail(struct h2_connection *connection, enum v2_error error, const char *format,
+                        ...) __attribute__((format(printf, 3, 4)));
 /* Something came for it: its fiber goes on. */
 void h2_stream_wake(struct h2_stream *stream);
 /* Has not been looked at by the backend, and may be asked again. */
 void h2_stream_refuse(struct h2_stream *stream);
-void h2_put_frame(struct h2_link *link, uint8_t type, uint8_t flags, uint32_t stream,
+void h2_put_frame(struct h2_connection *connection, uint8_t type, uint8_t flags, uint32_t stream,
                   struct str payload);
-void h2_put_number(struct h2_link *link, uint8_t type, uint32_t stream, uint32_t number);
+void h2_put_number(struct h2_connection *connection, uint8_t type, uint32_t stream,
+                   uint32_t number);
 
 /* ---- frames.c ---- */
 
 /* Uses the frames that have arrived whole. */
-void h2_link_receive(struct h2_link *link);
+void h2_connection_receive(struct h2_connection *connection);
 
 /* ---- response.c ---- */
 
@@ -189,9 +190,9 @@ void h2_bytes_add(struct h2_bytes *bytes, struct str data);
 /* ---- send.c ---- */
 
 /* May more bytes of bodies be queued? If not, the connection's owner hears when the queue is empty. */
-bool h2_link_has_room(struct h2_link *link);
+bool h2_connection_has_room(struct h2_connection *connection);
 /* Sends what windows and the socket allow. */
-void h2_link_pump(struct h2_link *link);
+void h2_connection_pump(struct h2_connection *connection);
 /* Its window has grown. */
 void h2_stream_may_send(struct h2_stream *stream);
 /* Nothing more of its body is sent. */

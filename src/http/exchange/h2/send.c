@@ -139,7 +139,7 @@ void h2_request_make(struct exchange *x, const struct h2_request *told, struct h
 
 static void note_frame(struct h2_stream *stream, size_t size)
 {
-    output_share_add(&stream->framed, stream->link->link->conn, size + FRAME_HEAD_SIZE);
+    output_share_add(&stream->framed, stream->connection->connection->conn, size + FRAME_HEAD_SIZE);
 }
 
 static bool has_body(const struct exchange *x)
@@ -151,16 +151,16 @@ void h2_send_head(struct exchange *x)
 {
     static const char no_table = 0x20; /* a table of no bytes (RFC 7541, 6.3) */
     struct h2_stream *stream = h2_stream_of(x);
-    struct h2_link *link = stream->link;
-    struct conn *conn = x->link->conn;
+    struct h2_connection *connection = stream->connection;
+    struct conn *conn = x->connection->conn;
     struct str rest = x->head;
-    size_t prefix = link->has_table_limit;
+    size_t prefix = connection->has_table_limit;
     uint8_t type = FRAME_HEADERS;
     uint8_t flags = 0;
     uint64_t before = conn->queued;
 
-    if (!link->has_begun) {
-        h2_link_begin(link, stream->told.announcement);
+    if (!connection->has_begun) {
+        h2_connection_begin(connection, stream->told.announcement);
     }
     if (!has_body(x)) {
         flags = FLAG_END_STREAM;
@@ -180,7 +180,7 @@ void h2_send_head(struct exchange *x)
         flags = 0;
         prefix = 0;
     } while (rest.len != 0);
-    link->has_table_limit = false;
+    connection->has_table_limit = false;
     output_share_add(&stream->framed, conn, conn->queued - before);
 }
 
@@ -197,7 +197,7 @@ static bool is_done(const struct h2_stream *stream)
 /* A part of the file into the queue, its frame's head before it. False: it cannot be read; logged. */
 static bool put_file_part(struct h2_stream *stream, size_t n, uint8_t flags)
 {
-    struct conn *conn = stream->link->link->conn;
+    struct conn *conn = stream->connection->connection->conn;
     char *at = conn_out_room(conn, FRAME_HEAD_SIZE + n);
     ssize_t got = pread(stream->fd, at + FRAME_HEAD_SIZE, n, stream->offset);
 
@@ -215,12 +215,12 @@ static bool put_file_part(struct h2_stream *stream, size_t n, uint8_t flags)
 }
 
 /* One frame of DATA, as large as the windows allow. */
-static void send_frame(struct h2_link *link, struct h2_stream *stream)
+static void send_frame(struct h2_connection *connection, struct h2_stream *stream)
 {
-    struct conn *conn = link->link->conn;
+    struct conn *conn = connection->connection->conn;
     uint64_t pending = h2_stream_pending(stream);
-    int64_t window =
-        stream->send_window < link->send_window ? stream->send_window : link->send_window;
+    int64_t window = stream->send_window < connection->send_window ? stream->send_window
+                                                                   : connection->send_window;
     size_t most = stream->bytes.len != 0 ? FRAME_SIZE_DEFAULT : OUT_CHUNK_SIZE - FRAME_HEAD_SIZE;
     size_t n = stream->bytes.len != 0 ? stream->bytes.len
                : pending < most       ? (size_t) pending
@@ -242,40 +242,41 @@ static void send_frame(struct h2_link *link, struct h2_stream *stream)
     }
     stream->moved_ms = clock_now.now_ms;
     stream->send_window -= (int64_t) n;
-    link->send_window -= (int64_t) n;
+    connection->send_window -= (int64_t) n;
     stream->is_output_ended = flags != 0;
     note_frame(stream, n);
 }
 
-bool h2_link_has_room(struct h2_link *link)
+bool h2_connection_has_room(struct h2_connection *connection)
 {
-    struct conn *conn = link->link->conn;
+    struct conn *conn = connection->connection->conn;
 
     /* What the socket does not take now makes it tell of the queue's end. */
     return conn_unsent(conn) < H2_UNSENT_MAX ||
            (conn_flush(conn) && conn_unsent(conn) < H2_UNSENT_MAX);
 }
 
-void h2_link_pump(struct h2_link *link)
+void h2_connection_pump(struct h2_connection *connection)
 {
-    struct conn *conn = link->link->conn;
+    struct conn *conn = connection->connection->conn;
     struct list *item;
 
-    while (!list_is_empty(&link->senders) && h2_link_has_room(link)) {
-        struct h2_stream *first = container_of(link->senders.next, struct h2_stream, in_senders);
+    while (!list_is_empty(&connection->senders) && h2_connection_has_room(connection)) {
+        struct h2_stream *first =
+            container_of(connection->senders.next, struct h2_stream, in_senders);
 
-        if (h2_stream_pending(first) != 0 && link->send_window <= 0) {
+        if (h2_stream_pending(first) != 0 && connection->send_window <= 0) {
             break; /* all wait for this one */
         }
-        item = list_pop_front(&link->senders);
+        item = list_pop_front(&connection->senders);
         struct h2_stream *stream = container_of(item, struct h2_stream, in_senders);
         if (h2_stream_pending(stream) != 0 && stream->send_window <= 0) {
             stream->is_waiting = true;
             continue;
         }
-        send_frame(link, stream);
+        send_frame(connection, stream);
         if (!stream->is_output_ended && !stream->is_bad && !is_done(stream)) {
-            list_push_back(&link->senders, &stream->in_senders);
+            list_push_back(&connection->senders, &stream->in_senders);
         } else {
             wait_signal_later(&stream->room);
         }
@@ -289,7 +290,7 @@ static void join_senders(struct h2_stream *stream)
 {
     if (!stream->is_output_ended && !stream->is_waiting && list_is_empty(&stream->in_senders) &&
         !is_done(stream)) {
-        list_push_back(&stream->link->senders, &stream->in_senders);
+        list_push_back(&stream->connection->senders, &stream->in_senders);
     }
 }
 
@@ -328,7 +329,7 @@ static void keep_bytes(struct h2_stream *stream, struct str more)
 void h2_send_body(struct exchange *x, const struct body_piece *piece, bool is_last)
 {
     struct h2_stream *stream = h2_stream_of(x);
-    struct h2_link *link = stream->link;
+    struct h2_connection *connection = stream->connection;
 
     if (stream->is_output_ended) {
         return;
@@ -344,7 +345,7 @@ void h2_send_body(struct exchange *x, const struct body_piece *piece, bool is_la
         stream->bytes = piece->bytes;
     }
     join_senders(stream);
-    h2_link_pump(link);
+    h2_connection_pump(connection);
     if (piece != NULL && piece->is_volatile && stream->bytes.len != 0 &&
         stream->bytes.data >= piece->bytes.data &&
         stream->bytes.data < piece->bytes.data + piece->bytes.len) {

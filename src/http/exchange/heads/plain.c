@@ -90,7 +90,7 @@ enum body_result plain_read_body(struct exchange *x, struct str *data)
 enum body_result plain_body_ended(struct exchange *x)
 {
     const struct plain_answer *state = x->state;
-    const struct conn *conn = x->link->conn;
+    const struct conn *conn = x->connection->conn;
 
     if (conn->is_broken) {
         log_error(&x->request->log, conn->error, "recv() failed");

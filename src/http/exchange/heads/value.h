@@ -25,10 +25,10 @@ enum head_result value_refuse(struct exchange *x, struct str line);
 bool value_announced(struct exchange *x, struct value_reading *reading, struct str line,
                      struct memcached_value *value);
 
-/* There is no such entry: a 404 with our page, on a link that may be kept. HEAD_DONE. */
+/* There is no such entry: a 404 with our page, on a connection that may be kept. HEAD_DONE. */
 enum head_result value_not_found(struct exchange *x);
 
-/* The next bytes of the value, or what has to stand behind it; the link may be kept then. */
+/* The next bytes of the value, or what has to stand behind it; the connection may be kept then. */
 enum body_result value_read(struct exchange *x, struct value_reading *reading, struct str *data);
 
 #endif

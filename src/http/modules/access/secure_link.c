@@ -50,8 +50,8 @@ static bool cut_expires(struct str *link, struct str *expires, int64_t *moment)
 }
 
 /* The form with an expression: "1" good, "0" expired; false = not signed. */
-static bool check_link(struct request *request, const struct secure_link_settings *settings,
-                       struct str *out)
+static bool check_connection(struct request *request, const struct secure_link_settings *settings,
+                             struct str *out)
 {
     struct str digest = template_text(settings->link, &request->env);
     struct str expires;
@@ -109,7 +109,7 @@ static bool get_secure_link(struct variable_env *env, const struct variable *var
         return check_word(request, settings->secret, out);
     }
     return settings->link != NULL && settings->signed_text != NULL &&
-           check_link(request, settings, out);
+           check_connection(request, settings, out);
 }
 
 /* It is told of links that are not good, too. */

@@ -404,7 +404,7 @@ static enum body_result memc_read_body(struct exchange *x, struct str *data)
 static const struct protocol memc_protocol = {
     .family = &memc_family,
     .name = STR_INIT("memcached"),
-    .channel = &whole_link,
+    .channel = &whole_connection,
     .make_request = memc_make_request,
     .begin_response = memc_begin_response,
     .read_head = memc_read_head,

@@ -92,7 +92,7 @@ static enum body_result memcached_read_body(struct exchange *x, struct str *data
 static const struct protocol memcached_protocol = {
     .family = &memcached_family,
     .name = STR_INIT("memcached"),
-    .channel = &whole_link,
+    .channel = &whole_connection,
     .make_request = memcached_make_request,
     .begin_response = memcached_begin_response,
     .read_head = memcached_read_head,

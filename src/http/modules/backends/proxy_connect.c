@@ -80,7 +80,7 @@ static void timed_out(struct exchange *x, bool is_connected)
 
 static const struct protocol connect_protocol = {
     .name = STR_INIT("connect"),
-    .channel = &whole_link,
+    .channel = &whole_connection,
     .read_head = read_head,
     .timed_out = timed_out,
 };

@@ -81,7 +81,7 @@ static bool scgi_make_request(struct exchange *x)
 static const struct protocol scgi_protocol = {
     .family = &scgi_family,
     .name = STR_INIT("scgi"),
-    .channel = &whole_link,
+    .channel = &whole_connection,
     .make_request = scgi_make_request,
     .begin_response = plain_begin_response,
     .read_head = plain_read_head,

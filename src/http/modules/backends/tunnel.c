@@ -24,7 +24,7 @@ static enum head_result read_head(struct exchange *x)
 static const struct protocol tunnel_protocol = {
     .family = &tunnel_family,
     .name = STR_INIT("tunnel"),
-    .channel = &whole_link,
+    .channel = &whole_connection,
     .read_head = read_head,
 };
 

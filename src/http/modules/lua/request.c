@@ -70,7 +70,7 @@ static struct ssl_st *upstream_ssl(struct script_subject *subject)
     if (backend(subject)->ssl != NULL) {
         return backend(subject)->ssl;
     }
-    return x == NULL || x->link == NULL ? NULL : tls_ssl(x->link->conn);
+    return x == NULL || x->connection == NULL ? NULL : tls_ssl(x->connection->conn);
 }
 
 static unsigned hops(struct script_subject *subject)

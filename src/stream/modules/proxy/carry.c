@@ -22,7 +22,7 @@ static void count_backend(const struct proxying *proxying, uint64_t *received, u
         return;
     }
     *received = proxying->is_relaying ? proxying->relay.sides[RELAY_BACKEND].received : 0;
-    *sent = proxying->link != NULL ? proxying->link->conn->sent : 0;
+    *sent = proxying->connection != NULL ? proxying->connection->conn->sent : 0;
 }
 
 /* Those that were passed on, with what was read ahead of the relay (preread, what came with the PROXY protocol). */
@@ -84,8 +84,8 @@ void proxy_let_go(struct proxying *proxying, enum peer_outcome outcome)
         }
         upstream_pick_end(&proxying->pick);
     }
-    if (proxying->link != NULL) {
-        link_close(proxying->link);
+    if (proxying->connection != NULL) {
+        upstream_connection_close(proxying->connection);
     }
     if (session->listen->is_udp) {
         proxy_datagrams_let_go(proxying);
@@ -245,7 +245,7 @@ enum session_step proxy_carry(struct proxying *proxying)
 {
     const struct proxy_settings *settings = proxying->settings;
     struct session *session = proxying->session;
-    struct conn *client = session->conn, *backend = proxying->link->conn;
+    struct conn *client = session->conn, *backend = proxying->connection->conn;
 
     session->log.action = "proxying connection";
     proxying->relay = (struct relay){

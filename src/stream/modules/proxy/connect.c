@@ -112,14 +112,15 @@ static struct str alpn_of(struct session *session, const struct proxy_settings *
     return wire;
 }
 
-/* What of a link's options needs memory while it is opened. */
-struct link_way {
+/* What of a connection's options needs memory while it is opened. */
+struct upstream_connection_way {
     struct addr local;
-    struct link_tls tls;
+    struct upstream_connection_tls tls;
 };
 
-static void choose_way(struct proxying *proxying, struct str target, struct link_way *way,
-                       struct link_options *options)
+static void choose_way(struct proxying *proxying, struct str target,
+                       struct upstream_connection_way *way,
+                       struct upstream_connection_options *options)
 {
     const struct proxy_settings *settings = proxying->settings;
     const struct direction *direction = proxying->pick.direction;
@@ -199,7 +200,7 @@ static bool is_no_circle(struct proxying *proxying, unsigned hops_then)
     unsigned hops = hops_of(proxying);
 
     if (hops > hops_then) {
-        own_note(proxying->link->conn->source.fd, &proxying->pick.peer->addr, hops + 1);
+        own_note(proxying->connection->conn->source.fd, &proxying->pick.peer->addr, hops + 1);
     }
     return hops == hops_then || !came_round(proxying, hops);
 }
@@ -225,23 +226,23 @@ static struct str first_words(struct proxying *proxying)
 }
 
 /* A connection to the peer that was picked. MAY WAIT. */
-static enum link_result connect_peer(struct proxying *proxying, struct str target)
+static enum upstream_connect_result connect_peer(struct proxying *proxying, struct str target)
 {
     const struct proxy_settings *settings = proxying->settings;
-    struct link_options options = {
+    struct upstream_connection_options options = {
         .keepalive = settings->socket_keepalive,
         .send_buffer = settings->socket_sndbuf,
         .receive_buffer = settings->socket_rcvbuf,
         .wants_fresh = true,
         .is_alone = true,
     };
-    struct link_way way;
+    struct upstream_connection_way way;
     int error;
 
     choose_way(proxying, target, &way, &options);
     unsigned hops = options.hops = hops_of(proxying);
     if (came_round(proxying, hops)) {
-        return LINK_ERROR;
+        return UPSTREAM_CONNECT_ERROR;
     }
     if (proxying->session->listen->is_udp) {
         return proxy_datagrams_connect(proxying, options.local, hops);
@@ -249,12 +250,13 @@ static enum link_result connect_peer(struct proxying *proxying, struct str targe
     if (options.tls == NULL) {
         options.first = first_words(proxying);
     }
-    enum link_result result =
-        link_open(&proxying->pick, &options, settings->connect_timeout_ms, &proxying->link, &error);
-    if (result == LINK_OK && !is_no_circle(proxying, hops)) {
-        return LINK_ERROR;
+    enum upstream_connect_result result =
+        upstream_connection_open(&proxying->pick, &options, settings->connect_timeout_ms,
+                                 &proxying->connection, &error);
+    if (result == UPSTREAM_CONNECT_OK && !is_no_circle(proxying, hops)) {
+        return UPSTREAM_CONNECT_ERROR;
     }
-    if (result == LINK_OK) {
+    if (result == UPSTREAM_CONNECT_OK) {
         proxying->attempt->connect_ms = clock_now.now_ms - proxying->attempt_ms;
         if (settings->proxy_protocol == PROXY_PROTOCOL_OFF) {
             proxying->first_sent = (uint32_t) options.first.len;
@@ -322,17 +324,17 @@ static bool find_peer(struct proxying *proxying, struct str target)
         }
         attempt_begin(proxying, proxying->pick.peer->name);
         switch (connect_peer(proxying, target)) {
-        case LINK_OK:
+        case UPSTREAM_CONNECT_OK:
             upstream_pick_connected(&proxying->pick);
             return true;
-        case LINK_FAILED:
-        case LINK_TIMED_OUT:
+        case UPSTREAM_CONNECT_FAILED:
+        case UPSTREAM_CONNECT_TIMED_OUT:
             break;
-        case LINK_ERROR:
+        case UPSTREAM_CONNECT_ERROR:
             attempt_end(proxying);
             session_fail(session, SESSION_INTERNAL_ERROR);
             return false;
-        case LINK_CANCELLED:
+        case UPSTREAM_CONNECT_CANCELLED:
             attempt_end(proxying);
             session_fail(session, SESSION_OK);
             return false;
@@ -351,7 +353,7 @@ static bool find_peer(struct proxying *proxying, struct str target)
 static void log_connected(const struct proxying *proxying)
 {
     bool is_udp = proxying->session->listen->is_udp;
-    int fd = is_udp ? proxy_datagrams_fd(proxying) : proxying->link->conn->source.fd;
+    int fd = is_udp ? proxy_datagrams_fd(proxying) : proxying->connection->conn->source.fd;
     struct log log = proxying->session->log;
     struct str peer = proxying->pick.peer->name;
     struct addr local = {.len = 0};

@@ -30,7 +30,7 @@ struct proxying *proxy_datagrams_new(void)
     if (proxying == NULL) {
         fatal_no_memory(sizeof(*proxying));
     }
-    proxying->link.source.fd = -1;
+    proxying->connection.source.fd = -1;
     return &proxying->base;
 }
 
@@ -47,24 +47,24 @@ static bool held_add(struct datagram_proxying *proxying, struct str datagram)
 
 /* ---- its end ---- */
 
-static void close_link(struct datagram_proxying *proxying)
+static void close_connection(struct datagram_proxying *proxying)
 {
     struct addr peer = {.len = sizeof(peer.un)};
 
     if (proxying->is_noted) {
         proxying->is_noted = false;
-        if (getpeername(proxying->link.source.fd, &peer.any, &peer.len) == 0) {
-            own_forget(proxying->link.source.fd, &peer);
+        if (getpeername(proxying->connection.source.fd, &peer.any, &peer.len) == 0) {
+            own_forget(proxying->connection.source.fd, &peer);
         }
     }
-    datagram_link_close(&proxying->link);
+    datagram_connection_close(&proxying->connection);
 }
 
 void proxy_datagrams_let_go(struct proxying *base)
 {
     struct datagram_proxying *proxying = container_of(base, struct datagram_proxying, base);
 
-    close_link(proxying);
+    close_connection(proxying);
     if (proxying->is_timed) {
         timer_remove(&proxying->timeout);
         timer_remove(&proxying->pace);
@@ -186,7 +186,7 @@ static bool refused(struct datagram_proxying *proxying, int error, bool is_send)
         proxying->base.attempt->bytes_sent = proxying->sent;
         proxying->base.attempt->response_ms = clock_now.now_ms - proxying->base.attempt_ms;
         timer_clear(&proxying->timeout);
-        close_link(proxying);
+        close_connection(proxying);
         upstream_pick_done(&proxying->base.pick, PEER_FAILED);
         session_content(session, go_to_next);
         return true;
@@ -200,7 +200,7 @@ static bool refused(struct datagram_proxying *proxying, int error, bool is_send)
 
 /* ---- from the client ---- */
 
-/* The first one of a link has the header of the PROXY protocol before it; valid until the next. */
+/* The first one of a connection has the header of the PROXY protocol before it; valid until the next. */
 static struct str with_header(struct datagram_proxying *proxying, struct str datagram)
 {
     static char room[PROXY_HEADER_V1_MAX + DATAGRAM_MOST];
@@ -236,7 +236,7 @@ static bool forward(struct datagram_proxying *proxying, struct str datagram)
 {
     struct str bytes = with_header(proxying, datagram);
 
-    for (unsigned tries = 0; !datagram_link_send(&proxying->link, bytes); tries++) {
+    for (unsigned tries = 0; !datagram_connection_send(&proxying->connection, bytes); tries++) {
         if (errno == EAGAIN || errno == ENOBUFS) {
             return true; /* lost, as networks lose them */
         }
@@ -327,9 +327,10 @@ static void from_client(struct session *session, struct str datagram)
 
 /* ---- from the backend ---- */
 
-static void from_backend(struct datagram_link *link, struct str datagram)
+static void from_backend(struct datagram_connection *connection, struct str datagram)
 {
-    struct datagram_proxying *proxying = container_of(link, struct datagram_proxying, link);
+    struct datagram_proxying *proxying =
+        container_of(connection, struct datagram_proxying, connection);
     struct session *session = proxying->base.session;
 
     if (drop_if_gone(proxying)) {
@@ -353,23 +354,23 @@ static void from_backend(struct datagram_link *link, struct str datagram)
     }
     uint64_t wait_ms = pause_of(proxying, proxying->download_rate, proxying->received);
     if (wait_ms != 0) {
-        datagram_link_pause(link);
+        datagram_connection_pause(connection);
         timer_set(&proxying->pace, clock_now.now_ms + wait_ms);
     }
 }
 
-static void link_failed(struct datagram_link *link, int error, bool is_send)
+static void link_failed(struct datagram_connection *connection, int error, bool is_send)
 {
-    refused(container_of(link, struct datagram_proxying, link), error, is_send);
+    refused(container_of(connection, struct datagram_proxying, connection), error, is_send);
 }
 
-static const struct datagram_link_owner link_owner_of_proxy = {from_backend, link_failed};
+static const struct datagram_connection_owner link_owner_of_proxy = {from_backend, link_failed};
 
 static void pace_is_due(struct timer *timer)
 {
     struct datagram_proxying *proxying = container_of(timer, struct datagram_proxying, pace);
 
-    if (!datagram_link_resume(&proxying->link)) {
+    if (!datagram_connection_resume(&proxying->connection)) {
         log_alert(&proxying->base.session->log, errno, "epoll_ctl() failed");
         finish(proxying, SESSION_INTERNAL_ERROR);
     } else if (proxying->held_waits) {
@@ -379,8 +380,8 @@ static void pace_is_due(struct timer *timer)
 
 /* ---- its beginning ---- */
 
-enum link_result proxy_datagrams_connect(struct proxying *base, const struct addr *local,
-                                         unsigned hops)
+enum upstream_connect_result proxy_datagrams_connect(struct proxying *base,
+                                                     const struct addr *local, unsigned hops)
 {
     struct datagram_proxying *proxying = container_of(base, struct datagram_proxying, base);
     const struct proxy_settings *settings = base->settings;
@@ -389,31 +390,31 @@ enum link_result proxy_datagrams_connect(struct proxying *base, const struct add
         proxying->upload_rate = proxy_rate(base->session, settings->upload_rate);
         proxying->download_rate = proxy_rate(base->session, settings->download_rate);
     }
-    const struct datagram_link_options options = {
+    const struct datagram_connection_options options = {
         .bind = local,
         .is_transparent = local != NULL && settings->bind->is_transparent,
         .is_slow = proxying->download_rate != 0,
     };
     const char *what;
 
-    proxying->link.owner = &link_owner_of_proxy;
-    if (datagram_link_open(&proxying->link, &base->pick.peer->addr, &options, &what)) {
+    proxying->connection.owner = &link_owner_of_proxy;
+    if (datagram_connection_open(&proxying->connection, &base->pick.peer->addr, &options, &what)) {
         const struct addr *peer = &base->pick.peer->addr;
         proxying->is_noted = own_may_take_datagrams(peer) &&
-                             own_note_at_home(proxying->link.source.fd, peer, hops + 1);
+                             own_note_at_home(proxying->connection.source.fd, peer, hops + 1);
         base->attempt->connect_ms = 0;
         upstream_pick_connected(&base->pick);
-        return LINK_OK;
+        return UPSTREAM_CONNECT_OK;
     }
     int error = errno;
     bool is_ours = !str_is(str_of(what), "connect()");
     log_at(&base->session->log, is_ours ? LOG_ALERT : LOG_ERROR, error, "%s failed", what);
-    return is_ours ? LINK_ERROR : LINK_FAILED;
+    return is_ours ? UPSTREAM_CONNECT_ERROR : UPSTREAM_CONNECT_FAILED;
 }
 
 int proxy_datagrams_fd(const struct proxying *base)
 {
-    return container_of(base, const struct datagram_proxying, base)->link.source.fd;
+    return container_of(base, const struct datagram_proxying, base)->connection.source.fd;
 }
 
 static void abort_session(struct session *session)

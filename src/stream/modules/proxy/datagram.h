@@ -3,22 +3,22 @@
 #define STREAM_MODULES_PROXY_DATAGRAM_H
 
 #include "net/datagram/kept.h"
-#include "net/datagram/link.h"
+#include "net/datagram/connection.h"
 #include "stream/modules/proxy/proxy.h"
 
 /* A session of UDP. */
 struct datagram_proxying {
     struct proxying base;
-    struct datagram_link link; /* to the backend */
-    struct timer timeout;      /* proxy_timeout since the last datagram */
-    struct timer pace;         /* when a rate allows more */
-    bool is_timed;             /* the two are made */
+    struct datagram_connection connection; /* to the backend */
+    struct timer timeout;                  /* proxy_timeout since the last datagram */
+    struct timer pace;                     /* when a rate allows more */
+    bool is_timed;                         /* the two are made */
     bool
         keeps; /* held has what the client said so far, for another peer: nobody has answered yet */
     bool held_waits; /* held has what the upload rate does not allow yet */
     bool is_refused; /* the peer was not there at last */
     bool
-        is_noted; /* the link leads to this machine, and its end is known as ours (net/conn/own.h) */
+        is_noted; /* the connection leads to this machine, and its end is known as ours (net/conn/own.h) */
     bool has_header; /* the header of the PROXY protocol has left, or there is none */
     struct str
         header; /* … which is the same for all peers; in the session's arena; empty: not made yet */
@@ -33,8 +33,8 @@ struct datagram_proxying {
 /* Everything is at its beginning. Freed by proxy_let_go. */
 struct proxying *proxy_datagrams_new(void);
 /* Opens the socket to the peer that was picked; logs failures. local: or NULL. hops: how often the session came from this service itself. */
-enum link_result proxy_datagrams_connect(struct proxying *base, const struct addr *local,
-                                         unsigned hops);
+enum upstream_connect_result proxy_datagrams_connect(struct proxying *base,
+                                                     const struct addr *local, unsigned hops);
 int proxy_datagrams_fd(const struct proxying *base);
 /* Datagrams pass both ways until the session's end. */
 enum session_step proxy_datagrams_carry(struct proxying *base);

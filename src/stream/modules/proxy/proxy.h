@@ -7,7 +7,7 @@
 #include "shared/upstream/attempts.h"
 #include "shared/upstream/bind.h"
 #include "stream/session/session.h"
-#include "upstream/link.h"
+#include "upstream/connection.h"
 #include "upstream/upstream.h"
 
 enum proxy_protocol { PROXY_PROTOCOL_OFF, PROXY_PROTOCOL_V1, PROXY_PROTOCOL_V2 };
@@ -43,9 +43,9 @@ struct proxying {
     struct session *session;
     const struct proxy_settings *settings;
     struct upstream_pick pick;
-    struct upstream_link *link; /* to the backend, once it is connected; or NULL */
-    struct attempt *attempt;    /* the last one, among the session's */
-    struct attempt first;       /* where it is, as a rule */
+    struct upstream_connection *connection; /* to the backend, once it is connected; or NULL */
+    struct attempt *attempt;                /* the last one, among the session's */
+    struct attempt first;                   /* where it is, as a rule */
     struct relay relay;
     uint64_t attempt_ms; /* when it began */
     uint64_t start_ms;   /* when the first one began */

@@ -1,6 +1,6 @@
 /* What comes back from a FastCGI backend, once its records are decoded: a CGI head, a body, words for the log. */
 #include "http/exchange/heads/answer.h"
-#include "http/modules/backends/fastcgi/link.h"
+#include "http/modules/backends/fastcgi/connection.h"
 #include "server/generation.h"
 
 /* Bytes of stderr of one request: beyond, the backend is at fault. Each record costs a line of the log. */
@@ -17,7 +17,7 @@ bool fastcgi_bear_noise(struct fastcgi_stream *stream, size_t size)
     }
     if (!stream->is_bad) {
         stream->is_bad = true;
-        stream->link->is_bad |= !stream->link->is_shared;
+        stream->connection->is_bad |= !stream->connection->is_shared;
         counters_mine->limited++;
         exchange_log(stream->x, LOG_ERROR, 0, "upstream sent too much to FastCGI stderr");
     }
@@ -49,7 +49,8 @@ void fastcgi_note_stderr(struct fastcgi_stream *stream, struct str text)
 /* More for the exchange to see, without asking the socket. */
 static inline bool decode_more(struct fastcgi_stream *stream, bool joins)
 {
-    return stream->link->is_shared ? fastcgi_shared_fill(stream) : fastcgi_decode(stream, joins);
+    return stream->connection->is_shared ? fastcgi_shared_fill(stream)
+                                         : fastcgi_decode(stream, joins);
 }
 
 /* ---- the head ---- */
@@ -170,7 +171,7 @@ enum body_result fastcgi_read_body(struct exchange *x, struct str *data)
 enum body_result fastcgi_body_ended(struct exchange *x)
 {
     const struct fastcgi_stream *stream = fastcgi_stream_of(x);
-    const struct conn *conn = x->link->conn;
+    const struct conn *conn = x->connection->conn;
 
     if (stream->is_bad) {
         return BODY_BAD;
@@ -182,7 +183,8 @@ enum body_result fastcgi_body_ended(struct exchange *x)
         exchange_log(x, LOG_ERROR, conn->error, "recv() failed");
         return BODY_BAD;
     }
-    if (stream->is_strict || is_short(x, stream) || !fastcgi_link_is_clean(stream->link)) {
+    if (stream->is_strict || is_short(x, stream) ||
+        !fastcgi_connection_is_clean(stream->connection)) {
         exchange_log(x, LOG_ERROR, 0, "upstream prematurely closed connection");
         return BODY_BAD;
     }

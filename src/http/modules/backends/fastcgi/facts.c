@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "http/modules/backends/fastcgi/link.h"
+#include "http/modules/backends/fastcgi/connection.h"
 
 /* The low bits of peer_cell.facts_state; above them stands when processes may be looked for again, in units of
  * LOOK_UNIT_MS. */

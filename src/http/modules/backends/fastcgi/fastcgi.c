@@ -31,7 +31,7 @@ static const struct protocol fastcgi_protocol = {
     .read_head = fastcgi_read_head,
     .read_body = fastcgi_read_body,
     .body_ended = fastcgi_body_ended,
-    .wants_whole_link = fastcgi_wants_whole_link,
+    .wants_whole_connection = fastcgi_wants_whole_connection,
     .open_max = fastcgi_open_max,
 };
 

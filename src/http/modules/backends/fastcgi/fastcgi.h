@@ -13,7 +13,7 @@
 #include "http/exchange/probe/records.h"
 #include "upstream/peer.h"
 
-struct fastcgi_link;
+struct fastcgi_connection;
 
 /* fastcgi_keep_conn. */
 enum keep_conn {
@@ -78,7 +78,7 @@ const struct fastcgi_plan *fastcgi_plan_new(struct conf *conf, const struct vec 
  * not kept; where to put others is known. */
 bool fastcgi_make_request(struct exchange *x);
 
-/* ---- link.c, shared.c ---- */
+/* ---- connection.c, shared.c ---- */
 
 /* Answer bytes that wait to be read by a request on a shared connection. */
 struct fastcgi_pending {
@@ -88,24 +88,24 @@ struct fastcgi_pending {
 };
 
 /*
- * A request's share of a link: what FastCGI calls a request. In the arena of the HTTP request, used for
+ * A request's share of a connection: what FastCGI calls a request. In the arena of the HTTP request, used for
  * one attempt after the other.
  */
 struct fastcgi_stream {
     struct exchange *x;
-    struct fastcgi_link *link;       /* NULL between attempts */
-    struct wait_point *wake;         /* where its fiber waits: own_wake, or the link's */
-    struct wait_point own_wake;      /* of a shared link */
-    struct list in_news;             /* among the link's streams that are to be woken */
-    struct fastcgi_pending reading;  /* what the exchange sees; of a shared link */
-    struct fastcgi_pending arriving; /* what has come since it looked; of a shared link */
+    struct fastcgi_connection *connection; /* NULL between attempts */
+    struct wait_point *wake;         /* where its fiber waits: own_wake, or the connection's */
+    struct wait_point own_wake;      /* of a shared connection */
+    struct list in_news;             /* among the connection's streams that are to be woken */
+    struct fastcgi_pending reading;  /* what the exchange sees; of a shared connection */
+    struct fastcgi_pending arriving; /* what has come since it looked; of a shared connection */
     struct output_share records;     /* of the request: what went out for it */
     uint64_t given;                  /* bytes of body handed on */
     uint64_t noise;                  /* bytes of stderr, and of records without content */
-    uint16_t id;                     /* on the link; 0 = it has none any more */
+    uint16_t id;                     /* on the connection; 0 = it has none any more */
     unsigned protocol_status;        /* enum record_end */
     bool asks;                       /* FCGI_GET_VALUES goes before BEGIN_REQUEST */
-    bool keeps;                      /* BEGIN_REQUEST said so: the link may carry another request */
+    bool keeps;           /* BEGIN_REQUEST said so: the connection may carry another request */
     bool is_first;        /* … for the question only: nothing is known of the backend */
     bool is_strict;       /* an end of the connection without END_REQUEST is a failure */
     bool owes_params_end; /* its parameters have no end yet */
@@ -115,8 +115,8 @@ struct fastcgi_stream {
     bool is_bad;    /* the backend broke the rules: logged */
     bool is_caught; /* stderr held a text of fastcgi_catch_stderr */
     bool is_excess; /* more body came than Content-Length said */
-    bool has_heard; /* of a shared link: payload came */
-    bool is_full;   /* of a shared link: so much is unread that its input is paused */
+    bool has_heard; /* of a shared connection: payload came */
+    bool is_full;   /* of a shared connection: so much is unread that its input is paused */
 };
 
 static inline struct fastcgi_stream *fastcgi_stream_of(const struct exchange *x)
@@ -131,8 +131,8 @@ static inline const struct fastcgi_settings *fastcgi_settings_of(const struct ex
 
 extern const struct channel fastcgi_channel;
 
-/* protocol.wants_whole_link: where the spool has no file, or the pace is limited, the backend is held back. */
-bool fastcgi_wants_whole_link(const struct exchange *x);
+/* protocol.wants_whole_connection: where the spool has no file, or the pace is limited, the backend is held back. */
+bool fastcgi_wants_whole_connection(const struct exchange *x);
 
 /* protocol.send_head and send_body. */
 void fastcgi_send_head(struct exchange *x);
@@ -178,9 +178,9 @@ void fastcgi_facts_no_multiplexing(struct peer_cell *cell);
  * MAY WAIT, for some milliseconds. */
 void fastcgi_processes_look(const struct exchange *x);
 /* Shall a fresh connection be asked whether somebody has taken it? */
-bool fastcgi_processes_asks(const struct upstream_link *link);
+bool fastcgi_processes_asks(const struct upstream_connection *connection);
 /* It has answered; if it took long there are fewer processes than was thought. */
-void fastcgi_processes_answered(const struct upstream_link *link);
+void fastcgi_processes_answered(const struct upstream_connection *connection);
 
 /* ---- answer.c ---- */
 

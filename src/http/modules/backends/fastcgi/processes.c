@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "http/modules/backends/fastcgi/link.h"
+#include "http/modules/backends/fastcgi/connection.h"
 
 #define ANSWER_MS 10   /* a process that has nothing to do answers within that */
 #define PAUSE_MS 10000 /* after nobody did */
@@ -85,17 +85,17 @@ void fastcgi_processes_look(const struct exchange *x)
     }
 }
 
-bool fastcgi_processes_asks(const struct upstream_link *link)
+bool fastcgi_processes_asks(const struct upstream_connection *connection)
 {
-    return !link->is_reused && is_of_processes(link->cell);
+    return !connection->is_reused && is_of_processes(connection->cell);
 }
 
-void fastcgi_processes_answered(const struct upstream_link *link)
+void fastcgi_processes_answered(const struct upstream_connection *connection)
 {
-    struct peer_cell *cell = link->cell;
+    struct peer_cell *cell = connection->cell;
     uint32_t known = atomic_load_explicit(&cell->connections_max, memory_order_relaxed);
 
-    if (clock_now.now_ms - link->opened_ms > LATE_MS && known > 1) {
+    if (clock_now.now_ms - connection->opened_ms > LATE_MS && known > 1) {
         atomic_compare_exchange_strong(&cell->connections_max, &known, known - 1);
     }
 }

@@ -2,15 +2,15 @@
  * Many backends take the version and the id that they answer with from the first record that they see, or know
  * BEGIN_REQUEST only; so it may not come first. Nobody uses the connection meanwhile, and it closes then. */
 #include "base/clock.h"
-#include "http/modules/backends/fastcgi/link.h"
+#include "http/modules/backends/fastcgi/connection.h"
 
 #define ANSWER_MS 250        /* what a backend has for its answer; it has nothing else to do */
 #define ANSWER_SIZE_MAX 4096 /* bytes of the record that are looked at */
 
 /* What has come. False: nothing more is to be waited for; the connection closes. */
-static bool hear(struct fastcgi_link *state)
+static bool hear(struct fastcgi_connection *state)
 {
-    struct conn *conn = state->link->conn;
+    struct conn *conn = state->connection->conn;
 
     while (conn_fill(conn, 512, RECORD_HEADER_SIZE + ANSWER_SIZE_MAX)) {
         struct str input = conn_input(conn);
@@ -27,7 +27,7 @@ static bool hear(struct fastcgi_link *state)
         if (is_answer && input.len < record.content) {
             continue;
         }
-        fastcgi_facts_settle(state->link->cell,
+        fastcgi_facts_settle(state->connection->cell,
                              is_answer ? facts_read(str_head(input, record.content))
                                        : (struct backend_facts){0},
                              state->max_conns);
@@ -37,34 +37,34 @@ static bool hear(struct fastcgi_link *state)
     return !conn->is_input_closed && !conn->is_broken;
 }
 
-static bool answer_comes(struct upstream_link *link)
+static bool answer_comes(struct upstream_connection *connection)
 {
-    return hear(fastcgi_link_of(link));
+    return hear(fastcgi_connection_of(connection));
 }
 
-void fastcgi_question_put(struct upstream_link *link, unsigned max_conns)
+void fastcgi_question_put(struct upstream_connection *connection, unsigned max_conns)
 {
-    struct fastcgi_link *state = fastcgi_link_of(link);
-    struct conn *conn = link->conn;
+    struct fastcgi_connection *state = fastcgi_connection_of(connection);
+    struct conn *conn = connection->conn;
 
-    if (!fastcgi_facts_claim(link->cell)) {
+    if (!fastcgi_facts_claim(connection->cell)) {
         return;
     }
     state->is_asking = true;
     state->max_conns = max_conns;
     state->asked_ms = clock_now.now_ms;
-    link->is_taken = true;
-    link->is_quiet = false;
-    link->rest_input = answer_comes;
+    connection->is_taken = true;
+    connection->is_quiet = false;
+    connection->rest_input = answer_comes;
     conn_write(conn, get_values_record);
     conn_write(conn, get_values_record); /* libfcgi answers a record when it sees the next */
     conn_flush(conn);                    /* if it fails the deadline comes */
     timer_set(&conn->timer, clock_now.now_ms + ANSWER_MS);
 }
 
-void fastcgi_question_ends(struct fastcgi_link *state)
+void fastcgi_question_ends(struct fastcgi_connection *state)
 {
-    const struct conn *conn = state->link->conn;
+    const struct conn *conn = state->connection->conn;
 
     if (!state->is_asking) {
         return;
@@ -72,8 +72,8 @@ void fastcgi_question_ends(struct fastcgi_link *state)
     state->is_asking = false;
     if (conn->is_peer_closed || conn->is_input_closed || conn->is_broken ||
         clock_now.now_ms - state->asked_ms >= ANSWER_MS) {
-        fastcgi_facts_settle(state->link->cell, (struct backend_facts){0}, state->max_conns);
+        fastcgi_facts_settle(state->connection->cell, (struct backend_facts){0}, state->max_conns);
     } else {
-        fastcgi_facts_release(state->link->cell);
+        fastcgi_facts_release(state->connection->cell);
     }
 }

@@ -2,14 +2,14 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "http/modules/backends/fastcgi/link.h"
+#include "http/modules/backends/fastcgi/connection.h"
 
 #define PIECE_MAX (32 * 1024) /* bytes of the request's body in one record */
 
 void fastcgi_send_head(struct exchange *x)
 {
     struct fastcgi_stream *stream = fastcgi_stream_of(x);
-    struct conn *conn = x->link->conn;
+    struct conn *conn = x->connection->conn;
     uint64_t before = conn->queued;
     char *head = (char *) x->head.data; /* ours: made by fastcgi_make_request */
     /* Backends run a script once the parameters are whole, and take what has come for its body: where that may not come at all, the
@@ -18,7 +18,7 @@ void fastcgi_send_head(struct exchange *x)
 
     if (stream->asks) {
         conn_write(conn, get_values_record);
-        stream->link->has_asked = true;
+        stream->connection->has_asked = true;
     }
     if (record_read(head).id != stream->id) {
         records_set_id(head, x->head.len, stream->id);
@@ -55,7 +55,7 @@ static void close_copy(void *arg)
 }
 
 /*
- * On a shared link bytes may be left in its queue when their request is gone: what they lie in must not
+ * On a shared connection bytes may be left in its queue when their request is gone: what they lie in must not
  * be the request's. False: out of descriptors; the attempt is not to be believed.
  */
 static bool own_piece(struct body_piece *piece)
@@ -92,7 +92,7 @@ static void send_piece(struct exchange *x, const struct body_piece *piece, uint1
             part.release = piece->release;
             part.release_arg = piece->release_arg;
         }
-        write_header(x->link->conn, RECORD_STDIN, id, n);
+        write_header(x->connection->conn, RECORD_STDIN, id, n);
         if (is_file) {
             part.size = n;
         } else {
@@ -111,7 +111,7 @@ static void send_piece(struct exchange *x, const struct body_piece *piece, uint1
 void fastcgi_send_body(struct exchange *x, const struct body_piece *piece, bool is_last)
 {
     struct fastcgi_stream *stream = fastcgi_stream_of(x);
-    struct conn *conn = x->link->conn;
+    struct conn *conn = x->connection->conn;
     uint64_t before = conn->queued;
     struct body_piece own;
 
@@ -120,7 +120,7 @@ void fastcgi_send_body(struct exchange *x, const struct body_piece *piece, bool 
         write_header(conn, RECORD_PARAMS, stream->id, 0);
     }
     if (piece != NULL && (piece->bytes.len != 0 || piece->size != 0)) {
-        if (stream->link->is_shared) {
+        if (stream->connection->is_shared) {
             own = *piece;
             piece = &own;
             if (!own_piece(&own)) {

@@ -1,8 +1,8 @@
-/* Shared links: records of many requests on one connection, told apart as they arrive. */
+/* Shared connections: records of many requests on one connection, told apart as they arrive. */
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "http/modules/backends/fastcgi/link.h"
+#include "http/modules/backends/fastcgi/connection.h"
 #include "server/generation.h"
 
 #define READ_MIN (16 * 1024)
@@ -52,15 +52,15 @@ static uint32_t unread(const struct fastcgi_stream *stream)
 /* ---- one who does not read must not fill our memory ---- */
 
 /* Who is alone on the connection holds it back; nobody joins meanwhile. */
-static void limit_input(struct fastcgi_link *link, struct fastcgi_stream *stream)
+static void limit_input(struct fastcgi_connection *connection, struct fastcgi_stream *stream)
 {
     if (stream->is_full || stream->is_bad || unread(stream) <= UNREAD_MAX) {
         return;
     }
-    if (link->link->users == 1) {
+    if (connection->connection->users == 1) {
         stream->is_full = true;
-        link->full++;
-        link->link->conn->is_input_paused = 1;
+        connection->full++;
+        connection->connection->conn->is_input_paused = 1;
         return;
     }
     stream->is_bad = stream->x->is_peer_fine = true;
@@ -70,13 +70,13 @@ static void limit_input(struct fastcgi_link *link, struct fastcgi_stream *stream
         "upstream response is not taken as fast as it comes, and the connection is shared");
 }
 
-static void resume_input(struct fastcgi_link *link, struct fastcgi_stream *stream)
+static void resume_input(struct fastcgi_connection *connection, struct fastcgi_stream *stream)
 {
-    struct conn *conn = link->link->conn;
+    struct conn *conn = connection->connection->conn;
 
     stream->is_full = false;
-    if (--link->full == 0 && !conn_resume_input(conn)) {
-        link->is_bad = true;
+    if (--connection->full == 0 && !conn_resume_input(conn)) {
+        connection->is_bad = true;
     }
 }
 
@@ -86,7 +86,7 @@ bool fastcgi_shared_fill(struct fastcgi_stream *stream)
     struct fastcgi_pending *arriving = &stream->arriving;
 
     if (stream->is_full && unread(stream) < UNREAD_MAX) {
-        resume_input(stream->link, stream);
+        resume_input(stream->connection, stream);
     }
     if (arriving->end == 0) {
         return false;
@@ -104,125 +104,126 @@ bool fastcgi_shared_fill(struct fastcgi_stream *stream)
 
 /* ---- who is on it ---- */
 
-static bool grow_table(struct fastcgi_link *link)
+static bool grow_table(struct fastcgi_connection *connection)
 {
-    uint32_t capacity = link->capacity == 0 ? TABLE_MIN : link->capacity * 2;
+    uint32_t capacity = connection->capacity == 0 ? TABLE_MIN : connection->capacity * 2;
 
     if (capacity > UINT16_MAX) {
         return false;
     }
     struct fastcgi_stream **table =
-        realloc(link->streams, capacity * sizeof(struct fastcgi_stream *));
+        realloc(connection->streams, capacity * sizeof(struct fastcgi_stream *));
     if (table == NULL) {
         fatal_no_memory(capacity * sizeof(struct fastcgi_stream *));
     }
-    memset(table + link->capacity, 0,
-           (capacity - link->capacity) * sizeof(struct fastcgi_stream *));
-    link->streams = table;
-    link->capacity = capacity;
+    memset(table + connection->capacity, 0,
+           (capacity - connection->capacity) * sizeof(struct fastcgi_stream *));
+    connection->streams = table;
+    connection->capacity = capacity;
     return true;
 }
 
-bool fastcgi_shared_enter(struct fastcgi_link *link, struct fastcgi_stream *stream)
+bool fastcgi_shared_enter(struct fastcgi_connection *connection, struct fastcgi_stream *stream)
 {
-    uint32_t at = link->lowest;
+    uint32_t at = connection->lowest;
 
     stream->id = 0;
-    if (link->is_bad) {
+    if (connection->is_bad) {
         return false;
     }
-    while (at < link->capacity && link->streams[at] != NULL) {
+    while (at < connection->capacity && connection->streams[at] != NULL) {
         at++;
     }
-    if (at == link->capacity && !grow_table(link)) {
+    if (at == connection->capacity && !grow_table(connection)) {
         return false;
     }
-    link->streams[at] = stream;
-    link->lowest = at + 1;
+    connection->streams[at] = stream;
+    connection->lowest = at + 1;
     stream->id = (uint16_t) (at + 1);
     return true;
 }
 
-static void free_id(struct fastcgi_link *link, uint16_t id)
+static void free_id(struct fastcgi_connection *connection, uint16_t id)
 {
-    link->streams[id - 1] = NULL;
-    if (id - 1u < link->lowest) {
-        link->lowest = id - 1u;
+    connection->streams[id - 1] = NULL;
+    if (id - 1u < connection->lowest) {
+        connection->lowest = id - 1u;
     }
 }
 
-static void add_news(struct fastcgi_link *link, struct fastcgi_stream *stream)
+static void add_news(struct fastcgi_connection *connection, struct fastcgi_stream *stream)
 {
     if (stream != &fastcgi_abandoned && list_is_empty(&stream->in_news)) {
-        list_push_back(&link->news, &stream->in_news);
+        list_push_back(&connection->news, &stream->in_news);
     }
 }
 
-void fastcgi_shared_leave(struct fastcgi_link *link, struct fastcgi_stream *stream)
+void fastcgi_shared_leave(struct fastcgi_connection *connection, struct fastcgi_stream *stream)
 {
-    struct upstream_link *upstream = link->link;
+    struct upstream_connection *upstream = connection->connection;
     struct conn *conn = upstream->conn;
-    bool is_sound = !link->is_bad && !conn->is_broken && !conn->is_input_closed;
+    bool is_sound = !connection->is_bad && !conn->is_broken && !conn->is_input_closed;
 
     list_remove(&stream->in_news);
     pending_free(&stream->reading);
     pending_free(&stream->arriving);
     if (stream->is_full) {
-        resume_input(link, stream);
+        resume_input(connection, stream);
     }
     if (stream->id != 0 && is_sound && upstream->users > 1) {
         /* The id is taken until the backend says END_REQUEST: one request less. */
-        link->streams[stream->id - 1] = &fastcgi_abandoned;
-        link->abandoned++;
+        connection->streams[stream->id - 1] = &fastcgi_abandoned;
+        connection->abandoned++;
         upstream->users_max--;
         fastcgi_abort_request(conn, stream->id);
-        is_sound = link->abandoned < ABANDONED_MAX;
+        is_sound = connection->abandoned < ABANDONED_MAX;
     } else if (stream->id != 0) {
-        free_id(link, stream->id);
+        free_id(connection, stream->id);
         is_sound = false; /* nobody else needs it */
     }
     upstream->is_quiet =
-        is_sound && upstream->users == 1 && link->abandoned == 0 && stream->has_ended;
+        is_sound && upstream->users == 1 && connection->abandoned == 0 && stream->has_ended;
     stream->id = 0;
     if (is_sound && stream->protocol_status != RECORD_CANT_MPX_CONN) {
-        link_keep(upstream);
+        upstream_connection_keep(upstream);
     } else {
-        link_close(upstream);
+        upstream_connection_close(upstream);
     }
 }
 
 /* ---- telling records apart ---- */
 
 /* Everybody is told that the connection can no longer be believed. */
-static void break_link(struct fastcgi_link *link,
-                       void (*refuse)(struct fastcgi_stream *stream, unsigned what), unsigned what)
+static void break_connection(struct fastcgi_connection *connection,
+                             void (*refuse)(struct fastcgi_stream *stream, unsigned what),
+                             unsigned what)
 {
-    link->is_bad = true;
-    for (uint32_t i = 0; i < link->capacity; i++) {
-        struct fastcgi_stream *stream = link->streams[i];
+    connection->is_bad = true;
+    for (uint32_t i = 0; i < connection->capacity; i++) {
+        struct fastcgi_stream *stream = connection->streams[i];
 
         if (stream != NULL && stream != &fastcgi_abandoned) {
             refuse(stream, what);
-            /* Who has heard nothing yet may ask again elsewhere: for that request the link just ended. */
-            stream->is_bad = stream->has_heard || link->link->users == 1;
-            add_news(link, stream);
+            /* Who has heard nothing yet may ask again elsewhere: for that request the connection just ended. */
+            stream->is_bad = stream->has_heard || connection->connection->users == 1;
+            add_news(connection, stream);
         }
     }
 }
 
-static struct fastcgi_stream *find_stream(const struct fastcgi_link *link, uint16_t id)
+static struct fastcgi_stream *find_stream(const struct fastcgi_connection *connection, uint16_t id)
 {
-    return id == 0 || id > link->capacity ? NULL : link->streams[id - 1];
+    return id == 0 || id > connection->capacity ? NULL : connection->streams[id - 1];
 }
 
-/* A header has come; the link is broken when it may not. */
-static void begin_record(struct fastcgi_link *link)
+/* A header has come; the connection is broken when it may not. */
+static void begin_record(struct fastcgi_connection *connection)
 {
-    const struct record *record = &link->record;
-    const struct fastcgi_stream *stream = find_stream(link, record->id);
+    const struct record *record = &connection->record;
+    const struct fastcgi_stream *stream = find_stream(connection, record->id);
 
     if (record->version != RECORD_VERSION) {
-        break_link(link, fastcgi_refuse_version, record->version);
+        break_connection(connection, fastcgi_refuse_version, record->version);
         return;
     }
     switch (record->type) {
@@ -230,9 +231,9 @@ static void begin_record(struct fastcgi_link *link)
     case RECORD_STDERR:
     case RECORD_END_REQUEST:
         if (stream == NULL) {
-            break_link(link, fastcgi_refuse_id, record->id);
+            break_connection(connection, fastcgi_refuse_id, record->id);
         } else if (fastcgi_comes_late(stream, record)) {
-            break_link(link, fastcgi_refuse_record, record->type);
+            break_connection(connection, fastcgi_refuse_record, record->type);
         }
         return;
     case RECORD_GET_VALUES_RESULT: /* a late answer */
@@ -242,18 +243,19 @@ static void begin_record(struct fastcgi_link *link)
         }
         break;
     }
-    break_link(link, fastcgi_refuse_type, record->type);
+    break_connection(connection, fastcgi_refuse_type, record->type);
 }
 
-static void end_stream(struct fastcgi_link *link, struct fastcgi_stream *stream, struct str content)
+static void end_stream(struct fastcgi_connection *connection, struct fastcgi_stream *stream,
+                       struct str content)
 {
-    uint16_t id = link->record.id;
+    uint16_t id = connection->record.id;
 
-    link->record.id = 0; /* what the record may hold beyond this is nobody's */
-    free_id(link, id);
+    connection->record.id = 0; /* what the record may hold beyond this is nobody's */
+    free_id(connection, id);
     if (stream == &fastcgi_abandoned) {
-        link->abandoned--;
-        link->link->users_max++;
+        connection->abandoned--;
+        connection->connection->users_max++;
         return;
     }
     stream->id = 0;
@@ -261,16 +263,16 @@ static void end_stream(struct fastcgi_link *link, struct fastcgi_stream *stream,
 }
 
 /* Some content of the current record; all of it when it is short. May be empty. */
-static void use_content(struct fastcgi_link *link, struct str content)
+static void use_content(struct fastcgi_connection *connection, struct str content)
 {
-    const struct record *record = &link->record;
-    struct fastcgi_stream *stream = find_stream(link, record->id);
+    const struct record *record = &connection->record;
+    struct fastcgi_stream *stream = find_stream(connection, record->id);
 
     if (stream == NULL) {
         return; /* of the connection; or what follows the content of an END_REQUEST */
     }
     if (record->type == RECORD_END_REQUEST) {
-        end_stream(link, stream, content);
+        end_stream(connection, stream, content);
     } else if (stream == &fastcgi_abandoned) {
         return;
     } else if (record->type == RECORD_STDERR) {
@@ -282,37 +284,37 @@ static void use_content(struct fastcgi_link *link, struct str content)
         pending_add(&stream->arriving, content);
         stream->has_heard = true;
         stream->x->attempt->bytes_received += content.len;
-        limit_input(link, stream);
+        limit_input(connection, stream);
     }
-    add_news(link, stream);
+    add_news(connection, stream);
 }
 
 /* Uses all whole records that have arrived, and parts of long ones. */
-static void demultiplex(struct fastcgi_link *link)
+static void demultiplex(struct fastcgi_connection *connection)
 {
-    struct conn *conn = link->link->conn;
-    struct record *record = &link->record;
+    struct conn *conn = connection->connection->conn;
+    struct record *record = &connection->record;
 
-    while (!link->is_bad) {
+    while (!connection->is_bad) {
         struct str raw = conn_input(conn);
 
-        if (!link->is_in_record) {
+        if (!connection->is_in_record) {
             if (raw.len < RECORD_HEADER_SIZE) {
                 return;
             }
             *record = record_read(raw.data);
-            begin_record(link);
-            link->is_in_record = true;
+            begin_record(connection);
+            connection->is_in_record = true;
             conn_consume(conn, RECORD_HEADER_SIZE);
-            if (record->content == 0 && !link->is_bad) {
-                use_content(link, STR_NONE);
+            if (record->content == 0 && !connection->is_bad) {
+                use_content(connection, STR_NONE);
             }
         } else if (record->content != 0) {
             if (raw.len < fastcgi_wanted(record)) {
                 return;
             }
             struct str content = str_head(raw, record->content);
-            use_content(link, content);
+            use_content(connection, content);
             record->content -= (uint16_t) content.len;
             conn_consume(conn, content.len);
         } else {
@@ -322,63 +324,63 @@ static void demultiplex(struct fastcgi_link *link)
             if (record->padding != 0) {
                 return;
             }
-            link->is_in_record = false;
+            connection->is_in_record = false;
         }
     }
 }
 
 /* ---- what the connection tells ---- */
 
-/* A stream wakes its fiber, which may end, and take the link with it. */
-static void wake_streams(struct fastcgi_link *link)
+/* A stream wakes its fiber, which may end, and take the connection with it. */
+static void wake_streams(struct fastcgi_connection *connection)
 {
     struct list *item;
 
-    link->is_in_demux = true;
-    while (!link->is_let_go && (item = list_pop_front(&link->news)) != NULL) {
+    connection->is_in_demux = true;
+    while (!connection->is_let_go && (item = list_pop_front(&connection->news)) != NULL) {
         wait_signal(container_of(item, struct fastcgi_stream, in_news)->wake);
     }
-    link->is_in_demux = false;
-    if (link->is_let_go) {
-        free(link);
+    connection->is_in_demux = false;
+    if (connection->is_let_go) {
+        free(connection);
     }
 }
 
-static void add_all(struct fastcgi_link *link)
+static void add_all(struct fastcgi_connection *connection)
 {
-    for (uint32_t i = 0; i < link->capacity; i++) {
-        if (link->streams[i] != NULL) {
-            add_news(link, link->streams[i]);
+    for (uint32_t i = 0; i < connection->capacity; i++) {
+        if (connection->streams[i] != NULL) {
+            add_news(connection, connection->streams[i]);
         }
     }
 }
 
 static void shared_input(struct conn *conn)
 {
-    struct upstream_link *upstream = conn->user;
-    struct fastcgi_link *link = fastcgi_link_of(upstream);
+    struct upstream_connection *upstream = conn->user;
+    struct fastcgi_connection *connection = fastcgi_connection_of(upstream);
 
     for (unsigned reads = 0; conn_fill(conn, READ_MIN, READ_MAX);) {
-        demultiplex(link);
-        if (link->is_bad || conn->is_input_paused) {
+        demultiplex(connection);
+        if (connection->is_bad || conn->is_input_paused) {
             break;
         }
         if (++reads == READS_MAX) {
-            loop_defer_next(&link->more);
+            loop_defer_next(&connection->more);
             break;
         }
     }
     conn_input_release(conn);
     if (conn->is_input_closed || conn->is_broken) {
-        add_all(link);
+        add_all(connection);
     }
-    wake_streams(link);
+    wake_streams(connection);
 }
 
 void fastcgi_shared_more(struct deferred *deferred)
 {
-    struct fastcgi_link *link = container_of(deferred, struct fastcgi_link, more);
-    struct conn *conn = link->link->conn;
+    struct fastcgi_connection *connection = container_of(deferred, struct fastcgi_connection, more);
+    struct conn *conn = connection->connection->conn;
 
     if (conn->owner == &fastcgi_shared_owner) { /* else it rests, or is asked otherwise */
         shared_input(conn);
@@ -387,11 +389,11 @@ void fastcgi_shared_more(struct deferred *deferred)
 
 static void shared_drained(struct conn *conn)
 {
-    struct upstream_link *upstream = conn->user;
-    struct fastcgi_link *link = fastcgi_link_of(upstream);
+    struct upstream_connection *upstream = conn->user;
+    struct fastcgi_connection *connection = fastcgi_connection_of(upstream);
 
-    add_all(link);
-    wake_streams(link);
+    add_all(connection);
+    wake_streams(connection);
 }
 
 const struct conn_owner fastcgi_shared_owner = {.input = shared_input, .drained = shared_drained};

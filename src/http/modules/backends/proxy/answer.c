@@ -56,14 +56,14 @@ static void note_keep_alive(struct exchange *x)
     struct str rest = field == NULL ? STR_NONE : field->value;
     uint64_t seconds;
 
-    x->link->keeps_ms = UINT64_MAX;
+    x->connection->keeps_ms = UINT64_MAX;
     while (rest.data != NULL) {
         struct str value = str_trim(str_cut(&rest, ','));
         struct str name = str_trim(str_cut(&value, '='));
 
         if (str_equal_nocase(name, STR("timeout")) && parse_uint(str_trim(value), &seconds) &&
             seconds <= UINT32_MAX) {
-            x->link->keeps_ms = seconds * 1000;
+            x->connection->keeps_ms = seconds * 1000;
         }
     }
 }
@@ -245,7 +245,7 @@ enum body_result proxy_read_body(struct exchange *x, struct str *data)
 enum body_result proxy_body_ended(struct exchange *x)
 {
     const struct proxy_state *state = x->state;
-    struct conn *conn = x->link->conn;
+    struct conn *conn = x->connection->conn;
 
     if (state->end == BODY_UNTIL_CLOSED && !conn->is_broken) {
         return BODY_END;

@@ -42,7 +42,7 @@ static struct str default_cache_key(struct exchange *x)
 
 #define HTTP_PROTOCOL                                                                              \
     .family = &proxy_family, .name = STR_INIT("http"), .secure_name = STR_INIT("https"),           \
-    .channel = &whole_link, .has_logins = true, .make_request = proxy_make_request,                \
+    .channel = &whole_connection, .has_logins = true, .make_request = proxy_make_request,          \
     .send_body = proxy_send_body, .begin_response = proxy_begin_response,                          \
     .read_head = proxy_read_head, .read_body = proxy_read_body, .adapt_field = adapt_field,        \
     .body_ended = proxy_body_ended, .default_cache_key = default_cache_key

@@ -143,15 +143,15 @@ struct str proxy_announcement(struct exchange *x)
 void proxy_send_announced(struct exchange *x)
 {
     if (!x->is_secure) { /* there it went before the handshake */
-        conn_write(x->link->conn, proxy_announcement(x));
+        conn_write(x->connection->conn, proxy_announcement(x));
     }
-    conn_write(x->link->conn, x->head);
+    conn_write(x->connection->conn, x->head);
 }
 
 /* A part of a body without a known length: one chunk (RFC 9112, 7.1). */
 static void send_chunk(struct exchange *x, const struct body_piece *piece)
 {
-    struct conn *conn = x->link->conn;
+    struct conn *conn = x->connection->conn;
     uint64_t size = piece->bytes.data != NULL ? piece->bytes.len : piece->size;
     char line[24];
 
@@ -176,6 +176,6 @@ void proxy_send_body(struct exchange *x, const struct body_piece *piece, bool is
         send_chunk(x, piece);
     }
     if (is_last) {
-        conn_write(x->link->conn, STR("0\r\n\r\n"));
+        conn_write(x->connection->conn, STR("0\r\n\r\n"));
     }
 }

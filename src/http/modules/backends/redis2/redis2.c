@@ -28,7 +28,7 @@ struct query {
 struct redis2_state {
     struct reply reply;
     uint64_t count; /* of queries */
-    bool may_keep;  /* the link, behind all answers */
+    bool may_keep;  /* the connection, behind all answers */
 };
 
 static struct settings_key redis2_key;
@@ -66,7 +66,7 @@ static bool make_queries(struct exchange *x, const struct redis2_settings *own,
     return true;
 }
 
-/* One that is raw may be more than it says: nobody else gets its link. */
+/* One that is raw may be more than it says: nobody else gets its connection. */
 static bool make_raw(struct exchange *x, const struct redis2_settings *own,
                      struct redis2_state *state)
 {
@@ -169,7 +169,7 @@ static enum body_result redis2_read_body(struct exchange *x, struct str *data)
 static const struct protocol redis2_protocol = {
     .family = &redis2_family,
     .name = STR_INIT("redis2"),
-    .channel = &whole_link,
+    .channel = &whole_connection,
     .make_request = redis2_make_request,
     .begin_response = redis2_begin_response,
     .read_head = redis2_read_head,

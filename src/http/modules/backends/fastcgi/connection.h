@@ -1,11 +1,11 @@
 /* A connection that speaks FastCGI: where decoding stands, and the requests on it. */
-#ifndef HTTP_MODULES_BACKENDS_FASTCGI_LINK_H
-#define HTTP_MODULES_BACKENDS_FASTCGI_LINK_H
+#ifndef HTTP_MODULES_BACKENDS_FASTCGI_CONNECTION_H
+#define HTTP_MODULES_BACKENDS_FASTCGI_CONNECTION_H
 
 #include "http/modules/backends/fastcgi/fastcgi.h"
 
 /*
- * Hangs on upstream_link.state and lives as long as the connection. As long as it carries one request at a
+ * Hangs on upstream_connection.state and lives as long as the connection. As long as it carries one request at a
  * time, the payload of its records is decoded where it lies, in the connection's input buffer:
  *
  *     | decoded, not read | gap: headers, padding | as it came |
@@ -14,8 +14,8 @@
  * so that a small answer is never copied. On a shared one each stream has bytes of its own, filled as
  * they arrive.
  */
-struct fastcgi_link {
-    struct upstream_link *link;
+struct fastcgi_connection {
+    struct upstream_connection *connection;
     struct fastcgi_stream **streams; /* of a shared one: by id - 1; NULL = free. Owned, grows */
     uint32_t capacity;               /* entries of streams */
     uint32_t lowest;                 /* entries below it are taken */
@@ -29,7 +29,8 @@ struct fastcgi_link {
     bool is_in_record;               /* not all of its content and padding was seen */
     bool is_shared;
     bool has_asked; /* FCGI_GET_VALUES went out, so that an answer may come */
-    bool is_asking; /* … while the link rests, and that is all that happens on it (question.c) */
+    bool
+        is_asking; /* … while the connection rests, and that is all that happens on it (question.c) */
     unsigned max_conns; /* is_asking: of the `server` line */
     uint64_t asked_ms;  /* is_asking: when */
     bool is_bad;        /* a broken rule: nothing more is believed */
@@ -37,20 +38,21 @@ struct fastcgi_link {
     bool is_let_go;     /* … and was to be */
 };
 
-/* Streams of a shared link whose END_REQUEST is still to come though nobody waits for it. */
+/* Streams of a shared connection whose END_REQUEST is still to come though nobody waits for it. */
 extern struct fastcgi_stream fastcgi_abandoned;
 
-static inline struct fastcgi_link *fastcgi_link_of(const struct upstream_link *link)
+static inline struct fastcgi_connection *fastcgi_connection_of(
+    const struct upstream_connection *connection)
 {
-    return link->state;
+    return connection->state;
 }
 
 /* Is there something the backend said that nobody has decoded, or a part of a record that is to come? */
-static inline bool fastcgi_link_is_clean(const struct fastcgi_link *link)
+static inline bool fastcgi_connection_is_clean(const struct fastcgi_connection *connection)
 {
-    const struct conn *conn = link->link->conn;
+    const struct conn *conn = connection->connection->conn;
 
-    return !link->is_bad && !link->is_in_record && conn->in_start == conn->in_end;
+    return !connection->is_bad && !connection->is_in_record && conn->in_start == conn->in_end;
 }
 
 /* What the channel gives and takes. */
@@ -58,12 +60,14 @@ static inline struct str fastcgi_input(const struct exchange *x)
 {
     const struct fastcgi_stream *stream = fastcgi_stream_of(x);
     const struct fastcgi_pending *reading = &stream->reading;
-    const struct fastcgi_link *link = stream->link;
+    const struct fastcgi_connection *connection = stream->connection;
 
-    if (link->decoded != 0) {
-        return (struct str){link->link->conn->in + link->link->conn->in_start, link->decoded};
+    if (connection->decoded != 0) {
+        return (struct str){connection->connection->conn->in +
+                                connection->connection->conn->in_start,
+                            connection->decoded};
     }
-    if (reading->start != reading->end) { /* of a shared link */
+    if (reading->start != reading->end) { /* of a shared connection */
         return (struct str){reading->data + reading->start, reading->end - reading->start};
     }
     return STR_NONE;
@@ -72,32 +76,32 @@ static inline struct str fastcgi_input(const struct exchange *x)
 static inline void fastcgi_consume(struct exchange *x, size_t n)
 {
     struct fastcgi_stream *stream = fastcgi_stream_of(x);
-    struct fastcgi_link *link = stream->link;
+    struct fastcgi_connection *connection = stream->connection;
 
-    if (link->is_shared) {
+    if (connection->is_shared) {
         stream->reading.start += (uint32_t) n;
         return;
     }
-    link->decoded -= (uint32_t) n;
-    if (link->decoded == 0) {
-        n += link->gap;
-        link->gap = 0;
+    connection->decoded -= (uint32_t) n;
+    if (connection->decoded == 0) {
+        n += connection->gap;
+        connection->gap = 0;
     }
-    conn_consume(link->link->conn, n);
+    conn_consume(connection->connection->conn, n);
 }
 
 bool fastcgi_decode_raw(struct fastcgi_stream *stream, bool joins);
 
 /*
- * Decodes what has arrived for the stream of a link that is its own, up to the next part of the body.
+ * Decodes what has arrived for the stream of a connection that is its own, up to the next part of the body.
  * joins: a part is put after what is unread already. True: something came of it.
  */
 static inline bool fastcgi_decode(struct fastcgi_stream *stream, bool joins)
 {
-    const struct fastcgi_link *link = stream->link;
-    const struct conn *conn = link->link->conn;
+    const struct fastcgi_connection *connection = stream->connection;
+    const struct conn *conn = connection->connection->conn;
 
-    return conn->in_end - conn->in_start != link->decoded + link->gap &&
+    return conn->in_end - conn->in_start != connection->decoded + connection->gap &&
            fastcgi_decode_raw(stream, joins);
 }
 
@@ -126,23 +130,23 @@ size_t fastcgi_wanted(const struct record *record);
 
 /* ---- question.c ---- */
 
-/* Asks a backend of which nothing is known, on a link in its pool, which closes when it has answered, ended, or said
+/* Asks a backend of which nothing is known, on a connection in its pool, which closes when it has answered, ended, or said
  * nothing for a while. max_conns: of the `server` line, 0 = not written. Does nothing where somebody else asks. */
-void fastcgi_question_put(struct upstream_link *link, unsigned max_conns);
-/* The link goes: no answer is an answer, too; if we close it somebody else may ask. */
-void fastcgi_question_ends(struct fastcgi_link *state);
+void fastcgi_question_put(struct upstream_connection *connection, unsigned max_conns);
+/* The connection goes: no answer is an answer, too; if we close it somebody else may ask. */
+void fastcgi_question_ends(struct fastcgi_connection *state);
 
 /* ---- shared.c ---- */
 
-/* The owner of a shared link's connection: its input goes to the streams. */
+/* The owner of a shared connection's connection: its input goes to the streams. */
 extern const struct conn_owner fastcgi_shared_owner;
 
 /* Input that was left for another turn. */
 void fastcgi_shared_more(struct deferred *deferred);
 /* Gives the stream an id. False: there is none left. */
-bool fastcgi_shared_enter(struct fastcgi_link *link, struct fastcgi_stream *stream);
+bool fastcgi_shared_enter(struct fastcgi_connection *connection, struct fastcgi_stream *stream);
 /* The stream leaves; one that has not ended is aborted. */
-void fastcgi_shared_leave(struct fastcgi_link *link, struct fastcgi_stream *stream);
+void fastcgi_shared_leave(struct fastcgi_connection *connection, struct fastcgi_stream *stream);
 /* What has arrived moves to where the exchange reads. True: there was something. */
 bool fastcgi_shared_fill(struct fastcgi_stream *stream);
 

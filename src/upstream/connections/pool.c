@@ -4,13 +4,13 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "net/shards/listener.h"
-#include "upstream/links/links.h"
+#include "upstream/connections/connections.h"
 
 /* How often idle connections are looked at that other workers may need. */
 #define SHARE_EVERY_MS 100
-/* How long it is believed that a peer ends idle links so soon as was seen. */
+/* How long it is believed that a peer ends idle connections so soon as was seen. */
 #define ENDS_BELIEVED_MS 60000
-/* A request has to reach the peer before the link's time is over: this part of it is left, and so much at most. */
+/* A request has to reach the peer before the connection's time is over: this part of it is left, and so much at most. */
 #define MARGIN_PART 4
 #define MARGIN_MAX_MS 1000
 
@@ -48,8 +48,9 @@ struct str pool_key_dup(struct str key)
     return (struct str){copy, key.len};
 }
 
-/* Where links of this kind rest, or NULL. The one that is used comes first among those with a key. */
-static struct idle_pool *pool_find(const struct upstream_group *group, const struct link_kind *kind)
+/* Where connections of this kind rest, or NULL. The one that is used comes first among those with a key. */
+static struct idle_pool *pool_find(const struct upstream_group *group,
+                                   const struct upstream_connection_kind *kind)
 {
     struct group_state *state = group->worker_state;
     const void *tag = group->is_keepalive_local ? kind->tag : NULL;
@@ -69,29 +70,29 @@ static struct idle_pool *pool_find(const struct upstream_group *group, const str
 }
 
 /* Off the pool; it stays open. */
-static void pool_remove(struct upstream_link *link)
+static void pool_remove(struct upstream_connection *connection)
 {
-    list_remove(&link->in_pool);
-    link->pool->count--;
-    link->pool = NULL;
-    link->local->idle--;
-    conn_backend_is_busy(link->conn, true);
-    timer_clear(&link->conn->timer);
+    list_remove(&connection->in_pool);
+    connection->pool->count--;
+    connection->pool = NULL;
+    connection->local->idle--;
+    conn_backend_is_busy(connection->conn, true);
+    timer_clear(&connection->conn->timer);
 }
 
-static struct upstream_link *longest_idle_of(const struct idle_pool *pool)
+static struct upstream_connection *longest_idle_of(const struct idle_pool *pool)
 {
-    return container_of(pool->links.prev, struct upstream_link, in_pool);
+    return container_of(pool->links.prev, struct upstream_connection, in_pool);
 }
 
-void idle_close(struct upstream_link *link)
+void idle_close(struct upstream_connection *connection)
 {
-    if (link->pool != NULL) {
-        pool_remove(link);
+    if (connection->pool != NULL) {
+        pool_remove(connection);
     } else {
-        tie_rest_ends(link);
+        tie_rest_ends(connection);
     }
-    link_destroy(link);
+    upstream_connection_destroy(connection);
 }
 
 static void pool_empty(struct idle_pool *pool)
@@ -110,7 +111,7 @@ static void pool_free(struct group_state *state, struct idle_pool *pool)
     free(pool);
 }
 
-/* The key that was used least recently goes, with its links. */
+/* The key that was used least recently goes, with its connections. */
 static void drop_one_key(struct group_state *state)
 {
     for (struct list *item = state->pools.prev; item != &state->pools; item = item->prev) {
@@ -123,7 +124,8 @@ static void drop_one_key(struct group_state *state)
     }
 }
 
-static struct idle_pool *pool_new(const struct upstream_group *group, const struct link_kind *kind)
+static struct idle_pool *pool_new(const struct upstream_group *group,
+                                  const struct upstream_connection_kind *kind)
 {
     struct group_state *state = group->worker_state;
     struct idle_pool *pool = calloc(1, sizeof(*pool));
@@ -168,27 +170,27 @@ void pool_note_end(struct peer_local *local, uint64_t rested_ms)
 }
 
 /* The peer ended it, or sent bytes that nobody asked for. */
-static void idle_ended(struct upstream_link *link)
+static void idle_ended(struct upstream_connection *connection)
 {
-    if (!link->is_doomed) { /* it was not announced (GOAWAY) */
-        pool_note_end(link->local, clock_now.now_ms - link->rests_since_ms);
+    if (!connection->is_doomed) { /* it was not announced (GOAWAY) */
+        pool_note_end(connection->local, clock_now.now_ms - connection->rests_since_ms);
     }
-    idle_close(link);
+    idle_close(connection);
 }
 
 static void idle_input(struct conn *conn)
 {
-    struct upstream_link *link = conn->user;
+    struct upstream_connection *connection = conn->user;
 
-    if (link->rest_input != NULL) {
-        if (!link->rest_input(link) || conn->is_peer_closed) {
-            idle_ended(link);
+    if (connection->rest_input != NULL) {
+        if (!connection->rest_input(connection) || conn->is_peer_closed) {
+            idle_ended(connection);
         }
         return;
     }
     if (conn->is_peer_closed || conn->is_broken || conn->is_input_closed ||
         conn_fill(conn, 512, 512) || conn->is_input_closed || conn->is_broken) {
-        idle_ended(link);
+        idle_ended(connection);
     }
 }
 
@@ -219,15 +221,16 @@ static bool share_pools(struct group_state *state)
         struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
 
         list_each(at, &pool->links) {
-            struct upstream_link *link = container_of(at, struct upstream_link, in_pool);
-            struct peer_local *local = link->local;
+            struct upstream_connection *connection =
+                container_of(at, struct upstream_connection, in_pool);
+            struct peer_local *local = connection->local;
 
             if (local->open_max == 0) {
                 continue;
             }
             if (list_is_empty(&local->waiters) && peer_waiting(local->cell) != 0 &&
                 peer_open(local->cell) >= local->open_max) {
-                idle_close(link);
+                idle_close(connection);
             } else {
                 is_needed = true;
             }
@@ -251,42 +254,45 @@ static void share_idle(struct timer *timer)
 
 /* ---- taking and keeping ---- */
 
-bool link_is_sound(struct upstream_link *link)
+bool upstream_connection_is_sound(struct upstream_connection *connection)
 {
-    struct conn *conn = link->conn;
+    struct conn *conn = connection->conn;
 
-    if (link->rest_input != NULL && conn->is_readable && !link->rest_input(link)) {
+    if (connection->rest_input != NULL && conn->is_readable &&
+        !connection->rest_input(connection)) {
         return false;
     }
     if (conn->is_peer_closed || conn->is_broken || conn->is_input_closed) {
         return false;
     }
-    return !conn->is_readable || link->rest_input != NULL ||
+    return !conn->is_readable || connection->rest_input != NULL ||
            (!conn_fill(conn, 512, 512) && !conn->is_input_closed && !conn->is_broken);
 }
 
-bool link_kind_is(const struct link_kind *a, const struct link_kind *b)
+bool upstream_connection_kind_is(const struct upstream_connection_kind *a,
+                                 const struct upstream_connection_kind *b)
 {
     return a->tag == b->tag && a->language == b->language && a->identity == b->identity &&
            a->hops == b->hops && str_equal(a->key, b->key);
 }
 
 /* Will the peer keep it open until a request has come to it, by all that it said and did? */
-static bool is_kept_for_now(const struct upstream_link *link)
+static bool is_kept_for_now(const struct upstream_connection *connection)
 {
-    const struct peer_local *local = link->local;
-    uint64_t limit_ms = link->keeps_ms;
+    const struct peer_local *local = connection->local;
+    uint64_t limit_ms = connection->keeps_ms;
 
     if (clock_now.now_ms < local->ends_until_ms && local->ends_after_ms < limit_ms) {
         limit_ms = local->ends_after_ms;
     }
     uint64_t margin_ms = limit_ms / MARGIN_PART;
     margin_ms = margin_ms < MARGIN_MAX_MS ? margin_ms : MARGIN_MAX_MS;
-    return clock_now.now_ms - link->rests_since_ms < limit_ms - margin_ms;
+    return clock_now.now_ms - connection->rests_since_ms < limit_ms - margin_ms;
 }
 
-struct upstream_link *pool_take(const struct upstream_group *group, struct peer_local *local,
-                                const struct link_kind *kind, const struct link_options *options)
+struct upstream_connection *pool_take(const struct upstream_group *group, struct peer_local *local,
+                                      const struct upstream_connection_kind *kind,
+                                      const struct upstream_connection_options *options)
 {
     struct idle_pool *pool = local->idle == 0 ? NULL : pool_find(group, kind);
 
@@ -294,31 +300,34 @@ struct upstream_link *pool_take(const struct upstream_group *group, struct peer_
         return NULL;
     }
     list_each(item, &pool->links) {
-        struct upstream_link *link = container_of(item, struct upstream_link, in_pool);
+        struct upstream_connection *connection =
+            container_of(item, struct upstream_connection, in_pool);
 
-        if (link->local != local || link->is_taken || !link_kind_is(&link->kind, kind)) {
+        if (connection->local != local || connection->is_taken ||
+            !upstream_connection_kind_is(&connection->kind, kind)) {
             continue;
         }
         if (options->is_unrepeatable) {
-            link->conn->is_readable = 1; /* the socket is asked: its end may have come just now */
+            connection->conn->is_readable =
+                1; /* the socket is asked: its end may have come just now */
         }
-        if (!link_is_sound(link)) {
-            idle_ended(link);
+        if (!upstream_connection_is_sound(connection)) {
+            idle_ended(connection);
             continue;
         }
-        if (options->is_unrepeatable && (options->is_unpromised || !is_kept_for_now(link))) {
-            idle_close(link);
+        if (options->is_unrepeatable && (options->is_unpromised || !is_kept_for_now(connection))) {
+            idle_close(connection);
             return NULL; /* those that follow came to rest before it */
         }
-        pool_remove(link);
-        link->conn->owner = link->owner;
-        return link;
+        pool_remove(connection);
+        connection->conn->owner = connection->owner;
+        return connection;
     }
     return NULL;
 }
 
 void pool_drop(const struct upstream_group *group, struct peer_local *local,
-               const struct link_kind *kind)
+               const struct upstream_connection_kind *kind)
 {
     struct idle_pool *pool = local->idle == 0 ? NULL : pool_find(group, kind);
 
@@ -326,69 +335,73 @@ void pool_drop(const struct upstream_group *group, struct peer_local *local,
         return;
     }
     list_each(item, &pool->links) {
-        struct upstream_link *link = container_of(item, struct upstream_link, in_pool);
+        struct upstream_connection *connection =
+            container_of(item, struct upstream_connection, in_pool);
 
-        if (link->local == local && !link->is_taken && link_kind_is(&link->kind, kind)) {
-            idle_close(link);
+        if (connection->local == local && !connection->is_taken &&
+            upstream_connection_kind_is(&connection->kind, kind)) {
+            idle_close(connection);
         }
     }
 }
 
-bool link_may_rest(const struct upstream_link *link)
+bool upstream_connection_may_rest(const struct upstream_connection *connection)
 {
-    const struct upstream_group *group = link->group;
-    const struct conn *conn = link->conn;
+    const struct upstream_group *group = connection->group;
+    const struct conn *conn = connection->conn;
 
-    return (group->keepalive != 0 || (link->tie != NULL && group->keeps_logins)) &&
+    return (group->keepalive != 0 || (connection->tie != NULL && group->keeps_logins)) &&
            !worker_is_quitting && !group->set->is_quitting && !conn->is_broken &&
            !conn->is_input_closed && !conn->is_peer_closed && conn_unsent(conn) == 0 &&
-           conn->in_start == conn->in_end && (int64_t) link->requests < group->keepalive_requests &&
-           clock_now.now_ms - link->opened_ms < group->keepalive_time_ms;
+           conn->in_start == conn->in_end &&
+           (int64_t) connection->requests < group->keepalive_requests &&
+           clock_now.now_ms - connection->opened_ms < group->keepalive_time_ms;
 }
 
-bool link_lay_down(struct upstream_link *link)
+bool upstream_connection_lay_down(struct upstream_connection *connection)
 {
-    struct conn *conn = link->conn;
+    struct conn *conn = connection->conn;
 
     conn_input_release(conn);
-    link->owner = conn->owner;
+    connection->owner = conn->owner;
     conn->owner = &idle_owner;
     if (!conn_watch(conn)) {
-        conn->owner = link->owner;
+        conn->owner = connection->owner;
         return false;
     }
-    link->rests_since_ms = clock_now.now_ms;
-    uint64_t timeout_ms = link->group->keepalive_timeout_ms;
-    conn_set_deadline(conn, clock_now.now_ms +
-                                (timeout_ms < link->keeps_ms ? timeout_ms : link->keeps_ms));
+    connection->rests_since_ms = clock_now.now_ms;
+    uint64_t timeout_ms = connection->group->keepalive_timeout_ms;
+    conn_set_deadline(conn,
+                      clock_now.now_ms +
+                          (timeout_ms < connection->keeps_ms ? timeout_ms : connection->keeps_ms));
     conn_backend_is_busy(conn, false);
     return true;
 }
 
-bool pool_keep(struct upstream_link *link)
+bool pool_keep(struct upstream_connection *connection)
 {
-    bool has_pool = link->kind.key.len == 0 || link->group->slices->keys_max != 0;
+    bool has_pool = connection->kind.key.len == 0 || connection->group->slices->keys_max != 0;
 
-    if (!has_pool || !link_may_rest(link)) {
+    if (!has_pool || !upstream_connection_may_rest(connection)) {
         return false;
     }
-    struct idle_pool *pool = pool_find(link->group, &link->kind);
+    struct idle_pool *pool = pool_find(connection->group, &connection->kind);
     if (pool == NULL) {
-        pool = pool_new(link->group, &link->kind);
+        pool = pool_new(connection->group, &connection->kind);
     }
-    bool is_full = pool->count >= (pool->kind.key.len != 0 ? link->group->slices->connections
-                                                           : link->group->keepalive);
-    if (!link_lay_down(link)) {
+    bool is_full = pool->count >= (pool->kind.key.len != 0 ? connection->group->slices->connections
+                                                           : connection->group->keepalive);
+    if (!upstream_connection_lay_down(connection)) {
         return false;
     }
     if (is_full) {
         idle_close(longest_idle_of(pool));
     }
-    list_push_front(&pool->links, &link->in_pool);
-    link->pool = pool;
+    list_push_front(&pool->links, &connection->in_pool);
+    connection->pool = pool;
     pool->count++;
-    link->local->idle++;
-    if (link->local->open_max != 0) {
+    connection->local->idle++;
+    if (connection->local->open_max != 0) {
         share_later();
     }
     return true;
@@ -405,10 +418,11 @@ bool pool_close_one(const struct upstream_group *group, const struct peer_local 
         struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
 
         for (struct list *at = pool->links.prev; at != &pool->links; at = at->prev) {
-            struct upstream_link *link = container_of(at, struct upstream_link, in_pool);
+            struct upstream_connection *connection =
+                container_of(at, struct upstream_connection, in_pool);
 
-            if (link->local == local) {
-                idle_close(link);
+            if (connection->local == local) {
+                idle_close(connection);
                 return true;
             }
         }
@@ -425,10 +439,11 @@ void pools_close_peer(struct group_state *state, const struct peer_local *local)
             break;
         }
         list_each(at, &pool->links) {
-            struct upstream_link *link = container_of(at, struct upstream_link, in_pool);
+            struct upstream_connection *connection =
+                container_of(at, struct upstream_connection, in_pool);
 
-            if (link->local == local) {
-                idle_close(link);
+            if (connection->local == local) {
+                idle_close(connection);
             }
         }
     }
@@ -453,28 +468,30 @@ void pools_free(struct group_state *state)
 
 /* ---- giving way ---- */
 
-/* Of a group's idle links to an address, the one that came to rest first, or `found` where that did. */
-static struct upstream_link *older_to(const struct group_state *state, const struct addr *addr,
-                                      struct upstream_link *found)
+/* Of a group's idle connections to an address, the one that came to rest first, or `found` where that did. */
+static struct upstream_connection *older_to(const struct group_state *state,
+                                            const struct addr *addr,
+                                            struct upstream_connection *found)
 {
     list_each(item, &state->pools) {
         struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
 
         list_each(at, &pool->links) {
-            struct upstream_link *link = container_of(at, struct upstream_link, in_pool);
+            struct upstream_connection *connection =
+                container_of(at, struct upstream_connection, in_pool);
 
-            if (addr_equal(&link->addr, addr) &&
-                (found == NULL || link->rests_since_ms < found->rests_since_ms)) {
-                found = link;
+            if (addr_equal(&connection->addr, addr) &&
+                (found == NULL || connection->rests_since_ms < found->rests_since_ms)) {
+                found = connection;
             }
         }
     }
     return found;
 }
 
-bool link_give_way(const struct upstream_link *waiting)
+bool upstream_connection_give_way(const struct upstream_connection *waiting)
 {
-    struct upstream_link *found = NULL;
+    struct upstream_connection *found = NULL;
 
     list_each(item, &states) {
         const struct group_state *state = container_of(item, struct group_state, in_pools);
@@ -491,16 +508,16 @@ bool link_give_way(const struct upstream_link *waiting)
 static bool (*make_room_else)(void); /* what was done before we were asked */
 
 /* The one whose time is up first, of a group and of what was found before. */
-static struct upstream_link *longest_idle(const struct group_state *state,
-                                          struct upstream_link *found)
+static struct upstream_connection *longest_idle(const struct group_state *state,
+                                                struct upstream_connection *found)
 {
     list_each(item, &state->pools) {
         struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
-        struct upstream_link *link = pool->count == 0 ? NULL : longest_idle_of(pool);
+        struct upstream_connection *connection = pool->count == 0 ? NULL : longest_idle_of(pool);
 
-        if (link != NULL &&
-            (found == NULL || link->conn->timer.deadline_ms < found->conn->timer.deadline_ms)) {
-            found = link;
+        if (connection != NULL && (found == NULL || connection->conn->timer.deadline_ms <
+                                                        found->conn->timer.deadline_ms)) {
+            found = connection;
         }
     }
     return found;
@@ -509,7 +526,7 @@ static struct upstream_link *longest_idle(const struct group_state *state,
 /* Clients that rest first: they come back by themselves at no cost for a request under way. */
 static bool pool_make_room(void)
 {
-    struct upstream_link *found = NULL;
+    struct upstream_connection *found = NULL;
 
     if (make_room_else != NULL && make_room_else()) {
         return true;

@@ -1,5 +1,5 @@
-/* Links: connections to peers in the hands of requests; when they may be opened, and where they go. */
-#include "upstream/link.h"
+/* Connections: connections to peers in the hands of requests; when they may be opened, and where they go. */
+#include "upstream/connection.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "net/conn/own.h"
-#include "upstream/links/links.h"
+#include "upstream/connections/connections.h"
 
 /* Connections that other workers close are noticed so late at most. */
 #define POLL_MS 5
@@ -18,13 +18,13 @@
 /* What a request wants; on its fiber's stack. */
 struct link_wish {
     struct upstream_pick *pick;
-    const struct link_options *options;
-    struct link_kind kind;
+    const struct upstream_connection_options *options;
+    struct upstream_connection_kind kind;
     uint64_t deadline_ms;
 };
 
 /* A request that waits for a connection to its peer; on its fiber's stack. */
-struct link_waiter {
+struct upstream_connection_waiter {
     struct list link; /* in peer_local.waiters */
     struct wait_point wake;
 };
@@ -35,24 +35,26 @@ struct link_waiter {
 
 /* ---- life ---- */
 
-static struct list free_links = {&free_links, &free_links}; /* by in_pool; last in, first out */
+static struct list free_connections = {&free_connections,
+                                       &free_connections}; /* by in_pool; last in, first out */
 
-static struct upstream_link *link_new(const struct link_wish *wish, struct conn *conn)
+static struct upstream_connection *upstream_connection_new(const struct link_wish *wish,
+                                                           struct conn *conn)
 {
     struct upstream_pick *pick = wish->pick;
-    struct list *free_one = list_pop_front(&free_links);
-    struct upstream_link *link;
+    struct list *free_one = list_pop_front(&free_connections);
+    struct upstream_connection *connection;
 
     if (free_one != NULL) {
-        link = container_of(free_one, struct upstream_link, in_pool);
+        connection = container_of(free_one, struct upstream_connection, in_pool);
     } else {
-        link = malloc(sizeof(*link));
-        if (link == NULL) {
-            fatal_no_memory(sizeof(*link));
+        connection = malloc(sizeof(*connection));
+        if (connection == NULL) {
+            fatal_no_memory(sizeof(*connection));
         }
     }
-    *link = (struct upstream_link){
-        .magic = LINK_MAGIC,
+    *connection = (struct upstream_connection){
+        .magic = UPSTREAM_CONNECTION_MAGIC,
         .conn = conn,
         .group = pick->group,
         .cell = pick->peer->cell,
@@ -64,65 +66,66 @@ static struct upstream_link *link_new(const struct link_wish *wish, struct conn 
         .keeps_ms = UINT64_MAX,
         .users_max = 1,
     };
-    link->kind.key = pool_key_dup(wish->kind.key);
-    list_init(&link->in_pool);
-    list_init(&link->in_tie);
-    conn->owner = &link_owner;
-    conn->user = link;
+    connection->kind.key = pool_key_dup(wish->kind.key);
+    list_init(&connection->in_pool);
+    list_init(&connection->in_tie);
+    conn->owner = &upstream_connection_owner;
+    conn->user = connection;
     pick->group->worker_state->users++;
-    return link;
+    return connection;
 }
 
 /* One more connection may be open, or is idle: who waits first looks again. */
 static void wake_waiter(struct peer_local *local)
 {
     if (!list_is_empty(&local->waiters)) {
-        wait_signal_later(&container_of(local->waiters.next, struct link_waiter, link)->wake);
+        wait_signal_later(
+            &container_of(local->waiters.next, struct upstream_connection_waiter, link)->wake);
     }
 }
 
-void link_destroy(struct upstream_link *link)
+void upstream_connection_destroy(struct upstream_connection *connection)
 {
-    struct peer_local *local = link->local;
-    struct peer_cell *cell = link->cell;
+    struct peer_local *local = connection->local;
+    struct peer_cell *cell = connection->cell;
 
-    if (link->state_free != NULL) {
-        link->state_free(link);
+    if (connection->state_free != NULL) {
+        connection->state_free(connection);
     }
-    tie_forget(link);
-    if (link->is_quiet && link->conn->is_tcp && conn_unsent(link->conn) == 0) {
-        conn_reset(link->conn);
+    tie_forget(connection);
+    if (connection->is_quiet && connection->conn->is_tcp && conn_unsent(connection->conn) == 0) {
+        conn_reset(connection->conn);
     } else {
-        conn_close(link->conn);
+        conn_close(connection->conn);
     }
     USE_ADD(peer_use_mine(cell)->open, -1u);
-    link->group->worker_state->users--;
+    connection->group->worker_state->users--;
     wake_waiter(local);
     cell_let_go(cell, local);
-    free((char *) link->kind.key.data);
-    link->magic = 0;
-    link->conn = NULL;
-    list_push_front(&free_links, &link->in_pool);
+    free((char *) connection->kind.key.data);
+    connection->magic = 0;
+    connection->conn = NULL;
+    list_push_front(&free_connections, &connection->in_pool);
 }
 
 /* ---- the owner of a connection that carries one request at a time ---- */
 
 static void wake_owner(struct conn *conn)
 {
-    struct upstream_link *link = conn->user;
+    struct upstream_connection *connection = conn->user;
 
-    wait_signal(&link->wake);
+    wait_signal(&connection->wake);
 }
 
-const struct conn_owner link_owner = {.input = wake_owner, .drained = wake_owner};
+const struct conn_owner upstream_connection_owner = {.input = wake_owner, .drained = wake_owner};
 
 /* ---- opening ---- */
 
 /* Of one with an address of ours, or TLS. As good as equal: two have the same number by accident once in 2^64. */
-static uint64_t identity_of(const struct link_options *options)
+static uint64_t identity_of(const struct upstream_connection_options *options)
 {
     const struct addr *local = options->local;
-    const struct link_tls *tls = options->tls;
+    const struct upstream_connection_tls *tls = options->tls;
 
     const uint64_t words[] = {
         local == NULL ? 0 : keyed_hash((struct str){(const char *) &local->any, local->len}),
@@ -135,31 +138,33 @@ static uint64_t identity_of(const struct link_options *options)
 }
 
 /* One of the connections in use that has room for another request. */
-static struct upstream_link *find_shared(const struct peer_local *local,
-                                         const struct link_kind *kind)
+static struct upstream_connection *find_shared(const struct peer_local *local,
+                                               const struct upstream_connection_kind *kind)
 {
     if (atomic_load_explicit(&local->cell->multiplexes, memory_order_relaxed) == 0) {
         return NULL;
     }
     list_each(item, &local->busy) {
-        struct upstream_link *link = container_of(item, struct upstream_link, in_pool);
+        struct upstream_connection *connection =
+            container_of(item, struct upstream_connection, in_pool);
 
-        if (link->users < link->users_max && link->tie == NULL && !link->is_taken &&
-            !link->conn->is_input_paused && link_kind_is(&link->kind, kind) && !link->is_doomed &&
-            !link->conn->is_broken && !link->conn->is_peer_closed &&
-            (int64_t) link->requests < link->group->keepalive_requests) {
-            return link;
+        if (connection->users < connection->users_max && connection->tie == NULL &&
+            !connection->is_taken && !connection->conn->is_input_paused &&
+            upstream_connection_kind_is(&connection->kind, kind) && !connection->is_doomed &&
+            !connection->conn->is_broken && !connection->conn->is_peer_closed &&
+            (int64_t) connection->requests < connection->group->keepalive_requests) {
+            return connection;
         }
     }
     return NULL;
 }
 
 /* One that is open already, or NULL. */
-static struct upstream_link *reuse(const struct link_wish *wish)
+static struct upstream_connection *reuse(const struct link_wish *wish)
 {
-    const struct link_options *options = wish->options;
+    const struct upstream_connection_options *options = wish->options;
     struct peer_local *local = wish->pick->peer->local;
-    struct upstream_link *link = NULL;
+    struct upstream_connection *connection = NULL;
 
     if (options->wants_fresh) {
         pool_drop(wish->pick->group, local, &wish->kind);
@@ -168,18 +173,18 @@ static struct upstream_link *reuse(const struct link_wish *wish)
         return NULL;
     }
     if (__builtin_expect(options->tie != NULL, 0)) {
-        link = tie_take(options->tie, local, &wish->kind);
+        connection = tie_take(options->tie, local, &wish->kind);
     }
-    if (link == NULL) {
-        link = pool_take(wish->pick->group, local, &wish->kind, options);
+    if (connection == NULL) {
+        connection = pool_take(wish->pick->group, local, &wish->kind, options);
     }
-    if (link == NULL && !options->is_private) {
-        link = find_shared(local, &wish->kind);
+    if (connection == NULL && !options->is_private) {
+        connection = find_shared(local, &wish->kind);
     }
-    if (link != NULL) {
-        link->is_reused = true;
+    if (connection != NULL) {
+        connection->is_reused = true;
     }
-    return link;
+    return connection;
 }
 
 /*
@@ -208,25 +213,27 @@ static bool reserve(const struct link_wish *wish)
 }
 
 /* A fresh one; it was reserved. */
-static enum link_result open_fresh(const struct link_wish *wish, struct upstream_link **out,
-                                   int *error)
+static enum upstream_connect_result open_fresh(const struct link_wish *wish,
+                                               struct upstream_connection **out, int *error)
 {
     struct upstream_pick *pick = wish->pick;
     struct conn *conn;
-    enum link_result result = link_connect(pick, wish->options, wish->deadline_ms, &conn, error);
+    enum upstream_connect_result result =
+        upstream_connect(pick, wish->options, wish->deadline_ms, &conn, error);
 
-    if (result != LINK_OK) {
+    if (result != UPSTREAM_CONNECT_OK) {
         USE_ADD(peer_use_mine(pick->peer->cell)->open, -1u);
         wake_waiter(pick->peer->local);
         return result;
     }
-    *out = link_new(wish, conn);
-    return LINK_OK;
+    *out = upstream_connection_new(wish, conn);
+    return UPSTREAM_CONNECT_OK;
 }
 
 /* Until it is our turn, and a connection is free or was reserved. *out stays NULL in the latter case. */
-static enum link_result wait_for_turn(const struct link_wish *wish, struct link_waiter *self,
-                                      struct upstream_link **out)
+static enum upstream_connect_result wait_for_turn(const struct link_wish *wish,
+                                                  struct upstream_connection_waiter *self,
+                                                  struct upstream_connection **out)
 {
     const struct peer_local *local = wish->pick->peer->local;
     uint64_t deadline_ms = wish->deadline_ms;
@@ -238,37 +245,37 @@ static enum link_result wait_for_turn(const struct link_wish *wish, struct link_
         if (is_first) {
             *out = reuse(wish);
             if (*out != NULL || reserve(wish)) {
-                return LINK_OK;
+                return UPSTREAM_CONNECT_OK;
             }
         }
         if (clock_now.now_ms >= deadline_ms) {
-            return LINK_TIMED_OUT;
+            return UPSTREAM_CONNECT_TIMED_OUT;
         }
         if (fiber_wait(&self->wake, is_first && poll_ms < deadline_ms ? poll_ms : deadline_ms) ==
             WAIT_CANCELLED) {
-            return LINK_CANCELLED;
+            return UPSTREAM_CONNECT_CANCELLED;
         }
     }
 }
 
 /* As many connections are open as the peer allows: in the order of coming. */
-static enum link_result open_in_turn(const struct link_wish *wish, struct upstream_link **out,
-                                     int *error)
+static enum upstream_connect_result open_in_turn(const struct link_wish *wish,
+                                                 struct upstream_connection **out, int *error)
 {
     struct peer_local *local = wish->pick->peer->local;
     struct peer_use *mine = peer_use_mine(local->cell);
-    struct link_waiter self = {.wake = {0}};
+    struct upstream_connection_waiter self = {.wake = {0}};
 
     list_push_back(&local->waiters, &self.link);
     USE_ADD(mine->waiting, 1);
-    enum link_result result = wait_for_turn(wish, &self, out);
+    enum upstream_connect_result result = wait_for_turn(wish, &self, out);
     USE_ADD(mine->waiting, -1u);
     list_remove(&self.link);
-    if (result == LINK_OK && *out == NULL) {
+    if (result == UPSTREAM_CONNECT_OK && *out == NULL) {
         return open_fresh(wish, out, error);
     }
     wake_waiter(local);
-    if (result == LINK_TIMED_OUT) {
+    if (result == UPSTREAM_CONNECT_TIMED_OUT) {
         *error = ETIMEDOUT;
         if (!wish->options->tells_timeout) {
             log_error(wish->pick->log, ETIMEDOUT, "upstream timed out");
@@ -277,8 +284,9 @@ static enum link_result open_in_turn(const struct link_wish *wish, struct upstre
     return result;
 }
 
-enum link_result link_open(struct upstream_pick *pick, const struct link_options *options,
-                           uint64_t connect_timeout_ms, struct upstream_link **out, int *error)
+enum upstream_connect_result upstream_connection_open(
+    struct upstream_pick *pick, const struct upstream_connection_options *options,
+    uint64_t connect_timeout_ms, struct upstream_connection **out, int *error)
 {
     struct peer_local *local = pick->peer->local;
     struct link_wish wish = {.pick = pick,
@@ -298,7 +306,7 @@ enum link_result link_open(struct upstream_pick *pick, const struct link_options
     *out = NULL;
     *error = 0;
     local->open_max = options->open_max;
-    enum link_result result = LINK_OK;
+    enum upstream_connect_result result = UPSTREAM_CONNECT_OK;
     if (__builtin_expect(list_is_empty(&local->waiters), 1)) {
         *out = reuse(&wish);
     }
@@ -306,20 +314,20 @@ enum link_result link_open(struct upstream_pick *pick, const struct link_options
         result = list_is_empty(&local->waiters) && reserve(&wish) ? open_fresh(&wish, out, error)
                                                                   : open_in_turn(&wish, out, error);
     }
-    struct upstream_link *link = *out;
-    if (link != NULL) {
-        if (link->users++ == 0) {
-            list_push_front(&local->busy, &link->in_pool);
-            link->wake.is_signalled = false;
+    struct upstream_connection *connection = *out;
+    if (connection != NULL) {
+        if (connection->users++ == 0) {
+            list_push_front(&local->busy, &connection->in_pool);
+            connection->wake.is_signalled = false;
         }
-        link->requests++;
+        connection->requests++;
     }
     return result;
 }
 
 /* ---- letting go ---- */
 
-void link_note_end(const struct upstream_pick *pick)
+void upstream_connection_note_end(const struct upstream_pick *pick)
 {
     pool_note_end(pick->peer->local, 0);
 }
@@ -343,30 +351,31 @@ static bool others_wait(struct peer_local *local)
     return false;
 }
 
-void link_keep(struct upstream_link *link)
+void upstream_connection_keep(struct upstream_connection *connection)
 {
-    struct peer_local *local = link->local;
+    struct peer_local *local = connection->local;
 
-    CHECK_MAGIC(link, LINK_MAGIC);
-    if (--link->users != 0) {
+    CHECK_MAGIC(connection, UPSTREAM_CONNECTION_MAGIC);
+    if (--connection->users != 0) {
         wake_waiter(local);
         return;
     }
-    list_remove(&link->in_pool);
-    if (link->is_doomed || local->holds == 0 || (local->open_max != 0 && others_wait(local)) ||
-        !(link->tie != NULL ? tie_keep(link) : pool_keep(link))) {
-        link_destroy(link);
+    list_remove(&connection->in_pool);
+    if (connection->is_doomed || local->holds == 0 ||
+        (local->open_max != 0 && others_wait(local)) ||
+        !(connection->tie != NULL ? tie_keep(connection) : pool_keep(connection))) {
+        upstream_connection_destroy(connection);
         return;
     }
     wake_waiter(local);
 }
 
-void link_close(struct upstream_link *link)
+void upstream_connection_close(struct upstream_connection *connection)
 {
-    CHECK_MAGIC(link, LINK_MAGIC);
-    link->is_doomed = true;
-    if (--link->users == 0) {
-        list_remove(&link->in_pool);
-        link_destroy(link);
+    CHECK_MAGIC(connection, UPSTREAM_CONNECTION_MAGIC);
+    connection->is_doomed = true;
+    if (--connection->users == 0) {
+        list_remove(&connection->in_pool);
+        upstream_connection_destroy(connection);
     }
 }

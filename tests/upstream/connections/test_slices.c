@@ -43,7 +43,7 @@ static struct opening open_keyed(const char *key, const void *tag)
     say(group->slices->key, key);
     on_fiber(open_now, &opening);
     assert_true(opening.is_over);
-    assert_int_equal(opening.result, LINK_OK);
+    assert_int_equal(opening.result, UPSTREAM_CONNECT_OK);
     return opening;
 }
 
@@ -51,9 +51,9 @@ static struct opening open_keyed(const char *key, const void *tag)
 static bool ask(const char *key)
 {
     struct opening opening = open_keyed(key, &here);
-    bool is_reused = opening.link->is_reused;
+    bool is_reused = opening.connection->is_reused;
 
-    link_keep(opening.link);
+    upstream_connection_keep(opening.connection);
     over(&opening);
     return is_reused;
 }
@@ -83,8 +83,8 @@ static void a_key_is_text_with_variables(void **state)
     env.values[part->variable->index] =
         (struct variable_value){.text = STR("7"), .state = VARIABLE_FOUND};
     on_fiber(open_now, &opening);
-    assert_true(str_is(opening.link->kind.key, "user-7"));
-    link_keep(opening.link);
+    assert_true(str_is(opening.connection->kind.key, "user-7"));
+    upstream_connection_keep(opening.connection);
     over(&opening);
     assert_int_equal(local_of(0)->idle, 1);
     stop_sliced();
@@ -102,12 +102,12 @@ static void links_of_one_key_are_limited(void **state)
         plain[i] = open_keyed("", &here);
     }
     for (unsigned i = 0; i < 3; i++) {
-        link_keep(openings[i].link);
+        upstream_connection_keep(openings[i].connection);
         over(&openings[i]);
     }
     assert_int_equal(local_of(0)->idle, 2);
     for (unsigned i = 0; i < 2; i++) {
-        link_keep(plain[i].link);
+        upstream_connection_keep(plain[i].connection);
         over(&plain[i]);
     }
     assert_int_equal(local_of(0)->idle, 3); /* the plain pool has the directive's number */
@@ -180,17 +180,17 @@ static void shared_links_are_of_one_key(void **state)
     start_sliced("4 slice_key=$k");
     atomic_store(&local_of(0)->cell->multiplexes, 1);
     struct opening first = open_keyed("a", &here);
-    first.link->users_max = 3;
+    first.connection->users_max = 3;
     struct opening same = open_keyed("a", &here);
-    assert_ptr_equal(same.link, first.link);
+    assert_ptr_equal(same.connection, first.connection);
     struct opening other = open_keyed("b", &here);
-    assert_ptr_not_equal(other.link, first.link);
+    assert_ptr_not_equal(other.connection, first.connection);
     struct opening elsewhere = open_keyed("a", &there);
-    assert_ptr_not_equal(elsewhere.link, first.link);
-    link_keep(first.link);
-    link_keep(same.link);
-    link_keep(other.link);
-    link_keep(elsewhere.link);
+    assert_ptr_not_equal(elsewhere.connection, first.connection);
+    upstream_connection_keep(first.connection);
+    upstream_connection_keep(same.connection);
+    upstream_connection_keep(other.connection);
+    upstream_connection_keep(elsewhere.connection);
     over(&first);
     over(&same);
     over(&other);
@@ -218,8 +218,8 @@ static void each_place_has_its_own_when_it_is_local(void **state)
     start_sliced("4 local slice_key=$k");
     assert_false(ask("a"));
     struct opening opening = open_keyed("a", &there);
-    assert_false(opening.link->is_reused);
-    link_keep(opening.link);
+    assert_false(opening.connection->is_reused);
+    upstream_connection_keep(opening.connection);
     over(&opening);
     assert_int_equal(group->worker_state->keys, 2);
     assert_true(ask("a"));

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "net/conn/own.h"
 #include "net/shards/listener.h"
-#include "upstream/links/links.h"
+#include "upstream/connections/connections.h"
 
 /* ---- the socket ---- */
 
@@ -37,7 +37,8 @@ static bool set_transparent(int fd, const struct addr *local, const struct log *
     return set_option(fd, OPTION(IPPROTO_IP, IP_TRANSPARENT), 1, log);
 }
 
-static bool bind_local(int fd, const struct link_options *options, const struct log *log)
+static bool bind_local(int fd, const struct upstream_connection_options *options,
+                       const struct log *log)
 {
     const struct addr *local = options->local;
     int on = 1;
@@ -62,7 +63,8 @@ static bool bind_local(int fd, const struct link_options *options, const struct 
 }
 
 /* False when the connection cannot be made; failures to tune it are logged only, as with nginx. */
-static bool link_prepare(int fd, const struct link_options *options, const struct log *log)
+static bool upstream_connect_prepare(int fd, const struct upstream_connection_options *options,
+                                     const struct log *log)
 {
     if (options->receive_buffer != 0) {
         set_option(fd, OPTION(SOL_SOCKET, SO_RCVBUF), (int) options->receive_buffer, log);
@@ -146,7 +148,8 @@ static enum log_level level_of(int error)
     }
 }
 
-static enum link_result refused(const struct link_target *target, int error, bool is_at_once)
+static enum upstream_connect_result refused(const struct upstream_target *target, int error,
+                                            bool is_at_once)
 {
     if (is_at_once) {
         log_at(target->log, level_of(error), error, "connect() to %.*s failed",
@@ -154,17 +157,18 @@ static enum link_result refused(const struct link_target *target, int error, boo
     } else {
         log_at(target->log, level_of(error), error, "connect() failed");
     }
-    return LINK_FAILED;
+    return UPSTREAM_CONNECT_FAILED;
 }
 
-static enum link_result timed_out(const struct link_target *target,
-                                  const struct link_options *options, int *error)
+static enum upstream_connect_result timed_out(const struct upstream_target *target,
+                                              const struct upstream_connection_options *options,
+                                              int *error)
 {
     *error = ETIMEDOUT;
     if (!options->tells_timeout) {
         log_error(target->log, ETIMEDOUT, "upstream timed out");
     }
-    return LINK_TIMED_OUT;
+    return UPSTREAM_CONNECT_TIMED_OUT;
 }
 
 /* The handshake's last segment waits for the first bytes. An optimisation only. */
@@ -194,12 +198,13 @@ static bool is_up_already(struct conn *conn, const struct addr *addr, struct str
     return n != 0;
 }
 
-static enum link_result await(const struct link_target *target, const struct link_options *options,
-                              struct conn *conn, uint64_t deadline_ms, int *error)
+static enum upstream_connect_result await(const struct upstream_target *target,
+                                          const struct upstream_connection_options *options,
+                                          struct conn *conn, uint64_t deadline_ms, int *error)
 {
     switch (conn_wait_connected(conn, deadline_ms)) {
     case WAIT_CANCELLED:
-        return LINK_CANCELLED;
+        return UPSTREAM_CONNECT_CANCELLED;
     case WAIT_TIMED_OUT:
         return timed_out(target, options, error);
     default:
@@ -209,28 +214,29 @@ static enum link_result await(const struct link_target *target, const struct lin
         *error = conn->error;
         return refused(target, conn->error, false);
     }
-    return LINK_OK;
+    return UPSTREAM_CONNECT_OK;
 }
 
 /* The peer may be this service itself: it will see how often what we send has come round. */
-static enum link_result note_own(struct conn *conn, const struct addr *addr, unsigned hops,
-                                 const struct log *log, int *error)
+static enum upstream_connect_result note_own(struct conn *conn, const struct addr *addr,
+                                             unsigned hops, const struct log *log, int *error)
 {
     if (conn_note_own(conn, addr, hops + 1)) {
-        return LINK_OK;
+        return UPSTREAM_CONNECT_OK;
     }
     log_alert(log, 0,
               "%u worker_connections are not enough for more connections of this server to itself",
               conn_pool.limit);
     *error = EMFILE;
-    return LINK_ERROR;
+    return UPSTREAM_CONNECT_ERROR;
 }
 
 /* MAY WAIT. */
-static enum link_result secure(const struct link_target *target, const struct link_options *options,
-                               struct conn *conn, uint64_t deadline_ms, int *error)
+static enum upstream_connect_result secure(const struct upstream_target *target,
+                                           const struct upstream_connection_options *options,
+                                           struct conn *conn, uint64_t deadline_ms, int *error)
 {
-    const struct link_tls *tls = options->tls;
+    const struct upstream_connection_tls *tls = options->tls;
 
     conn_set_nodelay(conn, true); /* there will be several writes */
     if (tls->preface.len != 0) {
@@ -242,7 +248,8 @@ static enum link_result secure(const struct link_target *target, const struct li
             return timed_out(target, options, error);
         case WAIT_CANCELLED:
             *error = conn->error;
-            return conn->is_broken ? refused(target, conn->error, false) : LINK_CANCELLED;
+            return conn->is_broken ? refused(target, conn->error, false)
+                                   : UPSTREAM_CONNECT_CANCELLED;
         }
     }
     const struct tls_connecting connecting = {.context = tls->context,
@@ -253,38 +260,39 @@ static enum link_result secure(const struct link_target *target, const struct li
                                               .tells_timeout = tls->timeout_is_info};
     switch (tls_connect(conn, &connecting, error)) {
     case TLS_CONNECTED:
-        return LINK_OK;
+        return UPSTREAM_CONNECT_OK;
     case TLS_CONNECT_TIMED_OUT:
         if (tls->timeout_is_info) {
             log_info(target->log, ETIMEDOUT, "upstream timed out in SSL handshake");
         }
-        return LINK_TIMED_OUT;
+        return UPSTREAM_CONNECT_TIMED_OUT;
     case TLS_CONNECT_CANCELLED:
-        return LINK_CANCELLED;
+        return UPSTREAM_CONNECT_CANCELLED;
     case TLS_CONNECT_ERROR:
-        return LINK_ERROR;
+        return UPSTREAM_CONNECT_ERROR;
     case TLS_CONNECT_FAILED:
         break;
     }
-    return LINK_FAILED;
+    return UPSTREAM_CONNECT_FAILED;
 }
 
-enum link_result link_reach(const struct link_target *target, const struct link_options *options,
-                            uint64_t deadline_ms, struct conn **out, int *error)
+enum upstream_connect_result upstream_connection_reach(
+    const struct upstream_target *target, const struct upstream_connection_options *options,
+    uint64_t deadline_ms, struct conn **out, int *error)
 {
     const struct addr addr = target->addr;
     struct str none = STR_NONE;
-    enum link_result result = LINK_OK;
+    enum upstream_connect_result result = UPSTREAM_CONNECT_OK;
     int fd = socket_open(&addr, options->is_datagram, target->log);
 
     if (fd == -1) {
         *error = errno;
-        return LINK_ERROR;
+        return UPSTREAM_CONNECT_ERROR;
     }
-    if (!link_prepare(fd, options, target->log)) {
+    if (!upstream_connect_prepare(fd, options, target->log)) {
         *error = errno;
         close(fd);
-        return LINK_ERROR;
+        return UPSTREAM_CONNECT_ERROR;
     }
     bool may_be_own = !options->is_datagram && own_may_be(&addr);
     struct str first = options->first;
@@ -303,7 +311,7 @@ enum link_result link_reach(const struct link_target *target, const struct link_
     if (conn == NULL) {
         *error = EMFILE;
         close(fd);
-        return LINK_ERROR;
+        return UPSTREAM_CONNECT_ERROR;
     }
     conn->is_tcp = conn->is_tcp && !options->is_datagram;
     conn->is_readable = 0; /* the loop tells when there is something */
@@ -313,15 +321,15 @@ enum link_result link_reach(const struct link_target *target, const struct link_
     } else if (!conn_watch(conn)) {
         *error = errno;
         log_alert(target->log, errno, "epoll_ctl() failed");
-        result = LINK_ERROR;
+        result = UPSTREAM_CONNECT_ERROR;
     }
-    if (result == LINK_OK && may_be_own) {
+    if (result == UPSTREAM_CONNECT_OK && may_be_own) {
         result = note_own(conn, &addr, options->hops, target->log, error);
     }
-    if (result == LINK_OK && options->tls != NULL) {
+    if (result == UPSTREAM_CONNECT_OK && options->tls != NULL) {
         result = secure(target, options, conn, deadline_ms, error);
     }
-    if (result != LINK_OK) {
+    if (result != UPSTREAM_CONNECT_OK) {
         conn_close(conn);
         return result;
     }
@@ -329,15 +337,16 @@ enum link_result link_reach(const struct link_target *target, const struct link_
         conn_write_now(conn, first); /* who gets it finds out whether it broke */
     }
     *out = conn;
-    return LINK_OK;
+    return UPSTREAM_CONNECT_OK;
 }
 
-enum link_result link_connect(struct upstream_pick *pick, const struct link_options *options,
-                              uint64_t deadline_ms, struct conn **out, int *error)
+enum upstream_connect_result upstream_connect(struct upstream_pick *pick,
+                                              const struct upstream_connection_options *options,
+                                              uint64_t deadline_ms, struct conn **out, int *error)
 {
-    const struct link_target target = {.addr = pick->peer->addr,
-                                       .name = pick->peer->name,
-                                       .log = pick->log};
+    const struct upstream_target target = {.addr = pick->peer->addr,
+                                           .name = pick->peer->name,
+                                           .log = pick->log};
 
-    return link_reach(&target, options, deadline_ms, out, error);
+    return upstream_connection_reach(&target, options, deadline_ms, out, error);
 }

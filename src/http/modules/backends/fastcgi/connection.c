@@ -1,5 +1,5 @@
-/* The channel of FastCGI: a request on a link, which it has for itself or shares with others. */
-#include "http/modules/backends/fastcgi/link.h"
+/* The channel of FastCGI: a request on a connection, which it has for itself or shares with others. */
+#include "http/modules/backends/fastcgi/connection.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ void fastcgi_end_stream(struct fastcgi_stream *stream, struct str content)
         stream->keeps = false; /* it was not made by the book */
     }
     if (stream->protocol_status == RECORD_CANT_MPX_CONN) {
-        fastcgi_facts_no_multiplexing(stream->link->link->cell);
+        fastcgi_facts_no_multiplexing(stream->connection->connection->cell);
     }
 }
 
@@ -78,14 +78,14 @@ size_t fastcgi_wanted(const struct record *record)
 
 /* ---- decoding in place ---- */
 
-/* Records other than the usual ones. False: it may not come now; logged, and the link is done for. */
-static bool check_record(struct fastcgi_link *link, struct fastcgi_stream *stream)
+/* Records other than the usual ones. False: it may not come now; logged, and the connection is done for. */
+static bool check_record(struct fastcgi_connection *connection, struct fastcgi_stream *stream)
 {
-    const struct record *record = &link->record;
+    const struct record *record = &connection->record;
 
     if (record->version != RECORD_VERSION) {
         fastcgi_refuse_version(stream, record->version);
-    } else if (link->has_asked && record->id == 0 &&
+    } else if (connection->has_asked && record->id == 0 &&
                (record->type == RECORD_GET_VALUES_RESULT || record->type == RECORD_UNKNOWN_TYPE)) {
         return true;
     } else if (record->type != RECORD_STDOUT && record->type != RECORD_STDERR &&
@@ -98,21 +98,22 @@ static bool check_record(struct fastcgi_link *link, struct fastcgi_stream *strea
     } else {
         return true;
     }
-    link->is_bad = true;
+    connection->is_bad = true;
     return false;
 }
 
 /* A header has come. */
-static bool begin_record(struct fastcgi_link *link, struct fastcgi_stream *stream, const char *at)
+static bool begin_record(struct fastcgi_connection *connection, struct fastcgi_stream *stream,
+                         const char *at)
 {
-    struct record *record = &link->record;
+    struct record *record = &connection->record;
     bool is_usual;
 
     *record = record_read(at);
     is_usual = record->version == RECORD_VERSION && record->id == stream->id &&
                (record->type == RECORD_END_REQUEST ||
                 (record->type == RECORD_STDOUT && !stream->is_stdout_closed));
-    if (!is_usual && !check_record(link, stream)) {
+    if (!is_usual && !check_record(connection, stream)) {
         return false;
     }
     if (record->content == 0) {
@@ -139,7 +140,7 @@ static void use_content(struct fastcgi_stream *stream, const struct record *reco
         break;
     case RECORD_GET_VALUES_RESULT:
         fastcgi_bear_noise(stream, content.len);
-        fastcgi_processes_answered(stream->link->link);
+        fastcgi_processes_answered(stream->connection->connection);
         break;
     case RECORD_UNKNOWN_TYPE:
         fastcgi_bear_noise(stream, content.len);
@@ -205,19 +206,19 @@ static bool use_other(struct decoding *now, struct record *record, struct fastcg
 }
 
 /* Records, until one has to wait. */
-static void use_records(struct fastcgi_link *link, struct fastcgi_stream *stream,
+static void use_records(struct fastcgi_connection *connection, struct fastcgi_stream *stream,
                         struct decoding *now)
 {
-    struct record *record = &link->record;
+    struct record *record = &connection->record;
 
     for (;;) {
-        if (!link->is_in_record) {
+        if (!connection->is_in_record) {
             if (now->limit - now->at < RECORD_HEADER_SIZE || stream->has_ended ||
-                !begin_record(link, stream, now->at)) {
+                !begin_record(connection, stream, now->at)) {
                 return;
             }
             now->at += RECORD_HEADER_SIZE;
-            link->is_in_record = true;
+            connection->is_in_record = true;
         }
         if (record->content != 0 &&
             !(record->type == RECORD_STDOUT ? use_payload(now, record)
@@ -234,45 +235,45 @@ static void use_records(struct fastcgi_link *link, struct fastcgi_stream *stream
                 return;
             }
         }
-        link->is_in_record = false;
+        connection->is_in_record = false;
     }
 }
 
 bool fastcgi_decode_raw(struct fastcgi_stream *stream, bool joins)
 {
-    struct fastcgi_link *link = stream->link;
-    struct conn *conn = link->link->conn;
+    struct fastcgi_connection *connection = stream->connection;
+    struct conn *conn = connection->connection->conn;
     unsigned before = stream->is_stdout_closed + 2u * stream->has_ended;
 
-    if (link->is_bad) {
+    if (connection->is_bad) {
         return false;
     }
     char *start = conn->in + conn->in_start;
     struct decoding now = {
         .start = start,
-        .end = start + link->decoded,
-        .at = start + link->decoded + link->gap,
+        .end = start + connection->decoded,
+        .at = start + connection->decoded + connection->gap,
         .limit = conn->in + conn->in_end,
         .joins = joins,
     };
-    use_records(link, stream, &now);
+    use_records(connection, stream, &now);
     if (now.start == now.end) {
         now.start = now.end = now.at;
     }
     conn->in_start = (uint32_t) (now.start - conn->in);
-    link->decoded = (uint32_t) (now.end - now.start);
-    link->gap = (uint32_t) (now.at - now.end);
+    connection->decoded = (uint32_t) (now.end - now.start);
+    connection->gap = (uint32_t) (now.at - now.end);
     return now.has_news || stream->is_bad ||
            stream->is_stdout_closed + 2u * stream->has_ended != before;
 }
 
-/* ---- a link that carries one request at a time ---- */
+/* ---- a connection that carries one request at a time ---- */
 
 static void wake_only(struct conn *conn)
 {
-    struct upstream_link *link = conn->user;
+    struct upstream_connection *connection = conn->user;
 
-    wait_signal(&link->wake);
+    wait_signal(&connection->wake);
 }
 
 static const struct conn_owner only_owner = {.input = wake_only, .drained = wake_only};
@@ -302,14 +303,14 @@ static bool fastcgi_fill(struct exchange *x)
 {
     struct fastcgi_stream *stream = fastcgi_stream_of(x);
 
-    if (stream->link->is_shared) {
+    if (stream->connection->is_shared) {
         return fastcgi_shared_fill(stream);
     }
     for (unsigned reads = 0; reads < READS_MAX; reads++) {
         if (fastcgi_decode(stream, true)) {
             return true;
         }
-        if (stream->has_ended || stream->is_bad || !read_more(x, x->link->conn)) {
+        if (stream->has_ended || stream->is_bad || !read_more(x, x->connection->conn)) {
             return false;
         }
     }
@@ -329,15 +330,15 @@ static void channel_consume(struct exchange *x, size_t n)
 static bool fastcgi_has_ended(struct exchange *x)
 {
     const struct fastcgi_stream *stream = fastcgi_stream_of(x);
-    const struct conn *conn = x->link->conn;
+    const struct conn *conn = x->connection->conn;
 
-    return stream->has_ended || stream->is_bad || stream->link->is_bad || conn->is_input_closed ||
-           conn->is_broken;
+    return stream->has_ended || stream->is_bad || stream->connection->is_bad ||
+           conn->is_input_closed || conn->is_broken;
 }
 
 static enum wait_result fastcgi_wait(struct exchange *x, uint64_t deadline_ms)
 {
-    struct conn *conn = x->link->conn;
+    struct conn *conn = x->connection->conn;
 
     if (!conn->source.is_registered && !conn_watch(conn)) {
         conn_fail(conn, errno);
@@ -348,36 +349,36 @@ static enum wait_result fastcgi_wait(struct exchange *x, uint64_t deadline_ms)
 
 static uint64_t fastcgi_unsent(struct exchange *x)
 {
-    return output_share_unsent(&fastcgi_stream_of(x)->records, x->link->conn);
+    return output_share_unsent(&fastcgi_stream_of(x)->records, x->connection->conn);
 }
 
 static uint64_t fastcgi_sent(const struct exchange *x)
 {
     const struct output_share *records = &fastcgi_stream_of(x)->records;
 
-    return records->queued - output_share_unsent(records, x->link->conn);
+    return records->queued - output_share_unsent(records, x->connection->conn);
 }
 
 static bool fastcgi_must_drain(const struct exchange *x)
 {
-    const struct upstream_link *link = x->link;
+    const struct upstream_connection *connection = x->connection;
 
-    return fastcgi_stream_of(x)->link->is_shared && !link->is_taken;
+    return fastcgi_stream_of(x)->connection->is_shared && !connection->is_taken;
 }
 
 /* ---- beginning and end ---- */
 
-bool fastcgi_wants_whole_link(const struct exchange *x)
+bool fastcgi_wants_whole_connection(const struct exchange *x)
 {
     return x->settings->max_temp_file_size == 0 || exchange_limit_rate(x) != 0;
 }
 
-static void link_state_free(struct upstream_link *link)
+static void connection_state_free(struct upstream_connection *connection)
 {
-    struct fastcgi_link *state = fastcgi_link_of(link);
+    struct fastcgi_connection *state = fastcgi_connection_of(connection);
 
     fastcgi_question_ends(state);
-    link->state = NULL;
+    connection->state = NULL;
     loop_undefer(&state->more);
     free(state->streams);
     state->streams = NULL;
@@ -388,24 +389,25 @@ static void link_state_free(struct upstream_link *link)
     }
 }
 
-static struct fastcgi_link *link_state_new(struct upstream_link *link)
+static struct fastcgi_connection *connection_state_new(struct upstream_connection *connection)
 {
-    struct fastcgi_link *state = calloc(1, sizeof(*state));
+    struct fastcgi_connection *state = calloc(1, sizeof(*state));
 
     if (state == NULL) {
         fatal_no_memory(sizeof(*state));
     }
-    state->link = link;
+    state->connection = connection;
     list_init(&state->news);
     deferred_init(&state->more, fastcgi_shared_more);
-    link->state = state;
-    link->state_free = link_state_free;
-    link->conn->owner = &only_owner;
+    connection->state = state;
+    connection->state_free = connection_state_free;
+    connection->conn->owner = &only_owner;
     return state;
 }
 
 /* By the directive, or by what is known of the backend. */
-static void decide_keeping(struct fastcgi_stream *stream, const struct upstream_link *link)
+static void decide_keeping(struct fastcgi_stream *stream,
+                           const struct upstream_connection *connection)
 {
     switch (fastcgi_settings_of(stream->x)->keep_conn) {
     case KEEP_CONN_OFF:
@@ -416,32 +418,32 @@ static void decide_keeping(struct fastcgi_stream *stream, const struct upstream_
         stream->keeps = stream->is_strict = true;
         break;
     default:
-        stream->is_strict = fastcgi_facts_keep(link->cell);
-        stream->is_first = fastcgi_facts_are_unknown(link->cell);
+        stream->is_strict = fastcgi_facts_keep(connection->cell);
+        stream->is_first = fastcgi_facts_are_unknown(connection->cell);
         stream->keeps = stream->is_strict || stream->is_first;
         break;
     }
 }
 
 /* From now on requests of others may come to it. */
-static void link_share(struct fastcgi_link *state)
+static void link_share(struct fastcgi_connection *state)
 {
-    struct upstream_link *link = state->link;
-    unsigned users_max = fastcgi_facts_users_max(link->cell);
+    struct upstream_connection *connection = state->connection;
+    unsigned users_max = fastcgi_facts_users_max(connection->cell);
 
-    if (!state->is_shared && link->users == 1 && users_max > 1) {
+    if (!state->is_shared && connection->users == 1 && users_max > 1) {
         state->is_shared = true;
-        link->users_max = users_max;
-        link->conn->owner = &fastcgi_shared_owner;
+        connection->users_max = users_max;
+        connection->conn->owner = &fastcgi_shared_owner;
     }
 }
 
 static void stream_begin(struct fastcgi_stream *stream, struct exchange *x,
-                         struct fastcgi_link *link)
+                         struct fastcgi_connection *connection)
 {
     *stream = (struct fastcgi_stream){
         .x = x,
-        .link = link,
+        .connection = connection,
         .id = 1,
     };
     list_init(&stream->in_news);
@@ -449,36 +451,36 @@ static void stream_begin(struct fastcgi_stream *stream, struct exchange *x,
 
 static bool fastcgi_begin(struct exchange *x)
 {
-    struct upstream_link *link = x->link;
-    struct fastcgi_link *state = fastcgi_link_of(link);
+    struct upstream_connection *connection = x->connection;
+    struct fastcgi_connection *state = fastcgi_connection_of(connection);
     struct fastcgi_stream *stream = fastcgi_stream_of(x);
 
-    link->is_quiet = false;
-    link->is_taken = fastcgi_wants_whole_link(x);
+    connection->is_quiet = false;
+    connection->is_taken = fastcgi_wants_whole_connection(x);
     if (state == NULL) {
-        state = link_state_new(link);
+        state = connection_state_new(connection);
     }
     stream_begin(stream, x, state);
-    decide_keeping(stream, link);
+    decide_keeping(stream, connection);
     if (fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO) {
-        stream->asks = fastcgi_processes_asks(link);
+        stream->asks = fastcgi_processes_asks(connection);
         link_share(state);
     }
     if (state->is_shared) {
-        if (x->streams_body && link->users > 1) {
+        if (x->streams_body && connection->users > 1) {
             /* Only one can wait for the socket to be writable: this one's body is read first. */
-            stream->id = 0; /* it is not on the link yet, and may never be */
-            if (sent_body_hold(x) != HANDLER_NEXT || link->conn->is_broken ||
-                link->conn->is_input_closed) {
+            stream->id = 0; /* it is not on the connection yet, and may never be */
+            if (sent_body_hold(x) != HANDLER_NEXT || connection->conn->is_broken ||
+                connection->conn->is_input_closed) {
                 return false;
             }
         }
         stream->keeps = stream->is_strict = true; /* others are on it */
-        stream->wake = x->streams_body ? &link->wake : &stream->own_wake;
+        stream->wake = x->streams_body ? &connection->wake : &stream->own_wake;
         return fastcgi_shared_enter(state, stream);
     }
     state->decoded = state->gap = 0;
-    stream->wake = &link->wake;
+    stream->wake = &connection->wake;
     return true;
 }
 
@@ -487,17 +489,17 @@ static bool fastcgi_begin(struct exchange *x)
  * workers, health checks, other servers. So it rests for a moment only, and does not live long. Under load
  * that costs next to nothing, and without load nothing matters.
  */
-static void keep_scarce(struct upstream_link *link)
+static void keep_scarce(struct upstream_connection *connection)
 {
-    struct conn *conn = link->conn;
+    struct conn *conn = connection->conn;
     uint32_t life = conn->life;
 
-    if (clock_now.now_ms - link->opened_ms >= SCARCE_LIFE_MS) {
-        link_close(link);
+    if (clock_now.now_ms - connection->opened_ms >= SCARCE_LIFE_MS) {
+        upstream_connection_close(connection);
         return;
     }
-    link_keep(link);
-    if (conn->life == life && link->pool != NULL &&
+    upstream_connection_keep(connection);
+    if (conn->life == life && connection->pool != NULL &&
         conn->timer.deadline_ms > clock_now.now_ms + SCARCE_REST_MS) {
         timer_set(&conn->timer, clock_now.now_ms + SCARCE_REST_MS);
     }
@@ -508,9 +510,9 @@ static void keep_scarce(struct upstream_link *link)
 static void abort_cut_request(struct exchange *x)
 {
     const struct fastcgi_stream *stream = fastcgi_stream_of(x);
-    struct conn *conn = x->link->conn;
+    struct conn *conn = x->connection->conn;
 
-    if (x->link->users == 1 && stream->id != 0 && stream->records.queued != 0 &&
+    if (x->connection->users == 1 && stream->id != 0 && stream->records.queued != 0 &&
         !x->sent.is_ended && !stream->owes_params_end && !stream->has_ended && !conn->is_broken) {
         fastcgi_abort_request(conn, stream->id);
         conn_flush(conn);
@@ -519,20 +521,20 @@ static void abort_cut_request(struct exchange *x)
 
 /*
  * After the first request to a backend it is asked what it can. Several may be the first: the others close theirs, since
- * what is kept might be a process that somebody waits for. A link that may not rest is no place to ask.
+ * what is kept might be a process that somebody waits for. A connection that may not rest is no place to ask.
  */
-static void end_first(struct upstream_link *link, unsigned max_conns)
+static void end_first(struct upstream_connection *connection, unsigned max_conns)
 {
-    struct conn *conn = link->conn;
+    struct conn *conn = connection->conn;
     uint32_t life = conn->life;
 
-    if (link->tie != NULL || !fastcgi_facts_are_unknown(link->cell)) {
-        link_close(link);
+    if (connection->tie != NULL || !fastcgi_facts_are_unknown(connection->cell)) {
+        upstream_connection_close(connection);
         return;
     }
-    link_keep(link);
-    if (conn->life == life && link->pool != NULL) {
-        fastcgi_question_put(link, max_conns);
+    upstream_connection_keep(connection);
+    if (conn->life == life && connection->pool != NULL) {
+        fastcgi_question_put(connection, max_conns);
     }
 }
 
@@ -553,37 +555,37 @@ static unsigned max_conns_of(const struct exchange *x)
 
 static void fastcgi_end(struct exchange *x, bool is_reusable)
 {
-    struct upstream_link *link = x->link;
+    struct upstream_connection *connection = x->connection;
     struct fastcgi_stream *stream = fastcgi_stream_of(x);
-    struct fastcgi_link *state = stream->link;
-    const struct conn *conn = link->conn;
+    struct fastcgi_connection *state = stream->connection;
+    const struct conn *conn = connection->conn;
 
-    bool is_scarce =
-        fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO && fastcgi_facts_are_scarce(link->cell);
+    bool is_scarce = fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO &&
+                     fastcgi_facts_are_scarce(connection->cell);
 
     abort_cut_request(x);
-    x->link = NULL;
-    stream->link = NULL;
-    link->is_taken = false;
+    x->connection = NULL;
+    stream->connection = NULL;
+    connection->is_taken = false;
     if (state->is_shared) {
         fastcgi_shared_leave(state, stream);
         return;
     }
-    if (is_reusable && stream->has_ended && stream->keeps && fastcgi_link_is_clean(state) &&
+    if (is_reusable && stream->has_ended && stream->keeps && fastcgi_connection_is_clean(state) &&
         !conn->is_broken && !conn->is_input_closed && conn_unsent(conn) == 0) {
-        link->is_quiet = true;
+        connection->is_quiet = true;
         if (stream->is_first) {
-            end_first(link, max_conns_of(x));
+            end_first(connection, max_conns_of(x));
         } else if (is_scarce) {
-            keep_scarce(link);
+            keep_scarce(connection);
         } else {
-            link_keep(link);
+            upstream_connection_keep(connection);
         }
     } else {
-        if (keeps_nothing(stream, conn) && fastcgi_facts_claim(link->cell)) {
-            fastcgi_facts_settle(link->cell, (struct backend_facts){0}, max_conns_of(x));
+        if (keeps_nothing(stream, conn) && fastcgi_facts_claim(connection->cell)) {
+            fastcgi_facts_settle(connection->cell, (struct backend_facts){0}, max_conns_of(x));
         }
-        link_close(link);
+        upstream_connection_close(connection);
     }
 }
 

@@ -1,6 +1,6 @@
-/* Links: connections to peers, kept for the next request where that is allowed. */
-#ifndef UPSTREAM_LINK_H
-#define UPSTREAM_LINK_H
+/* Connections to peers, kept for the next request where that is allowed. */
+#ifndef UPSTREAM_CONNECTION_H
+#define UPSTREAM_CONNECTION_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #include "upstream/upstream.h"
 
 /* TLS on a connection. Lives at least as long as the call. */
-struct link_tls {
+struct upstream_connection_tls {
     struct tls_context *context;
     struct str preface; /* goes in the clear before the handshake: a PROXY header; or empty */
     struct tls_client_options options; /* its identity tells connections of different ones apart */
@@ -21,25 +21,25 @@ struct link_tls {
 };
 
 /* How a connection is to be made. Lives at least as long as the call. */
-struct link_options {
-    const struct addr *local;   /* *_bind; NULL = any */
-    bool is_transparent;        /* IP_TRANSPARENT: local need not be ours */
-    bool keepalive;             /* SO_KEEPALIVE */
-    uint64_t send_buffer;       /* SO_SNDBUF; 0 = as it is */
-    uint64_t receive_buffer;    /* SO_RCVBUF */
-    uint64_t send_lowat;        /* SO_SNDLOWAT; no effect on Linux */
-    const void *tag;            /* who may share an idle connection: same tag only … */
-    const void *language;       /* … and what is spoken on it: a protocol; or NULL */
-    const struct link_tls *tls; /* NULL = plain */
-    struct link_tie *tie;       /* of the client's connection: its own come first; NULL = none */
-    bool is_private;            /* the request is to be bound: none that others use now */
-    bool wants_fresh;           /* no kept one */
-    bool is_unrepeatable;       /* no kept one that the peer is known to end about now … */
-    bool is_unpromised;         /* … nor any: nobody has said that the peer keeps them open */
-    bool is_alone;              /* nobody may have the connection before or after */
-    bool is_datagram;           /* UDP, of one peer: no connection is made, and no TLS */
-    unsigned hops;      /* how often the request came from this service itself (net/conn/own.h) */
-    bool tells_timeout; /* who asks logs a timeout itself */
+struct upstream_connection_options {
+    const struct addr *local; /* *_bind; NULL = any */
+    bool is_transparent;      /* IP_TRANSPARENT: local need not be ours */
+    bool keepalive;           /* SO_KEEPALIVE */
+    uint64_t send_buffer;     /* SO_SNDBUF; 0 = as it is */
+    uint64_t receive_buffer;  /* SO_RCVBUF */
+    uint64_t send_lowat;      /* SO_SNDLOWAT; no effect on Linux */
+    const void *tag;          /* who may share an idle connection: same tag only … */
+    const void *language;     /* … and what is spoken on it: a protocol; or NULL */
+    const struct upstream_connection_tls *tls; /* NULL = plain */
+    struct link_tie *tie; /* of the client's connection: its own come first; NULL = none */
+    bool is_private;      /* the request is to be bound: none that others use now */
+    bool wants_fresh;     /* no kept one */
+    bool is_unrepeatable; /* no kept one that the peer is known to end about now … */
+    bool is_unpromised;   /* … nor any: nobody has said that the peer keeps them open */
+    bool is_alone;        /* nobody may have the connection before or after */
+    bool is_datagram;     /* UDP, of one peer: no connection is made, and no TLS */
+    unsigned hops;        /* how often the request came from this service itself (net/conn/own.h) */
+    bool tells_timeout;   /* who asks logs a timeout itself */
     /*
      * What is said as soon as a fresh plain connection is up; all of it was sent, or is queued, when it is given. Over TCP it
      * leaves with the segment that ends the handshake: a segment, and a wake-up of the peer, less.
@@ -49,12 +49,12 @@ struct link_options {
                                      request waits for one in the order of coming */
 };
 
-enum link_result {
-    LINK_OK,
-    LINK_FAILED,    /* error tells: logged as nginx does, `connect() failed` */
-    LINK_TIMED_OUT, /* logged: `upstream timed out`, unless tells_timeout */
-    LINK_CANCELLED,
-    LINK_ERROR, /* our own trouble (descriptors, *_bind): logged; the peer is not to blame, nginx
+enum upstream_connect_result {
+    UPSTREAM_CONNECT_OK,
+    UPSTREAM_CONNECT_FAILED,    /* error tells: logged as nginx does, `connect() failed` */
+    UPSTREAM_CONNECT_TIMED_OUT, /* logged: `upstream timed out`, unless tells_timeout */
+    UPSTREAM_CONNECT_CANCELLED,
+    UPSTREAM_CONNECT_ERROR, /* our own trouble (descriptors, *_bind): logged; the peer is not to blame, nginx
                        answers 500 */
 };
 
@@ -62,33 +62,34 @@ enum link_result {
  * Requests of one kind may use each other's connections. All that makes a connection what it is for the peer is in
  * here: what is spoken, our own address, what was announced, names and certificates of both sides.
  */
-struct link_kind {
-    const void *tag, *language; /* as link_options say; of pools: language is NULL */
+struct upstream_connection_kind {
+    const void *tag, *language; /* as upstream_connection_options say; of pools: language is NULL */
     struct str key;             /* of the group's slices; empty = none */
     uint64_t identity; /* of the rest; 0 = from any address of ours, in plain. Of pools: 0 */
-    unsigned hops;     /* to a peer that may be ourselves: as link_options say. Of pools: 0 */
+    unsigned
+        hops; /* to a peer that may be ourselves: as upstream_connection_options say. Of pools: 0 */
 };
 
-#define LINK_MAGIC 0x11c00f1eu
+#define UPSTREAM_CONNECTION_MAGIC 0x11c00f1eu
 
 /*
- * A connection to a peer. The conn's user is the link and its owner wakes `wake`; a protocol that
+ * A connection to a peer. The conn's user is the connection and its owner wakes `wake`; a protocol that
  * shares the connection among requests puts an owner of its own there and keeps its state here.
  *
  * TCP_NODELAY is not set at first: a request that leaves by one write does not need it. Whoever may
  * write again before the peer has answered sets it.
  */
-struct upstream_link {
+struct upstream_connection {
     uint32_t magic;
     struct conn *conn;
     struct upstream_group *group;
     struct peer_cell *cell;
-    struct peer_local *local; /* what this worker has open to the peer */
-    struct addr addr;         /* of the peer */
-    struct link_kind kind;    /* the key is the link's own */
-    struct idle_pool *pool;   /* while it is idle, else NULL */
-    struct list in_pool;      /* while it is idle: in the pool; else among the peer's busy ones */
-    struct link_tie *tie;     /* of the one client that may have it, or NULL */
+    struct peer_local *local;             /* what this worker has open to the peer */
+    struct addr addr;                     /* of the peer */
+    struct upstream_connection_kind kind; /* the key is the connection's own */
+    struct idle_pool *pool;               /* while it is idle, else NULL */
+    struct list in_pool;  /* while it is idle: in the pool; else among the peer's busy ones */
+    struct link_tie *tie; /* of the one client that may have it, or NULL */
     struct list in_tie;
     const struct conn_owner *owner; /* while it is idle: the protocol's, to be put back */
     bool is_quiet;                  /* a protocol says: all that was asked was answered, so that it
@@ -107,11 +108,11 @@ struct upstream_link {
 
     /* A protocol's own: state lives with the connection. */
     void *state;
-    void (*state_free)(struct upstream_link *link);
+    void (*state_free)(struct upstream_connection *connection);
     /* While it is idle: input has come. False: it closes. NULL: whatever comes closes it. */
-    bool (*rest_input)(struct upstream_link *link);
+    bool (*rest_input)(struct upstream_connection *connection);
     unsigned users;     /* requests on it now */
-    unsigned users_max; /* as the protocol set it; 1 unless it multiplexes. Links are shared
+    unsigned users_max; /* as the protocol set it; 1 unless it multiplexes. Connections are shared
                                     only while cell->multiplexes is not 0 */
 };
 
@@ -119,11 +120,12 @@ struct upstream_link {
  * A connection for pick->peer: an idle one, a shared one with room, or a fresh one, connected, its TLS
  * handshake done. MAY WAIT: for these; for its turn under open_max. *error gets the errno.
  */
-enum link_result link_open(struct upstream_pick *pick, const struct link_options *options,
-                           uint64_t connect_timeout_ms, struct upstream_link **out, int *error);
+enum upstream_connect_result upstream_connection_open(
+    struct upstream_pick *pick, const struct upstream_connection_options *options,
+    uint64_t connect_timeout_ms, struct upstream_connection **out, int *error);
 
 /* An address that is to be reached, whether a group has it or not. */
-struct link_target {
+struct upstream_target {
     struct addr addr;
     struct str name;       /* as the log calls it */
     const struct log *log; /* of whom it is for */
@@ -133,22 +135,23 @@ struct link_target {
  * A fresh connection to the target that is up, its TLS handshake done; conn_close ends it. No group counts it. Of the
  * options those hold that make a connection. MAY WAIT. *error gets the errno; what went wrong was logged.
  */
-enum link_result link_reach(const struct link_target *target, const struct link_options *options,
-                            uint64_t deadline_ms, struct conn **out, int *error);
+enum upstream_connect_result upstream_connection_reach(
+    const struct upstream_target *target, const struct upstream_connection_options *options,
+    uint64_t deadline_ms, struct conn **out, int *error);
 
 /* This request is done with it and it may carry another: to the idle pool, within the group's limits,
  * else closed. */
-void link_keep(struct upstream_link *link);
+void upstream_connection_keep(struct upstream_connection *connection);
 /* It is in doubt: closed. With other users on it: when the last of them lets go. */
-void link_close(struct upstream_link *link);
-/* A kept link ended as it was used, without a word: the peer may end others as soon. */
-void link_note_end(const struct upstream_pick *pick);
+void upstream_connection_close(struct upstream_connection *connection);
+/* A kept connection ended as it was used, without a word: the peer may end others as soon. */
+void upstream_connection_note_end(const struct upstream_pick *pick);
 /*
- * A request waits on a fresh link and hears nothing: the peer may serve few connections at a time, and one that is idle here,
+ * A request waits on a fresh connection and hears nothing: the peer may serve few connections at a time, and one that is idle here,
  * whatever its kind, may have its turn. Closes the one that was idle longest. False: there is none.
  */
-bool link_give_way(const struct upstream_link *waiting);
-/* The conn's owner for a link that carries one request at a time: wakes link->wake. */
-extern const struct conn_owner link_owner;
+bool upstream_connection_give_way(const struct upstream_connection *waiting);
+/* The conn's owner for a connection that carries one request at a time: wakes connection->wake. */
+extern const struct conn_owner upstream_connection_owner;
 
 #endif

@@ -4,24 +4,24 @@
 #include <fcntl.h>
 #include <sys/un.h>
 
-#include "upstream/links/links.h"
+#include "upstream/connections/connections.h"
 
 static void a_link_is_kept_and_used_again(void **state)
 {
     start_peer("", "");
     struct opening first = open_tagged(&here);
-    assert_false(first.link->is_reused);
-    assert_int_equal(first.link->requests, 1);
-    assert_int_equal(peer_open(first.link->cell), 1);
-    struct conn *conn = first.link->conn;
-    link_keep(first.link);
+    assert_false(first.connection->is_reused);
+    assert_int_equal(first.connection->requests, 1);
+    assert_int_equal(peer_open(first.connection->cell), 1);
+    struct conn *conn = first.connection->conn;
+    upstream_connection_keep(first.connection);
     over(&first);
     struct opening second = open_tagged(&here);
-    assert_true(second.link->is_reused);
-    assert_ptr_equal(second.link->conn, conn);
-    assert_ptr_equal(conn->owner, &link_owner);
-    assert_int_equal(second.link->requests, 2);
-    link_close(second.link);
+    assert_true(second.connection->is_reused);
+    assert_ptr_equal(second.connection->conn, conn);
+    assert_ptr_equal(conn->owner, &upstream_connection_owner);
+    assert_int_equal(second.connection->requests, 2);
+    upstream_connection_close(second.connection);
     over(&second);
     assert_int_equal(conn_pool.used, 0);
     assert_int_equal(peer_open(local_of(0)->cell), 0);
@@ -47,16 +47,17 @@ static void places_do_not_exchange_links(void **state)
 }
 
 /* Whether a request with these options finds a link that one with others has left. */
-static bool is_exchanged(struct link_options first, struct link_options second)
+static bool is_exchanged(struct upstream_connection_options first,
+                         struct upstream_connection_options second)
 {
     start_peer("", "keepalive 4;");
     struct opening opening = open_with(first, 10000);
-    link_keep(opening.link);
+    upstream_connection_keep(opening.connection);
     over(&opening);
     opening = open_with(second, 10000);
-    assert_int_equal(opening.result, LINK_OK);
-    bool is_exchanged = opening.link->is_reused;
-    link_keep(opening.link);
+    assert_int_equal(opening.result, UPSTREAM_CONNECT_OK);
+    bool is_exchanged = opening.connection->is_reused;
+    upstream_connection_keep(opening.connection);
     over(&opening);
     stop_peer();
     return is_exchanged;
@@ -68,14 +69,16 @@ static void links_of_other_kinds_are_not_exchanged(void **state)
 
     assert_true(addr_parse_ip(STR("127.0.0.2"), &one));
     assert_true(addr_parse_ip(STR("127.0.0.3"), &other));
-    assert_true(
-        is_exchanged((struct link_options){.local = &one}, (struct link_options){.local = &one}));
-    assert_false(
-        is_exchanged((struct link_options){.local = &one}, (struct link_options){.local = &other}));
-    assert_false(is_exchanged((struct link_options){.local = &one}, (struct link_options){0}));
-    assert_false(is_exchanged((struct link_options){0}, (struct link_options){.local = &one}));
-    assert_false(is_exchanged((struct link_options){.language = &here},
-                              (struct link_options){.language = &there}));
+    assert_true(is_exchanged((struct upstream_connection_options){.local = &one},
+                             (struct upstream_connection_options){.local = &one}));
+    assert_false(is_exchanged((struct upstream_connection_options){.local = &one},
+                              (struct upstream_connection_options){.local = &other}));
+    assert_false(is_exchanged((struct upstream_connection_options){.local = &one},
+                              (struct upstream_connection_options){0}));
+    assert_false(is_exchanged((struct upstream_connection_options){0},
+                              (struct upstream_connection_options){.local = &one}));
+    assert_false(is_exchanged((struct upstream_connection_options){.language = &here},
+                              (struct upstream_connection_options){.language = &there}));
 }
 
 static void fresh_when_it_is_wanted(void **state)
@@ -83,9 +86,9 @@ static void fresh_when_it_is_wanted(void **state)
     start_peer("", "");
     request(&here);
     struct opening opening =
-        open_with((struct link_options){.tag = &here, .wants_fresh = true}, 10000);
-    assert_false(opening.link->is_reused);
-    link_close(opening.link);
+        open_with((struct upstream_connection_options){.tag = &here, .wants_fresh = true}, 10000);
+    assert_false(opening.connection->is_reused);
+    upstream_connection_close(opening.connection);
     over(&opening);
     stop_peer();
 }
@@ -94,11 +97,12 @@ static void fresh_when_it_is_wanted(void **state)
 static bool once(void)
 {
     struct opening opening =
-        open_with((struct link_options){.tag = &here, .is_unrepeatable = true}, 10000);
-    assert_int_equal(opening.result, LINK_OK);
-    bool is_reused = opening.link->is_reused;
+        open_with((struct upstream_connection_options){.tag = &here, .is_unrepeatable = true},
+                  10000);
+    assert_int_equal(opening.result, UPSTREAM_CONNECT_OK);
+    bool is_reused = opening.connection->is_reused;
 
-    link_keep(opening.link);
+    upstream_connection_keep(opening.connection);
     over(&opening);
     return is_reused;
 }
@@ -116,8 +120,8 @@ static void the_peer_names_the_time(void **state)
 {
     start_peer("", "");
     struct opening opening = open_tagged(&here);
-    opening.link->keeps_ms = 5000;
-    link_keep(opening.link);
+    opening.connection->keeps_ms = 5000;
+    upstream_connection_keep(opening.connection);
     over(&opening);
     clock_now.now_ms += 3900;
     assert_true(once());
@@ -162,8 +166,8 @@ static void a_peer_that_ends_a_link_in_use(void **state)
 {
     start_peer("", "");
     struct opening opening = open_tagged(&here);
-    link_note_end(&opening.asker.pick);
-    link_keep(opening.link);
+    upstream_connection_note_end(&opening.asker.pick);
+    upstream_connection_keep(opening.connection);
     over(&opening);
     assert_false(once());
     assert_false(once());
@@ -176,13 +180,15 @@ static void a_peer_that_ends_a_link_in_use(void **state)
 
 static void where_kept_links_were_not_promised(void **state)
 {
-    struct link_options options = {.tag = &here, .is_unrepeatable = true, .is_unpromised = true};
+    struct upstream_connection_options options = {.tag = &here,
+                                                  .is_unrepeatable = true,
+                                                  .is_unpromised = true};
 
     start_peer("", "");
     request(&here);
     struct opening opening = open_with(options, 10000);
-    assert_false(opening.link->is_reused);
-    link_keep(opening.link);
+    assert_false(opening.connection->is_reused);
+    upstream_connection_keep(opening.connection);
     over(&opening);
     assert_int_equal(conn_pool.used, 1);
     stop_peer();
@@ -194,15 +200,15 @@ static void idle_links_of_any_kind_give_way(void **state)
     request(&here);
     clock_now.now_ms++;
     request(&there);
-    struct opening waiting = open_with((struct link_options){.tag = &port}, 10000);
+    struct opening waiting = open_with((struct upstream_connection_options){.tag = &port}, 10000);
     assert_int_equal(local_of(0)->idle, 2);
-    assert_true(link_give_way(waiting.link));
+    assert_true(upstream_connection_give_way(waiting.connection));
     struct opening second = open_tagged(&there);
-    assert_true(second.link->is_reused); /* the other one was idle longer */
-    assert_false(link_give_way(waiting.link));
-    link_close(second.link);
+    assert_true(second.connection->is_reused); /* the other one was idle longer */
+    assert_false(upstream_connection_give_way(waiting.connection));
+    upstream_connection_close(second.connection);
     over(&second);
-    link_close(waiting.link);
+    upstream_connection_close(waiting.connection);
     over(&waiting);
     stop_peer();
 }
@@ -215,15 +221,15 @@ static void the_one_that_rested_longest_gives_way(void **state)
     for (unsigned i = 0; i < 3; i++) {
         openings[i] = open_tagged(&here);
     }
-    struct conn *last = openings[2].link->conn;
+    struct conn *last = openings[2].connection->conn;
     for (unsigned i = 0; i < 3; i++) {
-        link_keep(openings[i].link);
+        upstream_connection_keep(openings[i].connection);
         over(&openings[i]);
     }
     assert_int_equal(conn_pool.used, 2);
     struct opening next = open_tagged(&here);
-    assert_ptr_equal(next.link->conn, last);
-    link_close(next.link);
+    assert_ptr_equal(next.connection->conn, last);
+    upstream_connection_close(next.connection);
     over(&next);
     stop_peer();
 }
@@ -287,11 +293,11 @@ static void what_came_before_it_was_kept_is_noticed(void **state)
     struct opening opening = open_tagged(&here);
     int fd = accept_one(listening);
     assert_int_equal(write(fd, "ab", 2), 2);
-    struct conn *conn = opening.link->conn;
+    struct conn *conn = opening.connection->conn;
     turn_until(conn->is_readable);
     assert_true(conn_fill(conn, 1024, 1024));
     conn_consume(conn, 1); /* one byte is left */
-    link_keep(opening.link);
+    upstream_connection_keep(opening.connection);
     assert_int_equal(conn_pool.used, 0);
     over(&opening);
     close(fd);
@@ -300,8 +306,8 @@ static void what_came_before_it_was_kept_is_noticed(void **state)
     opening = open_tagged(&here);
     fd = accept_one(listening);
     assert_int_equal(write(fd, "ab", 2), 2);
-    turn_until(opening.link->conn->is_readable);
-    link_keep(opening.link);
+    turn_until(opening.connection->conn->is_readable);
+    upstream_connection_keep(opening.connection);
     over(&opening);
     assert_false(request(&here));
     close(fd);
@@ -312,8 +318,8 @@ static void unsent_output_is_doubt(void **state)
 {
     start_peer("", "");
     struct opening opening = open_tagged(&here);
-    conn_write(opening.link->conn, STR("half a request"));
-    link_keep(opening.link);
+    conn_write(opening.connection->conn, STR("half a request"));
+    upstream_connection_keep(opening.connection);
     assert_int_equal(conn_pool.used, 0);
     over(&opening);
     stop_peer();
@@ -321,15 +327,15 @@ static void unsent_output_is_doubt(void **state)
 
 static void refusal_and_time_out(void **state)
 {
-    struct link_options options = {0};
+    struct upstream_connection_options options = {0};
 
     start_peer("", "");
     close(listening);
     listening = -1;
     struct opening refused = open_with(options, 10000);
-    assert_int_equal(refused.result, LINK_FAILED);
+    assert_int_equal(refused.result, UPSTREAM_CONNECT_FAILED);
     assert_int_equal(refused.error, ECONNREFUSED);
-    assert_null(refused.link);
+    assert_null(refused.connection);
     assert_true(was_logged("[error] connect() failed (111: Connection refused)"));
     assert_int_equal(peer_open(local_of(0)->cell), 0);
     over(&refused);
@@ -344,15 +350,16 @@ static void refusal_and_time_out(void **state)
     struct opening openings[2];
     openings[0] = open_with(options, 10000);
     openings[1] = open_with(options, 100);
-    if (openings[1].result == LINK_OK) { /* the kernel lets one more in than it was told */
-        link_close(openings[1].link);
+    if (openings[1].result ==
+        UPSTREAM_CONNECT_OK) { /* the kernel lets one more in than it was told */
+        upstream_connection_close(openings[1].connection);
         over(&openings[1]);
         openings[1] = open_with(options, 100);
     }
-    assert_int_equal(openings[1].result, LINK_TIMED_OUT);
+    assert_int_equal(openings[1].result, UPSTREAM_CONNECT_TIMED_OUT);
     assert_int_equal(openings[1].error, ETIMEDOUT);
     assert_true(was_logged("[error] upstream timed out (110: Connection timed out)"));
-    link_close(openings[0].link);
+    upstream_connection_close(openings[0].connection);
     over(&openings[0]);
     over(&openings[1]);
     finish();
@@ -368,8 +375,8 @@ static void unix_sockets(void **state)
     snprintf(text, sizeof(text), "upstream u { server unix:%s; }", name.sun_path);
     start(text);
     group = group_named("u");
-    struct opening none = open_with((struct link_options){0}, 10000);
-    assert_int_equal(none.result, LINK_FAILED);
+    struct opening none = open_with((struct upstream_connection_options){0}, 10000);
+    assert_int_equal(none.result, UPSTREAM_CONNECT_FAILED);
     assert_int_equal(none.error, ENOENT);
     assert_true(was_logged("[crit] connect() to unix:"));
     over(&none);
@@ -387,7 +394,8 @@ static void unix_sockets(void **state)
 /* One that says this as soon as it is up. */
 static struct opening open_saying(struct str first)
 {
-    return open_with((struct link_options){.wants_fresh = true, .first = first}, 10000);
+    return open_with((struct upstream_connection_options){.wants_fresh = true, .first = first},
+                     10000);
 }
 
 static void what_is_said_first(void **state)
@@ -397,27 +405,28 @@ static void what_is_said_first(void **state)
 
     start_peer("", "");
     struct opening opening = open_saying(STR("hello"));
-    assert_int_equal(opening.result, LINK_OK);
-    assert_int_equal(opening.link->conn->sent, 5);
+    assert_int_equal(opening.result, UPSTREAM_CONNECT_OK);
+    assert_int_equal(opening.connection->conn->sent, 5);
     int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
     assert_int_equal(recv(fd, room, sizeof(room), MSG_DONTWAIT), 5);
     assert_memory_equal(room, "hello", 5);
-    link_close(opening.link);
+    upstream_connection_close(opening.connection);
     over(&opening);
     close(fd);
 
     /* What the socket does not take waits in the queue. */
     opening = open_saying((struct str){much, sizeof(much)});
-    assert_int_equal(opening.result, LINK_OK);
-    assert_in_range(opening.link->conn->sent, 1, sizeof(much) - 1);
-    assert_int_equal(opening.link->conn->sent + conn_unsent(opening.link->conn), sizeof(much));
-    link_close(opening.link);
+    assert_int_equal(opening.result, UPSTREAM_CONNECT_OK);
+    assert_in_range(opening.connection->conn->sent, 1, sizeof(much) - 1);
+    assert_int_equal(opening.connection->conn->sent + conn_unsent(opening.connection->conn),
+                     sizeof(much));
+    upstream_connection_close(opening.connection);
     over(&opening);
 
     close(listening);
     listening = -1;
     opening = open_saying(STR("hello"));
-    assert_int_equal(opening.result, LINK_FAILED);
+    assert_int_equal(opening.result, UPSTREAM_CONNECT_FAILED);
     assert_int_equal(opening.error, ECONNREFUSED);
     assert_true(was_logged("[error] connect() failed (111: Connection refused)"));
     over(&opening);
@@ -434,20 +443,20 @@ static void where_it_comes_from(void **state)
     assert_true(addr_parse_ip(STR("8.8.8.8"), &foreign));
     start_peer("", "");
     struct opening bound =
-        open_with((struct link_options){.local = &local, .keepalive = true}, 10000);
-    assert_int_equal(bound.result, LINK_OK);
+        open_with((struct upstream_connection_options){.local = &local, .keepalive = true}, 10000);
+    assert_int_equal(bound.result, UPSTREAM_CONNECT_OK);
     int fd = accept4(listening, (struct sockaddr *) &name, &len, SOCK_CLOEXEC);
     assert_int_equal(ntohl(name.sin_addr.s_addr), 0x7f000002);
     int on = 0;
     len = sizeof(on);
-    getsockopt(bound.link->conn->source.fd, SOL_SOCKET, SO_KEEPALIVE, &on, &len);
+    getsockopt(bound.connection->conn->source.fd, SOL_SOCKET, SO_KEEPALIVE, &on, &len);
     assert_int_equal(on, 1);
-    link_close(bound.link);
+    upstream_connection_close(bound.connection);
     over(&bound);
     close(fd);
 
-    struct opening none = open_with((struct link_options){.local = &foreign}, 10000);
-    assert_int_equal(none.result, LINK_ERROR);
+    struct opening none = open_with((struct upstream_connection_options){.local = &foreign}, 10000);
+    assert_int_equal(none.result, UPSTREAM_CONNECT_ERROR);
     assert_true(was_logged("[crit] bind(8.8.8.8) failed (99: "));
     over(&none);
     stop_peer();
@@ -455,9 +464,9 @@ static void where_it_comes_from(void **state)
 
 /* ---- as many as the peer allows ---- */
 
-static const struct link_options two_at_most = {.tag = &here, .open_max = 2};
+static const struct upstream_connection_options two_at_most = {.tag = &here, .open_max = 2};
 
-static void start_opening(struct opening *opening, struct link_options options)
+static void start_opening(struct opening *opening, struct upstream_connection_options options)
 {
     *opening = (struct opening){.options = options, .timeout_ms = 10000};
     fiber_start(open_now, opening, NULL);
@@ -475,28 +484,29 @@ static void connections_in_turn(void **state)
     loop_turn(0);
     assert_false(openings[2].is_over || openings[3].is_over);
     assert_int_equal(peer_waiting(local_of(0)->cell), 2);
-    struct conn *kept = openings[1].link->conn;
-    link_keep(openings[1].link);
+    struct conn *kept = openings[1].connection->conn;
+    upstream_connection_keep(openings[1].connection);
     over(&openings[1]);
     turn_until(openings[2].is_over);
-    assert_ptr_equal(openings[2].link->conn, kept);
+    assert_ptr_equal(openings[2].connection->conn, kept);
     assert_false(openings[3].is_over);
-    link_close(openings[0].link);
+    upstream_connection_close(openings[0].connection);
     over(&openings[0]);
     turn_until(openings[3].is_over);
-    assert_false(openings[3].link->is_reused);
+    assert_false(openings[3].connection->is_reused);
     for (unsigned i = 2; i < 4; i++) {
-        link_keep(openings[i].link);
+        upstream_connection_keep(openings[i].connection);
         over(&openings[i]);
     }
     assert_int_equal(peer_open(local_of(0)->cell), 2);
     assert_int_equal(peer_waiting(local_of(0)->cell), 0);
 
     /* Idle ones of another place give way. */
-    struct opening other = open_with((struct link_options){.tag = &there, .open_max = 2}, 10000);
-    assert_int_equal(other.result, LINK_OK);
+    struct opening other =
+        open_with((struct upstream_connection_options){.tag = &there, .open_max = 2}, 10000);
+    assert_int_equal(other.result, UPSTREAM_CONNECT_OK);
     assert_int_equal(peer_open(local_of(0)->cell), 2);
-    link_keep(other.link);
+    upstream_connection_keep(other.connection);
     over(&other);
     stop_peer();
 }
@@ -504,11 +514,11 @@ static void connections_in_turn(void **state)
 static void waiting_for_a_turn_has_an_end(void **state)
 {
     start_peer("", "");
-    struct opening first = open_with((struct link_options){.open_max = 1}, 10000);
-    struct opening second = open_with((struct link_options){.open_max = 1}, 30);
-    assert_int_equal(second.result, LINK_TIMED_OUT);
+    struct opening first = open_with((struct upstream_connection_options){.open_max = 1}, 10000);
+    struct opening second = open_with((struct upstream_connection_options){.open_max = 1}, 30);
+    assert_int_equal(second.result, UPSTREAM_CONNECT_TIMED_OUT);
     assert_int_equal(peer_waiting(local_of(0)->cell), 0);
-    link_close(first.link);
+    upstream_connection_close(first.connection);
     over(&first);
     over(&second);
     stop_peer();
@@ -521,14 +531,14 @@ static void other_workers_get_their_share(void **state)
     struct opening opening = open_with(two_at_most, 10000);
     atomic_store(&other->open, 1);
     atomic_store(&other->waiting, 1);
-    link_keep(opening.link); /* it is the last that the peer allows */
+    upstream_connection_keep(opening.connection); /* it is the last that the peer allows */
     over(&opening);
     assert_int_equal(conn_pool.used, 0);
 
     /* One that rests already is closed for them, too. */
     atomic_store(&other->open, 0);
     opening = open_with(two_at_most, 10000);
-    link_keep(opening.link);
+    upstream_connection_keep(opening.connection);
     over(&opening);
     assert_int_equal(conn_pool.used, 1);
     atomic_store(&other->open, 1);
@@ -542,8 +552,8 @@ static void other_workers_get_their_share(void **state)
     assert_false(waiting.is_over);
     atomic_store(&other->open, 1);
     turn_until(waiting.is_over);
-    assert_int_equal(waiting.result, LINK_OK);
-    link_close(waiting.link);
+    assert_int_equal(waiting.result, UPSTREAM_CONNECT_OK);
+    upstream_connection_close(waiting.connection);
     over(&waiting);
     stop_peer();
 }
@@ -552,7 +562,7 @@ static void other_workers_get_their_share(void **state)
 
 static int states_freed;
 
-static void free_state(struct upstream_link *link)
+static void free_state(struct upstream_connection *connection)
 {
     states_freed++;
 }
@@ -563,36 +573,36 @@ static void a_link_carries_many_requests(void **state)
     states_freed = 0;
     atomic_store(&local_of(0)->cell->multiplexes, 1);
     struct opening first = open_tagged(&here);
-    first.link->users_max = 2;
-    first.link->state = &states_freed;
-    first.link->state_free = free_state;
+    first.connection->users_max = 2;
+    first.connection->state = &states_freed;
+    first.connection->state_free = free_state;
     struct opening second = open_tagged(&here);
-    assert_ptr_equal(second.link, first.link);
-    assert_int_equal(first.link->users, 2);
+    assert_ptr_equal(second.connection, first.connection);
+    assert_int_equal(first.connection->users, 2);
     struct opening third = open_tagged(&here);
-    assert_ptr_not_equal(third.link, first.link);
-    link_keep(second.link);
+    assert_ptr_not_equal(third.connection, first.connection);
+    upstream_connection_keep(second.connection);
     over(&second);
-    assert_int_equal(first.link->users, 1);
-    link_close(third.link);
+    assert_int_equal(first.connection->users, 1);
+    upstream_connection_close(third.connection);
     over(&third);
-    link_keep(first.link);
+    upstream_connection_keep(first.connection);
     over(&first);
     struct opening again = open_tagged(&here);
-    assert_ptr_equal(again.link->state, &states_freed);
+    assert_ptr_equal(again.connection->state, &states_freed);
 
     /* In doubt: nobody joins any more, and it ends with the last user. */
     second = open_tagged(&here);
-    assert_ptr_equal(second.link, again.link);
-    link_close(second.link);
+    assert_ptr_equal(second.connection, again.connection);
+    upstream_connection_close(second.connection);
     over(&second);
     assert_int_equal(states_freed, 0);
     third = open_tagged(&here);
-    assert_ptr_not_equal(third.link, again.link);
-    link_keep(again.link);
+    assert_ptr_not_equal(third.connection, again.connection);
+    upstream_connection_keep(again.connection);
     over(&again);
     assert_int_equal(states_freed, 1);
-    link_close(third.link);
+    upstream_connection_close(third.connection);
     over(&third);
     stop_peer();
 }
@@ -607,11 +617,11 @@ static void idle_links_give_way(void **state)
     struct opening opening = open_tagged(&there);
     assert_int_equal(conn_pool.used, 1);
     assert_int_equal(conn_pool.given_way, 1);
-    struct opening none = open_with((struct link_options){0}, 10000);
-    assert_int_equal(none.result, LINK_ERROR);
+    struct opening none = open_with((struct upstream_connection_options){0}, 10000);
+    assert_int_equal(none.result, UPSTREAM_CONNECT_ERROR);
     assert_true(was_logged("[alert] 1 worker_connections are not enough"));
     over(&none);
-    link_close(opening.link);
+    upstream_connection_close(opening.connection);
     over(&opening);
     stop_peer();
 }
@@ -625,7 +635,7 @@ static void a_worker_that_quits_keeps_nothing(void **state)
     worker_is_quitting = true;
     upstream_worker_quit(generation, &upstream_http);
     assert_int_equal(conn_pool.used, 1);
-    link_keep(opening.link);
+    upstream_connection_keep(opening.connection);
     assert_int_equal(conn_pool.used, 0);
     worker_is_quitting = false;
     over(&opening);

@@ -1,0 +1,77 @@
+/* What the files of connections to peers share: connection.c, connect.c, pool.c. */
+#ifndef UPSTREAM_CONNECTIONS_CONNECTIONS_H
+#define UPSTREAM_CONNECTIONS_CONNECTIONS_H
+
+#include "upstream/private.h"
+
+/* Closes the connection and frees the connection, which is in no list. */
+void upstream_connection_destroy(struct upstream_connection *connection);
+
+/* ---- connect.c ---- */
+
+/*
+ * A fresh connection to pick->peer that is up, counted in peer_use.open. MAY WAIT. *error gets the
+ * errno; what went wrong was logged.
+ */
+enum upstream_connect_result upstream_connect(struct upstream_pick *pick,
+                                              const struct upstream_connection_options *options,
+                                              uint64_t deadline_ms, struct conn **out, int *error);
+
+/* ---- pool.c ---- */
+
+/* Is a connection of one kind as good as one of the other? */
+bool upstream_connection_kind_is(const struct upstream_connection_kind *a,
+                                 const struct upstream_connection_kind *b);
+
+/* The key of the request's slice, of which slice_keylen bytes count; empty: it has none. */
+struct str pool_key(const struct upstream_pick *pick);
+/* A copy from the heap, for connections and pools. */
+struct str pool_key_dup(struct str key);
+
+/*
+ * An idle connection of this kind to the peer, sound as far as is known, off its pool; or NULL. options: is_unrepeatable, so that
+ * a connection will not do which the peer may be about to close. The one that is passed over then is closed: its place at the
+ * peer becomes free before another is taken.
+ */
+struct upstream_connection *pool_take(const struct upstream_group *group, struct peer_local *local,
+                                      const struct upstream_connection_kind *kind,
+                                      const struct upstream_connection_options *options);
+
+/* No idle connection of this kind to the peer is good enough: they are closed. */
+void pool_drop(const struct upstream_group *group, struct peer_local *local,
+               const struct upstream_connection_kind *kind);
+/* The peer ended an idle connection of so many milliseconds. */
+void pool_note_end(struct peer_local *local, uint64_t rested_ms);
+
+/* Puts it to rest. False: it may not rest, or the loop cannot watch it. */
+bool pool_keep(struct upstream_connection *connection);
+
+/* May it rest, as far as it and the limits of its group are concerned? */
+bool upstream_connection_may_rest(const struct upstream_connection *connection);
+/* Puts it down: the loop watches it, until it ends or its time is up. False: the loop cannot. */
+bool upstream_connection_lay_down(struct upstream_connection *connection);
+/* Can the idle one carry a request? Asks the socket only where the loop did not tell yet. */
+bool upstream_connection_is_sound(struct upstream_connection *connection);
+/* One that rests, in a pool or of a tie, ends. */
+void idle_close(struct upstream_connection *connection);
+
+/* Closes one idle connection to the peer, whatever its kind. False: there is none. */
+bool pool_close_one(const struct upstream_group *group, const struct peer_local *local);
+
+/* ---- ties.c ---- */
+
+/* Of the tie, an idle connection of this kind to the peer, off its rest; or NULL. */
+struct upstream_connection *tie_take(struct link_tie *tie, const struct peer_local *local,
+                                     const struct upstream_connection_kind *kind);
+/* Puts a connection of a tie to rest. False: it may not. */
+bool tie_keep(struct upstream_connection *connection);
+/* It does not rest any more. */
+void tie_rest_ends(struct upstream_connection *connection);
+/* The connection ends: it leaves its tie, if it has one. */
+void tie_forget(struct upstream_connection *connection);
+/* Closes the one that was idle longest, of all clients. False: there is none. */
+bool tie_close_one(void);
+/* Those that rest, of the group; only the ones that lead to the peer, unless local is NULL. */
+void ties_close(const struct group_state *state, const struct peer_local *local);
+
+#endif
