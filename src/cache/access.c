@@ -363,7 +363,7 @@ void cache_claim_end(struct cache_access *access)
 
 /* A request of this worker that waits for another's; on the frame of its fiber. */
 struct waiter {
-    struct list link; /* in the order of their coming */
+    struct list node; /* in the order of their coming */
     struct cache_access *access;
     struct wait_point point;
 };
@@ -389,7 +389,7 @@ static bool waits_for(const struct waiter *waiter, const struct cache *cache, co
 void cache_wake(const struct cache *cache, const uint8_t *hash)
 {
     list_each(item, waiters_of(hash)) {
-        struct waiter *waiter = container_of(item, struct waiter, link);
+        struct waiter *waiter = container_of(item, struct waiter, node);
 
         if (waits_for(waiter, cache, hash)) {
             wait_signal_later(&waiter->point);
@@ -401,7 +401,7 @@ void cache_wake(const struct cache *cache, const uint8_t *hash)
 static struct waiter *first_waiter(const struct cache_access *access)
 {
     list_each(item, waiters_of(access->hash)) {
-        struct waiter *waiter = container_of(item, struct waiter, link);
+        struct waiter *waiter = container_of(item, struct waiter, node);
 
         if (waits_for(waiter, access->cache, access->hash)) {
             return waiter;
@@ -507,10 +507,10 @@ enum cache_lock_result cache_wait(struct cache_access *access, uint64_t timeout_
     if (access->seen_claim % CACHE_ROUNDS < access->rounds) {
         return CACHE_LOCK_TIMED_OUT;
     }
-    list_push_back(waiters_of(access->hash), &waiter.link);
+    list_push_back(waiters_of(access->hash), &waiter.node);
     enum cache_lock_result result = wait_for_change(&waiter, timeout_ms);
     bool was_first = first_waiter(access) == &waiter;
-    list_remove(&waiter.link);
+    list_remove(&waiter.node);
     if (was_first && result != CACHE_LOCK_READY) {
         struct waiter *next = first_waiter(access);
         if (next != NULL) {

@@ -76,7 +76,7 @@ static void run_list(struct list *head)
     struct list *item;
 
     while ((item = list_pop_front(head)) != NULL) {
-        struct deferred *deferred = container_of(item, struct deferred, link);
+        struct deferred *deferred = container_of(item, struct deferred, node);
 
         deferred->run(deferred);
     }
@@ -224,21 +224,21 @@ uint64_t loop_pauses(void)
 void loop_defer(struct deferred *deferred)
 {
     if (!deferred_is_pending(deferred)) {
-        list_push_back(&loop.deferred, &deferred->link);
+        list_push_back(&loop.deferred, &deferred->node);
     }
 }
 
 void loop_defer_next(struct deferred *deferred)
 {
     if (!deferred_is_pending(deferred)) {
-        list_push_back(&loop.deferred_next, &deferred->link);
+        list_push_back(&loop.deferred_next, &deferred->node);
     }
 }
 
 void loop_defer_last(struct deferred *deferred)
 {
     if (!deferred_is_pending(deferred)) {
-        list_push_back(&loop.deferred_last, &deferred->link);
+        list_push_back(&loop.deferred_last, &deferred->node);
     }
 }
 

@@ -77,20 +77,20 @@ void timers_each(void (*visit)(const struct timer *timer, void *arg), void *arg)
  * write.
  */
 struct deferred {
-    struct list link; /* on one of the loop's lists while it is pending, else alone */
+    struct list node; /* on one of the loop's lists while it is pending, else alone */
     /* On the loop's stack, no longer pending; may defer again: then it runs in the same turn. */
     void (*run)(struct deferred *deferred);
 };
 
 static inline void deferred_init(struct deferred *deferred, void (*run)(struct deferred *))
 {
-    list_init(&deferred->link);
+    list_init(&deferred->node);
     deferred->run = run;
 }
 
 static inline bool deferred_is_pending(const struct deferred *deferred)
 {
-    return !list_is_empty(&deferred->link);
+    return !list_is_empty(&deferred->node);
 }
 
 /* Runs it once before the loop sleeps; more calls before that change nothing. */
@@ -99,7 +99,7 @@ void loop_defer(struct deferred *deferred);
 /* Takes it off whichever list it is on; does nothing when it is not pending. */
 static inline void loop_undefer(struct deferred *deferred)
 {
-    list_remove(&deferred->link);
+    list_remove(&deferred->node);
 }
 
 /* Runs it in the next turn, which then does not sleep: for work that gives others their share. */

@@ -10,7 +10,7 @@ enum call_state { CALL_QUEUED, CALL_TAKEN, CALL_UNWANTED };
 /* On the heap: it may outlive the fiber. Owned by that, or by its message once it is unwanted. */
 struct call {
     struct thread_job job;
-    struct list link; /* on all_calls */
+    struct list node; /* on all_calls */
     void (*run)(void *arg);
     void *arg;
     struct wait_point done;
@@ -23,7 +23,7 @@ static struct list all_calls = {.next = &all_calls, .prev = &all_calls};
 
 static void call_free(struct call *call)
 {
-    list_remove(&call->link);
+    list_remove(&call->node);
     free(call);
 }
 
@@ -70,7 +70,7 @@ enum thread_called thread_pool_call(struct thread_pool *pool, void (*run)(void *
         free(call);
         return THREAD_CALL_REFUSED;
     }
-    list_push_back(&all_calls, &call->link);
+    list_push_back(&all_calls, &call->node);
     enum wait_result result = WAIT_READY;
     while (!call->is_done && result == WAIT_READY) {
         result = fiber_wait(&call->done, FIBER_NEVER);
@@ -94,7 +94,7 @@ enum thread_called thread_pool_call(struct thread_pool *pool, void (*run)(void *
 bool thread_calls_are_running(void)
 {
     list_each(item, &all_calls) {
-        const struct call *call = container_of(item, struct call, link);
+        const struct call *call = container_of(item, struct call, node);
         if (call->state == CALL_TAKEN && !call->is_done) {
             return true;
         }

@@ -5,7 +5,7 @@
 
 struct item {
     int number;
-    struct list link;
+    struct list node;
 };
 
 static void order_is_kept_and_ends_pop(void **state)
@@ -17,15 +17,15 @@ static void order_is_kept_and_ends_pop(void **state)
     list_init(&head);
     assert_true(list_is_empty(&head));
     assert_null(list_pop_front(&head));
-    list_push_back(&head, &items[1].link);
-    list_push_back(&head, &items[2].link);
-    list_push_front(&head, &items[0].link);
-    list_each(link, &head) {
-        seen = seen * 10 + container_of(link, struct item, link)->number;
+    list_push_back(&head, &items[1].node);
+    list_push_back(&head, &items[2].node);
+    list_push_front(&head, &items[0].node);
+    list_each(node, &head) {
+        seen = seen * 10 + container_of(node, struct item, node)->number;
     }
     assert_int_equal(seen, 123);
-    assert_ptr_equal(list_pop_front(&head), &items[0].link);
-    assert_ptr_equal(head.prev, &items[2].link);
+    assert_ptr_equal(list_pop_front(&head), &items[0].node);
+    assert_ptr_equal(head.prev, &items[2].node);
 }
 
 static void item_may_be_removed_while_walking_and_twice(void **state)
@@ -36,16 +36,16 @@ static void item_may_be_removed_while_walking_and_twice(void **state)
 
     list_init(&head);
     for (size_t i = 0; i < COUNT(items); i++) {
-        list_push_back(&head, &items[i].link);
+        list_push_back(&head, &items[i].node);
     }
-    list_each(link, &head) {
-        if (container_of(link, struct item, link)->number % 2 == 0) {
-            list_remove(link);
-            list_remove(link);
+    list_each(node, &head) {
+        if (container_of(node, struct item, node)->number % 2 == 0) {
+            list_remove(node);
+            list_remove(node);
         }
     }
-    list_each(link, &head) {
-        left = left * 10 + container_of(link, struct item, link)->number;
+    list_each(node, &head) {
+        left = left * 10 + container_of(node, struct item, node)->number;
     }
     assert_int_equal(left, 13);
 }

@@ -19,7 +19,7 @@ struct aside_job {
 
 /* A request that waits for a place; on its fiber's stack. */
 struct waiter {
-    struct list link;
+    struct list node;
     struct wait_point point;
     const struct aside_job *job;
     bool has_place;
@@ -113,7 +113,7 @@ static struct waiter *find_next(const struct aside_shares *shares)
     struct waiter *next = NULL;
 
     list_each(item, &shares->waiters) {
-        struct waiter *waiter = container_of(item, struct waiter, link);
+        struct waiter *waiter = container_of(item, struct waiter, node);
 
         if (may_enter(waiter->job) &&
             (next == NULL || waiter->job->client->inside < next->job->client->inside)) {
@@ -129,7 +129,7 @@ static void leave(const struct aside_job *job)
 
     count_inside(job, -1u);
     while ((next = find_next(job->shares)) != NULL) {
-        list_remove(&next->link);
+        list_remove(&next->node);
         next->has_place = true;
         count_inside(next->job, 1);
         wait_signal_later(&next->point);
@@ -148,7 +148,7 @@ static enum thread_called enter(const struct aside_job *job)
     if (job->client->waiting >= job->queue) {
         return THREAD_CALL_REFUSED;
     }
-    list_push_back(&job->shares->waiters, &waiter.link);
+    list_push_back(&job->shares->waiters, &waiter.node);
     job->client->waiting++;
     enum wait_result result = fiber_wait(&waiter.point, FIBER_NEVER);
     job->client->waiting--;
@@ -158,7 +158,7 @@ static enum thread_called enter(const struct aside_job *job)
     if (waiter.has_place) {
         leave(job);
     } else {
-        list_remove(&waiter.link);
+        list_remove(&waiter.node);
     }
     return THREAD_CALL_CANCELLED;
 }

@@ -10,7 +10,7 @@ static struct ordered_place *first_of(struct ordered *ordered)
 {
     return list_is_empty(&ordered->places)
                ? NULL
-               : container_of(ordered->places.next, struct ordered_place, link);
+               : container_of(ordered->places.next, struct ordered_place, node);
 }
 
 static void piece_release(const struct body_piece *piece)
@@ -22,7 +22,7 @@ static void piece_release(const struct body_piece *piece)
 
 static void free_place(struct ordered_place *place)
 {
-    list_remove(&place->link);
+    list_remove(&place->node);
     buf_free(&place->held);
     free(place);
 }
@@ -52,7 +52,7 @@ static void die(struct ordered *ordered)
     ordered->is_dead = true;
     wait_signal_later(&ordered->progress);
     list_each(item, &ordered->places) {
-        wait_signal_later(&container_of(item, struct ordered_place, link)->room);
+        wait_signal_later(&container_of(item, struct ordered_place, node)->room);
     }
 }
 
@@ -107,7 +107,7 @@ static void send_due(struct ordered *ordered)
 
 static bool is_in_turn(const struct ordered_place *place)
 {
-    return place->link.prev == &place->ordered->places && !place->ordered->is_sending &&
+    return place->node.prev == &place->ordered->places && !place->ordered->is_sending &&
            place->held.len == 0 && !place->is_flush;
 }
 
@@ -157,7 +157,7 @@ struct ordered_place *ordered_place(struct ordered *ordered)
     }
     place->ordered = ordered;
     place->filter.send = place_send;
-    list_push_back(&ordered->places, &place->link);
+    list_push_back(&ordered->places, &place->node);
     return place;
 }
 
@@ -172,7 +172,7 @@ void ordered_end(struct ordered_place *place)
 /* After all places: the last one, if that is of such. */
 static void hold_own(struct ordered *ordered, const struct body_piece *piece)
 {
-    struct ordered_place *last = container_of(ordered->places.prev, struct ordered_place, link);
+    struct ordered_place *last = container_of(ordered->places.prev, struct ordered_place, node);
 
     if (!last->is_own) {
         last = ordered_place(ordered);

@@ -30,7 +30,7 @@ struct ordered {
 
 /* A part of the output that is not all sent. On the heap; goes when it has ended and was sent. */
 struct ordered_place {
-    struct list link;
+    struct list node;
     struct ordered *ordered;
     struct body_filter filter; /* what is given to it takes this place */
     struct buf held;           /* given, not sent */

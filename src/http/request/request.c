@@ -86,7 +86,7 @@ struct request *request_new(struct http_connection *connection, const struct htt
     request->env.log = &request->log;
     request_set_location(request, connection->listen->default_server->root);
     request->env.set = &request->server->main->variables;
-    list_init(&request->link);
+    list_init(&request->node);
     return request;
 }
 

@@ -134,7 +134,7 @@ struct request {
     uint64_t out_sent;        /* conn->sent when it was recycled, at most out_end */
     uint64_t limit_rate;      /* bytes per second in force; 0 = none */
     uint64_t limit_rate_after; /* bytes that go before the limit holds */
-    struct list link;          /* on the connection's list of requests that are not recycled yet */
+    struct list node;          /* on the connection's list of requests that are not recycled yet */
     struct keyed_data *data;   /* what modules keep for it: see request_data */
 
     const struct request_tunnel *tunnel; /* its connection's bytes go without a fiber; or NULL */

@@ -21,7 +21,7 @@ struct sub_state {
     bool outlives_client;       /* as its struct subrequest said */
     struct wait_point answered; /* the parent */
     struct fiber_handle handle;
-    struct list link; /* among the parent's that have not been joined */
+    struct list node; /* among the parent's that have not been joined */
 };
 
 /* Those of one parent; in its arena. */
@@ -33,7 +33,7 @@ struct subrequests {
 
 /* On the frame of who begins one more: the parent, or a child that sends what the parent adds. */
 struct waiter {
-    struct list link;
+    struct list node;
     struct wait_point point;
 };
 
@@ -364,7 +364,7 @@ static void run_child(void *arg)
     child->fiber = NULL;
     count(parent, -1);
     list_each(item, &parent->subrequests_begun->waiters) {
-        wait_signal_later(&container_of(item, struct waiter, link)->point);
+        wait_signal_later(&container_of(item, struct waiter, node)->point);
     }
 }
 
@@ -372,14 +372,14 @@ static void run_child(void *arg)
 static bool wait_for_one(struct subrequests *begun)
 {
     unsigned running = begun->running;
-    struct waiter waiter = {.link = {NULL, NULL}};
+    struct waiter waiter = {.node = {NULL, NULL}};
     enum wait_result result = WAIT_READY;
 
-    list_push_back(&begun->waiters, &waiter.link);
+    list_push_back(&begun->waiters, &waiter.node);
     while (result == WAIT_READY && begun->running >= running) {
         result = fiber_wait(&waiter.point, FIBER_NEVER);
     }
-    list_remove(&waiter.link);
+    list_remove(&waiter.node);
     return result == WAIT_READY;
 }
 
@@ -394,7 +394,7 @@ static bool are_too_many(const struct request *parent, const struct subrequests 
 static void join_ended(struct subrequests *begun)
 {
     list_each(item, &begun->all) {
-        if (container_of(item, struct sub_state, link)->handle.has_ended) {
+        if (container_of(item, struct sub_state, node)->handle.has_ended) {
             list_remove(item);
         }
     }
@@ -417,7 +417,7 @@ static enum handler_result start_child(struct request *parent, struct sub_state 
         }
         count(parent, 1);
     }
-    list_push_back(&begun->all, &state->link);
+    list_push_back(&begun->all, &state->node);
     join_ended(begun);
     return HANDLER_DONE;
 }
@@ -497,7 +497,7 @@ void subrequests_end(struct request *parent, bool is_cut)
         request_flush(parent); /* what was given does not wait for them */
     }
     list_each(item, &begun->all) {
-        struct sub_state *state = container_of(item, struct sub_state, link);
+        struct sub_state *state = container_of(item, struct sub_state, node);
 
         if (is_cut || !join_child(state)) {
             fiber_cancel_and_join(&state->handle);

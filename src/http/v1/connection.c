@@ -55,12 +55,12 @@ static void recycle_sent(struct v1_connection *c)
     struct conn *conn = c->conn;
 
     while (!list_is_empty(&c->unfinished)) {
-        struct request *request = container_of(c->unfinished.next, struct request, link);
+        struct request *request = container_of(c->unfinished.next, struct request, node);
 
         if (request == c->current || (conn->sent < request->out_end && !conn->is_broken)) {
             return;
         }
-        list_remove(&request->link);
+        list_remove(&request->node);
         if (conn->is_broken && conn->error == EIO && conn->sent < request->out_end) {
             request->log.action = "sending response to client";
             log_alert(&request->log, 0, "sendfile() reported that a file was truncated at %llu",
@@ -277,7 +277,7 @@ static void on_timeout(struct conn *conn)
         return;
     }
     if (!list_is_empty(&c->unfinished)) {
-        struct request *request = container_of(c->unfinished.next, struct request, link);
+        struct request *request = container_of(c->unfinished.next, struct request, node);
         request->log.action = "sending to client";
         log_info(&request->log, ETIMEDOUT, "client timed out");
         request->is_timed_out = true;
@@ -422,7 +422,7 @@ struct request *v1_former(const struct request *request)
 {
     const struct v1_connection *c = request->connection->wire_state;
 
-    return request->link.prev == &c->unfinished
+    return request->node.prev == &c->unfinished
                ? NULL
-               : container_of(request->link.prev, struct request, link);
+               : container_of(request->node.prev, struct request, node);
 }

@@ -23,7 +23,7 @@ static bool fill(struct v1_connection *c, uint32_t max)
     if (!list_is_empty(&c->unfinished) && conn->in != NULL &&
         (conn->in_end == conn->in_size || conn->in_start == conn->in_end)) {
         /* The newest request takes it over; reading goes on in a fresh one. */
-        request_keep_head(container_of(c->unfinished.prev, struct request, link));
+        request_keep_head(container_of(c->unfinished.prev, struct request, node));
     }
     if (unread > max) {
         return false; /* so many are refused */
@@ -103,7 +103,7 @@ static bool read_head(struct v1_connection *c)
     c->current = request;
     request->is_pipelined = !list_is_empty(&c->unfinished);
     counters_mine->writing += list_is_empty(&c->unfinished);
-    list_push_back(&c->unfinished, &request->link);
+    list_push_back(&c->unfinished, &request->node);
     c->unfinished_count++;
     request->ordinal = ++c->connection->requests;
     if (result == PARSE_BAD) {

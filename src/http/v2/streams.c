@@ -96,7 +96,7 @@ void v2_stream_settled(struct v2_stream *stream)
     stream->end_at = c->conn->queued;
     request->out_end = stream->given;
     request->out_sent = stream->given;
-    list_push_back(&c->finished, &request->link);
+    list_push_back(&c->finished, &request->node);
     c->finished_count++;
     v2_settle_later(c);
 }
@@ -124,13 +124,13 @@ void v2_recycle(struct v2_connection *c)
     struct conn *conn = c->conn;
 
     while (!list_is_empty(&c->finished)) {
-        struct request *request = container_of(c->finished.next, struct request, link);
+        struct request *request = container_of(c->finished.next, struct request, node);
         struct v2_stream *stream = request->wire_state;
 
         if (conn->sent < stream->end_at && !conn->is_broken) {
             break;
         }
-        list_remove(&request->link);
+        list_remove(&request->node);
         c->finished_count--;
         request_log(request);
         request_free(request);

@@ -141,8 +141,8 @@ static void child_ended(struct child *child, int status)
 {
     child->has_ended = true;
     child->status = status;
-    list_remove(&child->link);
-    list_init(&child->link);
+    list_remove(&child->node);
+    list_init(&child->node);
     child_end_close(&child->life);
 }
 
@@ -160,7 +160,7 @@ bool child_look(struct child *child)
 static bool program_ended(pid_t pid, int status)
 {
     list_each(item, &children) {
-        struct child *child = container_of(item, struct child, link);
+        struct child *child = container_of(item, struct child, node);
 
         if (child->pid == pid) {
             child_ended(child, status);
@@ -311,7 +311,7 @@ bool child_start(struct child *child, const struct child_program *program, const
     }
     child->pid = pid;
     module_program_ended = program_ended;
-    list_push_back(&children, &child->link);
+    list_push_back(&children, &child->node);
     child->is_merged = program->merges_stderr;
     end_init(&child->stdin_end, pairs[0][1]);
     end_init(&child->stdout_end, pairs[1][0]);
@@ -388,7 +388,7 @@ void child_free(struct child *child)
         let_go(child);
     }
     if (child->pid > 0) {
-        list_remove(&child->link);
+        list_remove(&child->node);
     }
     child_end_close(&child->stdin_end);
     child_end_close(&child->stdout_end);

@@ -23,7 +23,7 @@ struct child_end {
 
 /* A child. In a userdata of Lua, which nothing moves. */
 struct child {
-    struct list link; /* of those that run, or may have ended without being looked at */
+    struct list node; /* of those that run, or may have ended without being looked at */
     pid_t pid;
     struct child_end stdin_end, stdout_end, stderr_end;
     struct child_end life; /* its pidfd: readable when it has ended */

@@ -14,12 +14,12 @@
 
 /* The pools of a VM. A userdata. */
 struct socket_pools {
-    struct list link;             /* in all_pools */
+    struct list node;             /* in all_pools */
     struct list buckets[BUCKETS]; /* struct socket_pool */
 };
 
 struct socket_pool {
-    struct list link;     /* in its bucket */
+    struct list node;     /* in its bucket */
     struct list resting;  /* struct rested, that came last first */
     struct list waiting;  /* struct waiter, that came first first */
     unsigned connections; /* in use, resting, and being made */
@@ -32,14 +32,14 @@ struct socket_pool {
 
 /* A connection that rests. */
 struct rested {
-    struct list link; /* in the pool's list */
+    struct list node; /* in the pool's list */
     struct socket_pool *pool;
     struct kept_conn kept;
 };
 
 /* A fiber that waits for a place. On its stack. */
 struct waiter {
-    struct list link;
+    struct list node;
     struct wait_point wake;
     struct kept_conn kept; /* what it was given; without conn: the place alone */
     bool was_served;
@@ -67,7 +67,7 @@ static struct list *bucket_of(struct socket_pools *pools, struct str key)
 struct socket_pool *socket_pool_find(lua_State *L, struct str key)
 {
     list_each(item, bucket_of(pools_of(L), key)) {
-        struct socket_pool *pool = container_of(item, struct socket_pool, link);
+        struct socket_pool *pool = container_of(item, struct socket_pool, node);
 
         if (str_equal(pool->key, key)) {
             return pool;
@@ -93,7 +93,7 @@ struct socket_pool *socket_pool_make(lua_State *L, struct str key, unsigned size
     pool->backlog = backlog;
     memcpy(pool + 1, key.data, key.len);
     pool->key = (struct str){(char *) (pool + 1), key.len};
-    list_push_front(bucket_of(pools_of(L), key), &pool->link);
+    list_push_front(bucket_of(pools_of(L), key), &pool->node);
     return pool;
 }
 
@@ -105,7 +105,7 @@ bool socket_pool_has_backlog(const struct socket_pool *pool)
 static void socket_pool_free_if_unused(struct socket_pool *pool)
 {
     if (pool->connections == 0 && pool->waiting_count == 0) {
-        list_remove(&pool->link);
+        list_remove(&pool->node);
         free(pool);
     }
 }
@@ -117,7 +117,7 @@ static struct kept_conn rested_take(struct rested *rested)
 {
     struct kept_conn kept = rested->kept;
 
-    list_remove(&rested->link);
+    list_remove(&rested->node);
     rested->pool->resting_count--;
     timer_clear(&kept.conn->timer);
     conn_backend_is_busy(kept.conn, true);
@@ -161,10 +161,10 @@ static void rest(struct socket_pool *pool, const struct kept_conn *kept, uint64_
         fatal_no_memory(sizeof(*rested));
     }
     if (pool->resting_count >= pool->size) {
-        rested_close(container_of(pool->resting.prev, struct rested, link));
+        rested_close(container_of(pool->resting.prev, struct rested, node));
     }
     *rested = (struct rested){.pool = pool, .kept = *kept};
-    list_push_front(&pool->resting, &rested->link);
+    list_push_front(&pool->resting, &rested->node);
     pool->resting_count++;
     kept->conn->user = rested;
     kept->conn->owner = &rested_owner;
@@ -188,8 +188,8 @@ static bool serve(struct socket_pool *pool, const struct kept_conn *kept)
     if (first == NULL) {
         return false;
     }
-    struct waiter *waiter = container_of(first, struct waiter, link);
-    list_init(&waiter->link);
+    struct waiter *waiter = container_of(first, struct waiter, node);
+    list_init(&waiter->node);
     pool->waiting_count--;
     waiter->kept = *kept;
     waiter->was_served = true;
@@ -225,14 +225,14 @@ static enum pool_entry await_place(struct socket_pool *pool, uint64_t deadline_m
 {
     struct waiter waiter = {.was_served = false};
 
-    list_push_back(&pool->waiting, &waiter.link);
+    list_push_back(&pool->waiting, &waiter.node);
     pool->waiting_count++;
     enum wait_result result = fiber_wait(&waiter.wake, deadline_ms);
     if (waiter.was_served) {
         *out = waiter.kept;
         return waiter.kept.conn != NULL ? POOL_REUSED : POOL_FRESH;
     }
-    list_remove(&waiter.link);
+    list_remove(&waiter.node);
     pool->waiting_count--;
     socket_pool_free_if_unused(pool);
     return result == WAIT_CANCELLED ? POOL_CANCELLED : POOL_TIMED_OUT;
@@ -243,7 +243,7 @@ enum pool_entry socket_pool_enter(struct socket_pool *pool, uint64_t deadline_ms
 {
     *out = (struct kept_conn){.conn = NULL};
     if (!list_is_empty(&pool->resting)) {
-        *out = rested_take(container_of(pool->resting.next, struct rested, link));
+        *out = rested_take(container_of(pool->resting.next, struct rested, node));
         return POOL_REUSED;
     }
     if (!socket_pool_has_backlog(pool) || pool->connections < pool->size) {
@@ -264,7 +264,7 @@ static void socket_pool_empty(struct socket_pool *pool)
         pool->resting_count; /* the pool goes with its last connection, when none is in use */
 
     while (count-- != 0) {
-        rested_close(container_of(pool->resting.prev, struct rested, link));
+        rested_close(container_of(pool->resting.prev, struct rested, node));
     }
 }
 
@@ -274,7 +274,7 @@ static void pools_empty(struct socket_pools *pools)
         for (struct list *item = pools->buckets[i].next; item != &pools->buckets[i];) {
             struct list *next = item->next;
 
-            socket_pool_empty(container_of(item, struct socket_pool, link));
+            socket_pool_empty(container_of(item, struct socket_pool, node));
             item = next;
         }
     }
@@ -286,7 +286,7 @@ static int pools_end(lua_State *L)
     struct socket_pools *pools = lua_touserdata(L, 1);
 
     pools_empty(pools);
-    list_remove(&pools->link);
+    list_remove(&pools->node);
     return 0;
 }
 
@@ -298,7 +298,7 @@ void pools_begin(lua_State *L)
     for (unsigned i = 0; i < BUCKETS; i++) {
         list_init(&pools->buckets[i]);
     }
-    list_push_back(&all_pools, &pools->link);
+    list_push_back(&all_pools, &pools->node);
     lua_newtable(L);
     lua_pushcfunction(L, pools_end);
     lua_setfield(L, -2, "__gc");
@@ -309,6 +309,6 @@ void pools_begin(lua_State *L)
 void script_sockets_quit(void)
 {
     list_each(item, &all_pools) {
-        pools_empty(container_of(item, struct socket_pools, link));
+        pools_empty(container_of(item, struct socket_pools, node));
     }
 }

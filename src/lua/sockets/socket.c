@@ -141,7 +141,7 @@ struct script_socket *socket_new(lua_State *L)
 
     memset(socket, 0, sizeof(*socket));
     socket->magic = SOCKET_MAGIC;
-    list_init(&socket->resource.link);
+    list_init(&socket->resource.node);
     socket->resource.release = subject_ends;
     if (luaL_newmetatable(L, "script socket")) {
         lua_pushcfunction(L, collect);
@@ -155,7 +155,7 @@ void socket_join(struct script_socket *socket, struct script_subject *subject)
 {
     if (socket->subject != subject) {
         socket->subject = subject;
-        list_push_back(&subject->resources, &socket->resource.link);
+        list_push_back(&subject->resources, &socket->resource.node);
     }
 }
 
@@ -186,8 +186,8 @@ void socket_close(struct script_socket *socket)
 {
     struct conn *conn = socket->conn;
 
-    list_remove(&socket->resource.link);
-    list_init(&socket->resource.link);
+    list_remove(&socket->resource.node);
+    list_init(&socket->resource.node);
     socket->subject = NULL;
     socket->source = NULL;
     socket->conn = NULL;

@@ -57,8 +57,8 @@ static void udp_close(struct udp_socket *udp)
 {
     if (udp->subject != NULL) {
         udp->subject = NULL;
-        list_remove(&udp->resource.link);
-        list_init(&udp->resource.link);
+        list_remove(&udp->resource.node);
+        list_init(&udp->resource.node);
         datagram_connection_close(&udp->connection);
         buf_free(&udp->datagram);
     }
@@ -107,7 +107,7 @@ static struct udp_socket *udp_make(lua_State *L)
         memset(udp, 0, sizeof(*udp));
         udp->magic = UDP_MAGIC;
         udp->resource.release = subject_ends;
-        list_init(&udp->resource.link);
+        list_init(&udp->resource.node);
         if (luaL_newmetatable(L, "script udp socket")) {
             lua_pushcfunction(L, collect);
             lua_setfield(L, -2, "__gc");
@@ -162,7 +162,7 @@ static int open_connection(lua_State *L, struct script_thread *thread, struct ud
     udp->error = 0;
     udp->wait = (struct wait_point){0};
     udp->subject = thread->subject;
-    list_push_back(&thread->subject->resources, &udp->resource.link);
+    list_push_back(&thread->subject->resources, &udp->resource.node);
     lua_pushinteger(L, 1);
     return 1;
 }

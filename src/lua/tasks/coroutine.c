@@ -36,7 +36,7 @@ static bool is_in_thread(const lua_State *coroutine)
         return false;
     }
     list_each(item, &script_running()->subject->threads) {
-        const struct script_thread *thread = container_of(item, struct script_thread, link);
+        const struct script_thread *thread = container_of(item, struct script_thread, node);
 
         if (thread->at == coroutine && thread->state != coroutine) {
             return true;

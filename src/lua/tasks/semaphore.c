@@ -18,7 +18,7 @@ struct semaphore {
 
 /* On the stack of a function that waits. */
 struct waiter {
-    struct list link; /* in semaphore->waiters, unless it has_it */
+    struct list node; /* in semaphore->waiters, unless it has_it */
     struct wait_point point;
     bool has_it;
 };
@@ -35,7 +35,7 @@ static void grant(struct timer *timer)
 
     while (semaphore->count >= 1 && !list_is_empty(&semaphore->waiters)) {
         struct waiter *waiter =
-            container_of(list_pop_front(&semaphore->waiters), struct waiter, link);
+            container_of(list_pop_front(&semaphore->waiters), struct waiter, node);
 
         semaphore->count--;
         waiter->has_it = true;
@@ -93,11 +93,11 @@ static int wait(lua_State *L, struct script_thread *thread)
     if (delay_ms == 0) {
         return script_fail(L, "timeout");
     }
-    list_push_back(&semaphore->waiters, &waiter.link);
+    list_push_back(&semaphore->waiters, &waiter.node);
 
     enum wait_result result = fiber_wait(&waiter.point, clock_now.now_ms + delay_ms);
     if (!waiter.has_it) {
-        list_remove(&waiter.link);
+        list_remove(&waiter.node);
         lua_pushboolean(L, false); /* nil is what did not wait */
         lua_pushliteral(L, "timeout");
         return 2;

@@ -18,7 +18,7 @@ struct script_timer {
     struct script_subject subject;
     struct log log; /* of the subject: as of whoever made it, but for what describe adds */
     struct timer timer;
-    struct list link; /* in pending, or alone */
+    struct list node; /* in pending, or alone */
     struct script_vm *vm;
     int function; /* reference to a table: the function, and its arguments behind */
     int arguments;
@@ -65,7 +65,7 @@ static const struct script_subject_kind timer_kind = {.name = "timer", .whom = w
 static void timer_free(struct script_timer *timer)
 {
     timer_remove(&timer->timer);
-    list_remove(&timer->link);
+    list_remove(&timer->node);
     luaL_unref(timer->vm->state, LUA_REGISTRYINDEX, timer->function);
     script_subject_end(&timer->subject);
     free(timer);
@@ -136,8 +136,8 @@ static void go(struct script_timer *timer)
     struct script_vm *vm = timer->vm;
     struct timer_counts *counts = counts_of(vm);
 
-    list_remove(&timer->link);
-    list_init(&timer->link);
+    list_remove(&timer->node);
+    list_init(&timer->node);
     counts->pending--;
     if (timer->every_ms != 0 && !timer->is_premature) {
         timer_again(timer);
@@ -179,7 +179,7 @@ void script_timers_end(const struct generation *generation)
 
     list_init(&due);
     for (struct list *item = pending.next; item != &pending; item = next) {
-        struct script_timer *timer = container_of(item, struct script_timer, link);
+        struct script_timer *timer = container_of(item, struct script_timer, node);
 
         next = item->next;
         if (timer->vm->options->generation == generation && !timer->is_late) {
@@ -188,7 +188,7 @@ void script_timers_end(const struct generation *generation)
         }
     }
     while (!list_is_empty(&due)) {
-        struct script_timer *timer = container_of(due.next, struct script_timer, link);
+        struct script_timer *timer = container_of(due.next, struct script_timer, node);
 
         timer_clear(&timer->timer);
         timer->is_premature = true;
@@ -213,7 +213,7 @@ static struct script_timer *timer_new(struct script_vm *vm, const struct log *lo
     timer->function = function;
     script_subject_begin(&timer->subject, &timer_kind, vm, &timer->log);
     timer_init(&timer->timer, fire);
-    list_push_back(&pending, &timer->link);
+    list_push_back(&pending, &timer->node);
     counts_of(vm)->pending++;
     return timer;
 }

@@ -158,7 +158,7 @@ void script_worker_ends(struct script_vm *vm)
     if (vm != NULL) {
         run(vm, SCRIPT_EXIT_WORKER, vm->options->exit_worker, &vm->options->log);
         list_each(item, &vm->subjects) {
-            script_subject_let_go(container_of(item, struct script_subject, link));
+            script_subject_let_go(container_of(item, struct script_subject, node));
         }
     }
 }

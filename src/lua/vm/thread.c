@@ -31,7 +31,7 @@ void script_subject_begin(struct script_subject *subject, const struct script_su
     subject->failed_with = 0;
     list_init(&subject->threads);
     list_init(&subject->resources);
-    list_push_back(&vm->subjects, &subject->link);
+    list_push_back(&vm->subjects, &subject->node);
 }
 
 void script_subject_let_go(struct script_subject *subject)
@@ -39,9 +39,9 @@ void script_subject_let_go(struct script_subject *subject)
     struct list *first;
 
     while ((first = list_pop_front(&subject->resources)) != NULL) {
-        struct script_resource *resource = container_of(first, struct script_resource, link);
+        struct script_resource *resource = container_of(first, struct script_resource, node);
 
-        list_init(&resource->link);
+        list_init(&resource->node);
         resource->release(resource);
     }
 }
@@ -52,7 +52,7 @@ void script_subject_end(struct script_subject *subject)
 
     script_subject_let_go(subject);
     script_context_drop(subject);
-    list_remove(&subject->link);
+    list_remove(&subject->node);
     if (vm->is_private && list_is_empty(&vm->subjects)) {
         script_vm_free(vm);
     }
@@ -81,7 +81,7 @@ struct script_thread *script_nobody(struct script_vm *vm)
         nobody->log = vm->options->log;
         script_subject_begin(&nobody->subject, &nobody_kind, vm, &nobody->log);
         nobody->subject.settings = vm->options->settings;
-        list_remove(&nobody->subject.link);
+        list_remove(&nobody->subject.node);
         nobody->thread = (struct script_thread){.subject = &nobody->subject,
                                                 .phase = SCRIPT_INIT,
                                                 .entry = &nobody->thread};
@@ -123,7 +123,7 @@ static void thread_begin(struct script_thread *thread, struct script_subject *su
 #ifdef OPENRESTY_LUAJIT
     lua_setexdata(thread->state, subject); /* what libraries take for the request */
 #endif
-    list_push_back(&subject->threads, &thread->link);
+    list_push_back(&subject->threads, &thread->node);
 }
 
 static struct script_thread *thread_new(struct script_subject *subject, enum script_phase phase,
@@ -147,7 +147,7 @@ static struct script_thread *thread_of_entry(struct script_subject *subject,
     struct list *idle = list_pop_front(&vm->idle);
 
     if (idle != NULL) {
-        struct script_thread *thread = container_of(idle, struct script_thread, link);
+        struct script_thread *thread = container_of(idle, struct script_thread, node);
 
         vm->idle_count--;
         thread_begin(thread, subject, phase);
@@ -206,13 +206,13 @@ static void thread_free(struct script_thread *thread)
     struct script_vm *vm = thread->subject->vm;
     bool is_entry = thread->entry == thread;
 
-    list_remove(&thread->link);
+    list_remove(&thread->node);
     vm->thread_count--;
     if (is_entry && thread->end == SCRIPT_ENDED && !thread->is_killed &&
         vm->idle_count < vm->options->idle_threads && has_usual_globals(thread)) {
         lua_settop(thread->state, 0);
         vm->idle_count++;
-        list_push_front(&vm->idle, &thread->link);
+        list_push_front(&vm->idle, &thread->node);
         return;
     }
     if (!is_entry) {
@@ -287,7 +287,7 @@ static struct script_thread *look_for_child(struct script_thread *entry, bool ki
 
     for (struct list *item = entry->subject->threads.next; item != &entry->subject->threads;
          item = next) {
-        struct script_thread *child = container_of(item, struct script_thread, link);
+        struct script_thread *child = container_of(item, struct script_thread, node);
 
         next = item->next;
         if (child->entry != entry || child == entry) {
@@ -364,7 +364,7 @@ enum script_end script_run(const struct script_call *call)
         return SCRIPT_FAILED;
     }
     thread->end = run_entry(thread, call);
-    if (thread->link.next != &call->subject->threads || thread->is_killed || thread->run_left) {
+    if (thread->node.next != &call->subject->threads || thread->is_killed || thread->run_left) {
         end_run(thread);
     }
     enum script_end end = thread->end;
@@ -382,7 +382,7 @@ static void tell_end(struct script_thread *thread)
 
     if (thread->children != 0) {
         list_each(item, &thread->subject->threads) {
-            struct script_thread *child = container_of(item, struct script_thread, link);
+            struct script_thread *child = container_of(item, struct script_thread, node);
 
             if (child->parent == thread) {
                 child->parent = NULL;
@@ -511,7 +511,7 @@ void script_kill(struct script_thread *thread)
 void script_demand_abortable(lua_State *L, const struct script_thread *thread)
 {
     list_each(item, &thread->subject->threads) {
-        const struct script_thread *other = container_of(item, struct script_thread, link);
+        const struct script_thread *other = container_of(item, struct script_thread, node);
 
         if (other->entry == thread->entry && other->subrequests != 0) {
             luaL_error(L, "attempt to abort with pending subrequests");

@@ -29,7 +29,7 @@ struct ssl_st;
 
 /* Something that belongs to a subject and has to be let go with it: a socket, a process, a timer. */
 struct script_resource {
-    struct list link; /* in script_subject.resources, or alone */
+    struct list node; /* in script_subject.resources, or alone */
     /* The subject ends; the resource is off the list. Whatever waits on it was told already. */
     void (*release)(struct script_resource *resource);
 };
@@ -66,7 +66,7 @@ struct script_subject {
     struct log *log; /* of its lines; never NULL */
     const struct script_settings
         *settings;         /* lua_socket_* and so on in force, or NULL: the defaults */
-    struct list link;      /* in vm->subjects */
+    struct list node;      /* in vm->subjects */
     struct list threads;   /* struct script_thread that live, newest last */
     struct list resources; /* struct script_resource */
     int context;           /* place of ngx.ctx (context.h), or LUA_NOREF */
@@ -94,7 +94,7 @@ struct script_thread {
     struct script_thread *entry;  /* the one that the run began with; itself when it is that */
     struct script_thread *parent; /* that spawned it, while that lives; NULL of an entry */
     lua_State *spawner;           /* the coroutine of the parent that did it; to be compared only */
-    struct list link;             /* in subject->threads, or vm->idle */
+    struct list node;             /* in subject->threads, or vm->idle */
     struct fiber *fiber;          /* that it runs on; NULL: the loop's stack, or it has ended */
     struct fiber_handle handle;   /* of a spawned one */
     struct wait_point

@@ -125,7 +125,7 @@ void script_vm_free(struct script_vm *vm)
         return;
     }
     while ((item = list_pop_front(&vm->idle)) != NULL) {
-        free(container_of(item, struct script_thread, link));
+        free(container_of(item, struct script_thread, node));
     }
     /* Finalizers run now. They work for no thread, not even for the one that had the VM end. */
     struct script_thread *running = script_running();

@@ -95,7 +95,7 @@ static struct datagram_flow *flow_new(struct datagram_port *port, const struct d
     flow->peer = datagram->peer;
     flow->was_answered = flow->is_settled = flow->is_unbound = flow->is_unproved = false;
     hashed_add(&table, &flow->entry, hash);
-    list_push_back(&fresh, &flow->link);
+    list_push_back(&fresh, &flow->node);
     flow_count++;
     datagram_counts.begun++;
     return flow;
@@ -117,7 +117,7 @@ void datagram_close(struct datagram_flow *flow)
     CHECK_MAGIC(flow, DATAGRAM_FLOW_MAGIC);
     datagram_unbind(flow);
     flow_count--;
-    list_remove(&flow->link);
+    list_remove(&flow->node);
     flow->magic = 0;
     flow->life++;
     flow->entry.next = pool;
@@ -143,7 +143,7 @@ static void end_list(struct list *list, const struct datagram_port *port, enum d
     list_init(&todo);
     list_splice_back(&todo, list);
     for (struct list *item; (item = list_pop_front(&todo)) != NULL;) {
-        struct datagram_flow *flow = container_of(item, struct datagram_flow, link);
+        struct datagram_flow *flow = container_of(item, struct datagram_flow, node);
 
         list_push_back(list, item);
         if (port == NULL || flow->port == port) {
@@ -192,7 +192,7 @@ static bool room_for_one(const struct listener *listener)
     }
     if (has_room) {
         datagram_counts.evicted++;
-        flow_end(container_of(fresh.next, struct datagram_flow, link), DATAGRAM_EVICTED);
+        flow_end(container_of(fresh.next, struct datagram_flow, node), DATAGRAM_EVICTED);
     }
     return !is_full();
 }
@@ -317,8 +317,8 @@ static void note_heard(struct datagram_flow *flow, size_t len)
         flow->is_unproved = false;
         if (!flow->is_settled) {
             flow->is_settled = true;
-            list_remove(&flow->link);
-            list_push_back(&settled, &flow->link);
+            list_remove(&flow->node);
+            list_push_back(&settled, &flow->node);
         }
     }
     if (flow->is_unproved) {

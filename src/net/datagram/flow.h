@@ -64,7 +64,7 @@ struct datagram_flow {
     void *user; /* the owner's */
     struct datagram_port *port; /* where its client speaks to us */
     struct hashed entry;        /* by the hash of the key; in no table: of the pool */
-    struct list link;           /* of those that may give way, oldest first, or of the others */
+    struct list node;           /* of those that may give way, oldest first, or of the others */
     struct identity *ids;       /* what its client may call itself, newest first; owned */
     size_t credit;              /* bytes that it may be sent where it moved to, while is_unproved */
     struct datagram_key key;

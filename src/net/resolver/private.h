@@ -56,7 +56,7 @@ struct query {
 
 /* What is being asked about one name: A and AAAA side by side, or SRV or PTR. */
 struct question {
-    struct list link;             /* on one of the resolver's two lists of questions */
+    struct list node;             /* on one of the resolver's two lists of questions */
     struct resolver *resolver;    /* whose it is */
     struct resolver_entry *entry; /* the name */
     struct list waiters;          /* struct resolver_waiter */
@@ -83,7 +83,7 @@ struct resolver_entry {
 
 /* A cache and its name servers: one for all settings of this worker that say the same. */
 struct resolver {
-    struct list link;       /* on the list of this worker's resolvers */
+    struct list node;       /* on the list of this worker's resolvers */
     struct addr *servers;   /* owned */
     unsigned server_count;  /* at least 1 */
     uint64_t valid_s;       /* as in the settings */
@@ -106,7 +106,7 @@ struct resolver {
 
 /* A fiber that wants to know; on its stack or in its arena. Belongs to resolver_wait_begin and _end. */
 struct resolver_waiter {
-    struct list link;               /* on question->waiters while it is not told */
+    struct list node;               /* on question->waiters while it is not told */
     struct question *question;      /* that it waits for, while it is not told */
     struct wait_point told;         /* signalled with is_told */
     bool is_told;                   /* result and answer are set */

@@ -17,9 +17,9 @@ enum {
 
 /* ---- the end ---- */
 
-static struct question *question_at(struct list *link)
+static struct question *question_at(struct list *node)
 {
-    return container_of(link, struct question, link);
+    return container_of(node, struct question, node);
 }
 
 /* Off its list; all that it holds is given back. */
@@ -29,7 +29,7 @@ static void question_free(struct question *question)
 
     question_close(question);
     timer_remove(&question->timer);
-    list_remove(&question->link);
+    list_remove(&question->node);
     if (question->is_on_wire) {
         resolver->on_wire_count--;
     } else {
@@ -42,10 +42,10 @@ static void question_free(struct question *question)
 static void tell_waiters(struct question *question, enum resolve_result result,
                          struct resolver_answer *answer)
 {
-    struct list *link;
+    struct list *node;
 
-    while ((link = list_pop_front(&question->waiters)) != NULL) {
-        struct resolver_waiter *waiter = container_of(link, struct resolver_waiter, link);
+    while ((node = list_pop_front(&question->waiters)) != NULL) {
+        struct resolver_waiter *waiter = container_of(node, struct resolver_waiter, node);
 
         waiter->question = NULL;
         waiter->is_told = true;
@@ -259,7 +259,7 @@ static void question_ask(struct question *question)
         question->queries[i].server = resolver->good;
     }
     question->is_on_wire = true;
-    list_push_back(&resolver->on_wire, &question->link);
+    list_push_back(&resolver->on_wire, &question->node);
     resolver->on_wire_count++;
     next_round(question);
 }
@@ -276,7 +276,7 @@ static void start_queued(struct resolver *resolver)
             question_abort(question);
             resolver_entry_drop(resolver, entry);
         } else {
-            list_remove(&question->link);
+            list_remove(&question->node);
             resolver->queued_count--;
             question_ask(question);
         }
@@ -313,7 +313,7 @@ static struct question *question_new(struct resolver *resolver, struct resolver_
     }
     question->resolver = resolver;
     question->entry = entry;
-    list_init(&question->link);
+    list_init(&question->node);
     list_init(&question->waiters);
     timer_init(&question->timer, round_is_over);
     arena_init(&question->arena);
@@ -346,17 +346,17 @@ void question_join(struct question *question, struct resolver_waiter *waiter, ui
     struct resolver *resolver = question->resolver;
 
     waiter->question = question;
-    list_push_back(&question->waiters, &waiter->link);
+    list_push_back(&question->waiters, &waiter->node);
     if (deadline_ms > question->deadline_ms) {
         question->deadline_ms = deadline_ms;
     }
-    if (question->rounds != 0 || !list_is_empty(&question->link)) {
+    if (question->rounds != 0 || !list_is_empty(&question->node)) {
         return;
     }
     if (resolver->on_wire_count < RESOLVER_AT_ONCE_MAX) {
         question_ask(question);
     } else {
-        list_push_back(&resolver->queued, &question->link);
+        list_push_back(&resolver->queued, &question->node);
         resolver->queued_count++;
     }
 }

@@ -57,14 +57,14 @@ static struct resolver *resolver_new(const struct resolver_settings *settings)
     list_init(&resolver->recent);
     list_init(&resolver->on_wire);
     list_init(&resolver->queued);
-    list_push_back(&resolvers, &resolver->link);
+    list_push_back(&resolvers, &resolver->node);
     return resolver;
 }
 
 static struct resolver *resolver_of(const struct resolver_settings *settings)
 {
-    list_each(link, &resolvers) {
-        struct resolver *resolver = container_of(link, struct resolver, link);
+    list_each(node, &resolvers) {
+        struct resolver *resolver = container_of(node, struct resolver, node);
 
         if (says_the_same(resolver, settings)) {
             return resolver;
@@ -76,16 +76,16 @@ static struct resolver *resolver_of(const struct resolver_settings *settings)
 static void abort_questions(struct list *questions)
 {
     while (!list_is_empty(questions)) {
-        question_abort(container_of(questions->next, struct question, link));
+        question_abort(container_of(questions->next, struct question, node));
     }
 }
 
 void resolver_close_all(void)
 {
-    struct list *link;
+    struct list *node;
 
-    while ((link = list_pop_front(&resolvers)) != NULL) {
-        struct resolver *resolver = container_of(link, struct resolver, link);
+    while ((node = list_pop_front(&resolvers)) != NULL) {
+        struct resolver *resolver = container_of(node, struct resolver, node);
 
         abort_questions(&resolver->queued);
         abort_questions(&resolver->on_wire);
@@ -98,8 +98,8 @@ void resolver_close_all(void)
 void resolver_stats(struct resolver_stats *out)
 {
     *out = (struct resolver_stats){0};
-    list_each(link, &resolvers) {
-        const struct resolver *resolver = container_of(link, struct resolver, link);
+    list_each(node, &resolvers) {
+        const struct resolver *resolver = container_of(node, struct resolver, node);
 
         out->names += resolver->names;
         out->bytes += resolver->bytes;
@@ -154,7 +154,7 @@ static void wait_begin(struct resolver_waiter *waiter, const struct dns_lookup *
     struct resolver_entry *entry = resolver_find(resolver, name, type);
 
     *waiter = (struct resolver_waiter){0};
-    list_init(&waiter->link);
+    list_init(&waiter->node);
     if (entry != NULL && entry->answer != NULL &&
         entry->answer->valid_until_ms > clock_now.now_ms) {
         tell_at_once(waiter, entry->answer->result, entry->answer);
@@ -186,7 +186,7 @@ static enum resolve_result wait_end(struct resolver_waiter *waiter, uint64_t dea
         question_hurry(waiter->question);
     }
     if (!waiter->is_told) {
-        list_remove(&waiter->link);
+        list_remove(&waiter->node);
         return wait == WAIT_CANCELLED ? RESOLVE_CANCELLED : RESOLVE_TIMED_OUT;
     }
     return wait == WAIT_CANCELLED ? RESOLVE_CANCELLED : waiter->result;

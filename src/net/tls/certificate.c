@@ -15,7 +15,7 @@ enum item_kind { ITEM_CHAIN, ITEM_KEY };
 
 /* A chain or a key that was loaded. On the heap. */
 struct item {
-    struct list link;  /* in the order of use, last used first */
+    struct list node;  /* in the order of use, last used first */
     struct item *next; /* of the bucket */
     enum item_kind kind;
     struct str name; /* after this struct */
@@ -52,7 +52,7 @@ static void item_free(struct tls_certificate_cache *cache, struct item *item)
         at = &(*at)->next;
     }
     *at = item->next;
-    list_remove(&item->link);
+    list_remove(&item->node);
     cache->count--;
     value_free(item->kind, item->value);
     free(item);
@@ -63,7 +63,7 @@ static void cache_free(void *arg)
     struct tls_certificate_cache *cache = arg;
 
     while (!list_is_empty(&cache->used)) {
-        item_free(cache, container_of(cache->used.next, struct item, link));
+        item_free(cache, container_of(cache->used.next, struct item, node));
     }
 }
 
@@ -92,7 +92,7 @@ static void look_at_file(struct arena *arena, struct str name, struct stat *st)
 static void drop_inactive(struct tls_certificate_cache *cache)
 {
     while (!list_is_empty(&cache->used)) {
-        struct item *oldest = container_of(cache->used.prev, struct item, link);
+        struct item *oldest = container_of(cache->used.prev, struct item, node);
 
         if (clock_now.now_ms - oldest->used_ms < cache->inactive_ms) {
             return;
@@ -133,8 +133,8 @@ static struct item *item_find(struct tls_certificate_cache *cache, struct arena 
         item->checked_ms = clock_now.now_ms;
     }
     item->used_ms = clock_now.now_ms;
-    list_remove(&item->link);
-    list_push_front(&cache->used, &item->link);
+    list_remove(&item->node);
+    list_push_front(&cache->used, &item->node);
     return item;
 }
 
@@ -150,7 +150,7 @@ static void item_keep(struct tls_certificate_cache *cache, struct arena *arena, 
                       struct str name, void *value)
 {
     if (cache->count >= cache->max) {
-        item_free(cache, container_of(cache->used.prev, struct item, link));
+        item_free(cache, container_of(cache->used.prev, struct item, node));
     }
     struct item *item = calloc(1, sizeof(*item) + name.len);
     if (item == NULL) {
@@ -165,7 +165,7 @@ static void item_keep(struct tls_certificate_cache *cache, struct arena *arena, 
     struct item **bucket = &cache->buckets[str_hash(name) % BUCKETS];
     item->next = *bucket;
     *bucket = item;
-    list_push_front(&cache->used, &item->link);
+    list_push_front(&cache->used, &item->node);
     cache->count++;
 }
 

@@ -42,7 +42,7 @@ struct piece {
 
 /* The head of a block. The lock guards it, but for size and class. */
 struct block {
-    struct list link;   /* among those of its class that have room; alone when it has none */
+    struct list node;   /* among those of its class that have room; alone when it has none */
     struct piece *free; /* of its pieces that were given back */
     uint32_t fresh;     /* where the first piece lies that was never given out */
     uint32_t size;      /* of a piece */
@@ -126,13 +126,13 @@ static struct block *block_new(unsigned class)
     struct list *free_ones = list_is_empty(&warm_blocks) ? &cold_blocks : &warm_blocks;
     struct block *block = list_is_empty(free_ones)
                               ? block_from_system()
-                              : container_of(list_pop_front(free_ones), struct block, link);
+                              : container_of(list_pop_front(free_ones), struct block, node);
 
     warm_count -= free_ones == &warm_blocks;
     if (block != NULL) {
         *block =
             (struct block){.fresh = BLOCK_HEAD, .size = size_of(class), .class = (uint16_t) class};
-        list_push_back(&with_room[class], &block->link);
+        list_push_back(&with_room[class], &block->node);
     }
     return block;
 }
@@ -141,23 +141,23 @@ static void block_free(struct block *block)
 {
     long page = sysconf(_SC_PAGESIZE);
 
-    list_remove(&block->link);
+    list_remove(&block->node);
     if (warm_count < WARM_MOST) {
         warm_count++;
-        list_push_front(&warm_blocks, &block->link);
+        list_push_front(&warm_blocks, &block->node);
         return;
     }
     if (page < (long) BLOCK_SIZE) {
         madvise((char *) block + page, BLOCK_SIZE - (size_t) page, MADV_DONTNEED);
     }
-    list_push_front(&cold_blocks, &block->link);
+    list_push_front(&cold_blocks, &block->node);
 }
 
 static struct piece *piece_take(unsigned class)
 {
     struct block *block = list_is_empty(&with_room[class])
                               ? block_new(class)
-                              : container_of(with_room[class].next, struct block, link);
+                              : container_of(with_room[class].next, struct block, node);
 
     if (block == NULL) {
         return NULL;
@@ -171,7 +171,7 @@ static struct piece *piece_take(unsigned class)
     }
     block->used++;
     if (!block_has_room(block)) {
-        list_remove(&block->link);
+        list_remove(&block->node);
     }
     return piece;
 }
@@ -182,7 +182,7 @@ static void piece_give(struct piece *piece)
     struct list *others = &with_room[block->class];
 
     if (!block_has_room(block)) {
-        list_push_front(others, &block->link);
+        list_push_front(others, &block->node);
     }
     piece->next = block->free;
     block->free = piece;

@@ -59,7 +59,7 @@ void master_set_pid_path(struct str path)
 static void command_all(enum channel_type type)
 {
     list_each(item, &processes) {
-        struct process *process = container_of(item, struct process, link);
+        struct process *process = container_of(item, struct process, node);
 
         if (process->kind != PROCESS_NEW_BINARY) {
             process_command(process, type, -1);
@@ -71,7 +71,7 @@ static void command_all(enum channel_type type)
 static void quit_all(void)
 {
     list_each(item, &processes) {
-        struct process *process = container_of(item, struct process, link);
+        struct process *process = container_of(item, struct process, node);
 
         if (process->kind != PROCESS_NEW_BINARY && !other_master_replaces(process)) {
             process_command(process, CHANNEL_QUIT, -1);
@@ -82,7 +82,7 @@ static void quit_all(void)
 static void kill_all(void)
 {
     list_each(item, &processes) {
-        struct process *process = container_of(item, struct process, link);
+        struct process *process = container_of(item, struct process, node);
 
         if (process->kind != PROCESS_NEW_BINARY) {
             kill(process->pid, SIGKILL);
@@ -259,7 +259,7 @@ static void bury(struct process *process, int status)
     if (is_of_slot) {
         datagram_mailbox_close(process->generation, slot);
     }
-    list_remove(&process->link);
+    list_remove(&process->node);
     shard_care_process_gone(master.generation, process);
     process_free(process);
     if (is_binary) {
@@ -469,7 +469,7 @@ static void master_turn(struct pollfd *fds, unsigned room)
         fds[count++] = (struct pollfd){.fd = other_master_fd(), .events = POLLIN};
     }
     list_each(item, &processes) {
-        const struct process *process = container_of(item, struct process, link);
+        const struct process *process = container_of(item, struct process, node);
 
         if (process->channel >= 0 && count < room) {
             fds[count++] = (struct pollfd){.fd = process->channel, .events = POLLIN};
@@ -480,7 +480,7 @@ static void master_turn(struct pollfd *fds, unsigned room)
     }
     clock_update();
     list_each(item, &processes) {
-        take_messages(container_of(item, struct process, link));
+        take_messages(container_of(item, struct process, node));
     }
     other_master_take_messages();
     take_signals();
@@ -540,7 +540,7 @@ static void end(void)
     datagram_mailboxes_close_all();
     log_notice(log_main, 0, "exit");
     while (!list_is_empty(&processes)) {
-        process_free(container_of(processes.next, struct process, link));
+        process_free(container_of(processes.next, struct process, node));
     }
     log_main = server_last_log();
     generation_free(master.generation);

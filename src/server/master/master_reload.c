@@ -61,7 +61,7 @@ void master_start_workers(void)
 bool master_is_waiting_for_workers(void)
 {
     list_each(item, &processes) {
-        const struct process *process = container_of(item, struct process, link);
+        const struct process *process = container_of(item, struct process, node);
 
         if (process->kind != PROCESS_NEW_BINARY &&
             process->generation == master.generation->number && !process->is_ready &&
@@ -155,7 +155,7 @@ void master_switch(void)
     master.is_switching = false;
     shard_care_restart();
     list_each(item, &processes) {
-        struct process *process = container_of(item, struct process, link);
+        struct process *process = container_of(item, struct process, node);
 
         if (process->kind != PROCESS_NEW_BINARY &&
             process->generation != master.generation->number) {

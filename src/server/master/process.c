@@ -39,13 +39,13 @@ struct process *process_add(enum process_kind kind, pid_t pid)
     process->cell = CELL_NONE;
     process->channel = -1;
     process->started_ms = clock_now.now_ms;
-    list_push_back(&processes, &process->link);
+    list_push_back(&processes, &process->node);
     return process;
 }
 
 void process_free(struct process *process)
 {
-    list_remove(&process->link);
+    list_remove(&process->node);
     cell_give_back(process->cell);
     if (process->channel >= 0) {
         close(process->channel);
@@ -58,7 +58,7 @@ static _Noreturn void run_child(const struct worker_start *start)
 {
     process_forked();
     list_each(item, &processes) {
-        struct process *process = container_of(item, struct process, link);
+        struct process *process = container_of(item, struct process, node);
 
         process->cell = CELL_NONE; /* others use it */
         process_free(process);
@@ -113,7 +113,7 @@ struct process *process_start(struct generation *generation, unsigned slot)
 struct process *process_find(pid_t pid)
 {
     list_each(item, &processes) {
-        struct process *process = container_of(item, struct process, link);
+        struct process *process = container_of(item, struct process, node);
 
         if (process->pid == pid) {
             return process;
@@ -125,7 +125,7 @@ struct process *process_find(pid_t pid)
 struct process *process_of_slot(unsigned generation, unsigned slot)
 {
     list_each(item, &processes) {
-        struct process *process = container_of(item, struct process, link);
+        struct process *process = container_of(item, struct process, node);
 
         if (process->kind != PROCESS_NEW_BINARY && process->generation == generation &&
             process->slot == slot && !process->is_leaving) {
@@ -138,7 +138,7 @@ struct process *process_of_slot(unsigned generation, unsigned slot)
 struct process *process_new_binary(void)
 {
     list_each(item, &processes) {
-        struct process *process = container_of(item, struct process, link);
+        struct process *process = container_of(item, struct process, node);
 
         if (process->kind == PROCESS_NEW_BINARY) {
             return process;
@@ -152,7 +152,7 @@ unsigned process_count(void)
     unsigned count = 0;
 
     list_each(item, &processes) {
-        count += container_of(item, struct process, link)->kind != PROCESS_NEW_BINARY;
+        count += container_of(item, struct process, node)->kind != PROCESS_NEW_BINARY;
     }
     return count;
 }

@@ -17,7 +17,7 @@ const char *process_kind_name(enum process_kind kind);
 
 /* One child; in the master's list until it was waited for. */
 struct process {
-    struct list link;
+    struct list node;
     enum process_kind kind;
     pid_t pid;
     unsigned slot;       /* of an agent: behind those of the workers */

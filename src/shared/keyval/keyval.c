@@ -52,7 +52,7 @@ static bool get_value(struct variable_env *env, const struct variable *variable,
 /* The file is written by a thread. On the heap: it may outlive the zone, which is the worker's then. */
 struct keyval_saving {
     struct thread_job job;
-    struct list link;         /* on `savings` */
+    struct list node;         /* on `savings` */
     struct thread_pool *pool; /* that has the job */
     struct keyval_zone *zone; /* NULL: the worker has ended */
     int error;                /* errno of what failed, or 0 */
@@ -64,7 +64,7 @@ static struct list savings = {.next = &savings, .prev = &savings};
 
 static void saving_free(struct keyval_saving *saving)
 {
-    list_remove(&saving->link);
+    list_remove(&saving->node);
     free(saving);
 }
 
@@ -126,7 +126,7 @@ static void save(struct timer *fired)
         save_later(zone, SAVE_AGAIN_MS);
         return;
     }
-    list_push_back(&savings, &saving->link);
+    list_push_back(&savings, &saving->node);
     zone->saving = saving;
 }
 

@@ -132,7 +132,7 @@ void log_lines_added(struct log_lines *lines, size_t start)
     if (buffering->size == 0) {
         if (pending->len >= PENDING_MAX) {
             write_pending(lines, pending->len);
-        } else if (list_is_empty(&lines->write.link)) {
+        } else if (list_is_empty(&lines->write.node)) {
             loop_defer_last(&lines->write);
         }
         return;

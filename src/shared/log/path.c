@@ -91,8 +91,8 @@ struct log_path_cache *log_path_cache_new(struct arena *arena, uint64_t max)
 
 static struct entry *path_find(struct log_path_cache *cache, struct str path, uint32_t hash)
 {
-    list_each(link, &cache->slots[hash & (cache->slot_count - 1)]) {
-        struct entry *entry = container_of(link, struct entry, slot_link);
+    list_each(node, &cache->slots[hash & (cache->slot_count - 1)]) {
+        struct entry *entry = container_of(node, struct entry, slot_link);
 
         if (entry->hash == hash && str_equal((struct str){entry->path, entry->path_length}, path)) {
             return entry;

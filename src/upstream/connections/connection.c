@@ -25,7 +25,7 @@ struct link_wish {
 
 /* A request that waits for a connection to its peer; on its fiber's stack. */
 struct upstream_connection_waiter {
-    struct list link; /* in peer_local.waiters */
+    struct list node; /* in peer_local.waiters */
     struct wait_point wake;
 };
 
@@ -80,7 +80,7 @@ static void wake_waiter(struct peer_local *local)
 {
     if (!list_is_empty(&local->waiters)) {
         wait_signal_later(
-            &container_of(local->waiters.next, struct upstream_connection_waiter, link)->wake);
+            &container_of(local->waiters.next, struct upstream_connection_waiter, node)->wake);
     }
 }
 
@@ -239,7 +239,7 @@ static enum upstream_connect_result wait_for_turn(const struct link_wish *wish,
     uint64_t deadline_ms = wish->deadline_ms;
 
     for (;;) {
-        bool is_first = local->waiters.next == &self->link;
+        bool is_first = local->waiters.next == &self->node;
         uint64_t poll_ms = clock_now.now_ms + POLL_MS;
 
         if (is_first) {
@@ -266,11 +266,11 @@ static enum upstream_connect_result open_in_turn(const struct link_wish *wish,
     struct peer_use *mine = peer_use_mine(local->cell);
     struct upstream_connection_waiter self = {.wake = {0}};
 
-    list_push_back(&local->waiters, &self.link);
+    list_push_back(&local->waiters, &self.node);
     USE_ADD(mine->waiting, 1);
     enum upstream_connect_result result = wait_for_turn(wish, &self, out);
     USE_ADD(mine->waiting, -1u);
-    list_remove(&self.link);
+    list_remove(&self.node);
     if (result == UPSTREAM_CONNECT_OK && *out == NULL) {
         return open_fresh(wish, out, error);
     }

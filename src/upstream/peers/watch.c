@@ -33,7 +33,7 @@ struct watch {
 
 /* A request that waits for the names of its group; on its fiber's stack. */
 struct resolve_waiter {
-    struct list link; /* in group_state.resolving */
+    struct list node; /* in group_state.resolving */
     struct wait_point wake;
 };
 
@@ -241,7 +241,7 @@ void watch_free(struct group_state *state)
 
 /* Lives until the thread is done with it, whoever waits. */
 struct lookup {
-    struct list link; /* in lookups */
+    struct list node; /* in lookups */
     struct thread_job job;
     struct wait_point done;
     bool is_abandoned; /* nobody waits any more */
@@ -255,7 +255,7 @@ static struct list lookups = {&lookups, &lookups};
 
 static void lookup_free(struct lookup *lookup)
 {
-    list_remove(&lookup->link);
+    list_remove(&lookup->node);
     if (lookup->found != NULL) {
         freeaddrinfo(lookup->found);
     }
@@ -322,7 +322,7 @@ static enum resolve_result look_up(struct str host, uint64_t deadline_ms, struct
     if (lookup == NULL) {
         fatal_no_memory(sizeof(*lookup) + host.len + 1);
     }
-    list_push_back(&lookups, &lookup->link);
+    list_push_back(&lookups, &lookup->node);
     lookup->job.work = lookup_work;
     lookup->job.done = lookup_done;
     memcpy(lookup->host, host.data, host.len);
@@ -443,7 +443,7 @@ static void tell_waiters(struct watch *watch)
         return;
     }
     list_each(item, &watch->group->worker_state->resolving) {
-        wait_signal_later(&container_of(item, struct resolve_waiter, link)->wake);
+        wait_signal_later(&container_of(item, struct resolve_waiter, node)->wake);
     }
 }
 
@@ -527,10 +527,10 @@ enum wait_result watch_wait(struct upstream_group *group)
     if (!ask_all(state)) {
         return WAIT_READY;
     }
-    list_push_back(&state->resolving, &self.link);
+    list_push_back(&state->resolving, &self.node);
     while (result == WAIT_READY && group->peers->count == 0 && is_anybody_asking(state)) {
         result = fiber_wait(&self.wake, deadline_ms);
     }
-    list_remove(&self.link);
+    list_remove(&self.node);
     return result;
 }

@@ -7,14 +7,14 @@
 
 /* One request; on its fiber's stack. */
 struct queued {
-    struct list link; /* in group_state.queue */
+    struct list node; /* in group_state.queue */
     struct wait_point wake;
 };
 
 static struct queued *first_of(struct group_state *state)
 {
     return list_is_empty(&state->queue) ? NULL
-                                        : container_of(state->queue.next, struct queued, link);
+                                        : container_of(state->queue.next, struct queued, node);
 }
 
 void queue_wake(struct group_state *state)
@@ -71,9 +71,9 @@ enum pick_result queue_wait(struct upstream_pick *pick)
         log_error(pick->log, 0, "no live upstreams, the queue of %u is full", group->queue_max);
         return PICK_NONE;
     }
-    list_push_back(&state->queue, &self.link);
+    list_push_back(&state->queue, &self.node);
     enum pick_result result = wait_for_turn(pick, &self, start_ms + group->queue_timeout_ms);
-    list_remove(&self.link);
+    list_remove(&self.node);
     pick->queued_ms += clock_now.now_ms - start_ms;
     queue_wake(state); /* the next one may find somebody, too, and has to look from now on */
     if (result == PICK_NONE) {

@@ -20,14 +20,14 @@
 /* ---- turns: a piece waits for the client, and other threads of the request do not come between ---- */
 
 struct turn {
-    struct list link;
+    struct list node;
     struct wait_point point;
 };
 
 static void pass_turn(struct http_lua_output *output)
 {
     if (!output->is_busy && output->waiters.next != NULL && !list_is_empty(&output->waiters)) {
-        wait_signal_later(&container_of(output->waiters.next, struct turn, link)->point);
+        wait_signal_later(&container_of(output->waiters.next, struct turn, node)->point);
     }
 }
 
@@ -40,9 +40,9 @@ static bool take_turn(struct http_lua_output *output)
         if (output->waiters.next == NULL) {
             list_init(&output->waiters);
         }
-        list_push_back(&output->waiters, &turn.link);
+        list_push_back(&output->waiters, &turn.node);
         enum wait_result result = fiber_wait(&turn.point, FIBER_NEVER);
-        list_remove(&turn.link);
+        list_remove(&turn.node);
         if (result != WAIT_READY) {
             pass_turn(output);
             return false;

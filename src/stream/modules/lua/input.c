@@ -29,7 +29,7 @@ static void client_has_left(struct timer *timer)
         return;
     }
     list_each(item, &lua->subject.threads) {
-        struct script_thread *thread = container_of(item, struct script_thread, link);
+        struct script_thread *thread = container_of(item, struct script_thread, node);
 
         if (thread->entry == thread) {
             script_kill(thread);

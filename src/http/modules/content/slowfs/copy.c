@@ -25,7 +25,7 @@ struct part {
 };
 
 struct slow_copy {
-    struct list link;                    /* in copies */
+    struct list node;                    /* in copies */
     const struct generation *generation; /* whose cache it goes to */
     struct fiber *fiber;                 /* that makes it, while it waits */
     struct arena arena;                  /* of what the access keeps */
@@ -95,7 +95,7 @@ static bool copy_bytes(struct slow_copy *copy)
 
 static void copy_end(struct slow_copy *copy)
 {
-    list_remove(&copy->link);
+    list_remove(&copy->node);
     copy_count--;
     cache_close(&copy->access);
     file_release(copy->file);
@@ -166,7 +166,7 @@ bool slowfs_copy_begin(const struct request *request, const struct cache_access 
         list_init(&copies);
     }
     struct slow_copy *copy = copy_new(request, access, file, seconds);
-    list_push_back(&copies, &copy->link);
+    list_push_back(&copies, &copy->node);
     copy_count++;
     if (fiber_start(make_copy, copy, NULL) == FIBER_NO_STACK) {
         copy_end(copy);
@@ -182,7 +182,7 @@ void slowfs_copies_end(const struct generation *generation)
         return;
     }
     list_each(item, &copies) {
-        struct slow_copy *copy = container_of(item, struct slow_copy, link);
+        struct slow_copy *copy = container_of(item, struct slow_copy, node);
 
         if (copy->generation == generation) {
             fiber_cancel(copy->fiber);
