@@ -129,7 +129,7 @@ static const struct exchange_family gopher_family = {
     .table = EXCHANGE_TABLE(gopher_options_key, gopher_options, exchange_settings_finish),
     .temp_path = STR_INIT("gopher_temp"),
     .hidden_ids = HIDDEN_OF_CGI,
-    .keeper = &response_keeper,
+    .cache_hook = &response_cache_hook,
 };
 
 static const struct directive_table *const gopher_tables[] = {&gopher_table, &gopher_family.table,

@@ -8,7 +8,7 @@
 #include "base/fatal.h"
 #include "http/client/connection.h"
 #include "http/exchange/internal.h"
-#include "http/exchange/options/keeper.h"
+#include "http/exchange/options/cache_hook.h"
 #include "http/request/body.h"
 #include "server/generation.h"
 #include "shared/upstream/target.h"
@@ -80,7 +80,7 @@ struct exchange *exchange_new(struct request *request, const struct protocol *pr
     x->request = request;
     x->protocol = protocol;
     x->settings = x->location_tag = settings;
-    x->keeper = settings->keeper;
+    x->cache_hook = settings->cache_hook;
     x->module_settings = module_settings;
     x->sends_body = settings->pass_request_body;
     x->streams_body = x->sends_body && !settings->request_buffering && request->body == NULL &&
@@ -339,8 +339,8 @@ bool exchange_intercepts(struct exchange *x, enum handler_result *result)
 /* The response's place is taken by something else: its body is not wanted. */
 static void drop_response(struct exchange *x)
 {
-    if (x->keeper != NULL) {
-        x->keeper->drop(x);
+    if (x->cache_hook != NULL) {
+        x->cache_hook->drop(x);
     }
     attempt_end(x, 0);
     exchange_leave_connection(x, exchange_skip_body(x));
@@ -357,7 +357,7 @@ static enum handler_result pass_response(struct exchange *x)
     if (x->response.is_upgrade) {
         return response_from_upstream(x) ? tunnel_relay(x) : request_fail(request, 502);
     }
-    if (x->keeper != NULL && !x->keeper->accept(x, next_bit(x->response.status), &result)) {
+    if (x->cache_hook != NULL && !x->cache_hook->accept(x, next_bit(x->response.status), &result)) {
         return result;
     }
     if (x->is_silent || x->continues_response) {
@@ -379,7 +379,7 @@ static enum handler_result exchange_fail(struct exchange *x, const struct failur
 {
     enum handler_result result;
 
-    if (x->keeper != NULL && x->keeper->fail(x, failure->kind, &result)) {
+    if (x->cache_hook != NULL && x->cache_hook->fail(x, failure->kind, &result)) {
         return result;
     }
     return request_fail(x->request, failure->status);
@@ -446,7 +446,7 @@ enum handler_result exchange_run(struct exchange *x)
     if (result != HANDLER_NEXT) {
         return result;
     }
-    result = x->keeper != NULL ? x->keeper->run(x) : exchange_fetch(x);
+    result = x->cache_hook != NULL ? x->cache_hook->run(x) : exchange_fetch(x);
     if (x->request->tunnel == NULL) {
         x->request->log.action = NULL;
     }

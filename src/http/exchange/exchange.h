@@ -234,16 +234,16 @@ struct exchange {
     uint64_t limit_rate; /* bytes per second read from the backend; 0 = none */
     bool is_peer_fine;   /* that the response ends is not the peer's fault */
 
-    /* What the keeper says of this exchange (keeper.h); all is nothing where there is none. */
-    const struct exchange_keeper *keeper; /* NULL: nothing is kept or cut here */
-    struct kept *kept;                    /* what it knows of this exchange */
+    /* What the cache hook says of this exchange (cache_hook.h); all is nothing where there is none. */
+    const struct exchange_cache_hook *cache_hook; /* NULL: nothing is kept or cut here */
+    struct exchange_caching *caching;             /* what it knows of this exchange */
     bool is_cacheable;    /* the response may be stored: the whole of it is asked for, so the
                                     client's Range and conditions (If-…) are not passed on; HEAD
                                     becomes GET where cache_convert_head says so */
     bool outlives_client; /* it goes on when the client leaves */
     bool is_kept;   /* the response is being stored: it is read to its end, whoever wants it */
-    bool is_silent; /* nobody gets the response but the keeper */
-    bool is_served; /* the keeper gave the response */
+    bool is_silent; /* nobody gets the response but the cache hook */
+    bool is_served; /* the cache hook gave the response */
     bool continues_response; /* the response has begun: of this response it gets the body alone */
     bool is_followed;        /* … and another exchange goes on with it after this one */
     bool is_withheld;        /* … nothing of this one's */

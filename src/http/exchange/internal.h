@@ -67,7 +67,7 @@ bool upload_is_under_way(const struct exchange *x);
 bool upload_join(struct exchange *x);
 
 /*
- * relay.c: the accepted response's body to the client and the keeper. The response's head was not
+ * relay.c: the accepted response's body to the client and the cache hook. The response's head was not
  * started yet. MAY WAIT.
  */
 enum handler_result relay_response(struct exchange *x);

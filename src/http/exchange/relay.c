@@ -1,11 +1,11 @@
-/* The relay: an accepted response's body on its way to the client and the keeper. */
+/* The relay: an accepted response's body on its way to the client and the cache hook. */
 #include <errno.h>
 
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/client/connection.h"
 #include "http/exchange/internal.h"
-#include "http/exchange/options/keeper.h"
+#include "http/exchange/options/cache_hook.h"
 #include "http/exchange/spool.h"
 #include "http/request/wire.h"
 
@@ -90,7 +90,7 @@ static void relay_take(struct relay *relay, struct str bytes)
     x->body_received += bytes.len;
     x->attempt->response_length = x->body_received;
     if (x->is_kept) {
-        x->keeper->write(x, bytes);
+        x->cache_hook->write(x, bytes);
     }
     bool is_too_much = x->part_length != 0 && x->body_received > x->part_length;
     if (relay->is_client_gone || relay->is_body_unwanted || x->is_withheld || is_too_much) {
@@ -305,8 +305,8 @@ enum handler_result relay_response(struct exchange *x)
     if (x->continues_response) {
         handled = HANDLER_NEXT;
     } else if (!x->is_silent) {
-        if (x->keeper != NULL) {
-            x->keeper->start(x);
+        if (x->cache_hook != NULL) {
+            x->cache_hook->start(x);
         }
         request->is_body_streamed = x->upload != NULL;
         if (request->is_body_streamed && !request->is_body_read) {
@@ -318,8 +318,8 @@ enum handler_result relay_response(struct exchange *x)
         }
         request->log.action = "sending to client";
         handled = response_start(request);
-        if (x->keeper != NULL) {
-            x->keeper->started(x);
+        if (x->cache_hook != NULL) {
+            x->cache_hook->started(x);
         }
     }
     if (handled != HANDLER_NEXT && handled != HANDLER_DONE) {
@@ -336,7 +336,7 @@ enum handler_result relay_response(struct exchange *x)
         x->is_reusable = exchange_skip_body(x); /* nobody wants it, nor waits for it */
     }
     count_chunks(x, head_received);
-    if (x->keeper != NULL && !x->keeper->end(x, result == BODY_END)) {
+    if (x->cache_hook != NULL && !x->cache_hook->end(x, result == BODY_END)) {
         result = BODY_BAD;
     }
     bool is_whole = result == BODY_END;

@@ -142,20 +142,20 @@ static int read_wish(lua_State *L, const struct script_thread *thread, struct wi
 
 static const struct conn_owner socket_owner = {.input = NULL}; /* wakes who reads */
 
-void socket_attach(struct script_socket *socket, const struct kept_conn *kept, uint64_t buffer_size)
+void socket_attach(struct script_socket *socket, const struct idle_conn *idle, uint64_t buffer_size)
 {
-    socket->conn = kept->conn;
-    socket->reused = kept->reused;
-    socket->tls_identity = kept->tls_identity;
+    socket->conn = idle->conn;
+    socket->reused = idle->reused;
+    socket->tls_identity = idle->tls_identity;
     socket->has_read_last = socket->has_sent_last = false;
     socket->is_touched = false;
     socket->buffer_rest = 0;
-    kept->conn->owner = &socket_owner;
-    kept->conn->user = socket;
-    script_conn_source_init(&socket->own_source, kept->conn, buffer_size);
+    idle->conn->owner = &socket_owner;
+    idle->conn->user = socket;
+    script_conn_source_init(&socket->own_source, idle->conn, buffer_size);
     socket->source = &socket->own_source.source;
     socket->stage = SOCKET_OPEN;
-    conn_peer(kept->conn, &socket->peer);
+    conn_peer(idle->conn, &socket->peer);
 }
 
 /* "host:port(address)", for the log. */
@@ -233,7 +233,7 @@ static int make_connection(lua_State *L, struct script_thread *thread, struct sc
     socket->stage = SOCKET_CONNECTING;
     switch (socket_reach(thread, socket, &reaching)) {
     case UPSTREAM_CONNECT_OK:
-        socket_attach(socket, &(struct kept_conn){.conn = reaching.conn},
+        socket_attach(socket, &(struct idle_conn){.conn = reaching.conn},
                       socket_settings(thread)->buffer_size);
         lua_pushinteger(L, 1);
         return 1;
@@ -254,7 +254,7 @@ static int enter_pool(lua_State *L, struct script_thread *thread, struct script_
                       const struct wish *wish)
 {
     struct socket_pool *pool = socket_pool_find(L, wish->key);
-    struct kept_conn kept;
+    struct idle_conn idle;
     struct socket_log words;
 
     if (pool == NULL && wish->makes_pool) {
@@ -264,11 +264,11 @@ static int enter_pool(lua_State *L, struct script_thread *thread, struct script_
         return 0;
     }
     socket->stage = SOCKET_CONNECTING;
-    switch (socket_pool_enter(pool, clock_now.now_ms + wish->timeout_ms, &kept)) {
+    switch (socket_pool_enter(pool, clock_now.now_ms + wish->timeout_ms, &idle)) {
     case POOL_REUSED:
         socket->pool = pool;
-        kept.reused++;
-        socket_attach(socket, &kept, socket_settings(thread)->buffer_size);
+        idle.reused++;
+        socket_attach(socket, &idle, socket_settings(thread)->buffer_size);
         name_peer(socket, wish);
         lua_pushinteger(L, 1);
         return 1;

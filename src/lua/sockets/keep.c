@@ -50,7 +50,7 @@ static const char *why_not(struct script_socket *socket)
 static void hand_over(lua_State *L, struct script_socket *socket, uint64_t timeout_ms,
                       unsigned size)
 {
-    const struct kept_conn kept = {.conn = socket->conn,
+    const struct idle_conn idle = {.conn = socket->conn,
                                    .reused = socket->reused,
                                    .tls_identity = socket->tls_identity};
     struct socket_pool *pool = socket->pool;
@@ -67,10 +67,10 @@ static void hand_over(lua_State *L, struct script_socket *socket, uint64_t timeo
     socket->pool = NULL;
     socket_close(socket);
     if (worker_is_quitting) {
-        conn_close(kept.conn);
+        conn_close(idle.conn);
         socket_pool_leave(pool);
     } else {
-        socket_pool_keep(pool, &kept, timeout_ms);
+        socket_pool_keep(pool, &idle, timeout_ms);
     }
 }
 

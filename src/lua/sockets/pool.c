@@ -34,14 +34,14 @@ struct socket_pool {
 struct rested {
     struct list node; /* in the pool's list */
     struct socket_pool *pool;
-    struct kept_conn kept;
+    struct idle_conn idle;
 };
 
 /* A fiber that waits for a place. On its stack. */
 struct waiter {
     struct list node;
     struct wait_point wake;
-    struct kept_conn kept; /* what it was given; without conn: the place alone */
+    struct idle_conn idle; /* what it was given; without conn: the place alone */
     bool was_served;
 };
 
@@ -113,24 +113,24 @@ static void socket_pool_free_if_unused(struct socket_pool *pool)
 /* ---- connections that rest ---- */
 
 /* Off the list; the place stays taken. */
-static struct kept_conn rested_take(struct rested *rested)
+static struct idle_conn rested_take(struct rested *rested)
 {
-    struct kept_conn kept = rested->kept;
+    struct idle_conn idle = rested->idle;
 
     list_remove(&rested->node);
     rested->pool->resting_count--;
-    timer_clear(&kept.conn->timer);
-    conn_backend_is_busy(kept.conn, true);
+    timer_clear(&idle.conn->timer);
+    conn_backend_is_busy(idle.conn, true);
     free(rested);
-    return kept;
+    return idle;
 }
 
 static void rested_close(struct rested *rested)
 {
     struct socket_pool *pool = rested->pool;
-    struct kept_conn kept = rested_take(rested);
+    struct idle_conn idle = rested_take(rested);
 
-    conn_close(kept.conn);
+    conn_close(idle.conn);
     socket_pool_leave(pool);
 }
 
@@ -153,7 +153,7 @@ static void rested_timed_out(struct conn *conn)
 static const struct conn_owner rested_owner = {.input = rested_input,
                                                .timed_out = rested_timed_out};
 
-static void rest(struct socket_pool *pool, const struct kept_conn *kept, uint64_t timeout_ms)
+static void rest(struct socket_pool *pool, const struct idle_conn *idle, uint64_t timeout_ms)
 {
     struct rested *rested = malloc(sizeof(*rested));
 
@@ -163,17 +163,17 @@ static void rest(struct socket_pool *pool, const struct kept_conn *kept, uint64_
     if (pool->resting_count >= pool->size) {
         rested_close(container_of(pool->resting.prev, struct rested, node));
     }
-    *rested = (struct rested){.pool = pool, .kept = *kept};
+    *rested = (struct rested){.pool = pool, .idle = *idle};
     list_push_front(&pool->resting, &rested->node);
     pool->resting_count++;
-    kept->conn->user = rested;
-    kept->conn->owner = &rested_owner;
-    conn_backend_is_busy(kept->conn, false);
-    conn_input_release(kept->conn);
+    idle->conn->user = rested;
+    idle->conn->owner = &rested_owner;
+    conn_backend_is_busy(idle->conn, false);
+    conn_input_release(idle->conn);
     if (timeout_ms != 0) {
-        conn_set_deadline(kept->conn, clock_now.now_ms + timeout_ms);
+        conn_set_deadline(idle->conn, clock_now.now_ms + timeout_ms);
     }
-    if (!conn_watch(kept->conn)) {
+    if (!conn_watch(idle->conn)) {
         rested_close(rested);
     }
 }
@@ -181,7 +181,7 @@ static void rest(struct socket_pool *pool, const struct kept_conn *kept, uint64_
 /* ---- places ---- */
 
 /* Gives the first who waits what has become free. False: nobody waits. */
-static bool serve(struct socket_pool *pool, const struct kept_conn *kept)
+static bool serve(struct socket_pool *pool, const struct idle_conn *idle)
 {
     struct list *first = list_pop_front(&pool->waiting);
 
@@ -191,7 +191,7 @@ static bool serve(struct socket_pool *pool, const struct kept_conn *kept)
     struct waiter *waiter = container_of(first, struct waiter, node);
     list_init(&waiter->node);
     pool->waiting_count--;
-    waiter->kept = *kept;
+    waiter->idle = *idle;
     waiter->was_served = true;
     wait_signal_later(&waiter->wake);
     return true;
@@ -204,7 +204,7 @@ void socket_pool_join(struct socket_pool *pool)
 
 void socket_pool_leave(struct socket_pool *pool)
 {
-    const struct kept_conn none = {.conn = NULL};
+    const struct idle_conn none = {.conn = NULL};
 
     if (!serve(pool, &none)) {
         pool->connections--;
@@ -212,16 +212,16 @@ void socket_pool_leave(struct socket_pool *pool)
     }
 }
 
-void socket_pool_keep(struct socket_pool *pool, const struct kept_conn *kept, uint64_t timeout_ms)
+void socket_pool_keep(struct socket_pool *pool, const struct idle_conn *idle, uint64_t timeout_ms)
 {
-    if (!serve(pool, kept)) {
-        rest(pool, kept, timeout_ms);
+    if (!serve(pool, idle)) {
+        rest(pool, idle, timeout_ms);
     }
 }
 
 /* MAY WAIT. */
 static enum pool_entry await_place(struct socket_pool *pool, uint64_t deadline_ms,
-                                   struct kept_conn *out)
+                                   struct idle_conn *out)
 {
     struct waiter waiter = {.was_served = false};
 
@@ -229,8 +229,8 @@ static enum pool_entry await_place(struct socket_pool *pool, uint64_t deadline_m
     pool->waiting_count++;
     enum wait_result result = fiber_wait(&waiter.wake, deadline_ms);
     if (waiter.was_served) {
-        *out = waiter.kept;
-        return waiter.kept.conn != NULL ? POOL_REUSED : POOL_FRESH;
+        *out = waiter.idle;
+        return waiter.idle.conn != NULL ? POOL_REUSED : POOL_FRESH;
     }
     list_remove(&waiter.node);
     pool->waiting_count--;
@@ -239,9 +239,9 @@ static enum pool_entry await_place(struct socket_pool *pool, uint64_t deadline_m
 }
 
 enum pool_entry socket_pool_enter(struct socket_pool *pool, uint64_t deadline_ms,
-                                  struct kept_conn *out)
+                                  struct idle_conn *out)
 {
-    *out = (struct kept_conn){.conn = NULL};
+    *out = (struct idle_conn){.conn = NULL};
     if (!list_is_empty(&pool->resting)) {
         *out = rested_take(container_of(pool->resting.next, struct rested, node));
         return POOL_REUSED;

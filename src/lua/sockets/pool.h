@@ -10,7 +10,7 @@
 struct socket_pool;
 
 /* A connection that rests, or is handed on. */
-struct kept_conn {
+struct idle_conn {
     struct conn *conn; /* NULL: none */
     unsigned reused;   /* times that it was taken out of a pool */
     uint64_t tls_identity;
@@ -36,7 +36,7 @@ enum pool_entry {
 /* A place for one more connection, and perhaps one that rests. socket_pool_leave, or socket_pool_keep, gives the place back. MAY WAIT where the
  * pool has a backlog. */
 enum pool_entry socket_pool_enter(struct socket_pool *pool, uint64_t deadline_ms,
-                                  struct kept_conn *out);
+                                  struct idle_conn *out);
 /* The same without waiting and without a limit: for pools without a backlog. */
 void socket_pool_join(struct socket_pool *pool);
 /* Is the pool one that holds up those who want more connections than it has places? */
@@ -45,6 +45,6 @@ bool socket_pool_has_backlog(const struct socket_pool *pool);
 void socket_pool_leave(struct socket_pool *pool);
 /* A connection rests: goes to who waits for one, or is kept for so long (0: without end), and the one that rests longest goes where
  * there is no place. The pool is not the caller's any more. */
-void socket_pool_keep(struct socket_pool *pool, const struct kept_conn *kept, uint64_t timeout_ms);
+void socket_pool_keep(struct socket_pool *pool, const struct idle_conn *idle, uint64_t timeout_ms);
 
 #endif

@@ -82,9 +82,9 @@ void socket_close(struct script_socket *socket);
 
 /* ---- connect.c */
 
-struct kept_conn;
+struct idle_conn;
 /* The connection is the socket's from now on. */
-void socket_attach(struct script_socket *socket, const struct kept_conn *kept,
+void socket_attach(struct script_socket *socket, const struct idle_conn *idle,
                    uint64_t buffer_size);
 /* How a connection is to be made, and what came of it. */
 struct socket_reaching {

@@ -235,7 +235,7 @@ static int reconnect(lua_State *L, struct script_thread *thread, struct script_s
                                   ? "timeout"
                                   : socket_error_text(reaching.error, text));
     }
-    socket_attach(socket, &(struct kept_conn){.conn = reaching.conn},
+    socket_attach(socket, &(struct idle_conn){.conn = reaching.conn},
                   socket_settings(thread)->buffer_size);
     return 0;
 }

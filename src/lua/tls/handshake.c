@@ -65,18 +65,18 @@ static void describe(const struct log *log, struct writer *out)
 
 /* ---- ngx.ctx of a connection, for what comes after its handshake: with OpenSSL's object, which lives as long */
 
-struct kept_context {
+struct pooled_context {
     struct script_vm *vm;
     int place; /* LUA_NOREF: no script has asked for it */
 };
 
 static void free_kept(void *ssl, void *data, CRYPTO_EX_DATA *all, int index, long number, void *arg)
 {
-    struct kept_context *kept = data;
+    struct pooled_context *context = data;
 
-    if (kept != NULL) {
-        script_context_release(kept->vm, kept->place);
-        free(kept);
+    if (context != NULL) {
+        script_context_release(context->vm, context->place);
+        free(context);
     }
 }
 
@@ -95,23 +95,23 @@ static int kept_index(void)
 
 int *script_handshake_context(SSL *ssl, struct script_vm *vm)
 {
-    struct kept_context *kept = SSL_get_ex_data(ssl, kept_index());
+    struct pooled_context *context = SSL_get_ex_data(ssl, kept_index());
 
-    if (kept == NULL) {
-        kept = malloc(sizeof(*kept));
-        if (kept == NULL || SSL_set_ex_data(ssl, kept_index(), kept) == 0) {
-            fatal_no_memory(sizeof(*kept));
+    if (context == NULL) {
+        context = malloc(sizeof(*context));
+        if (context == NULL || SSL_set_ex_data(ssl, kept_index(), context) == 0) {
+            fatal_no_memory(sizeof(*context));
         }
-        *kept = (struct kept_context){vm, LUA_NOREF};
+        *context = (struct pooled_context){vm, LUA_NOREF};
     }
-    return &kept->place;
+    return &context->place;
 }
 
 int script_handshake_context_of(const SSL *ssl, const struct script_vm *vm)
 {
-    const struct kept_context *kept = SSL_get_ex_data(ssl, kept_index());
+    const struct pooled_context *context = SSL_get_ex_data(ssl, kept_index());
 
-    return kept != NULL && kept->vm == vm ? kept->place : LUA_NOREF;
+    return context != NULL && context->vm == vm ? context->place : LUA_NOREF;
 }
 
 /* ngx.ctx goes on with the connection, which is gone where the fiber was cancelled. */

@@ -19,22 +19,22 @@
 /* ---- sessions: by what they are good for, the last used first ---- */
 
 /* A session that may be resumed. On the heap. */
-struct kept_session {
-    struct list in_order;      /* in `sessions` */
-    struct kept_session *next; /* of the bucket */
-    uint64_t key;              /* hash of identity and address */
-    SSL_SESSION *session;      /* counted reference */
+struct resumable_session {
+    struct list in_order;           /* in `sessions` */
+    struct resumable_session *next; /* of the bucket */
+    uint64_t key;                   /* hash of identity and address */
+    SSL_SESSION *session;           /* counted reference */
 };
 
 static struct list sessions = {&sessions, &sessions};
-static struct kept_session *buckets[BUCKETS];
+static struct resumable_session *buckets[BUCKETS];
 static unsigned session_count;
 static int session_key_index = -1;    /* of SSL: the key of its session, or NULL */
 static int context_number_index = -1; /* of SSL_CTX: its number, or NULL */
 
-static struct kept_session **session_place(uint64_t key)
+static struct resumable_session **session_place(uint64_t key)
 {
-    struct kept_session **at = &buckets[key % BUCKETS];
+    struct resumable_session **at = &buckets[key % BUCKETS];
 
     while (*at != NULL && (*at)->key != key) {
         at = &(*at)->next;
@@ -44,57 +44,57 @@ static struct kept_session **session_place(uint64_t key)
 
 static void session_drop(uint64_t key)
 {
-    struct kept_session **at = session_place(key);
-    struct kept_session *kept = *at;
+    struct resumable_session **at = session_place(key);
+    struct resumable_session *entry = *at;
 
-    if (kept == NULL) {
+    if (entry == NULL) {
         return;
     }
-    *at = kept->next;
-    list_remove(&kept->in_order);
+    *at = entry->next;
+    list_remove(&entry->in_order);
     session_count--;
-    SSL_SESSION_free(kept->session);
-    free(kept);
+    SSL_SESSION_free(entry->session);
+    free(entry);
 }
 
 /* Takes over the reference. */
 static void session_put(uint64_t key, SSL_SESSION *session)
 {
-    struct kept_session *kept = *session_place(key);
+    struct resumable_session *entry = *session_place(key);
 
-    if (kept != NULL) {
-        SSL_SESSION_free(kept->session);
-        kept->session = session;
+    if (entry != NULL) {
+        SSL_SESSION_free(entry->session);
+        entry->session = session;
         return;
     }
     if (session_count == SESSIONS_MAX) {
-        session_drop(container_of(sessions.prev, struct kept_session, in_order)->key);
+        session_drop(container_of(sessions.prev, struct resumable_session, in_order)->key);
     }
-    kept = malloc(sizeof(*kept));
-    if (kept == NULL) {
-        fatal_no_memory(sizeof(*kept));
+    entry = malloc(sizeof(*entry));
+    if (entry == NULL) {
+        fatal_no_memory(sizeof(*entry));
     }
-    *kept = (struct kept_session){
+    *entry = (struct resumable_session){
         .next = buckets[key % BUCKETS],
         .key = key,
         .session = session,
     };
-    buckets[key % BUCKETS] = kept;
-    list_push_front(&sessions, &kept->in_order);
+    buckets[key % BUCKETS] = entry;
+    list_push_front(&sessions, &entry->in_order);
     session_count++;
 }
 
 /* Borrowed, or NULL. */
 static SSL_SESSION *session_find(uint64_t key)
 {
-    struct kept_session *kept = *session_place(key);
+    struct resumable_session *entry = *session_place(key);
 
-    if (kept == NULL) {
+    if (entry == NULL) {
         return NULL;
     }
-    list_remove(&kept->in_order);
-    list_push_front(&sessions, &kept->in_order);
-    return kept->session;
+    list_remove(&entry->in_order);
+    list_push_front(&sessions, &entry->in_order);
+    return entry->session;
 }
 
 /* Of TLS 1.2 it comes within the handshake; of TLS 1.3 after it, more than once (RFC 8446, 4.6.1). */

@@ -182,8 +182,8 @@ static void keep_session(const struct tls_context *context, SSL_SESSION *session
     shm_lock_release(&((struct session_store *) zone->root)->lock);
 }
 
-static SSL_SESSION *kept_session(const struct tls_context *context, const unsigned char *id,
-                                 int len)
+static SSL_SESSION *resumable_session(const struct tls_context *context, const unsigned char *id,
+                                      int len)
 {
     struct zone *zone = context->settings.session_zone;
     static unsigned char der[SESSION_MAX];
@@ -239,7 +239,8 @@ static SSL_SESSION *on_get_session(SSL *ssl, const unsigned char *id, int len, i
             return NULL;
         }
     }
-    return session != NULL || context->sessions == NULL ? session : kept_session(context, id, len);
+    return session != NULL || context->sessions == NULL ? session
+                                                        : resumable_session(context, id, len);
 }
 
 void tls_session_drop(const struct tls_context *context, const SSL_SESSION *session)

@@ -6,7 +6,7 @@
 #include "base/fatal.h"
 #include "net/conn/conn.h"
 #include "net/datagram/flow.h"
-#include "net/datagram/kept.h"
+#include "net/datagram/list.h"
 #include "server/generation.h"
 #include "stream/session/story.h"
 
@@ -14,7 +14,7 @@
 
 /* Datagrams that wait, and the one that is being told of, which lies in its reader's room. */
 struct datagram_queue {
-    struct kept_datagrams kept;
+    struct datagram_list list;
     struct str passing;        /* the first, while it is told of; then it is copied */
     struct wait_point arrived; /* a fiber that waits for one */
     bool is_taken;             /* passing was taken by who it was told of */
@@ -40,7 +40,7 @@ static void queue_free(struct session *session)
     if (queue == NULL) {
         return;
     }
-    kept_free(&queue->kept);
+    datagram_list_free(&queue->list);
     free(queue);
     session->waiting = NULL;
 }
@@ -50,7 +50,7 @@ static void queue_add(struct session *session, struct str datagram)
 {
     struct datagram_queue *queue = queue_of(session);
 
-    if (kept_add(&queue->kept, datagram)) {
+    if (datagram_list_add(&queue->list, datagram)) {
         wait_signal_later(&queue->arrived);
         return;
     }
@@ -71,7 +71,7 @@ struct str session_first_datagram(const struct session *session)
     if (queue->passing.data != NULL) {
         return queue->passing;
     }
-    return kept_first(&queue->kept);
+    return datagram_list_first(&queue->list);
 }
 
 enum wait_result session_wait_datagram(struct session *session, uint64_t deadline_ms)
@@ -100,7 +100,7 @@ void session_drop_datagram(struct session *session)
         queue->is_taken = true;
         return;
     }
-    free(kept_take(&queue->kept));
+    free(datagram_list_take(&queue->list));
 }
 
 void session_take_datagrams(struct session *session)
@@ -114,14 +114,14 @@ void session_take_datagrams(struct session *session)
     /* The session, or what it is made of, may be gone after any of them. */
     struct datagram_flow *flow = session->flow;
     uint32_t life = flow->life;
-    struct kept_datagrams kept = queue->kept;
+    struct datagram_list list = queue->list;
     struct str passing = queue->passing;
     session->waiting = NULL;
     free(queue);
     if (passing.data != NULL) {
         received(session, passing);
     }
-    for (struct kept_datagram *one; (one = kept_take(&kept)) != NULL; free(one)) {
+    for (struct datagram_node *one; (one = datagram_list_take(&list)) != NULL; free(one)) {
         if (flow->life == life) {
             received(session, (struct str){one->bytes, one->len});
         }

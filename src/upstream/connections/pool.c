@@ -277,7 +277,7 @@ bool upstream_connection_kind_is(const struct upstream_connection_kind *a,
 }
 
 /* Will the peer keep it open until a request has come to it, by all that it said and did? */
-static bool is_kept_for_now(const struct upstream_connection *connection)
+static bool is_stored_for_now(const struct upstream_connection *connection)
 {
     const struct peer_local *local = connection->local;
     uint64_t limit_ms = connection->keeps_ms;
@@ -315,7 +315,8 @@ struct upstream_connection *pool_take(const struct upstream_group *group, struct
             idle_ended(connection);
             continue;
         }
-        if (options->is_unrepeatable && (options->is_unpromised || !is_kept_for_now(connection))) {
+        if (options->is_unrepeatable &&
+            (options->is_unpromised || !is_stored_for_now(connection))) {
             idle_close(connection);
             return NULL; /* those that follow came to rest before it */
         }

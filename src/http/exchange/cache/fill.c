@@ -1,12 +1,12 @@
 /* Answers on their way into the cache, and those that are renewed there. */
 #include "base/clock.h"
 #include "base/parse.h"
-#include "http/exchange/cache/kept.h"
+#include "http/exchange/cache/caching.h"
 
 /* The stored response still holds (304): its times are renewed, and it is given. MAY WAIT. */
 static enum handler_result renew_stored(struct exchange *x)
 {
-    struct cached *cached = x->kept->cached;
+    struct cached *cached = x->caching->cached;
     struct cache_meta meta = cached->access.meta;
     struct freshness freshness;
 
@@ -63,14 +63,14 @@ static bool make_meta(struct exchange *x, struct cache_meta *meta)
 
 enum handler_result cached_accept(struct exchange *x)
 {
-    struct cached *cached = x->kept->cached;
+    struct cached *cached = x->caching->cached;
     bool was_asked = x->renews_etag.len != 0 || x->renews_since.len != 0;
 
     if (x->response.status == 304 && was_asked) {
         return renew_stored(x);
     }
     if (cached->may_store && !templates_any_true(&x->settings->no_cache, &x->request->env) &&
-        (x->response.status != 206 || x->kept->slice != NULL) && make_meta(x, &cached->meta)) {
+        (x->response.status != 206 || x->caching->slice != NULL) && make_meta(x, &cached->meta)) {
         cached->is_filling = cache_fill_begin(&cached->access, x->settings->temp_path);
     }
     x->is_kept = cached->is_filling;
@@ -82,7 +82,7 @@ enum handler_result cached_accept(struct exchange *x)
 
 void cached_write(struct exchange *x, struct str bytes)
 {
-    struct cached *cached = x->kept->cached;
+    struct cached *cached = x->caching->cached;
 
     if (cached->is_filling && !cache_fill_write(&cached->access, bytes)) {
         cached->is_filling = x->is_kept = false;
@@ -102,7 +102,7 @@ static bool has_no_page_for_get(const struct exchange *x)
 
 void cached_end(struct exchange *x, bool is_whole)
 {
-    struct cached *cached = x->kept->cached;
+    struct cached *cached = x->caching->cached;
 
     if (!cached->is_filling) {
         return;

@@ -2,7 +2,7 @@
  * configuration says where the head is silent. */
 #include "base/clock.h"
 #include "base/parse.h"
-#include "http/exchange/cache/kept.h"
+#include "http/exchange/cache/caching.h"
 #include "http/message/cache_control.h"
 #include "server/generation.h"
 

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/client/connection.h"
-#include "http/exchange/cache/kept.h"
+#include "http/exchange/cache/caching.h"
 #include "http/request/wire.h"
 #include "server/generation.h"
 
@@ -63,7 +63,7 @@ static struct str key_of(struct exchange *x)
 /* Was something found that answers the request? What HEAD has left has no page. */
 static void note_found(struct exchange *x, enum cache_found found)
 {
-    struct cached *cached = x->kept->cached;
+    struct cached *cached = x->caching->cached;
     bool is_there = found == CACHE_FRESH || found == CACHE_EXPIRED;
 
     if (is_there && x->request->method != METHOD_HEAD &&
@@ -78,7 +78,7 @@ static void note_found(struct exchange *x, enum cache_found found)
 /* One look, at the variant that this request needs. */
 static void look_up_variant(struct exchange *x)
 {
-    struct cached *cached = x->kept->cached;
+    struct cached *cached = x->caching->cached;
     uint8_t variant[CACHE_KEY_SIZE];
 
     note_found(x, cache_open(&cached->access));
@@ -96,13 +96,13 @@ static void look_up_variant(struct exchange *x)
 static bool serves_while_updating(const struct exchange *x)
 {
     return (x->settings->cache_use_stale & NEXT_UPDATING) != 0 ||
-           x->kept->cached->access.meta.stale_while_updating_until >= clock_now.seconds;
+           x->caching->cached->access.meta.stale_while_updating_until >= clock_now.seconds;
 }
 
 /* The response is to be stored, even if the client leaves. */
 static void store_answer(struct exchange *x)
 {
-    x->kept->cached->may_store = true;
+    x->caching->cached->may_store = true;
     x->is_cacheable = true;
     x->outlives_client = true;
 }
@@ -110,10 +110,10 @@ static void store_answer(struct exchange *x)
 /* The response is to be stored: the whole of it is asked for, or whether the stored one still holds. */
 static void expect_storing(struct exchange *x)
 {
-    const struct cache_meta *meta = &x->kept->cached->access.meta;
+    const struct cache_meta *meta = &x->caching->cached->access.meta;
 
     store_answer(x);
-    if (!x->settings->cache_revalidate || !x->kept->cached->has_content ||
+    if (!x->settings->cache_revalidate || !x->caching->cached->has_content ||
         (meta->status != 200 && meta->status != 206)) {
         return;
     }
@@ -140,7 +140,7 @@ static enum handler_result serve_and_update(struct exchange *x)
     if (result != HANDLER_DONE) {
         return result;
     }
-    struct str status = x->kept->status;
+    struct str status = x->caching->status;
     struct vec attempts = x->attempts;
     request_flush(request);
     if (request->wire->answered != NULL) {
@@ -151,7 +151,7 @@ static enum handler_result serve_and_update(struct exchange *x)
     exchange_fetch(x);
     fiber_shield_end();
     x->is_silent = false;
-    x->kept->status = status; /* what is logged is what the client was given */
+    x->caching->status = status; /* what is logged is what the client was given */
     x->attempts = attempts;
     x->attempt = NULL;
     return result;
@@ -160,7 +160,7 @@ static enum handler_result serve_and_update(struct exchange *x)
 /* An expired response is there. HANDLER_NEXT: fetch. */
 static enum handler_result use_expired(struct exchange *x, bool *again)
 {
-    struct cached *cached = x->kept->cached;
+    struct cached *cached = x->caching->cached;
     const struct exchange_settings *settings = x->settings;
     bool is_mine = cache_claim(&cached->access, settings->cache_lock_age_ms);
 
@@ -187,7 +187,7 @@ static enum handler_result use_expired(struct exchange *x, bool *again)
 /* Nothing is there. HANDLER_NEXT: fetch; *again: another request is fetching it. */
 static enum handler_result use_nothing(struct exchange *x, bool *again)
 {
-    struct cached *cached = x->kept->cached;
+    struct cached *cached = x->caching->cached;
 
     if (cache_claim(&cached->access, x->settings->cache_lock_age_ms) || !x->settings->cache_lock) {
         cached_note(x, STR("MISS"), CACHE_COUNT_MISS);
@@ -201,7 +201,7 @@ static enum handler_result use_nothing(struct exchange *x, bool *again)
 /* Looks, and looks again after another request's fetch, as long as cache_lock_timeout lets it. MAY WAIT. */
 static enum handler_result look_and_wait(struct exchange *x)
 {
-    struct cached *cached = x->kept->cached;
+    struct cached *cached = x->caching->cached;
     uint64_t until_ms = clock_now.now_ms + x->settings->cache_lock_timeout_ms;
 
     for (;;) {
@@ -244,7 +244,7 @@ static enum handler_result look_and_wait(struct exchange *x)
 static struct cached *cached_new(struct exchange *x, struct cache *cache)
 {
     struct request *request = x->request;
-    struct cached *cached = &x->kept->room;
+    struct cached *cached = &x->caching->room;
 
     cached->access.cache = cache;
     cached->access.arena = &request->arena;
@@ -270,7 +270,7 @@ enum handler_result cached_lookup(struct exchange *x)
     if (cache == NULL) {
         return result;
     }
-    x->kept->cached = cached_new(x, cache);
+    x->caching->cached = cached_new(x, cache);
     if (settings->cache_purge != NULL) {
         result = cached_purge(x);
         if (result != HANDLER_NEXT) {
@@ -278,12 +278,12 @@ enum handler_result cached_lookup(struct exchange *x)
         }
     }
     if ((request->method & settings->cache_methods) == 0 || begins_too_far(x)) {
-        x->kept->cached = NULL;
+        x->caching->cached = NULL;
         return HANDLER_NEXT;
     }
     if (templates_any_true(&settings->cache_bypass, &request->env)) {
         cached_note(x, STR("BYPASS"), CACHE_COUNT_BYPASS);
-        x->kept->cached->is_bypassed = true;
+        x->caching->cached->is_bypassed = true;
         store_answer(x);
         return HANDLER_NEXT;
     }

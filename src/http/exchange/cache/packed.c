@@ -1,7 +1,7 @@
 /* Heads of responses as the cache keeps them: reason and fields, ready to be used without parsing. */
 #include <string.h>
 
-#include "http/exchange/cache/kept.h"
+#include "http/exchange/cache/caching.h"
 
 /*
  * The layout, in the machine's byte order (the cache's files do not travel): length of the reason and OF_HEAD, the

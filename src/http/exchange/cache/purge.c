@@ -2,7 +2,7 @@
 #include "http/exchange/cache/purge.h"
 
 #include "base/text.h"
-#include "http/exchange/cache/kept.h"
+#include "http/exchange/cache/caching.h"
 #include "http/routing/settings.h"
 
 /* Removes one entry, or with a '*' at the end all that begin so. MAY WAIT. */
@@ -111,7 +111,7 @@ enum handler_result cached_purge(struct exchange *x)
 {
     const struct purge_settings *purge = x->settings->cache_purge;
     struct request *request = x->request;
-    struct str key = x->kept->cached->access.key;
+    struct str key = x->caching->cached->access.key;
 
     if (purge == NULL || !is_wanted(purge, request)) {
         return HANDLER_NEXT;
@@ -120,7 +120,7 @@ enum handler_result cached_purge(struct exchange *x)
         log_error(&request->log, 0, "access forbidden by rule");
         return request_fail(request, 403);
     }
-    if (!remove_key(request, x->kept->cached->access.cache, key)) {
+    if (!remove_key(request, x->caching->cached->access.cache, key)) {
         return request_fail(request, 404);
     }
     return purge->method.len != 0 ? answer_page(request, key) : answer_nothing(request);

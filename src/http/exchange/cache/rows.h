@@ -2,11 +2,11 @@
 #ifndef HTTP_EXCHANGE_CACHE_ROWS_H
 #define HTTP_EXCHANGE_CACHE_ROWS_H
 
-#include "http/exchange/options/keeper.h"
+#include "http/exchange/options/cache_hook.h"
 #include "http/exchange/options/rows.h"
 
 /* What keeps responses: exchange_family.keeper. */
-extern const struct exchange_keeper response_keeper;
+extern const struct exchange_cache_hook response_cache_hook;
 
 /* Words of *_cache_use_stale; the CGI kinds lack 502 and 504. */
 extern const struct directive_word cache_use_stale_words[];

@@ -1,24 +1,24 @@
 /* Stored responses on their way to clients. */
 #include "base/clock.h"
-#include "http/exchange/cache/kept.h"
+#include "http/exchange/cache/caching.h"
 #include "http/exchange/cache/slice.h"
 #include "http/files/kept_body.h"
 #include "http/message/parser.h"
 
 void cached_note(struct exchange *x, struct str status, enum cache_counter counter)
 {
-    x->kept->status = status;
-    cache_count(x->kept->cached->access.cache, counter);
+    x->caching->status = status;
+    cache_count(x->caching->cached->access.cache, counter);
 }
 
 /* The stored body, after its head unless a slice goes on with a response. MAY WAIT. */
 static enum handler_result send_stored(struct exchange *x)
 {
     struct request *request = x->request;
-    const struct cache_access *access = &x->kept->cached->access;
+    const struct cache_access *access = &x->caching->cached->access;
 
     if (!x->continues_response) {
-        request->response.whole = x->kept->slice == NULL ? kept_body_whole(access) : STR_NONE;
+        request->response.whole = x->caching->slice == NULL ? kept_body_whole(access) : STR_NONE;
         enum handler_result result = response_start(request);
         slice_started(x);
         if (result != HANDLER_NEXT || request->response.is_complete) {
@@ -42,7 +42,7 @@ static int64_t stored_length(const struct exchange *x)
     int64_t length = -1;
 
     if (!x->response.is_of_head) {
-        return (int64_t) x->kept->cached->access.meta.body_size;
+        return (int64_t) x->caching->cached->access.meta.body_size;
     }
     return field != NULL && content_length_parse(field->value, &length) ? length : -1;
 }
@@ -50,7 +50,7 @@ static int64_t stored_length(const struct exchange *x)
 enum handler_result cached_serve(struct exchange *x, struct str status, enum cache_counter counter)
 {
     struct request *request = x->request;
-    const struct cache_meta *meta = &x->kept->cached->access.meta;
+    const struct cache_meta *meta = &x->caching->cached->access.meta;
 
     cached_note(x, status, counter);
     x->is_served = true;
@@ -60,11 +60,11 @@ enum handler_result cached_serve(struct exchange *x, struct str status, enum cac
     x->response = (struct upstream_response){.status = meta->status, .version = HTTP_1_1};
     if (!upstream_response_unpack(meta->head, &request->arena, &x->response)) {
         log_crit(&request->log, 0, "cache entry \"%.*s\" holds a malformed head",
-                 STR_ARG(x->kept->cached->access.key));
+                 STR_ARG(x->caching->cached->access.key));
         return request_fail(request, 502);
     }
     x->response.content_length = stored_length(x);
-    if (x->kept->slice != NULL && !slice_accept(x) && x->kept->slice != NULL) {
+    if (x->caching->slice != NULL && !slice_accept(x) && x->caching->slice != NULL) {
         return HANDLER_CUT;
     }
     if (!x->continues_response) {
@@ -82,7 +82,7 @@ enum handler_result cached_serve(struct exchange *x, struct str status, enum cac
 
 bool cached_may_serve_stale(const struct exchange *x, unsigned kind)
 {
-    const struct cached *cached = x->kept->cached;
+    const struct cached *cached = x->caching->cached;
     /* stale-if-error is for backends that gave no response; those that gave one are *_cache_use_stale's business. */
     unsigned broken = NEXT_ERROR | NEXT_TIMEOUT | NEXT_INVALID_HEADER;
 

@@ -107,7 +107,7 @@ static void become_whole(struct exchange *x)
 
 bool slice_accept(struct exchange *x)
 {
-    struct slice *slice = x->kept->slice;
+    struct slice *slice = x->caching->slice;
     const struct field *range = fields_get(&x->response.fields, FIELD_CONTENT_RANGE);
     const struct field *etag = fields_get(&x->response.fields, FIELD_ETAG);
     uint64_t start;
@@ -116,7 +116,7 @@ bool slice_accept(struct exchange *x)
 
     if (x->response.status != 206) {
         if (slice->is_first) {
-            x->kept->slice = NULL;
+            x->caching->slice = NULL;
             return false;
         }
         return slice_refuse(x, "unexpected status code",
@@ -154,7 +154,7 @@ bool slice_accept(struct exchange *x)
 
 void slice_started(struct exchange *x)
 {
-    struct slice *slice = x->kept->slice;
+    struct slice *slice = x->caching->slice;
     struct response *response = &x->request->response;
 
     if (slice == NULL) {
@@ -172,12 +172,13 @@ void slice_started(struct exchange *x)
 
 bool slice_is_complete(const struct exchange *x)
 {
-    if (x->kept->slice == NULL || x->response.has_no_body ||
-        x->body_received == x->kept->slice->length) {
+    if (x->caching->slice == NULL || x->response.has_no_body ||
+        x->body_received == x->caching->slice->length) {
         return true;
     }
     log_error(&x->request->log, 0, "upstream sent %llu bytes of %llu in a slice response",
-              (unsigned long long) x->body_received, (unsigned long long) x->kept->slice->length);
+              (unsigned long long) x->body_received,
+              (unsigned long long) x->caching->slice->length);
     return false;
 }
 
@@ -189,11 +190,11 @@ static bool get_slice_range(struct variable_env *env, const struct variable *var
     struct request *request = container_of(env, struct request, env);
     struct exchange *x = request->exchange;
 
-    if (x == NULL || x->kept == NULL || x->kept->slice == NULL) {
+    if (x == NULL || x->caching == NULL || x->caching->slice == NULL) {
         *out = STR_NONE;
         return x != NULL;
     }
-    *out = x->kept->slice->range;
+    *out = x->caching->slice->range;
     return true;
 }
 

@@ -2,7 +2,7 @@
 #ifndef HTTP_EXCHANGE_CACHE_SLICE_H
 #define HTTP_EXCHANGE_CACHE_SLICE_H
 
-#include "http/exchange/cache/kept.h"
+#include "http/exchange/cache/caching.h"
 
 /* The slice that an exchange asks for. */
 struct slice {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "http/exchange/cache/kept.h"
+#include "http/exchange/cache/caching.h"
 #include "http/files/access_mode.h"
 #include "http/files/path.h"
 #include "http/request/temp_file.h"
@@ -59,13 +59,13 @@ void store_begin(struct exchange *x)
         return;
     }
     arena_on_free(&request->arena, store_drop, store);
-    x->kept->store = store;
+    x->caching->store = store;
     x->is_kept = true;
 }
 
 void store_write(struct exchange *x, struct str bytes)
 {
-    struct store *store = x->kept->store;
+    struct store *store = x->caching->store;
 
     if (store->fd != -1 && !fs_write_all(store->fd, bytes)) {
         log_crit(&x->request->log, errno, "write() to \"%.*s\" failed", STR_ARG(store->temporary));
@@ -86,7 +86,7 @@ static bool set_properties(const struct exchange *x, const struct store *store)
 
 void store_end(struct exchange *x, bool is_whole)
 {
-    struct store *store = x->kept->store;
+    struct store *store = x->caching->store;
 
     if (is_whole && store->fd != -1 && set_properties(x, store) &&
         fs_move(store->temporary.data, store->path.data,
@@ -96,6 +96,6 @@ void store_end(struct exchange *x, bool is_whole)
         log_crit(&x->request->log, errno, "rename() \"%.*s\" to \"%.*s\" failed",
                  STR_ARG(store->temporary), STR_ARG(store->path));
     }
-    x->kept->store = NULL;
+    x->caching->store = NULL;
     x->is_kept = false;
 }

@@ -2,7 +2,7 @@
 #include "http/exchange/module/variables.h"
 
 #include "base/parse.h"
-#include "http/exchange/cache/kept.h"
+#include "http/exchange/cache/caching.h"
 #include "http/variables/variables.h"
 
 #define NAMED(text) .name = STR_INIT(text)
@@ -118,8 +118,8 @@ GETTER(get_cache_status)
 {
     const struct exchange *x = exchange_of(env);
 
-    return x != NULL && x->kept != NULL && x->kept->status.len != 0 &&
-           variable_give(out, x->kept->status);
+    return x != NULL && x->caching != NULL && x->caching->status.len != 0 &&
+           variable_give(out, x->caching->status);
 }
 
 /* data: 1 = the ETag, else the date, of the stored response that this request renews. */

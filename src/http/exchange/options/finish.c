@@ -1,7 +1,7 @@
 /* What follows from the shared options of one location: sizes that hang on each other, and which fields of responses
  * are hidden from clients. */
 #include "base/fs.h"
-#include "http/exchange/options/keeper.h"
+#include "http/exchange/options/cache_hook.h"
 #include "http/exchange/options/pass.h"
 #include "http/exchange/options/settings.h"
 #include "http/message/fields.h"
@@ -152,8 +152,9 @@ bool exchange_settings_finish(struct conf_scope *scope, void *settings)
     if (!tls_client_finish(scope, &own->tls, family->prefix)) {
         return false;
     }
-    own->keeper =
-        family->keeper != NULL && family->keeper->is_wanted(scope, own) ? family->keeper : NULL;
+    own->cache_hook = family->cache_hook != NULL && family->cache_hook->is_wanted(scope, own)
+                          ? family->cache_hook
+                          : NULL;
     if (own->limit_rate != NULL && own->limit_rate->is_constant &&
         str_is(own->limit_rate->constant, "0")) {
         own->limit_rate = NULL;

@@ -64,7 +64,7 @@ struct purge_settings {
     struct str (*full_key)(struct request *request, struct str key);
 };
 
-struct exchange_keeper;
+struct exchange_cache_hook;
 
 /* All options at one location. Members after the first group are not used by protocols that lack their
  * rows (memcached, tunnel). */
@@ -128,7 +128,8 @@ struct exchange_settings {
 
     struct tls_client_settings tls; /* of protocols that can */
 
-    const struct exchange_keeper *keeper; /* derived: NULL = no cache, store or slices here */
+    const struct exchange_cache_hook
+        *cache_hook; /* derived: NULL = no cache, store or slices here */
 
     const struct exchange_family *family; /* derived: whose options they are */
     bool is_busy_size_written;  /* … else it follows from the buffers of each location */
@@ -147,7 +148,8 @@ struct exchange_family {
     struct str temp_path; /* of temporary files by default; empty = no *_buffers and no files */
     uint64_t hidden_ids;  /* bit n: field number n is hidden at first; 0 = no *_hide_header */
     bool has_cache_key;   /* protocol.default_cache_key: none has to be written */
-    const struct exchange_keeper *keeper; /* of its responses; NULL = nothing of them is kept */
+    const struct exchange_cache_hook
+        *cache_hook; /* of its responses; NULL = nothing of them is kept */
 };
 
 /* hidden_ids: what a proxied server says of itself is not the client's business; the CGI kinds tell the status in a

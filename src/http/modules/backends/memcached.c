@@ -159,7 +159,7 @@ static const struct directive_table memcached_table = {.key = &memcached_key,
 static const struct exchange_family memcached_family = {
     .prefix = "memcached",
     .table = EXCHANGE_TABLE(memcached_family_key, memcached_family_rows, exchange_bare_finish),
-    .keeper = &response_keeper,
+    .cache_hook = &response_cache_hook,
 };
 static const struct directive_table *const memcached_tables[] = {&memcached_table,
                                                                  &memcached_family.table, NULL};

@@ -145,7 +145,7 @@ static const struct exchange_family scgi_family = {
     .table = EXCHANGE_TABLE(scgi_family_key, scgi_family_rows, exchange_settings_finish),
     .temp_path = STR_INIT(DEFAULT_SCGI_TEMP),
     .hidden_ids = HIDDEN_OF_CGI,
-    .keeper = &response_keeper,
+    .cache_hook = &response_cache_hook,
 };
 static const struct directive_table *const scgi_tables[] = {&scgi_table, &scgi_family.table, NULL};
 

@@ -158,7 +158,7 @@ static const struct exchange_family uwsgi_family = {
     .pass_key = &uwsgi_key,
     .temp_path = STR_INIT(DEFAULT_UWSGI_TEMP),
     .hidden_ids = HIDDEN_OF_CGI,
-    .keeper = &response_keeper,
+    .cache_hook = &response_cache_hook,
 };
 static const struct directive_table *const uwsgi_tables[] = {&uwsgi_table, &uwsgi_family.table,
                                                              NULL};

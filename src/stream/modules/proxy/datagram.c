@@ -39,7 +39,7 @@ struct proxying *proxy_datagrams_new(void)
 /* False: it has too many. */
 static bool held_add(struct datagram_proxying *proxying, struct str datagram)
 {
-    bool is_kept = kept_add(&proxying->held, datagram);
+    bool is_kept = datagram_list_add(&proxying->held, datagram);
 
     counters_mine->limited += !is_kept;
     return is_kept;
@@ -69,7 +69,7 @@ void proxy_datagrams_let_go(struct proxying *base)
         timer_remove(&proxying->timeout);
         timer_remove(&proxying->pace);
     }
-    kept_free(&proxying->held);
+    datagram_list_free(&proxying->held);
 }
 
 void proxy_datagrams_count(const struct proxying *base, uint64_t *received, uint64_t *sent)
@@ -280,7 +280,7 @@ static void forward_held(struct datagram_proxying *proxying)
             timer_set(&proxying->pace, clock_now.now_ms + wait_ms);
             return;
         }
-        struct kept_datagram *one = kept_take(&proxying->held);
+        struct datagram_node *one = datagram_list_take(&proxying->held);
         bool is_here = forward(proxying, (struct str){one->bytes, one->len});
         free(one);
         if (!is_here || session->content == NULL) {
@@ -342,7 +342,7 @@ static void from_backend(struct datagram_connection *connection, struct str data
     }
     if (proxying->keeps) {
         proxying->keeps = false;
-        kept_free(&proxying->held);
+        datagram_list_free(&proxying->held);
     }
     something_moved(proxying);
     proxying->is_refused = false;
@@ -439,7 +439,7 @@ static void forward_again(struct datagram_proxying *proxying)
 {
     struct session *session = proxying->base.session;
 
-    for (struct kept_datagram *one = proxying->held.first, *next; one != NULL; one = next) {
+    for (struct datagram_node *one = proxying->held.first, *next; one != NULL; one = next) {
         next = one->next;
         if (!forward(proxying, (struct str){one->bytes, one->len}) || session->content == NULL) {
             return;

@@ -2,7 +2,7 @@
 #ifndef STREAM_MODULES_PROXY_DATAGRAM_H
 #define STREAM_MODULES_PROXY_DATAGRAM_H
 
-#include "net/datagram/kept.h"
+#include "net/datagram/list.h"
 #include "net/datagram/connection.h"
 #include "stream/modules/proxy/proxy.h"
 
@@ -22,7 +22,7 @@ struct datagram_proxying {
     bool has_header; /* the header of the PROXY protocol has left, or there is none */
     struct str
         header; /* … which is the same for all peers; in the session's arena; empty: not made yet */
-    struct kept_datagrams held;
+    struct datagram_list held;
     uint64_t requests, responses;        /* datagrams of the client, of the backend */
     uint64_t received, sent;             /* bytes from and to the backend */
     uint64_t forwarded;                  /* … to it, without headers */

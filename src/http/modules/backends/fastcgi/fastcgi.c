@@ -191,7 +191,7 @@ static const struct exchange_family fastcgi_family = {
     .table = EXCHANGE_TABLE(fastcgi_family_key, fastcgi_family_rows, exchange_settings_finish),
     .temp_path = STR_INIT(DEFAULT_FASTCGI_TEMP),
     .hidden_ids = HIDDEN_OF_CGI,
-    .keeper = &response_keeper,
+    .cache_hook = &response_cache_hook,
 };
 static const struct directive_table *const fastcgi_tables[] = {&fastcgi_table,
                                                                &fastcgi_family.table, NULL};

@@ -217,7 +217,7 @@ static const struct exchange_family grpc_family = {
     .pass = "grpc_pass",
     .pass_key = &grpc_key,
     .hidden_ids = HIDDEN_OF_SERVERS,
-    .keeper = &response_keeper,
+    .cache_hook = &response_cache_hook,
 };
 static const struct directive_table *const grpc_tables[] = {&grpc_table, &grpc_family.table, NULL};
 

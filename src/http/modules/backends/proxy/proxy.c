@@ -411,7 +411,7 @@ static const struct exchange_family proxy_family = {
     .temp_path = STR_INIT(DEFAULT_PROXY_TEMP),
     .hidden_ids = HIDDEN_OF_SERVERS,
     .has_cache_key = true,
-    .keeper = &response_keeper,
+    .cache_hook = &response_cache_hook,
 };
 
 static const struct directive_table *const proxy_tables[] = {&proxy_table, &proxy_family.table,

@@ -1,6 +1,6 @@
 /* Datagrams that somebody keeps for later, in order, up to a bound. */
-#ifndef NET_DATAGRAM_KEPT_H
-#define NET_DATAGRAM_KEPT_H
+#ifndef NET_DATAGRAM_LIST_H
+#define NET_DATAGRAM_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,9 +8,9 @@
 #include "base/str.h"
 
 /* All zero: none. Owned by whoever embeds it. */
-struct kept_datagrams {
-    struct kept_datagram {
-        struct kept_datagram *next;
+struct datagram_list {
+    struct datagram_node {
+        struct datagram_node *next;
         size_t len;
         char bytes[];
     } * first, *last;
@@ -19,11 +19,11 @@ struct kept_datagrams {
 };
 
 /* Keeps a copy. False: there are 64, or 256 KB, and this one is not kept. */
-bool kept_add(struct kept_datagrams *kept, struct str datagram);
+bool datagram_list_add(struct datagram_list *list, struct str datagram);
 /* The first one; empty if there is none. */
-struct str kept_first(const struct kept_datagrams *kept);
+struct str datagram_list_first(const struct datagram_list *list);
 /* The first one, the caller's to free; NULL: none. */
-struct kept_datagram *kept_take(struct kept_datagrams *kept);
-void kept_free(struct kept_datagrams *kept);
+struct datagram_node *datagram_list_take(struct datagram_list *list);
+void datagram_list_free(struct datagram_list *list);
 
 #endif

@@ -1,14 +1,14 @@
 /* Who keeps responses stands above the exchange, which fetches them: the cache, the store and slices (cache/). An exchange
  * asks it through this face, and only at places where something of it is configured. */
-#ifndef HTTP_EXCHANGE_OPTIONS_KEEPER_H
-#define HTTP_EXCHANGE_OPTIONS_KEEPER_H
+#ifndef HTTP_EXCHANGE_OPTIONS_CACHE_HOOK_H
+#define HTTP_EXCHANGE_OPTIONS_CACHE_HOOK_H
 
 #include "http/exchange/options/settings.h"
 #include "http/request/request.h"
 
 struct exchange;
 
-struct exchange_keeper {
+struct exchange_cache_hook {
     /* When the configuration is read: is anything to be kept or cut at this location? */
     bool (*is_wanted)(const struct conf_scope *scope, const struct exchange_settings *own);
     /* Takes the place of exchange_fetch, which it calls as often as it needs to. MAY WAIT. */

@@ -1,10 +1,10 @@
 /* The upper storey of exchanges: what is kept of responses, as the parts of this folder share it. */
-#ifndef HTTP_EXCHANGE_CACHE_KEPT_H
-#define HTTP_EXCHANGE_CACHE_KEPT_H
+#ifndef HTTP_EXCHANGE_CACHE_CACHING_H
+#define HTTP_EXCHANGE_CACHE_CACHING_H
 
 #include "cache/cache.h"
 #include "http/exchange/internal.h"
-#include "http/exchange/options/keeper.h"
+#include "http/exchange/options/cache_hook.h"
 
 struct slice;
 struct store;
@@ -21,7 +21,7 @@ struct cached {
 };
 
 /* What struct exchange points to where something is to be kept; in the request's arena. */
-struct kept {
+struct exchange_caching {
     struct cached *cached; /* NULL: no cache for this request */
     struct slice *slice;   /* the part of a long response that is asked for, or NULL */
     struct store *store;   /* *_store: the file being written, or NULL */

@@ -1,6 +1,6 @@
-/* The keeper of responses. What the cache has is given from there; what it has not is fetched, whole or in slices, and kept
+/* The cache hook of responses. What the cache has is given from there; what it has not is fetched, whole or in slices, and kept
  * on its way to the client. */
-#include "http/exchange/cache/kept.h"
+#include "http/exchange/cache/caching.h"
 #include "http/exchange/cache/rows.h"
 #include "http/exchange/cache/slice.h"
 
@@ -14,17 +14,17 @@ static bool is_wanted(const struct conf_scope *scope, const struct exchange_sett
 /* One exchange: looks into the cache, then asks a backend. HANDLER_NEXT: a slice that is not the last is done. MAY WAIT. */
 static enum handler_result keep_fetch(struct exchange *x, struct slice *slice)
 {
-    x->kept = arena_new(&x->request->arena, struct kept);
-    x->kept->slice = slice;
+    x->caching = arena_new(&x->request->arena, struct exchange_caching);
+    x->caching->slice = slice;
     x->outlives_client = x->settings->stores;
     enum handler_result result = cached_lookup(x);
 
     if (result == HANDLER_NEXT && !x->is_served) {
         result = exchange_fetch(x);
     }
-    if (x->kept->cached != NULL) {
+    if (x->caching->cached != NULL) {
         cached_end(x, false);
-        cache_unclaim(&x->kept->cached->access);
+        cache_unclaim(&x->caching->cached->access);
     }
     return result;
 }
@@ -51,7 +51,7 @@ static struct exchange *next_exchange(const struct exchange *x, const struct sli
 /* The other slices, one exchange after another, into the response that the first one began. MAY WAIT. */
 static enum handler_result keep_fetch_rest(struct exchange *x)
 {
-    struct slice *slice = x->kept->slice;
+    struct slice *slice = x->caching->slice;
     struct request *request = x->request;
 
     slice->is_first = false;
@@ -76,20 +76,20 @@ static enum handler_result keep_run(struct exchange *x)
 
 static bool keep_accept(struct exchange *x, unsigned kind, enum handler_result *result)
 {
-    struct kept *kept = x->kept;
+    struct exchange_caching *caching = x->caching;
 
     if (kind != 0 && cached_may_serve_stale(x, kind)) {
         exchange_leave_connection(x, false);
         *result = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);
         return false;
     }
-    if (kept->cached != NULL) {
+    if (caching->cached != NULL) {
         *result = cached_accept(x);
         if (*result != HANDLER_NEXT) {
             return false;
         }
     }
-    if (kept->slice != NULL && !slice_accept(x) && kept->slice != NULL) {
+    if (caching->slice != NULL && !slice_accept(x) && caching->slice != NULL) {
         *result = HANDLER_CUT;
         return false;
     }
@@ -105,10 +105,10 @@ static void keep_start(struct exchange *x)
 
 static void keep_write(struct exchange *x, struct str bytes)
 {
-    if (x->kept->cached != NULL) {
+    if (x->caching->cached != NULL) {
         cached_write(x, bytes);
     }
-    if (x->kept->store != NULL) {
+    if (x->caching->store != NULL) {
         store_write(x, bytes);
     }
 }
@@ -117,10 +117,10 @@ static bool keep_end(struct exchange *x, bool is_whole)
 {
     bool is_sound = !is_whole || slice_is_complete(x);
 
-    if (x->kept->cached != NULL) {
+    if (x->caching->cached != NULL) {
         cached_end(x, is_whole && is_sound);
     }
-    if (x->kept->store != NULL) {
+    if (x->caching->store != NULL) {
         store_end(x, is_whole && is_sound);
     }
     return is_sound;
@@ -129,7 +129,7 @@ static bool keep_end(struct exchange *x, bool is_whole)
 /* The status alone is kept. */
 static void keep_drop(struct exchange *x)
 {
-    if (x->kept->cached != NULL) {
+    if (x->caching->cached != NULL) {
         cached_end(x, true);
     }
 }
@@ -148,7 +148,7 @@ static bool keep_fail(struct exchange *x, unsigned kind, enum handler_result *re
     return true;
 }
 
-const struct exchange_keeper response_keeper = {
+const struct exchange_cache_hook response_cache_hook = {
     .is_wanted = is_wanted,
     .run = keep_run,
     .accept = keep_accept,
