@@ -62,9 +62,9 @@ struct group_state {
 /* The pick takes a reference on the group's peers, and counts as its user. */
 void pick_hold(struct upstream_pick *pick, struct upstream_group *group);
 /* The group's balancer is a program: there is room for what it says. */
-void direction_begin(struct upstream_pick *pick);
+void balancer_decision_begin(struct upstream_pick *pick);
 /* Asks it about the attempt that comes, and has the pick look where it says. False: it refuses. */
-bool direction_leads(struct upstream_pick *pick);
+bool balancer_decision_leads(struct upstream_pick *pick);
 
 /* ---- groups (group.c) ---- */
 

@@ -17,7 +17,7 @@
 #include "server/generation.h"
 
 struct balancer;
-struct direction;
+struct balancer_decision;
 struct cell_memory;
 struct group_state;
 struct health_settings;
@@ -246,15 +246,15 @@ enum peer_outcome {
 enum pick_result {
     PICK_OK,
     PICK_NONE,      /* no live upstreams (logged), also when the queue is full or its time is up */
-    PICK_REFUSED,   /* the group's balancer is a program, and says so: pick->direction->refusal */
+    PICK_REFUSED,   /* the group's balancer is a program, and says so: pick->decision->refusal */
     PICK_CANCELLED, /* the fiber was cancelled while it waited in the queue */
 };
 
 /* The choice of a peer for one request, over its attempts. Embedded in the exchange; all zero at first. */
 struct upstream_pick {
     struct upstream_group *group; /* that is picked from */
-    struct direction
-        *direction; /* where a program says that it goes (direction.h); NULL = the group has none */
+    struct balancer_decision
+        *decision; /* where a program says that it goes (direction.h); NULL = the group has none */
     struct peer_list *list; /* held by a reference from upstream_pick_begin to _end */
     struct peer *peer;      /* in use now, or NULL */
     struct link_tie

@@ -7,7 +7,7 @@
 #include "http/request/body.h"
 #include "http/request/wire.h"
 #include "net/conn/own.h"
-#include "upstream/direction.h"
+#include "upstream/balancer_decision.h"
 #include "upstream/peer.h"
 #include "server/generation.h"
 
@@ -204,11 +204,11 @@ static void choose_way(struct exchange *x, struct upstream_connection_way *way,
                        struct upstream_connection_options *options)
 {
     const struct exchange_settings *settings = x->settings;
-    const struct direction *direction = x->pick.direction;
+    const struct balancer_decision *decision = x->pick.decision;
 
     way->local.len = 0;
-    if (direction != NULL && direction->has_local) {
-        options->local = &direction->local;
+    if (decision != NULL && decision->has_local) {
+        options->local = &decision->local;
     } else if (settings->bind != NULL &&
                bind_address(settings->bind, &x->request->env, &way->local) && way->local.len != 0) {
         options->local = &way->local;
@@ -219,8 +219,8 @@ static void choose_way(struct exchange *x, struct upstream_connection_way *way,
                         x->target_text.len != 0 ? x->target_text : x->group->name,
                         x->protocol->alpn, &way->tls);
         way->tls.preface = x->preface;
-        if (direction != NULL && direction->host.len != 0) {
-            way->tls.options.name = direction->host;
+        if (decision != NULL && decision->host.len != 0) {
+            way->tls.options.name = decision->host;
             way->tls.options.identity = tls_client_identity(way->tls.context, &way->tls.options);
         }
         options->tls = &way->tls;
@@ -285,7 +285,7 @@ static enum attempt_result connect_peer(struct exchange *x, struct failure *fail
     if (is_refused(x, options.hops, failure)) {
         return fail_attempt(x, failure, failure->kind, failure->status);
     }
-    if (x->is_secure || settings->bind != NULL || x->pick.direction != NULL) {
+    if (x->is_secure || settings->bind != NULL || x->pick.decision != NULL) {
         choose_way(x, &way, &options);
     }
     switch (upstream_connection_open(&x->pick, &options, settings->connect_timeout_ms,

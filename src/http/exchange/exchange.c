@@ -12,7 +12,7 @@
 #include "http/request/body.h"
 #include "server/generation.h"
 #include "shared/upstream/target.h"
-#include "upstream/direction.h"
+#include "upstream/balancer_decision.h"
 #include "upstream/peer.h"
 
 /* `, upstream: "…"`, while a peer is dealt with. */
@@ -243,21 +243,21 @@ static enum peer_outcome outcome_of(unsigned kind)
 }
 
 /* What the group's balancer, which is a program, says of the attempt that comes. False: no request could be made. */
-static bool take_direction(struct exchange *x)
+static bool take_decision(struct exchange *x)
 {
-    struct direction *direction = x->pick.direction;
+    struct balancer_decision *decision = x->pick.decision;
 
-    if (direction->makes_request) {
-        direction->makes_request = false;
+    if (decision->makes_request) {
+        decision->makes_request = false;
         if (x->protocol->make_request != NULL && !x->protocol->make_request(x)) {
             return false;
         }
     }
-    if (direction->tls != 0) {
-        x->is_secure = direction->tls > 0 && x->settings->tls.context != NULL;
+    if (decision->tls != 0) {
+        x->is_secure = decision->tls > 0 && x->settings->tls.context != NULL;
     }
-    replace_timeouts(x, direction->connect_timeout_ms, direction->send_timeout_ms,
-                     direction->read_timeout_ms);
+    replace_timeouts(x, decision->connect_timeout_ms, decision->send_timeout_ms,
+                     decision->read_timeout_ms);
     return true;
 }
 
@@ -276,12 +276,12 @@ static enum attempt_result ask_peers(struct exchange *x, struct failure *failure
             attempt_end(x, failure->status);
             return ATTEMPT_FAILED;
         case PICK_REFUSED:
-            *failure = (struct failure){.status = x->pick.direction->refusal};
+            *failure = (struct failure){.status = x->pick.decision->refusal};
             return ATTEMPT_FAILED;
         case PICK_OK:
             break;
         }
-        if (__builtin_expect(x->pick.direction != NULL, 0) && !take_direction(x)) {
+        if (__builtin_expect(x->pick.decision != NULL, 0) && !take_decision(x)) {
             *failure = (struct failure){.status = 500};
             return ATTEMPT_FAILED;
         }
@@ -300,8 +300,8 @@ static enum attempt_result ask_peers(struct exchange *x, struct failure *failure
         }
         attempt_end(x, failure->status);
         bool goes_on = may_try_next(x, failure->kind);
-        direction_failed(x->pick.direction, failure->status,
-                         outcome_of(failure->kind) == PEER_SERVED);
+        balancer_decision_failed(x->pick.decision, failure->status,
+                                 outcome_of(failure->kind) == PEER_SERVED);
         upstream_pick_done(&x->pick, outcome_of(failure->kind));
         if (!goes_on) {
             return ATTEMPT_FAILED;
@@ -408,8 +408,8 @@ enum handler_result exchange_fetch(struct exchange *x)
     x->pick.tie = x->protocol->has_logins ? logins_tie(x) : NULL;
     x->start_ms = clock_now.now_ms;
     upstream_pick_begin(&x->pick, x->group);
-    if (__builtin_expect(x->pick.direction != NULL, 0)) {
-        x->pick.direction->tries_most = (uint64_t) x->settings->next_upstream_tries;
+    if (__builtin_expect(x->pick.decision != NULL, 0)) {
+        x->pick.decision->tries_most = (uint64_t) x->settings->next_upstream_tries;
     }
     if (is_shielded) {
         fiber_shield_begin();

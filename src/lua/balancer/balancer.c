@@ -6,7 +6,7 @@
 
 #include "base/parse.h"
 #include "lua/vm/function.h"
-#include "upstream/direction.h"
+#include "upstream/balancer_decision.h"
 
 /* The pick that the running script is asked about. A balancer's script never waits: there is one at a time. */
 static struct upstream_pick *asked;
@@ -41,11 +41,11 @@ bool script_balancer_keepalive_apply(struct conf_scope *scope, const struct dire
 
 void script_balance(struct script_subject *subject, struct upstream_pick *pick)
 {
-    struct direction *direction = pick->direction;
+    struct balancer_decision *decision = pick->decision;
     struct upstream_pick *outer = asked;
     struct script_call call = {.subject = subject,
                                .phase = SCRIPT_BALANCER,
-                               .code = direction->director->balancer_settings};
+                               .code = decision->director->balancer_settings};
 
     asked = pick;
     subject->exit_code = 0;
@@ -54,16 +54,16 @@ void script_balance(struct script_subject *subject, struct upstream_pick *pick)
     if (end == SCRIPT_LEFT) {
         int code_of_exit = subject->exit_code;
 
-        direction->refusal = code_of_exit >= 200 && code_of_exit <= 999 ? (unsigned) code_of_exit
-                             : code_of_exit == 0                        ? 0
-                                                                        : 500;
+        decision->refusal = code_of_exit >= 200 && code_of_exit <= 999 ? (unsigned) code_of_exit
+                            : code_of_exit == 0                        ? 0
+                                                                       : 500;
     } else if (end != SCRIPT_ENDED) {
-        direction->refusal = 500;
+        decision->refusal = 500;
     }
-    if (direction->refusal == 0 && direction->target == NULL &&
-        direction->director->servers.count == 0) {
+    if (decision->refusal == 0 && decision->target == NULL &&
+        decision->director->servers.count == 0) {
         log_error(subject->log, 0, "lua balancer: no peer set");
-        direction->refusal = 500;
+        decision->refusal = 500;
     }
 }
 
@@ -133,9 +133,9 @@ static int set_current_peer(lua_State *L, struct script_thread *thread)
     if (reason != NULL) {
         return script_fail(L, reason);
     }
-    asked->direction->target = upstream_directed(asked->direction->director, &addr);
+    asked->decision->target = upstream_directed(asked->decision->director, &addr);
     if (lua_isstring(L, 3)) {
-        asked->direction->host = arena_dup(asked->arena, script_check_str(L, 3));
+        asked->decision->host = arena_dup(asked->arena, script_check_str(L, 3));
     }
     return succeed(L);
 }
@@ -148,18 +148,18 @@ static int set_more_tries(lua_State *L, struct script_thread *thread)
     if (reason != NULL) {
         return script_fail(L, reason);
     }
-    struct direction *direction = asked->direction;
-    uint64_t taken = (uint64_t) asked->tries + 1 + direction->more_tries;
+    struct balancer_decision *decision = asked->decision;
+    uint64_t taken = (uint64_t) asked->tries + 1 + decision->more_tries;
     uint64_t wanted = count > 0 ? count < 1e9 ? (uint64_t) count : 1000000000u : 0;
 
-    if (direction->tries_most != 0 && taken + wanted > direction->tries_most) {
-        direction->more_tries +=
-            taken < direction->tries_most ? (unsigned) (direction->tries_most - taken) : 0;
+    if (decision->tries_most != 0 && taken + wanted > decision->tries_most) {
+        decision->more_tries +=
+            taken < decision->tries_most ? (unsigned) (decision->tries_most - taken) : 0;
         lua_pushboolean(L, true);
         lua_pushliteral(L, "reduced tries due to limit");
         return 2;
     }
-    direction->more_tries += (unsigned) wanted;
+    decision->more_tries += (unsigned) wanted;
     return succeed(L);
 }
 
@@ -173,13 +173,13 @@ static int get_last_failure(lua_State *L, struct script_thread *thread)
         lua_pushstring(L, reason);
         return 3;
     }
-    const struct direction *direction = asked->direction;
-    if (!direction->has_failed) {
+    const struct balancer_decision *decision = asked->decision;
+    if (!decision->has_failed) {
         lua_pushnil(L);
         return 1;
     }
-    lua_pushstring(L, direction->was_fair ? "next" : "failed");
-    lua_pushinteger(L, (lua_Integer) direction->failed_status);
+    lua_pushstring(L, decision->was_fair ? "next" : "failed");
+    lua_pushinteger(L, (lua_Integer) decision->failed_status);
     return 2;
 }
 
@@ -210,10 +210,10 @@ static int set_timeouts(lua_State *L, struct script_thread *thread)
         lua_pushstring(L, is_stream ? "API disabled in the current context" : reason);
         return 2;
     }
-    struct direction *direction = asked->direction;
-    direction->connect_timeout_ms = connect_ms != 0 ? connect_ms : direction->connect_timeout_ms;
-    direction->send_timeout_ms = send_ms != 0 ? send_ms : direction->send_timeout_ms;
-    direction->read_timeout_ms = read_ms != 0 ? read_ms : direction->read_timeout_ms;
+    struct balancer_decision *decision = asked->decision;
+    decision->connect_timeout_ms = connect_ms != 0 ? connect_ms : decision->connect_timeout_ms;
+    decision->send_timeout_ms = send_ms != 0 ? send_ms : decision->send_timeout_ms;
+    decision->read_timeout_ms = read_ms != 0 ? read_ms : decision->read_timeout_ms;
     return succeed(L);
 }
 
@@ -229,8 +229,8 @@ static int bind_to_local_addr(lua_State *L, struct script_thread *thread)
     if (reason != NULL) {
         return script_fail(L, reason);
     }
-    asked->direction->local = addr;
-    asked->direction->has_local = true;
+    asked->decision->local = addr;
+    asked->decision->has_local = true;
     return succeed(L);
 }
 
@@ -241,7 +241,7 @@ static int set_upstream_tls(lua_State *L, struct script_thread *thread)
     if (reason != NULL) {
         return script_fail(L, reason);
     }
-    asked->direction->tls = lua_toboolean(L, 1) || lua_tonumber(L, 1) > 0 ? 1 : -1;
+    asked->decision->tls = lua_toboolean(L, 1) || lua_tonumber(L, 1) > 0 ? 1 : -1;
     return succeed(L);
 }
 
@@ -252,7 +252,7 @@ static int enable_keepalive(lua_State *L, struct script_thread *thread)
     lua_Number idle = luaL_optnumber(L, 1, 60);
     lua_Number requests = luaL_optnumber(L, 2, 100);
 
-    if (reason == NULL && asked->direction->target == NULL) {
+    if (reason == NULL && asked->decision->target == NULL) {
         reason = "no current peer set";
     }
     if (reason != NULL) {
@@ -264,7 +264,7 @@ static int enable_keepalive(lua_State *L, struct script_thread *thread)
     if (!(requests >= 0) || requests > 1e9) {
         return luaL_error(L, "bad max requests");
     }
-    struct upstream_group *target = asked->direction->target;
+    struct upstream_group *target = asked->decision->target;
     target->keepalive = target->keepalive != 0 ? target->keepalive : 1;
     target->keepalive_timeout_ms = idle == 0 ? UINT32_MAX : (uint64_t) (idle * 1000);
     target->keepalive_requests = requests == 0 ? INT64_MAX : (int64_t) requests;
@@ -278,7 +278,7 @@ static int recreate_request(lua_State *L, struct script_thread *thread)
     if (reason != NULL) {
         return script_fail(L, reason);
     }
-    asked->direction->makes_request = true;
+    asked->decision->makes_request = true;
     return succeed(L);
 }
 

@@ -1,4 +1,4 @@
-/* balancer_by_lua: where a request or a session goes, as a script says before each attempt (upstream/direction.h). */
+/* balancer_by_lua: where a request or a session goes, as a script says before each attempt (upstream/balancer_decision.h). */
 #ifndef LUA_BALANCER_BALANCER_H
 #define LUA_BALANCER_BALANCER_H
 

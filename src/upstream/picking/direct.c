@@ -1,14 +1,14 @@
-/* Picking where a program says (upstream/direction.h). */
-#include "upstream/direction.h"
+/* Picking where a program says (upstream/balancer_decision.h). */
+#include "upstream/balancer_decision.h"
 
 #include "upstream/private.h"
 
-void direction_begin(struct upstream_pick *pick)
+void balancer_decision_begin(struct upstream_pick *pick)
 {
-    if (pick->direction == NULL) {
-        pick->direction = arena_new(pick->arena, struct direction);
+    if (pick->decision == NULL) {
+        pick->decision = arena_new(pick->arena, struct balancer_decision);
     }
-    pick->direction->director = pick->group;
+    pick->decision->director = pick->group;
 }
 
 /* From here on this group's peers are picked from. */
@@ -19,22 +19,22 @@ static void lead_to(struct upstream_pick *pick, struct upstream_group *group)
         peer_list_release(pick->list);
         pick_hold(pick, group);
     }
-    pick->tried = group == pick->direction->director ? pick->tried : NULL;
+    pick->tried = group == pick->decision->director ? pick->tried : NULL;
 }
 
-bool direction_leads(struct upstream_pick *pick)
+bool balancer_decision_leads(struct upstream_pick *pick)
 {
-    struct direction *direction = pick->direction;
+    struct balancer_decision *decision = pick->decision;
 
-    direction->target = NULL;
-    direction->refusal = 0;
-    if (pick->tries != 0 && direction->more_tries != 0) {
-        direction->more_tries--;
+    decision->target = NULL;
+    decision->refusal = 0;
+    if (pick->tries != 0 && decision->more_tries != 0) {
+        decision->more_tries--;
     }
-    direction->director->balancer->direct(pick);
-    if (direction->refusal != 0) {
+    decision->director->balancer->direct(pick);
+    if (decision->refusal != 0) {
         return false;
     }
-    lead_to(pick, direction->target != NULL ? direction->target : direction->director);
+    lead_to(pick, decision->target != NULL ? decision->target : decision->director);
     return true;
 }

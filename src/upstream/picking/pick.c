@@ -1,7 +1,7 @@
 /* Picking a peer for a request, and giving it back. */
 #include "base/clock.h"
 #include "base/fatal.h"
-#include "upstream/direction.h"
+#include "upstream/balancer_decision.h"
 #include "upstream/private.h"
 
 /* Only this worker writes its own entry: no locked instruction is needed. */
@@ -155,7 +155,7 @@ void upstream_pick_begin(struct upstream_pick *pick, struct upstream_group *grou
     CHECK_MAGIC(group, UPSTREAM_GROUP_MAGIC);
     pick_hold(pick, group);
     if (__builtin_expect(group->balancer->direct != NULL, 0)) {
-        direction_begin(pick);
+        balancer_decision_begin(pick);
     }
 }
 
@@ -225,7 +225,7 @@ static enum pick_result pick_slowly(struct upstream_pick *pick)
 
 enum pick_result upstream_pick_next(struct upstream_pick *pick)
 {
-    if (__builtin_expect(pick->direction != NULL, 0) && !direction_leads(pick)) {
+    if (__builtin_expect(pick->decision != NULL, 0) && !balancer_decision_leads(pick)) {
         return PICK_REFUSED;
     }
     /* Who comes later may not go before those that wait. */
@@ -249,9 +249,9 @@ static bool has_untried(const struct upstream_pick *pick, const struct peer_set 
 
 bool upstream_pick_has_next(const struct upstream_pick *pick)
 {
-    if (pick->direction != NULL &&
-        (pick->direction->more_tries != 0 || pick->direction->target != NULL)) {
-        return pick->direction->more_tries != 0;
+    if (pick->decision != NULL &&
+        (pick->decision->more_tries != 0 || pick->decision->target != NULL)) {
+        return pick->decision->more_tries != 0;
     }
     return !pick->is_shut &&
            (has_untried(pick, &pick->list->primary) || has_untried(pick, &pick->list->backup));

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "event/loop.h"
-#include "upstream/direction.h"
+#include "upstream/balancer_decision.h"
 #include "upstream/private.h"
 
 enum {

@@ -11,7 +11,7 @@
 #include "server/generation.h"
 #include "shared/upstream/target.h"
 #include "stream/modules/proxy/datagram.h"
-#include "upstream/direction.h"
+#include "upstream/balancer_decision.h"
 #include "upstream/peer.h"
 
 #define ALPN_MAX 255     /* bytes of one name (RFC 7301, 3.1) */
@@ -68,9 +68,8 @@ static void attempt_begin(struct proxying *proxying, struct str name)
         }
         proxying->attempt = attempts_add(attempts, &session->arena, name);
     }
-    const struct upstream_group *group = proxying->pick.direction != NULL
-                                             ? proxying->pick.direction->director
-                                             : proxying->pick.group;
+    const struct upstream_group *group =
+        proxying->pick.decision != NULL ? proxying->pick.decision->director : proxying->pick.group;
     proxying->attempt->is_at_run_time = group->is_at_run_time;
     proxying->attempt->group = group->is_at_run_time ? STR("") : group->name;
     proxying->attempt_ms = clock_now.now_ms;
@@ -123,12 +122,12 @@ static void choose_way(struct proxying *proxying, struct str target,
                        struct upstream_connection_options *options)
 {
     const struct proxy_settings *settings = proxying->settings;
-    const struct direction *direction = proxying->pick.direction;
+    const struct balancer_decision *decision = proxying->pick.decision;
     struct session *session = proxying->session;
 
     way->local.len = 0;
-    if (direction != NULL && direction->has_local) {
-        options->local = &direction->local;
+    if (decision != NULL && decision->has_local) {
+        options->local = &decision->local;
     } else if (settings->bind != NULL && bind_address(settings->bind, &session->env, &way->local) &&
                way->local.len != 0) {
         options->local = &way->local;
@@ -138,8 +137,8 @@ static void choose_way(struct proxying *proxying, struct str target,
         tls_client_link(&settings->tls, &session->env, target, alpn_of(session, settings),
                         &way->tls);
         /* Sessions of TLS are resumed within a group. */
-        if (direction != NULL && direction->host.len != 0) {
-            way->tls.options.name = direction->host;
+        if (decision != NULL && decision->host.len != 0) {
+            way->tls.options.name = decision->host;
             way->tls.options.identity = tls_client_identity(way->tls.context, &way->tls.options);
         }
         way->tls.options.identity ^= keyed_hash(proxying->pick.group->name) << 1;
@@ -280,20 +279,19 @@ bool proxy_may_try_next(const struct proxying *proxying)
 }
 
 /* What the group's balancer, which is a program, says of the attempt that comes: a session has one time for both ways. */
-static void take_direction(struct proxying *proxying)
+static void take_decision(struct proxying *proxying)
 {
-    const struct direction *direction = proxying->pick.direction;
+    const struct balancer_decision *decision = proxying->pick.decision;
     struct proxy_settings *own;
 
-    if (direction->connect_timeout_ms == 0 && direction->read_timeout_ms == 0) {
+    if (decision->connect_timeout_ms == 0 && decision->read_timeout_ms == 0) {
         return;
     }
     own = arena_alloc(&proxying->session->arena, sizeof(*own));
     *own = *proxying->settings;
-    own->connect_timeout_ms = direction->connect_timeout_ms != 0 ? direction->connect_timeout_ms
-                                                                 : own->connect_timeout_ms;
-    own->timeout_ms =
-        direction->read_timeout_ms != 0 ? direction->read_timeout_ms : own->timeout_ms;
+    own->connect_timeout_ms =
+        decision->connect_timeout_ms != 0 ? decision->connect_timeout_ms : own->connect_timeout_ms;
+    own->timeout_ms = decision->read_timeout_ms != 0 ? decision->read_timeout_ms : own->timeout_ms;
     proxying->settings = own;
 }
 
@@ -313,14 +311,14 @@ static bool find_peer(struct proxying *proxying, struct str target)
             session_fail(session, SESSION_BAD_GATEWAY);
             return false;
         case PICK_REFUSED:
-            session_fail(session, proxying->pick.direction->refusal);
+            session_fail(session, proxying->pick.decision->refusal);
             return false;
         case PICK_CANCELLED:
             session_fail(session, SESSION_OK);
             return false;
         }
-        if (__builtin_expect(proxying->pick.direction != NULL, 0)) {
-            take_direction(proxying);
+        if (__builtin_expect(proxying->pick.decision != NULL, 0)) {
+            take_decision(proxying);
         }
         attempt_begin(proxying, proxying->pick.peer->name);
         switch (connect_peer(proxying, target)) {
@@ -341,7 +339,7 @@ static bool find_peer(struct proxying *proxying, struct str target)
         }
         attempt_end(proxying);
         bool goes_on = proxy_may_try_next(proxying);
-        direction_failed(proxying->pick.direction, 0, false);
+        balancer_decision_failed(proxying->pick.decision, 0, false);
         upstream_pick_done(&proxying->pick, PEER_FAILED);
         if (!goes_on) {
             session_fail(session, SESSION_BAD_GATEWAY);
@@ -417,8 +415,8 @@ enum session_step proxy_pass_session(struct session *session)
     proxying->pick.subject = session;
     proxying->start_ms = clock_now.now_ms;
     upstream_pick_begin(&proxying->pick, group);
-    if (__builtin_expect(proxying->pick.direction != NULL, 0)) {
-        proxying->pick.direction->tries_most = (uint64_t) settings->next_upstream_tries;
+    if (__builtin_expect(proxying->pick.decision != NULL, 0)) {
+        proxying->pick.decision->tries_most = (uint64_t) settings->next_upstream_tries;
     }
     return go_to_peer(proxying, target);
 }

@@ -1,6 +1,6 @@
 /* Groups whose balancer is a program: it says of each attempt where the request goes, to whomever it likes. */
-#ifndef UPSTREAM_DIRECTION_H
-#define UPSTREAM_DIRECTION_H
+#ifndef UPSTREAM_BALANCER_DECISION_H
+#define UPSTREAM_BALANCER_DECISION_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,8 +8,8 @@
 #include "net/addr/addr.h"
 #include "upstream/upstream.h"
 
-/* What such a program says, of one request. In the request's arena; pick->direction. */
-struct direction {
+/* What such a program says, of one request. In the request's arena; pick->decision. */
+struct balancer_decision {
     struct upstream_group *director; /* whose balancer it is */
 
     /* Of the attempt that comes; cleared before each. */
@@ -43,12 +43,13 @@ struct direction {
 struct upstream_group *upstream_directed(struct upstream_group *director, const struct addr *addr);
 
 /* Of a protocol: the attempt failed like this. */
-static inline void direction_failed(struct direction *direction, unsigned status, bool was_fair)
+static inline void balancer_decision_failed(struct balancer_decision *decision, unsigned status,
+                                            bool was_fair)
 {
-    if (direction != NULL) {
-        direction->has_failed = true;
-        direction->failed_status = status;
-        direction->was_fair = was_fair;
+    if (decision != NULL) {
+        decision->has_failed = true;
+        decision->failed_status = status;
+        decision->was_fair = was_fair;
     }
 }
 
