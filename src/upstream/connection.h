@@ -9,7 +9,7 @@
 #include "fiber/fiber.h"
 #include "net/conn/conn.h"
 #include "net/tls/tls.h"
-#include "upstream/ties.h"
+#include "upstream/pinned.h"
 #include "upstream/upstream.h"
 
 /* TLS on a connection. Lives at least as long as the call. */
@@ -31,7 +31,8 @@ struct upstream_connection_options {
     const void *tag;          /* who may share an idle connection: same tag only … */
     const void *language;     /* … and what is spoken on it: a protocol; or NULL */
     const struct upstream_connection_tls *tls; /* NULL = plain */
-    struct link_tie *tie; /* of the client's connection: its own come first; NULL = none */
+    struct pinned_connections
+        *pinned;          /* of the client's connection: its own come first; NULL = none */
     bool is_private;      /* the request is to be bound: none that others use now */
     bool wants_fresh;     /* no kept one */
     bool is_unrepeatable; /* no kept one that the peer is known to end about now … */
@@ -88,9 +89,9 @@ struct upstream_connection {
     struct addr addr;                     /* of the peer */
     struct upstream_connection_kind kind; /* the key is the connection's own */
     struct idle_pool *pool;               /* while it is idle, else NULL */
-    struct list in_pool;  /* while it is idle: in the pool; else among the peer's busy ones */
-    struct link_tie *tie; /* of the one client that may have it, or NULL */
-    struct list in_tie;
+    struct list in_pool; /* while it is idle: in the pool; else among the peer's busy ones */
+    struct pinned_connections *pinned; /* of the one client that may have it, or NULL */
+    struct list in_pinned;
     const struct conn_owner *owner; /* while it is idle: the protocol's, to be put back */
     bool is_quiet;                  /* a protocol says: all that was asked was answered, so that it
                                        may end with a reset and leave no TIME_WAIT after */

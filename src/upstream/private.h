@@ -142,7 +142,7 @@ void peer_list_release(struct peer_list *list);
 struct peer *pick_now(struct upstream_pick *pick);
 
 /* The peer of pick->list that the client's own connections lead to, or NULL (ties.c). */
-struct peer *tie_peer(const struct link_tie *tie, const struct upstream_pick *pick);
+struct peer *pinned_peer(const struct pinned_connections *pinned, const struct upstream_pick *pick);
 
 /* Is there somebody whom a request may wait for in the queue? */
 bool pick_may_wait(const struct upstream_pick *pick);

@@ -22,7 +22,7 @@ struct cell_memory;
 struct group_state;
 struct health_settings;
 struct keepalive_slices;
-struct link_tie;
+struct pinned_connections;
 struct peer;
 struct peer_cell;
 struct peer_list;
@@ -257,8 +257,8 @@ struct upstream_pick {
         *decision; /* where a program says that it goes (direction.h); NULL = the group has none */
     struct peer_list *list; /* held by a reference from upstream_pick_begin to _end */
     struct peer *peer;      /* in use now, or NULL */
-    struct link_tie
-        *tie; /* of the client's connection, or NULL: where it has connections, it goes */
+    struct pinned_connections
+        *pinned; /* of the client's connection, or NULL: where it has connections, it goes */
     struct variable_env *env; /* where keys of balancers are evaluated */
     struct arena *arena;      /* of the request */
     const struct log *log;    /* of the request */

@@ -8,7 +8,7 @@
 #include "base/fatal.h"
 #include "net/conn/own.h"
 #include "server/generation.h"
-#include "upstream/ties.h"
+#include "upstream/pinned.h"
 
 /* Free http_connection structs, last in, first out. */
 struct free_connection {
@@ -81,7 +81,7 @@ struct conn *connection_free(struct http_connection *connection)
     loop_undefer(&connection->settle);
     connection_leave_protocol(connection);
     if (connection->details != NULL) {
-        tie_end(connection->details->tie);
+        pinned_end(connection->details->pinned);
         free(connection->details->proxy);
         free(connection->details);
     }

@@ -13,7 +13,7 @@
 #include "net/conn/conn.h"
 #include "net/conn/proxy_protocol.h"
 
-struct link_tie;
+struct pinned_connections;
 struct request;
 
 /*
@@ -40,7 +40,8 @@ enum connection_stage {
 struct connection_details {
     struct addr local;          /* our side's address; len 0 = not asked yet */
     struct proxy_header *proxy; /* of the PROXY protocol, or NULL; owned */
-    struct link_tie *tie;  /* backends' connections that are this client's alone, or NULL; owned */
+    struct pinned_connections
+        *pinned;           /* backends' connections that are this client's alone, or NULL; owned */
     struct head_scan scan; /* of a head that is there in part */
     size_t address_length; /* of address; 0 = not made yet */
     char address[ADDR_TEXT_MAX]; /* client's address as text */

@@ -129,7 +129,7 @@ void connection_go_idle(struct http_connection *connection)
     }
     connection->stage = STAGE_IDLE; /* the loop tells the protocol still */
     if (connection->details != NULL && connection->details->proxy == NULL &&
-        connection->details->tie == NULL) {
+        connection->details->pinned == NULL) {
         free(connection->details);
         connection->details = NULL;
     }

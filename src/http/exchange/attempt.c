@@ -276,7 +276,7 @@ static enum attempt_result connect_peer(struct exchange *x, struct failure *fail
     options.is_unpromised = protocol->keeps_unasked != NULL && protocol->keeps_unasked(x);
     bool is_login = false;
     if (protocol->has_logins) { /* the client's own come first */
-        options.tie = logins_tie(x);
+        options.pinned = logins_pinned(x);
         is_login = (x->request->headers.seen & LOGIN_IDS) != 0 && logins_are_asked_for(x);
     }
     options.is_private = is_login || (protocol->wants_whole_connection != NULL &&

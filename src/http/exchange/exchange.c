@@ -405,7 +405,7 @@ enum handler_result exchange_fetch(struct exchange *x)
     x->pick.arena = &request->arena;
     x->pick.log = &request->log;
     x->pick.subject = request;
-    x->pick.tie = x->protocol->has_logins ? logins_tie(x) : NULL;
+    x->pick.pinned = x->protocol->has_logins ? logins_pinned(x) : NULL;
     x->start_ms = clock_now.now_ms;
     upstream_pick_begin(&x->pick, x->group);
     if (__builtin_expect(x->pick.decision != NULL, 0)) {

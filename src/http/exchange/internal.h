@@ -112,11 +112,11 @@ enum wait_result patience_wait(struct exchange *x, struct patience *patience);
 /* ---- logins.c ---- */
 
 /* The backends' connections that belong to the client's, or NULL. */
-static inline struct link_tie *logins_tie(const struct exchange *x)
+static inline struct pinned_connections *logins_pinned(const struct exchange *x)
 {
     const struct connection_details *details = x->request->connection->details;
 
-    return details == NULL ? NULL : details->tie;
+    return details == NULL ? NULL : details->pinned;
 }
 
 /* Fields that such a login comes in. */

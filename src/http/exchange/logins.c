@@ -34,7 +34,7 @@ bool logins_are_asked_for(const struct exchange *x)
 
 void logins_bind(struct exchange *x)
 {
-    upstream_connection_bind(x->connection, &connection_details(x->request->connection)->tie);
+    upstream_connection_bind(x->connection, &connection_details(x->request->connection)->pinned);
 }
 
 void logins_note_response(struct exchange *x)

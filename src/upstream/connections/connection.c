@@ -68,7 +68,7 @@ static struct upstream_connection *upstream_connection_new(const struct link_wis
     };
     connection->kind.key = pool_key_dup(wish->kind.key);
     list_init(&connection->in_pool);
-    list_init(&connection->in_tie);
+    list_init(&connection->in_pinned);
     conn->owner = &upstream_connection_owner;
     conn->user = connection;
     pick->group->worker_state->users++;
@@ -92,7 +92,7 @@ void upstream_connection_destroy(struct upstream_connection *connection)
     if (connection->state_free != NULL) {
         connection->state_free(connection);
     }
-    tie_forget(connection);
+    pinned_forget(connection);
     if (connection->is_quiet && connection->conn->is_tcp && conn_unsent(connection->conn) == 0) {
         conn_reset(connection->conn);
     } else {
@@ -148,7 +148,7 @@ static struct upstream_connection *find_shared(const struct peer_local *local,
         struct upstream_connection *connection =
             container_of(item, struct upstream_connection, in_pool);
 
-        if (connection->users < connection->users_max && connection->tie == NULL &&
+        if (connection->users < connection->users_max && connection->pinned == NULL &&
             !connection->is_taken && !connection->conn->is_input_paused &&
             upstream_connection_kind_is(&connection->kind, kind) && !connection->is_doomed &&
             !connection->conn->is_broken && !connection->conn->is_peer_closed &&
@@ -172,8 +172,8 @@ static struct upstream_connection *reuse(const struct link_wish *wish)
     if (options->wants_fresh || options->is_alone) {
         return NULL;
     }
-    if (__builtin_expect(options->tie != NULL, 0)) {
-        connection = tie_take(options->tie, local, &wish->kind);
+    if (__builtin_expect(options->pinned != NULL, 0)) {
+        connection = pinned_take(options->pinned, local, &wish->kind);
     }
     if (connection == NULL) {
         connection = pool_take(wish->pick->group, local, &wish->kind, options);
@@ -363,7 +363,7 @@ void upstream_connection_keep(struct upstream_connection *connection)
     list_remove(&connection->in_pool);
     if (connection->is_doomed || local->holds == 0 ||
         (local->open_max != 0 && others_wait(local)) ||
-        !(connection->tie != NULL ? tie_keep(connection) : pool_keep(connection))) {
+        !(connection->pinned != NULL ? pinned_keep(connection) : pool_keep(connection))) {
         upstream_connection_destroy(connection);
         return;
     }

@@ -61,17 +61,18 @@ bool pool_close_one(const struct upstream_group *group, const struct peer_local 
 /* ---- ties.c ---- */
 
 /* Of the tie, an idle connection of this kind to the peer, off its rest; or NULL. */
-struct upstream_connection *tie_take(struct link_tie *tie, const struct peer_local *local,
-                                     const struct upstream_connection_kind *kind);
+struct upstream_connection *pinned_take(struct pinned_connections *pinned,
+                                        const struct peer_local *local,
+                                        const struct upstream_connection_kind *kind);
 /* Puts a connection of a tie to rest. False: it may not. */
-bool tie_keep(struct upstream_connection *connection);
+bool pinned_keep(struct upstream_connection *connection);
 /* It does not rest any more. */
-void tie_rest_ends(struct upstream_connection *connection);
+void pinned_idle_ends(struct upstream_connection *connection);
 /* The connection ends: it leaves its tie, if it has one. */
-void tie_forget(struct upstream_connection *connection);
+void pinned_forget(struct upstream_connection *connection);
 /* Closes the one that was idle longest, of all clients. False: there is none. */
-bool tie_close_one(void);
+bool pinned_close_one(void);
 /* Those that rest, of the group; only the ones that lead to the peer, unless local is NULL. */
-void ties_close(const struct group_state *state, const struct peer_local *local);
+void pinned_close(const struct group_state *state, const struct peer_local *local);
 
 #endif

@@ -90,7 +90,7 @@ void idle_close(struct upstream_connection *connection)
     if (connection->pool != NULL) {
         pool_remove(connection);
     } else {
-        tie_rest_ends(connection);
+        pinned_idle_ends(connection);
     }
     upstream_connection_destroy(connection);
 }
@@ -351,7 +351,7 @@ bool upstream_connection_may_rest(const struct upstream_connection *connection)
     const struct upstream_group *group = connection->group;
     const struct conn *conn = connection->conn;
 
-    return (group->keepalive != 0 || (connection->tie != NULL && group->keeps_logins)) &&
+    return (group->keepalive != 0 || (connection->pinned != NULL && group->keeps_logins)) &&
            !worker_is_quitting && !group->set->is_quitting && !conn->is_broken &&
            !conn->is_input_closed && !conn->is_peer_closed && conn_unsent(conn) == 0 &&
            conn->in_start == conn->in_end &&
@@ -448,7 +448,7 @@ void pools_close_peer(struct group_state *state, const struct peer_local *local)
             }
         }
     }
-    ties_close(state, local);
+    pinned_close(state, local);
 }
 
 void pools_close(struct group_state *state)
@@ -456,7 +456,7 @@ void pools_close(struct group_state *state)
     list_each(item, &state->pools) {
         pool_empty(container_of(item, struct idle_pool, in_group));
     }
-    ties_close(state, NULL);
+    pinned_close(state, NULL);
 }
 
 void pools_free(struct group_state *state)
@@ -535,7 +535,7 @@ static bool pool_make_room(void)
     list_each(item, &states) {
         found = longest_idle(container_of(item, struct group_state, in_pools), found);
     }
-    if (found == NULL && !tie_close_one()) {
+    if (found == NULL && !pinned_close_one()) {
         return false;
     }
     conn_pool.given_way++;

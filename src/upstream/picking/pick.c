@@ -74,8 +74,8 @@ static struct peer *choose(struct upstream_pick *pick)
             return NULL;
         }
     }
-    if (__builtin_expect(pick->tie != NULL, 0) && pick->tries == 0) {
-        struct peer *own = tie_peer(pick->tie, pick);
+    if (__builtin_expect(pick->pinned != NULL, 0) && pick->tries == 0) {
+        struct peer *own = pinned_peer(pick->pinned, pick);
         if (own != NULL && peer_may_serve(pick, own, true)) {
             return own;
         }

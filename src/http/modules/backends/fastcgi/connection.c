@@ -528,7 +528,7 @@ static void end_first(struct upstream_connection *connection, unsigned max_conns
     struct conn *conn = connection->conn;
     uint32_t life = conn->life;
 
-    if (connection->tie != NULL || !fastcgi_facts_are_unknown(connection->cell)) {
+    if (connection->pinned != NULL || !fastcgi_facts_are_unknown(connection->cell)) {
         upstream_connection_close(connection);
         return;
     }

@@ -1,5 +1,5 @@
 /* Connections of one client alone, because it may have logged in by them: who has them, and where they rest. */
-#include "upstream/ties.h"
+#include "upstream/pinned.h"
 
 #include <stdlib.h>
 
@@ -12,8 +12,8 @@
 #define RESTING_SHARE 4 /* of all connections of a worker one in so many may rest here */
 #define TOLD_EVERY_MS 60000
 
-struct link_tie {
-    struct list links; /* struct upstream_connection by in_tie: the one used last is first */
+struct pinned_connections {
+    struct list links; /* struct upstream_connection by in_pinned: the one used last is first */
     unsigned count;
 };
 
@@ -26,14 +26,15 @@ static uint64_t told_ms; /* when the log was told last that there are too many *
 
 static void unbind(struct upstream_connection *connection)
 {
-    connection->tie->count--;
-    list_remove(&connection->in_tie);
-    connection->tie = NULL;
+    connection->pinned->count--;
+    list_remove(&connection->in_pinned);
+    connection->pinned = NULL;
 }
 
-void upstream_connection_bind(struct upstream_connection *connection, struct link_tie **at)
+void upstream_connection_bind(struct upstream_connection *connection,
+                              struct pinned_connections **at)
 {
-    if (connection->tie != NULL || connection->is_doomed) {
+    if (connection->pinned != NULL || connection->is_doomed) {
         return;
     }
     if (*at == NULL) {
@@ -43,41 +44,41 @@ void upstream_connection_bind(struct upstream_connection *connection, struct lin
         }
         list_init(&(*at)->links);
     }
-    struct link_tie *tie = *at;
-    if (connection->users > 1 || tie->count == LINKS_MAX) {
+    struct pinned_connections *pinned = *at;
+    if (connection->users > 1 || pinned->count == LINKS_MAX) {
         connection->is_doomed = true;
         return;
     }
-    connection->tie = tie;
-    tie->count++;
-    list_push_front(&tie->links, &connection->in_tie);
+    connection->pinned = pinned;
+    pinned->count++;
+    list_push_front(&pinned->links, &connection->in_pinned);
 }
 
-void tie_forget(struct upstream_connection *connection)
+void pinned_forget(struct upstream_connection *connection)
 {
-    if (connection->tie != NULL) {
+    if (connection->pinned != NULL) {
         unbind(connection);
     }
 }
 
-void tie_end(struct link_tie *tie)
+void pinned_end(struct pinned_connections *pinned)
 {
-    if (tie == NULL) {
+    if (pinned == NULL) {
         return;
     }
-    list_each(item, &tie->links) {
+    list_each(item, &pinned->links) {
         struct upstream_connection *connection =
-            container_of(item, struct upstream_connection, in_tie);
+            container_of(item, struct upstream_connection, in_pinned);
 
         unbind(connection);
         if (connection->users != 0) {
             connection->is_doomed = true;
         } else {
-            tie_rest_ends(connection);
+            pinned_idle_ends(connection);
             upstream_connection_destroy(connection);
         }
     }
-    free(tie);
+    free(pinned);
 }
 
 /* ---- rest ---- */
@@ -89,7 +90,7 @@ static struct upstream_connection *longest_resting(void)
                : container_of(resting.prev, struct upstream_connection, in_pool);
 }
 
-void tie_rest_ends(struct upstream_connection *connection)
+void pinned_idle_ends(struct upstream_connection *connection)
 {
     list_remove(&connection->in_pool);
     timer_clear(&connection->conn->timer);
@@ -97,7 +98,7 @@ void tie_rest_ends(struct upstream_connection *connection)
     resting_count--;
 }
 
-bool tie_close_one(void)
+bool pinned_close_one(void)
 {
     struct upstream_connection *connection = longest_resting();
 
@@ -120,10 +121,10 @@ static void keep_in_bounds(void)
                  "%u upstream connections rest that clients have logged in by, closing the oldest",
                  resting_count);
     }
-    tie_close_one();
+    pinned_close_one();
 }
 
-bool tie_keep(struct upstream_connection *connection)
+bool pinned_keep(struct upstream_connection *connection)
 {
     if (!upstream_connection_may_rest(connection)) {
         return false;
@@ -137,12 +138,13 @@ bool tie_keep(struct upstream_connection *connection)
     return true;
 }
 
-struct upstream_connection *tie_take(struct link_tie *tie, const struct peer_local *local,
-                                     const struct upstream_connection_kind *kind)
+struct upstream_connection *pinned_take(struct pinned_connections *pinned,
+                                        const struct peer_local *local,
+                                        const struct upstream_connection_kind *kind)
 {
-    list_each(item, &tie->links) {
+    list_each(item, &pinned->links) {
         struct upstream_connection *connection =
-            container_of(item, struct upstream_connection, in_tie);
+            container_of(item, struct upstream_connection, in_pinned);
 
         if (connection->users != 0 || connection->local != local ||
             !upstream_connection_kind_is(&connection->kind, kind)) {
@@ -152,16 +154,16 @@ struct upstream_connection *tie_take(struct link_tie *tie, const struct peer_loc
             idle_close(connection);
             continue;
         }
-        tie_rest_ends(connection);
-        list_remove(&connection->in_tie);
-        list_push_front(&tie->links, &connection->in_tie);
+        pinned_idle_ends(connection);
+        list_remove(&connection->in_pinned);
+        list_push_front(&pinned->links, &connection->in_pinned);
         connection->conn->owner = connection->owner;
         return connection;
     }
     return NULL;
 }
 
-void ties_close(const struct group_state *state, const struct peer_local *local)
+void pinned_close(const struct group_state *state, const struct peer_local *local)
 {
     list_each(item, &resting) {
         struct upstream_connection *connection =
@@ -186,11 +188,11 @@ static struct peer *find_peer(const struct peer_set *set, const struct peer_loca
     return NULL;
 }
 
-struct peer *tie_peer(const struct link_tie *tie, const struct upstream_pick *pick)
+struct peer *pinned_peer(const struct pinned_connections *pinned, const struct upstream_pick *pick)
 {
-    list_each(item, &tie->links) {
+    list_each(item, &pinned->links) {
         const struct upstream_connection *connection =
-            container_of(item, struct upstream_connection, in_tie);
+            container_of(item, struct upstream_connection, in_pinned);
         struct peer *peer;
 
         if (connection->group != pick->group) {
