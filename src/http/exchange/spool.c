@@ -252,8 +252,8 @@ static bool write_bytes(struct request *request, int fd, struct str bytes)
                               .fd = fd,
                               .bytes = bytes};
     const struct http_location *location = request->location;
-    bool is_aside = location->aio_write && location->aio == AIO_THREADS;
-    struct thread_pool *pool = is_aside ? request_thread_pool(request) : NULL;
+    bool is_offloaded = location->aio_write && location->aio == AIO_THREADS;
+    struct thread_pool *pool = is_offloaded ? request_thread_pool(request) : NULL;
 
     if (pool == NULL || !thread_pool_submit(pool, &write.job)) {
         return fs_write_all(fd, bytes);

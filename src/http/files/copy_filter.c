@@ -95,7 +95,7 @@ struct thread_pool *request_thread_pool(struct request *request)
 }
 
 /* aio: what is in memory is read at once, the rest on a thread. MAY WAIT. */
-static ssize_t read_aside(struct request *request, struct read_job *read)
+static ssize_t read_offloaded(struct request *request, struct read_job *read)
 {
     struct iovec iov = {read->at, read->size};
     struct thread_pool *pool;
@@ -222,8 +222,8 @@ static bool copy_part(struct body_filter *filter, struct request *request, struc
                    (size_t) copying->alignment * (size_t) copying->alignment;
     struct read_buffer *buffer = take_buffer(whole > copying->size ? whole : copying->size);
     struct read_job read = {.fd = copying->fd, .at = buffer->data, .size = whole, .offset = start};
-    bool is_aside = request->location->aio != 0 || request->response.reads_aside;
-    ssize_t n = is_aside ? read_aside(request, &read) : read_now(&read);
+    bool is_offloaded = request->location->aio != 0 || request->response.reads_offloaded;
+    ssize_t n = is_offloaded ? read_offloaded(request, &read) : read_now(&read);
 
     if (n < (ssize_t) (skipped + wanted)) {
         give_buffer(buffer);
@@ -286,7 +286,7 @@ bool response_reads_files(const struct request *request)
     const struct http_location *location = request->location;
     bool is_read_later = location->sendfile || request->main->wire->reads_files;
 
-    return !is_read_later || location->aio != 0 || request->response.reads_aside ||
+    return !is_read_later || location->aio != 0 || request->response.reads_offloaded ||
            needs_memory(request);
 }
 

@@ -13,7 +13,7 @@
 #include "http/files/absent.h"
 #include "http/files/file_private.h"
 #include "http/files/path.h"
-#include "http/request/aside.h"
+#include "http/request/offload.h"
 #include "http/request/request.h"
 
 /* Contents of small files that each worker keeps where there is no open_file_cache. */
@@ -301,15 +301,15 @@ static void open_on_thread(void *arg)
     job->file = file_load(&job->wish);
 }
 
-enum thread_called file_open_aside(struct request *request, const struct aside_pool *pool,
-                                   struct str path, struct file **out)
+enum thread_called file_open_offloaded(struct request *request, const struct offload_pool *pool,
+                                       struct str path, struct file **out)
 {
     struct open_job *job = arena_new(&request->arena, struct open_job);
 
     job->wish = wish_of(request, path, false);
     job->wish.contents_max = 0;
     job->wish.directio = INT64_MAX;
-    enum thread_called called = aside_run(pool, request, open_on_thread, job);
+    enum thread_called called = offload_run(pool, request, open_on_thread, job);
     if (called == THREAD_CALL_DONE) {
         *out = job->file;
     }

@@ -11,7 +11,7 @@
 #include "base/list.h"
 #include "base/str.h"
 #include "http/message/handler_result.h"
-#include "http/request/aside.h"
+#include "http/request/offload.h"
 
 struct body_piece;
 struct request;
@@ -165,8 +165,8 @@ void response_needs_memory(struct request *request);
  * For storage that may be slow: file_open on a thread, and the disk alone says what is there, not what is kept of files. *out is set
  * when it was done. MAY WAIT.
  */
-enum thread_called file_open_aside(struct request *request, const struct aside_pool *pool,
-                                   struct str path, struct file **out);
+enum thread_called file_open_offloaded(struct request *request, const struct offload_pool *pool,
+                                       struct str path, struct file **out);
 
 /* Forgets everything (worker end, tests). */
 void file_cache_drop(void);

@@ -94,7 +94,7 @@ struct response {
         keeps_head : 1; /* a header filter has made this very head of a failure: no page takes its place */
     unsigned is_dropped : 1; /* a header filter has the client dropped: nothing is answered */
     unsigned
-        reads_aside : 1; /* its files are on storage that may be slow: threads read them, whatever `aio` says */
+        reads_offloaded : 1; /* its files are on storage that may be slow: threads read them, whatever `aio` says */
     unsigned needs_memory : 1; /* a body filter needs bytes, not pieces of files: they are read
                                   before it (copy_filter.c) */
 };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/request/aside.h"
+#include "http/request/offload.h"
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
@@ -18,13 +18,13 @@ struct pam_settings {
 
 static struct settings_key pam_key;
 
-static struct aside_shares pam_shares;
-static const struct aside_pool pam_pool = {.name = STR_INIT("auth_pam"),
-                                           .waiting = "passwords wait for PAM",
-                                           .threads = 4,
-                                           .queue = 128,
-                                           .shares = &pam_shares,
-                                           .may_stall = true};
+static struct offload_shares pam_shares;
+static const struct offload_pool pam_pool = {.name = STR_INIT("auth_pam"),
+                                             .waiting = "passwords wait for PAM",
+                                             .threads = 4,
+                                             .queue = 128,
+                                             .shares = &pam_shares,
+                                             .may_stall = true};
 
 static const struct pam_settings *settings_at(const struct http_location *location)
 {
@@ -156,8 +156,9 @@ static enum handler_result ask(struct request *request, const struct credentials
         question->environment[1] = environment_of(request, "REQUEST", request->line);
     }
     enum handler_result result =
-        aside_result(request, aside_run_for(&pam_pool, request, question->settings->service.data,
-                                            ask_on_thread, question));
+        offload_result(request,
+                       offload_run_for(&pam_pool, request, question->settings->service.data,
+                                       ask_on_thread, question));
     if (result != HANDLER_NEXT) {
         return result;
     }

@@ -5,7 +5,7 @@
 
 #include "http/modules/access/auth_basic/password.h"
 #include "http/modules/access/auth_basic/user_file.h"
-#include "http/request/aside.h"
+#include "http/request/offload.h"
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
@@ -13,12 +13,12 @@
 
 /* Costly passwords are verified on threads of their own, so that neither the loop nor those who wait for files wait for
  * them. */
-static struct aside_shares password_shares;
-static const struct aside_pool password_pool = {.name = STR_INIT("auth_basic"),
-                                                .waiting = "passwords wait to be verified",
-                                                .threads = 2,
-                                                .queue = 128,
-                                                .shares = &password_shares};
+static struct offload_shares password_shares;
+static const struct offload_pool password_pool = {.name = STR_INIT("auth_basic"),
+                                                  .waiting = "passwords wait to be verified",
+                                                  .threads = 2,
+                                                  .queue = 128,
+                                                  .shares = &password_shares};
 
 struct auth_basic_settings {
     struct template *realm;     /* "off" = everybody may */
@@ -49,15 +49,15 @@ static void verify_on_thread(void *arg)
 }
 
 /* MAY WAIT. HANDLER_ALLOW: it is the password; HANDLER_NEXT: it is not; HANDLER_FAIL: too many are being verified. */
-static enum handler_result verify_aside(struct request *request, struct str stored,
-                                        struct str given)
+static enum handler_result verify_offloaded(struct request *request, struct str stored,
+                                            struct str given)
 {
     struct password_check *check = arena_new(&request->arena, struct password_check);
 
     check->stored = stored;
     check->given = (struct str){arena_cstr(&request->arena, given), given.len};
     enum handler_result result =
-        aside_result(request, aside_run(&password_pool, request, verify_on_thread, check));
+        offload_result(request, offload_run(&password_pool, request, verify_on_thread, check));
 
     return result == HANDLER_NEXT && check->is_match ? HANDLER_ALLOW : result;
 }
@@ -117,7 +117,7 @@ static enum handler_result check_password(struct request *request, const struct 
         return HANDLER_NEXT;
     }
     if (password_is_costly(search.password)) {
-        result = verify_aside(request, search.password, given->password);
+        result = verify_offloaded(request, search.password, given->password);
     } else if (password_matches(&request->arena, search.password, given->password)) {
         result = HANDLER_ALLOW;
     }

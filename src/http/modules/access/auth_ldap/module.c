@@ -4,7 +4,7 @@
 #include "base/parse.h"
 #include "http/modules/access/auth_ldap/auth_ldap.h"
 #include "http/modules/access/auth_ldap/filter.h"
-#include "http/request/aside.h"
+#include "http/request/offload.h"
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
@@ -18,13 +18,13 @@ struct ldap_settings {
 
 static struct settings_key ldap_key;
 
-static struct aside_shares ldap_shares;
-static const struct aside_pool ldap_pool = {.name = STR_INIT("auth_ldap"),
-                                            .waiting = "requests wait for LDAP",
-                                            .threads = 4,
-                                            .queue = 128,
-                                            .shares = &ldap_shares,
-                                            .may_stall = true};
+static struct offload_shares ldap_shares;
+static const struct offload_pool ldap_pool = {.name = STR_INIT("auth_ldap"),
+                                              .waiting = "requests wait for LDAP",
+                                              .threads = 4,
+                                              .queue = 128,
+                                              .shares = &ldap_shares,
+                                              .may_stall = true};
 
 static const struct ldap_settings *settings_at(const struct http_location *location)
 {
@@ -113,8 +113,8 @@ static enum handler_result ask_servers(struct request *request, const struct cre
             .answer = LDAP_BROKEN,
         };
         enum thread_called called =
-            aside_run_for(&ldap_pool, request, (*server)->uri, ldap_ask, question);
-        enum handler_result result = aside_result(request, called);
+            offload_run_for(&ldap_pool, request, (*server)->uri, ldap_ask, question);
+        enum handler_result result = offload_result(request, called);
         if (result != HANDLER_NEXT || fiber_is_cancelled()) {
             return result;
         }

@@ -7,17 +7,17 @@
 
 #include "base/clock.h"
 #include "http/client/connection.h"
-#include "http/request/aside.h"
+#include "http/request/offload.h"
 #include "http/request/body.h"
 #include "server/generation.h"
 
 /* Regular expressions over a body may take milliseconds, so the engine works on threads of its own. */
-static struct aside_shares rules_shares;
-static const struct aside_pool rules_pool = {.name = STR_INIT("modsecurity"),
-                                             .waiting = "requests wait for the rules",
-                                             .threads = 2,
-                                             .queue = 512,
-                                             .shares = &rules_shares};
+static struct offload_shares rules_shares;
+static const struct offload_pool rules_pool = {.name = STR_INIT("modsecurity"),
+                                               .waiting = "requests wait for the rules",
+                                               .threads = 2,
+                                               .queue = 512,
+                                               .shares = &rules_shares};
 
 #define READ_SIZE (64 * 1024)
 
@@ -209,10 +209,10 @@ static bool judge(struct inspection *inspection, struct verdict *verdict)
 }
 
 /* Runs a phase on a thread. MAY WAIT. */
-static bool run_aside(struct inspection *inspection, void (*phase)(void *arg),
-                      struct verdict *verdict)
+static bool run_offloaded(struct inspection *inspection, void (*phase)(void *arg),
+                          struct verdict *verdict)
 {
-    switch (aside_run(&rules_pool, inspection->request, phase, inspection)) {
+    switch (offload_run(&rules_pool, inspection->request, phase, inspection)) {
     case THREAD_CALL_DONE:
         return judge(inspection, verdict);
     case THREAD_CALL_CANCELLED:
@@ -266,7 +266,7 @@ static void head_phase(void *arg)
 
 bool inspect_head(struct inspection *inspection, struct verdict *verdict)
 {
-    return run_aside(inspection, head_phase, verdict);
+    return run_offloaded(inspection, head_phase, verdict);
 }
 
 /* False: the file cannot be read. What is beyond the engine's limit is not read. */
@@ -311,7 +311,7 @@ static void body_phase(void *arg)
 
 bool inspect_body(struct inspection *inspection, struct verdict *verdict)
 {
-    bool is_sound = run_aside(inspection, body_phase, verdict);
+    bool is_sound = run_offloaded(inspection, body_phase, verdict);
 
     if (is_sound && inspection->has_failed) {
         log_crit(&inspection->request->log, 0, "the request body's file cannot be read");
@@ -397,7 +397,7 @@ static void response_body_phase(void *arg)
 bool inspect_response_body(struct inspection *inspection, struct str body, struct verdict *verdict)
 {
     inspection->response_body = body;
-    return run_aside(inspection, response_body_phase, verdict);
+    return run_offloaded(inspection, response_body_phase, verdict);
 }
 
 /* ---- the end ---- */

@@ -14,19 +14,19 @@
 #include "http/files/file.h"
 #include "http/files/path.h"
 #include "http/message/dav_fields.h"
-#include "http/request/aside.h"
+#include "http/request/offload.h"
 #include "http/request/body.h"
 #include "http/request/temp_file.h"
 #include "http/routing/hooks.h"
 #include "server/module.h"
 
 /* Directories may be large and disks slow: what is done to files is done on threads. */
-static struct aside_shares dav_shares;
-static const struct aside_pool dav_pool = {.name = STR_INIT("dav"),
-                                           .waiting = "requests wait for their files",
-                                           .threads = 4,
-                                           .queue = 256,
-                                           .shares = &dav_shares};
+static struct offload_shares dav_shares;
+static const struct offload_pool dav_pool = {.name = STR_INIT("dav"),
+                                             .waiting = "requests wait for their files",
+                                             .threads = 4,
+                                             .queue = 256,
+                                             .shares = &dav_shares};
 
 struct dav_settings {
     unsigned methods;         /* of METHOD_PUT and so on */
@@ -80,9 +80,9 @@ enum handler_result dav_place_open(struct request *request, struct dav_place *pl
     return HANDLER_NEXT;
 }
 
-enum handler_result dav_aside(struct request *request, void (*run)(void *arg), void *arg)
+enum handler_result dav_offload(struct request *request, void (*run)(void *arg), void *arg)
 {
-    return aside_result(request, aside_run(&dav_pool, request, run, arg));
+    return offload_result(request, offload_run(&dav_pool, request, run, arg));
 }
 
 enum handler_result dav_fail(struct request *request, int error, const char *call, struct str path,
@@ -348,7 +348,7 @@ static enum handler_result put_body(struct request *request, struct dav_place *p
     if (put->fd == -1) {
         result = body_to_file(request, put);
     }
-    result = result != HANDLER_NEXT ? result : dav_aside(request, put_on_thread, put);
+    result = result != HANDLER_NEXT ? result : dav_offload(request, put_on_thread, put);
     if (result != HANDLER_NEXT) {
         return result;
     }
@@ -445,7 +445,7 @@ static enum handler_result dav_delete(struct request *request)
         return request_fail(request, 403);
     }
     result = result != HANDLER_NEXT ? result : check_kind(request, &removal->place);
-    result = result != HANDLER_NEXT ? result : dav_aside(request, remove_on_thread, removal);
+    result = result != HANDLER_NEXT ? result : dav_offload(request, remove_on_thread, removal);
     if (result != HANDLER_NEXT) {
         return result;
     }

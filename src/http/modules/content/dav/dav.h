@@ -21,7 +21,7 @@ enum handler_result dav_place_open(struct request *request, struct dav_place *pl
                                    unsigned missing_status);
 
 /* Runs it on a thread; arg may not lie on the stack. MAY WAIT. HANDLER_NEXT: it has run. */
-enum handler_result dav_aside(struct request *request, void (*run)(void *arg), void *arg);
+enum handler_result dav_offload(struct request *request, void (*run)(void *arg), void *arg);
 
 /* Logs that a call failed for a path, and answers: what is missing with missing_status. */
 enum handler_result dav_fail(struct request *request, int error, const char *call, struct str path,

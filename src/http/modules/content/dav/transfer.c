@@ -249,7 +249,7 @@ enum handler_result dav_transfer(struct request *request)
         return HANDLER_FAIL;
     }
     result = open_places(request, transfer, path);
-    result = result != HANDLER_NEXT ? result : dav_aside(request, transfer_on_thread, transfer);
+    result = result != HANDLER_NEXT ? result : dav_offload(request, transfer_on_thread, transfer);
     if (result != HANDLER_NEXT) {
         return result;
     }

@@ -14,16 +14,16 @@
 #include "http/message/dav_fields.h"
 #include "http/modules/content/dav_ext/dav_ext.h"
 #include "http/modules/content/dav_ext/dead.h"
-#include "http/request/aside.h"
+#include "http/request/offload.h"
 #include "server/generation.h"
 
 /* Directories are read on threads, those of ngx_http_dav_module. */
-static struct aside_shares dav_shares;
-static const struct aside_pool dav_pool = {.name = STR_INIT("dav"),
-                                           .waiting = "requests wait for their files",
-                                           .threads = 4,
-                                           .queue = 256,
-                                           .shares = &dav_shares};
+static struct offload_shares dav_shares;
+static const struct offload_pool dav_pool = {.name = STR_INIT("dav"),
+                                             .waiting = "requests wait for their files",
+                                             .threads = 4,
+                                             .queue = 256,
+                                             .shares = &dav_shares};
 
 #define LISTING_MAX ((size_t) 64 << 20) /* bytes of an answer, and of the names in it */
 
@@ -464,7 +464,7 @@ static enum handler_result fail_listing(struct request *request, const struct li
 static enum handler_result read_members(struct request *request, struct listing *listing)
 {
     enum handler_result result =
-        aside_result(request, aside_run(&dav_pool, request, read_on_thread, listing));
+        offload_result(request, offload_run(&dav_pool, request, read_on_thread, listing));
 
     if (result != HANDLER_NEXT) {
         close(listing->directory);

@@ -143,8 +143,8 @@ static enum handler_result open_slow(struct slow *slow)
     if (slow->file != NULL) {
         return HANDLER_NEXT;
     }
-    return aside_result(slow->request,
-                        file_open_aside(slow->request, &slowfs_pool, slow->path, &slow->file));
+    return offload_result(slow->request, file_open_offloaded(slow->request, &slowfs_pool,
+                                                             slow->path, &slow->file));
 }
 
 /* Sends the file itself; threads read it. MAY WAIT. */
@@ -154,7 +154,7 @@ static enum handler_result serve_slow(struct slow *slow)
 
     cache_unclaim(&slow->access);
     slow->file = NULL;
-    slow->request->response.reads_aside = true;
+    slow->request->response.reads_offloaded = true;
     return response_opened_file(slow->request, file);
 }
 

@@ -8,8 +8,8 @@
 
 struct settings_key slowfs_key;
 
-static struct aside_shares shares;
-const struct aside_pool slowfs_pool = {
+static struct offload_shares shares;
+const struct offload_pool slowfs_pool = {
     .name = STR_INIT("slowfs"),
     .waiting = "files wait to be read from slow storage",
     .threads = 16,

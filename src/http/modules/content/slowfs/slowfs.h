@@ -5,7 +5,7 @@
 #include "cache/cache.h"
 #include "http/exchange/options/valid.h"
 #include "http/files/file.h"
-#include "http/request/aside.h"
+#include "http/request/offload.h"
 #include "http/request/request.h"
 
 /* At one location. */
@@ -22,7 +22,7 @@ struct slowfs_settings {
 extern struct settings_key slowfs_key;
 
 /* The threads that open and read what is slow. */
-extern const struct aside_pool slowfs_pool;
+extern const struct offload_pool slowfs_pool;
 
 /* How long a claim on a key holds: a copy may take as long before another one is begun. */
 #define SLOWFS_CLAIM_MS (300u * 1000)

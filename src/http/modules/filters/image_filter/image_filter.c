@@ -4,18 +4,18 @@
 #include "base/buf.h"
 #include "base/parse.h"
 #include "http/files/file.h"
-#include "http/request/aside.h"
+#include "http/request/offload.h"
 #include "http/request/body_filter.h"
 #include "http/routing/hooks.h"
 #include "server/generation.h"
 #include "server/module.h"
 
-static struct aside_shares image_shares;
-static const struct aside_pool image_pool = {.name = STR_INIT("image_filter"),
-                                             .waiting = "images wait to be made",
-                                             .threads = 2,
-                                             .queue = 64,
-                                             .shares = &image_shares};
+static struct offload_shares image_shares;
+static const struct offload_pool image_pool = {.name = STR_INIT("image_filter"),
+                                               .waiting = "images wait to be made",
+                                               .threads = 2,
+                                               .queue = 64,
+                                               .shares = &image_shares};
 
 struct image_settings {
     unsigned way;                  /* enum image_way */
@@ -195,9 +195,9 @@ static void transform_on_thread(void *arg)
 }
 
 /* MAY WAIT. False: it could not be made; a status is set unless the client is gone. */
-static bool transform_aside(struct image_filter *image, struct request *request)
+static bool transform_offloaded(struct image_filter *image, struct request *request)
 {
-    switch (aside_run(&image_pool, request, transform_on_thread, image)) {
+    switch (offload_run(&image_pool, request, transform_on_thread, image)) {
     case THREAD_CALL_DONE:
         return image->result.data != NULL || refuse(request);
     case THREAD_CALL_CANCELLED:
@@ -235,7 +235,7 @@ static bool give_image(struct image_filter *image, struct request *request)
         if (quality == 0) {
             return refuse(request);
         }
-        if (!transform_aside(image, request)) {
+        if (!transform_offloaded(image, request)) {
             return false;
         }
         bytes = (struct str){image->result.data, image->result.size};

@@ -5,18 +5,18 @@
 #include "base/text.h"
 #include "http/files/file.h"
 #include "http/message/type_set.h"
-#include "http/request/aside.h"
+#include "http/request/offload.h"
 #include "http/request/body_filter.h"
 #include "http/routing/hooks.h"
 #include "server/generation.h"
 #include "server/module.h"
 
-static struct aside_shares xslt_shares;
-static const struct aside_pool xslt_pool = {.name = STR_INIT("xslt"),
-                                            .waiting = "documents wait to be transformed",
-                                            .threads = 2,
-                                            .queue = 64,
-                                            .shares = &xslt_shares};
+static struct offload_shares xslt_shares;
+static const struct offload_pool xslt_pool = {.name = STR_INIT("xslt"),
+                                              .waiting = "documents wait to be transformed",
+                                              .threads = 2,
+                                              .queue = 64,
+                                              .shares = &xslt_shares};
 
 /* A stylesheet of a location. */
 struct sheet_use {
@@ -129,11 +129,11 @@ static void transform_on_thread(void *arg)
 }
 
 /* MAY WAIT. False: there is no result; a status is set unless the client is gone. */
-static bool transform_aside(struct xslt_filter *xslt, struct request *request)
+static bool transform_offloaded(struct xslt_filter *xslt, struct request *request)
 {
     struct xslt_job *job = &xslt->job;
 
-    switch (aside_run(&xslt_pool, request, transform_on_thread, job)) {
+    switch (offload_run(&xslt_pool, request, transform_on_thread, job)) {
     case THREAD_CALL_DONE:
         break;
     case THREAD_CALL_CANCELLED:
@@ -187,7 +187,7 @@ static bool give_result(struct xslt_filter *xslt, struct request *request)
         .steps = steps.items,
         .step_count = steps.count,
     };
-    if (!transform_aside(xslt, request)) {
+    if (!transform_offloaded(xslt, request)) {
         return false;
     }
     describe(xslt, request);

@@ -1,5 +1,5 @@
 /* Work of a request that blocks, or costs much: on threads, while its fiber waits. */
-#include "http/request/aside.h"
+#include "http/request/offload.h"
 
 #include <stdlib.h>
 
@@ -8,9 +8,9 @@
 #include "server/generation.h"
 
 /* A job of a request, and whose share it counts in. */
-struct aside_job {
-    struct aside_shares *shares;
-    struct aside_share *client;
+struct offload_job {
+    struct offload_shares *shares;
+    struct offload_share *client;
     struct str pool_name;
     unsigned threads; /* of the pool */
     unsigned queue;   /* … and how many of a client may wait */
@@ -21,7 +21,7 @@ struct aside_job {
 struct waiter {
     struct list node;
     struct wait_point point;
-    const struct aside_job *job;
+    const struct offload_job *job;
     bool has_place;
 };
 
@@ -46,11 +46,11 @@ static uint64_t client_hash(const struct request *request)
 }
 
 /* The shares of work for a target; made when it is first met. NULL: no memory. */
-static struct aside_shares *shares_of(struct aside_shares *shares, const char *target)
+static struct offload_shares *shares_of(struct offload_shares *shares, const char *target)
 {
     while (shares->target == NULL || strcmp(shares->target, target) != 0) {
         if (shares->next == NULL) {
-            struct aside_shares *made = calloc(1, sizeof(*made));
+            struct offload_shares *made = calloc(1, sizeof(*made));
 
             if (made == NULL || (made->target = strdup(target)) == NULL) {
                 free(made);
@@ -64,13 +64,13 @@ static struct aside_shares *shares_of(struct aside_shares *shares, const char *t
 }
 
 /* False: no memory. */
-static bool job_init(struct aside_job *job, const struct aside_pool *pool, struct request *request,
-                     const char *target)
+static bool job_init(struct offload_job *job, const struct offload_pool *pool,
+                     struct request *request, const char *target)
 {
     const struct thread_pool_settings *settings =
         generation_thread_pool(generation_now, pool->name);
 
-    *job = (struct aside_job){
+    *job = (struct offload_job){
         .shares = target == NULL ? pool->shares : shares_of(pool->shares, target),
         .pool_name = pool->name,
         .threads = settings == NULL ? pool->threads : settings->threads,
@@ -86,11 +86,11 @@ static bool job_init(struct aside_job *job, const struct aside_pool *pool, struc
     if (target != NULL) { /* no line of the configuration has a pool with a blank in its name */
         job->pool_name = arena_printf(&request->arena, "%.*s %s", STR_ARG(pool->name), target);
     }
-    job->client = &job->shares->clients[client_hash(request) % ASIDE_BUCKETS];
+    job->client = &job->shares->clients[client_hash(request) % OFFLOAD_BUCKETS];
     return true;
 }
 
-static bool may_enter(const struct aside_job *job)
+static bool may_enter(const struct offload_job *job)
 {
     uint32_t inside = job->shares->inside;
 
@@ -101,14 +101,14 @@ static bool may_enter(const struct aside_job *job)
            job->client->inside < job->threads - inside;
 }
 
-static void count_inside(const struct aside_job *job, unsigned change)
+static void count_inside(const struct offload_job *job, unsigned change)
 {
     job->shares->inside += change;
     job->client->inside += change;
 }
 
 /* Of those that may enter the one whose client has the fewest inside, the first of them; or NULL. */
-static struct waiter *find_next(const struct aside_shares *shares)
+static struct waiter *find_next(const struct offload_shares *shares)
 {
     struct waiter *next = NULL;
 
@@ -123,7 +123,7 @@ static struct waiter *find_next(const struct aside_shares *shares)
     return next;
 }
 
-static void leave(const struct aside_job *job)
+static void leave(const struct offload_job *job)
 {
     struct waiter *next;
 
@@ -137,7 +137,7 @@ static void leave(const struct aside_job *job)
 }
 
 /* A place for one more job. MAY WAIT. */
-static enum thread_called enter(const struct aside_job *job)
+static enum thread_called enter(const struct offload_job *job)
 {
     struct waiter waiter = {.job = job};
 
@@ -166,7 +166,7 @@ static enum thread_called enter(const struct aside_job *job)
 /* ---- work ---- */
 
 /* MAY WAIT. */
-static enum thread_called run_job(const struct aside_job *job, void (*work)(void *arg), void *arg)
+static enum thread_called run_job(const struct offload_job *job, void (*work)(void *arg), void *arg)
 {
     struct thread_pool *threads = worker_own_thread_pool(job->pool_name, job->threads, job->queue);
 
@@ -183,10 +183,10 @@ static enum thread_called run_job(const struct aside_job *job, void (*work)(void
     return called;
 }
 
-enum thread_called aside_run_for(const struct aside_pool *pool, struct request *request,
-                                 const char *target, void (*work)(void *arg), void *arg)
+enum thread_called offload_run_for(const struct offload_pool *pool, struct request *request,
+                                   const char *target, void (*work)(void *arg), void *arg)
 {
-    struct aside_job job;
+    struct offload_job job;
     enum thread_called called =
         job_init(&job, pool, request, target) ? run_job(&job, work, arg) : THREAD_CALL_REFUSED;
 
@@ -198,13 +198,13 @@ enum thread_called aside_run_for(const struct aside_pool *pool, struct request *
     return called;
 }
 
-enum thread_called aside_run(const struct aside_pool *pool, struct request *request,
-                             void (*work)(void *arg), void *arg)
+enum thread_called offload_run(const struct offload_pool *pool, struct request *request,
+                               void (*work)(void *arg), void *arg)
 {
-    return aside_run_for(pool, request, NULL, work, arg);
+    return offload_run_for(pool, request, NULL, work, arg);
 }
 
-enum handler_result aside_result(struct request *request, enum thread_called called)
+enum handler_result offload_result(struct request *request, enum thread_called called)
 {
     switch (called) {
     case THREAD_CALL_DONE:
