@@ -162,14 +162,14 @@ static enum handler_result find_target(struct exchange *x)
 {
     struct request *request = x->request;
     const struct http_location *location = request->location;
-    const struct target_wish wish = {.subsystem = &upstream_http,
-                                     .text = x->target_text,
-                                     .default_port = x->default_port,
-                                     .resolver = location->resolver,
-                                     .resolver_timeout_ms = location->resolver_timeout_ms,
-                                     .log = &request->log};
+    const struct target_options options = {.subsystem = &upstream_http,
+                                           .text = x->target_text,
+                                           .default_port = x->default_port,
+                                           .resolver = location->resolver,
+                                           .resolver_timeout_ms = location->resolver_timeout_ms,
+                                           .log = &request->log};
 
-    switch (target_find(&wish, &x->group)) {
+    switch (target_find(&options, &x->group)) {
     case TARGET_FOUND:
         upstream_group_hold(x->group);
         arena_on_free(&request->arena, let_group_go, x->group);

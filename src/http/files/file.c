@@ -64,10 +64,10 @@ struct str file_access_key(struct request *request)
                         location->disable_symlinks, STR_ARG(text));
 }
 
-static struct file_wish wish_of(struct request *request, struct str path, bool is_status_only)
+static struct file_options options_of(struct request *request, struct str path, bool is_status_only)
 {
     const struct http_location *location = request->location;
-    struct file_wish wish = {
+    struct file_options options = {
         .path = path,
         .is_status_only = is_status_only,
         .contents_max = location->aio != 0   ? 0
@@ -78,14 +78,14 @@ static struct file_wish wish_of(struct request *request, struct str path, bool i
         .read_ahead = location->read_ahead,
     };
 
-    if (wish.symlinks != SYMLINKS_ALLOWED) {
-        wish.symlinks_from = unchecked_length(request, path);
-        if (wish.symlinks_from == path.len) {
-            wish.symlinks = SYMLINKS_ALLOWED; /* the whole of it */
-            wish.symlinks_from = 0;
+    if (options.symlinks != SYMLINKS_ALLOWED) {
+        options.symlinks_from = unchecked_length(request, path);
+        if (options.symlinks_from == path.len) {
+            options.symlinks = SYMLINKS_ALLOWED; /* the whole of it */
+            options.symlinks_from = 0;
         }
     }
-    return wish;
+    return options;
 }
 
 /* ---- without open_file_cache: contents and descriptors, checked for each request ---- */
@@ -115,14 +115,14 @@ static void make_checked_caches(void)
 }
 
 /* The kept file, if it is still what lies at the path. */
-static struct file *find_unchanged(struct file_cache *cache, const struct file_wish *wish)
+static struct file *find_unchanged(struct file_cache *cache, const struct file_options *options)
 {
-    struct file *file = file_cache_find(cache, wish);
+    struct file *file = file_cache_find(cache, options);
 
     if (file == NULL) {
         return NULL;
     }
-    if (file_is_unchanged(file) && (int64_t) file->size < wish->directio) {
+    if (file_is_unchanged(file) && (int64_t) file->size < options->directio) {
         file->used_ms = clock_now.now_ms;
         file->references++;
         return file;
@@ -131,37 +131,37 @@ static struct file *find_unchanged(struct file_cache *cache, const struct file_w
     return NULL;
 }
 
-static void keep_descriptor(struct file *file, const struct file_wish *wish)
+static void keep_descriptor(struct file *file, const struct file_options *options)
 {
     file_describe(file);
     file->used_ms = clock_now.now_ms;
-    file_cache_put(descriptors, file, wish->hash);
+    file_cache_put(descriptors, file, options->hash);
     if (descriptors_timer.deadline_ms == NO_DEADLINE) {
         timer_set(&descriptors_timer, clock_now.now_ms + DESCRIPTOR_UNUSED_MS);
     }
 }
 
-static struct file *open_checked(struct file_wish *wish)
+static struct file *open_checked(struct file_options *options)
 {
     if (contents_cache == NULL) {
         make_checked_caches();
     }
-    wish->hash = file_cache_hash(wish->path);
-    struct file *file = find_unchanged(contents_cache, wish);
+    options->hash = file_cache_hash(options->path);
+    struct file *file = find_unchanged(contents_cache, options);
     if (file == NULL) {
-        file = find_unchanged(descriptors, wish);
+        file = find_unchanged(descriptors, options);
     }
     if (file != NULL) {
         return file;
     }
-    file = file_load(wish);
+    file = file_load(options);
     if (file->contents.data != NULL) {
         if (file->is_settled) {
             file_describe(file);
-            file_cache_put(contents_cache, file, wish->hash);
+            file_cache_put(contents_cache, file, options->hash);
         }
     } else if (file->fd != -1 && file->is_file && !file->is_directio) {
-        keep_descriptor(file, wish);
+        keep_descriptor(file, options);
     }
     return file;
 }
@@ -191,28 +191,28 @@ static struct file_cache *cache_of(const struct http_location *location)
 }
 
 /* Was it opened under the same rules? */
-static bool fits_rules(const struct file *file, const struct file_wish *wish)
+static bool fits_rules(const struct file *file, const struct file_options *options)
 {
-    return file->symlinks == wish->symlinks && file->symlinks_from == wish->symlinks_from &&
-           (file->fd == -1 || file->is_directio == ((int64_t) file->size >= wish->directio));
+    return file->symlinks == options->symlinks && file->symlinks_from == options->symlinks_from &&
+           (file->fd == -1 || file->is_directio == ((int64_t) file->size >= options->directio));
 }
 
 /* Does it hold what is wanted? */
-static bool has_wanted(const struct file *file, const struct file_wish *wish)
+static bool has_wanted(const struct file *file, const struct file_options *options)
 {
-    return wish->is_status_only || !file->is_file || file->error != 0 || file->fd != -1 ||
-           (file->contents.data != NULL && wish->contents_max != 0 &&
-            (int64_t) file->size < wish->directio);
+    return options->is_status_only || !file->is_file || file->error != 0 || file->fd != -1 ||
+           (file->contents.data != NULL && options->contents_max != 0 &&
+            (int64_t) file->size < options->directio);
 }
 
 /* May it be used as it is kept? Looks at the disk when `valid` is over. */
-static bool is_valid(struct file *file, const struct file_wish *wish,
+static bool is_valid(struct file *file, const struct file_options *options,
                      const struct http_location *location)
 {
     if (file->error != 0 && !location->open_file_cache_errors) {
         return false;
     }
-    if (!fits_rules(file, wish) || !has_wanted(file, wish)) {
+    if (!fits_rules(file, options) || !has_wanted(file, options)) {
         return false;
     }
     if (clock_now.now_ms - file->checked_ms < location->open_file_cache_valid_s * 1000) {
@@ -228,35 +228,35 @@ static bool is_valid(struct file *file, const struct file_wish *wish,
 
 /* Keeps what was just opened. Used too rarely, its status alone is kept, and the request has the
  * rest for itself. */
-static void file_keep(struct file_cache *cache, struct file *file, const struct file_wish *wish,
-                      const struct http_location *location)
+static void file_keep(struct file_cache *cache, struct file *file,
+                      const struct file_options *options, const struct http_location *location)
 {
     bool is_rare = (int64_t) file->uses < location->open_file_cache_min_uses;
 
     if (is_rare && (file->fd != -1 || file->contents.data != NULL)) {
         struct file *status = file_copy_status(file);
-        file_cache_put(cache, status, wish->hash);
+        file_cache_put(cache, status, options->hash);
         file_release(status);
     } else {
-        file_cache_put(cache, file, wish->hash);
+        file_cache_put(cache, file, options->hash);
     }
 }
 
-static struct file *open_kept(struct file_wish *wish, const struct http_location *location)
+static struct file *open_kept(struct file_options *options, const struct http_location *location)
 {
     struct file_cache *cache = cache_of(location);
     uint64_t uses = 0;
 
-    wish->hash = file_cache_hash(wish->path);
+    options->hash = file_cache_hash(options->path);
     file_cache_expire(cache, clock_now.now_ms, 2);
-    struct file *file = file_cache_find(cache, wish);
+    struct file *file = file_cache_find(cache, options);
     if (file != NULL) {
         if (clock_now.now_ms - file->used_ms > location->open_file_cache->inactive_s * 1000) {
             file->uses = 0;
         }
         uses = ++file->uses;
         file->used_ms = clock_now.now_ms;
-        if (is_valid(file, wish, location)) {
+        if (is_valid(file, options, location)) {
             file->references++;
             return file;
         }
@@ -264,12 +264,12 @@ static struct file *open_kept(struct file_wish *wish, const struct http_location
     } else {
         uses = 1;
     }
-    file = file_load(wish);
+    file = file_load(options);
     file->uses = uses;
     file->used_ms = file->checked_ms = clock_now.now_ms;
     if (file->error == 0 || location->open_file_cache_errors) {
         file_describe(file);
-        file_keep(cache, file, wish, location);
+        file_keep(cache, file, options, location);
     }
     return file;
 }
@@ -277,20 +277,20 @@ static struct file *open_kept(struct file_wish *wish, const struct http_location
 struct file *file_open(struct request *request, struct str path)
 {
     const struct http_location *location = request->location;
-    struct file_wish wish = wish_of(request, path, false);
+    struct file_options options = options_of(request, path, false);
 
     if (location->open_file_cache != NULL) {
-        return open_kept(&wish, location);
+        return open_kept(&options, location);
     }
-    if (location->disable_symlinks == SYMLINKS_ALLOWED && wish.contents_max != 0) {
-        return open_checked(&wish);
+    if (location->disable_symlinks == SYMLINKS_ALLOWED && options.contents_max != 0) {
+        return open_checked(&options);
     }
-    return file_load(&wish);
+    return file_load(&options);
 }
 
 /* What a thread opens. */
 struct open_job {
-    struct file_wish wish;
+    struct file_options options;
     struct file *file; /* that came of it */
 };
 
@@ -298,7 +298,7 @@ static void open_on_thread(void *arg)
 {
     struct open_job *job = arg;
 
-    job->file = file_load(&job->wish);
+    job->file = file_load(&job->options);
 }
 
 enum thread_called file_open_offloaded(struct request *request, const struct offload_pool *pool,
@@ -306,9 +306,9 @@ enum thread_called file_open_offloaded(struct request *request, const struct off
 {
     struct open_job *job = arena_new(&request->arena, struct open_job);
 
-    job->wish = wish_of(request, path, false);
-    job->wish.contents_max = 0;
-    job->wish.directio = INT64_MAX;
+    job->options = options_of(request, path, false);
+    job->options.contents_max = 0;
+    job->options.directio = INT64_MAX;
     enum thread_called called = offload_run(pool, request, open_on_thread, job);
     if (called == THREAD_CALL_DONE) {
         *out = job->file;
@@ -319,16 +319,16 @@ enum thread_called file_open_offloaded(struct request *request, const struct off
 struct file *file_stat(struct request *request, struct str path)
 {
     const struct http_location *location = request->location;
-    struct file_wish wish = wish_of(request, path, true);
+    struct file_options options = options_of(request, path, true);
 
-    return location->open_file_cache != NULL ? open_kept(&wish, location) : file_load(&wish);
+    return location->open_file_cache != NULL ? open_kept(&options, location) : file_load(&options);
 }
 
 int file_open_directory(struct request *request, struct str path)
 {
-    struct file_wish wish = wish_of(request, path, true);
+    struct file_options options = options_of(request, path, true);
 
-    return directory_load(&wish);
+    return directory_load(&options);
 }
 
 void file_cache_drop(void)

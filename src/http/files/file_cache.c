@@ -95,11 +95,11 @@ static struct file **bucket_of(struct file_cache *cache, uint64_t hash)
     return &cache->buckets[hash & (cache->bucket_count - 1)];
 }
 
-struct file *file_cache_find(struct file_cache *cache, const struct file_wish *wish)
+struct file *file_cache_find(struct file_cache *cache, const struct file_options *options)
 {
-    struct file *file = *bucket_of(cache, wish->hash);
+    struct file *file = *bucket_of(cache, options->hash);
 
-    while (file != NULL && (file->hash != wish->hash || !str_equal(file->path, wish->path))) {
+    while (file != NULL && (file->hash != options->hash || !str_equal(file->path, options->path))) {
         file = file->next;
     }
     if (file != NULL && cache->lru.next != &file->lru_link) {
@@ -162,8 +162,8 @@ static void file_cache_make_room(struct file_cache *cache, uint64_t needed)
 
 void file_cache_put(struct file_cache *cache, struct file *file, uint64_t hash)
 {
-    struct file_wish wish = {.path = file->path, .hash = hash};
-    struct file *former = file_cache_find(cache, &wish);
+    struct file_options options = {.path = file->path, .hash = hash};
+    struct file *former = file_cache_find(cache, &options);
 
     if (former != NULL) {
         file_cache_remove(former);

@@ -148,26 +148,27 @@ static int walk_step(struct walk *walk, const char *name, int flags)
 }
 
 /* What precedes the part that is checked: "from", or the root directory. */
-static int open_start(const struct file_wish *wish, char *path)
+static int open_start(const struct file_options *options, char *path)
 {
-    if (wish->symlinks_from == 0) {
+    if (options->symlinks_from == 0) {
         return path[0] == '/' ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : AT_FDCWD;
     }
-    char saved = path[wish->symlinks_from];
-    path[wish->symlinks_from] = '\0';
+    char saved = path[options->symlinks_from];
+    path[options->symlinks_from] = '\0';
     int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    path[wish->symlinks_from] = saved;
+    path[options->symlinks_from] = saved;
     return fd;
 }
 
 /* disable_symlinks: component by component. path is a copy that may be cut. -1 with errno and
  * *failed. */
-static int open_checked(const struct file_wish *wish, char *path, int flags, const char **failed)
+static int open_checked(const struct file_options *options, char *path, int flags,
+                        const char **failed)
 {
-    struct walk walk = {.symlinks = wish->symlinks, .failed = "open"};
-    char *name = path + wish->symlinks_from;
+    struct walk walk = {.symlinks = options->symlinks, .failed = "open"};
+    char *name = path + options->symlinks_from;
 
-    walk.at = open_start(wish, path);
+    walk.at = open_start(options, path);
     *failed = walk.failed;
     if (walk.at == -1) {
         return -1;
@@ -277,46 +278,46 @@ static void read_contents(struct file *file)
 
 /* ---- all together ---- */
 
-static void set_up_descriptor(struct file *file, const struct file_wish *wish)
+static void set_up_descriptor(struct file *file, const struct file_options *options)
 {
-    if (file->size > wish->read_ahead && wish->read_ahead != 0) {
+    if (file->size > options->read_ahead && options->read_ahead != 0) {
         /* Advice: that it fails matters to nobody. */
         posix_fadvise(file->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-        posix_fadvise(file->fd, 0, (off_t) wish->read_ahead, POSIX_FADV_WILLNEED);
+        posix_fadvise(file->fd, 0, (off_t) options->read_ahead, POSIX_FADV_WILLNEED);
     }
-    if ((int64_t) file->size >= wish->directio) {
+    if ((int64_t) file->size >= options->directio) {
         /* A file system without direct I/O is read as usual. */
         file->is_directio = fcntl(file->fd, F_SETFL, O_NONBLOCK | O_DIRECT) == 0;
     }
 }
 
-static int open_path(struct file *file, const struct file_wish *wish, int flags)
+static int open_path(struct file *file, const struct file_options *options, int flags)
 {
-    if (wish->symlinks == SYMLINKS_ALLOWED) {
+    if (options->symlinks == SYMLINKS_ALLOWED) {
         file->failed = "open";
-        return open(wish->path.data, flags | O_CLOEXEC);
+        return open(options->path.data, flags | O_CLOEXEC);
     }
-    char *copy = malloc(wish->path.len + 1);
+    char *copy = malloc(options->path.len + 1);
     if (copy == NULL) {
-        fatal_no_memory(wish->path.len + 1);
+        fatal_no_memory(options->path.len + 1);
     }
-    memcpy(copy, wish->path.data, wish->path.len + 1);
-    int fd = open_checked(wish, copy, flags, &file->failed);
+    memcpy(copy, options->path.data, options->path.len + 1);
+    int fd = open_checked(options, copy, flags, &file->failed);
     int error = errno;
     free(copy);
     errno = error;
     return fd;
 }
 
-int directory_load(const struct file_wish *wish)
+int directory_load(const struct file_options *options)
 {
-    struct file *file = file_new(wish->path); /* open_path notes the call that failed */
+    struct file *file = file_new(options->path); /* open_path notes the call that failed */
     int fd = -1;
 
-    if (memchr(wish->path.data, '\0', wish->path.len) != NULL) {
+    if (memchr(options->path.data, '\0', options->path.len) != NULL) {
         errno = ENOENT;
     } else {
-        fd = open_path(file, wish, O_PATH | O_DIRECTORY);
+        fd = open_path(file, options, O_PATH | O_DIRECTORY);
     }
     int error = errno;
     file_free(file);
@@ -334,21 +335,21 @@ static struct file *open_fail(struct file *file, int error)
     return file;
 }
 
-struct file *file_load(const struct file_wish *wish)
+struct file *file_load(const struct file_options *options)
 {
-    struct file *file = file_new(wish->path);
+    struct file *file = file_new(options->path);
     struct timespec now;
     struct stat st;
 
-    file->symlinks = (uint8_t) wish->symlinks;
-    file->symlinks_from = wish->symlinks_from;
-    if (memchr(wish->path.data, '\0', wish->path.len) != NULL) {
+    file->symlinks = (uint8_t) options->symlinks;
+    file->symlinks_from = options->symlinks_from;
+    if (memchr(options->path.data, '\0', options->path.len) != NULL) {
         file->failed = "open";
         return open_fail(file, ENOENT); /* the system would see the part before it alone */
     }
-    if (wish->is_status_only && wish->symlinks == SYMLINKS_ALLOWED) {
+    if (options->is_status_only && options->symlinks == SYMLINKS_ALLOWED) {
         file->failed = "stat";
-        if (stat(wish->path.data, &st) != 0) {
+        if (stat(options->path.data, &st) != 0) {
             return open_fail(file, errno);
         }
         take_status(file, &st);
@@ -357,7 +358,7 @@ struct file *file_load(const struct file_wish *wish)
     /* Before the status is read: what changes from here on shows in it, or is not older than now.
      */
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    file->fd = open_path(file, wish, wish->is_status_only ? O_PATH : O_RDONLY | O_NONBLOCK);
+    file->fd = open_path(file, options, options->is_status_only ? O_PATH : O_RDONLY | O_NONBLOCK);
     if (file->fd == -1) {
         return open_fail(file, errno);
     }
@@ -369,17 +370,17 @@ struct file *file_load(const struct file_wish *wish)
         return open_fail(file, ELOOP); /* O_PATH with O_NOFOLLOW opens the link itself */
     }
     take_status(file, &st);
-    if (wish->is_status_only || !file->is_file) {
+    if (options->is_status_only || !file->is_file) {
         close(file->fd);
         file->fd = -1;
         return file;
     }
-    if (file->size <= wish->contents_max && (int64_t) file->size < wish->directio) {
+    if (file->size <= options->contents_max && (int64_t) file->size < options->directio) {
         file->is_settled = file_is_settled(&st, now) && is_local(file->fd);
         read_contents(file);
     }
     if (file->fd != -1) {
-        set_up_descriptor(file, wish);
+        set_up_descriptor(file, options);
     }
     return file;
 }

@@ -5,7 +5,7 @@
 #include "http/files/file.h"
 
 /* What one look at the disk is to bring, and under which rules. */
-struct file_wish {
+struct file_options {
     struct str path;     /* NUL-terminated */
     uint64_t hash;       /* of path; set where a cache is used */
     bool is_status_only; /* neither descriptor nor contents */
@@ -20,9 +20,9 @@ struct file_wish {
 /* ---- file_open.c: the system calls ---- */
 
 /* A new file with one reference, filled from the disk. file->error tells of failures. */
-struct file *file_load(const struct file_wish *wish);
+struct file *file_load(const struct file_options *options);
 /* The directory at the path, O_PATH, under the rules about links. -1 with errno. */
-int directory_load(const struct file_wish *wish);
+int directory_load(const struct file_options *options);
 /* A new one, empty, for this path. */
 struct file *file_new(struct str path);
 /* A copy of the status, without descriptor and contents. */
@@ -47,7 +47,7 @@ struct file_cache *file_cache_new(const struct file_cache_limits *limits);
 void file_cache_free(struct file_cache *cache);
 uint64_t file_cache_hash(struct str path);
 /* The file of wish->path, now the most recently used, or NULL. No reference is taken. */
-struct file *file_cache_find(struct file_cache *cache, const struct file_wish *wish);
+struct file *file_cache_find(struct file_cache *cache, const struct file_options *options);
 /* Keeps it (one reference is taken); what is used least goes when there is too much. Replaces one
  * of the same path. */
 void file_cache_put(struct file_cache *cache, struct file *file, uint64_t hash);

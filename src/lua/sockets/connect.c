@@ -10,7 +10,7 @@
 #include "upstream/connection.h"
 
 /* What connect is asked for. Texts are on the Lua stack. */
-struct wish {
+struct connect_options {
     struct str host;
     unsigned port;
     bool is_unix;
@@ -57,10 +57,10 @@ static int64_t number_option(lua_State *L, int index, const char *name, int64_t 
 
 /* The options; leaves the key of the pool on the stack, or nil. */
 static void read_options(lua_State *L, const struct script_thread *thread, int index,
-                         struct wish *wish)
+                         struct connect_options *options)
 {
-    wish->pool_size = (unsigned) socket_settings(thread)->pool_size;
-    wish->backlog = -1;
+    options->pool_size = (unsigned) socket_settings(thread)->pool_size;
+    options->backlog = -1;
     if (lua_type(L, index) != LUA_TTABLE) {
         lua_pushnil(L);
         return;
@@ -70,32 +70,33 @@ static void read_options(lua_State *L, const struct script_thread *thread, int i
         bad_option(L, index, "pool", "type", luaL_typename(L, -1));
     }
     int64_t pool_size = number_option(L, index, "pool_size", 1, 0);
-    wish->backlog = number_option(L, index, "backlog", 0, -1);
-    wish->makes_pool = pool_size != 0 || wish->backlog >= 0;
+    options->backlog = number_option(L, index, "backlog", 0, -1);
+    options->makes_pool = pool_size != 0 || options->backlog >= 0;
     if (pool_size != 0) {
-        wish->pool_size = (unsigned) pool_size;
+        options->pool_size = (unsigned) pool_size;
     }
 }
 
 /* The address that the socket was bound to. */
-static void read_local(lua_State *L, struct wish *wish)
+static void read_local(lua_State *L, struct connect_options *options)
 {
     struct str text;
 
     lua_rawgeti(L, 1, SOCKET_BIND);
     text.data = lua_tolstring(L, -1, &text.len);
-    if (text.data == NULL || !addr_parse_ip(text, &wish->local)) {
-        wish->local.len = 0;
+    if (text.data == NULL || !addr_parse_ip(text, &options->local)) {
+        options->local.len = 0;
     } else {
         lua_rawgeti(L, 1, SOCKET_BIND_PORT);
-        addr_set_port(&wish->local, (uint16_t) lua_tointeger(L, -1));
+        addr_set_port(&options->local, (uint16_t) lua_tointeger(L, -1));
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
 }
 
 /* 0, or what is to be returned. */
-static int read_wish(lua_State *L, const struct script_thread *thread, struct wish *wish)
+static int read_arguments(lua_State *L, const struct script_thread *thread,
+                          struct connect_options *options)
 {
     int count = lua_gettop(L);
 
@@ -106,11 +107,11 @@ static int read_wish(lua_State *L, const struct script_thread *thread, struct wi
             count);
     }
     luaL_checktype(L, 1, LUA_TTABLE);
-    wish->host = script_check_str(L, 2);
-    wish->is_unix = str_starts_nocase(wish->host, STR("unix:"));
-    read_options(L, thread, count, wish);
-    if (wish->is_unix) {
-        wish->port = 0;
+    options->host = script_check_str(L, 2);
+    options->is_unix = str_starts_nocase(options->host, STR("unix:"));
+    read_options(L, thread, count, options);
+    if (options->is_unix) {
+        options->port = 0;
     } else if (count < 3 || !lua_isnumber(L, 3)) {
         return script_fail(L, "missing the port number");
     } else {
@@ -121,20 +122,20 @@ static int read_wish(lua_State *L, const struct script_thread *thread, struct wi
             lua_pushfstring(L, "bad port number: %d", (int) port);
             return 2;
         }
-        wish->port = (unsigned) port;
+        options->port = (unsigned) port;
     }
     if (lua_isnil(L, -1)) {
         lua_pushvalue(L, 2);
-        if (!wish->is_unix) {
-            lua_pushfstring(L, ":%d", (int) wish->port);
+        if (!options->is_unix) {
+            lua_pushfstring(L, ":%d", (int) options->port);
             lua_concat(L, 2);
         }
     }
-    wish->key.data = lua_tolstring(L, -1, &wish->key.len);
+    options->key.data = lua_tolstring(L, -1, &options->key.len);
     lua_rawseti(L, 1, SOCKET_KEY); /* keeps it */
-    wish->timeout_ms =
+    options->timeout_ms =
         socket_timeout(L, SOCKET_CONNECT_TIMEOUT, socket_settings(thread)->connect_timeout_ms);
-    read_local(L, wish);
+    read_local(L, options);
     return 0;
 }
 
@@ -159,15 +160,15 @@ void socket_attach(struct script_socket *socket, const struct idle_conn *idle, u
 }
 
 /* "host:port(address)", for the log. */
-static void name_peer(struct script_socket *socket, const struct wish *wish)
+static void name_peer(struct script_socket *socket, const struct connect_options *options)
 {
     struct writer writer = {socket->name, socket->name + SOCKET_NAME_MAX - 1};
     char text[ADDR_TEXT_MAX + 16], *at = text;
 
-    writer_put(&writer, wish->host);
-    if (!wish->is_unix) {
+    writer_put(&writer, options->host);
+    if (!options->is_unix) {
         *at++ = ':';
-        at = format_uint(at, wish->port);
+        at = format_uint(at, options->port);
         *at++ = '(';
         at += addr_format(&socket->peer, false, at);
         *at++ = ')';
@@ -214,22 +215,23 @@ static void give_up(struct script_socket *socket)
 
 /* MAY WAIT. */
 static int make_connection(lua_State *L, struct script_thread *thread, struct script_socket *socket,
-                           const struct wish *wish)
+                           const struct connect_options *options)
 {
     const char *reason;
     char text[ERROR_TEXT_MAX];
-    struct socket_reaching reaching = {.local = wish->local, .timeout_ms = wish->timeout_ms};
+    struct socket_reaching reaching = {.local = options->local, .timeout_ms = options->timeout_ms};
 
     socket->stage = SOCKET_RESOLVING;
     socket->name[0] = '\0';
-    reason = socket_target_find(L, thread,
-                                &(struct socket_target){wish->host, wish->port, wish->is_unix},
-                                &socket->peer);
+    reason =
+        socket_target_find(L, thread,
+                           &(struct socket_target){options->host, options->port, options->is_unix},
+                           &socket->peer);
     if (reason != NULL) {
         give_up(socket);
         return script_fail(L, reason);
     }
-    name_peer(socket, wish);
+    name_peer(socket, options);
     socket->stage = SOCKET_CONNECTING;
     switch (socket_reach(thread, socket, &reaching)) {
     case UPSTREAM_CONNECT_OK:
@@ -251,25 +253,25 @@ static int make_connection(lua_State *L, struct script_thread *thread, struct sc
 
 /* A place in the pool, and perhaps a connection; 0: one is to be made. MAY WAIT. */
 static int enter_pool(lua_State *L, struct script_thread *thread, struct script_socket *socket,
-                      const struct wish *wish)
+                      const struct connect_options *options)
 {
-    struct socket_pool *pool = socket_pool_find(L, wish->key);
+    struct socket_pool *pool = socket_pool_find(L, options->key);
     struct idle_conn idle;
     struct socket_log words;
 
-    if (pool == NULL && wish->makes_pool) {
-        pool = socket_pool_make(L, wish->key, wish->pool_size, wish->backlog);
+    if (pool == NULL && options->makes_pool) {
+        pool = socket_pool_make(L, options->key, options->pool_size, options->backlog);
     }
     if (pool == NULL) {
         return 0;
     }
     socket->stage = SOCKET_CONNECTING;
-    switch (socket_pool_enter(pool, clock_now.now_ms + wish->timeout_ms, &idle)) {
+    switch (socket_pool_enter(pool, clock_now.now_ms + options->timeout_ms, &idle)) {
     case POOL_REUSED:
         socket->pool = pool;
         idle.reused++;
         socket_attach(socket, &idle, socket_settings(thread)->buffer_size);
-        name_peer(socket, wish);
+        name_peer(socket, options);
         lua_pushinteger(L, 1);
         return 1;
     case POOL_FRESH:
@@ -283,7 +285,7 @@ static int enter_pool(lua_State *L, struct script_thread *thread, struct script_
         socket_log_begin(thread, NULL, &words);
         log_error(&words.log, 0,
                   "%slua tcp socket queued connect timed out, when trying to connect to %.*s:%u",
-                  socket_log_prefix(thread), STR_ARG(wish->host), wish->port);
+                  socket_log_prefix(thread), STR_ARG(options->host), options->port);
         return script_fail(L, "timeout");
     case POOL_CANCELLED:
         break;
@@ -295,8 +297,8 @@ static int enter_pool(lua_State *L, struct script_thread *thread, struct script_
 
 static int connect_to(lua_State *L, struct script_thread *thread)
 {
-    struct wish wish = {.local.len = 0};
-    int results = read_wish(L, thread, &wish);
+    struct connect_options options = {.local.len = 0};
+    int results = read_arguments(L, thread, &options);
 
     if (results != 0) {
         return results;
@@ -309,8 +311,8 @@ static int connect_to(lua_State *L, struct script_thread *thread)
     socket_close(socket); /* a former connection */
     socket_make(L, thread);
     socket_hold(L);
-    results = enter_pool(L, thread, socket, &wish);
-    return results != 0 ? results : make_connection(L, thread, socket, &wish);
+    results = enter_pool(L, thread, socket, &options);
+    return results != 0 ? results : make_connection(L, thread, socket, &options);
 }
 
 /* ---- the rest */

@@ -170,7 +170,7 @@ static void item_keep(struct tls_certificate_cache *cache, struct arena *arena, 
 }
 
 /* A certificate and its key for one connection. */
-struct certificate_wish {
+struct certificate_options {
     struct str certificate, key;         /* names of files, or data */
     const struct vec *passwords;         /* of the key; NULL = nobody is asked */
     struct tls_certificate_cache *cache; /* or NULL */
@@ -178,11 +178,12 @@ struct certificate_wish {
 };
 
 /* A reference of the caller's own. */
-static void *item_get(const struct certificate_wish *wish, enum item_kind kind, struct str *error)
+static void *item_get(const struct certificate_options *options, enum item_kind kind,
+                      struct str *error)
 {
-    struct tls_certificate_cache *cache = wish->cache;
-    struct arena *arena = wish->arena;
-    struct str name = kind == ITEM_KEY ? wish->key : wish->certificate;
+    struct tls_certificate_cache *cache = options->cache;
+    struct arena *arena = options->arena;
+    struct str name = kind == ITEM_KEY ? options->key : options->certificate;
 
     if (cache != NULL) {
         struct item *item;
@@ -194,7 +195,7 @@ static void *item_get(const struct certificate_wish *wish, enum item_kind kind, 
         }
     }
     void *value = kind == ITEM_KEY
-                      ? (void *) tls_load_key(NULL, arena, name, wish->passwords, error)
+                      ? (void *) tls_load_key(NULL, arena, name, options->passwords, error)
                       : (void *) tls_load_chain(NULL, arena, name, error);
     bool is_secret = kind == ITEM_KEY && tls_key_was_encrypted();
     if (value != NULL && cache != NULL && cache->max != 0 && !is_secret) {
@@ -222,11 +223,12 @@ static bool use(struct tls *tls, struct arena *arena, STACK_OF(X509) * chain, EV
     return is_good;
 }
 
-static bool load_and_use(struct conn *conn, const struct certificate_wish *wish, struct str *error)
+static bool load_and_use(struct conn *conn, const struct certificate_options *options,
+                         struct str *error)
 {
-    STACK_OF(X509) *chain = item_get(wish, ITEM_CHAIN, error);
-    EVP_PKEY *pkey = chain == NULL ? NULL : item_get(wish, ITEM_KEY, error);
-    bool is_good = pkey != NULL && use(tls_of(conn), wish->arena, chain, pkey, error);
+    STACK_OF(X509) *chain = item_get(options, ITEM_CHAIN, error);
+    EVP_PKEY *pkey = chain == NULL ? NULL : item_get(options, ITEM_KEY, error);
+    bool is_good = pkey != NULL && use(tls_of(conn), options->arena, chain, pkey, error);
 
     sk_X509_pop_free(chain, X509_free);
     EVP_PKEY_free(pkey);
@@ -259,16 +261,16 @@ bool tls_use_certificate(struct conn *conn, struct str certificate, struct str k
     if (passwords != NULL && passwords->count == 0) {
         passwords = NULL; /* nobody is asked at a terminal now */
     }
-    const struct certificate_wish wish = {.certificate = certificate,
-                                          .key = key,
-                                          .passwords = passwords,
-                                          .cache = cache,
-                                          .arena = &arena};
-    bool is_good = load_and_use(conn, &wish, &error);
+    const struct certificate_options options = {.certificate = certificate,
+                                                .key = key,
+                                                .passwords = passwords,
+                                                .cache = cache,
+                                                .arena = &arena};
+    bool is_good = load_and_use(conn, &options, &error);
     if (!is_good && cache != NULL && forget(cache, certificate, key)) {
         /* One of the two was renewed since the other was kept. */
         ERR_clear_error();
-        is_good = load_and_use(conn, &wish, &error);
+        is_good = load_and_use(conn, &options, &error);
     }
     if (!is_good) {
         log_error(conn->log, 0, "%.*s", STR_ARG(error));

@@ -453,23 +453,23 @@ static EVP_PKEY *read_key(struct str name, const struct vec *passwords, const ch
 
 /* ---- the faces ---- */
 
-struct object_wish {
+struct object_options {
     enum object_kind kind;
     struct str name;
     const struct vec *passwords; /* of a key; NULL = nobody is asked */
 };
 
-static void *read_object(const struct object_wish *wish, const char **what)
+static void *read_object(const struct object_options *options, const char **what)
 {
-    switch (wish->kind) {
+    switch (options->kind) {
     case OBJECT_CHAIN:
-        return read_chain(wish->name, what);
+        return read_chain(options->name, what);
     case OBJECT_CA:
-        return read_ca(wish->name, what);
+        return read_ca(options->name, what);
     case OBJECT_CRL:
-        return read_crl(wish->name, what);
+        return read_crl(options->name, what);
     case OBJECT_KEY:
-        return read_key(wish->name, wish->passwords, what);
+        return read_key(options->name, options->passwords, what);
     }
     return NULL;
 }
@@ -493,10 +493,10 @@ static struct str say_failure(struct arena *arena, enum object_kind kind, struct
 }
 
 static void *object_load(struct arena *cache_arena, struct arena *arena,
-                         const struct object_wish *wish, struct str *error)
+                         const struct object_options *options, struct str *error)
 {
-    enum object_kind kind = wish->kind;
-    struct str name = wish->name;
+    enum object_kind kind = options->kind;
+    struct str name = options->name;
     const char *what = "";
     struct stat st;
     char path[PATH_ROOM];
@@ -504,7 +504,7 @@ static void *object_load(struct arena *cache_arena, struct arena *arena,
     ERR_clear_error();
     was_password_asked = false;
     if (cache_arena == NULL) {
-        void *value = read_object(wish, &what);
+        void *value = read_object(options, &what);
         if (value == NULL) {
             *error = say_failure(arena, kind, name, what);
         }
@@ -516,7 +516,7 @@ static void *object_load(struct arena *cache_arena, struct arena *arena,
     bool is_file = !is_data(name) && stat(path, &st) == 0;
     void *value = find_cached(cache, kind, key, is_file ? &st : NULL);
     if (value == NULL) {
-        value = read_object(wish, &what);
+        value = read_object(options, &what);
         if (value == NULL) {
             *error = say_failure(arena, kind, name, what);
             return NULL;
@@ -529,17 +529,19 @@ static void *object_load(struct arena *cache_arena, struct arena *arena,
 STACK_OF(X509) *
     tls_load_chain(struct arena *cache, struct arena *arena, struct str name, struct str *error)
 {
-    const struct object_wish wish = {.kind = OBJECT_CHAIN, .name = name};
+    const struct object_options options = {.kind = OBJECT_CHAIN, .name = name};
 
-    return object_load(cache, arena, &wish, error);
+    return object_load(cache, arena, &options, error);
 }
 
 EVP_PKEY *tls_load_key(struct arena *cache, struct arena *arena, struct str name,
                        const struct vec *passwords, struct str *error)
 {
-    const struct object_wish wish = {.kind = OBJECT_KEY, .name = name, .passwords = passwords};
+    const struct object_options options = {.kind = OBJECT_KEY,
+                                           .name = name,
+                                           .passwords = passwords};
 
-    return object_load(cache, arena, &wish, error);
+    return object_load(cache, arena, &options, error);
 }
 
 bool tls_key_was_encrypted(void)
@@ -550,15 +552,15 @@ bool tls_key_was_encrypted(void)
 STACK_OF(X509) *
     tls_load_ca(struct arena *cache, struct arena *arena, struct str name, struct str *error)
 {
-    const struct object_wish wish = {.kind = OBJECT_CA, .name = name};
+    const struct object_options options = {.kind = OBJECT_CA, .name = name};
 
-    return object_load(cache, arena, &wish, error);
+    return object_load(cache, arena, &options, error);
 }
 
 STACK_OF(X509_CRL) *
     tls_load_crl(struct arena *cache, struct arena *arena, struct str name, struct str *error)
 {
-    const struct object_wish wish = {.kind = OBJECT_CRL, .name = name};
+    const struct object_options options = {.kind = OBJECT_CRL, .name = name};
 
-    return object_load(cache, arena, &wish, error);
+    return object_load(cache, arena, &options, error);
 }

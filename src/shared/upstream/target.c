@@ -4,29 +4,29 @@
 #include "base/clock.h"
 #include "fiber/fiber.h"
 
-enum target_result target_find(const struct target_wish *wish, struct upstream_group **out)
+enum target_result target_find(const struct target_options *options, struct upstream_group **out)
 {
-    struct upstream_set *set = upstream_set_of(&generation_now->conf, wish->subsystem);
-    struct str text = wish->text, host = text;
-    uint16_t port = wish->default_port;
+    struct upstream_set *set = upstream_set_of(&generation_now->conf, options->subsystem);
+    struct str text = options->text, host = text;
+    uint16_t port = options->default_port;
     const char *reason = NULL;
 
     if (!addr_split_port(text, &host, &port)) {
-        log_error(wish->log, 0, "invalid port in upstream \"%.*s\"", STR_ARG(text));
+        log_error(options->log, 0, "invalid port in upstream \"%.*s\"", STR_ARG(text));
         return TARGET_BAD;
     }
     *out = upstream_find(set, text, port);
     if (*out == NULL) {
         if (port == 0 && !str_starts_nocase(text, STR("unix:"))) {
-            log_error(wish->log, 0, "no port in upstream \"%.*s\"", STR_ARG(text));
+            log_error(options->log, 0, "no port in upstream \"%.*s\"", STR_ARG(text));
             return TARGET_BAD;
         }
-        wish->log->action = NULL;
-        const struct dns_lookup lookup = {.settings = wish->resolver,
+        options->log->action = NULL;
+        const struct dns_lookup lookup = {.settings = options->resolver,
                                           .name = host,
                                           .deadline_ms =
-                                              clock_now.now_ms + wish->resolver_timeout_ms,
-                                          .log = wish->log};
+                                              clock_now.now_ms + options->resolver_timeout_ms,
+                                          .log = options->log};
         *out = upstream_at_run_time(set, &lookup, port, &reason);
     }
     if (*out != NULL) {
@@ -35,10 +35,10 @@ enum target_result target_find(const struct target_wish *wish, struct upstream_g
     if (fiber_is_cancelled()) {
         return TARGET_CANCELLED;
     }
-    if (wish->resolver == NULL) {
-        log_error(wish->log, 0, "no resolver defined to resolve %.*s", STR_ARG(host));
+    if (options->resolver == NULL) {
+        log_error(options->log, 0, "no resolver defined to resolve %.*s", STR_ARG(host));
     } else {
-        log_error(wish->log, 0, "%.*s could not be resolved (%s)", STR_ARG(host),
+        log_error(options->log, 0, "%.*s could not be resolved (%s)", STR_ARG(host),
                   reason == NULL ? "3: Host not found" : reason);
     }
     return TARGET_UNRESOLVED;

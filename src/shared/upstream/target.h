@@ -5,7 +5,7 @@
 #include "upstream/upstream.h"
 
 /* What is looked for, and with which means. */
-struct target_wish {
+struct target_options {
     const struct upstream_subsystem *subsystem;
     struct str text;       /* as it was evaluated: a group's name, host:port, unix:/path */
     uint16_t default_port; /* 0: a port must be there */
@@ -22,6 +22,6 @@ enum target_result {
 };
 
 /* Among the groups of the running generation, else one made for it. MAY WAIT for the resolver. */
-enum target_result target_find(const struct target_wish *wish, struct upstream_group **out);
+enum target_result target_find(const struct target_options *options, struct upstream_group **out);
 
 #endif

@@ -16,7 +16,7 @@
 #define TURNS_OF_OURS 4
 
 /* What a request wants; on its fiber's stack. */
-struct link_wish {
+struct connection_request {
     struct upstream_pick *pick;
     const struct upstream_connection_options *options;
     struct upstream_connection_kind kind;
@@ -38,10 +38,10 @@ struct upstream_connection_waiter {
 static struct list free_connections = {&free_connections,
                                        &free_connections}; /* by in_pool; last in, first out */
 
-static struct upstream_connection *upstream_connection_new(const struct link_wish *wish,
+static struct upstream_connection *upstream_connection_new(const struct connection_request *wanted,
                                                            struct conn *conn)
 {
-    struct upstream_pick *pick = wish->pick;
+    struct upstream_pick *pick = wanted->pick;
     struct list *free_one = list_pop_front(&free_connections);
     struct upstream_connection *connection;
 
@@ -60,13 +60,13 @@ static struct upstream_connection *upstream_connection_new(const struct link_wis
         .cell = pick->peer->cell,
         .local = pick->peer->local,
         .addr = pick->peer->addr,
-        .kind = wish->kind,
-        .is_doomed = wish->options->is_alone,
+        .kind = wanted->kind,
+        .is_doomed = wanted->options->is_alone,
         .opened_ms = clock_now.now_ms,
         .keeps_ms = UINT64_MAX,
         .users_max = 1,
     };
-    connection->kind.key = pool_key_dup(wish->kind.key);
+    connection->kind.key = pool_key_dup(wanted->kind.key);
     list_init(&connection->in_pool);
     list_init(&connection->in_pinned);
     conn->owner = &upstream_connection_owner;
@@ -160,26 +160,26 @@ static struct upstream_connection *find_shared(const struct peer_local *local,
 }
 
 /* One that is open already, or NULL. */
-static struct upstream_connection *reuse(const struct link_wish *wish)
+static struct upstream_connection *reuse(const struct connection_request *wanted)
 {
-    const struct upstream_connection_options *options = wish->options;
-    struct peer_local *local = wish->pick->peer->local;
+    const struct upstream_connection_options *options = wanted->options;
+    struct peer_local *local = wanted->pick->peer->local;
     struct upstream_connection *connection = NULL;
 
     if (options->wants_fresh) {
-        pool_drop(wish->pick->group, local, &wish->kind);
+        pool_drop(wanted->pick->group, local, &wanted->kind);
     }
     if (options->wants_fresh || options->is_alone) {
         return NULL;
     }
     if (__builtin_expect(options->pinned != NULL, 0)) {
-        connection = pinned_take(options->pinned, local, &wish->kind);
+        connection = pinned_take(options->pinned, local, &wanted->kind);
     }
     if (connection == NULL) {
-        connection = pool_take(wish->pick->group, local, &wish->kind, options);
+        connection = pool_take(wanted->pick->group, local, &wanted->kind, options);
     }
     if (connection == NULL && !options->is_private) {
-        connection = find_shared(local, &wish->kind);
+        connection = find_shared(local, &wanted->kind);
     }
     if (connection != NULL) {
         connection->is_reused = true;
@@ -192,9 +192,9 @@ static struct upstream_connection *reuse(const struct link_wish *wish)
  * first and looked at then, so that workers that do this at one time go below the limit rather than
  * above. False: nothing was counted.
  */
-static bool reserve(const struct link_wish *wish)
+static bool reserve(const struct connection_request *wanted)
 {
-    const struct peer_local *local = wish->pick->peer->local;
+    const struct peer_local *local = wanted->pick->peer->local;
     struct peer_use *mine = peer_use_mine(local->cell);
     unsigned open_max = local->open_max;
 
@@ -208,43 +208,43 @@ static bool reserve(const struct link_wish *wish)
             return true;
         }
         atomic_fetch_sub(&mine->open, 1);
-    } while (pool_close_one(wish->pick->group, local));
+    } while (pool_close_one(wanted->pick->group, local));
     return false;
 }
 
 /* A fresh one; it was reserved. */
-static enum upstream_connect_result open_fresh(const struct link_wish *wish,
+static enum upstream_connect_result open_fresh(const struct connection_request *wanted,
                                                struct upstream_connection **out, int *error)
 {
-    struct upstream_pick *pick = wish->pick;
+    struct upstream_pick *pick = wanted->pick;
     struct conn *conn;
     enum upstream_connect_result result =
-        upstream_connect(pick, wish->options, wish->deadline_ms, &conn, error);
+        upstream_connect(pick, wanted->options, wanted->deadline_ms, &conn, error);
 
     if (result != UPSTREAM_CONNECT_OK) {
         USE_ADD(peer_use_mine(pick->peer->cell)->open, -1u);
         wake_waiter(pick->peer->local);
         return result;
     }
-    *out = upstream_connection_new(wish, conn);
+    *out = upstream_connection_new(wanted, conn);
     return UPSTREAM_CONNECT_OK;
 }
 
 /* Until it is our turn, and a connection is free or was reserved. *out stays NULL in the latter case. */
-static enum upstream_connect_result wait_for_turn(const struct link_wish *wish,
+static enum upstream_connect_result wait_for_turn(const struct connection_request *wanted,
                                                   struct upstream_connection_waiter *self,
                                                   struct upstream_connection **out)
 {
-    const struct peer_local *local = wish->pick->peer->local;
-    uint64_t deadline_ms = wish->deadline_ms;
+    const struct peer_local *local = wanted->pick->peer->local;
+    uint64_t deadline_ms = wanted->deadline_ms;
 
     for (;;) {
         bool is_first = local->waiters.next == &self->node;
         uint64_t poll_ms = clock_now.now_ms + POLL_MS;
 
         if (is_first) {
-            *out = reuse(wish);
-            if (*out != NULL || reserve(wish)) {
+            *out = reuse(wanted);
+            if (*out != NULL || reserve(wanted)) {
                 return UPSTREAM_CONNECT_OK;
             }
         }
@@ -259,26 +259,26 @@ static enum upstream_connect_result wait_for_turn(const struct link_wish *wish,
 }
 
 /* As many connections are open as the peer allows: in the order of coming. */
-static enum upstream_connect_result open_in_turn(const struct link_wish *wish,
+static enum upstream_connect_result open_in_turn(const struct connection_request *wanted,
                                                  struct upstream_connection **out, int *error)
 {
-    struct peer_local *local = wish->pick->peer->local;
+    struct peer_local *local = wanted->pick->peer->local;
     struct peer_use *mine = peer_use_mine(local->cell);
     struct upstream_connection_waiter self = {.wake = {0}};
 
     list_push_back(&local->waiters, &self.node);
     USE_ADD(mine->waiting, 1);
-    enum upstream_connect_result result = wait_for_turn(wish, &self, out);
+    enum upstream_connect_result result = wait_for_turn(wanted, &self, out);
     USE_ADD(mine->waiting, -1u);
     list_remove(&self.node);
     if (result == UPSTREAM_CONNECT_OK && *out == NULL) {
-        return open_fresh(wish, out, error);
+        return open_fresh(wanted, out, error);
     }
     wake_waiter(local);
     if (result == UPSTREAM_CONNECT_TIMED_OUT) {
         *error = ETIMEDOUT;
-        if (!wish->options->tells_timeout) {
-            log_error(wish->pick->log, ETIMEDOUT, "upstream timed out");
+        if (!wanted->options->tells_timeout) {
+            log_error(wanted->pick->log, ETIMEDOUT, "upstream timed out");
         }
     }
     return result;
@@ -289,30 +289,32 @@ enum upstream_connect_result upstream_connection_open(
     uint64_t connect_timeout_ms, struct upstream_connection **out, int *error)
 {
     struct peer_local *local = pick->peer->local;
-    struct link_wish wish = {.pick = pick,
-                             .options = options,
-                             .kind = {.tag = options->tag, .language = options->language},
-                             .deadline_ms = clock_now.now_ms + connect_timeout_ms};
+    struct connection_request wanted = {.pick = pick,
+                                        .options = options,
+                                        .kind = {.tag = options->tag,
+                                                 .language = options->language},
+                                        .deadline_ms = clock_now.now_ms + connect_timeout_ms};
 
     if (options->local != NULL || options->tls != NULL) {
-        wish.kind.identity = identity_of(options);
+        wanted.kind.identity = identity_of(options);
     }
     if (__builtin_expect(options->hops != 0, 0) && own_may_be(&pick->peer->addr)) {
-        wish.kind.hops = options->hops;
+        wanted.kind.hops = options->hops;
     }
     if (pick->group->slices != NULL) {
-        wish.kind.key = pool_key(pick);
+        wanted.kind.key = pool_key(pick);
     }
     *out = NULL;
     *error = 0;
     local->open_max = options->open_max;
     enum upstream_connect_result result = UPSTREAM_CONNECT_OK;
     if (__builtin_expect(list_is_empty(&local->waiters), 1)) {
-        *out = reuse(&wish);
+        *out = reuse(&wanted);
     }
     if (*out == NULL) {
-        result = list_is_empty(&local->waiters) && reserve(&wish) ? open_fresh(&wish, out, error)
-                                                                  : open_in_turn(&wish, out, error);
+        result = list_is_empty(&local->waiters) && reserve(&wanted)
+                     ? open_fresh(&wanted, out, error)
+                     : open_in_turn(&wanted, out, error);
     }
     struct upstream_connection *connection = *out;
     if (connection != NULL) {

@@ -403,26 +403,26 @@ static void least_recently_used_goes_first(void **state)
 {
     struct file_cache_limits limits = {2, UINT64_MAX, 1000};
     struct file_cache *cache = file_cache_new(&limits);
-    struct file_wish wish[3];
+    struct file_options options[3];
     static const char *const names[] = {"/a", "/b", "/c"};
 
     for (int i = 0; i < 3; i++) {
-        wish[i] =
-            (struct file_wish){.path = str_of(names[i]), .hash = file_cache_hash(str_of(names[i]))};
+        options[i] = (struct file_options){.path = str_of(names[i]),
+                                           .hash = file_cache_hash(str_of(names[i]))};
     }
     for (int i = 0; i < 3; i++) {
-        struct file *file = file_new(wish[i].path);
-        file_cache_put(cache, file, wish[i].hash);
+        struct file *file = file_new(options[i].path);
+        file_cache_put(cache, file, options[i].hash);
         file_release(file);
-        assert_non_null(file_cache_find(cache, &wish[0])); /* the first stays in use */
+        assert_non_null(file_cache_find(cache, &options[0])); /* the first stays in use */
     }
-    assert_null(file_cache_find(cache, &wish[1]));
-    assert_non_null(file_cache_find(cache, &wish[2]));
+    assert_null(file_cache_find(cache, &options[1]));
+    assert_non_null(file_cache_find(cache, &options[2]));
     file_cache_expire(cache, 1000, 2);
-    assert_non_null(file_cache_find(cache, &wish[0]));
+    assert_non_null(file_cache_find(cache, &options[0]));
     file_cache_expire(cache, 1001, 2);
-    assert_null(file_cache_find(cache, &wish[0]));
-    assert_null(file_cache_find(cache, &wish[2]));
+    assert_null(file_cache_find(cache, &options[0]));
+    assert_null(file_cache_find(cache, &options[2]));
     file_cache_free(cache);
 }
 
@@ -444,8 +444,8 @@ static void bytes_are_bounded(void **state)
     for (int i = 0; i < 1000; i++) {
         char name[16];
         snprintf(name, sizeof(name), "/%d", i);
-        struct file_wish wish = {.path = str_of(name), .hash = file_cache_hash(str_of(name))};
-        bool is_there = file_cache_find(cache, &wish) != NULL;
+        struct file_options options = {.path = str_of(name), .hash = file_cache_hash(str_of(name))};
+        bool is_there = file_cache_find(cache, &options) != NULL;
         found += is_there;
         assert_true(is_there || i < 999);
     }

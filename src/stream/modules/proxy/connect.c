@@ -30,13 +30,14 @@ static struct upstream_group *find_group(struct session *session,
         return group;
     }
     *name = template_text(settings->target, &session->env);
-    const struct target_wish wish = {.subsystem = &upstream_stream,
-                                     .text = *name,
-                                     .resolver = session->server->resolver,
-                                     .resolver_timeout_ms = session->server->resolver_timeout_ms,
-                                     .log = &session->log};
+    const struct target_options options = {.subsystem = &upstream_stream,
+                                           .text = *name,
+                                           .resolver = session->server->resolver,
+                                           .resolver_timeout_ms =
+                                               session->server->resolver_timeout_ms,
+                                           .log = &session->log};
 
-    switch (target_find(&wish, &group)) {
+    switch (target_find(&options, &group)) {
     case TARGET_FOUND:
         return group;
     case TARGET_BAD:

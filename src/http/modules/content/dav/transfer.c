@@ -178,7 +178,7 @@ static enum handler_result open_places(struct request *request, struct transfer 
 }
 
 /* Overwrite and Depth. False: logged, 400. */
-static bool read_wishes(struct request *request, struct transfer *transfer)
+static bool read_headers(struct request *request, struct transfer *transfer)
 {
     enum dav_overwrite overwrite = dav_overwrite_of(&request->headers);
 
@@ -245,7 +245,7 @@ enum handler_result dav_transfer(struct request *request)
                   STR_ARG(request->uri), STR_ARG(transfer->destination));
         return request_fail(request, 409);
     }
-    if (!read_wishes(request, transfer)) {
+    if (!read_headers(request, transfer)) {
         return HANDLER_FAIL;
     }
     result = open_places(request, transfer, path);

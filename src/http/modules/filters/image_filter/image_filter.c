@@ -82,13 +82,13 @@ static bool read_offset(struct str text, int *offset)
 }
 
 /* What this request wants. False: a variable has no sense. */
-static bool read_wish(struct request *request, const struct image_settings *settings,
-                      struct image_wish *wish)
+static bool read_arguments(struct request *request, const struct image_settings *settings,
+                           struct image_options *options)
 {
     struct variable_env *env = &request->env;
     uint64_t sharpen = 0;
 
-    *wish = (struct image_wish){
+    *options = (struct image_options){
         .way = settings->way,
         .width = IMAGE_UNBOUNDED,
         .height = IMAGE_UNBOUNDED,
@@ -99,17 +99,17 @@ static bool read_wish(struct request *request, const struct image_settings *sett
     };
     struct str text = template_text(settings->sharpen, env);
     bool is_good = (text.len == 0 || (parse_uint(text, &sharpen) && sharpen <= 100)) &&
-                   read_offset(template_text(settings->offset_x, env), &wish->offset_x) &&
-                   read_offset(template_text(settings->offset_y, env), &wish->offset_y);
-    wish->sharpen = (unsigned) sharpen;
+                   read_offset(template_text(settings->offset_x, env), &options->offset_x) &&
+                   read_offset(template_text(settings->offset_y, env), &options->offset_y);
+    options->sharpen = (unsigned) sharpen;
     if (way_has_sides(settings->way)) {
-        wish->width = read_number(template_text(settings->width, env), SIDE_MAX, true);
-        wish->height = read_number(template_text(settings->height, env), SIDE_MAX, true);
+        options->width = read_number(template_text(settings->width, env), SIDE_MAX, true);
+        options->height = read_number(template_text(settings->height, env), SIDE_MAX, true);
     }
     if (settings->angle != NULL) {
-        is_good = is_good && read_angle(template_text(settings->angle, env), &wish->angle);
+        is_good = is_good && read_angle(template_text(settings->angle, env), &options->angle);
     }
-    return is_good && wish->width != 0 && wish->height != 0;
+    return is_good && options->width != 0 && options->height != 0;
 }
 
 /* ---- a response ---- */
@@ -120,7 +120,7 @@ struct image_filter {
     const struct image_settings *settings;
     struct buf bytes; /* as they came */
     bool is_passing;  /* the head is sent, and all that comes follows it */
-    struct image_wish wish;
+    struct image_options options;
     struct image_head head;
     struct image_result result;
 };
@@ -191,7 +191,7 @@ static void transform_on_thread(void *arg)
 {
     struct image_filter *image = arg;
 
-    image->result = image_transform(&image->wish, &image->head, buf_str(&image->bytes));
+    image->result = image_transform(&image->options, &image->head, buf_str(&image->bytes));
 }
 
 /* MAY WAIT. False: it could not be made; a status is set unless the client is gone. */
@@ -215,14 +215,14 @@ static bool give_image(struct image_filter *image, struct request *request)
     if (!image_head_parse(bytes, &image->head)) {
         return refuse(request);
     }
-    if (!read_wish(request, image->settings, &image->wish)) {
+    if (!read_arguments(request, image->settings, &image->options)) {
         log_error(&request->log, 0, "image filter: a variable has no valid value");
         return refuse(request);
     }
-    bool changes = image_changes(&image->wish, &image->head);
+    bool changes = image_changes(&image->options, &image->head);
     if (changes) {
-        unsigned quality = image->head.kind == IMAGE_JPEG   ? image->wish.jpeg_quality
-                           : image->head.kind == IMAGE_WEBP ? image->wish.webp_quality
+        unsigned quality = image->head.kind == IMAGE_JPEG   ? image->options.jpeg_quality
+                           : image->head.kind == IMAGE_WEBP ? image->options.webp_quality
                                                             : 1;
         uint64_t pixels = (uint64_t) image->head.width * image->head.height;
         if (pixels > (uint64_t) image->settings->max_pixels) {

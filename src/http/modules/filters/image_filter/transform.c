@@ -58,24 +58,24 @@ static struct size cover(struct size size, uint32_t width, uint32_t height)
 }
 
 /* Of the same shape, and one side as wanted, if it is longer; the other as it comes. */
-static struct size fit_side(struct size size, const struct image_wish *wish)
+static struct size fit_side(struct size size, const struct image_options *options)
 {
-    return wish->way == WAY_CROP_KEEP_X ? fit(size, wish->width, IMAGE_UNBOUNDED)
-                                        : fit(size, IMAGE_UNBOUNDED, wish->height);
+    return options->way == WAY_CROP_KEEP_X ? fit(size, options->width, IMAGE_UNBOUNDED)
+                                           : fit(size, IMAGE_UNBOUNDED, options->height);
 }
 
-static struct size wanted_size(const struct image_wish *wish, struct size size)
+static struct size wanted_size(const struct image_options *options, struct size size)
 {
-    return wish->way == WAY_RESIZE ? fit(size, wish->width, wish->height)
-           : wish->way == WAY_CROP ? cover(size, wish->width, wish->height)
-           : way_crops(wish->way)  ? fit_side(size, wish)
-                                   : size;
+    return options->way == WAY_RESIZE ? fit(size, options->width, options->height)
+           : options->way == WAY_CROP ? cover(size, options->width, options->height)
+           : way_crops(options->way)  ? fit_side(size, options)
+                                      : size;
 }
 
-bool image_changes(const struct image_wish *wish, const struct image_head *head)
+bool image_changes(const struct image_options *options, const struct image_head *head)
 {
-    return wish->angle != 0 ||
-           (wish->way != WAY_ROTATE && (head->width > wish->width || head->height > wish->height));
+    return options->angle != 0 || (options->way != WAY_ROTATE && (head->width > options->width ||
+                                                                  head->height > options->height));
 }
 
 /* ---- steps: each takes over the image and gives another, or NULL ---- */
@@ -154,22 +154,22 @@ static int place(int offset, int surplus)
                                     : (offset < surplus ? offset : surplus);
 }
 
-static gdImagePtr crop(gdImagePtr image, const struct image_wish *wish)
+static gdImagePtr crop(gdImagePtr image, const struct image_options *options)
 {
-    if (image == NULL || !way_crops(wish->way)) {
+    if (image == NULL || !way_crops(options->way)) {
         return image;
     }
     int width = gdImageSX(image), height = gdImageSY(image);
-    int surplus_x = (uint32_t) width > wish->width ? width - (int) wish->width : 0;
-    int surplus_y = (uint32_t) height > wish->height ? height - (int) wish->height : 0;
+    int surplus_x = (uint32_t) width > options->width ? width - (int) options->width : 0;
+    int surplus_y = (uint32_t) height > options->height ? height - (int) options->height : 0;
     if (surplus_x == 0 && surplus_y == 0) {
         return image;
     }
     gdImagePtr result =
         canvas((struct size){(uint32_t) (width - surplus_x), (uint32_t) (height - surplus_y)});
     if (result != NULL) {
-        gdImageCopy(result, image, 0, 0, place(wish->offset_x, surplus_x),
-                    place(wish->offset_y, surplus_y), width - surplus_x, height - surplus_y);
+        gdImageCopy(result, image, 0, 0, place(options->offset_x, surplus_x),
+                    place(options->offset_y, surplus_y), width - surplus_x, height - surplus_y);
     }
     gdImageDestroy(image);
     return result;
@@ -224,15 +224,15 @@ static gdImagePtr to_palette(gdImagePtr image)
 }
 
 static struct image_result encode(gdImagePtr image, enum image_kind kind,
-                                  const struct image_wish *wish)
+                                  const struct image_options *options)
 {
     struct image_result result = {NULL, 0};
     int size = 0;
 
-    gdImageInterlace(image, wish->is_interlaced);
+    gdImageInterlace(image, options->is_interlaced);
     switch (kind) {
     case IMAGE_JPEG:
-        result.data = gdImageJpegPtr(image, &size, (int) wish->jpeg_quality);
+        result.data = gdImageJpegPtr(image, &size, (int) options->jpeg_quality);
         break;
     case IMAGE_PNG:
         result.data = gdImagePngPtr(image, &size);
@@ -241,7 +241,7 @@ static struct image_result encode(gdImagePtr image, enum image_kind kind,
         result.data = gdImageGifPtr(image, &size);
         break;
     default:
-        result.data = gdImageWebpPtrEx(image, &size, (int) wish->webp_quality);
+        result.data = gdImageWebpPtrEx(image, &size, (int) options->webp_quality);
     }
     result.size = size > 0 ? (size_t) size : 0;
     if (result.size == 0 && result.data != NULL) {
@@ -251,8 +251,8 @@ static struct image_result encode(gdImagePtr image, enum image_kind kind,
     return result;
 }
 
-struct image_result image_transform(const struct image_wish *wish, const struct image_head *head,
-                                    struct str bytes)
+struct image_result image_transform(const struct image_options *options,
+                                    const struct image_head *head, struct str bytes)
 {
     struct image_result result = {NULL, 0};
     gdImagePtr image = bytes.len > INT_MAX ? NULL : decode(head->kind, bytes);
@@ -262,17 +262,17 @@ struct image_result image_transform(const struct image_wish *wish, const struct 
     }
     bool had_palette = !gdImageTrueColor(image);
     const struct size size = {(uint32_t) gdImageSX(image), (uint32_t) gdImageSY(image)};
-    image = to_colours(image, wish->keeps_transparency);
-    image = scale(image, wanted_size(wish, size));
-    image = crop(turn(image, wish->angle), wish); /* in this order, as nginx does */
-    if (image != NULL && wish->sharpen != 0) {
-        gdImageSharpen(image, (int) wish->sharpen);
+    image = to_colours(image, options->keeps_transparency);
+    image = scale(image, wanted_size(options, size));
+    image = crop(turn(image, options->angle), options); /* in this order, as nginx does */
+    if (image != NULL && options->sharpen != 0) {
+        gdImageSharpen(image, (int) options->sharpen);
     }
     if (image != NULL && (head->kind == IMAGE_GIF || (had_palette && head->kind == IMAGE_PNG))) {
         image = to_palette(image);
     }
     if (image != NULL) {
-        result = encode(image, head->kind, wish);
+        result = encode(image, head->kind, options);
         gdImageDestroy(image);
     }
     return result;

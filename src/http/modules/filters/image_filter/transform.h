@@ -29,7 +29,7 @@ static inline bool way_has_sides(unsigned way)
 #define IMAGE_UNBOUNDED UINT32_MAX /* "-": the other side decides */
 
 /* What is wanted; all numbers are checked. */
-struct image_wish {
+struct image_options {
     enum image_way way; /* that makes an image: RESIZE and beyond */
     uint32_t width;     /* that it has at most, before it is turned; or IMAGE_UNBOUNDED */
     uint32_t height;
@@ -47,7 +47,7 @@ struct image_wish {
 #define OFFSET_END (-3)
 
 /* Does an image of this size change at all? */
-bool image_changes(const struct image_wish *wish, const struct image_head *head);
+bool image_changes(const struct image_options *options, const struct image_head *head);
 
 struct image_result {
     void *data; /* to be given to image_free; NULL = it could not be made */
@@ -55,8 +55,8 @@ struct image_result {
 };
 
 /* The image in `bytes`, whose head was parsed and whose size is bearable. */
-struct image_result image_transform(const struct image_wish *wish, const struct image_head *head,
-                                    struct str bytes);
+struct image_result image_transform(const struct image_options *options,
+                                    const struct image_head *head, struct str bytes);
 void image_free(void *data);
 /* Once for a process: what the libraries have to say goes nowhere. */
 void image_quiet(void);
