@@ -84,15 +84,15 @@ void exchange_leave_connection(struct exchange *x, bool is_reusable)
 
 /* ---- waiting ---- */
 
-bool patience_goes_on(struct exchange *x, struct patience *patience)
+bool io_deadline_extend(struct exchange *x, struct io_deadline *deadline)
 {
-    unsigned at_once = patience->at_once + 1;
+    unsigned at_once = deadline->at_once + 1;
 
-    patience_begin(x, patience);
+    io_deadline_begin(x, deadline);
     if (at_once == AT_ONCE_MAX) {
         return fiber_yield() == WAIT_READY;
     }
-    patience->at_once = at_once;
+    deadline->at_once = at_once;
     return true;
 }
 
@@ -102,29 +102,29 @@ static uint64_t later(uint64_t a, uint64_t b)
 }
 
 /* Nobody was woken. Bytes went since somebody looked, or came that were of no use: when was the last of them? */
-static void patience_look(const struct exchange *x, struct patience *patience)
+static void io_deadline_look(const struct exchange *x, struct io_deadline *deadline)
 {
     const struct channel *channel = x->protocol->channel;
     uint64_t sent = sent_so_far(x);
 
-    if (patience->received != x->attempt->bytes_received) {
-        patience_begin(x, patience);
-    } else if (patience->sent != sent) {
+    if (deadline->received != x->attempt->bytes_received) {
+        io_deadline_begin(x, deadline);
+    } else if (deadline->sent != sent) {
         uint64_t moved_ms =
             channel->moved_ms != NULL ? channel->moved_ms(x) : x->connection->conn->moved_ms;
 
-        patience->sent = sent;
-        patience->since_ms = later(patience->since_ms, later(moved_ms, x->sent.begun_ms));
+        deadline->sent = sent;
+        deadline->since_ms = later(deadline->since_ms, later(moved_ms, x->sent.begun_ms));
     }
 }
 
 /* When it ends, as things are. */
-static uint64_t patience_end(struct exchange *x, const struct patience *patience)
+static uint64_t io_deadline_end(struct exchange *x, const struct io_deadline *deadline)
 {
     const struct exchange_settings *settings = x->settings;
     const struct channel *channel = x->protocol->channel;
     uint64_t heard_ms = channel->heard_ms != NULL ? channel->heard_ms(x) : 0;
-    uint64_t since_ms = later(patience->since_ms, heard_ms);
+    uint64_t since_ms = later(deadline->since_ms, heard_ms);
 
     if (channel->unsent(x) != 0) {
         return later(since_ms, x->sent.begun_ms) + settings->send_timeout_ms;
@@ -144,7 +144,7 @@ static uint64_t patience_end(struct exchange *x, const struct patience *patience
          ? FIBER_NEVER                                                                             \
          : (x)->attempt_start_ms + (x)->attempt->connect_ms + (x)->waits_ms)
 
-enum wait_result patience_wait(struct exchange *x, struct patience *patience)
+enum wait_result io_deadline_wait(struct exchange *x, struct io_deadline *deadline)
 {
     const struct channel *channel = x->protocol->channel;
     const struct exchange_settings *settings = x->settings;
@@ -154,24 +154,24 @@ enum wait_result patience_wait(struct exchange *x, struct patience *patience)
         timeout_ms = settings->send_timeout_ms; /* what is queued may be sent when this turn ends */
     }
     /* Whose turn it is then is looked at then. */
-    uint64_t end_ms = patience->since_ms + timeout_ms;
+    uint64_t end_ms = deadline->since_ms + timeout_ms;
     for (;;) {
         uint64_t turn_ms = GIVE_WAY_DUE(x);
         enum wait_result result = channel->wait(x, turn_ms < end_ms ? turn_ms : end_ms);
 
         if (result != WAIT_TIMED_OUT) {
-            if (sent_so_far(x) != patience->sent ||
-                x->attempt->bytes_received != patience->received) {
-                patience_begin(x, patience);
+            if (sent_so_far(x) != deadline->sent ||
+                x->attempt->bytes_received != deadline->received) {
+                io_deadline_begin(x, deadline);
             }
             return result;
         }
-        patience_look(x, patience);
+        io_deadline_look(x, deadline);
         if (clock_now.now_ms >= turn_ms) {
             upstream_connection_give_way(x->connection);
             x->waits_ms *= 2;
         }
-        end_ms = patience_end(x, patience);
+        end_ms = io_deadline_end(x, deadline);
         if (end_ms <= clock_now.now_ms) {
             if (channel->unsent(x) != 0) {
                 x->request->log.action = "sending request to upstream";
@@ -410,10 +410,10 @@ void exchange_log_early_end(struct exchange *x)
 static enum attempt_result read_head(struct exchange *x, struct failure *failure)
 {
     const struct channel *channel = x->protocol->channel;
-    struct patience patience;
+    struct io_deadline deadline;
     unsigned interim = 0;
 
-    patience_begin(x, &patience);
+    io_deadline_begin(x, &deadline);
     x->request->log.action = "reading response header from upstream";
     for (;;) {
         switch (x->protocol->read_head(x)) {
@@ -445,7 +445,7 @@ static enum attempt_result read_head(struct exchange *x, struct failure *failure
             if (x->attempt->first_byte_ms == UINT64_MAX) {
                 x->attempt->first_byte_ms = clock_now.now_ms - x->attempt_start_ms;
             }
-            if (!patience_goes_on(x, &patience)) {
+            if (!io_deadline_extend(x, &deadline)) {
                 return ATTEMPT_CANCELLED;
             }
             continue;
@@ -454,7 +454,7 @@ static enum attempt_result read_head(struct exchange *x, struct failure *failure
             exchange_log_early_end(x);
             return fail_attempt(x, failure, NEXT_ERROR, 502);
         }
-        enum wait_result result = patience_wait(x, &patience);
+        enum wait_result result = io_deadline_wait(x, &deadline);
         if (result == WAIT_TIMED_OUT) {
             return fail_attempt(x, failure, NEXT_TIMEOUT, 504);
         }

@@ -92,22 +92,22 @@ static inline uint64_t sent_so_far(const struct exchange *x)
  * the client, and nothing is asked of the backend; after that it has to show itself within read_timeout of the last
  * byte either way. WAIT_TIMED_OUT is logged. MAY WAIT.
  */
-struct patience {
+struct io_deadline {
     uint64_t since_ms; /* the last byte either way */
     uint64_t sent;     /* sent_so_far then */
     uint64_t received; /* attempt->bytes_received then */
     unsigned at_once;  /* reads that did not have to wait, in a row */
 };
-static inline void patience_begin(const struct exchange *x, struct patience *patience)
+static inline void io_deadline_begin(const struct exchange *x, struct io_deadline *deadline)
 {
-    patience->since_ms = clock_now.now_ms;
-    patience->sent = sent_so_far(x);
-    patience->received = x->attempt->bytes_received;
-    patience->at_once = 0;
+    deadline->since_ms = clock_now.now_ms;
+    deadline->sent = sent_so_far(x);
+    deadline->received = x->attempt->bytes_received;
+    deadline->at_once = 0;
 }
 /* More has come without waiting; others get their turn now and then. False: cancelled. MAY WAIT. */
-bool patience_goes_on(struct exchange *x, struct patience *patience);
-enum wait_result patience_wait(struct exchange *x, struct patience *patience);
+bool io_deadline_extend(struct exchange *x, struct io_deadline *deadline);
+enum wait_result io_deadline_wait(struct exchange *x, struct io_deadline *deadline);
 
 /* ---- logins.c ---- */
 

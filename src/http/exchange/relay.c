@@ -18,7 +18,7 @@
 /* What became of the client while its response is relayed. */
 struct relay {
     struct exchange *x;
-    struct patience patience;
+    struct io_deadline deadline;
     bool is_client_gone;   /* or there is nobody to send to: a head alone was wanted */
     bool is_body_unwanted; /* the response has no body: HEAD, 304 */
     bool is_ended;         /* the response has its last piece: its length told which */
@@ -134,7 +134,7 @@ static bool wait_for_rate(struct relay *relay)
     }
     uint64_t pause_ms = (x->body_received - allowed) * 1000 / x->limit_rate + 1;
     bool went_on = fiber_sleep(clock_now.now_ms + pause_ms) != WAIT_CANCELLED;
-    patience_begin(x, &relay->patience);
+    io_deadline_begin(x, &relay->deadline);
     return went_on;
 }
 
@@ -177,7 +177,7 @@ static enum body_result read_body(struct relay *relay)
             return BODY_MORE;
         }
         if (protocol->channel->fill(x)) {
-            if (!patience_goes_on(x, &relay->patience)) {
+            if (!io_deadline_extend(x, &relay->deadline)) {
                 return BODY_MORE;
             }
             continue;
@@ -193,7 +193,7 @@ static enum body_result read_body(struct relay *relay)
             return BODY_MORE; /* what the backend waits for will not come */
         }
         flush_client(relay);
-        switch (patience_wait(x, &relay->patience)) {
+        switch (io_deadline_wait(x, &relay->deadline)) {
         case WAIT_READY:
             break;
         case WAIT_TIMED_OUT:
@@ -330,7 +330,7 @@ enum handler_result relay_response(struct exchange *x)
     enum body_result result = BODY_END;
     if (is_read || handled == HANDLER_NEXT || is_needed(x)) {
         request->log.action = "reading upstream";
-        patience_begin(x, &relay.patience);
+        io_deadline_begin(x, &relay.deadline);
         result = read_body(&relay);
     } else {
         x->is_reusable = exchange_skip_body(x); /* nobody wants it, nor waits for it */

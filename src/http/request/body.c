@@ -248,8 +248,8 @@ bool request_body_exceeds(struct request *request)
 
 uint64_t request_body_deadline(const struct request *request)
 {
-    return clock_now.now_ms + (request->body_patience_ms != 0
-                                   ? request->body_patience_ms
+    return clock_now.now_ms + (request->body_timeout_ms != 0
+                                   ? request->body_timeout_ms
                                    : request->location->client_body_timeout_ms);
 }
 
@@ -258,7 +258,7 @@ bool request_body_waited(struct request *request, enum wait_result result)
     if (result == WAIT_READY) {
         return true;
     }
-    if (result == WAIT_TIMED_OUT && request->body_patience_ms != 0) {
+    if (result == WAIT_TIMED_OUT && request->body_timeout_ms != 0) {
         request->is_body_late = true;
     } else if (result == WAIT_TIMED_OUT) {
         request->log.action = "reading client request body";

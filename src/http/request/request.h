@@ -110,7 +110,7 @@ struct request {
         sent_length; /* the same as the client's head had it: a body given instead changes nothing of that */
     uint64_t passed_length; /* with is_length_given: so much of the body is passed on at most */
     uint64_t
-        body_patience_ms; /* who reads it waits so long for more, and may try again after that; 0: client_body_timeout */
+        body_timeout_ms; /* who reads it waits so long for more, and may try again after that; 0: client_body_timeout */
     unsigned body_refusal;     /* what is wrong with it: 400, 408, 413; 0 = nothing that is known */
     struct request_body *body; /* once it was read; or NULL */
     struct body_watcher *body_watcher;   /* or NULL */
@@ -151,7 +151,7 @@ struct request {
     unsigned expects_continue : 1;         /* Expect: 100-continue not answered yet */
     unsigned is_body_read : 1;             /* read or discarded to its end */
     unsigned is_body_taken : 1; /* a part of it, at least, was: only who has that can have all */
-    unsigned is_body_late : 1;  /* with body_patience_ms: nothing came in time */
+    unsigned is_body_late : 1;  /* with body_timeout_ms: nothing came in time */
     unsigned is_body_lost : 1;  /* it was asked for when a part was gone: it counts as empty */
     unsigned
         is_length_given : 1;   /* its Content-Length is one that a script or a directive has set */

@@ -155,7 +155,7 @@ void v2_give_up(struct v2_stream *stream)
     }
 }
 
-uint64_t v2_patience(struct v2_stream *stream)
+uint64_t v2_io_deadline(struct v2_stream *stream)
 {
     if (stream->stalled_until_ms == 0 ||
         stream->body_given - stream->stalled_given >= PROGRESS_MIN) {
@@ -169,7 +169,7 @@ uint64_t v2_patience(struct v2_stream *stream)
 static bool wait_to_send(struct v2_stream *stream)
 {
     stream->output.is_signalled = false;
-    enum wait_result result = fiber_wait(&stream->output, v2_patience(stream));
+    enum wait_result result = fiber_wait(&stream->output, v2_io_deadline(stream));
     leave_turns(stream);
     stream->is_window_waited = false;
     if (result == WAIT_TIMED_OUT) {

@@ -39,7 +39,7 @@ static void fire(struct timer *timer)
 {
     struct v2_tail *tail = container_of(timer, struct v2_tail, timer);
     struct v2_stream *stream = tail->stream;
-    uint64_t until_ms = v2_patience(stream);
+    uint64_t until_ms = v2_io_deadline(stream);
 
     if (until_ms > clock_now.now_ms) {
         timer_set(&tail->timer, until_ms);
@@ -139,7 +139,7 @@ void v2_tail_hold(struct v2_stream *stream, const struct body_piece *piece, uint
     }
     if (tail->first == NULL) {
         tail->first = held;
-        timer_set(&tail->timer, v2_patience(stream));
+        timer_set(&tail->timer, v2_io_deadline(stream));
     } else {
         tail->last->next = held;
     }

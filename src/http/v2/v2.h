@@ -359,7 +359,7 @@ size_t v2_grant(struct v2_stream *stream, uint64_t wanted);
 /* The same without waiting, and without limit_rate. 0: the stream is woken when there may be some. */
 size_t v2_try_grant(struct v2_stream *stream, uint64_t wanted);
 /* Until when (in ms) the client has to take something, if it has taken nothing since this was asked. */
-uint64_t v2_patience(struct v2_stream *stream);
+uint64_t v2_io_deadline(struct v2_stream *stream);
 /* It has not: logged; the connection ends when nothing else moves on it. */
 void v2_give_up(struct v2_stream *stream);
 /* … and have left, in this many frames. */

@@ -43,10 +43,10 @@ static enum script_got body_more(struct script_source *source, size_t wanted, ui
     if (request->is_body_read) {
         return SCRIPT_GOT_END;
     }
-    request->body_patience_ms = timeout_ms;
+    request->body_timeout_ms = timeout_ms;
     request->is_body_late = false;
     ssize_t n = request_read_some(request, body->room, ROOM_SIZE);
-    request->body_patience_ms = 0;
+    request->body_timeout_ms = 0;
     if (n > 0) {
         body->at = 0;
         body->end = (size_t) n;
