@@ -71,10 +71,10 @@ static enum cache_found freshness(const struct cache_access *access)
 
 /* What the index said of a key. */
 struct known {
-    uint64_t uniq; /* stored, or removed; 0 = not known */
-    uint64_t size; /* 0 = nothing is there … */
-    bool is_cold;  /* … that is known */
-    unsigned uses; /* this one included; 0 = the index has no room for it */
+    uint64_t version; /* stored, or removed; 0 = not known */
+    uint64_t size;    /* 0 = nothing is there … */
+    bool is_cold;     /* … that is known */
+    unsigned uses;    /* this one included; 0 = the index has no room for it */
 };
 
 static struct cache_entry *find_or_add(struct cache_access *access, struct cache_index *index,
@@ -120,14 +120,14 @@ static struct known ask_index(struct cache_access *access, struct cache_entry *h
         entry->uses += entry->uses < USES_MOST;
         cache_index_touch(index, entry, clock_now.seconds);
         known.uses = entry->uses;
-        known.uniq = entry->uniq;
+        known.version = entry->version;
         known.size = entry->size;
         access->seen_claim = entry->claim;
         access->is_updating = cache_entry_is_claimed(entry, clock_now.now_ms) &&
                               !(access->is_mine && entry->claim == access->claim);
     }
     cache_index_release(index);
-    access->seen_uniq = known.uniq;
+    access->seen_version = known.version;
     delete_evicted(access, &evicted);
     return known;
 }
@@ -139,9 +139,9 @@ static void learn_absence(struct cache_access *access, const struct known *known
 
     cache_index_take(index);
     struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
-    if (entry != NULL && entry->uniq == known->uniq && entry->size != 0) {
-        cache_index_store(index, entry, cache_index_stamp(index), 0);
-        access->seen_uniq = entry->uniq;
+    if (entry != NULL && entry->version == known->version && entry->size != 0) {
+        cache_index_store(index, entry, cache_index_version(index), 0);
+        access->seen_version = entry->version;
     }
     cache_index_release(index);
 }
@@ -155,17 +155,17 @@ static bool learn_presence(struct cache_access *access, const struct known *know
 
     cache_index_take(index);
     struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
-    if (entry != NULL && entry->uniq == known->uniq) {
-        if (entry->uniq != content->uniq || entry->size == 0) {
-            cache_index_store(index, entry, content->uniq,
+    if (entry != NULL && entry->version == known->version) {
+        if (entry->version != content->version || entry->size == 0) {
+            cache_index_store(index, entry, content->version,
                               cache_index_round(index, content->file_size));
         }
         entry->flags &= (uint16_t) ~ENTRY_RESTORED;
     }
     if (entry != NULL) {
         access->entry = entry;
-        access->seen_uniq = entry->uniq;
-        is_current = entry->uniq == content->uniq;
+        access->seen_version = entry->version;
+        is_current = entry->version == content->version;
     }
     cache_index_release(index);
     return is_current;
@@ -180,15 +180,15 @@ static enum cache_found absent(const struct cache_access *access, const struct k
 static bool was_purged(struct cache_index *index, const struct cache_content *content)
 {
     cache_index_take(index);
-    bool was_purged = cache_index_was_purged(index, content->main_hash, content->uniq);
+    bool was_purged = cache_index_was_purged(index, content->main_hash, content->version);
     cache_index_release(index);
-    return was_purged || cache_index_is_purged(index, content->key, content->uniq);
+    return was_purged || cache_index_is_purged(index, content->key, content->version);
 }
 
 static enum cache_found read_content(struct cache_access *access, const struct known *known)
 {
     struct cache_index *index = cache_index_of(access->cache);
-    uint64_t rules_stamp = atomic_load_explicit(&index->rules_stamp, memory_order_acquire);
+    uint64_t rules_version = atomic_load_explicit(&index->rules_version, memory_order_acquire);
     struct cache_content *content;
 
     switch (cache_content_read(access, &content)) {
@@ -212,7 +212,7 @@ static enum cache_found read_content(struct cache_access *access, const struct k
     }
     if (learn_presence(access, known, content)) {
         content->entry = access->entry;
-        content->rules_stamp = rules_stamp;
+        content->rules_version = rules_version;
         cache_content_touched(content, clock_now.seconds);
         cache_kept_put(content);
     }
@@ -223,15 +223,15 @@ static enum cache_found read_content(struct cache_access *access, const struct k
 /* Is it what the index has now, as far as can be told without its lock? */
 static bool is_current(struct cache_content *content, struct cache_index *index)
 {
-    if (atomic_load_explicit(&content->entry->uniq, memory_order_acquire) != content->uniq) {
+    if (atomic_load_explicit(&content->entry->version, memory_order_acquire) != content->version) {
         return false;
     }
-    uint64_t rules_stamp = atomic_load_explicit(&index->rules_stamp, memory_order_acquire);
-    if (content->rules_stamp != rules_stamp) {
-        if (cache_index_is_purged(index, content->key, content->uniq)) {
+    uint64_t rules_version = atomic_load_explicit(&index->rules_version, memory_order_acquire);
+    if (content->rules_version != rules_version) {
+        if (cache_index_is_purged(index, content->key, content->version)) {
             return false;
         }
-        content->rules_stamp = rules_stamp;
+        content->rules_version = rules_version;
     }
     return true;
 }
@@ -267,7 +267,7 @@ static enum cache_found look_up(struct cache_access *access)
                    content->epoch == atomic_load_explicit(&index->epoch, memory_order_relaxed) &&
                    content->meta.valid_until >= clock_now.seconds) {
             access->entry = content->entry;
-            access->seen_uniq = content->uniq;
+            access->seen_version = content->version;
             return take_kept(access, content);
         }
     } else {
@@ -275,13 +275,14 @@ static enum cache_found look_up(struct cache_access *access)
     }
     struct known known = ask_index(access, content == NULL ? NULL : content->entry);
     if (content != NULL) {
-        if (known.size != 0 && known.uniq == content->uniq && cache_content_is_there(content)) {
+        if (known.size != 0 && known.version == content->version &&
+            cache_content_is_there(content)) {
             cache_content_touched(content, clock_now.seconds);
             return take_kept(access, content);
         }
         cache_kept_drop(content);
     }
-    if (known.size != 0 || (known.is_cold && known.uniq == 0)) {
+    if (known.size != 0 || (known.is_cold && known.version == 0)) {
         return read_content(access, &known);
     }
     return absent(access, &known);
@@ -334,7 +335,7 @@ bool cache_claim(struct cache_access *access, uint64_t lock_age_ms)
             entry->claim_pid = getpid();
         }
         access->seen_claim = entry->claim;
-        access->seen_uniq = entry->uniq;
+        access->seen_version = entry->version;
     }
     cache_index_release(index);
     delete_evicted(access, &evicted);
@@ -426,7 +427,7 @@ static struct claim look_at_claim(struct cache_access *access)
     const struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
     if (entry != NULL) {
         claim.has_changed = entry->claim != access->seen_claim ||
-                            entry->uniq != access->seen_uniq ||
+                            entry->version != access->seen_version ||
                             !cache_entry_is_claimed(entry, clock_now.now_ms);
         claim.pid = entry->claim_pid;
         claim.until_ms = entry->claim_until_ms;

@@ -107,7 +107,7 @@ struct cache_access {
     bool has_main_hash, has_hash;      /* they were computed */
     uint64_t claim;                    /* number of the claim while it is_mine */
     uint64_t seen_claim;               /* … of the other that cache_wait waits for */
-    uint64_t seen_uniq;                /* what was stored when it was opened */
+    uint64_t seen_version;             /* what was stored when it was opened */
 };
 
 #define CACHE_ROUNDS 16u

@@ -155,7 +155,7 @@ void cache_kept_drop_all(const struct cache *cache)
 
 static bool is_current(const struct cache_content *content)
 {
-    return atomic_load_explicit(&content->entry->uniq, memory_order_acquire) == content->uniq;
+    return atomic_load_explicit(&content->entry->version, memory_order_acquire) == content->version;
 }
 
 /* Descriptors of deleted files keep their room on the disk; contents nobody asks for keep memory. */
@@ -372,7 +372,7 @@ static enum content_result make_content(struct reading *reading, struct str key,
     struct cache_content *content =
         cache_content_new(access->cache, key, meta, fits ? body : STR_NONE);
     content->body_offset = header->body_offset;
-    content->uniq = header->uniq;
+    content->version = header->content_version;
     content->file_size = cache_file_size(header);
     if (!fits) {
         content->fd = reading->fd;

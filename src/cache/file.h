@@ -26,7 +26,7 @@ struct cache_file_header {
     uint32_t header_size;               /* of this struct */
     uint32_t header_crc;                /* of this struct with this member zero */
     uint32_t texts_crc;                 /* of the texts */
-    uint64_t uniq;                      /* stamp of the content */
+    uint64_t content_version;           /* stamp of the content */
     int64_t valid_until;                /* the times of struct cache_meta */
     int64_t stale_while_updating_until; /* … */
     int64_t stale_if_error_until;       /* … */

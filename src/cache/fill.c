@@ -38,7 +38,7 @@ bool cache_fill_begin(struct cache_access *access, struct wanted_path *temp_path
     fill->temp = access->cache->uses_temp_path ? temp_path : NULL;
     struct cache_index *index = cache_index_of(access->cache);
     cache_index_take(index);
-    fill->begun = cache_index_stamp(index);
+    fill->begun = cache_index_version(index);
     cache_index_release(index);
     access->fill = fill;
     return true;
@@ -185,8 +185,8 @@ struct commit {
     uint8_t hash[CACHE_KEY_SIZE];
     uint8_t main_hash[CACHE_KEY_SIZE];
     bool is_variant;
-    uint64_t uniq;
-    uint64_t rules_stamp; /* prefixes that the key was held against */
+    uint64_t version;
+    uint64_t rules_version; /* prefixes that the key was held against */
     struct cache_file_header header;
     char *texts; /* on the heap */
 };
@@ -249,7 +249,7 @@ static bool write_file(struct commit *commit)
         commit->header.texts_offset = commit->header.body_offset + commit->meta.body_size;
     }
     memcpy(commit->header.main_hash, commit->main_hash, CACHE_KEY_SIZE);
-    commit->header.uniq = commit->uniq;
+    commit->header.content_version = commit->version;
     commit->texts = malloc(cache_file_texts_size(&commit->header) + 1);
     if (commit->texts == NULL) {
         fatal_no_memory(cache_file_texts_size(&commit->header));
@@ -274,7 +274,7 @@ static bool write_file(struct commit *commit)
 }
 
 /* A stamp for the new content. False: the key was purged since the fill began. */
-static bool take_stamp(struct commit *commit)
+static bool take_version(struct commit *commit)
 {
     struct cache_access *access = commit->access;
     struct cache_index *index = cache_index_of(access->cache);
@@ -282,9 +282,9 @@ static bool take_stamp(struct commit *commit)
     /* First the stamp: prefixes that are purged from now on have a later one. */
     cache_index_take(index);
     bool is_purged = cache_index_was_purged(index, commit->main_hash, commit->fill->begun);
-    commit->uniq = cache_index_stamp(index);
+    commit->version = cache_index_version(index);
     cache_index_release(index);
-    commit->rules_stamp = atomic_load_explicit(&index->rules_stamp, memory_order_acquire);
+    commit->rules_version = atomic_load_explicit(&index->rules_version, memory_order_acquire);
     return !is_purged && !cache_index_is_purged(index, access->key, commit->fill->begun);
 }
 
@@ -302,8 +302,8 @@ static struct cache_entry *announce(struct commit *commit, struct cache_evicted 
         entry = cache_index_add(index, commit->hash, cache_family(commit->main_hash),
                                 commit->is_variant, evicted);
     }
-    if (entry != NULL && entry->uniq < commit->uniq) {
-        cache_index_store(index, entry, commit->uniq, size);
+    if (entry != NULL && entry->version < commit->version) {
+        cache_index_store(index, entry, commit->version, size);
         cache_index_touch(index, entry, clock_now.seconds);
     } else {
         entry = NULL; /* stored by another, or purged, in between; the file itself is true */
@@ -338,7 +338,7 @@ static struct cache_content *stored_content(struct commit *commit)
     }
     content->body_offset = commit->header.body_offset;
     content->file_size = cache_file_size(&commit->header);
-    content->uniq = commit->uniq;
+    content->version = commit->version;
     memcpy(content->hash, commit->hash, CACHE_KEY_SIZE);
     memcpy(content->main_hash, commit->main_hash, CACHE_KEY_SIZE);
     if (commit->is_variant) {
@@ -356,7 +356,7 @@ bool cache_fill_commit(struct cache_access *access, const struct cache_meta *met
         return false;
     }
     choose_place(&commit);
-    if (!take_stamp(&commit)) {
+    if (!take_version(&commit)) {
         cache_fill_abort(access);
         return false;
     }
@@ -371,7 +371,7 @@ bool cache_fill_commit(struct cache_access *access, const struct cache_meta *met
     struct cache_content *content = stored_content(&commit);
     if (entry != NULL) {
         content->entry = entry;
-        content->rules_stamp = commit.rules_stamp;
+        content->rules_version = commit.rules_version;
         cache_content_touched(content, clock_now.seconds);
         cache_kept_put(content);
     }
@@ -395,7 +395,7 @@ static void put_times(struct cache_meta *meta, const struct cache_meta *from)
 
 /* Writes the header of the file anew if it is the content's still. False with errno, 0 if it is not. */
 static bool rewrite_header(const struct cache_content *content, const struct cache_meta *meta,
-                           uint64_t uniq, const char *name)
+                           uint64_t version, const char *name)
 {
     struct cache_file_header header;
     int fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -406,13 +406,13 @@ static bool rewrite_header(const struct cache_content *content, const struct cac
     }
     ssize_t n = pread(fd, &header, sizeof(header), 0);
     int error = n < 0 ? errno : 0;
-    if (n == (ssize_t) sizeof(header) && header.uniq == content->uniq &&
+    if (n == (ssize_t) sizeof(header) && header.content_version == content->version &&
         header.magic == CACHE_FILE_MAGIC) {
         header.valid_until = meta->valid_until;
         header.stale_while_updating_until = meta->stale_while_updating_until;
         header.stale_if_error_until = meta->stale_if_error_until;
         header.date = meta->date;
-        header.uniq = uniq;
+        header.content_version = version;
         cache_file_header_seal(&header);
         is_good = pwrite(fd, &header, sizeof(header), 0) == (ssize_t) sizeof(header);
         error = is_good ? 0 : errno;
@@ -433,23 +433,23 @@ bool cache_refresh(struct cache_access *access, const struct cache_meta *meta)
         return false;
     }
     cache_index_take(index);
-    uint64_t uniq = cache_index_stamp(index);
+    uint64_t version = cache_index_version(index);
     cache_index_release(index);
     cache_file_name(access->cache, content->hash, name);
     errno = 0;
-    bool is_good = !cache_index_is_purged(index, access->key, content->uniq) &&
-                   rewrite_header(content, meta, uniq, name);
+    bool is_good = !cache_index_is_purged(index, access->key, content->version) &&
+                   rewrite_header(content, meta, version, name);
     if (!is_good && errno != 0 && errno != ENOENT) {
         log_crit(access->log, errno, "cannot write the header of cache file \"%s\"", name);
     }
     if (is_good) {
         cache_index_take(index);
         struct cache_entry *entry = cache_index_again(index, content->entry, content->hash);
-        if (entry != NULL && entry->uniq == content->uniq) {
-            cache_index_store(index, entry, uniq, entry->size);
+        if (entry != NULL && entry->version == content->version) {
+            cache_index_store(index, entry, version, entry->size);
         }
         cache_index_release(index);
-        content->uniq = uniq;
+        content->version = version;
         put_times(&content->meta, meta);
         put_times(&access->meta, meta);
     }

@@ -202,7 +202,7 @@ static void mend(struct cache_index *index)
             index->size += entry->size;
         } else {
             memset(entry->hash, 0, sizeof(entry->hash));
-            atomic_store_explicit(&entry->uniq, 0, memory_order_relaxed);
+            atomic_store_explicit(&entry->version, 0, memory_order_relaxed);
         }
         entry->chain = *chain;
         *chain = number;
@@ -309,7 +309,7 @@ struct cache_entry *cache_index_add(struct cache_index *index, const uint8_t *ha
     memcpy(entry->hash, hash, CACHE_KEY_SIZE);
     entry->family = family;
     entry->purged = entry->claim = entry->claim_until_ms = entry->size = 0;
-    atomic_store_explicit(&entry->uniq, 0, memory_order_relaxed);
+    atomic_store_explicit(&entry->version, 0, memory_order_relaxed);
     entry->claim_pid = 0;
     entry->uses = 0;
     entry->used_at = (uint32_t) clock_now.seconds;
@@ -361,12 +361,12 @@ void cache_index_drop(struct cache_index *index, struct cache_entry *entry)
     entry->flags = 0;
     entry->size = entry->claim = 0;
     memset(entry->hash, 0, sizeof(entry->hash));
-    atomic_store_explicit(&entry->uniq, 0, memory_order_release);
+    atomic_store_explicit(&entry->version, 0, memory_order_release);
     entry->chain = index->free_first;
     index->free_first = entry->number;
 }
 
-void cache_index_store(struct cache_index *index, struct cache_entry *entry, uint64_t uniq,
+void cache_index_store(struct cache_index *index, struct cache_entry *entry, uint64_t version,
                        uint64_t size)
 {
     index->files += (size != 0) - (entry->size != 0);
@@ -374,35 +374,35 @@ void cache_index_store(struct cache_index *index, struct cache_entry *entry, uin
     count_change(index);
     entry->size = size;
     entry->flags &= (uint16_t) ~ENTRY_RESTORED;
-    atomic_store_explicit(&entry->uniq, uniq, memory_order_release);
-    if (index->stamp < uniq) {
-        index->stamp = uniq;
+    atomic_store_explicit(&entry->version, version, memory_order_release);
+    if (index->version < version) {
+        index->version = version;
     }
 }
 
-uint64_t cache_index_stamp(struct cache_index *index)
+uint64_t cache_index_version(struct cache_index *index)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t stamp = (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
-    index->stamp = stamp > index->stamp ? stamp : index->stamp + 1;
-    return index->stamp;
+    uint64_t version = (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+    index->version = version > index->version ? version : index->version + 1;
+    return index->version;
 }
 
-bool cache_index_was_purged(struct cache_index *index, const uint8_t *main_hash, uint64_t stamp)
+bool cache_index_was_purged(struct cache_index *index, const uint8_t *main_hash, uint64_t version)
 {
     const struct cache_entry *entry = cache_index_find(index, main_hash);
 
-    return entry != NULL && entry->purged > stamp;
+    return entry != NULL && entry->purged > version;
 }
 
-bool cache_index_is_purged(struct cache_index *index, struct str key, uint64_t stamp)
+bool cache_index_is_purged(struct cache_index *index, struct str key, uint64_t version)
 {
     uint8_t digest[CACHE_KEY_SIZE];
     bool is_purged = false;
 
-    if (atomic_load_explicit(&index->rules_stamp, memory_order_acquire) <= stamp) {
+    if (atomic_load_explicit(&index->rules_version, memory_order_acquire) <= version) {
         return false;
     }
     struct cache_rule *rules = malloc(sizeof(index->rules));
@@ -413,7 +413,7 @@ bool cache_index_is_purged(struct cache_index *index, struct str key, uint64_t s
     memcpy(rules, index->rules, sizeof(index->rules));
     cache_index_release(index);
     for (int i = 0; i < CACHE_RULES && !is_purged; i++) {
-        if (rules[i].stamp > stamp && rules[i].length <= key.len) {
+        if (rules[i].version > version && rules[i].length <= key.len) {
             md5_of(str_head(key, rules[i].length), digest);
             is_purged = memcmp(digest, rules[i].digest, sizeof(digest)) == 0;
         }

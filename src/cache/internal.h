@@ -47,7 +47,7 @@ enum entry_flag {
 struct cache_entry {
     uint8_t hash[CACHE_KEY_SIZE]; /* zero when it is free */
     uint64_t family;              /* first bytes of the hash of the key without variant */
-    _Atomic uint64_t uniq;        /* stamp of what is stored or of its removal; 0 = not known.
+    _Atomic uint64_t version;     /* stamp of what is stored or of its removal; 0 = not known.
                                      Written under the lock, read without it */
     uint64_t purged;              /* stamp of its last purge: what was begun before is not stored */
     uint64_t claim;               /* number of the claim of who fetches it, times CACHE_ROUNDS, and
@@ -65,7 +65,7 @@ struct cache_entry {
 
 /* A prefix whose keys were purged: what was stored or begun before counts no more. */
 struct cache_rule {
-    uint64_t stamp;                 /* when; 0 = unused */
+    uint64_t version;               /* when; 0 = unused */
     uint64_t length;                /* bytes of the prefix */
     uint8_t digest[CACHE_KEY_SIZE]; /* MD5 of them */
     uint64_t made_ms;               /* monotonic */
@@ -100,10 +100,10 @@ struct cache_index {
     uint64_t size;                 /* bytes of all files */
     uint32_t added;                /* entries since the epoch began */
     _Atomic uint32_t epoch;        /* raised when a quarter of all was new; read without the lock */
-    uint64_t stamp;                /* last one given: nanoseconds of the epoch, rising always */
+    uint64_t version;              /* last one given: nanoseconds of the epoch, rising always */
     uint64_t claims;               /* last number given */
     _Atomic uint64_t changes;      /* of what the index file holds */
-    _Atomic uint64_t rules_stamp;  /* of the newest rule; read without the lock */
+    _Atomic uint64_t rules_version;       /* of the newest rule; read without the lock */
     struct cache_rule rules[CACHE_RULES]; /* prefixes that were purged */
     _Atomic uint64_t keeper;              /* which worker manages files */
     uint64_t keeper_until_ms;             /* monotonic; then another may */
@@ -131,9 +131,9 @@ void cache_index_take(struct cache_index *index);
 void cache_index_release(struct cache_index *index);
 
 /* Was this key purged by itself after that stamp? With the lock held. */
-bool cache_index_was_purged(struct cache_index *index, const uint8_t *main_hash, uint64_t stamp);
+bool cache_index_was_purged(struct cache_index *index, const uint8_t *main_hash, uint64_t version);
 /* Was this key purged by a prefix after that stamp? Takes the lock itself, if there are such rules. */
-bool cache_index_is_purged(struct cache_index *index, struct str key, uint64_t stamp);
+bool cache_index_is_purged(struct cache_index *index, struct str key, uint64_t version);
 
 /* All of the following with the lock held. */
 
@@ -150,9 +150,9 @@ void cache_index_touch(struct cache_index *index, struct cache_entry *entry, tim
 void cache_index_age(struct cache_index *index, struct cache_entry *entry, uint32_t used_at);
 void cache_index_drop(struct cache_index *index, struct cache_entry *entry);
 /* What is stored changes: uniq, and the size of the file (0 = none any more). */
-void cache_index_store(struct cache_index *index, struct cache_entry *entry, uint64_t uniq,
+void cache_index_store(struct cache_index *index, struct cache_entry *entry, uint64_t version,
                        uint64_t size);
-uint64_t cache_index_stamp(struct cache_index *index);
+uint64_t cache_index_version(struct cache_index *index);
 /* Entry of a number from 1 to used_numbers; may be a free one. */
 struct cache_entry *cache_index_at(const struct cache_index *index, uint32_t number);
 /* Bytes that a file of this length takes. */
@@ -209,8 +209,8 @@ struct cache_content {
     uint8_t hash[CACHE_KEY_SIZE];      /* of the entry */
     uint8_t main_hash[CACHE_KEY_SIZE]; /* of the key alone */
     uint8_t opened_as[CACHE_KEY_SIZE]; /* variant that was asked for; zero = the key alone */
-    uint64_t uniq;                     /* of the entry when it was current */
-    uint64_t rules_stamp;              /* rules that it was held against */
+    uint64_t version;                  /* of the entry when it was current */
+    uint64_t rules_version;            /* rules that it was held against */
     uint32_t epoch;                    /* of the index when the entry was last made the newest */
     time_t touched;                    /* second in which the entry was last made the newest */
     time_t used_at;                    /* second of the last request for it */

@@ -159,13 +159,13 @@ static bool learn_file(struct cache_loader *loader, const uint8_t *hash,
 
     cache_index_take(index);
     struct cache_entry *entry = cache_index_find(index, hash);
-    if (cache_index_was_purged(index, header->main_hash, header->uniq)) {
+    if (cache_index_was_purged(index, header->main_hash, header->content_version)) {
         is_stale = true;
     } else if (entry == NULL) {
         entry = cache_index_add(index, hash, cache_family(header->main_hash), is_variant, &evicted);
     }
-    if (!is_stale && entry != NULL && entry->uniq <= header->uniq) {
-        cache_index_store(index, entry, header->uniq, cache_index_round(index, size));
+    if (!is_stale && entry != NULL && entry->version <= header->content_version) {
+        cache_index_store(index, entry, header->content_version, cache_index_round(index, size));
         entry->uses += entry->uses == 0;
         note_variants(index, entry, header, is_variant);
     } else if (entry != NULL) {

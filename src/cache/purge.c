@@ -50,10 +50,10 @@ static uint64_t copy_rules(struct cache_index *index, struct rules_file *file)
             file->rules[i] = index->rules[i];
         }
     }
-    uint64_t stamp = index->rules_stamp;
+    uint64_t version = index->rules_version;
     cache_index_release(index);
     file->crc = rules_crc(file);
-    return stamp;
+    return version;
 }
 
 static bool write_rules(const struct cache *cache, const struct rules_file *file)
@@ -83,10 +83,11 @@ void cache_rules_write(struct cache *cache)
     struct cache_index *index = cache_index_of(cache);
     struct rules_file *file = malloc(sizeof(*file));
     bool is_good = file != NULL;
-    uint64_t stamp = 0;
+    uint64_t version = 0;
 
-    while (is_good && stamp != atomic_load_explicit(&index->rules_stamp, memory_order_acquire)) {
-        stamp = copy_rules(index, file);
+    while (is_good &&
+           version != atomic_load_explicit(&index->rules_version, memory_order_acquire)) {
+        version = copy_rules(index, file);
         is_good = write_rules(cache, file);
     }
     if (!is_good) {
@@ -99,16 +100,16 @@ void cache_rules_write(struct cache *cache)
 /* With the lock held. */
 static void take_rules(struct cache_index *index, const struct rules_file *file)
 {
-    uint64_t newest = index->rules_stamp;
+    uint64_t newest = index->rules_version;
 
-    for (int i = 0; i < CACHE_RULES && index->rules_stamp == 0; i++) {
+    for (int i = 0; i < CACHE_RULES && index->rules_version == 0; i++) {
         index->rules[i] = file->rules[i];
         index->rules[i].walked_ms = index->rules[i].made_ms = 0;
-        newest = index->rules[i].stamp > newest ? index->rules[i].stamp : newest;
+        newest = index->rules[i].version > newest ? index->rules[i].version : newest;
     }
-    atomic_store_explicit(&index->rules_stamp, newest, memory_order_release);
-    if (index->stamp < newest) {
-        index->stamp = newest;
+    atomic_store_explicit(&index->rules_version, newest, memory_order_release);
+    if (index->version < newest) {
+        index->version = newest;
     }
 }
 
@@ -138,14 +139,14 @@ bool cache_rules_pending(struct cache *cache)
     uint64_t now_ms = cache_now_ms();
     bool is_pending = false;
 
-    if (atomic_load_explicit(&index->rules_stamp, memory_order_acquire) == 0) {
+    if (atomic_load_explicit(&index->rules_version, memory_order_acquire) == 0) {
         return false;
     }
     cache_index_take(index);
     for (int i = 0; i < CACHE_RULES; i++) {
         const struct cache_rule *rule = &index->rules[i];
 
-        is_pending = is_pending || (rule->stamp != 0 && rule->walked_ms == 0 &&
+        is_pending = is_pending || (rule->version != 0 && rule->walked_ms == 0 &&
                                     rule->made_ms + WALKER_HEAD_START_MS <= now_ms);
     }
     cache_index_release(index);
@@ -161,7 +162,7 @@ static struct cache_rule *rule_place(struct cache_index *index, bool is_urgent)
     for (int i = 0; i < CACHE_RULES; i++) {
         struct cache_rule *rule = &index->rules[i];
 
-        if (rule->stamp == 0) {
+        if (rule->version == 0) {
             return rule;
         }
         if (rule->walked_ms != 0 && !index->is_cold &&
@@ -200,8 +201,8 @@ static bool add_rule(struct cache *cache, struct str prefix)
         rule->walked_ms = 0;
         rule->made_ms = cache_now_ms();
         memcpy(rule->digest, digest, sizeof(digest));
-        rule->stamp = cache_index_stamp(index);
-        atomic_store_explicit(&index->rules_stamp, rule->stamp, memory_order_release);
+        rule->version = cache_index_version(index);
+        atomic_store_explicit(&index->rules_version, rule->version, memory_order_release);
     }
     cache_index_release(index);
     if (takes_all) {
@@ -267,7 +268,7 @@ bool cache_purge(struct cache *cache, struct str key, const struct log *log)
     }
     if (entry != NULL) {
         was_there = entry->size != 0;
-        entry->purged = cache_index_stamp(index);
+        entry->purged = cache_index_version(index);
         cache_index_store(index, entry, entry->purged, 0);
     }
     cache_index_release(index);
@@ -309,7 +310,8 @@ struct cache_purger *cache_purger_new(struct cache *cache)
     }
     purger->cache = cache;
     purger->next = 1;
-    purger->began = atomic_load_explicit(&cache_index_of(cache)->rules_stamp, memory_order_acquire);
+    purger->began =
+        atomic_load_explicit(&cache_index_of(cache)->rules_version, memory_order_acquire);
     return purger;
 }
 
@@ -322,17 +324,18 @@ bool cache_file_is_purged(const struct cache *cache, int fd, const struct cache_
 {
     struct cache_index *index = cache_index_of(cache);
 
-    if (atomic_load_explicit(&index->rules_stamp, memory_order_acquire) <= header->uniq) {
+    if (atomic_load_explicit(&index->rules_version, memory_order_acquire) <=
+        header->content_version) {
         return false;
     }
     char *key = malloc(header->key_length + 1u);
     if (key == NULL) {
         return false;
     }
-    bool is_purged =
-        pread(fd, key, header->key_length, (off_t) header->texts_offset) ==
-            (ssize_t) header->key_length &&
-        cache_index_is_purged(index, (struct str){key, header->key_length}, header->uniq);
+    bool is_purged = pread(fd, key, header->key_length, (off_t) header->texts_offset) ==
+                         (ssize_t) header->key_length &&
+                     cache_index_is_purged(index, (struct str){key, header->key_length},
+                                           header->content_version);
     free(key);
     return is_purged;
 }
@@ -360,7 +363,7 @@ static bool hash_is_purged(const struct cache *cache, const uint8_t *hash)
 /* An entry to be looked at. */
 struct candidate {
     uint8_t hash[CACHE_KEY_SIZE];
-    uint64_t uniq;
+    uint64_t version;
 };
 
 /* Some entries that are older than the newest rule. */
@@ -377,9 +380,9 @@ static unsigned collect_candidates(struct cache_purger *purger, struct candidate
             break;
         }
         const struct cache_entry *entry = cache_index_at(index, purger->next);
-        if (entry->size != 0 && entry->uniq < purger->began) {
+        if (entry->size != 0 && entry->version < purger->began) {
             memcpy(out[count].hash, entry->hash, CACHE_KEY_SIZE);
-            out[count++].uniq = entry->uniq;
+            out[count++].version = entry->version;
         }
     }
     cache_index_release(index);
@@ -396,7 +399,7 @@ static void remove_purged(struct cache_purger *purger, const struct candidate *c
     }
     cache_index_take(index);
     struct cache_entry *entry = cache_index_find(index, candidate->hash);
-    if (entry != NULL && entry->uniq == candidate->uniq) {
+    if (entry != NULL && entry->version == candidate->version) {
         cache_index_drop(index, entry);
         is_removed = true;
     }
@@ -413,7 +416,7 @@ static void mark_walked(const struct cache_purger *purger)
 
     cache_index_take(index);
     for (int i = 0; i < CACHE_RULES; i++) {
-        if (index->rules[i].stamp <= purger->began && index->rules[i].walked_ms == 0) {
+        if (index->rules[i].version <= purger->began && index->rules[i].walked_ms == 0) {
             index->rules[i].walked_ms = cache_now_ms();
         }
     }

@@ -26,7 +26,7 @@ struct snapshot_header {
 struct snapshot_record {
     uint8_t hash[CACHE_KEY_SIZE];
     uint64_t family;
-    uint64_t uniq;
+    uint64_t version;
     uint64_t size;
     uint32_t used_at;
     uint16_t uses;
@@ -60,7 +60,7 @@ static void put_record(const struct cache_entry *entry, struct snapshot_record *
 {
     memcpy(out->hash, entry->hash, CACHE_KEY_SIZE);
     out->family = entry->family;
-    out->uniq = entry->uniq;
+    out->version = entry->version;
     out->size = entry->size;
     out->used_at = entry->used_at;
     out->uses = entry->uses;
@@ -193,7 +193,8 @@ static bool restore(struct cache_index *index, const struct snapshot_record *rec
 {
     struct cache_evicted evicted;
 
-    if (record->size == 0 || record->uniq == 0 || cache_index_find(index, record->hash) != NULL) {
+    if (record->size == 0 || record->version == 0 ||
+        cache_index_find(index, record->hash) != NULL) {
         return true;
     }
     if (index->capacity != UINT32_MAX && index->free_first == 0) {
@@ -204,7 +205,7 @@ static bool restore(struct cache_index *index, const struct snapshot_record *rec
     if (entry == NULL) {
         return false;
     }
-    cache_index_store(index, entry, record->uniq, record->size);
+    cache_index_store(index, entry, record->version, record->size);
     cache_index_age(index, entry, record->used_at);
     entry->uses = record->uses == 0 ? 1 : record->uses;
     entry->flags |= (uint16_t) (ENTRY_RESTORED | (record->flags & ENTRY_HAS_VARIANTS));

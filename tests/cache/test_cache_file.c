@@ -27,7 +27,7 @@ static size_t make(struct str body)
     };
 
     cache_file_header_make(&header, key, &meta);
-    header.uniq = 77;
+    header.content_version = 77;
     cache_file_texts_write(&header, key, &meta, file + header.texts_offset);
     memcpy(file + header.body_offset, body.data, body.len);
     cache_file_header_seal(&header);
@@ -53,7 +53,7 @@ static void what_was_written_is_read(void **state)
 
     assert_int_equal(read_header(size, size), CACHE_FILE_GOOD);
     assert_int_equal(cache_file_size(&header), size);
-    assert_int_equal(header.uniq, 77);
+    assert_int_equal(header.content_version, 77);
     assert_int_equal(cache_file_texts_read(&header, texts(), &read_key, &meta), CACHE_FILE_GOOD);
     assert_str(read_key, key);
     assert_int_equal(meta.valid_until, 1000);

@@ -54,7 +54,7 @@ static void entries_are_found_until_they_are_dropped(void **state)
     for (unsigned i = 0; i < 2000; i++) {
         assert_null(find(i));
         struct cache_entry *entry = add(i, NULL);
-        cache_index_store(in(), entry, cache_index_stamp(in()), 4096);
+        cache_index_store(in(), entry, cache_index_version(in()), 4096);
     }
     for (unsigned i = 0; i < 2000; i += 2) {
         cache_index_drop(in(), find(i));
@@ -94,7 +94,7 @@ static void the_least_recently_used_gives_way(void **state)
     cache_index_take(in());
     for (; in()->capacity == UINT32_MAX; count++) {
         struct cache_entry *entry = add(count, &evicted);
-        cache_index_store(in(), entry, cache_index_stamp(in()), 1);
+        cache_index_store(in(), entry, cache_index_version(in()), 1);
         if (count == 10) {
             cache_index_touch(in(), find(0), clock_now.seconds);
             find(1)->claim = 1;
@@ -117,11 +117,11 @@ static void stamps_rise_whatever_the_clock_says(void **state)
 {
     begin("");
     cache_index_take(in());
-    in()->stamp += UINT64_C(3600) * 1000000000;
-    uint64_t before = in()->stamp;
-    uint64_t first = cache_index_stamp(in());
-    in()->stamp = UINT64_MAX / 2;
-    assert_int_equal(first, cache_index_stamp(in()) == UINT64_MAX / 2 + 1 ? first : 0);
+    in()->version += UINT64_C(3600) * 1000000000;
+    uint64_t before = in()->version;
+    uint64_t first = cache_index_version(in());
+    in()->version = UINT64_MAX / 2;
+    assert_int_equal(first, cache_index_version(in()) == UINT64_MAX / 2 + 1 ? first : 0);
     assert_true(first > before || before == 0);
     cache_index_release(in());
 }
@@ -134,7 +134,7 @@ static void what_a_dead_process_left_is_mended(void **state)
     for (unsigned i = 0; i < 1000; i++) {
         struct cache_entry *entry = add(i, NULL);
         entry->used_at = i % 100;
-        cache_index_store(in(), entry, cache_index_stamp(in()), 10);
+        cache_index_store(in(), entry, cache_index_version(in()), 10);
     }
     cache_index_drop(in(), find(500));
     cache_index_release(in());

@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct h2_told whole, cut;
+    static struct h2_seen whole, cut;
     static bool has_begun;
     static char body[100000];
 

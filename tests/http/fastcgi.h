@@ -56,7 +56,7 @@ struct fastcgi_stage {
     bool has_head;
 };
 
-static struct fastcgi_stage *stage_open(const struct fastcgi_case *what, struct told *told)
+static struct fastcgi_stage *stage_open(const struct fastcgi_case *what, struct told *seen)
 {
     struct fastcgi_stage *stage = calloc(1, sizeof(*stage));
     static const struct conn_owner nobody = {.input = 0};
@@ -65,7 +65,7 @@ static struct fastcgi_stage *stage_open(const struct fastcgi_case *what, struct 
     if (stage == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == -1) {
         abort();
     }
-    told_log = &told->log;
+    told_log = &seen->log;
     conn_pool_init(64);
     stage->backend = pair[1];
     stage->cell = calloc(1, sizeof(*stage->cell));
@@ -121,38 +121,38 @@ static void stage_close(struct fastcgi_stage *stage)
 }
 
 /* One step of the head: false when there is nothing more for now. */
-static bool stage_read_head(struct fastcgi_stage *stage, struct told *told)
+static bool stage_read_head(struct fastcgi_stage *stage, struct told *seen)
 {
     struct exchange *x = &stage->x;
 
     switch (fastcgi_read_head(x)) {
     case HEAD_DONE:
         stage->has_head = x->response.status >= 200;
-        told->status = x->response.status;
+        seen->status = x->response.status;
         if (!stage->has_head) {
             x->response = (struct upstream_response){.content_length = -1};
         }
         return true;
     case HEAD_BAD:
-        told->end = TOLD_BAD;
+        seen->end = TOLD_BAD;
         return false;
     case HEAD_MORE:
         break;
     }
     if (fastcgi_channel.input(x).len >= stage->family.buffer_size) {
-        told->end = TOLD_BAD;
+        seen->end = TOLD_BAD;
         return false;
     }
     if (fastcgi_channel.fill(x)) {
         return true;
     }
     if (fastcgi_channel.has_ended(x)) {
-        told->end = TOLD_BAD;
+        seen->end = TOLD_BAD;
     }
     return false;
 }
 
-static bool stage_read_body(struct fastcgi_stage *stage, struct told *told)
+static bool stage_read_body(struct fastcgi_stage *stage, struct told *seen)
 {
     struct exchange *x = &stage->x;
     struct str data;
@@ -160,7 +160,7 @@ static bool stage_read_body(struct fastcgi_stage *stage, struct told *told)
 
     if (result == BODY_DATA) {
         x->body_received += data.len;
-        buf_append(&told->body, data);
+        buf_append(&seen->body, data);
         return true;
     }
     if (result == BODY_MORE) {
@@ -172,14 +172,14 @@ static bool stage_read_body(struct fastcgi_stage *stage, struct told *told)
         }
         result = fastcgi_body_ended(x);
     }
-    told->end = result == BODY_END ? TOLD_WHOLE : TOLD_BAD;
-    told->is_reusable =
+    seen->end = result == BODY_END ? TOLD_WHOLE : TOLD_BAD;
+    seen->is_reusable =
         x->is_reusable && fastcgi_connection_is_clean(fastcgi_connection_of(&stage->connection));
     return false;
 }
 
 /* The loop tells of the socket, and the exchange reads what it can. */
-static void stage_run(struct fastcgi_stage *stage, struct told *told)
+static void stage_run(struct fastcgi_stage *stage, struct told *seen)
 {
     struct conn *conn = stage->connection.conn;
 
@@ -187,41 +187,41 @@ static void stage_run(struct fastcgi_stage *stage, struct told *told)
     if (fastcgi_connection_of(&stage->connection)->is_shared) {
         conn->owner->input(conn);
     }
-    while (told->end == TOLD_WAITING &&
-           (stage->has_head ? stage_read_body(stage, told) : stage_read_head(stage, told))) {
+    while (seen->end == TOLD_WAITING &&
+           (stage->has_head ? stage_read_body(stage, seen) : stage_read_head(stage, seen))) {
     }
 }
 
 /* The backend sends `text` in pieces of `step` bytes, and then ends if it is told to. */
 static void fastcgi_tell(const struct fastcgi_case *what, struct str text, size_t step, bool closes,
-                         struct told *told)
+                         struct told *seen)
 {
-    struct fastcgi_stage *stage = stage_open(what, told);
+    struct fastcgi_stage *stage = stage_open(what, seen);
 
-    told->body.len = told->log.len = 0;
-    told->end = TOLD_WAITING;
-    told->status = 0;
-    told->is_reusable = false;
-    for (struct str rest = text; rest.len != 0 && told->end == TOLD_WAITING;) {
+    seen->body.len = seen->log.len = 0;
+    seen->end = TOLD_WAITING;
+    seen->status = 0;
+    seen->is_reusable = false;
+    for (struct str rest = text; rest.len != 0 && seen->end == TOLD_WAITING;) {
         struct str part = str_head(rest, step);
 
         if (send(stage->backend, part.data, part.len, MSG_NOSIGNAL) != (ssize_t) part.len) {
             abort();
         }
         rest = str_skip(rest, part.len);
-        stage_run(stage, told);
+        stage_run(stage, seen);
     }
-    if (closes && told->end == TOLD_WAITING) {
+    if (closes && seen->end == TOLD_WAITING) {
         shutdown(stage->backend, SHUT_WR);
-        stage_run(stage, told);
+        stage_run(stage, seen);
     }
     stage_close(stage);
 }
 
-static inline void told_free(struct told *told)
+static inline void told_free(struct told *seen)
 {
-    buf_free(&told->body);
-    buf_free(&told->log);
+    buf_free(&seen->body);
+    buf_free(&seen->log);
 }
 
 #endif

@@ -12,7 +12,7 @@
 #include "upstream/peer.h"
 
 /* How the answer came out. */
-struct h2_told {
+struct h2_seen {
     struct buf body;
     enum { H2_WAITING, H2_WHOLE, H2_BAD } end;
     unsigned status;   /* 0 = no head */
@@ -60,7 +60,7 @@ static struct h2_stage *h2_stage_open(struct str body)
                                      .users_max = 1};
     stage->connection.conn->user = &stage->connection;
     struct h2_stream *stream = arena_new(&stage->request.arena, struct h2_stream);
-    stream->told.keeps_trailers = true;
+    stream->sent_request.keeps_trailers = true;
     stage->x = (struct exchange){.request = &stage->request,
                                  .protocol = &stage->protocol,
                                  .settings = &stage->family,
@@ -95,7 +95,7 @@ static void h2_stage_close(struct h2_stage *stage)
 }
 
 /* One step: false when there is nothing more for now. */
-static bool h2_stage_read(struct h2_stage *stage, struct h2_told *told)
+static bool h2_stage_read(struct h2_stage *stage, struct h2_seen *seen)
 {
     struct exchange *x = &stage->x;
     struct str data;
@@ -104,20 +104,20 @@ static bool h2_stage_read(struct h2_stage *stage, struct h2_told *told)
         enum head_result result = h2_read_head(x);
         if (result == HEAD_DONE) {
             stage->has_head = x->response.status >= 200;
-            told->status = x->response.status;
+            seen->status = x->response.status;
             if (!stage->has_head) {
                 x->response = (struct upstream_response){.content_length = -1};
             }
             return true;
         }
         if (result == HEAD_BAD || (!h2_channel.fill(x) && h2_channel.has_ended(x))) {
-            told->end = H2_BAD;
+            seen->end = H2_BAD;
         }
         return false;
     }
     enum body_result result = h2_read_body(x, &data);
     if (result == BODY_DATA) {
-        buf_append(&told->body, data);
+        buf_append(&seen->body, data);
         return true;
     }
     if (result == BODY_MORE) {
@@ -129,22 +129,22 @@ static bool h2_stage_read(struct h2_stage *stage, struct h2_told *told)
         }
         result = h2_body_ended(x);
     }
-    told->end = result == BODY_END ? H2_WHOLE : H2_BAD;
-    told->trailers = x->response.trailers == NULL ? 0 : x->response.trailers->count;
+    seen->end = result == BODY_END ? H2_WHOLE : H2_BAD;
+    seen->trailers = x->response.trailers == NULL ? 0 : x->response.trailers->count;
     return false;
 }
 
 /* The backend sends `text` in pieces of `step` bytes; the request has a body of so many bytes. */
-static void h2_tell(struct str body, struct str text, size_t step, struct h2_told *told)
+static void h2_tell(struct str body, struct str text, size_t step, struct h2_seen *seen)
 {
     struct h2_stage *stage = h2_stage_open(body);
     struct conn *conn = stage->connection.conn;
     char drain[65536];
 
-    told->body.len = 0;
-    told->end = H2_WAITING;
-    told->status = told->trailers = 0;
-    for (struct str rest = text; rest.len != 0 && told->end == H2_WAITING;) {
+    seen->body.len = 0;
+    seen->end = H2_WAITING;
+    seen->status = seen->trailers = 0;
+    for (struct str rest = text; rest.len != 0 && seen->end == H2_WAITING;) {
         struct str part = str_head(rest, step);
 
         if (send(stage->backend, part.data, part.len, MSG_NOSIGNAL) != (ssize_t) part.len) {
@@ -156,7 +156,7 @@ static void h2_tell(struct str body, struct str text, size_t step, struct h2_tol
         conn_flush(conn);
         while (recv(stage->backend, drain, sizeof(drain), 0) > 0) {
         }
-        while (told->end == H2_WAITING && h2_stage_read(stage, told)) {
+        while (seen->end == H2_WAITING && h2_stage_read(stage, seen)) {
         }
     }
     h2_stage_close(stage);

@@ -16,9 +16,9 @@
 #include "upstream/peer.h"
 
 /* `, upstream: "…"`, while a peer is dealt with. */
-static void describe_upstream(const struct describer *describer, struct writer *out)
+static void describe_upstream(const struct log_context *log_context, struct writer *out)
 {
-    const struct exchange *x = container_of(describer, const struct exchange, describer);
+    const struct exchange *x = container_of(log_context, const struct exchange, log_context);
 
     CHECK_MAGIC(x, EXCHANGE_MAGIC);
     struct str peer = x->pick.peer != NULL ? x->pick.peer->name : STR_NONE;
@@ -86,12 +86,12 @@ struct exchange *exchange_new(struct request *request, const struct protocol *pr
     x->streams_body = x->sends_body && !settings->request_buffering && request->body == NULL &&
                       !request->is_body_read && !request_body_is_gone(request);
     x->is_buffered = settings->buffering;
-    x->describer.describe = describe_upstream;
+    x->log_context.describe = describe_upstream;
     if (former != NULL) {
         x->attempts = former->attempts;
-        x->describer.next = former->describer.next; /* it has nothing to tell any more */
+        x->log_context.next = former->log_context.next; /* it has nothing to tell any more */
     }
-    request->describers = &x->describer;
+    request->log_contexts = &x->log_context;
     request->exchange = x;
     if (request->data != NULL) {
         replace_timeouts(x, exchange_own_timeout(request, OWN_CONNECT),

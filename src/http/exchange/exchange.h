@@ -178,7 +178,7 @@ struct sent_body {
 
 struct exchange {
     uint32_t magic;                  /* EXCHANGE_MAGIC */
-    struct describer describer;      /* `, upstream: "…"` in the request's log lines */
+    struct log_context log_context;  /* `, upstream: "…"` in the request's log lines */
     struct request *request;         /* whose exchange it is */
     const struct protocol *protocol; /* of the handler */
     const struct exchange_settings

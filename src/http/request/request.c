@@ -175,7 +175,7 @@ static void describe_request(const struct log *log, struct writer *out)
     if (request != request->main) {
         writer_printf(out, ", subrequest: \"%.*s\"", STR_ARG(request->uri));
     }
-    for (const struct describer *each = request->describers; each != NULL; each = each->next) {
+    for (const struct log_context *each = request->log_contexts; each != NULL; each = each->next) {
         each->describe(each, out);
     }
     if (host != NULL) {

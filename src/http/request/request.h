@@ -45,10 +45,10 @@ struct client {
 extern const struct subject_kind request_subject;
 
 /* Who works for a request and has something to tell in its log lines, after the request's own words. It stands in a struct
- * that lives as long as the request, and is put into request->describers. */
-struct describer {
-    void (*describe)(const struct describer *describer, struct writer *out);
-    struct describer *next; /* tells after it */
+ * that lives as long as the request, and is put into request->log_contexts. */
+struct log_context {
+    void (*describe)(const struct log_context *log_context, struct writer *out);
+    struct log_context *next; /* tells after it */
 };
 
 /*
@@ -139,7 +139,7 @@ struct request {
 
     const struct request_tunnel *tunnel; /* its connection's bytes go without a fiber; or NULL */
     struct exchange *exchange; /* the last one with a backend, or NULL; see exchange/exchange.h */
-    struct describer *describers;          /* what is told of it in log lines, besides; see below */
+    struct log_context *log_contexts;      /* what is told of it in log lines, besides; see below */
     enum restart restart;                  /* meaningful with HANDLER_AGAIN */
     unsigned uri_changes;                  /* left of URI_CHANGES_MAX */
     unsigned redirects;                    /* internal ones so far, to names too */

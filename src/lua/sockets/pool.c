@@ -20,7 +20,7 @@ struct socket_pools {
 
 struct socket_pool {
     struct list node;     /* in its bucket */
-    struct list resting;  /* struct rested, that came last first */
+    struct list idle;     /* struct rested, that came last first */
     struct list waiting;  /* struct waiter, that came first first */
     unsigned connections; /* in use, resting, and being made */
     unsigned resting_count;
@@ -87,7 +87,7 @@ struct socket_pool *socket_pool_make(lua_State *L, struct str key, unsigned size
     if (pool == NULL) {
         fatal_no_memory(sizeof(*pool) + key.len);
     }
-    list_init(&pool->resting);
+    list_init(&pool->idle);
     list_init(&pool->waiting);
     pool->size = size;
     pool->backlog = backlog;
@@ -161,10 +161,10 @@ static void rest(struct socket_pool *pool, const struct idle_conn *idle, uint64_
         fatal_no_memory(sizeof(*rested));
     }
     if (pool->resting_count >= pool->size) {
-        rested_close(container_of(pool->resting.prev, struct rested, node));
+        rested_close(container_of(pool->idle.prev, struct rested, node));
     }
     *rested = (struct rested){.pool = pool, .idle = *idle};
-    list_push_front(&pool->resting, &rested->node);
+    list_push_front(&pool->idle, &rested->node);
     pool->resting_count++;
     idle->conn->user = rested;
     idle->conn->owner = &rested_owner;
@@ -242,8 +242,8 @@ enum pool_entry socket_pool_enter(struct socket_pool *pool, uint64_t deadline_ms
                                   struct idle_conn *out)
 {
     *out = (struct idle_conn){.conn = NULL};
-    if (!list_is_empty(&pool->resting)) {
-        *out = rested_take(container_of(pool->resting.next, struct rested, node));
+    if (!list_is_empty(&pool->idle)) {
+        *out = rested_take(container_of(pool->idle.next, struct rested, node));
         return POOL_REUSED;
     }
     if (!socket_pool_has_backlog(pool) || pool->connections < pool->size) {
@@ -264,7 +264,7 @@ static void socket_pool_empty(struct socket_pool *pool)
         pool->resting_count; /* the pool goes with its last connection, when none is in use */
 
     while (count-- != 0) {
-        rested_close(container_of(pool->resting.prev, struct rested, node));
+        rested_close(container_of(pool->idle.prev, struct rested, node));
     }
 }
 

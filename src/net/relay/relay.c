@@ -52,7 +52,7 @@ static bool is_wanted(const struct relay *relay, enum relay_end from)
 }
 
 /* May there be something to read: bytes, an end, or an error? */
-static bool has_news(const struct conn *conn)
+static bool has_pending(const struct conn *conn)
 {
     return conn->is_readable || conn->in_start != conn->in_end || conn->is_input_closed ||
            conn->is_broken;
@@ -203,7 +203,7 @@ static bool may_move(struct relay *relay, enum relay_end from)
 {
     struct relay_side *side = &relay->sides[from];
 
-    return has_news(side->conn) && is_wanted(relay, from) && is_in_time(relay, side);
+    return has_pending(side->conn) && is_wanted(relay, from) && is_in_time(relay, side);
 }
 
 /* One way, until nothing is left, the other end has enough, or others should have their turn. */

@@ -47,7 +47,7 @@ void pool_note_end(struct peer_local *local, uint64_t rested_ms);
 bool pool_keep(struct upstream_connection *connection);
 
 /* May it rest, as far as it and the limits of its group are concerned? */
-bool upstream_connection_may_rest(const struct upstream_connection *connection);
+bool upstream_connection_may_idle(const struct upstream_connection *connection);
 /* Puts it down: the loop watches it, until it ends or its time is up. False: the loop cannot. */
 bool upstream_connection_lay_down(struct upstream_connection *connection);
 /* Can the idle one carry a request? Asks the socket only where the loop did not tell yet. */

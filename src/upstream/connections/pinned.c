@@ -18,7 +18,7 @@ struct pinned_connections {
 };
 
 /* Those that rest, of all ties of this worker; by in_pool, the one that came last is first. */
-static struct list resting = {&resting, &resting};
+static struct list idle = {&idle, &idle};
 static unsigned resting_count;
 static uint64_t told_ms; /* when the log was told last that there are too many */
 
@@ -85,9 +85,8 @@ void pinned_end(struct pinned_connections *pinned)
 
 static struct upstream_connection *longest_resting(void)
 {
-    return list_is_empty(&resting)
-               ? NULL
-               : container_of(resting.prev, struct upstream_connection, in_pool);
+    return list_is_empty(&idle) ? NULL
+                                : container_of(idle.prev, struct upstream_connection, in_pool);
 }
 
 void pinned_idle_ends(struct upstream_connection *connection)
@@ -126,14 +125,14 @@ static void keep_in_bounds(void)
 
 bool pinned_keep(struct upstream_connection *connection)
 {
-    if (!upstream_connection_may_rest(connection)) {
+    if (!upstream_connection_may_idle(connection)) {
         return false;
     }
     keep_in_bounds();
     if (!upstream_connection_lay_down(connection)) {
         return false;
     }
-    list_push_front(&resting, &connection->in_pool);
+    list_push_front(&idle, &connection->in_pool);
     resting_count++;
     return true;
 }
@@ -165,7 +164,7 @@ struct upstream_connection *pinned_take(struct pinned_connections *pinned,
 
 void pinned_close(const struct group_state *state, const struct peer_local *local)
 {
-    list_each(item, &resting) {
+    list_each(item, &idle) {
         struct upstream_connection *connection =
             container_of(item, struct upstream_connection, in_pool);
 

@@ -346,7 +346,7 @@ void pool_drop(const struct upstream_group *group, struct peer_local *local,
     }
 }
 
-bool upstream_connection_may_rest(const struct upstream_connection *connection)
+bool upstream_connection_may_idle(const struct upstream_connection *connection)
 {
     const struct upstream_group *group = connection->group;
     const struct conn *conn = connection->conn;
@@ -383,7 +383,7 @@ bool pool_keep(struct upstream_connection *connection)
 {
     bool has_pool = connection->kind.key.len == 0 || connection->group->slices->keys_max != 0;
 
-    if (!has_pool || !upstream_connection_may_rest(connection)) {
+    if (!has_pool || !upstream_connection_may_idle(connection)) {
         return false;
     }
     struct idle_pool *pool = pool_find(connection->group, &connection->kind);

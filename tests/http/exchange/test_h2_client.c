@@ -4,7 +4,7 @@
 #include "event/loop.h"
 #include "http/h2_client.h"
 
-static struct h2_told told;
+static struct h2_seen seen;
 static struct buf text; /* what the backend sends */
 
 static int set_up(void **state)
@@ -17,7 +17,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    buf_free(&told.body);
+    buf_free(&seen.body);
     buf_free(&text);
     loop_destroy();
     return 0;
@@ -38,10 +38,10 @@ static void assert_told(size_t body, int end, unsigned status, const char *answe
     static char sent[100000];
 
     for (size_t step = 1; step <= text.len; step++) {
-        h2_tell((struct str){sent, body}, buf_str(&text), step, &told);
-        assert_int_equal(told.end, end);
-        assert_int_equal(told.status, status);
-        assert_str(buf_str(&told.body), str_of(answer));
+        h2_tell((struct str){sent, body}, buf_str(&text), step, &seen);
+        assert_int_equal(seen.end, end);
+        assert_int_equal(seen.status, status);
+        assert_str(buf_str(&seen.body), str_of(answer));
     }
     text.len = 0;
 }
@@ -60,7 +60,7 @@ static void answers_come_in_any_pieces(void **state)
     add(FRAME_DATA, 0, 1, STR("two"));
     add(FRAME_HEADERS, FLAG_END_HEADERS | FLAG_END_STREAM, 1, STR("\0\1t\1v"));
     assert_told(0, H2_WHOLE, 200, "onetwo");
-    assert_int_equal(told.trailers, 1);
+    assert_int_equal(seen.trailers, 1);
 }
 
 static void bodies_wait_for_windows(void **state)

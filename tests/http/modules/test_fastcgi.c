@@ -6,7 +6,7 @@
 #include "event/loop.h"
 #include "http/fastcgi.h"
 
-static struct told told;
+static struct told seen;
 static struct buf text; /* what the backend sends */
 
 static int set_up(void **state)
@@ -19,7 +19,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    told_free(&told);
+    told_free(&seen);
     buf_free(&text);
     loop_destroy();
     return 0;
@@ -65,9 +65,9 @@ static void assert_told(const struct fastcgi_case *what, bool closes, int end, c
         }
         own.is_shared = shared;
         for (size_t step = 1; step <= text.len; step += step < 64 ? 1 : 61) {
-            fastcgi_tell(&own, buf_str(&text), step, closes, &told);
-            assert_int_equal(told.end, end);
-            assert_str(buf_str(&told.body), str_of(body));
+            fastcgi_tell(&own, buf_str(&text), step, closes, &seen);
+            assert_int_equal(seen.end, end);
+            assert_str(buf_str(&seen.body), str_of(body));
         }
     }
     text.len = 0;
@@ -79,7 +79,7 @@ static const struct fastcgi_case closed = {.keep = KEEP_CONN_OFF};
 
 static bool was_logged(const char *line)
 {
-    return str_find(buf_str(&told.log), str_of(line)) != NULL;
+    return str_find(buf_str(&seen.log), str_of(line)) != NULL;
 }
 
 /* ---- bytes ---- */
@@ -196,7 +196,7 @@ static void a_small_answer(void **state)
     add_record(RECORD_STDOUT, 1, STR_NONE, 0);
     add_end(0);
     assert_told(&usual, false, TOLD_WHOLE, "hello");
-    assert_int_equal(told.status, 200);
+    assert_int_equal(seen.status, 200);
 }
 
 static void head_and_body_in_many_records(void **state)
@@ -211,7 +211,7 @@ static void head_and_body_in_many_records(void **state)
     add_stdout("dy");
     add_end(0);
     assert_told(&usual, false, TOLD_WHOLE, "body");
-    assert_int_equal(told.status, 404);
+    assert_int_equal(seen.status, 404);
     assert_true(was_logged("FastCGI sent in stderr: \"a word\""));
     assert_true(was_logged("FastCGI sent in stderr: \"another\""));
 }
@@ -220,15 +220,15 @@ static void a_kept_link_is_clean(void **state)
 {
     add_stdout(HEAD "x");
     add_end(0);
-    fastcgi_tell(&kept, buf_str(&text), 4096, false, &told);
-    assert_int_equal(told.end, TOLD_WHOLE);
-    assert_true(told.is_reusable);
+    fastcgi_tell(&kept, buf_str(&text), 4096, false, &seen);
+    assert_int_equal(seen.end, TOLD_WHOLE);
+    assert_true(seen.is_reusable);
     add_record(RECORD_STDOUT, 1, STR("unasked"), 0);
-    fastcgi_tell(&kept, buf_str(&text), 4096, false, &told);
-    assert_false(told.is_reusable);
-    fastcgi_tell(&closed, buf_str(&text), 4096, false, &told);
-    assert_int_equal(told.end, TOLD_WHOLE);
-    assert_false(told.is_reusable);
+    fastcgi_tell(&kept, buf_str(&text), 4096, false, &seen);
+    assert_false(seen.is_reusable);
+    fastcgi_tell(&closed, buf_str(&text), 4096, false, &seen);
+    assert_int_equal(seen.end, TOLD_WHOLE);
+    assert_false(seen.is_reusable);
     text.len = 0;
 }
 
@@ -236,11 +236,11 @@ static void end_padding_that_is_to_come_keeps_nothing(void **state)
 {
     add_stdout(HEAD "x");
     add_record(RECORD_END_REQUEST, 1, STR("\0\0\0\0\0\0\0\0"), 9);
-    fastcgi_tell(&kept, str_head(buf_str(&text), text.len - 4), 4096, false, &told);
-    assert_int_equal(told.end, TOLD_WHOLE);
-    assert_false(told.is_reusable);
-    fastcgi_tell(&kept, buf_str(&text), 4096, false, &told);
-    assert_true(told.is_reusable);
+    fastcgi_tell(&kept, str_head(buf_str(&text), text.len - 4), 4096, false, &seen);
+    assert_int_equal(seen.end, TOLD_WHOLE);
+    assert_false(seen.is_reusable);
+    fastcgi_tell(&kept, buf_str(&text), 4096, false, &seen);
+    assert_true(seen.is_reusable);
     text.len = 0;
 }
 
@@ -251,7 +251,7 @@ static void too_much_and_too_little(void **state)
     add_end(0);
     assert_told(&usual, false, TOLD_WHOLE, "ab");
     assert_true(was_logged("upstream sent more data than specified in \"Content-Length\" header"));
-    assert_false(told.is_reusable);
+    assert_false(seen.is_reusable);
     add_stdout("Content-Length: 4\r\n\r\nabc");
     add_end(0);
     assert_told(&usual, false, TOLD_BAD, "abc");
@@ -305,8 +305,8 @@ static void the_connection_ends_without_end_request(void **state)
     assert_true(was_logged("upstream prematurely closed connection"));
     add_stdout(HEAD "abc");
     text.len--; /* in the middle of a record it is never right */
-    fastcgi_tell(&closed, buf_str(&text), 4096, true, &told);
-    assert_int_equal(told.end, TOLD_BAD);
+    fastcgi_tell(&closed, buf_str(&text), 4096, true, &seen);
+    assert_int_equal(seen.end, TOLD_BAD);
     text.len = 0;
 }
 
@@ -321,8 +321,8 @@ static void stderr_is_caught_before_the_head_only(void **state)
     add_stdout(HEAD "abc");
     add_record(RECORD_STDERR, 1, STR("it is so bad\n"), 0);
     add_end(0);
-    fastcgi_tell(&what, buf_str(&text), 4096, false, &told);
-    assert_int_equal(told.end, TOLD_WHOLE);
+    fastcgi_tell(&what, buf_str(&text), 4096, false, &seen);
+    assert_int_equal(seen.end, TOLD_WHOLE);
     text.len = 0;
 }
 
@@ -340,9 +340,9 @@ static void a_long_body_and_a_long_stderr(void **state)
     for (unsigned shared = 0; shared < 2; shared++) {
         for (size_t step = 997; step < 70000; step += 7919) {
             const struct fastcgi_case what = {.keep = KEEP_CONN_AUTO, .is_shared = shared};
-            fastcgi_tell(&what, buf_str(&text), step, false, &told);
-            assert_int_equal(told.end, TOLD_WHOLE);
-            assert_int_equal(told.body.len, 4 * sizeof(long_text));
+            fastcgi_tell(&what, buf_str(&text), step, false, &seen);
+            assert_int_equal(seen.end, TOLD_WHOLE);
+            assert_int_equal(seen.body.len, 4 * sizeof(long_text));
         }
     }
     text.len = 0;
@@ -373,7 +373,7 @@ static void a_first_request_is_kept_for_the_question(void **state)
     add_stdout(HEAD "x");
     add_end(0);
     assert_told(&what, false, TOLD_WHOLE, "x");
-    assert_true(told.is_reusable);
+    assert_true(seen.is_reusable);
     add_facts("FCGI_MAX_CONNS", "4"); /* of a process that is asked in front */
     add_record(RECORD_UNKNOWN_TYPE, 0, STR("\11\0\0\0\0\0\0\0"), 0);
     add_stdout(HEAD "x");
@@ -386,8 +386,8 @@ static void facts_that_nobody_asked_for(void **state)
     add_facts("FCGI_MAX_CONNS", "4");
     add_stdout(HEAD "x");
     add_end(0);
-    fastcgi_tell(&usual, buf_str(&text), 4096, false, &told);
-    assert_int_equal(told.end, TOLD_BAD);
+    fastcgi_tell(&usual, buf_str(&text), 4096, false, &seen);
+    assert_int_equal(seen.end, TOLD_BAD);
     assert_true(was_logged("upstream sent invalid FastCGI record type: 10"));
     text.len = 0;
 }

@@ -232,7 +232,7 @@ enum head_result h2_read_head(struct exchange *x)
     }
     response->has_no_body =
         head->status < 200 || head->status == 204 || head->status == 304 || stream->is_head;
-    response->may_have_trailers = stream->told.keeps_trailers && !head->is_end;
+    response->may_have_trailers = stream->sent_request.keeps_trailers && !head->is_end;
     if (head->is_end && response->content_length < 0 && !response->has_no_body) {
         response->content_length = 0; /* so that the client hears of the end with the head, too */
     }
@@ -259,7 +259,7 @@ static enum body_result stream_finish(struct exchange *x, struct h2_stream *stre
         exchange_log(x, LOG_ERROR, 0, "upstream prematurely closed stream");
         return BODY_BAD;
     }
-    if (stream->trailers != NULL && stream->told.keeps_trailers) {
+    if (stream->trailers != NULL && stream->sent_request.keeps_trailers) {
         x->response.trailers = stream->trailers;
     }
     x->is_reusable = true;

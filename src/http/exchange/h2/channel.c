@@ -13,12 +13,12 @@ static bool h2_begin(struct exchange *x)
         connection = h2_connection_new(x->connection);
     }
     *stream = (struct h2_stream){.x = x,
-                                 .told = stream->told,
+                                 .sent_request = stream->sent_request,
                                  .is_head = stream->is_head,
                                  .fd = -1,
                                  .had_sent = x->has_sent};
     list_init(&stream->in_senders);
-    connection->is_alone |= stream->told.is_alone;
+    connection->is_alone |= stream->sent_request.is_alone;
     return h2_connection_enter(connection, stream);
 }
 
@@ -35,10 +35,10 @@ static void h2_consume(struct exchange *x, size_t n)
 static bool h2_fill(struct exchange *x)
 {
     struct h2_stream *stream = h2_stream_of(x);
-    bool has_news = stream->has_news;
+    bool has_pending = stream->has_pending;
 
-    stream->has_news = false;
-    return has_news;
+    stream->has_pending = false;
+    return has_pending;
 }
 
 static bool h2_has_ended(struct exchange *x)

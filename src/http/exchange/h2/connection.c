@@ -56,7 +56,7 @@ void h2_connection_begin(struct h2_connection *connection, struct str announceme
 
 void h2_stream_wake(struct h2_stream *stream)
 {
-    stream->has_news = true;
+    stream->has_pending = true;
     wait_signal_later(&stream->wake);
 }
 

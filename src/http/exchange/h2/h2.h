@@ -67,7 +67,7 @@ struct h2_stream {
     struct wait_point room;           /* … of its body's upload */
     struct list in_senders;           /* on connection->senders while there is body to be sent */
     uint32_t id;                      /* 0 = none */
-    struct h2_request told;           /* of the module */
+    struct h2_request sent_request;   /* of the module */
     bool is_head;                     /* the response has no body whatever it says */
 
     /* The request's body, as far as it was given and is not in frames. */
@@ -94,7 +94,7 @@ struct h2_stream {
     uint32_t taken;      /* … that were read since it was told so last */
     uint64_t given;      /* bytes of body that went on */
     bool has_heard;      /* frames of a response came */
-    bool has_news;       /* since h2_channel.fill looked */
+    bool has_pending;    /* since h2_channel.fill looked */
     bool is_input_ended; /* END_STREAM came */
     bool is_closed;      /* … and RST_STREAM with NO_ERROR */
     bool is_bad;         /* a rule was broken: logged */

@@ -100,14 +100,15 @@ static char *put_line(char *at, struct str name, struct str value, bool has_own_
     return put_field(at, index_of[id], name, value);
 }
 
-void h2_request_make(struct exchange *x, const struct h2_request *told, struct head_draft *draft)
+void h2_request_make(struct exchange *x, const struct h2_request *sent_request,
+                     struct head_draft *draft)
 {
     struct request *request = x->request;
     struct h2_stream *stream = arena_new(&request->arena, struct h2_stream);
 
     stream->x = x;
-    stream->told = *told;
-    stream->is_head = str_is(told->method, "HEAD");
+    stream->sent_request = *sent_request;
+    stream->is_head = str_is(sent_request->method, "HEAD");
     x->channel_state = stream;
     char *text = arena_text(&request->arena, head_draft_room(x, draft));
     struct str rest = str_from(text, head_draft_put(text, x, draft));
@@ -116,11 +117,12 @@ void h2_request_make(struct exchange *x, const struct h2_request *told, struct h
         lines += rest.data[i] == '\n';
     }
     /* A line has four bytes that are not name or value; a field has at most 24. */
-    size_t room = rest.len + lines * 20 + told->method.len + told->path.len + draft->host.len + 128;
+    size_t room = rest.len + lines * 20 + sent_request->method.len + sent_request->path.len +
+                  draft->host.len + 128;
     char *start = arena_text(&request->arena, room);
-    char *at = put_pseudo(start, told, draft->has_own_host ? STR_NONE : draft->host);
+    char *at = put_pseudo(start, sent_request, draft->has_own_host ? STR_NONE : draft->host);
     bool has_te = (draft->plan->own & FIELD_BIT(FIELD_TE)) != 0;
-    if (told->accepts_trailers && !has_te && h2_client_takes_trailers(request)) {
+    if (sent_request->accepts_trailers && !has_te && h2_client_takes_trailers(request)) {
         at = put_field(at, 0, STR("te"), STR("trailers"));
     }
     while (rest.len != 0) {
@@ -160,7 +162,7 @@ void h2_send_head(struct exchange *x)
     uint64_t before = conn->queued;
 
     if (!connection->has_begun) {
-        h2_connection_begin(connection, stream->told.announcement);
+        h2_connection_begin(connection, stream->sent_request.announcement);
     }
     if (!has_body(x)) {
         flags = FLAG_END_STREAM;

@@ -155,7 +155,7 @@ struct decoding {
     char *at;    /* first byte that was not used */
     char *limit; /* end of what has come */
     bool joins;  /* payload may be put after what is unread */
-    bool has_news;
+    bool has_pending;
 };
 
 /* Payload joins what is unread; where nothing is, it stays where it lies. False: it has to wait. */
@@ -181,7 +181,7 @@ static inline bool use_payload(struct decoding *now, struct record *record)
     now->at += n;
     record->content -= (uint16_t) n;
     now->joins = false;
-    now->has_news = true;
+    now->has_pending = true;
     return record->content == 0;
 }
 
@@ -200,7 +200,7 @@ static bool use_other(struct decoding *now, struct record *record, struct fastcg
         use_content(stream, record, (struct str){now->at, n});
         now->at += n;
         record->content -= (uint16_t) n;
-        now->has_news = true;
+        now->has_pending = true;
     }
     return true;
 }
@@ -263,7 +263,7 @@ bool fastcgi_decode_raw(struct fastcgi_stream *stream, bool joins)
     conn->in_start = (uint32_t) (now.start - conn->in);
     connection->decoded = (uint32_t) (now.end - now.start);
     connection->gap = (uint32_t) (now.at - now.end);
-    return now.has_news || stream->is_bad ||
+    return now.has_pending || stream->is_bad ||
            stream->is_stdout_closed + 2u * stream->has_ended != before;
 }
 
@@ -397,7 +397,7 @@ static struct fastcgi_connection *connection_state_new(struct upstream_connectio
         fatal_no_memory(sizeof(*state));
     }
     state->connection = connection;
-    list_init(&state->news);
+    list_init(&state->pending);
     deferred_init(&state->more, fastcgi_shared_more);
     connection->state = state;
     connection->state_free = connection_state_free;
@@ -446,7 +446,7 @@ static void stream_begin(struct fastcgi_stream *stream, struct exchange *x,
         .connection = connection,
         .id = 1,
     };
-    list_init(&stream->in_news);
+    list_init(&stream->in_pending);
 }
 
 static bool fastcgi_begin(struct exchange *x)

@@ -21,7 +21,7 @@ struct fastcgi_connection {
     uint32_t lowest;                 /* entries below it are taken */
     uint32_t abandoned;              /* ids whose requests were given up, until END_REQUEST comes */
     uint32_t full;                   /* streams that are is_full */
-    struct list news;                /* streams to be woken, by in_news */
+    struct list pending;             /* streams to be woken, by in_pending */
     struct deferred more;            /* input that was left for the next turn */
     uint32_t decoded;                /* bytes at the start of the input that are payload */
     uint32_t gap;                    /* bytes after them that were used */

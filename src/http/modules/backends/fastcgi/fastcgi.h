@@ -96,7 +96,7 @@ struct fastcgi_stream {
     struct fastcgi_connection *connection; /* NULL between attempts */
     struct wait_point *wake;         /* where its fiber waits: own_wake, or the connection's */
     struct wait_point own_wake;      /* of a shared connection */
-    struct list in_news;             /* among the connection's streams that are to be woken */
+    struct list in_pending;          /* among the connection's streams that are to be woken */
     struct fastcgi_pending reading;  /* what the exchange sees; of a shared connection */
     struct fastcgi_pending arriving; /* what has come since it looked; of a shared connection */
     struct output_share records;     /* of the request: what went out for it */

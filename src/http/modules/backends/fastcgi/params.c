@@ -339,7 +339,7 @@ bool fastcgi_make_request(struct exchange *x)
         struct fastcgi_stream *stream = arena_new(&request->arena, struct fastcgi_stream);
 
         stream->x = x;
-        list_init(&stream->in_news);
+        list_init(&stream->in_pending);
         x->state = stream;
     }
     scratch.len = 0;

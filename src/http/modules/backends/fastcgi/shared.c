@@ -151,10 +151,10 @@ static void free_id(struct fastcgi_connection *connection, uint16_t id)
     }
 }
 
-static void add_news(struct fastcgi_connection *connection, struct fastcgi_stream *stream)
+static void add_pending(struct fastcgi_connection *connection, struct fastcgi_stream *stream)
 {
-    if (stream != &fastcgi_abandoned && list_is_empty(&stream->in_news)) {
-        list_push_back(&connection->news, &stream->in_news);
+    if (stream != &fastcgi_abandoned && list_is_empty(&stream->in_pending)) {
+        list_push_back(&connection->pending, &stream->in_pending);
     }
 }
 
@@ -164,7 +164,7 @@ void fastcgi_shared_leave(struct fastcgi_connection *connection, struct fastcgi_
     struct conn *conn = upstream->conn;
     bool is_sound = !connection->is_bad && !conn->is_broken && !conn->is_input_closed;
 
-    list_remove(&stream->in_news);
+    list_remove(&stream->in_pending);
     pending_free(&stream->reading);
     pending_free(&stream->arriving);
     if (stream->is_full) {
@@ -206,7 +206,7 @@ static void break_connection(struct fastcgi_connection *connection,
             refuse(stream, what);
             /* Who has heard nothing yet may ask again elsewhere: for that request the connection just ended. */
             stream->is_bad = stream->has_heard || connection->connection->users == 1;
-            add_news(connection, stream);
+            add_pending(connection, stream);
         }
     }
 }
@@ -286,7 +286,7 @@ static void use_content(struct fastcgi_connection *connection, struct str conten
         stream->x->attempt->bytes_received += content.len;
         limit_input(connection, stream);
     }
-    add_news(connection, stream);
+    add_pending(connection, stream);
 }
 
 /* Uses all whole records that have arrived, and parts of long ones. */
@@ -337,8 +337,8 @@ static void wake_streams(struct fastcgi_connection *connection)
     struct list *item;
 
     connection->is_in_demux = true;
-    while (!connection->is_let_go && (item = list_pop_front(&connection->news)) != NULL) {
-        wait_signal(container_of(item, struct fastcgi_stream, in_news)->wake);
+    while (!connection->is_let_go && (item = list_pop_front(&connection->pending)) != NULL) {
+        wait_signal(container_of(item, struct fastcgi_stream, in_pending)->wake);
     }
     connection->is_in_demux = false;
     if (connection->is_let_go) {
@@ -350,7 +350,7 @@ static void add_all(struct fastcgi_connection *connection)
 {
     for (uint32_t i = 0; i < connection->capacity; i++) {
         if (connection->streams[i] != NULL) {
-            add_news(connection, connection->streams[i]);
+            add_pending(connection, connection->streams[i]);
         }
     }
 }

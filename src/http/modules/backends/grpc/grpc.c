@@ -60,7 +60,7 @@ static bool grpc_make_request(struct exchange *x)
     const struct grpc_settings *settings = x->module_settings;
     const struct grpc_state *state = x->state;
     struct head_draft draft;
-    const struct h2_request told = {
+    const struct h2_request sent_request = {
         .method = x->request->method_name,
         .path = target_of_request(x->request),
         .is_https = x->is_secure,
@@ -69,7 +69,7 @@ static bool grpc_make_request(struct exchange *x)
     };
 
     head_draft_begin(x, settings->plan, state->host, &draft);
-    h2_request_make(x, &told, &draft);
+    h2_request_make(x, &sent_request, &draft);
     return true;
 }
 
