@@ -26,7 +26,7 @@ static void close_quietly(int fd)
 
 /* Walks a directory; each entry but "." and ".." is handed to `visit` with the open directory. */
 struct walk {
-    bool (*visit)(const struct walk *walk, struct fs_place entry, unsigned depth);
+    bool (*visit)(const struct walk *walk, struct fs_location entry, unsigned depth);
     int to; /* the directory that is copied to */
     const struct fs_tree_rules *rules;
 };
@@ -46,14 +46,14 @@ static bool walk_entries(const struct walk *walk, DIR *directory, unsigned depth
         if (item == NULL) {
             return errno == 0;
         }
-        struct fs_place entry = {dirfd(directory), item->d_name};
+        struct fs_location entry = {dirfd(directory), item->d_name};
         if (!is_dots(item->d_name) && !walk->visit(walk, entry, depth)) {
             return false;
         }
     }
 }
 
-static bool walk_directory(const struct walk *walk, struct fs_place at, unsigned depth)
+static bool walk_directory(const struct walk *walk, struct fs_location at, unsigned depth)
 {
     if (depth > FS_TREE_DEPTH_MAX) {
         errno = ENAMETOOLONG;
@@ -77,7 +77,7 @@ static bool walk_directory(const struct walk *walk, struct fs_place at, unsigned
 
 /* ---- removing ---- */
 
-static bool remove_entry(const struct walk *walk, struct fs_place at, unsigned depth)
+static bool remove_entry(const struct walk *walk, struct fs_location at, unsigned depth)
 {
     if (unlinkat(at.directory, at.name, 0) == 0 || errno == ENOENT) {
         return true;
@@ -95,7 +95,7 @@ static bool remove_entry(const struct walk *walk, struct fs_place at, unsigned d
            (unlinkat(at.directory, at.name, AT_REMOVEDIR) == 0 || errno == ENOENT);
 }
 
-bool fs_remove_tree(struct fs_place at)
+bool fs_remove_tree(struct fs_location at)
 {
     const struct walk walk = {.visit = remove_entry};
 
@@ -177,7 +177,7 @@ static bool fill_copy(int source, int target)
     return futimens(target, times) == 0;
 }
 
-bool fs_copy_open(int source, struct fs_place to)
+bool fs_copy_open(int source, struct fs_location to)
 {
     char name[32];
     int target = open_beside(to.directory, name, sizeof(name));
@@ -196,7 +196,8 @@ bool fs_copy_open(int source, struct fs_place to)
     return is_good;
 }
 
-static bool copy_file(struct fs_place from, struct fs_place to, const struct fs_tree_rules *rules)
+static bool copy_file(struct fs_location from, struct fs_location to,
+                      const struct fs_tree_rules *rules)
 {
     int flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | (rules->follows_links ? 0 : O_NOFOLLOW);
     int source = openat(from.directory, from.name, flags);
@@ -215,12 +216,12 @@ static bool copy_file(struct fs_place from, struct fs_place to, const struct fs_
     return is_good;
 }
 
-static bool copy_directory(const struct walk *walk, struct fs_place from, struct fs_place to,
+static bool copy_directory(const struct walk *walk, struct fs_location from, struct fs_location to,
                            unsigned depth);
 
-static bool copy_entry(const struct walk *walk, struct fs_place from, unsigned depth)
+static bool copy_entry(const struct walk *walk, struct fs_location from, unsigned depth)
 {
-    struct fs_place to = {walk->to, from.name};
+    struct fs_location to = {walk->to, from.name};
     int flags = walk->rules->follows_links ? 0 : AT_SYMLINK_NOFOLLOW;
     struct stat info;
 
@@ -236,7 +237,7 @@ static bool copy_entry(const struct walk *walk, struct fs_place from, unsigned d
     return !S_ISREG(info.st_mode) || copy_file(from, to, walk->rules);
 }
 
-static bool copy_directory(const struct walk *walk, struct fs_place from, struct fs_place to,
+static bool copy_directory(const struct walk *walk, struct fs_location from, struct fs_location to,
                            unsigned depth)
 {
     struct stat info;
@@ -260,7 +261,7 @@ static bool copy_directory(const struct walk *walk, struct fs_place from, struct
     return is_good;
 }
 
-bool fs_copy_tree(struct fs_place from, struct fs_place to, const struct fs_tree_rules *rules)
+bool fs_copy_tree(struct fs_location from, struct fs_location to, const struct fs_tree_rules *rules)
 {
     const struct walk walk = {.visit = copy_entry, .rules = rules};
     struct stat info;
@@ -271,7 +272,7 @@ bool fs_copy_tree(struct fs_place from, struct fs_place to, const struct fs_tree
     return S_ISDIR(info.st_mode) ? copy_directory(&walk, from, to, 1) : copy_file(from, to, rules);
 }
 
-bool fs_move_tree(struct fs_place from, struct fs_place to, const struct fs_tree_rules *rules)
+bool fs_move_tree(struct fs_location from, struct fs_location to, const struct fs_tree_rules *rules)
 {
     if (renameat(from.directory, from.name, to.directory, to.name) == 0) {
         return true;

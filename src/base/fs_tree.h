@@ -10,7 +10,7 @@
 #define FS_TREE_DEPTH_MAX 256
 
 /* A name in a directory. */
-struct fs_place {
+struct fs_location {
     int directory;    /* open, O_PATH will do */
     const char *name; /* one component, NUL-terminated */
 };
@@ -24,7 +24,7 @@ struct fs_tree_rules {
 /* Each gives false with errno. What was done before a failure is not undone. */
 
 /* Removes a file, a link, or a directory with all that is in it. Links are not followed. */
-bool fs_remove_tree(struct fs_place at);
+bool fs_remove_tree(struct fs_location at);
 
 /* Gives a file the attributes ("user.*") of another; as many as its file system takes. */
 void fs_copy_attributes(int from, int to);
@@ -33,14 +33,16 @@ void fs_copy_attributes(int from, int to);
  * Copies an open file to a name, with permissions, attributes and the time of its last change, in one step as others see it: what
  * had that name is replaced.
  */
-bool fs_copy_open(int source, struct fs_place to);
+bool fs_copy_open(int source, struct fs_location to);
 
 /* The same of a regular file by name (EISDIR, EINVAL for others), or of a directory with what is in it, to a name that
  * nobody has (EEXIST). Files that are neither are left out of trees. */
-bool fs_copy_tree(struct fs_place from, struct fs_place to, const struct fs_tree_rules *rules);
+bool fs_copy_tree(struct fs_location from, struct fs_location to,
+                  const struct fs_tree_rules *rules);
 
 /* By rename; to another file system by a copy, after which the first is removed. */
-bool fs_move_tree(struct fs_place from, struct fs_place to, const struct fs_tree_rules *rules);
+bool fs_move_tree(struct fs_location from, struct fs_location to,
+                  const struct fs_tree_rules *rules);
 
 /* Is it this directory (`of`), or inside of it? */
 bool fs_is_inside(int directory, const struct stat *of);

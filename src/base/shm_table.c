@@ -38,9 +38,9 @@ struct shm_table {
 static struct shm_record *at(const struct shm_table *table, uint32_t number)
 {
     char *segment = table->segments[number >> table->segment_shift];
-    uint32_t place = number & ((1U << table->segment_shift) - 1);
+    uint32_t position = number & ((1U << table->segment_shift) - 1);
 
-    return (struct shm_record *) (void *) (segment + (size_t) place * table->record_size);
+    return (struct shm_record *) (void *) (segment + (size_t) position * table->record_size);
 }
 
 /* The store that decides what a record is, should the process die: earlier ones come before it. */

@@ -62,10 +62,10 @@ bool cache_index_make(struct zone *zone)
 
 struct cache_entry *cache_index_at(const struct cache_index *index, uint32_t number)
 {
-    uint32_t place = number - 1;
+    uint32_t position = number - 1;
 
-    return &index->segments[place >> index->segment_shift]
-                           [place & ((1u << index->segment_shift) - 1)];
+    return &index->segments[position >> index->segment_shift]
+                           [position & ((1u << index->segment_shift) - 1)];
 }
 
 /* ---- chains of buckets, order of use ---- */

@@ -34,12 +34,12 @@ static int tear_down(void **state)
 {
     close(top);
     arena_free(&arena);
-    return fs_remove_tree((struct fs_place){AT_FDCWD, folder}) ? 0 : -1;
+    return fs_remove_tree((struct fs_location){AT_FDCWD, folder}) ? 0 : -1;
 }
 
-static struct fs_place at(const char *name)
+static struct fs_location at(const char *name)
 {
-    return (struct fs_place){top, name};
+    return (struct fs_location){top, name};
 }
 
 static void put(const char *name, const char *text)
@@ -165,9 +165,9 @@ static void a_tree_moves_to_another_file_system(void **state)
     fstat(top, &here);
     fstat(other, &there);
     make_tree();
-    bool is_moved = fs_move_tree(at("a"), (struct fs_place){other, "c"}, &plain);
+    bool is_moved = fs_move_tree(at("a"), (struct fs_location){other, "c"}, &plain);
     bool has_copy = faccessat(other, "c/b/two", F_OK, 0) == 0;
-    fs_remove_tree((struct fs_place){AT_FDCWD, name});
+    fs_remove_tree((struct fs_location){AT_FDCWD, name});
     close(other);
     assert_true(is_moved && has_copy);
     assert_false(has("a"));
@@ -194,7 +194,7 @@ static void trees_that_are_too_deep_are_refused(void **state)
     assert_true(fs_remove_tree(at("e")));
     /* From below it goes. */
     int lower = openat(top, "d/d/d/d", O_PATH | O_DIRECTORY);
-    assert_true(fs_remove_tree((struct fs_place){lower, "d"}));
+    assert_true(fs_remove_tree((struct fs_location){lower, "d"}));
     close(lower);
 }
 

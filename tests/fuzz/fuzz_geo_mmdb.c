@@ -12,13 +12,13 @@ static void look(const struct geo_mmdb *db, const struct addr *addr)
 {
     static const struct str paths[] = {STR_INIT("a"), STR_INIT("0"), STR_INIT("-1"), STR_INIT("b")};
     struct geo_value value;
-    size_t place;
+    size_t position;
 
-    if (!geo_mmdb_find(db, addr, &place)) {
+    if (!geo_mmdb_find(db, addr, &position)) {
         return;
     }
     for (size_t count = 0; count <= 4; count++) {
-        if (geo_mmdb_value(db, place, paths, count, &value) && value.bytes.len != 0 &&
+        if (geo_mmdb_value(db, position, paths, count, &value) && value.bytes.len != 0 &&
             (value.bytes.data < db->data.data ||
              value.bytes.data + value.bytes.len > db->data.data + db->data.len)) {
             abort();

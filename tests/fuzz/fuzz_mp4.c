@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(cut.first <= cut.last && cut.last <= cut.file_size);
         must(box_next(&rest, &box) && box.type == BOX('m', 'o', 'o', 'v') && rest.len == 0);
         must(cut.moov.len <= 2 * size + 4096 * (size_t) cut.tracks);
-        cut_place(&cut, 1000);
+        cut_position(&cut, 1000);
         struct cut again = {.end_ms = CUT_TO_THE_END, .file_size = UINT64_MAX};
         must(cut_film(&again, box.data) || again.problem != NULL);
         buf_free(&again.moov);

@@ -33,7 +33,7 @@ struct run {
 /* Who waits: on the stack of the function. */
 struct waiter {
     struct wait_point point;
-    unsigned place; /* in waiters */
+    unsigned position; /* in waiters */
 };
 
 static struct waiter *waiters[4 * RUNS];
@@ -44,12 +44,12 @@ static bool is_broken;
 
 static int do_wait(lua_State *L, struct script_thread *thread)
 {
-    struct waiter waiter = {.place = waiter_count};
+    struct waiter waiter = {.position = waiter_count};
 
     waiters[waiter_count++] = &waiter;
     fiber_wait(&waiter.point, FIBER_NEVER);
-    waiters[waiter.place] = waiters[--waiter_count];
-    waiters[waiter.place]->place = waiter.place;
+    waiters[waiter.position] = waiters[--waiter_count];
+    waiters[waiter.position]->position = waiter.position;
     lua_pushinteger(L, container_of(thread->subject, struct run, subject)->number);
     return 1;
 }

@@ -46,10 +46,10 @@ static void every_byte_at_every_place(void **state)
     char text[40];
 
     for (size_t len = 1; len <= sizeof(text); len++) {
-        for (size_t place = 0; place < len; place++) {
+        for (size_t position = 0; position < len; position++) {
             for (int byte = 0; byte < 256; byte++) {
                 memset(text, 'a', len);
-                text[place] = (char) byte;
+                text[position] = (char) byte;
                 struct str value = {text, len};
                 struct str expected = escape_str(&arena, value, ESCAPE_LOG);
                 assert_str(put(value, LOG_ESCAPE_DEFAULT), expected);

@@ -98,7 +98,7 @@ static void take_last_modified(struct request *request, const struct field *fiel
     }
     response->last_modified = when;
     response->is_modified_late = true;
-    response->modified_place = response->fields.count;
+    response->modified_position = response->fields.count;
     response->is_etag_first = response->etag.len != 0;
     response->last_modified_text = field->value.len == HTTP_DATE_LENGTH ? field->value : STR_NONE;
 }
@@ -132,7 +132,7 @@ static void take_field(struct exchange *x, const struct field *field)
         break;
     case FIELD_ETAG:
         response->etag = field->value;
-        response->etag_place = response->fields.count;
+        response->etag_position = response->fields.count;
         break;
     case FIELD_ACCEPT_RANGES:
         if (!response->allows_ranges) { /* else it is said for what is served here */
@@ -213,7 +213,7 @@ bool response_from_upstream(struct exchange *x)
     response->last_modified = -1;
     response->last_modified_text = STR_NONE;
     response->is_modified_late = response->is_etag_first = false;
-    response->modified_place = response->etag_place = 0;
+    response->modified_position = response->etag_position = 0;
     response->is_unconditional =
         (!x->is_cacheable && !x->is_served) || (request->method & (METHOD_GET | METHOD_HEAD)) == 0;
     response->allows_ranges = x->whole_length != 0 || x->settings->force_ranges ||

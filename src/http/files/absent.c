@@ -22,13 +22,13 @@ struct directory {
     struct timespec ctime, mtime;
 };
 
-struct absent_place {
+struct absent_slot {
     uint64_t hash; /* of the file's path; 0: free */
     struct directory directory;
     unsigned known;
 };
 
-static struct absent_place *places; /* of this worker; made on first use */
+static struct absent_slot *places; /* of this worker; made on first use */
 
 static bool is_same(const struct directory *a, const struct stat *b)
 {
@@ -38,16 +38,16 @@ static bool is_same(const struct directory *a, const struct stat *b)
 }
 
 /* The directory is another one than it was, or changed: what was known is void. */
-static void look_anew(struct absent_place *place, const char *path, const struct stat *st,
+static void look_anew(struct absent_slot *slot, const char *path, const struct stat *st,
                       struct timespec now)
 {
-    place->known = 0;
-    place->directory = (struct directory){0};
+    slot->known = 0;
+    slot->directory = (struct directory){0};
     if (file_is_settled(st, now) && file_system_is_local(path)) {
-        place->directory = (struct directory){.device = st->st_dev,
-                                              .inode = st->st_ino,
-                                              .ctime = st->st_ctim,
-                                              .mtime = st->st_mtim};
+        slot->directory = (struct directory){.device = st->st_dev,
+                                             .inode = st->st_ino,
+                                             .ctime = st->st_ctim,
+                                             .mtime = st->st_mtim};
     }
 }
 
@@ -74,14 +74,14 @@ struct absent_names absent_names(struct request *request, struct str path)
         return names;
     }
     if (places == NULL) {
-        places = calloc(PLACES, sizeof(struct absent_place));
+        places = calloc(PLACES, sizeof(struct absent_slot));
         if (places == NULL) {
-            fatal_no_memory(PLACES * sizeof(struct absent_place));
+            fatal_no_memory(PLACES * sizeof(struct absent_slot));
         }
     }
     names.hash = file_cache_hash(path);
-    names.place = &places[names.hash % PLACES];
-    names.is_first = names.place->hash != names.hash;
+    names.slot = &places[names.hash % PLACES];
+    names.is_first = names.slot->hash != names.hash;
     if (names.is_first) {
         return names;
     }
@@ -89,13 +89,13 @@ struct absent_names absent_names(struct request *request, struct str path)
     /* Before the look: a name that appears after it finds the ctime older than now, and moves it. */
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
     if (stat(names.directory, &st) != 0) {
-        names.place = NULL;
+        names.slot = NULL;
         return names;
     }
-    if (!is_same(&names.place->directory, &st)) {
-        look_anew(names.place, names.directory, &st, now);
+    if (!is_same(&names.slot->directory, &st)) {
+        look_anew(names.slot, names.directory, &st, now);
     }
-    names.known = names.place->known;
+    names.known = names.slot->known;
     return names;
 }
 
@@ -113,7 +113,7 @@ static bool is_absent(const struct absent_names *names, struct str name)
         return false;
     }
     bool is_absent =
-        fstat(directory, &st) == 0 && is_same(&names->place->directory, &st) &&
+        fstat(directory, &st) == 0 && is_same(&names->slot->directory, &st) &&
         fstatat(directory, slash == NULL ? name.data : slash + 1, &st, AT_SYMLINK_NOFOLLOW) != 0 &&
         errno == ENOENT;
     close(directory);
@@ -122,16 +122,16 @@ static bool is_absent(const struct absent_names *names, struct str name)
 
 void absent_add(struct absent_names *names, struct str name, unsigned bit)
 {
-    struct absent_place *place = names->place;
+    struct absent_slot *slot = names->slot;
 
     names->known |= bit;
-    if (place == NULL) {
+    if (slot == NULL) {
         return;
     }
     if (names->is_first) {
-        *place = (struct absent_place){.hash = names->hash};
-    } else if (place->directory.inode != 0 && is_absent(names, name)) {
-        place->known |= bit;
+        *slot = (struct absent_slot){.hash = names->hash};
+    } else if (slot->directory.inode != 0 && is_absent(names, name)) {
+        slot->known |= bit;
     }
 }
 

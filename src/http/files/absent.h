@@ -11,14 +11,14 @@
 #include "base/str.h"
 
 struct request;
-struct absent_place;
+struct absent_slot;
 
 /* What is known of the names beside one file, while a request looks for them. It does not outlive a wait. */
 struct absent_names {
-    unsigned known;             /* bits of names, as the caller numbers them, that are absent */
-    struct absent_place *place; /* where more of them can be kept, or NULL */
-    uint64_t hash;              /* of the file's path */
-    const char *directory;      /* that it is in, by path; of the request */
+    unsigned known;           /* bits of names, as the caller numbers them, that are absent */
+    struct absent_slot *slot; /* where more of them can be kept, or NULL */
+    uint64_t hash;            /* of the file's path */
+    const char *directory;    /* that it is in, by path; of the request */
     bool is_first; /* nothing was asked about this file before: its directory was not looked at */
 };
 

@@ -9,7 +9,7 @@
 struct liking {
     int weight;         /* in thousandths */
     unsigned exactness; /* of the range that names it; 0 = none does */
-    unsigned place;     /* … among the ranges */
+    unsigned position;  /* … among the ranges */
 };
 
 /* The exactness of names; each parameter that is the same adds one. */
@@ -77,13 +77,13 @@ static struct liking liking_of(struct str accepted, struct str type)
 {
     struct liking liking = {0, NAMES_DIFFER, 0};
 
-    for (unsigned place = 0; accepted.data != NULL; place++) {
+    for (unsigned position = 0; accepted.data != NULL; position++) {
         struct str parameters = str_cut(&accepted, ',');
         struct str range = str_trim(str_cut(&parameters, ';'));
         unsigned exactness = compare(range, parameters, type);
 
         if (exactness > liking.exactness) {
-            liking = (struct liking){accept_parameters_weight(parameters), exactness, place};
+            liking = (struct liking){accept_parameters_weight(parameters), exactness, position};
         }
     }
     return liking;
@@ -94,7 +94,7 @@ static bool is_liked_more(struct liking a, struct liking b)
     if (a.weight != b.weight) {
         return a.weight > b.weight;
     }
-    return a.exactness != b.exactness ? a.exactness > b.exactness : a.place < b.place;
+    return a.exactness != b.exactness ? a.exactness > b.exactness : a.position < b.position;
 }
 
 unsigned accept_choose(struct str accepted, const struct str *types, unsigned count)

@@ -11,7 +11,7 @@ static int weight_parse(struct str text)
 {
     int weight = text.len != 0 && text.data[0] == '1' ? WEIGHT_MOST : 0;
     char most = weight != 0 ? '0' : '9';
-    int place = WEIGHT_MOST / 10;
+    int position = WEIGHT_MOST / 10;
 
     if (text.len == 0 || text.len > WEIGHT_TEXT_MAX || (text.data[0] != '0' && weight == 0) ||
         (text.len > 1 && text.data[1] != '.')) {
@@ -21,8 +21,8 @@ static int weight_parse(struct str text)
         if (text.data[i] < '0' || text.data[i] > most) {
             return 0;
         }
-        weight += (text.data[i] - '0') * place;
-        place /= 10;
+        weight += (text.data[i] - '0') * position;
+        position /= 10;
     }
     return weight;
 }

@@ -6,11 +6,11 @@
 
 #include "base/fatal.h"
 
-static struct ordered_place *first_of(struct ordered *ordered)
+static struct ordered_slot *first_of(struct ordered *ordered)
 {
     return list_is_empty(&ordered->places)
                ? NULL
-               : container_of(ordered->places.next, struct ordered_place, node);
+               : container_of(ordered->places.next, struct ordered_slot, node);
 }
 
 static void piece_release(const struct body_piece *piece)
@@ -20,11 +20,11 @@ static void piece_release(const struct body_piece *piece)
     }
 }
 
-static void free_place(struct ordered_place *place)
+static void free_place(struct ordered_slot *slot)
 {
-    list_remove(&place->node);
-    buf_free(&place->held);
-    free(place);
+    list_remove(&slot->node);
+    buf_free(&slot->held);
+    free(slot);
 }
 
 /* What a request that was broken off has left. */
@@ -52,7 +52,7 @@ static void die(struct ordered *ordered)
     ordered->is_dead = true;
     wait_signal_later(&ordered->progress);
     list_each(item, &ordered->places) {
-        wait_signal_later(&container_of(item, struct ordered_place, node)->room);
+        wait_signal_later(&container_of(item, struct ordered_slot, node)->room);
     }
 }
 
@@ -70,17 +70,17 @@ static void send_now(struct ordered *ordered, const struct body_piece *piece, bo
 }
 
 /* Of the place in turn. More may be put there meanwhile. */
-static void send_held(struct ordered *ordered, struct ordered_place *place)
+static void send_held(struct ordered *ordered, struct ordered_slot *slot)
 {
-    struct buf held = place->held;
+    struct buf held = slot->held;
     struct body_piece piece = {.bytes = buf_str(&held),
                                .fd = -1,
                                .is_volatile = true,
-                               .is_flush = place->is_flush};
+                               .is_flush = slot->is_flush};
 
-    place->held = (struct buf){0};
-    place->is_flush = false;
-    ordered->own_held -= place->is_own ? held.len : 0;
+    slot->held = (struct buf){0};
+    slot->is_flush = false;
+    ordered->own_held -= slot->is_own ? held.len : 0;
     send_now(ordered, &piece, false);
     buf_free(&held);
 }
@@ -88,16 +88,16 @@ static void send_held(struct ordered *ordered, struct ordered_place *place)
 /* Sends what is due, as far as it is there, unless another fiber is at it already. */
 static void send_due(struct ordered *ordered)
 {
-    struct ordered_place *place;
+    struct ordered_slot *slot;
 
-    while (!ordered->is_sending && (place = first_of(ordered)) != NULL) {
-        if (place->held.len != 0 || place->is_flush) {
-            send_held(ordered, place);
-        } else if (place->has_ended) {
-            free_place(place);
+    while (!ordered->is_sending && (slot = first_of(ordered)) != NULL) {
+        if (slot->held.len != 0 || slot->is_flush) {
+            send_held(ordered, slot);
+        } else if (slot->has_ended) {
+            free_place(slot);
             wait_signal_later(&ordered->progress);
         } else {
-            wait_signal_later(&place->room);
+            wait_signal_later(&slot->room);
             return;
         }
     }
@@ -105,16 +105,16 @@ static void send_due(struct ordered *ordered)
 
 /* ---- giving ---- */
 
-static bool is_in_turn(const struct ordered_place *place)
+static bool is_in_turn(const struct ordered_slot *slot)
 {
-    return place->node.prev == &place->ordered->places && !place->ordered->is_sending &&
-           place->held.len == 0 && !place->is_flush;
+    return slot->node.prev == &slot->ordered->places && !slot->ordered->is_sending &&
+           slot->held.len == 0 && !slot->is_flush;
 }
 
-static void piece_hold(struct ordered_place *place, const struct body_piece *piece)
+static void piece_hold(struct ordered_slot *slot, const struct body_piece *piece)
 {
-    buf_append(&place->held, piece->bytes);
-    place->is_flush |= piece->is_flush;
+    buf_append(&slot->held, piece->bytes);
+    slot->is_flush |= piece->is_flush;
     piece_release(piece);
 }
 
@@ -127,18 +127,18 @@ static bool can_hold(const struct body_piece *piece, size_t held, size_t most)
 static bool place_send(struct body_filter *filter, struct request *request,
                        const struct body_piece *piece, bool is_last)
 {
-    struct ordered_place *place = container_of(filter, struct ordered_place, filter);
-    struct ordered *ordered = place->ordered;
+    struct ordered_slot *slot = container_of(filter, struct ordered_slot, filter);
+    struct ordered *ordered = slot->ordered;
 
     if (piece == NULL) {
         return !ordered->is_dead;
     }
-    while (!is_in_turn(place) && !ordered->is_dead) {
-        if (can_hold(piece, place->held.len, ORDERED_HELD_MAX)) {
-            piece_hold(place, piece);
+    while (!is_in_turn(slot) && !ordered->is_dead) {
+        if (can_hold(piece, slot->held.len, ORDERED_HELD_MAX)) {
+            piece_hold(slot, piece);
             return true;
         }
-        if (fiber_wait(&place->room, FIBER_NEVER) == WAIT_CANCELLED) {
+        if (fiber_wait(&slot->room, FIBER_NEVER) == WAIT_CANCELLED) {
             piece_release(piece);
             return false;
         }
@@ -148,23 +148,23 @@ static bool place_send(struct body_filter *filter, struct request *request,
     return !ordered->is_dead;
 }
 
-struct ordered_place *ordered_place(struct ordered *ordered)
+struct ordered_slot *ordered_slot(struct ordered *ordered)
 {
-    struct ordered_place *place = calloc(1, sizeof(*place));
+    struct ordered_slot *slot = calloc(1, sizeof(*slot));
 
-    if (place == NULL) {
-        fatal_no_memory(sizeof(*place));
+    if (slot == NULL) {
+        fatal_no_memory(sizeof(*slot));
     }
-    place->ordered = ordered;
-    place->filter.send = place_send;
-    list_push_back(&ordered->places, &place->node);
-    return place;
+    slot->ordered = ordered;
+    slot->filter.send = place_send;
+    list_push_back(&ordered->places, &slot->node);
+    return slot;
 }
 
-void ordered_end(struct ordered_place *place)
+void ordered_end(struct ordered_slot *slot)
 {
-    place->has_ended = true;
-    send_due(place->ordered);
+    slot->has_ended = true;
+    send_due(slot->ordered);
 }
 
 /* ---- the owner ---- */
@@ -172,10 +172,10 @@ void ordered_end(struct ordered_place *place)
 /* After all places: the last one, if that is of such. */
 static void hold_own(struct ordered *ordered, const struct body_piece *piece)
 {
-    struct ordered_place *last = container_of(ordered->places.prev, struct ordered_place, node);
+    struct ordered_slot *last = container_of(ordered->places.prev, struct ordered_slot, node);
 
     if (!last->is_own) {
-        last = ordered_place(ordered);
+        last = ordered_slot(ordered);
         last->is_own = last->has_ended = true;
     }
     ordered->own_held += piece->bytes.len;
@@ -204,10 +204,10 @@ bool ordered_send(struct ordered *ordered, const struct body_piece *piece, bool 
     return !ordered->is_dead;
 }
 
-uint64_t ordered_backlog(const struct ordered_place *place)
+uint64_t ordered_backlog(const struct ordered_slot *slot)
 {
-    if (is_in_turn(place)) {
+    if (is_in_turn(slot)) {
         return 0;
     }
-    return place->held.len < ORDERED_HELD_MAX / 2 ? place->held.len : UINT64_MAX / 2;
+    return slot->held.len < ORDERED_HELD_MAX / 2 ? slot->held.len : UINT64_MAX / 2;
 }

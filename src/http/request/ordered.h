@@ -21,7 +21,7 @@
 struct ordered {
     struct body_filter *filter; /* behind which all of it goes … */
     struct request *request;    /* … in this one's response */
-    struct list places;         /* struct ordered_place, the one in turn first */
+    struct list places;         /* struct ordered_slot, the one in turn first */
     struct wait_point progress; /* the owner: a place went */
     size_t own_held;            /* bytes of the owner's that wait */
     bool is_sending;            /* a fiber sends now */
@@ -29,7 +29,7 @@ struct ordered {
 };
 
 /* A part of the output that is not all sent. On the heap; goes when it has ended and was sent. */
-struct ordered_place {
+struct ordered_slot {
     struct list node;
     struct ordered *ordered;
     struct body_filter filter; /* what is given to it takes this place */
@@ -42,13 +42,13 @@ struct ordered_place {
 
 void ordered_init(struct ordered *ordered, struct body_filter *filter, struct request *request);
 /* A place after all that was given so far; until ordered_end its user has it. */
-struct ordered_place *ordered_place(struct ordered *ordered);
+struct ordered_slot *ordered_slot(struct ordered *ordered);
 /* No more comes. Sends what is due. MAY WAIT. */
-void ordered_end(struct ordered_place *place);
+void ordered_end(struct ordered_slot *slot);
 /* What the owner gives, after all places. After the last piece all was sent. MAY WAIT. False: the client is gone, or
  * the wait was cancelled. */
 bool ordered_send(struct ordered *ordered, const struct body_piece *piece, bool is_last);
 /* Bytes that wait for their turn; more than any limit where the next ones might have to wait. */
-uint64_t ordered_backlog(const struct ordered_place *place);
+uint64_t ordered_backlog(const struct ordered_slot *slot);
 
 #endif

@@ -46,9 +46,9 @@ struct response {
     struct str location;           /* of a redirect, before it is made absolute */
     struct str
         raw_head; /* what HTTP/1 sends instead of a head of its own, byte for byte; or empty */
-    struct fields fields; /* all others, in order */
-    uint32_t etag_place;  /* so many of fields stand before the ETag, where a backend gave it … */
-    uint32_t modified_place; /* … and before last_modified, where it is late */
+    struct fields fields;   /* all others, in order */
+    uint32_t etag_position; /* so many of fields stand before the ETag, where a backend gave it … */
+    uint32_t modified_position; /* … and before last_modified, where it is late */
     uint64_t left_out;       /* FIELD_BIT of Date and Server: a backend's affair, none is added */
     struct fields *trailers; /* or NULL */
     const struct content_coding *coding; /* that the body gets on its way; see codings/choice.h */

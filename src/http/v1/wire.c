@@ -191,15 +191,15 @@ static char *put_early_fields(char *at, const struct response *response)
 }
 
 /* The ETag and a late Last-Modified, where they stand before field number `place`. */
-static char *put_validators(char *at, const struct response *response, uint32_t place)
+static char *put_validators(char *at, const struct response *response, uint32_t position)
 {
     bool has_modified = response->last_modified != -1 && response->is_modified_late &&
-                        response->modified_place == place;
+                        response->modified_position == position;
 
     if (has_modified && !response->is_etag_first) {
         at = put_modified(at, response);
     }
-    if (response->etag.len != 0 && response->etag_place == place) {
+    if (response->etag.len != 0 && response->etag_position == position) {
         at = field_put(at, STR("ETag"), response->etag);
     }
     if (has_modified && response->is_etag_first) {
@@ -211,18 +211,18 @@ static char *put_validators(char *at, const struct response *response, uint32_t 
 /* All that has no place of its own, with what a backend sent among it. */
 static char *put_in_order(char *at, const struct response *response)
 {
-    uint32_t place = 0;
+    uint32_t position = 0;
 
     fields_each(field, &response->fields) {
-        if (place == response->etag_place || place == response->modified_place) {
-            at = put_validators(at, response, place);
+        if (position == response->etag_position || position == response->modified_position) {
+            at = put_validators(at, response, position);
         }
-        place++;
+        position++;
         if (!field->is_removed && !field->is_early) {
             at = field_put(at, field->name, field->value);
         }
     }
-    return put_validators(at, response, place);
+    return put_validators(at, response, position);
 }
 
 /* The whole head in the order that nginx has: Last-Modified and Location stand after Connection where they are late. */
@@ -256,7 +256,7 @@ static char *put_head(char *at, struct request *request)
     if (has_location && response->is_location_late) {
         at = field_put(at, STR("Location"), response->location);
     }
-    if (response->is_modified_late || response->etag_place != 0) {
+    if (response->is_modified_late || response->etag_position != 0) {
         return STR_PUT(put_in_order(at, response), "\r\n");
     }
     if (response->etag.len != 0) {

@@ -16,10 +16,10 @@ static void set_priority(const struct stream_head *head, struct v2_stream *strea
         v2_weights_begin(stream, &stream->connection->block_priority);
     }
     /* A frame weighs more than the header, which it may have overtaken (RFC 9218, 7). */
-    unsigned place = stream->id / 2 % PRIORITIES_KEPT;
-    if (stream->connection->early[place].id == stream->id) {
-        stream->urgency = stream->connection->early[place].urgency;
-        stream->is_incremental = stream->connection->early[place].is_incremental;
+    unsigned position = stream->id / 2 % PRIORITIES_KEPT;
+    if (stream->connection->early[position].id == stream->id) {
+        stream->urgency = stream->connection->early[position].urgency;
+        stream->is_incremental = stream->connection->early[position].is_incremental;
     }
 }
 

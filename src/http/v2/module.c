@@ -71,7 +71,7 @@ static const struct directive_table v2_server_table = {.key = &v2_server_key,
                                                        .contexts = IN_HTTP | IN_SERVER,
                                                        .size = sizeof(struct v2_settings)};
 
-#define V struct v2_place
+#define V struct v2_position
 static const struct directive location_rows[] = {
     {"http2_chunk_size", IN_HTTP_ALL, SIZE(V, chunk_size), .initial = "8k", .min = 1,
      .max = 1 << 30, .doc = "Most bytes of a DATA frame."},
@@ -86,7 +86,7 @@ static const struct directive location_rows[] = {
 static const struct directive_table v2_location_table = {.key = &v2_location_key,
                                                          .rows = location_rows,
                                                          .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                         .size = sizeof(struct v2_place)};
+                                                         .size = sizeof(struct v2_position)};
 
 static const struct directive_table *const v2_tables[] = {&v2_server_table, &v2_location_table,
                                                           NULL};

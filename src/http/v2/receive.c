@@ -301,10 +301,10 @@ static void on_priority_update(struct v2_connection *c, struct str payload)
     if (stream != NULL) {
         v2_prioritise(stream, urgency, is_incremental);
     } else if (id > c->last_stream) {
-        unsigned place = id / 2 % PRIORITIES_KEPT;
-        c->early[place].id = id;
-        c->early[place].urgency = urgency;
-        c->early[place].is_incremental = is_incremental;
+        unsigned position = id / 2 % PRIORITIES_KEPT;
+        c->early[position].id = id;
+        c->early[position].urgency = urgency;
+        c->early[position].is_incremental = is_incremental;
     }
 }
 

@@ -191,14 +191,14 @@ static char *put_early(char *at, struct v2_connection *c, const struct response 
 
 /* The ETag and a late Last-Modified, where they stand before field number `place`. */
 static char *put_validators(char *at, struct v2_connection *c, const struct response *response,
-                            uint32_t place)
+                            uint32_t position)
 {
-    bool has_modified = response->is_modified_late && response->modified_place == place;
+    bool has_modified = response->is_modified_late && response->modified_position == position;
 
     if (has_modified && !response->is_etag_first) {
         at = put_modified(at, c, response);
     }
-    if (response->etag.len != 0 && response->etag_place == place) {
+    if (response->etag.len != 0 && response->etag_position == position) {
         at = put_known(at, c, FIELD_ETAG, response->etag);
     }
     return has_modified && response->is_etag_first ? put_modified(at, c, response) : at;
@@ -209,13 +209,13 @@ static char *put_fields(char *at, struct v2_stream *stream)
 {
     struct v2_connection *c = stream->connection;
     const struct response *response = &stream->request->response;
-    uint32_t place = 0;
+    uint32_t position = 0;
 
     fields_each(field, &response->fields) {
-        if (place == response->etag_place || place == response->modified_place) {
-            at = put_validators(at, c, response, place);
+        if (position == response->etag_position || position == response->modified_position) {
+            at = put_validators(at, c, response, position);
         }
-        place++;
+        position++;
         if (!field->is_removed && !field->is_early && !is_of_connection(field)) {
             if (field->id == FIELD_OTHER && str_equal_nocase(field->name, STR("priority"))) {
                 follow_backend(stream, field->value);
@@ -223,7 +223,7 @@ static char *put_fields(char *at, struct v2_stream *stream)
             at = put_field(at, c, field);
         }
     }
-    return put_validators(at, c, response, place);
+    return put_validators(at, c, response, position);
 }
 
 /* The header block, in the order that nginx has. */

@@ -74,7 +74,7 @@ void v2_note_closed(struct v2_connection *c, uint32_t id, enum v2_end end)
 
 enum v2_end v2_ending(const struct v2_connection *c, uint32_t id)
 {
-    unsigned place = place_of(id);
+    unsigned position = place_of(id);
 
-    return c->closed[place].id == id ? (enum v2_end) c->closed[place].end : END_UNKNOWN;
+    return c->closed[position].id == id ? (enum v2_end) c->closed[position].end : END_UNKNOWN;
 }

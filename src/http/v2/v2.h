@@ -22,7 +22,7 @@ struct v2_settings {
     int64_t index_size;        /* http2_streams_index_size: buckets of the table of streams */
 };
 /* … location level. */
-struct v2_place {
+struct v2_position {
     uint64_t chunk_size; /* http2_chunk_size: most bytes of a DATA frame */
 };
 extern struct settings_key v2_server_key;
@@ -242,7 +242,7 @@ extern const struct http_protocol v2_protocol;
 /* Most bytes of a DATA frame at the location that answers. */
 static inline uint64_t v2_chunk_size(const struct request *request)
 {
-    const struct v2_place *place = location_settings(request->location, &v2_location_key);
+    const struct v2_position *place = location_settings(request->location, &v2_location_key);
     return place->chunk_size;
 }
 

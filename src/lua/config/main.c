@@ -23,13 +23,13 @@ static struct script_main **place_of(struct conf *conf, const char *key)
 }
 
 void script_main_set(struct conf_scope *scope, const char *key, struct script_main *main,
-                     const struct script_place *place)
+                     const struct script_location *location)
 {
-    struct script_place *own = arena_new(scope->conf->arena, struct script_place);
+    struct script_location *own = arena_new(scope->conf->arena, struct script_location);
 
-    *own = *place;
-    main->place = own;
-    main->options.settings = place->settings;
+    *own = *location;
+    main->location = own;
+    main->options.settings = location->settings;
     *place_of(scope->conf, key) = main;
 }
 
@@ -62,8 +62,8 @@ bool script_main_opened(struct generation *generation, const char *key)
     if (main == NULL) {
         return true;
     }
-    struct log_sink *sinks =
-        *main->place->error_log != NULL ? *main->place->error_log : generation->core->error_log;
+    struct log_sink *sinks = *main->location->error_log != NULL ? *main->location->error_log
+                                                                : generation->core->error_log;
 
     main->options.log = (struct log){.sinks = sinks, .level = log_chain_level(sinks)};
     arena_on_free(&generation->arena, free_vm, main);

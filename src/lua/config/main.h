@@ -12,7 +12,7 @@ struct log_sink;
 struct script_settings;
 
 /* What the subsystem's outermost block says, for code that runs without a request. */
-struct script_place {
+struct script_location {
     const struct script_settings *settings;
     struct log_sink *const *error_log; /* its chain; NULL behind it: that of the main level */
 };
@@ -20,7 +20,7 @@ struct script_place {
 /* What a subsystem has of Lua. The first member of its settings of the main level; lives as long as the generation. */
 struct script_main {
     struct script_vm_options options;
-    const struct script_place *place;
+    const struct script_location *location;
     struct script_vm *vm; /* NULL: there is no Lua to run */
 };
 
@@ -29,7 +29,7 @@ struct script_main {
  * says of code without a request is copied.
  */
 void script_main_set(struct conf_scope *scope, const char *key, struct script_main *main,
-                     const struct script_place *place);
+                     const struct script_location *location);
 /* NULL: there is no such block. */
 struct script_main *script_main_of(struct conf *conf, const char *key);
 

@@ -67,7 +67,7 @@ static void describe(const struct log *log, struct writer *out)
 
 struct pooled_context {
     struct script_vm *vm;
-    int place; /* LUA_NOREF: no script has asked for it */
+    int position; /* LUA_NOREF: no script has asked for it */
 };
 
 static void free_kept(void *ssl, void *data, CRYPTO_EX_DATA *all, int index, long number, void *arg)
@@ -75,7 +75,7 @@ static void free_kept(void *ssl, void *data, CRYPTO_EX_DATA *all, int index, lon
     struct pooled_context *context = data;
 
     if (context != NULL) {
-        script_context_release(context->vm, context->place);
+        script_context_release(context->vm, context->position);
         free(context);
     }
 }
@@ -104,14 +104,14 @@ int *script_handshake_context(SSL *ssl, struct script_vm *vm)
         }
         *context = (struct pooled_context){vm, LUA_NOREF};
     }
-    return &context->place;
+    return &context->position;
 }
 
 int script_handshake_context_of(const SSL *ssl, const struct script_vm *vm)
 {
     const struct pooled_context *context = SSL_get_ex_data(ssl, kept_index());
 
-    return context != NULL && context->vm == vm ? context->place : LUA_NOREF;
+    return context != NULL && context->vm == vm ? context->position : LUA_NOREF;
 }
 
 /* ngx.ctx goes on with the connection, which is gone where the fiber was cancelled. */

@@ -14,18 +14,18 @@ int script_ffi_context(void)
     if (script_running()->phase == SCRIPT_INIT) {
         return -2;
     }
-    int place = script_running()->subject->context;
-    return place == LUA_NOREF ? 0 : place;
+    int position = script_running()->subject->context;
+    return position == LUA_NOREF ? 0 : position;
 }
 
 int script_ffi_context_before(void)
 {
     struct script_subject *subject = script_running_subject();
-    int place = subject != NULL && subject->kind->context_before != NULL
-                    ? subject->kind->context_before(subject)
-                    : LUA_NOREF;
+    int position = subject != NULL && subject->kind->context_before != NULL
+                       ? subject->kind->context_before(subject)
+                       : LUA_NOREF;
 
-    return place == LUA_NOREF ? 0 : place;
+    return position == LUA_NOREF ? 0 : position;
 }
 
 /* The table of the running thread's subject from here on. */

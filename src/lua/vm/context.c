@@ -30,11 +30,11 @@ void script_context_set(lua_State *L, struct script_subject *subject)
     lua_pop(L, 1);
 }
 
-void script_context_release(struct script_vm *vm, int place)
+void script_context_release(struct script_vm *vm, int position)
 {
-    if (place != LUA_NOREF) {
+    if (position != LUA_NOREF) {
         script_contexts_push(vm->state);
-        luaL_unref(vm->state, -1, place);
+        luaL_unref(vm->state, -1, position);
         lua_pop(vm->state, 1);
     }
 }

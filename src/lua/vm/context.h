@@ -14,6 +14,6 @@ void script_context_set(lua_State *L, struct script_subject *subject);
 void script_context_drop(struct script_subject *subject);
 
 /* A place that is nobody's any more. */
-void script_context_release(struct script_vm *vm, int place);
+void script_context_release(struct script_vm *vm, int position);
 
 #endif

@@ -10,12 +10,12 @@
 #include "lua/vm/memory.h"
 #include "lua/vm/watch.h"
 
-static void on_instruction(lua_State *L, lua_Debug *place)
+static void on_instruction(lua_State *L, lua_Debug *where)
 {
     struct script_vm *vm = script_vm_of(L);
     unsigned interrupts = vm->interrupts;
 
-    (void) place;
+    (void) where;
     lua_sethook(L, vm->hook.function, vm->hook.mask, vm->hook.count);
     vm->interrupts = 0;
     vm->is_in_hook = true;

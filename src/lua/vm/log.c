@@ -43,20 +43,20 @@ static void push_text(lua_State *L, int index)
 /* Pushes "content_by_lua(nginx.conf:41):2: f(): ", who says it; of files the base name. */
 static void push_place(lua_State *L)
 {
-    lua_Debug place;
+    lua_Debug where;
 
-    if (lua_getstack(L, 0, &place) == 0 || lua_getstack(L, 1, &place) == 0 ||
-        lua_getinfo(L, "nSl", &place) == 0) {
+    if (lua_getstack(L, 0, &where) == 0 || lua_getstack(L, 1, &where) == 0 ||
+        lua_getinfo(L, "nSl", &where) == 0) {
         lua_pushliteral(L, "?: ");
         return;
     }
-    const char *slash = strrchr(place.short_src, '/');
-    const char *source = slash != NULL ? slash + 1 : place.short_src;
+    const char *slash = strrchr(where.short_src, '/');
+    const char *source = slash != NULL ? slash + 1 : where.short_src;
 
-    if (place.name != NULL && *place.name != '\0' && *place.what != '\0') {
-        lua_pushfstring(L, "%s:%d: %s(): ", source, place.currentline, place.name);
+    if (where.name != NULL && *where.name != '\0' && *where.what != '\0') {
+        lua_pushfstring(L, "%s:%d: %s(): ", source, where.currentline, where.name);
     } else {
-        lua_pushfstring(L, "%s:%d: ", source, place.currentline);
+        lua_pushfstring(L, "%s:%d: ", source, where.currentline);
     }
 }
 

@@ -521,9 +521,9 @@ void script_demand_abortable(lua_State *L, const struct script_thread *thread)
 
 void script_where(lua_State *L, struct writer *out)
 {
-    lua_Debug place;
+    lua_Debug where;
 
-    if (lua_getstack(L, 1, &place) && lua_getinfo(L, "Sl", &place) && place.currentline > 0) {
-        writer_printf(out, "%s:%d: ", place.short_src, place.currentline);
+    if (lua_getstack(L, 1, &where) && lua_getinfo(L, "Sl", &where) && where.currentline > 0) {
+        writer_printf(out, "%s:%d: ", where.short_src, where.currentline);
     }
 }

@@ -98,7 +98,7 @@ static bool ask(struct mail_session *session, const struct mail_auth *auth,
 
 /* Where the answer sends the client. False: nowhere; told. */
 static bool take_place(struct mail_session *session, const struct mail_auth *auth,
-                       const struct auth_response *response, struct mail_place *place)
+                       const struct auth_response *response, struct mail_upstream *place)
 {
     uint64_t port;
 
@@ -179,7 +179,7 @@ static enum mail_verdict refuse(struct mail_session *session, const struct auth_
     return response->wait_s != 0 ? VERDICT_AGAIN : VERDICT_OVER;
 }
 
-enum mail_verdict mail_authenticate(struct mail_session *session, struct mail_place *place)
+enum mail_verdict mail_authenticate(struct mail_session *session, struct mail_upstream *place)
 {
     const struct mail_auth *auth = mail_settings(session->server, &mail_auth_key);
     struct auth_response response;

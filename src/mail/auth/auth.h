@@ -17,7 +17,7 @@ struct mail_auth {
 };
 
 /* A backend, as the server named it. In session->attempt. */
-struct mail_place {
+struct mail_upstream {
     struct addr addr;
     struct str name; /* "127.0.0.1:143" */
 };
@@ -29,7 +29,7 @@ enum mail_verdict {
 };
 
 /* Asks for what session->method, login, password say. MAY WAIT. */
-enum mail_verdict mail_authenticate(struct mail_session *session, struct mail_place *place);
+enum mail_verdict mail_authenticate(struct mail_session *session, struct mail_upstream *place);
 
 /* request.c: what is asked, in session->attempt. */
 struct str mail_auth_request(struct mail_session *session, const struct mail_auth *auth);

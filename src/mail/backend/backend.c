@@ -253,7 +253,7 @@ static bool comes_round(const struct mail_session *session, const struct addr *a
 }
 
 /* MAY WAIT. False: told. */
-static bool reach(struct mail_backend *backend, const struct mail_place *place)
+static bool reach(struct mail_backend *backend, const struct mail_upstream *place)
 {
     struct mail_session *session = backend->session;
     const struct upstream_target target = {.addr = place->addr,
@@ -278,7 +278,7 @@ static bool reach(struct mail_backend *backend, const struct mail_place *place)
     return true;
 }
 
-enum mail_step mail_pass_on(struct mail_session *session, const struct mail_place *place)
+enum mail_step mail_pass_on(struct mail_session *session, const struct mail_upstream *place)
 {
     struct mail_backend *backend = calloc(1, sizeof(*backend));
 
@@ -303,7 +303,7 @@ enum mail_step mail_pass_on(struct mail_session *session, const struct mail_plac
 
 enum mail_step mail_log_in(struct mail_session *session)
 {
-    struct mail_place place;
+    struct mail_upstream place;
 
     switch (mail_authenticate(session, &place)) {
     case VERDICT_ACCEPTED:

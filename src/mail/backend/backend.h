@@ -36,7 +36,7 @@ struct mail_backend {
  * Takes the session to where the authentication server said: MAIL_PASSED_ON, or MAIL_OVER when that did not work out, and
  * the client was told. MAY WAIT.
  */
-enum mail_step mail_pass_on(struct mail_session *session, const struct mail_place *place);
+enum mail_step mail_pass_on(struct mail_session *session, const struct mail_upstream *place);
 
 /* Authenticates, and takes the session to its backend. MAY WAIT. */
 enum mail_step mail_log_in(struct mail_session *session);

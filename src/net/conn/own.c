@@ -56,21 +56,21 @@ static unsigned place_of(const struct addr *addr)
 
 void own_listens(const struct addr *addr, bool is_datagram)
 {
-    unsigned place = place_of(addr);
+    unsigned position = place_of(addr);
 
     if (own != NULL) {
-        atomic_fetch_or(&own->listened[is_datagram][place / 64], UINT64_C(1) << place % 64);
+        atomic_fetch_or(&own->listened[is_datagram][position / 64], UINT64_C(1) << position % 64);
     }
 }
 
 static bool is_listened(const struct addr *addr, bool is_datagram)
 {
-    unsigned place = place_of(addr);
+    unsigned position = place_of(addr);
 
-    return own != NULL &&
-           (atomic_load_explicit(&own->listened[is_datagram][place / 64], memory_order_relaxed) >>
-                place % 64 &
-            1) != 0;
+    return own != NULL && (atomic_load_explicit(&own->listened[is_datagram][position / 64],
+                                                memory_order_relaxed) >>
+                               position % 64 &
+                           1) != 0;
 }
 
 bool own_may_be(const struct addr *addr)

@@ -32,7 +32,7 @@ static unsigned session_count;
 static int session_key_index = -1;    /* of SSL: the key of its session, or NULL */
 static int context_number_index = -1; /* of SSL_CTX: its number, or NULL */
 
-static struct resumable_session **session_place(uint64_t key)
+static struct resumable_session **session_slot(uint64_t key)
 {
     struct resumable_session **at = &buckets[key % BUCKETS];
 
@@ -44,7 +44,7 @@ static struct resumable_session **session_place(uint64_t key)
 
 static void session_drop(uint64_t key)
 {
-    struct resumable_session **at = session_place(key);
+    struct resumable_session **at = session_slot(key);
     struct resumable_session *entry = *at;
 
     if (entry == NULL) {
@@ -60,7 +60,7 @@ static void session_drop(uint64_t key)
 /* Takes over the reference. */
 static void session_put(uint64_t key, SSL_SESSION *session)
 {
-    struct resumable_session *entry = *session_place(key);
+    struct resumable_session *entry = *session_slot(key);
 
     if (entry != NULL) {
         SSL_SESSION_free(entry->session);
@@ -87,7 +87,7 @@ static void session_put(uint64_t key, SSL_SESSION *session)
 /* Borrowed, or NULL. */
 static SSL_SESSION *session_find(uint64_t key)
 {
-    struct resumable_session *entry = *session_place(key);
+    struct resumable_session *entry = *session_slot(key);
 
     if (entry == NULL) {
         return NULL;

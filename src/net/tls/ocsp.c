@@ -167,10 +167,10 @@ static bool find_target(const struct tls_ocsp *ocsp, struct arena *arena, X509 *
 }
 
 /* What is known of the certificate at this place of the chain; false: nothing. MAY WAIT. */
-static bool status_of(struct tls_ocsp *ocsp, struct arena *arena, int place, int *status)
+static bool status_of(struct tls_ocsp *ocsp, struct arena *arena, int position, int *status)
 {
-    X509 *certificate = sk_X509_value(ocsp->chain, place);
-    X509 *issuer = sk_X509_value(ocsp->chain, place + 1);
+    X509 *certificate = sk_X509_value(ocsp->chain, position);
+    X509 *issuer = sk_X509_value(ocsp->chain, position + 1);
     struct ocsp_cache *cache = cache_of(ocsp->context->settings.ocsp_zone);
     struct ocsp_target target;
     struct ocsp_response response;

@@ -274,7 +274,7 @@ static bool get_value(struct variable_env *env, const struct variable *variable,
     const struct geoip2_variable *wanted = (const struct geoip2_variable *) variable->data;
     struct addr addr = {.len = 0};
     struct geo_value value;
-    size_t place;
+    size_t position;
 
     check_now_and_then(wanted->database);
     if (wanted->is_metadata) {
@@ -282,8 +282,8 @@ static bool get_value(struct variable_env *env, const struct variable *variable,
     }
     const struct geo_mmdb *db = &wanted->database->file.db;
     find_address(env, wanted, &addr);
-    return (geo_mmdb_find(db, &addr, &place) &&
-            geo_mmdb_value(db, place, wanted->path.items, wanted->path.count, &value) &&
+    return (geo_mmdb_find(db, &addr, &position) &&
+            geo_mmdb_value(db, position, wanted->path.items, wanted->path.count, &value) &&
             give_value(env, &value, out)) ||
            (wanted->initial.data != NULL && variable_give(out, wanted->initial));
 }

@@ -238,13 +238,13 @@ static bool enter_array(struct str data, struct str word, struct geo_value *out,
            read_target(data, at, out, &at);
 }
 
-static bool find_value(struct str data, size_t place, const struct str *path, size_t count,
+static bool find_value(struct str data, size_t position, const struct str *path, size_t count,
                        struct geo_value *out)
 {
     unsigned steps = 0;
     size_t after;
 
-    if (!read_target(data, place, out, &after)) {
+    if (!read_target(data, position, out, &after)) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {
@@ -258,10 +258,10 @@ static bool find_value(struct str data, size_t place, const struct str *path, si
     return true;
 }
 
-bool geo_mmdb_value(const struct geo_mmdb *db, size_t place, const struct str *path, size_t count,
-                    struct geo_value *out)
+bool geo_mmdb_value(const struct geo_mmdb *db, size_t position, const struct str *path,
+                    size_t count, struct geo_value *out)
 {
-    return find_value(db->data, place, path, count, out);
+    return find_value(db->data, position, path, count, out);
 }
 
 /* ---- the tree ---- */

@@ -56,7 +56,7 @@ bool geo_mmdb_find(const struct geo_mmdb *db, const struct addr *addr, size_t *p
  * The value at a place, or what lies below it by keys of maps and numbers of arrays (from 0, or from the end by -1). False: there is none, or the
  * data is broken.
  */
-bool geo_mmdb_value(const struct geo_mmdb *db, size_t place, const struct str *path, size_t count,
-                    struct geo_value *out);
+bool geo_mmdb_value(const struct geo_mmdb *db, size_t position, const struct str *path,
+                    size_t count, struct geo_value *out);
 
 #endif

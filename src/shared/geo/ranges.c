@@ -20,9 +20,9 @@ static struct chunk *chunk_at(const struct geo_ranges *ranges, size_t index)
 }
 
 /* The range in front of a place, or NULL. */
-static struct geo_range *range_before(const struct geo_ranges *ranges, struct place place)
+static struct geo_range *range_before(const struct geo_ranges *ranges, struct place position)
 {
-    return place.item == 0 ? NULL : &chunk_at(ranges, place.chunk)->items[place.item - 1];
+    return position.item == 0 ? NULL : &chunk_at(ranges, position.chunk)->items[position.item - 1];
 }
 
 /* After the last range that begins at the address or before; item is 0 only in front of all. */
@@ -39,21 +39,21 @@ static struct place find_place(const struct geo_ranges *ranges, uint32_t address
             to = middle;
         }
     }
-    struct place place = {.chunk = from, .item = 0};
+    struct place position = {.chunk = from, .item = 0};
     if (to == 0) {
-        return place;
+        return position;
     }
     const struct chunk *chunk = chunk_at(ranges, from);
     unsigned end = chunk->count;
-    while (place.item < end) {
-        unsigned middle = (place.item + end) / 2;
+    while (position.item < end) {
+        unsigned middle = (position.item + end) / 2;
         if (chunk->items[middle].first <= address) {
-            place.item = middle + 1;
+            position.item = middle + 1;
         } else {
             end = middle;
         }
     }
-    return place;
+    return position;
 }
 
 static struct chunk *add_chunk(struct geo_ranges *ranges, size_t index)
@@ -69,92 +69,92 @@ static struct chunk *add_chunk(struct geo_ranges *ranges, size_t index)
 }
 
 /* Room for one more at the place. A full chunk is cut in two; where one is appended to, after its end. */
-static void chunk_make_room(struct geo_ranges *ranges, struct place *place)
+static void chunk_make_room(struct geo_ranges *ranges, struct place *position)
 {
     if (ranges->chunks.count == 0) {
         add_chunk(ranges, 0);
     }
-    struct chunk *chunk = chunk_at(ranges, place->chunk);
+    struct chunk *chunk = chunk_at(ranges, position->chunk);
     if (chunk->count < CHUNK_SIZE) {
         return;
     }
-    unsigned kept = place->item == CHUNK_SIZE ? CHUNK_SIZE - 1 : CHUNK_SIZE / 2;
-    struct chunk *next = add_chunk(ranges, place->chunk + 1);
+    unsigned kept = position->item == CHUNK_SIZE ? CHUNK_SIZE - 1 : CHUNK_SIZE / 2;
+    struct chunk *next = add_chunk(ranges, position->chunk + 1);
     next->count = CHUNK_SIZE - kept;
     memcpy(next->items, chunk->items + kept, next->count * sizeof(*next->items));
     chunk->count = kept;
-    if (place->item > kept) {
-        place->chunk++;
-        place->item -= kept;
+    if (position->item > kept) {
+        position->chunk++;
+        position->item -= kept;
     }
 }
 
 /* Puts it there; the place is behind it then. */
-static void range_insert(struct geo_ranges *ranges, struct place *place, struct geo_range range)
+static void range_insert(struct geo_ranges *ranges, struct place *position, struct geo_range range)
 {
-    chunk_make_room(ranges, place);
-    struct chunk *chunk = chunk_at(ranges, place->chunk);
-    struct geo_range *at = chunk->items + place->item;
+    chunk_make_room(ranges, position);
+    struct chunk *chunk = chunk_at(ranges, position->chunk);
+    struct geo_range *at = chunk->items + position->item;
 
-    memmove(at + 1, at, (chunk->count - place->item) * sizeof(*at));
+    memmove(at + 1, at, (chunk->count - position->item) * sizeof(*at));
     *at = range;
     chunk->count++;
-    place->item++;
+    position->item++;
     ranges->count++;
 }
 
-static void take_out(struct geo_ranges *ranges, struct place place)
+static void take_out(struct geo_ranges *ranges, struct place position)
 {
-    struct chunk *chunk = chunk_at(ranges, place.chunk);
-    struct geo_range *at = chunk->items + place.item - 1;
+    struct chunk *chunk = chunk_at(ranges, position.chunk);
+    struct geo_range *at = chunk->items + position.item - 1;
 
-    memmove(at, at + 1, (chunk->count - place.item) * sizeof(*at));
+    memmove(at, at + 1, (chunk->count - position.item) * sizeof(*at));
     chunk->count--;
     ranges->count--;
     if (chunk->count == 0) {
-        struct chunk **chunks = vec_at(&ranges->chunks, struct chunk *, place.chunk);
-        memmove(chunks, chunks + 1, (ranges->chunks.count - 1 - place.chunk) * sizeof(*chunks));
+        struct chunk **chunks = vec_at(&ranges->chunks, struct chunk *, position.chunk);
+        memmove(chunks, chunks + 1, (ranges->chunks.count - 1 - position.chunk) * sizeof(*chunks));
         ranges->chunks.count--;
     }
 }
 
 /* What is left of `outer`, which stands before the place, when `inner` is cut out; and `inner` if that is to be
  * there. */
-static void range_cut(struct geo_ranges *ranges, struct place place, const struct geo_range *inner,
-                      bool is_kept)
+static void range_cut(struct geo_ranges *ranges, struct place position,
+                      const struct geo_range *inner, bool is_kept)
 {
-    struct geo_range outer = *range_before(ranges, place);
+    struct geo_range outer = *range_before(ranges, position);
     struct geo_range head = {outer.first, inner->first - 1, outer.value};
     struct geo_range tail = {inner->last + 1, outer.last, outer.value};
 
     if (outer.first < inner->first) {
-        *range_before(ranges, place) = head;
+        *range_before(ranges, position) = head;
     } else if (is_kept) {
-        *range_before(ranges, place) = *inner;
+        *range_before(ranges, position) = *inner;
         is_kept = false;
     } else if (inner->last < outer.last) {
-        *range_before(ranges, place) = tail;
+        *range_before(ranges, position) = tail;
         return;
     } else {
-        take_out(ranges, place);
+        take_out(ranges, position);
         return;
     }
     if (is_kept) {
-        range_insert(ranges, &place, *inner);
+        range_insert(ranges, &position, *inner);
     }
     if (inner->last < outer.last) {
-        range_insert(ranges, &place, tail);
+        range_insert(ranges, &position, tail);
     }
 }
 
 enum geo_put geo_ranges_put(struct geo_ranges *ranges, struct geo_range range,
                             struct geo_range *other)
 {
-    struct place place = find_place(ranges, range.last);
-    struct geo_range *before = range_before(ranges, place);
+    struct place position = find_place(ranges, range.last);
+    struct geo_range *before = range_before(ranges, position);
 
     if (before == NULL || before->last < range.first) {
-        range_insert(ranges, &place, range);
+        range_insert(ranges, &position, range);
         return GEO_PUT;
     }
     *other = *before;
@@ -165,14 +165,14 @@ enum geo_put geo_ranges_put(struct geo_ranges *ranges, struct geo_range range,
     if (range.first < before->first || before->last < range.last) {
         return GEO_OVERLAPS;
     }
-    range_cut(ranges, place, &range, true);
+    range_cut(ranges, position, &range, true);
     return GEO_PUT;
 }
 
 bool geo_ranges_delete(struct geo_ranges *ranges, uint32_t first, uint32_t last)
 {
-    struct place place = find_place(ranges, last);
-    const struct geo_range *before = range_before(ranges, place);
+    struct place position = find_place(ranges, last);
+    const struct geo_range *before = range_before(ranges, position);
     struct geo_range range = {first, last, 0};
 
     if (before == NULL || first < before->first || before->last < last ||
@@ -180,7 +180,7 @@ bool geo_ranges_delete(struct geo_ranges *ranges, uint32_t first, uint32_t last)
         (last != before->last && (last & 0xffff) != 0xffff)) {
         return false;
     }
-    range_cut(ranges, place, &range, false);
+    range_cut(ranges, position, &range, false);
     return true;
 }
 

@@ -129,10 +129,10 @@ enum count_result count_take(struct shm_table *table, const struct shm_key *key,
     } else if (counted == NULL && (counted = shm_table_add(table, key)) == NULL) {
         result = COUNT_FULL;
     } else {
-        uint32_t place = name_holder(table, counted, holder);
+        uint32_t position = name_holder(table, counted, holder);
 
         counted->total++;
-        *share = (struct count_share){table, counted->record.number, place};
+        *share = (struct count_share){table, counted->record.number, position};
     }
     shm_table_unlock(table);
     return result;
@@ -147,14 +147,14 @@ bool count_is_of(const struct count_share *share, struct shm_table *table,
 }
 
 /* One request less. The record at `place` (that of the key, an extra one, or none) names nobody any more. */
-static void give_back(struct shm_table *table, struct counted *key, uint32_t place)
+static void give_back(struct shm_table *table, struct counted *key, uint32_t position)
 {
     struct count_head *head = head_of(table);
 
-    if (place == UNNAMED) {
+    if (position == UNNAMED) {
         unnamed_of(key)--;
     } else {
-        struct counted *named = counted_at(table, place);
+        struct counted *named = counted_at(table, position);
 
         head->holders[named->owner - 1].held--;
         named->owner = NOBODY;
@@ -175,7 +175,7 @@ void count_release(struct count_share *share)
     if (table != NULL) {
         share->table = NULL;
         counts_lock(table);
-        give_back(table, counted_at(table, share->key), share->place);
+        give_back(table, counted_at(table, share->key), share->position);
         shm_table_unlock(table);
     }
 }

@@ -27,7 +27,7 @@ struct count_head {
 struct count_share {
     struct shm_table *table; /* NULL: it was given back */
     uint32_t key;            /* number of the key's record */
-    uint32_t place;          /* number of the record that says whose it is */
+    uint32_t position;       /* number of the record that says whose it is */
 };
 
 enum count_result {

@@ -71,10 +71,10 @@ static bool is_twin(const struct prober *leader, const struct prober *follower)
 }
 
 /* Among those that come earlier in its own group. */
-static const struct prober *find_twin(const struct checked_group *checked, unsigned place)
+static const struct prober *find_twin(const struct checked_group *checked, unsigned position)
 {
-    for (unsigned i = 0; i < place; i++) {
-        if (is_twin(checked->probers[i], checked->probers[place])) {
+    for (unsigned i = 0; i < position; i++) {
+        if (is_twin(checked->probers[i], checked->probers[position])) {
             return checked->probers[i];
         }
     }

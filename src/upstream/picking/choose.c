@@ -38,14 +38,14 @@ void weight_table_free(struct weight_table *table)
     free(table);
 }
 
-unsigned weight_table_at(const struct weight_table *table, uint64_t place)
+unsigned weight_table_at(const struct weight_table *table, uint64_t position)
 {
     unsigned low = 0, high = table->count - 1;
 
     while (low < high) {
         unsigned middle = low + (high - low) / 2;
 
-        if (place < table->ends[middle]) {
+        if (position < table->ends[middle]) {
             high = middle;
         } else {
             low = middle + 1;
@@ -76,8 +76,8 @@ struct peer *choose_on_line(struct upstream_pick *pick, struct peer_set *set,
         return NULL;
     }
     for (unsigned i = 0; i < CHOOSE_DRAWS_MAX && misses <= CHOOSE_MISSES_MAX; i++) {
-        uint64_t place = next_place(pick, key) % table->total;
-        struct peer *peer = &set->peers[weight_table_at(table, place)];
+        uint64_t position = next_place(pick, key) % table->total;
+        struct peer *peer = &set->peers[weight_table_at(table, position)];
 
         if (peer == except || peer_was_tried(pick, peer)) {
             continue;

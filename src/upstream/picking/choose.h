@@ -25,7 +25,7 @@ struct weight_table {
 struct weight_table *weight_table_new(const struct peer_set *set);
 void weight_table_free(struct weight_table *table);
 /* The index of the peer that lies at `place`, which is below total. O(log n). */
-unsigned weight_table_at(const struct weight_table *table, uint64_t place);
+unsigned weight_table_at(const struct weight_table *table, uint64_t position);
 
 /* prepare and forget of balancers whose balancer_data is such a table. */
 void weight_table_prepare(struct upstream_group *group, struct peer_set *set);

@@ -250,14 +250,14 @@ struct peer *ring_pick(struct upstream_pick *pick, struct peer_set *set, uint32_
 {
     const struct ring *ring = set->balancer_data;
     unsigned misses = 0;
-    size_t place;
+    size_t position;
 
     if (ring == NULL || ring->count == 0) {
         return NULL;
     }
-    place = point_at(ring, hash);
+    position = point_at(ring, hash);
     for (size_t i = 0; i < ring->count && misses <= CHOOSE_MISSES_MAX; i++) {
-        const struct ring_point *point = &ring->points[(place + i) % ring->count];
+        const struct ring_point *point = &ring->points[(position + i) % ring->count];
         bool was_tried;
         struct peer *peer = pick_member(pick, set, point, hash, &was_tried);
 

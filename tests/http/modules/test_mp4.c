@@ -123,7 +123,7 @@ static void whole_film(void **state)
     assert_int_equal(cut.duration, 1000);
     ASSERT_NUMBERS(&cut, 's', 't', 't', 's', 2, 4, 10, 6, 10);
     ASSERT_NUMBERS(&cut, 's', 't', 's', 'c', 2, 1, 4, 1, 3, 2, 1);
-    cut_place(&cut, 50);
+    cut_position(&cut, 50);
     ASSERT_NUMBERS(&cut, 's', 't', 'c', 'o', 3, 50, 1050, 2050);
     buf_free(&cut.moov);
 }
@@ -166,7 +166,7 @@ static void large_offsets(void **state)
     struct cut cut = {.end_ms = CUT_TO_THE_END, .is_large = true, .file_size = 4000};
 
     assert_true(cut_film(&cut, buf_str(&film)));
-    cut_place(&cut, (uint64_t) 5 << 32);
+    cut_position(&cut, (uint64_t) 5 << 32);
     ASSERT_NUMBERS(&cut, 'c', 'o', '6', '4', 3, 5, 0, 5, 1000, 5, 2000);
     buf_free(&cut.moov);
 }

@@ -27,10 +27,10 @@ static uint64_t place_of(const struct request *request, struct str name, uint64_
                          uint64_t missing)
 {
     struct str text;
-    uint64_t place;
+    uint64_t position;
 
-    return request_argument(request, name, &text) && parse_uint(text, &place) && place <= size
-               ? place
+    return request_argument(request, name, &text) && parse_uint(text, &position) && position <= size
+               ? position
                : missing;
 }
 

@@ -147,8 +147,8 @@ static bool main_finish(struct conf_scope *scope, void *settings)
     const struct http_lua_settings *place = conf_settings(scope, &http_lua_key);
 
     script_main_set(scope, main_key, &((struct http_lua_main *) settings)->script,
-                    &(struct script_place){.settings = &place->script,
-                                           .error_log = &scope_location(scope)->error_log});
+                    &(struct script_location){.settings = &place->script,
+                                              .error_log = &scope_location(scope)->error_log});
     return true;
 }
 

@@ -82,8 +82,8 @@ static bool main_finish(struct conf_scope *scope, void *settings)
     const struct stream_lua_settings *place = conf_settings(scope, &stream_lua_key);
 
     script_main_set(scope, main_key, &((struct stream_lua_main *) settings)->script,
-                    &(struct script_place){.settings = &place->script,
-                                           .error_log = &scope_stream_server(scope)->error_log});
+                    &(struct script_location){.settings = &place->script,
+                                              .error_log = &scope_stream_server(scope)->error_log});
     return true;
 }
 

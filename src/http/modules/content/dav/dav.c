@@ -49,8 +49,8 @@ static void close_directory(void *arg)
     close((int) (intptr_t) arg);
 }
 
-enum handler_result dav_place_open(struct request *request, struct dav_place *place,
-                                   unsigned missing_status)
+enum handler_result dav_target_open(struct request *request, struct dav_target *target,
+                                    unsigned missing_status)
 {
     struct arena *arena = &request->arena;
     size_t root_length;
@@ -60,7 +60,7 @@ enum handler_result dav_place_open(struct request *request, struct dav_place *pl
         return HANDLER_FAIL;
     }
     while (path.len > 1 && path.data[path.len - 1] == '/') {
-        place->is_collection = true;
+        target->is_collection = true;
         path.len--;
     }
     const char *slash = str_find_last_char(path, '/');
@@ -69,14 +69,14 @@ enum handler_result dav_place_open(struct request *request, struct dav_place *pl
     }
     struct str above = str_from(path.data, slash == path.data ? slash + 1 : slash);
     above = (struct str){arena_cstr(arena, above), above.len};
-    place->path = (struct str){arena_cstr(arena, path), path.len};
-    place->at.name = place->path.data + (slash - path.data) + 1;
-    place->is_root = path.len <= root_length;
-    place->at.directory = file_open_directory(request, above);
-    if (place->at.directory == -1) {
+    target->path = (struct str){arena_cstr(arena, path), path.len};
+    target->at.name = target->path.data + (slash - path.data) + 1;
+    target->is_root = path.len <= root_length;
+    target->at.directory = file_open_directory(request, above);
+    if (target->at.directory == -1) {
         return dav_fail(request, errno, "open", above, missing_status);
     }
-    arena_on_free(arena, close_directory, (void *) (intptr_t) place->at.directory);
+    arena_on_free(arena, close_directory, (void *) (intptr_t) target->at.directory);
     return HANDLER_NEXT;
 }
 
@@ -167,7 +167,7 @@ static bool ends_with_slash(struct str uri)
 
 /* A file on its way to its name; in the request's arena. */
 struct put {
-    struct dav_place *place;
+    struct dav_target *target;
     struct str temporary; /* its name now */
     int fd;               /* it */
     unsigned access;      /* mode it gets */
@@ -178,7 +178,7 @@ struct put {
 };
 
 /* What was said of the file that is replaced holds for the new one, too. */
-static void keep_attributes(struct fs_place former, int fd)
+static void keep_attributes(struct fs_location former, int fd)
 {
     int old = openat(former.directory, former.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
@@ -190,7 +190,7 @@ static void keep_attributes(struct fs_place former, int fd)
 
 static bool put_now(struct put *put)
 {
-    struct fs_place to = put->place->at;
+    struct fs_location to = put->target->at;
     struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
     struct stat info;
 
@@ -308,26 +308,26 @@ static bool lacks_parents(struct request *request)
 }
 
 /* Where the file goes: looked at before the body is read, so that nobody sends it in vain. */
-static enum handler_result find_target(struct request *request, struct dav_place *place)
+static enum handler_result find_target(struct request *request, struct dav_target *target)
 {
     struct stat info;
 
     if (settings_at(request->location)->creates_full_path) {
         make_parents(request); /* what is missing then is told below */
     }
-    enum handler_result result = dav_place_open(request, place, 409);
+    enum handler_result result = dav_target_open(request, target, 409);
     if (result != HANDLER_NEXT) {
         return result;
     }
-    if (fstatat(place->at.directory, place->at.name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+    if (fstatat(target->at.directory, target->at.name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
         S_ISDIR(info.st_mode)) {
-        log_error(&request->log, EISDIR, "\"%.*s\" could not be created", STR_ARG(place->path));
+        log_error(&request->log, EISDIR, "\"%.*s\" could not be created", STR_ARG(target->path));
         return request_fail(request, 409);
     }
     return HANDLER_NEXT;
 }
 
-static enum handler_result put_body(struct request *request, struct dav_place *place)
+static enum handler_result put_body(struct request *request, struct dav_target *target)
 {
     const struct field *date = fields_find(&request->headers, STR("Date"));
     struct put *put = arena_new(&request->arena, struct put);
@@ -340,7 +340,7 @@ static enum handler_result put_body(struct request *request, struct dav_place *p
         log_error(&request->log, 0, "PUT request body must be in a file");
         return request_fail(request, 500);
     }
-    put->place = place;
+    put->target = target;
     put->access = settings_at(request->location)->access;
     put->mtime = date == NULL ? -1 : http_date_parse(date->value);
     put->fd = request->body->fd;
@@ -353,7 +353,7 @@ static enum handler_result put_body(struct request *request, struct dav_place *p
         return result;
     }
     if (put->error != 0) {
-        return dav_fail(request, put->error, put->failed, place->path, 409);
+        return dav_fail(request, put->error, put->failed, target->path, 409);
     }
     put->temporary = STR_NONE;
     if (request->body->fd != -1) {
@@ -364,7 +364,7 @@ static enum handler_result put_body(struct request *request, struct dav_place *p
 
 static enum handler_result dav_put(struct request *request)
 {
-    struct dav_place *place = arena_new(&request->arena, struct dav_place);
+    struct dav_target *target = arena_new(&request->arena, struct dav_target);
 
     if (ends_with_slash(request->uri)) {
         log_error(&request->log, 0, "cannot PUT to a collection");
@@ -378,15 +378,15 @@ static enum handler_result dav_put(struct request *request)
     if (settings_at(request->location)->creates_full_path && lacks_parents(request)) {
         result = request_read_body(request); /* directories are made for a file that has come */
     }
-    result = result == HANDLER_NEXT ? find_target(request, place) : result;
-    return result == HANDLER_NEXT ? put_body(request, place) : result;
+    result = result == HANDLER_NEXT ? find_target(request, target) : result;
+    return result == HANDLER_NEXT ? put_body(request, target) : result;
 }
 
 /* ---- DELETE ---- */
 
 /* In the request's arena. */
 struct removal {
-    struct dav_place place;
+    struct dav_target target;
     int error; /* errno; 0 = it is gone */
 };
 
@@ -394,7 +394,7 @@ static void remove_on_thread(void *arg)
 {
     struct removal *removal = arg;
 
-    removal->error = fs_remove_tree(removal->place.at) ? 0 : errno;
+    removal->error = fs_remove_tree(removal->target.at) ? 0 : errno;
 }
 
 /* Enough segments in the path? */
@@ -415,18 +415,18 @@ static bool is_deep_enough(struct request *request)
 }
 
 /* Is what is there what the URI says, a collection or none? */
-static enum handler_result check_kind(struct request *request, const struct dav_place *place)
+static enum handler_result check_kind(struct request *request, const struct dav_target *target)
 {
     struct stat info;
 
-    if (fstatat(place->at.directory, place->at.name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
-        return dav_fail(request, errno, "lstat()", place->path, 404);
+    if (fstatat(target->at.directory, target->at.name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+        return dav_fail(request, errno, "lstat()", target->path, 404);
     }
-    if (place->is_collection && !S_ISDIR(info.st_mode) && !S_ISLNK(info.st_mode)) {
-        return dav_fail(request, ENOTDIR, "lstat()", place->path, 409);
+    if (target->is_collection && !S_ISDIR(info.st_mode) && !S_ISLNK(info.st_mode)) {
+        return dav_fail(request, ENOTDIR, "lstat()", target->path, 409);
     }
-    if (!place->is_collection && S_ISDIR(info.st_mode)) {
-        return dav_fail(request, EISDIR, "DELETE", place->path, 409);
+    if (!target->is_collection && S_ISDIR(info.st_mode)) {
+        return dav_fail(request, EISDIR, "DELETE", target->path, 409);
     }
     return dav_check_depth(request, S_ISDIR(info.st_mode)) ? HANDLER_NEXT : HANDLER_FAIL;
 }
@@ -438,27 +438,27 @@ static enum handler_result dav_delete(struct request *request)
     if (dav_refuses_body(request, "DELETE") || !is_deep_enough(request)) {
         return HANDLER_FAIL;
     }
-    enum handler_result result = dav_place_open(request, &removal->place, 404);
-    if (result == HANDLER_NEXT && removal->place.is_root) {
+    enum handler_result result = dav_target_open(request, &removal->target, 404);
+    if (result == HANDLER_NEXT && removal->target.is_root) {
         log_error(&request->log, 0, "\"%.*s\" is the root, which is not deleted",
-                  STR_ARG(removal->place.path));
+                  STR_ARG(removal->target.path));
         return request_fail(request, 403);
     }
-    result = result != HANDLER_NEXT ? result : check_kind(request, &removal->place);
+    result = result != HANDLER_NEXT ? result : check_kind(request, &removal->target);
     result = result != HANDLER_NEXT ? result : dav_offload(request, remove_on_thread, removal);
     if (result != HANDLER_NEXT) {
         return result;
     }
     return removal->error == 0
                ? dav_answer(request, 204, false)
-               : dav_fail(request, removal->error, "unlink()", removal->place.path, 404);
+               : dav_fail(request, removal->error, "unlink()", removal->target.path, 404);
 }
 
 /* ---- MKCOL ---- */
 
 static enum handler_result dav_mkcol(struct request *request)
 {
-    struct dav_place place = {.is_root = false};
+    struct dav_target target = {.is_root = false};
 
     if (dav_refuses_body(request, "MKCOL")) {
         return HANDLER_FAIL;
@@ -467,19 +467,19 @@ static enum handler_result dav_mkcol(struct request *request)
         log_error(&request->log, 0, "MKCOL can create a collection only");
         return request_fail(request, 409);
     }
-    enum handler_result result = dav_place_open(request, &place, 409);
+    enum handler_result result = dav_target_open(request, &target, 409);
     if (result != HANDLER_NEXT) {
         return result;
     }
-    if (mkdirat(place.at.directory, place.at.name,
+    if (mkdirat(target.at.directory, target.at.name,
                 access_mode_of_directory(settings_at(request->location)->access)) == 0) {
         return dav_answer(request, 201, true);
     }
     if (errno == EEXIST) {
-        log_error(&request->log, errno, "mkdir() \"%.*s\" failed", STR_ARG(place.path));
+        log_error(&request->log, errno, "mkdir() \"%.*s\" failed", STR_ARG(target.path));
         return request_fail(request, 405);
     }
-    return dav_fail(request, errno, "mkdir()", place.path, 409);
+    return dav_fail(request, errno, "mkdir()", target.path, 409);
 }
 
 /* ---- all of them ---- */

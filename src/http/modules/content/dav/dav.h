@@ -6,9 +6,9 @@
 #include "http/request/request.h"
 
 /* A place that a request works on: an open directory, and a name in it. */
-struct dav_place {
+struct dav_target {
     struct str path; /* the whole of it, without a slash at its end; NUL-terminated */
-    struct fs_place at;
+    struct fs_location at;
     bool is_collection; /* its URI ends with a slash */
     bool is_root;       /* it is what root or alias names: no method removes or replaces that */
 };
@@ -17,8 +17,8 @@ struct dav_place {
  * Finds where request->uri leads and opens the directory that holds it, closed with the request. HANDLER_NEXT; else HANDLER_FAIL:
  * what is missing on the way is answered with missing_status.
  */
-enum handler_result dav_place_open(struct request *request, struct dav_place *place,
-                                   unsigned missing_status);
+enum handler_result dav_target_open(struct request *request, struct dav_target *target,
+                                    unsigned missing_status);
 
 /* Runs it on a thread; arg may not lie on the stack. MAY WAIT. HANDLER_NEXT: it has run. */
 enum handler_result dav_offload(struct request *request, void (*run)(void *arg), void *arg);

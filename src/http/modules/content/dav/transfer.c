@@ -19,8 +19,8 @@ enum verdict {
 
 /* In the request's arena. */
 struct transfer {
-    struct dav_place from;
-    struct dav_place to;
+    struct dav_target from;
+    struct dav_target to;
     struct fs_tree_rules rules;
     struct str destination; /* as the client wrote it */
     bool is_move;
@@ -39,12 +39,13 @@ static enum verdict give_up(struct transfer *transfer, enum verdict verdict, con
     return verdict;
 }
 
-static bool look(const struct transfer *transfer, const struct dav_place *place, struct stat *info)
+static bool look(const struct transfer *transfer, const struct dav_target *target,
+                 struct stat *info)
 {
-    bool follows = transfer->rules.follows_links && place->is_collection;
+    bool follows = transfer->rules.follows_links && target->is_collection;
 
-    return fstatat(place->at.directory, place->at.name, info, follows ? 0 : AT_SYMLINK_NOFOLLOW) ==
-           0;
+    return fstatat(target->at.directory, target->at.name, info,
+                   follows ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* Where what is copied would copy itself, or what is replaced holds what replaces it. */
@@ -167,12 +168,12 @@ static enum handler_result open_places(struct request *request, struct transfer 
                   STR_ARG(transfer->destination));
         return request_fail(request, 400);
     }
-    enum handler_result result = dav_place_open(request, &transfer->from, 404);
+    enum handler_result result = dav_target_open(request, &transfer->from, 404);
     if (result != HANDLER_NEXT) {
         return result;
     }
     request_swap_uri(request, path);
-    result = dav_place_open(request, &transfer->to, 409);
+    result = dav_target_open(request, &transfer->to, 409);
     request_swap_uri(request, uri);
     return result;
 }

@@ -6,21 +6,21 @@
 /* In the arena of the request. */
 struct echo_sub {
     struct subrequest sub;
-    struct ordered_place *place; /* in the output, until it was answered */
-    struct body_filter begin;    /* in whose name it runs: the next one is the place */
+    struct ordered_slot *slot; /* in the output, until it was answered */
+    struct body_filter begin;  /* in whose name it runs: the next one is the place */
 };
 
 static void sub_answered(struct subrequest *sub)
 {
     struct echo_sub *echo = container_of(sub, struct echo_sub, sub);
 
-    ordered_end(echo->place);
-    echo->place = NULL;
+    ordered_end(echo->slot);
+    echo->slot = NULL;
 }
 
 static uint64_t sub_backlog(const struct subrequest *sub)
 {
-    return ordered_backlog(container_of(sub, struct echo_sub, sub)->place);
+    return ordered_backlog(container_of(sub, struct echo_sub, sub)->slot);
 }
 
 /* The body that a line gives; *out is NULL when it gives none. */
@@ -71,8 +71,8 @@ static void take_place(struct echo_run *run, struct echo_sub *echo)
         run->ordered = arena_new(&request->arena, struct ordered);
         ordered_init(run->ordered, outlet, request);
     }
-    echo->place = ordered_place(run->ordered);
-    echo->begin.next = &echo->place->filter;
+    echo->slot = ordered_slot(run->ordered);
+    echo->begin.next = &echo->slot->filter;
     echo->sub.filter = &echo->begin;
     echo->sub.answered = sub_answered;
     echo->sub.backlog = sub_backlog;
@@ -88,7 +88,7 @@ bool echo_begin_pending(struct echo_run *run)
         enum handler_result result =
             is_sound ? subrequest_begin(run->request, &(*echo)->sub) : HANDLER_FAIL;
         if (result != HANDLER_DONE) {
-            ordered_end((*echo)->place);
+            ordered_end((*echo)->slot);
         }
         is_sound = is_sound && result != HANDLER_CLOSED;
     }
@@ -124,8 +124,8 @@ enum handler_result echo_subrequest(struct echo_run *run, const struct echo_comm
     result = subrequest_begin(request, &echo->sub);
     if (result == HANDLER_DONE) {
         result = subrequest_wait(&echo->sub);
-    } else if (echo->place != NULL) {
-        ordered_end(echo->place);
+    } else if (echo->slot != NULL) {
+        ordered_end(echo->slot);
     }
     return result == HANDLER_CLOSED || result == HANDLER_CUT ? result : HANDLER_NEXT;
 }

@@ -174,7 +174,7 @@ static void put_groups(struct buf *out, const struct track *track)
     box_end(out, begin);
 }
 
-/* The offsets, as they are in the file: cut_place moves them. */
+/* The offsets, as they are in the file: cut_position moves them. */
 static bool put_chunks(struct cut *cut, const struct track *track)
 {
     bool is_large = cut->is_large || track->has_large_chunks;
@@ -351,7 +351,7 @@ bool cut_film(struct cut *cut, struct str moov)
     return true;
 }
 
-void cut_place(struct cut *cut, uint64_t at)
+void cut_position(struct cut *cut, uint64_t at)
 {
     for (unsigned i = 0; i < cut->tracks; i++) {
         const struct cut_offsets *offsets = &cut->offsets[i];

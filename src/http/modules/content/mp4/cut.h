@@ -37,7 +37,7 @@ struct cut {
 /* Cuts by the contents of the file's moov box. False: `problem` says why. In the new box offsets of chunks count from `first`. */
 bool cut_film(struct cut *cut, struct str moov);
 /* In the answer the byte at `first` stands here. */
-void cut_place(struct cut *cut, uint64_t at);
+void cut_position(struct cut *cut, uint64_t at);
 
 /* Is it a film in fragments, whose samples the moov box does not tell of? */
 bool cut_is_fragmented(struct str moov);

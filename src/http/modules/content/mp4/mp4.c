@@ -111,7 +111,7 @@ static struct buf make_head(struct film *film)
     struct buf head = {0};
 
     buf_append(&head, (struct str){film->ftyp, film->ftyp_length});
-    cut_place(cut, film->ftyp_length + cut->moov.len + (is_large ? BOX_HEAD_LARGE : BOX_HEAD));
+    cut_position(cut, film->ftyp_length + cut->moov.len + (is_large ? BOX_HEAD_LARGE : BOX_HEAD));
     buf_append(&head, buf_str(&cut->moov));
     box_put32(&head, is_large ? 1 : (uint32_t) (samples + BOX_HEAD));
     box_put32(&head, BOX('m', 'd', 'a', 't'));

@@ -63,7 +63,7 @@ static bool include_in_variable(struct ssi_page *page, struct subrequest *sub, s
 /* An include that goes on beside its page; in the arena of the page's request. */
 struct inclusion {
     struct subrequest sub;
-    struct ordered_place *place; /* in the page's output, until it was answered */
+    struct ordered_slot *slot; /* in the page's output, until it was answered */
     struct body_filter
         begin; /* in whose name the subrequest runs: the next one is the gate, or the place */
     struct body_filter
@@ -120,13 +120,13 @@ static void include_answered(struct subrequest *sub)
         inclusion->is_open = true;
         put_stub(sub->request, buf_str(&inclusion->block->text));
     }
-    ordered_end(inclusion->place);
-    inclusion->place = NULL;
+    ordered_end(inclusion->slot);
+    inclusion->slot = NULL;
 }
 
 static uint64_t include_backlog(const struct subrequest *sub)
 {
-    return ordered_backlog(container_of(sub, struct inclusion, sub)->place);
+    return ordered_backlog(container_of(sub, struct inclusion, sub)->slot);
 }
 
 static struct ordered *ordered_of(struct ssi_page *page)
@@ -147,14 +147,14 @@ static bool include_in_page(struct ssi_page *page, const struct subrequest *sub,
     inclusion->sub.filter = &inclusion->begin;
     inclusion->sub.answered = include_answered;
     inclusion->sub.backlog = include_backlog;
-    inclusion->place = ordered_place(ordered_of(page));
+    inclusion->slot = ordered_slot(ordered_of(page));
     inclusion->gate.send = gate_send;
-    inclusion->gate.next = &inclusion->place->filter;
+    inclusion->gate.next = &inclusion->slot->filter;
     inclusion->block = block;
     inclusion->begin.next = block == NULL ? inclusion->gate.next : &inclusion->gate;
     enum handler_result result = subrequest_begin(page->request, &inclusion->sub);
     if (result != HANDLER_DONE) {
-        ordered_end(inclusion->place);
+        ordered_end(inclusion->slot);
     } else if (waits) {
         result = subrequest_wait(&inclusion->sub);
     }

@@ -30,7 +30,7 @@ static void note_tag(struct trimmer *trimmer, char c)
 
 static void begin_tag(struct trimmer *trimmer)
 {
-    trimmer->place = TRIM_TAG;
+    trimmer->state = TRIM_TAG;
     trimmer->tag_length = 0;
     trimmer->before = trimmer->pending = '\0';
     note_tag(trimmer, '<');
@@ -65,7 +65,7 @@ static void enter_element(struct trimmer *trimmer)
                                       STR_INIT("</script"), STR_INIT("</style")};
     struct str tag = {trimmer->tag, trimmer->tag_length};
 
-    trimmer->place = TRIM_TEXT;
+    trimmer->state = TRIM_TEXT;
     for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
         struct str name = str_skip(ends[i], 2);
         if (!str_starts(str_skip(tag, 1), name) ||
@@ -73,7 +73,7 @@ static void enter_element(struct trimmer *trimmer)
              tag.data[name.len + 1] != '/')) {
             continue;
         }
-        trimmer->place = TRIM_RAW;
+        trimmer->state = TRIM_RAW;
         trimmer->end = ends[i];
         trimmer->code = CODE_PLAIN;
         trimmer->before = trimmer->pending = '\0';
@@ -84,13 +84,13 @@ static void enter_element(struct trimmer *trimmer)
         trimmer->word_length = 0;
         forget(trimmer);
     }
-    if (trimmer->place == TRIM_TEXT || tag.len == TRIM_TAG_MAX) {
+    if (trimmer->state == TRIM_TEXT || tag.len == TRIM_TAG_MAX) {
         return;
     }
     if (trimmer->trims_scripts && is_plain(tag, STR("<script"), STR("text/javascript"))) {
-        trimmer->place = TRIM_SCRIPT;
+        trimmer->state = TRIM_SCRIPT;
     } else if (trimmer->trims_styles && is_plain(tag, STR("<style"), STR("text/css"))) {
-        trimmer->place = TRIM_STYLE;
+        trimmer->state = TRIM_STYLE;
     }
 }
 
@@ -119,7 +119,7 @@ static void feed_tag(struct trimmer *trimmer, char c)
     }
     note_tag(trimmer, c);
     if ((c == '"' || c == '\'') && (trimmer->before == '=' || is_declaration(trimmer))) {
-        trimmer->place = TRIM_QUOTED;
+        trimmer->state = TRIM_QUOTED;
         trimmer->quote = c;
     }
     trimmer->before = c;
@@ -130,9 +130,9 @@ static void feed_quoted(struct trimmer *trimmer, char c)
     trimmer_put(trimmer, c);
     note_tag(trimmer, c);
     if (c == trimmer->quote) {
-        trimmer->place = TRIM_TAG;
+        trimmer->state = TRIM_TAG;
     } else if (c == '>' && is_declaration(trimmer)) { /* it ends there for browsers, too */
-        trimmer->place = TRIM_TEXT;
+        trimmer->state = TRIM_TEXT;
     }
 }
 
@@ -146,7 +146,7 @@ static void feed_comment(struct trimmer *trimmer, char c)
     unsigned dashes = trimmer->dashes;
 
     if (c == '>' && dashes >= DASHES) {
-        trimmer->place = TRIM_TEXT;
+        trimmer->state = TRIM_TEXT;
     } else if (c == '-') {
         trimmer->dashes = dashes == BEGINNING                          ? BEGINNING_DASH
                           : dashes == NOTHING || dashes == DASHES_BANG ? DASH
@@ -169,9 +169,9 @@ static void leave_mark(struct trimmer *trimmer)
     struct str mark = {trimmer->mark, trimmer->mark_length};
 
     if (str_starts(mark, STR("<!--"))) {
-        trimmer->place = TRIM_COMMENT;
+        trimmer->state = TRIM_COMMENT;
         trimmer->dashes = BEGINNING;
-        for (size_t i = 4; i < mark.len && trimmer->place == TRIM_COMMENT; i++) {
+        for (size_t i = 4; i < mark.len && trimmer->state == TRIM_COMMENT; i++) {
             feed_comment(trimmer, mark.data[i]);
         }
         return;
@@ -198,7 +198,7 @@ static void feed_mark(struct trimmer *trimmer, char c)
         if (str_equal_nocase(mark, kept[i].begin)) {
             put_mark(trimmer);
             forget(trimmer);
-            trimmer->place = TRIM_KEPT;
+            trimmer->state = TRIM_KEPT;
             trimmer->end = kept[i].end;
             return;
         }
@@ -214,7 +214,7 @@ static void feed_kept(struct trimmer *trimmer, char c)
     trimmer_put(trimmer, c);
     remember(trimmer, c);
     if (trimmer_ends(trimmer, trimmer->end)) {
-        trimmer->place = TRIM_TEXT;
+        trimmer->state = TRIM_TEXT;
     }
 }
 
@@ -223,7 +223,7 @@ static void feed_kept(struct trimmer *trimmer, char c)
 static void feed_text(struct trimmer *trimmer, char c)
 {
     if (c == '<') {
-        trimmer->place = TRIM_LESS;
+        trimmer->state = TRIM_LESS;
     } else if (c == ' ' || c == '\t') {
         if (trimmer->last != ' ') {
             trimmer_put(trimmer, ' ');
@@ -242,7 +242,7 @@ static void feed_less(struct trimmer *trimmer, char c)
     unsigned char letter = ascii_lower((unsigned char) c);
 
     if (c == '!') {
-        trimmer->place = TRIM_MARK;
+        trimmer->state = TRIM_MARK;
         memcpy(trimmer->mark, "<!", 2);
         trimmer->mark_length = 2;
     } else if (c == '/' || c == '?' || (letter >= 'a' && letter <= 'z')) {
@@ -250,7 +250,7 @@ static void feed_less(struct trimmer *trimmer, char c)
         feed_tag(trimmer, c);
     } else {
         trimmer_put(trimmer, '<');
-        trimmer->place = TRIM_TEXT;
+        trimmer->state = TRIM_TEXT;
         feed_text(trimmer, c);
     }
 }
@@ -259,12 +259,12 @@ static void feed_less(struct trimmer *trimmer, char c)
 static void feed_element(struct trimmer *trimmer, char c)
 {
     if ((c == '>' || c == '/' || html_is_space(c)) && trimmer_ends(trimmer, trimmer->end)) {
-        bool is_dropped = trimmer->place != TRIM_RAW &&
+        bool is_dropped = trimmer->state != TRIM_RAW &&
                           (trimmer->code == CODE_COMMENT || trimmer->code == CODE_LINE_COMMENT);
         for (size_t i = is_dropped ? TRIM_TAIL - trimmer->end.len : TRIM_TAIL; i < TRIM_TAIL; i++) {
             trimmer_put(trimmer, trimmer->tail[i]);
         }
-        trimmer->place = TRIM_TAG;
+        trimmer->state = TRIM_TAG;
         trimmer->tag_length = 0;
         trimmer->before = trimmer->pending = '\0';
         note_tag(trimmer, '<');
@@ -272,9 +272,9 @@ static void feed_element(struct trimmer *trimmer, char c)
         feed_tag(trimmer, c);
         return;
     }
-    if (trimmer->place == TRIM_SCRIPT) {
+    if (trimmer->state == TRIM_SCRIPT) {
         script_feed(trimmer, c);
-    } else if (trimmer->place == TRIM_STYLE) {
+    } else if (trimmer->state == TRIM_STYLE) {
         style_feed(trimmer, c);
     } else {
         trimmer_put(trimmer, c);
@@ -284,7 +284,7 @@ static void feed_element(struct trimmer *trimmer, char c)
 
 static void feed(struct trimmer *trimmer, char c)
 {
-    switch (trimmer->place) {
+    switch (trimmer->state) {
     case TRIM_TEXT:
         feed_text(trimmer, c);
         break;
@@ -317,11 +317,11 @@ static void feed(struct trimmer *trimmer, char c)
 /* What waits for more goes out when there is no more. */
 static void finish(struct trimmer *trimmer)
 {
-    if (trimmer->place == TRIM_LESS) {
+    if (trimmer->state == TRIM_LESS) {
         trimmer_put(trimmer, '<');
-    } else if (trimmer->place == TRIM_MARK) {
+    } else if (trimmer->state == TRIM_MARK) {
         put_mark(trimmer);
-    } else if ((trimmer->place == TRIM_SCRIPT || trimmer->place == TRIM_STYLE) &&
+    } else if ((trimmer->state == TRIM_SCRIPT || trimmer->state == TRIM_STYLE) &&
                trimmer->code == CODE_SLASH) {
         if (trimmer->pending != '\0') {
             trimmer_put(trimmer, trimmer->pending);

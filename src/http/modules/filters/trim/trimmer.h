@@ -13,7 +13,7 @@
 #define TRIM_HELD 16 /* bytes that wait for what follows them, at most */
 
 /* Where in HTML the next byte stands. */
-enum trim_place {
+enum trim_state {
     TRIM_TEXT,
     TRIM_LESS,    /* behind '<', which waits */
     TRIM_MARK,    /* behind "<!" and more of the beginnings of comments, which wait */
@@ -49,7 +49,7 @@ struct trimmer {
     bool trims_scripts;
     bool trims_styles;
 
-    enum trim_place place;
+    enum trim_state state;
     char last;              /* byte that went out last */
     char quote;             /* of TRIM_QUOTED and CODE_STRING */
     char tag[TRIM_TAG_MAX]; /* of TRIM_TAG: in small letters, white space as one blank */
