@@ -61,7 +61,9 @@ def many_parameters(paths, known):
 
 
 # What carries a client's connection, and its version, are for client/ and the wire formats: others ask client/connection.h and request/wire.h.
-CARRIER = re.compile(r"\b(?:http|connection)->conn\b|\brequest->(?:main->)?version (?:[<>]=?|[!=]=) HTTP_[23]\b")
+CARRIER = re.compile(r"\bconnection->conn\b|\brequest->(?:main->)?version (?:[<>]=?|[!=]=) HTTP_[23]\b")
+CARRIER_OF_BACKENDS = re.compile(r"(?<!request->)\bconnection->conn\b")  # there `connection` is one to a backend
+BACKEND_FOLDERS = ("src/http/exchange/", "src/http/modules/backends/")
 CARRIER_FOLDERS = ("src/http/client/", "src/http/v1/", "src/http/v2/", "src/http/v3/")
 CARRIER_EXCEPTIONS = {
     "src/http/modules/clients/ssl/handshake.c": "begins TLS over TCP",
@@ -78,7 +80,8 @@ def looks_at_carrier(sources):
         if not path.startswith("src/http/") or path.startswith(CARRIER_FOLDERS) or path in CARRIER_EXCEPTIONS:
             continue
         found += ["%s:%d: asks the carrier or the version: see client/connection.h, request/wire.h" % (path, number)
-                  for number, line in enumerate(read_lines(path), 1) if CARRIER.search(line)]
+                  for number, line in enumerate(read_lines(path), 1)
+                  if CARRIER.search(CARRIER_OF_BACKENDS.sub("", line) if path.startswith(BACKEND_FOLDERS) else line)]
     return found
 
 

@@ -59,7 +59,7 @@ struct http_lua_filter;
 struct http_lua_result {
     enum lua_result_kind {
         LUA_RESULT_NONE,    /* nothing: it ran to its end */
-        LUA_RESULT_DECIDED, /* `flow`: ngx.exec, ngx.redirect … */
+        LUA_RESULT_DECIDED, /* `result`: ngx.exec, ngx.redirect … */
         LUA_RESULT_EXITED,  /* ngx.exit, with `code` */
     } kind;
     union {
