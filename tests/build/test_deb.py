@@ -84,6 +84,7 @@ def test_contents(deb, tmp_path):
     for name in ("proxy_params", "snippets/fastcgi-php.conf"):
         assert (tmp_path / "usr/share/portunus" / name).exists()
     assert (tmp_path / "usr/share/doc/portunus/recipes/wordpress.conf").exists()
+    assert os.access(tmp_path / "usr/sbin/resty", os.X_OK)
 
 
 def test_beside_nginx(deb):
