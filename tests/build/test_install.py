@@ -27,7 +27,7 @@ def test_everything_lands_below_destdir(tmp_path):
                  "modules/ngx_http_hello_module.so"):
         assert (top / name).exists(), name
     assert os.access(top / "sbin/resty", os.X_OK)
-    assert (top / "share/doc/portunus/README.md").exists()
+    assert (top / "share/doc/portunus" / "README.md").exists()
     assert (tmp_path / "dest/var/log/web").is_dir()
 
 
