@@ -59,6 +59,7 @@ struct variable {
     unsigned flags;
     unsigned index; /* place in variable_env.values, once it is used (VARIABLE_INDEXED) */
     const struct conf_node *node; /* of the first use, for hints; or NULL */
+    const char *doc;              /* of a row: one line for the manual */
 };
 
 /* All variables of one subsystem (http, stream) and generation. */

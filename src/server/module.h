@@ -10,7 +10,7 @@
 enum module_kind { MODULE_CORE, MODULE_EVENT, MODULE_HTTP, MODULE_STREAM, MODULE_MAIL };
 
 #define MODULE_MAGIC                                                                               \
-    0x90427503u /* raised when struct module changes: a loaded object of another shape is refused  \
+    0x90427504u /* raised when struct module changes: a loaded object of another shape is refused  \
                  */
 
 struct module {
@@ -35,6 +35,12 @@ struct module {
     void (*worker_abort)(struct generation *generation);
     /* Nothing is open any more; last words. */
     void (*worker_end)(struct generation *generation);
+
+    /*
+     * Of the module that has the block of a protocol: the rows of variables of a module of that protocol, for the manual.
+     * Lists are numbered from 0; NULL: the module has no more, or belongs to another protocol.
+     */
+    const struct variable *(*variables_of)(const struct module *module, unsigned list);
 };
 
 /* Made by configure, NULL-ended, in order of `-V`. */

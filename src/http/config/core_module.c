@@ -357,6 +357,26 @@ static const struct directive_table *const core_tables[] = {&http_main_table,
 static const struct http_module core_hooks = {.variables = core_variables,
                                               .protocol = &v1_protocol};
 
+const struct module ngx_http_core_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_core_module",
+    .kind = MODULE_HTTP,
+    .tables = core_tables,
+    .hooks = &core_hooks,
+};
+
+/* The names of Tengine that are free are in the manual of the core, too. */
+static const struct variable *http_variables_of(const struct module *module, unsigned list)
+{
+    const struct http_module *http = module->hooks;
+    const struct variable *optional = module == &ngx_http_core_module ? optional_variables : NULL;
+
+    if (module->kind != MODULE_HTTP || http == NULL) {
+        return NULL;
+    }
+    return list == 0 ? http->variables : list == 1 ? optional : NULL;
+}
+
 const struct module ngx_http_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_module",
@@ -365,12 +385,5 @@ const struct module ngx_http_module = {
     .configured = http_configured,
     .worker_quit = http_worker_quit,
     .worker_abort = http_worker_abort,
-};
-
-const struct module ngx_http_core_module = {
-    .magic = MODULE_MAGIC,
-    .name = "ngx_http_core_module",
-    .kind = MODULE_HTTP,
-    .tables = core_tables,
-    .hooks = &core_hooks,
+    .variables_of = http_variables_of,
 };

@@ -145,7 +145,7 @@ struct content_handler {
 
 /*
  * ngx_http_core_module, location level: also http, server, if and limit_except blocks. A member without a
- * comment is the value of the directive of its name (docs/directives.md).
+ * comment is the value of the directive of its name (docs/directives/).
  */
 struct http_location {
     /* Identity and tree; not inherited. */

@@ -103,7 +103,9 @@ static bool get_http2(struct variable_env *env, const struct variable *variable,
 }
 
 static const struct variable v2_variables[] = {
-    {.name = STR_INIT("http2"), .get = get_http2},
+    {.name = STR_INIT("http2"),
+     .doc = "h2 over TLS, h2c without TLS, empty for other protocols.",
+     .get = get_http2},
     {.name = {NULL, 0}},
 };
 

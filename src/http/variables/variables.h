@@ -15,7 +15,9 @@
 /* Every variable of the core, ended by an empty name. */
 extern const struct variable core_variables[];
 
-/* Adds names of Tengine that the configuration did not take for itself; when all of it was read. */
+/* Names of Tengine that the configuration may take for itself; ended in the same way. */
+extern const struct variable optional_variables[];
+/* Adds those of them that the configuration did not take; when all of it was read. */
 bool variables_add_optional(struct conf *conf, struct http_main *main);
 
 /* Basic credentials of the client (RFC 7617), for a tunnel those for its proxy; false = none, or not decodable. */

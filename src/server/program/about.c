@@ -1,8 +1,9 @@
-/* What -v and -V say. */
+/* What -v and -V print, and the variables of -ll. */
 #include "server/program/about.h"
 
 #include <string.h>
 
+#include "conf/template.h"
 #include "config.h"
 #include "net/tls/tls.h"
 
@@ -84,4 +85,40 @@ void about_build(struct buf *out, struct generation *generation)
     libraries(out);
     buf_printf(out, "configure arguments:%s\n", CONFIGURE_ARGUMENTS);
     modules_list(generation, out);
+}
+
+static void put_variables(struct buf *out, const struct variable *rows)
+{
+    for (; rows->name.len != 0; rows++) {
+        bool is_family = (rows->flags & VARIABLE_PREFIX) != 0;
+
+        buf_printf(out, "| `$%.*s%s` | %s |\n", STR_ARG(rows->name), is_family ? "NAME" : "",
+                   rows->doc);
+    }
+}
+
+/* Those that a module adds to the protocol whose block `protocol` has. */
+static void put_module_variables(struct buf *out, const struct module *protocol,
+                                 const struct module *module)
+{
+    const struct variable *rows;
+
+    for (unsigned list = 0; (rows = protocol->variables_of(module, list)) != NULL; list++) {
+        if (list == 0) {
+            buf_printf(out, "\n## %s\n\n| variable | value |\n| --- | --- |\n", module->name);
+        }
+        put_variables(out, rows);
+    }
+}
+
+void about_variables(struct buf *out, const struct generation *generation)
+{
+    buf_append(out, STR("# Variables\n"));
+    for (const struct module *const *protocol = generation->modules; *protocol != NULL;
+         protocol++) {
+        for (const struct module *const *m = generation->modules;
+             (*protocol)->variables_of != NULL && *m != NULL; m++) {
+            put_module_variables(out, *protocol, *m);
+        }
+    }
 }

@@ -1,4 +1,4 @@
-/* What -v and -V say. */
+/* What -v and -V print, and the variables of -ll. */
 #ifndef SERVER_PROGRAM_ABOUT_H
 #define SERVER_PROGRAM_ABOUT_H
 
@@ -10,5 +10,8 @@ void about_version(struct buf *out);
 
 /* Compiler, libraries, configure arguments and modules. */
 void about_build(struct buf *out, struct generation *generation);
+
+/* Markdown: a table of variables for each module that has some. */
+void about_variables(struct buf *out, const struct generation *generation);
 
 #endif

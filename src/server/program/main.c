@@ -49,6 +49,9 @@ static void show_lists(const struct command_line *options)
         text = (struct buf){0};
         conf_list_directives(generation->conf.tables, generation->conf.table_count, &text,
                              as_markdown);
+        if (as_markdown) {
+            about_variables(&text, generation);
+        }
         put_out(&text, STDOUT_FILENO);
     }
     generation_free(generation);

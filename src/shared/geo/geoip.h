@@ -65,29 +65,36 @@ enum geoip_value {
 /* False: the database says nothing of the client, or there is none. */
 bool geoip_give(const struct geoip_lookup *lookup, enum geoip_value wanted, struct str *out);
 
-#define GEOIP_VARIABLE(NAME, GET, VALUE)                                                           \
+#define GEOIP_VARIABLE(NAME, GET, VALUE, WORDS)                                                    \
     {                                                                                              \
-        .name = STR_INIT(NAME), .get = GET, .data = VALUE                                          \
+        .name = STR_INIT(NAME), .get = GET, .data = VALUE, .doc = WORDS                            \
     }
 
 /* Variables of all geoip modules; GET calls geoip_give with the data of its variable. */
 #define GEOIP_VARIABLES(GET)                                                                       \
-    GEOIP_VARIABLE("geoip_country_code", GET, GEOIP_COUNTRY_CODE),                                 \
-        GEOIP_VARIABLE("geoip_country_code3", GET, GEOIP_COUNTRY_CODE3),                           \
-        GEOIP_VARIABLE("geoip_country_name", GET, GEOIP_COUNTRY_NAME),                             \
-        GEOIP_VARIABLE("geoip_city_continent_code", GET, GEOIP_CITY_CONTINENT),                    \
-        GEOIP_VARIABLE("geoip_city_country_code", GET, GEOIP_CITY_COUNTRY_CODE),                   \
-        GEOIP_VARIABLE("geoip_city_country_code3", GET, GEOIP_CITY_COUNTRY_CODE3),                 \
-        GEOIP_VARIABLE("geoip_city_country_name", GET, GEOIP_CITY_COUNTRY_NAME),                   \
-        GEOIP_VARIABLE("geoip_region", GET, GEOIP_CITY_REGION),                                    \
-        GEOIP_VARIABLE("geoip_region_name", GET, GEOIP_CITY_REGION_NAME),                          \
-        GEOIP_VARIABLE("geoip_city", GET, GEOIP_CITY_NAME),                                        \
-        GEOIP_VARIABLE("geoip_postal_code", GET, GEOIP_CITY_POSTAL_CODE),                          \
-        GEOIP_VARIABLE("geoip_latitude", GET, GEOIP_CITY_LATITUDE),                                \
-        GEOIP_VARIABLE("geoip_longitude", GET, GEOIP_CITY_LONGITUDE),                              \
-        GEOIP_VARIABLE("geoip_dma_code", GET, GEOIP_CITY_METRO),                                   \
-        GEOIP_VARIABLE("geoip_area_code", GET, GEOIP_CITY_AREA),                                   \
-        GEOIP_VARIABLE("geoip_org", GET, GEOIP_ORG)
+    GEOIP_VARIABLE("geoip_country_code", GET, GEOIP_COUNTRY_CODE,                                  \
+                   "Code of the country, two letters."),                                           \
+        GEOIP_VARIABLE("geoip_country_code3", GET, GEOIP_COUNTRY_CODE3,                            \
+                       "Code of the country, three letters."),                                     \
+        GEOIP_VARIABLE("geoip_country_name", GET, GEOIP_COUNTRY_NAME, "Name of the country."),     \
+        GEOIP_VARIABLE("geoip_city_continent_code", GET, GEOIP_CITY_CONTINENT,                     \
+                       "Code of the continent, two letters."),                                     \
+        GEOIP_VARIABLE("geoip_city_country_code", GET, GEOIP_CITY_COUNTRY_CODE,                    \
+                       "Code of the country in the city database, two letters."),                  \
+        GEOIP_VARIABLE("geoip_city_country_code3", GET, GEOIP_CITY_COUNTRY_CODE3,                  \
+                       "Code of the country in the city database, three letters."),                \
+        GEOIP_VARIABLE("geoip_city_country_name", GET, GEOIP_CITY_COUNTRY_NAME,                    \
+                       "Name of the country in the city database."),                               \
+        GEOIP_VARIABLE("geoip_region", GET, GEOIP_CITY_REGION,                                     \
+                       "Region of the city database, two characters."),                            \
+        GEOIP_VARIABLE("geoip_region_name", GET, GEOIP_CITY_REGION_NAME, "Name of the region."),   \
+        GEOIP_VARIABLE("geoip_city", GET, GEOIP_CITY_NAME, "Name of the city."),                   \
+        GEOIP_VARIABLE("geoip_postal_code", GET, GEOIP_CITY_POSTAL_CODE, "Postal code."),          \
+        GEOIP_VARIABLE("geoip_latitude", GET, GEOIP_CITY_LATITUDE, "Latitude."),                   \
+        GEOIP_VARIABLE("geoip_longitude", GET, GEOIP_CITY_LONGITUDE, "Longitude."),                \
+        GEOIP_VARIABLE("geoip_dma_code", GET, GEOIP_CITY_METRO, "US metro code."),                 \
+        GEOIP_VARIABLE("geoip_area_code", GET, GEOIP_CITY_AREA, "Telephone area code."),           \
+        GEOIP_VARIABLE("geoip_org", GET, GEOIP_ORG, "Organization.")
 
 /* Apply functions of rows whose settings are a struct geoip_settings: the file of a database, and "utf8". */
 bool geoip_country_apply(struct conf_scope *scope, const struct directive *row,

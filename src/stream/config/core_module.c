@@ -266,6 +266,13 @@ static const struct directive_table *const stream_tables[] = {&block_table, NULL
 static const struct directive_table *const core_tables[] = {&main_table, &server_table, NULL};
 static const struct stream_module core_hooks = {.variables = session_variables};
 
+static const struct variable *stream_variables_of(const struct module *module, unsigned list)
+{
+    const struct stream_module *stream = module->hooks;
+
+    return module->kind != MODULE_STREAM || stream == NULL || list > 0 ? NULL : stream->variables;
+}
+
 const struct module ngx_stream_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_module",
@@ -273,6 +280,7 @@ const struct module ngx_stream_module = {
     .tables = stream_tables,
     .configured = stream_configured,
     .worker_abort = stream_worker_abort,
+    .variables_of = stream_variables_of,
 };
 
 const struct module ngx_stream_core_module = {

@@ -72,7 +72,10 @@ static const struct directive_table conn_table = {.key = &conn_key,
 static const struct directive_table *const conn_tables[] = {&conn_table, NULL};
 
 static const struct variable conn_variables[] = {
-    {.name = STR_INIT("limit_conn_status"), .get = get_status, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("limit_conn_status"),
+     .doc = "PASSED, REJECTED or REJECTED_DRY_RUN.",
+     .get = get_status,
+     .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},
 };
 

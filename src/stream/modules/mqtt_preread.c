@@ -74,8 +74,12 @@ static bool get_username(struct variable_env *env, const struct variable *variab
 }
 
 static const struct variable variables[] = {
-    {.name = STR_INIT("mqtt_preread_clientid"), .get = get_clientid},
-    {.name = STR_INIT("mqtt_preread_username"), .get = get_username},
+    {.name = STR_INIT("mqtt_preread_clientid"),
+     .doc = "Client id of the CONNECT packet.",
+     .get = get_clientid},
+    {.name = STR_INIT("mqtt_preread_username"),
+     .doc = "User name of the CONNECT packet.",
+     .get = get_username},
     {.name = {NULL, 0}},
 };
 

@@ -76,8 +76,12 @@ static bool get_remote_port(struct variable_env *env, const struct variable *var
 }
 
 static const struct variable realip_variables[] = {
-    {.name = STR_INIT("realip_remote_addr"), .get = get_remote_addr},
-    {.name = STR_INIT("realip_remote_port"), .get = get_remote_port},
+    {.name = STR_INIT("realip_remote_addr"),
+     .doc = "Address of the client before `real_ip_header` changed it.",
+     .get = get_remote_addr},
+    {.name = STR_INIT("realip_remote_port"),
+     .doc = "Port of the client before `real_ip_header` changed it.",
+     .get = get_remote_port},
     {.name = {NULL, 0}},
 };
 

@@ -44,18 +44,27 @@ static bool get_last_addr(struct variable_env *env, const struct variable *varia
     return true;
 }
 
-#define PART(text, part)                                                                           \
+#define PART(text, part, words)                                                                    \
     {                                                                                              \
-        .name = STR_INIT(text), .get = get_attempts, .data = part, .flags = VARIABLE_VOLATILE      \
+        .name = STR_INIT(text), .doc = words, .get = get_attempts, .data = part,                   \
+        .flags = VARIABLE_VOLATILE                                                                 \
     }
 static const struct variable variables[] = {
-    PART("upstream_addr", PART_PEER),
-    PART("upstream_bytes_sent", PART_BYTES_SENT),
-    PART("upstream_bytes_received", PART_BYTES_RECEIVED),
-    PART("upstream_connect_time", PART_CONNECT_TIME),
-    PART("upstream_first_byte_time", PART_FIRST_BYTE_TIME),
-    PART("upstream_session_time", PART_RESPONSE_TIME),
-    {.name = STR_INIT("upstream_last_addr"), .get = get_last_addr, .flags = VARIABLE_VOLATILE},
+    PART("upstream_addr", PART_PEER,
+         "Addresses of the servers that were tried, separated by commas."),
+    PART("upstream_bytes_sent", PART_BYTES_SENT, "Bytes that were sent to the backend."),
+    PART("upstream_bytes_received", PART_BYTES_RECEIVED,
+         "Bytes that were received from the backend."),
+    PART("upstream_connect_time", PART_CONNECT_TIME,
+         "Time to connect, in seconds with milliseconds."),
+    PART("upstream_first_byte_time", PART_FIRST_BYTE_TIME,
+         "Time until the first byte from the backend, in seconds with milliseconds."),
+    PART("upstream_session_time", PART_RESPONSE_TIME,
+         "Duration of the session with the backend, in seconds with milliseconds."),
+    {.name = STR_INIT("upstream_last_addr"),
+     .doc = "Address of the last server that was selected.",
+     .get = get_last_addr,
+     .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},
 };
 

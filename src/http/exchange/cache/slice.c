@@ -199,7 +199,10 @@ static bool get_slice_range(struct variable_env *env, const struct variable *var
 }
 
 static const struct variable slice_variables[] = {
-    {.name = STR_INIT("slice_range"), .get = get_slice_range, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("slice_range"),
+     .doc = "Current slice as a value of the Range field.",
+     .get = get_slice_range,
+     .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},
 };
 

@@ -498,7 +498,10 @@ static const struct directive_table req_table = {.key = &req_key,
 static const struct directive_table *const req_tables[] = {&req_table, NULL};
 
 static const struct variable req_variables[] = {
-    {.name = STR_INIT("limit_req_status"), .get = get_status, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("limit_req_status"),
+     .doc = "PASSED, DELAYED, REJECTED, DELAYED_DRY_RUN or REJECTED_DRY_RUN.",
+     .get = get_status,
+     .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},
 };
 

@@ -257,7 +257,9 @@ static const struct directive_table referer_table = {
 static const struct directive_table *const referer_tables[] = {&referer_table, NULL};
 
 static const struct variable referer_variables[] = {
-    {.name = STR_INIT("invalid_referer"), .get = get_invalid_referer},
+    {.name = STR_INIT("invalid_referer"),
+     .doc = "Empty when `valid_referers` accepts the Referer field, otherwise 1.",
+     .get = get_invalid_referer},
     {.name = {NULL, 0}},
 };
 static const struct http_module referer_hooks = {.variables = referer_variables};

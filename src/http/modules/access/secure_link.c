@@ -128,8 +128,13 @@ static bool get_secure_link_expires(struct variable_env *env, const struct varia
 }
 
 static const struct variable secure_link_variables[] = {
-    {.name = STR_INIT("secure_link"), .get = get_secure_link},
-    {.name = STR_INIT("secure_link_expires"), .get = get_secure_link_expires},
+    {.name = STR_INIT("secure_link"),
+     .doc =
+         "Empty when the link is wrong, 0 when it has expired, 1 when it is valid; with `secure_link_secret` the link.",
+     .get = get_secure_link},
+    {.name = STR_INIT("secure_link_expires"),
+     .doc = "Time when the link expires.",
+     .get = get_secure_link_expires},
     {.name = {NULL, 0}},
 };
 

@@ -171,7 +171,10 @@ static bool get_key(struct variable_env *env, const struct variable *variable, s
 }
 
 static const struct variable memcached_variables[] = {
-    {.name = STR_INIT("memcached_key"), .get = get_key, .flags = VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("memcached_key"),
+     .doc = "Key that `memcached_pass` looks up; has to be set.",
+     .get = get_key,
+     .flags = VARIABLE_CHANGEABLE},
     {.name = {NULL, 0}},
 };
 static const struct http_module hooks = {.variables = memcached_variables};

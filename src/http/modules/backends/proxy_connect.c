@@ -261,33 +261,45 @@ VARIABLE_GET(get_response)
                                             env));
 }
 
-#define ASSIGNABLE(text, getter, number)                                                           \
+#define ASSIGNABLE(text, getter, number, words)                                                    \
     {                                                                                              \
-        .name = STR_INIT(text), .get = getter, .data = number, .flags = VARIABLE_CHANGEABLE        \
+        .name = STR_INIT(text), .doc = words, .get = getter, .data = number,                       \
+        .flags = VARIABLE_CHANGEABLE                                                               \
     }
-#define ASSIGNABLE_TIME(text, which)                                                               \
+#define ASSIGNABLE_TIME(text, which, words)                                                        \
     {                                                                                              \
-        .name = STR_INIT(text), .get = get_time, .set = set_time, .data = which,                   \
+        .name = STR_INIT(text), .doc = words, .get = get_time, .set = set_time, .data = which,     \
         .flags = VARIABLE_CHANGEABLE | VARIABLE_VOLATILE                                           \
     }
 static const struct variable connect_variables[] = {
-    ASSIGNABLE("connect_host", get_target_part, 0),
-    ASSIGNABLE("connect_port", get_target_part, 1),
-    {.name = STR_INIT("connect_addr"), .get = get_connect_addr, .flags = VARIABLE_VOLATILE},
+    ASSIGNABLE("connect_host", get_target_part, 0, "Host of a CONNECT request; may be set."),
+    ASSIGNABLE("connect_port", get_target_part, 1, "Port of a CONNECT request; may be set."),
+    {.name = STR_INIT("connect_addr"),
+     .doc = "Address that the tunnel leads to.",
+     .get = get_connect_addr,
+     .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("proxy_connect_connect_time"),
+     .doc = "How long connecting took, in seconds with milliseconds.",
      .get = get_connect_time,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("proxy_connect_resolve_time"),
+     .doc = "How long resolving the name took, in seconds with milliseconds.",
      .get = get_resolve_time,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("proxy_connect_first_byte_time"),
+     .doc = "Time until the first byte from the target, in seconds with milliseconds.",
      .get = get_first_byte_time,
      .flags = VARIABLE_VOLATILE},
-    ASSIGNABLE_TIME("proxy_connect_connect_timeout", TIME_CONNECT),
-    ASSIGNABLE_TIME("proxy_connect_data_timeout", TIME_DATA),
-    ASSIGNABLE_TIME("proxy_connect_read_timeout", TIME_DATA), /* the former name */
-    ASSIGNABLE_TIME("proxy_connect_send_timeout", TIME_SEND), /* read by nobody, as with Tengine */
-    ASSIGNABLE("proxy_connect_response", get_response, 0),
+    ASSIGNABLE_TIME("proxy_connect_connect_timeout", TIME_CONNECT,
+                    "Timeout for connecting; may be set."),
+    ASSIGNABLE_TIME("proxy_connect_data_timeout", TIME_DATA,
+                    "Timeout for data in either direction; may be set."),
+    ASSIGNABLE_TIME(
+        "proxy_connect_read_timeout", TIME_DATA,
+        "The same as `$proxy_connect_data_timeout`, an old name."), /* the former name */
+    ASSIGNABLE_TIME("proxy_connect_send_timeout", TIME_SEND,
+                    "Accepted and ignored."), /* read by nobody, as with Tengine */
+    ASSIGNABLE("proxy_connect_response", get_response, 0, "Response to CONNECT; may be set."),
     {.name = STR_INIT("")},
 };
 

@@ -37,8 +37,12 @@ static bool get_nothing(struct variable_env *env, const struct variable *variabl
 }
 
 static const struct variable spdy_variables[] = {
-    {.name = STR_INIT("spdy"), .get = get_nothing},
-    {.name = STR_INIT("spdy_request_priority"), .get = get_nothing},
+    {.name = STR_INIT("spdy"),
+     .doc = "Always empty; SPDY is not supported any more.",
+     .get = get_nothing},
+    {.name = STR_INIT("spdy_request_priority"),
+     .doc = "Always empty; SPDY is not supported any more.",
+     .get = get_nothing},
     {.name = {NULL, 0}},
 };
 static const struct http_module spdy_hooks = {.variables = spdy_variables};

@@ -320,9 +320,18 @@ static bool get_reset(struct variable_env *env, const struct variable *variable,
 }
 
 static const struct variable userid_variables[] = {
-    {.name = STR_INIT("uid_got"), .get = get_got, .flags = VARIABLE_VOLATILE},
-    {.name = STR_INIT("uid_set"), .get = get_set, .flags = VARIABLE_VOLATILE},
-    {.name = STR_INIT("uid_reset"), .get = get_reset, .flags = VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("uid_got"),
+     .doc = "Name and id of the cookie that the client sent.",
+     .get = get_got,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("uid_set"),
+     .doc = "Name and id of the cookie that is set.",
+     .get = get_set,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("uid_reset"),
+     .doc = "When not empty, a new id is sent; log also logs it; has to be set.",
+     .get = get_reset,
+     .flags = VARIABLE_CHANGEABLE},
     {.name = {NULL, 0}},
 };
 

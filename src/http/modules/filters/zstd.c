@@ -259,8 +259,11 @@ static bool get_ratio(struct variable_env *env, const struct variable *variable,
     return encoded_ratio(env, &coding_zstd, out);
 }
 
-static const struct variable variables[] = {{.name = STR_INIT("zstd_ratio"), .get = get_ratio},
-                                            {.name = {NULL, 0}}};
+static const struct variable variables[] =
+    {{.name = STR_INIT("zstd_ratio"),
+      .doc = "Ratio of the original size to the compressed size.",
+      .get = get_ratio},
+     {.name = {NULL, 0}}};
 static const struct filter_hook filters[] = {
     {.name = "zstd", .run = zstd_header, .is_active = is_on},
     {.run = NULL},

@@ -118,19 +118,23 @@ static bool get_counter(struct variable_env *env, const struct variable *variabl
     return variable_give_number(env, out, *(uint64_t *) (void *) ((char *) &sum + variable->data));
 }
 
-#define COUNTER(text, member)                                                                      \
+#define COUNTER(text, member, words)                                                               \
     {                                                                                              \
-        .name = STR_INIT(text), .get = get_counter,                                                \
+        .name = STR_INIT(text), .doc = words, .get = get_counter,                                  \
         .data = offsetof(struct slot_counters, member), .flags = VARIABLE_VOLATILE,                \
         .kind = &any_subject                                                                       \
     }
 
 static const struct variable stub_status_variables[] = {
-    COUNTER("connections_active", active),
-    COUNTER("connections_reading", reading),
-    COUNTER("connections_writing", writing),
-    COUNTER("connections_waiting", waiting),
-    COUNTER("limits_reached", limited), /* by a client, who was refused or left for it */
+    COUNTER("connections_active", active, "Open connections of clients."),
+    COUNTER("connections_reading", reading,
+            "Connections on which the header of a request is read."),
+    COUNTER("connections_writing", writing,
+            "Connections on which a request is handled or a response is sent."),
+    COUNTER("connections_waiting", waiting, "Idle connections of clients."),
+    COUNTER(
+        "limits_reached", limited,
+        "How many requests and connections were refused because of a limit."), /* by a client, who was refused or left for it */
     {.name = {NULL, 0}},
 };
 

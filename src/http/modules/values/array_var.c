@@ -159,7 +159,10 @@ static bool get_it(struct variable_env *env, const struct variable *variable, st
 }
 
 static const struct variable array_variables[] = {
-    {.name = STR_INIT("array_it"), .get = get_it, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("array_it"),
+     .doc = "Current element in `array_map` and `array_map_op`.",
+     .get = get_it,
+     .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},
 };
 

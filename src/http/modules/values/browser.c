@@ -170,12 +170,19 @@ static bool get_msie(struct variable_env *env, const struct variable *variable, 
 }
 
 static const struct variable browser_variables[] = {
-    {.name = STR_INIT("msie"), .get = get_msie, .flags = VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("msie"),
+     .doc = "1 for any Internet Explorer.",
+     .get = get_msie,
+     .flags = VARIABLE_CHANGEABLE},
     {.name = STR_INIT("modern_browser"),
+     .doc = "Value of `modern_browser_value` when the browser is a modern one.",
      .get = get_browser,
      .data = 1,
      .flags = VARIABLE_CHANGEABLE},
-    {.name = STR_INIT("ancient_browser"), .get = get_browser, .flags = VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("ancient_browser"),
+     .doc = "Value of `ancient_browser_value` when the browser is an ancient one.",
+     .get = get_browser,
+     .flags = VARIABLE_CHANGEABLE},
     {.name = {NULL, 0}},
 };
 

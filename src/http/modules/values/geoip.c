@@ -25,8 +25,10 @@ static bool get_value(struct variable_env *env, const struct variable *variable,
 
 static const struct variable geoip_variables[] = {
     GEOIP_VARIABLES(get_value),
-    GEOIP_VARIABLE("geoip_region_country_code", get_value, GEOIP_REGION_COUNTRY),
-    GEOIP_VARIABLE("geoip_region_region", get_value, GEOIP_REGION_REGION),
+    GEOIP_VARIABLE("geoip_region_country_code", get_value, GEOIP_REGION_COUNTRY,
+                   "Code of the country in the region database."),
+    GEOIP_VARIABLE("geoip_region_region", get_value, GEOIP_REGION_REGION,
+                   "Region in the region database."),
     {.name = {NULL, 0}},
 };
 

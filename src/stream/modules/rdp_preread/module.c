@@ -64,8 +64,11 @@ static bool get_value(struct variable_env *env, const struct variable *variable,
 }
 
 static const struct variable variables[] = {
-    {.name = STR_INIT("rdp_cookie"), .get = get_cookie},
-    {.name = STR_INIT("rdp_cookie_"), .get = get_value, .flags = VARIABLE_PREFIX},
+    {.name = STR_INIT("rdp_cookie"), .doc = "Cookie of the connection request.", .get = get_cookie},
+    {.name = STR_INIT("rdp_cookie_"),
+     .doc = "Value of this name in the cookie.",
+     .get = get_value,
+     .flags = VARIABLE_PREFIX},
     {.name = {NULL, 0}},
 };
 

@@ -104,9 +104,15 @@ static bool get_protocols(struct variable_env *env, const struct variable *varia
 }
 
 static const struct variable variables[] = {
-    {.name = STR_INIT("ssl_preread_server_name"), .get = get_name},
-    {.name = STR_INIT("ssl_preread_protocol"), .get = get_protocol},
-    {.name = STR_INIT("ssl_preread_alpn_protocols"), .get = get_protocols},
+    {.name = STR_INIT("ssl_preread_server_name"),
+     .doc = "Server name that the client asked for (SNI).",
+     .get = get_name},
+    {.name = STR_INIT("ssl_preread_protocol"),
+     .doc = "Highest version of TLS that the client offered.",
+     .get = get_protocol},
+    {.name = STR_INIT("ssl_preread_alpn_protocols"),
+     .doc = "Protocols that the client offered by ALPN, separated by commas.",
+     .get = get_protocols},
     {.name = {NULL, 0}},
 };
 

@@ -92,8 +92,15 @@ static bool get_path_info(struct variable_env *env, const struct variable *varia
 
 /* nginx computes them at each use; internal redirects change them. */
 const struct variable fastcgi_variables[] = {
-    {.name = STR_INIT("fastcgi_script_name"), .get = get_script_name, .flags = VARIABLE_VOLATILE},
-    {.name = STR_INIT("fastcgi_path_info"), .get = get_path_info, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("fastcgi_script_name"),
+     .doc =
+         "URI, with `fastcgi_index` when it ends with a slash; or the first capture of `fastcgi_split_path_info`.",
+     .get = get_script_name,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("fastcgi_path_info"),
+     .doc = "Second capture of `fastcgi_split_path_info`.",
+     .get = get_path_info,
+     .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("")},
 };
 

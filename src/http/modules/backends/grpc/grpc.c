@@ -123,7 +123,10 @@ static bool get_trailers(struct variable_env *env, const struct variable *variab
 }
 
 static const struct variable grpc_variables[] = {
-    {.name = STR_INIT("grpc_internal_trailers"), .get = get_trailers, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("grpc_internal_trailers"),
+     .doc = "Value of the TE field for the backend; internal.",
+     .get = get_trailers,
+     .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("")},
 };
 

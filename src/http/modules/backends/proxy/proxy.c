@@ -203,16 +203,24 @@ static bool get_chunked(struct variable_env *env, const struct variable *variabl
 
 static const struct variable proxy_variables[] = {
     {.name = STR_INIT("proxy_host"),
+     .doc = "Host and port of `proxy_pass`.",
      .get = get_proxy_host,
      .flags = VARIABLE_VOLATILE | VARIABLE_CHANGEABLE},
     {.name = STR_INIT("proxy_port"),
+     .doc = "Port of `proxy_pass`.",
      .get = get_proxy_port,
      .flags = VARIABLE_VOLATILE | VARIABLE_CHANGEABLE},
-    {.name = STR_INIT("proxy_add_x_forwarded_for"), .get = get_add_x_forwarded_for},
+    {.name = STR_INIT("proxy_add_x_forwarded_for"),
+     .doc = "X-Forwarded-For of the request with `$remote_addr` added.",
+     .get = get_add_x_forwarded_for},
     {.name = STR_INIT("proxy_internal_body_length"),
+     .doc = "Length of the body for the backend; internal.",
      .get = get_body_length,
      .flags = VARIABLE_VOLATILE},
-    {.name = STR_INIT("proxy_internal_chunked"), .get = get_chunked, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("proxy_internal_chunked"),
+     .doc = "chunked when the body for the backend has no length; internal.",
+     .get = get_chunked,
+     .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("")},
 };
 

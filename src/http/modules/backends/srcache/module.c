@@ -67,9 +67,18 @@ static bool get_expire(struct variable_env *env, const struct variable *variable
 }
 
 static const struct variable srcache_variables[] = {
-    {.name = STR_INIT("srcache_fetch_status"), .get = get_fetched, .flags = VARIABLE_VOLATILE},
-    {.name = STR_INIT("srcache_store_status"), .get = get_stored, .flags = VARIABLE_VOLATILE},
-    {.name = STR_INIT("srcache_expire"), .get = get_expire, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("srcache_fetch_status"),
+     .doc = "HIT, MISS or BYPASS.",
+     .get = get_fetched,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("srcache_store_status"),
+     .doc = "STORE or BYPASS.",
+     .get = get_stored,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("srcache_expire"),
+     .doc = "Seconds for which the response may be stored.",
+     .get = get_expire,
+     .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},
 };
 

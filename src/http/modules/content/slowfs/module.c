@@ -113,7 +113,10 @@ static bool get_status(struct variable_env *env, const struct variable *variable
 }
 
 static const struct variable slowfs_variables[] = {
-    {.name = STR_INIT("slowfs_cache_status"), .get = get_status, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("slowfs_cache_status"),
+     .doc = "HIT, MISS or EXPIRED.",
+     .get = get_status,
+     .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},
 };
 

@@ -173,8 +173,11 @@ static bool get_ratio(struct variable_env *env, const struct variable *variable,
     return encoded_ratio(env, &coding_gzip, out);
 }
 
-static const struct variable variables[] = {{.name = STR_INIT("gzip_ratio"), .get = get_ratio},
-                                            {.name = {NULL, 0}}};
+static const struct variable variables[] =
+    {{.name = STR_INIT("gzip_ratio"),
+      .doc = "Ratio of the original size to the compressed size.",
+      .get = get_ratio},
+     {.name = {NULL, 0}}};
 static const struct filter_hook filters[] = {
     {.name = "gzip", .run = gzip_header, .is_active = is_on},
     {.run = NULL},

@@ -133,8 +133,15 @@ static bool get_date(struct variable_env *env, const struct variable *variable, 
 }
 
 static const struct variable variables[] = {
-    {.name = STR_INIT("date_local"), .get = get_date, .flags = VARIABLE_VOLATILE},
-    {.name = STR_INIT("date_gmt"), .get = get_date, .flags = VARIABLE_VOLATILE, .data = 1},
+    {.name = STR_INIT("date_local"),
+     .doc = "Local time, in the format of the SSI command config.",
+     .get = get_date,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("date_gmt"),
+     .doc = "Current time in GMT, in the format of the SSI command config.",
+     .get = get_date,
+     .flags = VARIABLE_VOLATILE,
+     .data = 1},
     {.name = {NULL, 0}},
 };
 

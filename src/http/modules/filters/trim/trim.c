@@ -125,8 +125,12 @@ static bool get_bytes(struct variable_env *env, const struct variable *variable,
 }
 
 static const struct variable trim_variables[] = {
-    {.name = STR_INIT("trim_bytes"), .get = get_bytes, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("trim_bytes"),
+     .doc = "Size of the body after `trim`.",
+     .get = get_bytes,
+     .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("trim_original_bytes"),
+     .doc = "Size of the body before `trim`.",
      .get = get_bytes,
      .data = 1,
      .flags = VARIABLE_VOLATILE},

@@ -246,10 +246,22 @@ static bool get_callback(struct variable_env *env, const struct variable *variab
 }
 
 static const struct variable progress_variables[] = {
-    {.name = STR_INIT("uploadprogress_received"), .get = get_received, .flags = VARIABLE_VOLATILE},
-    {.name = STR_INIT("uploadprogress_length"), .get = get_length, .flags = VARIABLE_VOLATILE},
-    {.name = STR_INIT("uploadprogress_status"), .get = get_status, .flags = VARIABLE_VOLATILE},
-    {.name = STR_INIT("uploadprogress_callback"), .get = get_callback, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("uploadprogress_received"),
+     .doc = "Bytes of the upload that were received.",
+     .get = get_received,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("uploadprogress_length"),
+     .doc = "Length of the upload.",
+     .get = get_length,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("uploadprogress_status"),
+     .doc = "Starting, uploading, error or done.",
+     .get = get_status,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("uploadprogress_callback"),
+     .doc = "Name of the JSONP function.",
+     .get = get_callback,
+     .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},
 };
 
