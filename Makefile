@@ -39,7 +39,7 @@ help:
 	@echo "make doors     the functions that one kept request enters"
 	@echo "make format    lay the sources out as make lint wants them"
 	@echo "make bench     compare with Debian's nginx"
-	@echo "make docs      write docs/directives.md from the directive tables"
+	@echo "make docs      write the reference in docs/ from the tables in the sources"
 	@echo "make asan      build in objs-asan with ASan and UBSan"
 	@echo "make fuzz      build and run the fuzz targets, FUZZ_SECONDS=$(FUZZ_SECONDS) together"
 	@echo "make install   put it where configure was told, below DESTDIR"
@@ -91,7 +91,7 @@ deb:
 
 docs:
 	@$(MAKE) --no-print-directory all
-	$(PYTHON) auto/docs.py $(BUILD)/nginx docs/directives.md
+	$(PYTHON) auto/docs.py $(BUILD)/nginx docs
 
 SANITIZERS = address,undefined
 

@@ -6,12 +6,14 @@ The catalogue that it reads (directives.tsv and modules.tsv) is kept outside of 
 is a module of nginx, of Tengine or of their well-known companions that a build can be without, with
 those of its directives that may stand where this server reads. Rows of modules that were built in the
 meantime do no harm: a directive that is known is not looked up, and one that is not is one that the
-module lacks. To these come the modules of our own that a build can be without, as docs/directives.md lists them:
+module lacks. To these come the modules of our own that a build can be without, as docs/directives/ lists them:
 write that one first (`make docs`).
 """
 
 import csv
+import glob
 import os
+import re
 import sys
 import textwrap
 
@@ -80,13 +82,13 @@ def owners(directives, there):
 
 def ours(there):
     """Of our manual: each module that a build can be without, with its directives."""
-    with open(os.path.join(ROOT, "docs/directives.md"), encoding="utf-8") as manual:
-        module = None
-        for line in manual:
-            if line.startswith("## "):
-                module = line[3:].strip()
-            elif line.startswith("### ") and module.startswith("ngx_") and module not in there:
-                yield module, line[4:].strip()
+    for path in sorted(glob.glob(os.path.join(ROOT, "docs/directives/ngx_*.md"))):
+        module = os.path.basename(path)[:-3]
+        if module in there:
+            continue
+        with open(path, encoding="utf-8") as page:
+            for name in re.findall(r"^## (.*)$", page.read(), re.M):
+                yield module, name.strip()
 
 
 def main():

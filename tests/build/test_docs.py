@@ -1,5 +1,6 @@
-"""The manual: docs/directives.md is what the tables say, and links lead somewhere."""
+"""The manual: the reference is what the tables say, and links lead somewhere."""
 
+import glob
 import os
 import re
 import shlex
@@ -31,6 +32,7 @@ def is_harmless(argument):
 def pages():
     found = [os.path.join(ROOT, name) for name in ("README.md", "CHANGES.md", "SECURITY.md")]
     found += [os.path.join(DOCS, name) for name in sorted(os.listdir(DOCS)) if name.endswith(".md")]
+    found += sorted(glob.glob(os.path.join(DOCS, "directives/*.md")))
     return found
 
 
@@ -55,9 +57,17 @@ def test_the_list_of_directives_is_up_to_date():
     if not all(is_harmless(argument) for argument in arguments):
         pytest.skip("built with other modules or paths")
     done = subprocess.run([sys.executable, "auto/docs.py", "--check", binaries.under_test(),
-                           "docs/directives.md"], cwd=ROOT, stdout=subprocess.PIPE,
+                           "docs"], cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_each_variable_has_a_line_in_the_reference():
+    """A row of a variable without .doc would be shown as (null)."""
+    with open(os.path.join(DOCS, "variables.md"), encoding="utf-8") as page:
+        rows = re.findall(r"^\| `\$(\w+)` \| (.*) \|$", page.read(), re.M)
+    assert len(rows) > 250
+    assert not [name for name, text in rows if not re.match(r"[^(].{3,}\.$", text)]
 
 
 @pytest.mark.parametrize("path", pages(), ids=os.path.basename)
