@@ -32,7 +32,7 @@ endif
 
 help:
 	@echo "make           build $(BUILD)/nginx; ./configure runs first when it has not"
-	@echo "make serve     build, and run in the foreground on port 8080 with conf/serve.conf"
+	@echo "make serve     build, and run it on LISTEN=127.0.0.1:8080 with conf/serve.conf"
 	@echo "make check     every test: units, sanitizers, fuzzing for a while, pytest"
 	@echo "make unit      the unit tests; make BUILD=objs-asan unit under sanitizers"
 	@echo "make lint      floors, circles, function length, formatting"

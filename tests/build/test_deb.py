@@ -85,6 +85,9 @@ def test_contents(deb, tmp_path):
         assert (tmp_path / "usr/share/portunus" / name).exists()
     assert (tmp_path / "usr/share/doc/portunus/recipes/wordpress.conf").exists()
     assert os.access(tmp_path / "usr/sbin/resty", os.X_OK)
+    welcome = (tmp_path / "usr/share/portunus/html/index.html").read_text()
+    for path in ("/etc/nginx/nginx.conf", "/var/log/nginx/*.log", "/usr/share/doc/portunus</code>"):
+        assert "<code>" + path in welcome
 
 
 def test_beside_nginx(deb):

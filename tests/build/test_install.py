@@ -60,9 +60,11 @@ def test_what_the_machine_takes_has_the_paths_of_the_installation(tmp_path):
     assert "ExecStart=/opt/web/sbin/nginx -g" in unit and "PIDFile=/run/web.pid\n" in unit
     rotate = (share / "portunus/nginx.logrotate").read_text()
     assert "/var/log/web/*.log /opt/web/logs/*.log {" in rotate and "/run/web.pid" in rotate
+    welcome = (tmp_path / "dest/opt/web/html/index.html").read_text()
+    assert "/opt/web/conf/nginx.conf" in welcome and "/opt/web/share/doc/portunus" in welcome
     page = (share / "man/man8/nginx.8").read_text()
     assert "/opt/web/conf/nginx.conf" in page
-    for text in (unit, rotate, page):
+    for text in (unit, rotate, page, welcome):
         assert "/usr/local/nginx" not in text
     assert "/opt/web/sbin/nginx -t" in done.stdout
     assert "cp /opt/web/share/portunus/nginx.service /etc/systemd/system/" in done.stdout
