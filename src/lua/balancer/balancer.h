@@ -15,11 +15,11 @@
      ARGS(1, 1),                                                                                   \
      .repeat = REPEAT_CUSTOM,                                                                      \
      .syntax = "{ Lua }",                                                                          \
-     .doc = "Lua that says before each try which peer is asked."},                                 \
+     .doc = "Lua that selects the peer before each attempt."},                                     \
     {                                                                                              \
         "balancer_by_lua_file", CONTEXT, CUSTOM(APPLY), ARGS(1, 1),                                \
             .repeat = REPEAT_CUSTOM, .syntax = "path",                                             \
-            .doc = "Lua that says before each try which peer is asked."                            \
+            .doc = "Lua that selects the peer before each attempt."                                \
     }
 
 /* The group that is being read has this balancer, whose `direct` calls script_balance. False after conf_error. */

@@ -76,35 +76,35 @@
     }
 
 /* Those of cosockets and the cache, for each place: SETTINGS has a member `script`, a struct script_settings. */
-#define SCRIPT_PLACE_ROWS(CONTEXTS, SETTINGS)                                                      \
-    {"lua_socket_connect_timeout", CONTEXTS, MSEC(SETTINGS, script.connect_timeout_ms),            \
-     .initial = "60s", .doc = "How long a cosocket tries to connect."},                            \
-        {"lua_socket_send_timeout", CONTEXTS, MSEC(SETTINGS, script.send_timeout_ms),              \
-         .initial = "60s", .doc = "How long a cosocket waits between two writes."},                \
-        {"lua_socket_read_timeout", CONTEXTS, MSEC(SETTINGS, script.read_timeout_ms),              \
-         .initial = "60s", .doc = "How long a cosocket waits between two reads."},                 \
-        {"lua_socket_keepalive_timeout", CONTEXTS, MSEC(SETTINGS, script.keepalive_timeout_ms),    \
-         .initial = "60s", .doc = "How long a cosocket's connection may rest in its pool."},       \
-        {"lua_socket_buffer_size", CONTEXTS, SIZE(SETTINGS, script.buffer_size), .initial = "4k",  \
-         .doc = "The first buffer for what a cosocket reads."},                                    \
-        {"lua_socket_pool_size",                                                                   \
-         CONTEXTS,                                                                                 \
-         NUMBER(SETTINGS, script.pool_size),                                                       \
-         .initial = "30",                                                                          \
-         .min = 1,                                                                                 \
-         .max = 1000000,                                                                           \
-         .doc = "Idle connections that a pool of cosockets keeps."},                               \
-        {"lua_socket_send_lowat", CONTEXTS, SIZE(SETTINGS, script.send_lowat), .initial = "0",     \
-         .doc = "Understood; Linux has no SO_SNDLOWAT."},                                          \
-        {"lua_socket_log_errors", CONTEXTS, FLAG(SETTINGS, script.log_errors), .initial = "on",    \
-         .doc = "Whether failures of cosockets are logged."},                                      \
-        {"lua_check_client_abort", CONTEXTS, FLAG(SETTINGS, script.check_client_abort),            \
-         .initial = "off", .doc = "Whether Lua is told of a client that leaves."},                 \
-    {                                                                                              \
-        "lua_code_cache", CONTEXTS, FLAG(SETTINGS, script.code_cache),                             \
-            .initial = "on", .apply = script_cache_apply,                                          \
-            .doc =                                                                                 \
-                "Whether Lua files are read once; off: anew for each request, in a VM of its own." \
+#define SCRIPT_PLACE_ROWS(CONTEXTS, SETTINGS)                                                       \
+    {"lua_socket_connect_timeout", CONTEXTS, MSEC(SETTINGS, script.connect_timeout_ms),             \
+     .initial = "60s", .doc = "How long a cosocket tries to connect."},                             \
+        {"lua_socket_send_timeout", CONTEXTS, MSEC(SETTINGS, script.send_timeout_ms),               \
+         .initial = "60s", .doc = "How long a cosocket waits between two writes."},                 \
+        {"lua_socket_read_timeout", CONTEXTS, MSEC(SETTINGS, script.read_timeout_ms),               \
+         .initial = "60s", .doc = "How long a cosocket waits between two reads."},                  \
+        {"lua_socket_keepalive_timeout", CONTEXTS, MSEC(SETTINGS, script.keepalive_timeout_ms),     \
+         .initial = "60s", .doc = "How long a cosocket's connection may rest in its pool."},        \
+        {"lua_socket_buffer_size", CONTEXTS, SIZE(SETTINGS, script.buffer_size), .initial = "4k",   \
+         .doc = "The first buffer for what a cosocket reads."},                                     \
+        {"lua_socket_pool_size",                                                                    \
+         CONTEXTS,                                                                                  \
+         NUMBER(SETTINGS, script.pool_size),                                                        \
+         .initial = "30",                                                                           \
+         .min = 1,                                                                                  \
+         .max = 1000000,                                                                            \
+         .doc = "Idle connections that a pool of cosockets keeps."},                                \
+        {"lua_socket_send_lowat", CONTEXTS, SIZE(SETTINGS, script.send_lowat), .initial = "0",      \
+         .doc = "Accepted and ignored: Linux has no SO_SNDLOWAT."},                                 \
+        {"lua_socket_log_errors", CONTEXTS, FLAG(SETTINGS, script.log_errors), .initial = "on",     \
+         .doc = "Whether failures of cosockets are logged."},                                       \
+        {"lua_check_client_abort", CONTEXTS, FLAG(SETTINGS, script.check_client_abort),             \
+         .initial = "off", .doc = "Whether Lua is notified when a client closes the connection."},  \
+    {                                                                                               \
+        "lua_code_cache", CONTEXTS, FLAG(SETTINGS, script.code_cache),                              \
+            .initial = "on", .apply = script_cache_apply,                                           \
+            .doc =                                                                                  \
+                "Whether Lua files are read once; off: again for each request, in a VM of its own." \
     }
 
 /* TLS of cosockets, for each place; SETTINGS as above. script_tls_finish makes a context of it. */
@@ -161,9 +161,9 @@ bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls
 /* Main level: SETTINGS has a member `script`, a struct script_main. */
 #define SCRIPT_MAIN_ROWS(CONTEXTS, SETTINGS)                                                                         \
     {"lua_package_path", CONTEXTS, STRING(SETTINGS, script.options.package_path),                                    \
-     .doc = "Where require looks for modules in Lua; \";;\" stands for the default."},                               \
+     .doc = "Where require looks for modules in Lua; \";;\" means the default."},                                    \
         {"lua_package_cpath", CONTEXTS, STRING(SETTINGS, script.options.package_cpath),                              \
-         .doc = "Where require looks for modules in C; \";;\" stands for the default."},                             \
+         .doc = "Where require looks for modules in C; \";;\" means the default."},                                  \
         {"lua_load_resty_core",                                                                                      \
          CONTEXTS,                                                                                                   \
          FLAG(SETTINGS, script.options.loads_core),                                                                  \
@@ -205,7 +205,7 @@ bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls
         {"lua_memory_limit", CONTEXTS, SIZE(SETTINGS, script.options.memory_limit),                                  \
          .initial = "0",                                                                                             \
          .doc =                                                                                                      \
-             "Memory that the Lua of one worker may take; a script that wants more fails. 0: no limit."},            \
+             "Memory that the Lua of one worker may take; a script that needs more fails. 0: no limit."},            \
         {"lua_shared_dict",                                                                                          \
          CONTEXTS,                                                                                                   \
          CUSTOM_FIELD(SETTINGS, script.options.dicts, script_dict_apply),                                            \
@@ -225,7 +225,7 @@ bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls
          .doc = "Regular expressions that a worker keeps for ngx.re with the option o."},                            \
         {"lua_regex_match_limit", CONTEXTS, NUMBER(SETTINGS, script.options.regex_match_limit),                      \
          .initial = "0",                                                                                             \
-         .doc = "Steps after which a match of ngx.re is given up; 0: as PCRE2 has it."},                             \
+         .doc = "Steps after which a match of ngx.re is abandoned; 0: the limit of PCRE2."},                         \
         SCRIPT_CODE_ROWS("init_by_lua", CONTEXTS, SETTINGS, script.options.init,                                     \
                          script_code_apply,                                                                          \
                          "Lua that runs in the master when the configuration was read."),                            \

@@ -142,7 +142,7 @@ static const struct directive server_rows[] = {
      .syntax = "imap | pop3 | smtp",
      .doc = "What is spoken. Else it follows from the port: 143, 993; 110, 995; 25, 587, 465."},
     {"server_name", IN_MAIL_ALL, STRING(S, server_name),
-     .doc = "The name that greetings and backends are told; else the machine's."},
+     .doc = "The name in greetings and for backends; by default the name of the machine."},
     {"timeout", IN_MAIL_ALL, MSEC(S, timeout_ms), .initial = "60s",
      .doc =
          "Time for a command of a client, and for an answer of a backend, before it is logged in."},

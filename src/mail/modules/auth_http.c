@@ -59,8 +59,7 @@ static bool header_apply(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive rows[] = {
     {"auth_http", IN_MAIL_ALL, CUSTOM(auth_http_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
-     .syntax = "URL",
-     .doc = "The HTTP server that says who may log in, and which backend has him."},
+     .syntax = "URL", .doc = "The HTTP server that checks logins and selects the backend."},
     {"auth_http_timeout", IN_MAIL_ALL, MSEC(S, timeout_ms), .initial = "60s",
      .doc = "Time for its answer, the connection included."},
     {"auth_http_header", IN_MAIL_ALL, CUSTOM(header_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,

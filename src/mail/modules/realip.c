@@ -11,7 +11,7 @@ static bool trust_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive rows[] = {
     {"set_real_ip_from", IN_MAIL_ALL, CUSTOM_FIELD(struct mail_realip, forwarded, trust_apply),
      ARGS(1, 1), .repeat = REPEAT_APPEND, .syntax = "address | CIDR | unix: | host",
-     .doc = "The PROXY protocol's header that comes from there says who the client is."},
+     .doc = "PROXY headers from there are used for the client's address."},
     {0},
 };
 

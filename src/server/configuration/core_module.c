@@ -180,7 +180,7 @@ static const struct directive core_rows[] = {
      .doc =
          "Loads a module. A file that is not there, or that is nginx's own, is looked for by its name in the folder of --modules-path, too. A module that is linked in already is skipped; so is, with a warning, one that cannot be loaded: an error is only the use of its directives."},
     {"lock_file", IN_MAIN, PATH(struct core_settings, lock_path), .initial = DEFAULT_LOCK,
-     .doc = "Understood for compatibility: locks live in shared memory and need no file."},
+     .doc = "Accepted and ignored: locks live in shared memory and need no file."},
     {"pid", IN_MAIN, PATH(struct core_settings, pid_path), .initial = DEFAULT_PID,
      .doc = "The file that holds the number of the master process."},
     {"pipe_set_size", IN_MAIN, SIZE(struct core_settings, pipe_set_size), .min = PIPE_SIZE_LEAST,
@@ -188,7 +188,7 @@ static const struct directive core_rows[] = {
      .doc = "Size of the pipes to programs that logs go to, at least 64k; by default as the system "
             "has it. Linux lets a user other than root have no more than fs.pipe-max-size."},
     {"timer_resolution", IN_MAIN, MSEC(struct core_settings, timer_resolution_ms),
-     .doc = "Understood for compatibility: the clock is read once in each turn of the loop."},
+     .doc = "Accepted and ignored: the clock is read once in each iteration of the event loop."},
     {"user", IN_MAIN, CUSTOM(apply_user), ARGS(1, 2), .syntax = "<user> [<group>]",
      .initial = DEFAULT_USER " " DEFAULT_GROUP, .doc = "Whose rights the workers have."},
     {"worker_cpu_affinity", IN_MAIN, CUSTOM(apply_affinity), ARGS(1, ARGS_ANY),
@@ -208,7 +208,7 @@ static const struct directive core_rows[] = {
     {"worker_rlimit_sigpending", IN_MAIN, NUMBER(struct core_settings, worker_rlimit_sigpending),
      .doc = "Most signals that may wait for a worker (RLIMIT_SIGPENDING)."},
     {"worker_shutdown_timeout", IN_MAIN, MSEC(struct core_settings, worker_shutdown_timeout_ms),
-     .doc = "How long a worker that was told to quit waits for its connections."},
+     .doc = "How long a worker that shuts down waits for its connections."},
     {"force_exit", IN_MAIN, MSEC(struct core_settings, worker_shutdown_timeout_ms),
      .replaced_by = "worker_shutdown_timeout", .doc = "Tengine 2's name of the same."},
     {"working_directory", IN_MAIN, PATH(struct core_settings, working_directory),

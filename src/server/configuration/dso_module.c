@@ -97,7 +97,7 @@ static const struct directive dso_rows[] = {
      .initial = DEFAULT_MODULES_PATH, .doc = "Where load looks for modules."},
     {"module_stub", IN_DSO, .type = TYPE_OBSOLETE, ARGS(1, 1), .repeat = REPEAT_APPEND,
      .syntax = "<name>",
-     .doc = "Told Tengine 2 the order of modules; here each module knows its place."},
+     .doc = "It set the order of modules in Tengine 2; here the order is fixed."},
     {0},
 };
 

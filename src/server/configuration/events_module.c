@@ -151,15 +151,14 @@ static const struct directive events_rows[] = {
          "half, are kept for those, and one with many gets no further one than are left. auto: 32 KB for "
          "each, out of an eighth of the memory (65536 at most), and at least two for each connection."},
     {"use", IN_EVENTS, CUSTOM(apply_use), ARGS(1, 1), .syntax = "<method>",
-     .doc =
-         "The method by which readiness is learnt: epoll, which poll and select stand for, too."},
+     .doc = "The event method: epoll; poll and select also mean epoll."},
     {"multi_accept", IN_EVENTS, FLAG(struct events_settings, multi_accept), .initial = "off",
      .doc = "Accepts all waiting connections at once instead of one by one."},
     {"accept_mutex", IN_EVENTS, FLAG(struct events_settings, accept_mutex), .initial = "off",
-     .doc = "Understood for compatibility: workers that share a socket are woken one at a time by "
-            "the kernel, and with a socket for each worker there is nothing to take turns for."},
+     .doc =
+         "Accepted and ignored: workers that share a socket are woken one at a time by the kernel, and with a socket for each worker no turns are needed."},
     {"accept_mutex_delay", IN_EVENTS, MSEC(struct events_settings, accept_mutex_delay_ms),
-     .initial = "500ms", .doc = "Belongs to accept_mutex, and is understood likewise."},
+     .initial = "500ms", .doc = "Belongs to accept_mutex, and is accepted and ignored like it."},
     {"reuse_port", IN_EVENTS, FLAG(struct events_settings, reuse_port), .initial = "off",
      .apply = apply_reuse_port,
      .doc = "A listening socket for each worker (SO_REUSEPORT). When it is not said, that is done "

@@ -19,7 +19,7 @@ static bool enter_process(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive main_rows[] = {
     {"processes", IN_MAIN, BLOCK(enter_processes),
-     .doc = "Processes of modules, beside the workers, as Tengine has them."},
+     .doc = "Processes of modules besides the workers, as in Tengine."},
     {0},
 };
 

@@ -83,7 +83,7 @@ void conn_zones_leave(struct conf *conf, const struct limit_kind *kind);
     {                                                                                              \
         "limit_conn_dry_run", CONTEXT, FLAG(S, is_dry_run),                                        \
             .initial = "off",                                                                      \
-            .doc = "Refuses nothing; log and $limit_conn_status tell what would be refused."       \
+            .doc = "Refuses nothing; the log and $limit_conn_status show what would be refused."   \
     }
 
 #endif

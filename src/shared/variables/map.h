@@ -31,11 +31,11 @@ bool value_map_apply(struct conf_scope *scope, const struct directive *row, stru
          NUMBER(struct value_map_settings, hash_bucket_size),                                      \
          .apply = conf_hash_size_check,                                                            \
          .initial = "64",                                                                          \
-         .doc = "Understood; the tables of maps size themselves."},                                \
+         .doc = "Accepted and ignored: the tables of maps size themselves."},                      \
     {                                                                                              \
         "map_hash_max_size", CONTEXT, NUMBER(struct value_map_settings, hash_max_size),            \
             .apply = conf_hash_size_check, .initial = "2048",                                      \
-            .doc = "Understood; the tables of maps size themselves."                               \
+            .doc = "Accepted and ignored: the tables of maps size themselves."                     \
     }
 
 #endif

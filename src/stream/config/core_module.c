@@ -106,17 +106,17 @@ static bool server_enter(struct conf_scope *scope, const struct directive *row,
 #define M struct stream_main
 static const struct directive main_rows[] = {
     {"server", IN_STREAM, BLOCK(server_enter), ARGS(0, 0), .repeat = REPEAT_APPEND,
-     .doc = "A server, told from others by address, and by the name that clients ask for in TLS."},
+     .doc = "A server, selected by address, and by the server name of TLS clients."},
     {"server_names_hash_bucket_size", IN_STREAM, NUMBER(M, server_names_hash_bucket_size),
-     .initial = "64", .doc = "Understood; the tables of names size themselves."},
+     .initial = "64", .doc = "Accepted and ignored: the tables of names size themselves."},
     {"server_names_hash_max_size", IN_STREAM, NUMBER(M, server_names_hash_max_size),
-     .initial = "512", .doc = "Understood; the tables of names size themselves."},
+     .initial = "512", .doc = "Accepted and ignored: the tables of names size themselves."},
     {"variables_hash_bucket_size", IN_STREAM, NUMBER(M, variables_hash_bucket_size),
      .apply = conf_hash_size_check, .initial = "64",
-     .doc = "Understood; the table of variables sizes itself."},
+     .doc = "Accepted and ignored: the table of variables sizes itself."},
     {"variables_hash_max_size", IN_STREAM, NUMBER(M, variables_hash_max_size),
      .apply = conf_hash_size_check, .initial = "1024",
-     .doc = "Understood; the table of variables sizes itself."},
+     .doc = "Accepted and ignored: the table of variables sizes itself."},
     {0},
 };
 #undef M
@@ -210,9 +210,7 @@ static const struct directive server_rows[] = {
     {"udp_flow_key", IN_BOTH, TEMPLATE(S, udp_flow_key), .initial = "address",
      .syntax = "address | quic | dtls | text",
      .doc =
-         "What tells the clients of UDP apart: their address and port; these and the connection ids of QUIC or of DTLS, "
-         "which a client keeps when its address changes; or a text with variables, such as $remote_addr. Of the default "
-         "server of the address. Of Portunus."},
+         "What identifies UDP clients: address and port; these and the connection ids of QUIC or DTLS, which a client keeps when its address changes; or a string with variables, such as $remote_addr. The one in the default server of the address is used. Not in nginx."},
     {"session_memory_limit", IN_BOTH, SIZE(S, session_memory_limit), .initial = "1m",
      .doc =
          "Most memory that one session takes for its variables and what is made of them, without "

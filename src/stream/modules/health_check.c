@@ -212,10 +212,8 @@ static const struct directive rows[] = {
      .syntax = "[interval=time] [jitter=time] [fails=number] [passes=number] [mandatory "
                "[persistent]] [match=name] [port=number] [udp]",
      .doc =
-         "Probes each server of the group that `proxy_pass` of this server leads to, one worker for all: "
-         "every 5s, unhealthy after 1 bad answer, healthy after 1 good one unless told otherwise. "
-         "Healthy is who can be connected to, and answers as `match` wants. With `udp` and without "
-         "`match`: who does not refuse the words \"" DATAGRAM_TEXT "\" within a second. mandatory: "
+         "Probes each server of the group that `proxy_pass` of this server leads to, one worker for all: every 5s, unhealthy after 1 bad answer, healthy after 1 good one by default. Healthy means that a connection succeeds and the response fits `match`. With `udp` and without `match` it means that the datagram \"" DATAGRAM_TEXT
+         "\" is not refused within a second. mandatory: "
          "not served before the first good answer; persistent: the state survives a reload. Several "
          "checks of a group: one that fails is enough."},
     {"health_check_timeout", IN_BOTH, MSEC(struct check_settings, timeout_ms), .initial = "5s",

@@ -112,8 +112,7 @@ static const struct directive rows[] = {
     {"pass", IN_STREAM_SERVER, TEMPLATE(struct pass_settings, address), .apply = pass_apply,
      .inherit = INHERIT_NEVER, .syntax = "address",
      .doc =
-         "Passes the connection, with all that was read of it, to whoever listens on this address "
-         "in this configuration: a server of http, stream or mail."},
+         "Passes the connection, including what was read, to the listener on this address in this configuration: a server of http, stream or mail."},
     {0},
 };
 

@@ -42,7 +42,7 @@ static const struct directive realip_rows[] = {
     {"set_real_ip_from", IN_STREAM | IN_STREAM_SERVER,
      CUSTOM_FIELD(struct realip_settings, forwarded.trusted, trust_apply), ARGS(1, 1),
      .repeat = REPEAT_APPEND, .syntax = "address | CIDR | hostname | unix:",
-     .doc = "A proxy that is believed when its PROXY header says for whom it speaks."},
+     .doc = "A trusted proxy, whose PROXY header is used for the client's address."},
     {0},
 };
 

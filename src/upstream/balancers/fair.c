@@ -114,7 +114,7 @@ static const struct directive fair_rows[] = {
          "fewer than their weight count as idle, and with `weight_mode=peak` none takes more than its weight. Of several with "
          "the same each gets its turn, or with `no_rr` the first one always."},
     {"upstream_fair_shm_size", IN_HTTP, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = "size",
-     .doc = "Understood and without effect: nothing has to be tuned."},
+     .doc = "Ignored: nothing has to be tuned."},
     {0},
 };
 

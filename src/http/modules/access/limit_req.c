@@ -486,7 +486,7 @@ static const struct directive req_rows[] = {
     {"limit_req_status", IN_HTTP_ALL, NUMBER(S, status), .min = 400, .max = 599, .initial = "503",
      .doc = "What a refused request is answered with."},
     {"limit_req_dry_run", IN_HTTP_ALL, FLAG(S, is_dry_run), .initial = "off",
-     .doc = "Refuses and delays nothing; log and $limit_req_status tell what would be."},
+     .doc = "Refuses and delays nothing; the log and $limit_req_status show what would be."},
     {0},
 };
 #undef S

@@ -240,9 +240,9 @@ static const struct directive referer_rows[] = {
      .doc = "For which Referers $invalid_referer is empty, and not 1: none at all, one without a "
             "scheme (`blocked`), names of hosts with wildcards and beginnings of paths, ~regex."},
     {"referer_hash_bucket_size", IN_SERVER | IN_LOCATION, NUMBER(S, hash_bucket_size),
-     .initial = "64", .doc = "Understood; the tables size themselves."},
+     .initial = "64", .doc = "Accepted and ignored: the tables size themselves."},
     {"referer_hash_max_size", IN_SERVER | IN_LOCATION, NUMBER(S, hash_max_size), .initial = "2048",
-     .doc = "Understood; the tables size themselves."},
+     .doc = "Accepted and ignored: the tables size themselves."},
     {0},
 };
 #undef S

@@ -524,7 +524,7 @@ static const struct directive memc_rows[] = {
      .syntax = "command ...", .doc = "Commands that may be done; others are answered with 403."},
     {"memc_flags_to_last_modified", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(S, tells_modification),
      .initial = "off",
-     .doc = "Takes an entry's flags for seconds since 1970, and tells them as Last-Modified."},
+     .doc = "Treats the flags of an entry as seconds since 1970, and sends them as Last-Modified."},
     {0},
 };
 #undef S

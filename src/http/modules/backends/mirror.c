@@ -117,10 +117,7 @@ static const struct directive mirror_rows[] = {
     {"mirror", IN_HTTP_ALL, CUSTOM_FIELD(S, uris, mirror_apply), ARGS(1, 1),
      .repeat = REPEAT_APPEND, .initial = "off", .syntax = "uri | off",
      .doc =
-         "Asks this URI of the server as well, by a subrequest of the same method whose answer is ignored. The client "
-         "does not wait for it, but for the end of its connection, or the next answer there, it does. Several "
-         "are asked at once. Mirrors hold connections until they are answered: when as many are at work as a quarter of "
-         "worker_connections, requests are not mirrored, which the log tells."},
+         "Also sends the request to this URI, by a subrequest of the same method whose response is ignored. The response to the client does not wait for it, but the next response on the connection, and its closing, do. Several run at the same time. Mirrors hold connections until they are finished: when a quarter of worker_connections is in use for them, requests are not mirrored, and the log says so."},
     {"mirror_request_body", IN_HTTP_ALL, FLAG(S, with_body), .initial = "on",
      .doc =
          "Mirrors the request's body, too; it is read whole before anything else is done, and not passed on as it "

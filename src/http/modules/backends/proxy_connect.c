@@ -388,7 +388,7 @@ static const struct directive connect_rows[] = {
      .doc = "Ports that tunnels may go to."},
     {"proxy_connect_address", IN_HTTP | IN_SERVER, CUSTOM_FIELD(C, address, address_apply),
      ARGS(1, 1), .syntax = "address | off",
-     .doc = "Where tunnels go to, instead of where the client wants to."},
+     .doc = "Target of tunnels, instead of the one that the client requests."},
     {"proxy_connect_bind", IN_HTTP | IN_SERVER, CUSTOM_FIELD(C, exchange.bind, bind_apply),
      ARGS(1, 2), .syntax = "address [transparent] | off",
      .doc = "Local address that tunnels come from."},
@@ -406,9 +406,7 @@ static const struct directive connect_rows[] = {
     {"proxy_connect_response", IN_HTTP | IN_SERVER, TEMPLATE(C, response),
      .initial = "\"HTTP/1.1 200 Connection Established\\r\\nProxy-agent: nginx\\r\\n\\r\\n\"",
      .doc =
-         "Head of the answer that tells the client of its tunnel; clients of HTTP/1 get it byte for "
-         "byte. Variables have the values of the time when the connection is there. A status "
-         "other than 2xx ends the connection. `set $proxy_connect_response` overrides it."},
+         "Header of the response that establishes the tunnel; clients of HTTP/1 get it byte for byte. Variables have their values at the time when the connection is established. A status other than 2xx closes the connection. `set $proxy_connect_response` overrides it."},
     {0},
 };
 #undef C

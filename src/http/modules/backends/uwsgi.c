@@ -130,7 +130,7 @@ static const struct directive uwsgi_rows[] = {
     {"uwsgi_modifier2", IN_HTTP_ALL, NUMBER(S, modifier2), .initial = "0", .max = 255,
      .doc = "Second modifier of the packet."},
     {"uwsgi_string", IN_HTTP_ALL, STRING(S, string),
-     .doc = "Text that stands in the packet behind the variables."},
+     .doc = "Text in the packet after the variables."},
     {0},
 };
 #undef S

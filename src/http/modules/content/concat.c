@@ -203,7 +203,7 @@ static const struct directive concat_rows[] = {
      .repeat = REPEAT_APPEND, .initial = "application/javascript text/css",
      .syntax = "mime-type ...",
      .doc =
-         "Media types of files that are served so, beside application/javascript; * is any. Others are answered with 400."},
+         "Media types of files that are served so, in addition to application/javascript; * is any. Others get 400."},
     {"concat_unique", IN_HTTP_ALL, FLAG(S, is_unique), .initial = "on",
      .doc = "Files of different types in one answer are refused, with 400."},
     {"concat_max_files", IN_HTTP_ALL, NUMBER(S, max_files), .initial = "10",

@@ -50,8 +50,7 @@ static enum handler_result answer_by_any(struct request *request)
 static const struct directive random_index_rows[] = {
     {"random_index", IN_LOCATION, FLAG(struct random_index_settings, is_on), .initial = "off",
      .doc =
-         "Answers for a directory with one of its files, by chance: regular ones, and what symbolic links lead to; "
-         "not those whose names begin with a dot. Where there is none, `index` and `autoindex` are asked."},
+         "Sends a random file of a directory: regular files and targets of symbolic links, except names that begin with a dot. If there is none, `index` and `autoindex` are used."},
     {0},
 };
 

@@ -118,9 +118,9 @@ static const struct directive slice_rows[] = {
     {"slice_header", IN_HTTP_ALL, STRING(S, header), .doc = "Goes before each part."},
     {"slice_header_first", IN_HTTP_ALL, FLAG(S, header_first), .initial = "on",
      .doc = "Whether slice_header goes before the part with the first byte, too."},
-    {"slice_footer", IN_HTTP_ALL, STRING(S, footer), .doc = "Goes behind each part."},
+    {"slice_footer", IN_HTTP_ALL, STRING(S, footer), .doc = "Is added after each part."},
     {"slice_footer_last", IN_HTTP_ALL, FLAG(S, footer_last), .initial = "on",
-     .doc = "Whether slice_footer goes behind the part with the last byte, too."},
+     .doc = "Whether slice_footer also comes after the part with the last byte."},
     {0},
 };
 #undef S

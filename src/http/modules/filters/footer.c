@@ -80,11 +80,10 @@ static bool is_active(const struct http_location *location)
 static const struct directive footer_rows[] = {
     {"footer", IN_HTTP_ALL, TEMPLATE(S, text), .syntax = "string",
      .doc =
-         "Puts this text behind the bodies of responses; not behind those that are encoded, or parts. Its variables are "
-         "evaluated when the head is sent. An empty one puts nothing."},
+         "Adds this text after the bodies of responses that are neither encoded nor partial. Its variables are evaluated when the header is sent. An empty value adds nothing."},
     {"footer_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "text/html", .syntax = "mime-type ...",
-     .doc = "Media types of the responses that get a footer, beside text/html; * is any."},
+     .doc = "Media types of the responses that get a footer, in addition to text/html; * is any."},
     {0},
 };
 #undef S

@@ -359,14 +359,11 @@ static const struct directive headers_more_rows[] = {
      .repeat = REPEAT_CUSTOM,
      .syntax = "[-t \"type ...\"] [-s \"status ...\"] [-a] \"name[: value]\" ...",
      .doc =
-         "Sets fields of responses of any status, or of these alone, and of any media type, or of these alone: what is "
-         "there is replaced, and without a value removed. `-a` puts them beside those that are there. Lines of outer "
-         "blocks hold, too, and come first."},
+         "Sets fields of responses of any status, or of these alone, and of any media type, or of these alone: what is there is replaced, and without a value removed. `-a` adds to those that are there. Directives of outer blocks also apply, and come first."},
     {"more_clear_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "[-t \"type ...\"] [-s \"status ...\"] name ...",
      .doc =
-         "Removes fields of responses. A name that ends in `*` stands for all that begin so, but for those that the "
-         "server makes itself, such as Server and Date."},
+         "Removes fields of responses. A name that ends with `*` means all that begin with it, except those that the server generates, such as Server and Date."},
     {"more_set_input_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "[-r] [-t \"type ...\"] \"name[: value]\" ...",
      .doc =
@@ -375,7 +372,7 @@ static const struct directive headers_more_rows[] = {
     {"more_clear_input_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "[-t \"type ...\"] name ...",
      .doc =
-         "Removes fields of requests, at the end of the rewrite phase; `name*` stands for all that begin so."},
+         "Removes fields of requests, at the end of the rewrite phase; `name*` means all that begin with it."},
     {0},
 };
 

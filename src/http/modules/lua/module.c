@@ -60,7 +60,7 @@ static const struct directive main_rows[] = {
 
 #define IN_REWRITE IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
 #define SET_DOC                                                                                    \
-    "Lua among the lines of the rewrite module: the variable gets what it returns. The arguments behind it are ngx.arg."
+    "Lua among the lines of the rewrite module: the variable gets what it returns. The arguments after it are in ngx.arg."
 
 static const struct directive place_rows[] = {
     {"set_by_lua_block", IN_REWRITE, CUSTOM(http_lua_set_apply), ARGS(2, 2),
@@ -84,7 +84,7 @@ static const struct directive place_rows[] = {
     {"lua_http10_buffering", IN_HTTP_ALL | IN_LOCATION_IF,
      FLAG(struct http_lua_settings, gathers_http10), .initial = "on",
      .doc =
-         "Whether what Lua says to a client of HTTP/1.0 is gathered (up to 4 MB), so that its length can be told."},
+         "Whether Lua output for HTTP/1.0 clients is collected (up to 4 MB), so that it has a Content-Length."},
     {"lua_use_default_type", IN_HTTP_ALL | IN_LOCATION_IF,
      FLAG(struct http_lua_settings, has_default_type), .initial = "on",
      .doc = "Whether responses of Lua have the type that types and default_type say."},

@@ -47,7 +47,7 @@ static const struct directive geoip_rows[] = {
               "`$geoip_region_region`."),
     {"geoip_proxy", IN_HTTP, CUSTOM_FIELD(S, forwarded.trusted, proxy_apply), ARGS(1, 1),
      .repeat = REPEAT_APPEND, .syntax = "address | CIDR",
-     .doc = "A proxy that is believed when its X-Forwarded-For says for whom it asks."},
+     .doc = "A trusted proxy, whose X-Forwarded-For is used for the client's address."},
     {"geoip_proxy_recursive", IN_HTTP, FLAG(S, forwarded.is_recursive), .initial = "off",
      .doc =
          "Takes the last address that is not a trusted proxy's itself, instead of the last one."},

@@ -73,7 +73,7 @@ static const struct directive rows[] = {
     UPSTREAM_TRIES_ROWS("proxy", IN_BOTH, S),
     UPSTREAM_SOCKET_BUFFER_ROWS("proxy", IN_BOTH, S),
     {"proxy_half_close", IN_BOTH, FLAG(S, half_close), .initial = "off",
-     .doc = "One side may end while the other goes on."},
+     .doc = "One side may close while the other continues."},
     {"proxy_session_drop", IN_BOTH, FLAG(S, session_drop), .initial = "off",
      .doc =
          "Ends sessions, with the next byte either way, whose backend is none of its group any more, or unhealthy as "

@@ -366,19 +366,16 @@ static bool ldap_finish(struct conf_scope *scope, void *arg)
 #define IN_ALL IN_HTTP_ALL | IN_LIMIT_EXCEPT
 #define UNDERSTOOD(name, words)                                                                    \
     {                                                                                              \
-        name, IN_HTTP,                                                                             \
-            .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = words,                                    \
-            .doc = "Understood and without effect: nothing that was verified is remembered."       \
+        name, IN_HTTP, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = words,                         \
+                       .doc = "Ignored: nothing that was verified is remembered."                  \
     }
 #define S struct ldap_settings
 static const struct directive ldap_rows[] = {
     {"auth_ldap", IN_ALL, TEMPLATE(S, realm), .initial = "off", .syntax = "string | off",
      .doc =
-         "Lets in who gives a name and a password that an LDAP server takes; others are asked for them, by 401 and this text. "
-         "Servers are asked on threads, of which `thread_pool auth_ldap` tells the number for each (4) and how many requests may wait "
-         "(128); more are answered with 503."},
+         "Allows clients with a name and a password that an LDAP server accepts; others get 401 with this realm. Requests to servers run on threads; `thread_pool auth_ldap` sets their number for each server (4) and how many requests may wait (128); more get 503."},
     {"auth_ldap_servers", IN_ALL, STRINGS(S, names), .syntax = "name ...",
-     .doc = "The ldap_server blocks that are asked, in this order, until one says yes."},
+     .doc = "The ldap_server blocks that are used, in this order, until one accepts."},
     {"ldap_server", IN_HTTP, .type = TYPE_BLOCK, .apply = server_apply, ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .is_free_form = true, .syntax = "name",
      .doc = "An LDAP server: `url`, and what else [access](access.md#ldap) tells."},

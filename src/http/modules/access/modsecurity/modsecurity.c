@@ -298,10 +298,7 @@ static bool begin(struct conf *conf, struct http_main *main)
 static const struct directive modsecurity_rows[] = {
     {"modsecurity", IN_HTTP_ALL, FLAG(S, is_on), .initial = "off",
      .doc =
-         "Lets the rules look at requests and responses. A client's request is looked at once, with the rules of the "
-         "location where it is on first; its body is read before it is passed on. What they refuse is answered as they "
-         "say. The rules run on threads, of which `thread_pool modsecurity` tells the number (2) and how many requests "
-         "may wait (512); more are answered with 503."},
+         "Checks requests and responses with the rules. A client's request is checked once, with the rules of the first location with `on`; its body is read before it is passed on. The rules define the response to what they refuse. They run on threads; `thread_pool modsecurity` sets their number (2) and how many requests may wait (512); more get 503."},
     {"modsecurity_rules", IN_HTTP_ALL, CUSTOM(rules_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "text",
      .doc =

@@ -87,7 +87,7 @@ static const struct directive rows[] = {
      .doc =
          "Shared memory for groups that were changed: their texts. It outlives a reload of the same size."},
     {"dyups_trylock", IN_HTTP, FLAG(S, trylock), .initial = "off",
-     .doc = "Understood: a change waits for nobody, so that none is refused with 409."},
+     .doc = "Accepted and ignored: changes do not wait, so that none is refused with 409."},
     {"dyups_upstream_conf", IN_HTTP, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = "path",
      .doc = "Nothing has been read from this file since Tengine 2.2."},
     {0},
@@ -96,10 +96,7 @@ static const struct directive rows[] = {
 static const struct directive interface_rows[] = {
     {"dyups_interface", IN_LOCATION, CUSTOM(interface_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
      .doc =
-         "Answers GET /list, GET /detail and GET /upstream/NAME with the groups of servers, changes one by POST "
-         "/upstream/NAME, whose body is the inside of an `upstream` block, and takes one away by DELETE "
-         "/upstream/NAME. Requests that are passed to a group by a variable see it. Whoever may come here "
-         "may send requests anywhere, and run code by `balancer_by_lua_block`: see `allow`."},
+         "Answers GET /list, GET /detail and GET /upstream/NAME with the groups of servers, changes one by POST /upstream/NAME, whose body is the inside of an `upstream` block, and removes one by DELETE /upstream/NAME. Requests that are passed to a group by a variable see it. A client with access can send requests anywhere, and run code by `balancer_by_lua_block`: see `allow`."},
     {0},
 };
 

@@ -159,7 +159,7 @@ static const struct directive fastcgi_rows[] = {
     {"fastcgi_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM_FIELD(S, target, fastcgi_pass_apply),
      ARGS(1, 1), .syntax = "address", .doc = "The FastCGI server, or group of them, that answers."},
     {"fastcgi_index", IN_HTTP_ALL, STRING(S, index),
-     .doc = "What is put behind a URI that ends in a slash, in $fastcgi_script_name."},
+     .doc = "Is appended to a URI that ends with a slash, in $fastcgi_script_name."},
     PARAM_ROW("fastcgi", S, list),
     {"fastcgi_split_path_info", IN_HTTP_ALL, CUSTOM_FIELD(S, split, split_path_info_apply),
      ARGS(1, 1), .repeat = REPEAT_CUSTOM, .syntax = "regex",
@@ -167,9 +167,7 @@ static const struct directive fastcgi_rows[] = {
             "$fastcgi_path_info."},
     {"fastcgi_keep_conn", IN_HTTP_ALL, ENUM(S, keep_conn, keep_conn_words), .initial = "auto",
      .doc =
-         "Are connections kept for the next request? With \"auto\" the backend is asked once, "
-         "behind the first request (FCGI_GET_VALUES): those that tell a limit of connections, or that they take several "
-         "requests on one, are kept."},
+         "Are connections kept for the next request? With \"auto\" the backend is asked once, after the first request (FCGI_GET_VALUES): connections are kept if it reports a limit of connections, or that it supports several requests on one."},
     {"fastcgi_catch_stderr", IN_HTTP_ALL, STRINGS(S, catch_stderr), ARGS(1, 1),
      .repeat = REPEAT_APPEND,
      .doc = "A text that makes an answer invalid when the backend writes it to stderr."},

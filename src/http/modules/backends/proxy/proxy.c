@@ -363,9 +363,11 @@ static const struct directive proxy_rows[] = {
     {"proxy_set_body", IN_HTTP_ALL, TEMPLATE(P, set_body), .is_late = true,
      .doc = "Body of requests to the backend, instead of the client's."},
     {"proxy_headers_hash_max_size", IN_HTTP_ALL, NUMBER(P, headers_hash_max_size),
-     .apply = conf_hash_size_check, .initial = "512", .doc = "Understood; tables size themselves."},
+     .apply = conf_hash_size_check, .initial = "512",
+     .doc = "Accepted and ignored: tables size themselves."},
     {"proxy_headers_hash_bucket_size", IN_HTTP_ALL, NUMBER(P, headers_hash_bucket_size),
-     .apply = conf_hash_size_check, .initial = "64", .doc = "Understood; tables size themselves."},
+     .apply = conf_hash_size_check, .initial = "64",
+     .doc = "Accepted and ignored: tables size themselves."},
     {"proxy_redirect", IN_HTTP_ALL, CUSTOM(proxy_redirect_apply), ARGS(1, 2),
      .repeat = REPEAT_CUSTOM, .initial = "default",
      .syntax = "default | off | redirect replacement",
@@ -383,10 +385,10 @@ static const struct directive proxy_rows[] = {
      .doc = "Adds or removes flags of a cookie: secure, httponly, samesite=strict, samesite=lax, "
             "samesite=none, and nosecure, nohttponly, nosamesite."},
     {"proxy_pass_trailers", IN_HTTP_ALL, FLAG(P, pass_trailers), .initial = "off",
-     .doc = "Are fields behind the body of an answer passed to the client?"},
+     .doc = "Whether trailer fields of a response are passed to the client."},
     {"proxy_protocol", IN_HTTP_ALL, FLAG(P, proxy_protocol), .initial = "off",
-     .doc = "Begins each connection to the backend with a header of the PROXY protocol, version "
-            "1, that tells of the client; such a connection carries one request."},
+     .doc =
+         "Begins each connection to the backend with a header of the PROXY protocol, version 1, that names the client; such a connection carries one request."},
     {0},
 };
 #undef P

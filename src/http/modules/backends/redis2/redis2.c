@@ -276,8 +276,7 @@ static bool redis2_finish(struct conf_scope *scope, void *settings)
 static const struct directive redis2_rows[] = {
     {"redis2_pass", HERE, CUSTOM_FIELD(S, target, redis2_pass_apply), ARGS(1, 1),
      .syntax = "address",
-     .doc =
-         "The Redis server, or group of them, that is asked; its answer is the response, as it comes."},
+     .doc = "The Redis server, or group of servers; its reply is the response, unchanged."},
     {"redis2_query", HERE, CUSTOM_FIELD(S, queries, query_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "command [argument ...]",
      .doc =

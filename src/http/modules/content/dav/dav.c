@@ -534,8 +534,7 @@ static const struct directive dav_rows[] = {
     {"dav_access", IN_HTTP_ALL, CUSTOM_FIELD(S, access, access_apply), ARGS(1, 3),
      .initial = "user:rw", .syntax = "users:permissions ...",
      .doc =
-         "Permissions of files and directories that are made: `user:rw group:r all:r`; who may read a directory may also "
-         "go into it."},
+         "Permissions of created files and directories: `user:rw group:r all:r`; read permission for a directory includes search permission."},
     {0},
 };
 #undef S

@@ -388,8 +388,7 @@ static bool around_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive echo_rows[] = {
     {"echo", HERE, COMMAND(echo_apply, 0, ARGS_ANY), .syntax = "[-n] [--] [string ...]",
      .doc =
-         "Answers with this text, and a line end unless `-n` stands before it. Several, and the other directives of echo, "
-         "do what they say one after the other."},
+         "Answers with this text, and a line end unless `-n` comes before it. Several, and the other directives of echo, do what they say one after the other."},
     {"echo_duplicate", HERE, COMMAND(pair_apply, 2, ARGS_ANY), .syntax = "count string",
      .doc =
          "Answers with so many copies of a text, of 1 GB at most. Digits may be grouped: 10_000."},
@@ -398,8 +397,7 @@ static const struct directive echo_rows[] = {
      .doc = "Waits; milliseconds count: 0.05."},
     {"echo_blocking_sleep", HERE, COMMAND(plain_apply, 1, 1), .syntax = "seconds",
      .doc = "The same as echo_sleep: nothing blocks the worker here."},
-    {"echo_reset_timer", HERE, COMMAND(plain_apply, 0, 0),
-     .doc = "Begins $echo_timer_elapsed anew."},
+    {"echo_reset_timer", HERE, COMMAND(plain_apply, 0, 0), .doc = "Resets $echo_timer_elapsed."},
     {"echo_read_request_body", HERE, COMMAND(plain_apply, 0, 0),
      .doc =
          "Reads the request's body, for echo_request_body and $request_body; at the latest when the answer begins."},
@@ -408,16 +406,16 @@ static const struct directive echo_rows[] = {
     {"echo_location", HERE, COMMAND(location_apply, 1, 2), .syntax = "uri [args]",
      .doc = "Puts in the answer of another location, and waits for it."},
     {"echo_location_async", HERE, COMMAND(location_apply, 1, 2), .syntax = "uri [args]",
-     .doc = "Puts in the answer of another location, which is asked while the rest goes on."},
+     .doc = "Includes the response of another location, which is fetched at the same time."},
     {"echo_subrequest", HERE, COMMAND(subrequest_apply, 2, ARGS_ANY),
      .syntax = "method uri [-q args] [-b body] [-f file]",
      .doc = "As echo_location, with a method, arguments, and a text or a file as the body."},
     {"echo_subrequest_async", HERE, COMMAND(subrequest_apply, 2, ARGS_ANY),
      .syntax = "method uri [-q args] [-b body] [-f file]",
-     .doc = "As echo_subrequest, while the rest goes on."},
+     .doc = "Like echo_subrequest, without waiting for it."},
     {"echo_foreach_split", HERE, COMMAND(pair_apply, 2, ARGS_ANY), .syntax = "separator string",
      .doc =
-         "Does what stands before echo_end for each part of the text that is not empty; $echo_it is the part."},
+         "Repeats the commands up to echo_end for each part of the text that is not empty; $echo_it is the part."},
     {"echo_end", HERE, COMMAND(plain_apply, 0, 0), .doc = "Ends what echo_foreach_split began."},
     {"echo_exec", HERE, COMMAND(location_apply, 1, 2), .syntax = "uri [args] | @name",
      .doc = "Another location answers, where nothing was said yet."},
@@ -427,10 +425,10 @@ static const struct directive echo_rows[] = {
      .syntax = "code", .doc = "The status of what echo answers."},
     {"echo_before_body", HERE, CUSTOM_FIELD(S, before, around_apply), ARGS(0, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "[-n] [--] [string ...]",
-     .doc = "Puts a text before the bodies of responses, whoever makes them."},
+     .doc = "Adds a text before the body of every response."},
     {"echo_after_body", HERE, CUSTOM_FIELD(S, after, around_apply), ARGS(0, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "[-n] [--] [string ...]",
-     .doc = "Puts a text behind the bodies of responses, whoever makes them."},
+     .doc = "Adds a text after the body of every response."},
     {0},
 };
 #undef S

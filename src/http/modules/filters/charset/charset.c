@@ -402,7 +402,8 @@ static const struct directive charset_rows[] = {
      .initial = "text/html text/xml text/plain text/vnd.wap.wml application/javascript "
                 "application/rss+xml",
      .syntax = "mime-type ...",
-     .doc = "Media types of the responses that `charset` is for, beside text/html; * is any."},
+     .doc =
+         "Media types of the responses that `charset` is for, in addition to text/html; * is any."},
     {"charset_map", IN_HTTP, .type = TYPE_BLOCK, .apply = charset_map_apply, .is_free_form = true,
      ARGS(2, 2), .repeat = REPEAT_CUSTOM, .syntax = "charset1 charset2",
      .doc = "A table between two charsets, for both ways: lines of two codes in hex. The second "

@@ -507,8 +507,8 @@ static const struct directive headers_rows[] = {
      .doc = "Adds a field to responses with codes 200, 201, 204, 206, 301, 302, 303, 304, 307 and "
             "308, or with any code."},
     {"add_header_inherit", IN_ALL_AND_IF, ENUM(L, header_inherit, inherit_words), .initial = "on",
-     .doc = "Does a block with add_header of its own lose the outer ones (on), or keep them behind "
-            "its own (merge); off: never inherits any."},
+     .doc =
+         "Whether a block with its own add_header replaces the outer ones (on), or adds them after its own (merge); off: never inherits any."},
     {"append_header", IN_ALL_AND_IF, CUSTOM(append_header_apply), ARGS(2, 2),
      .repeat = REPEAT_CUSTOM, .syntax = "name value",
      .doc =
@@ -518,7 +518,7 @@ static const struct directive headers_rows[] = {
      .doc = "What append_header puts between the values."},
     {"add_trailer", IN_ALL_AND_IF, CUSTOM(add_trailer_apply), ARGS(2, 3), .repeat = REPEAT_CUSTOM,
      .syntax = "name value [always]",
-     .doc = "Adds a field behind the body, for the same codes as add_header."},
+     .doc = "Adds a trailer field after the body, for the same codes as add_header."},
     {"add_trailer_inherit", IN_ALL_AND_IF, ENUM(L, trailer_inherit, inherit_words), .initial = "on",
      .doc = "As add_header_inherit, for add_trailer."},
     {"expires", IN_ALL_AND_IF, CUSTOM_FIELD(L, expires, expires_apply), ARGS(1, 2),

@@ -26,9 +26,9 @@ static const struct directive rows[] = {
      .max = 1024 * 1024, .doc = "Most bytes of a value in a directive."},
     {"ssi_min_file_chunk", IN_HTTP_ALL, SIZE(S, min_file_chunk), .initial = "1k",
      .doc =
-         "Understood; a page is read into memory, and its includes are sent as they would be alone."},
+         "Accepted and ignored: a page is read into memory, and its includes are sent as they would be alone."},
     {"ssi_ignore_recycled_buffers", IN_HTTP_ALL, FLAG(S, ignores_recycled), .initial = "off",
-     .doc = "Understood; no buffer that is used again waits behind an include."},
+     .doc = "Accepted and ignored: buffers do not wait for an include."},
     {0},
 };
 #undef S

@@ -334,7 +334,7 @@ static const struct directive xslt_rows[] = {
      .doc = "A parameter of stylesheets: a text."},
     {"xslt_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "text/xml", .syntax = "mime-type ...",
-     .doc = "Media types of responses that are transformed, beside text/xml; * is any."},
+     .doc = "Media types of responses that are transformed, in addition to text/xml; * is any."},
     {"xslt_last_modified", IN_HTTP_ALL, FLAG(S, keeps_modified), .initial = "off",
      .doc = "Keeps Last-Modified of what is transformed, and its ETag as a weak one."},
     {"xslt_max_size", IN_HTTP_ALL, SIZE(S, max_size), .initial = "10m",

@@ -440,7 +440,7 @@ static const struct directive reqstat_rows[] = {
     {"req_status_zone_recycle", IN_HTTP, CUSTOM(recycle_apply), ARGS(3, 3), .repeat = REPEAT_CUSTOM,
      .syntax = "name times seconds",
      .doc =
-         "When the zone is full, the key that was asked for longest ago gives way if it is asked for less often than so many times in so many seconds: 10 in 60 unless it is set. Else the new one is not counted."},
+         "When the zone is full, the least recently used key is removed if it is used less often than this many times in this many seconds, by default 10 in 60. Otherwise the new key is not counted."},
     {"req_status_zone_add_indicator", IN_HTTP, CUSTOM(indicator_apply), ARGS(2, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "name $variable ...",
      .doc = "Adds up the numbers of these variables, too."},
@@ -459,7 +459,7 @@ static const struct directive reqstat_rows[] = {
          "Answers with a line for each key of these zones, or of all: the key, and its counters, with commas between."},
     {"req_status_show_field", IN_LOCATION, STRINGS(S, fields), .apply = field_apply,
      ARGS(1, ARGS_ANY), .repeat = REPEAT_APPEND, .syntax = "field | $variable ...",
-     .doc = "Shows these counters in this order, behind the key."},
+     .doc = "Shows these counters in this order after the key."},
     {0},
 };
 #undef S
