@@ -137,24 +137,25 @@ bool command_line_parse(struct command_line *out, int argc, char *const *argv, s
 
 void command_line_usage(struct buf *out)
 {
-    buf_printf(out,
-               "Usage: nginx [-?hvVtTq] [-s signal] [-p prefix]\n"
-               "             [-e filename] [-c filename] [-g directives]\n"
-               "\n"
-               "Options:\n"
-               "  -?,-h         : this text\n"
-               "  -v            : show the version and exit\n"
-               "  -V            : show version, build, configure arguments and modules, and exit\n"
-               "  -m            : list the modules and exit\n"
-               "  -l            : list the directives and exit; twice: as Markdown\n"
-               "  -t            : test the configuration and exit; twice: show the lines at fault\n"
-               "  -T            : test the configuration, print it and exit\n"
-               "  -q            : with -t or -T: only say what is wrong\n"
-               "  -s signal     : send a signal to the master: stop, quit, reopen, reload\n"
-               "  -p prefix     : run-time directory (default: %s)\n"
-               "  -e filename   : first error log (default: %s)\n"
-               "  -c filename   : configuration file (default: %s)\n"
-               "  -g directives : main-level directives, read before the file\n\n",
-               DEFAULT_PREFIX[0] == '\0' ? "the current one" : DEFAULT_PREFIX, DEFAULT_ERROR_LOG,
-               DEFAULT_CONF_PATH);
+    buf_printf(
+        out,
+        "Usage: nginx [-?hvVtTq] [-s signal] [-p prefix]\n"
+        "             [-e filename] [-c filename] [-g directives]\n"
+        "\n"
+        "Options:\n"
+        "  -?,-h         : show this help and exit\n"
+        "  -v            : show the version and exit\n"
+        "  -V            : show version, build, configure arguments and modules, and exit\n"
+        "  -m            : list the modules and exit\n"
+        "  -l            : list the directives and exit; twice: the reference, with variables\n"
+        "  -t            : test the configuration and exit; twice: show the wrong lines\n"
+        "  -T            : test the configuration, print it and exit\n"
+        "  -q            : with -t or -T: show only errors\n"
+        "  -s signal     : send a signal to the master: stop, quit, reopen, reload\n"
+        "  -p prefix     : run-time directory (default: %s)\n"
+        "  -e filename   : first error log (default: %s)\n"
+        "  -c filename   : configuration file (default: %s)\n"
+        "  -g directives : main-level directives, read before the file\n\n",
+        DEFAULT_PREFIX[0] == '\0' ? "the current one" : DEFAULT_PREFIX, DEFAULT_ERROR_LOG,
+        DEFAULT_CONF_PATH);
 }
