@@ -93,7 +93,7 @@ static void put_variables(struct buf *out, const struct variable *rows)
         bool is_family = (rows->flags & VARIABLE_PREFIX) != 0;
 
         buf_printf(out, "| `$%.*s%s` | %s |\n", STR_ARG(rows->name), is_family ? "NAME" : "",
-                   rows->doc);
+                   rows->doc == NULL ? "" : rows->doc);
     }
 }
 
