@@ -79,7 +79,7 @@ static bool get_hello_name(struct variable_env *env, const struct variable *vari
 static const struct variable hello_variables[] = {
     {.name = STR_INIT("hello_name"),
      .get = get_hello_name,
-     .doc = "Who is greeted: the argument name, or the world."},
+     .doc = "The name to greet: the argument `name`, or \"world\"."},
     {.name = STR_NONE},
 };
 
