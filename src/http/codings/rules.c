@@ -88,8 +88,9 @@ static const struct directive rows[] = {
      .doc = "Which responses are compressed for requests that came through a proxy (Via)."},
     {"gzip_disable", IN_HTTP_ALL, CUSTOM_FIELD(S, disabled_for, disable_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "regex | msie6 | degradation ...",
-     .doc =
-         "Nothing is compressed for clients whose User-Agent matches; msie6 means MSIE 4 to 6, but for 6 with SV1; degradation: nothing is compressed while the worker uses more memory than `degradation` allows."},
+     .doc = "Nothing is compressed for clients whose User-Agent matches; msie6 means MSIE 4 to 6, "
+            "but for 6 with SV1; degradation: nothing is compressed while the worker uses more "
+            "memory than `degradation` allows."},
     {"gzip_vary", IN_HTTP_ALL, FLAG(S, varies), .initial = "off",
      .doc =
          "Adds Vary: Accept-Encoding where a response could be compressed, unpacked or replaced by "

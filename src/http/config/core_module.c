@@ -332,8 +332,8 @@ static const struct directive location_rows[] = {
     {"log_subrequest", IN_HTTP_ALL, FLAG(L, log_subrequest), .initial = "off",
      .doc = "Logs subrequests in the access log."},
     {"request_time_cache", IN_HTTP_ALL, FLAG(L, request_time_cache), .initial = "on",
-     .doc =
-         "off reads the clock for $request_time and related variables, instead of the time when the iteration of the event loop began."},
+     .doc = "off reads the clock for $request_time and related variables, instead of the time when "
+            "the iteration of the event loop began."},
     {0},
 };
 #undef L

@@ -205,7 +205,8 @@ bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls
         {"lua_memory_limit", CONTEXTS, SIZE(SETTINGS, script.options.memory_limit),                                  \
          .initial = "0",                                                                                             \
          .doc =                                                                                                      \
-             "Memory that the Lua of one worker may take; a script that needs more fails. 0: no limit."},            \
+             "Memory that the Lua of one worker may take; a script that needs more fails. 0: no "                    \
+             "limit."},                                                                                              \
         {"lua_shared_dict",                                                                                          \
          CONTEXTS,                                                                                                   \
          CUSTOM_FIELD(SETTINGS, script.options.dicts, script_dict_apply),                                            \

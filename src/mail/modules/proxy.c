@@ -12,8 +12,8 @@ static const struct directive_word protocol_words[] = {
 #define S struct mail_proxy
 static const struct directive rows[] = {
     {"proxy", IN_MAIL_ALL, FLAG(S, proxy), .initial = "off",
-     .doc =
-         "Accepted and ignored: a session always goes to the backend that the authentication server names, as with nginx."},
+     .doc = "Accepted and ignored: a session always goes to the backend that the authentication "
+            "server names, as with nginx."},
     {"proxy_buffer", IN_MAIL_ALL, SIZE(S, buffer), .initial = "4k", .min = 64, .max = 1 << 20,
      .doc = "Bytes of a line of a backend at most, and of a piece that is carried."},
     {"proxy_timeout", IN_MAIL_ALL, MSEC(S, timeout_ms), .initial = "24h",

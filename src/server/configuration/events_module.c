@@ -155,8 +155,8 @@ static const struct directive events_rows[] = {
     {"multi_accept", IN_EVENTS, FLAG(struct events_settings, multi_accept), .initial = "off",
      .doc = "Accepts all waiting connections at once instead of one by one."},
     {"accept_mutex", IN_EVENTS, FLAG(struct events_settings, accept_mutex), .initial = "off",
-     .doc =
-         "Accepted and ignored: workers that share a socket are woken one at a time by the kernel, and with a socket for each worker no turns are needed."},
+     .doc = "Accepted and ignored: workers that share a socket are woken one at a time by the "
+            "kernel, and with a socket for each worker no turns are needed."},
     {"accept_mutex_delay", IN_EVENTS, MSEC(struct events_settings, accept_mutex_delay_ms),
      .initial = "500ms", .doc = "Belongs to accept_mutex, and is accepted and ignored like it."},
     {"reuse_port", IN_EVENTS, FLAG(struct events_settings, reuse_port), .initial = "off",

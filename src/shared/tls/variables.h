@@ -18,7 +18,8 @@
         TLS_VARIABLE("ssl_sigalg", GET, "Signature algorithm of the server certificate."),         \
         TLS_VARIABLE("ssl_sigalgs", GET, "Signature algorithms that the client offered."),         \
         TLS_VARIABLE("ssl_session_id", GET, "Id of the session, in hexadecimal."),                 \
-        TLS_VARIABLE("ssl_session_reused", GET, "r when the session was resumed, otherwise .."),   \
+        TLS_VARIABLE("ssl_session_reused", GET,                                                    \
+                     "`r` when the session was resumed, otherwise a dot."),                        \
         {.name = STR_INIT("ssl_early_data"),                                                       \
          .doc = "1 while early data of TLS 1.3 is used and the handshake is not complete.",        \
          .get = GET,                                                                               \

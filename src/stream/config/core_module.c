@@ -210,7 +210,9 @@ static const struct directive server_rows[] = {
     {"udp_flow_key", IN_BOTH, TEMPLATE(S, udp_flow_key), .initial = "address",
      .syntax = "address | quic | dtls | text",
      .doc =
-         "What identifies UDP clients: address and port; these and the connection ids of QUIC or DTLS, which a client keeps when its address changes; or a string with variables, such as $remote_addr. The one in the default server of the address is used. Not in nginx."},
+         "What identifies UDP clients: address and port; these and the connection ids of QUIC or "
+         "DTLS, which a client keeps when its address changes; or a string with variables, such "
+         "as $remote_addr. The one in the default server of the address is used. Not in nginx."},
     {"session_memory_limit", IN_BOTH, SIZE(S, session_memory_limit), .initial = "1m",
      .doc =
          "Most memory that one session takes for its variables and what is made of them, without "

@@ -212,7 +212,10 @@ static const struct directive rows[] = {
      .syntax = "[interval=time] [jitter=time] [fails=number] [passes=number] [mandatory "
                "[persistent]] [match=name] [port=number] [udp]",
      .doc =
-         "Probes each server of the group that `proxy_pass` of this server leads to, one worker for all: every 5s, unhealthy after 1 bad answer, healthy after 1 good one by default. Healthy means that a connection succeeds and the response fits `match`. With `udp` and without `match` it means that the datagram \"" DATAGRAM_TEXT
+         "Probes each server of the group that `proxy_pass` of this server leads to, one worker "
+         "for all: every 5s, unhealthy after 1 bad answer, healthy after 1 good one by default. "
+         "Healthy means that a connection succeeds and the response fits `match`. With `udp` and "
+         "without `match` it means that the datagram \"" DATAGRAM_TEXT
          "\" is not refused within a second. mandatory: "
          "not served before the first good answer; persistent: the state survives a reload. Several "
          "checks of a group: one that fails is enough."},

@@ -89,8 +89,8 @@ static const struct directive log_rows[] = {
      ARGS(1, ARGS_ANY), .repeat = REPEAT_APPEND,
      .syntax = "path format [buffer=size] [gzip[=level]] [flush=time] [if=condition] | "
                "syslog:parameters format [if=condition] | pipe:command format [if=condition] | off",
-     .doc =
-         "Writes a line for each session, when it is over. There may be several at one level; a server with its own inherits none."},
+     .doc = "Writes a line for each session, when it is over. There may be several at one level; a "
+            "server with its own inherits none."},
     {"open_log_file_cache", IN_STREAM | IN_STREAM_SERVER,
      CUSTOM_FIELD(L, paths, open_log_file_cache_apply), ARGS(1, 4), .initial = "off",
      .syntax = "max=number [inactive=time] [min_uses=number] [valid=time] | off",

@@ -111,8 +111,8 @@ static bool pass_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive rows[] = {
     {"pass", IN_STREAM_SERVER, TEMPLATE(struct pass_settings, address), .apply = pass_apply,
      .inherit = INHERIT_NEVER, .syntax = "address",
-     .doc =
-         "Passes the connection, including what was read, to the listener on this address in this configuration: a server of http, stream or mail."},
+     .doc = "Passes the connection, including what was read, to the listener on this address in "
+            "this configuration: a server of http, stream or mail."},
     {0},
 };
 

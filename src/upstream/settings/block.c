@@ -102,22 +102,23 @@ static bool ntlm_apply(struct conf_scope *scope, const struct directive *row,
 }
 
 #define G struct upstream_group
-#define GROUP_ROWS(CONTEXT, SERVER_SYNTAX)                                                                                                                                                               \
-    {"server",                                                                                                                                                                                           \
-     CONTEXT,                                                                                                                                                                                            \
-     CUSTOM(upstream_server_apply),                                                                                                                                                                      \
-     ARGS(1, ARGS_ANY),                                                                                                                                                                                  \
-     .repeat = REPEAT_CUSTOM,                                                                                                                                                                            \
-     .syntax = SERVER_SYNTAX,                                                                                                                                                                            \
-     .doc =                                                                                                                                                                                              \
-         "A server of the group: an address, a name (each of its addresses is a peer) or unix:path. A name that cannot be resolved is resolved again at run time; `resolve` also follows its changes."}, \
-        {"resolver",                                                                                                                                                                                     \
-         CONTEXT,                                                                                                                                                                                        \
-         CUSTOM_FIELD(G, resolver, resolver_row_apply),                                                                                                                                                  \
-         ARGS(1, ARGS_ANY),                                                                                                                                                                              \
-         .syntax = RESOLVER_SYNTAX,                                                                                                                                                                      \
-         .doc = "Name servers for the names of this group, in place of those of the outer "                                                                                                              \
-                "block."},                                                                                                                                                                               \
+#define GROUP_ROWS(CONTEXT, SERVER_SYNTAX)                                                         \
+    {"server",                                                                                     \
+     CONTEXT,                                                                                      \
+     CUSTOM(upstream_server_apply),                                                                \
+     ARGS(1, ARGS_ANY),                                                                            \
+     .repeat = REPEAT_CUSTOM,                                                                      \
+     .syntax = SERVER_SYNTAX,                                                                      \
+     .doc = "A server of the group: an address, a name (each of its addresses is a peer) or "      \
+            "unix:path. A name that cannot be resolved is resolved again at run time; `resolve` "  \
+            "also follows its changes."},                                                          \
+        {"resolver",                                                                               \
+         CONTEXT,                                                                                  \
+         CUSTOM_FIELD(G, resolver, resolver_row_apply),                                            \
+         ARGS(1, ARGS_ANY),                                                                        \
+         .syntax = RESOLVER_SYNTAX,                                                                \
+         .doc = "Name servers for the names of this group, in place of those of the outer "        \
+                "block."},                                                                         \
         RESOLVER_TIMEOUT_ROW(CONTEXT, G)
 
 static const struct directive http_group_rows[] = {
@@ -131,8 +132,8 @@ static const struct directive http_group_rows[] = {
          "connection in any group, and is kept for it as `keepalive` says; with `ntlm` it is "
          "kept where `keepalive` is 0, too."},
     {"queue", IN_UPSTREAM, CUSTOM(queue_apply), ARGS(1, 2), .syntax = "number [timeout=time]",
-     .doc =
-         "How many requests may wait in each worker when no server is available; the default timeout is 60s."},
+     .doc = "How many requests may wait in each worker when no server is available; the default "
+            "timeout is 60s."},
     {0},
 };
 
@@ -195,8 +196,8 @@ static const struct directive http_block_rows[] = {
     BLOCK_ROW(IN_HTTP),
     {"upstream_change_no_server_status", IN_HTTP, FLAG(struct set_settings, is_no_server_502),
      .initial = "on",
-     .doc =
-         "The status when no server of the group is usable: 502, or 500 when this is off, as it is by default in Tengine."},
+     .doc = "The status when no server of the group is usable: 502, or 500 when this is off, as it "
+            "is by default in Tengine."},
     {"rr_discarded_range", IN_HTTP, NUMBER(struct set_settings, discard_most), .initial = "0",
      .doc =
          "Round robin begins at a random one of so many first turns in each worker, so that many "

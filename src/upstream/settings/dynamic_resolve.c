@@ -46,7 +46,10 @@ static const struct directive dynamic_rows[] = {
     {"dynamic_resolve", IN_UPSTREAM, CUSTOM(dynamic_resolve_apply), ARGS(0, 2),
      .syntax = "[fallback=stale|next|shutdown] [fail_timeout=time]",
      .doc =
-         "Resolves the names of the group's servers at run time, by the resolver, or by the system if there is none. When a name cannot be resolved its server keeps the addresses that it had (stale), is skipped (next), or its requests fail (shutdown). It is resolved again after fail_timeout."},
+         "Resolves the names of the group's servers at run time, by the resolver, or by the "
+         "system if there is none. When a name cannot be resolved its server keeps the addresses "
+         "that it had (stale), is skipped (next), or its requests fail (shutdown). It is "
+         "resolved again after fail_timeout."},
     {0},
 };
 

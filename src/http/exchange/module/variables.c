@@ -136,14 +136,14 @@ GETTER(get_validator)
 
 const struct variable exchange_variables[] = {
     {NAMED("upstream_addr"),
-     .doc =
-         "Addresses of the servers that were tried; commas separate servers, colons separate groups.",
+     .doc = "Addresses of the servers that were tried; commas separate servers, colons separate "
+            "groups.",
      .get = get_attempts, .data = PART_PEER, VOLATILE},
     {NAMED("upstream_status"), .doc = "Statuses of their responses.", .get = get_attempts,
      .data = PART_STATUS, VOLATILE},
     {NAMED("upstream_connect_time"),
-     .doc =
-         "Time to connect, TLS included, in seconds with milliseconds; may be set: timeout of this request.",
+     .doc = "Time to connect, TLS included, in seconds with milliseconds; may be set: timeout of "
+            "this request.",
      .get = get_attempts, .set = set_connect_timeout, .data = PART_CONNECT_TIME, ASSIGNABLE},
     {NAMED("upstream_send_time"),
      .doc = "Timeout for sending to the backend; may be set for this request.",

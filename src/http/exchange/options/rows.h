@@ -54,13 +54,14 @@ exchange_row_apply exchange_temp_path_apply, exchange_store_apply, exchange_stor
         UPSTREAM_TRIES_ROWS(PREFIX, IN_HTTP_ALL, EXCHANGE_S)
 
 /* Which peers may be asked: of nginx's own protocols. */
-#define EXCHANGE_ALLOW_ROW(PREFIX)                                                                                                                                           \
-    {                                                                                                                                                                        \
-        PREFIX "_allow_upstream", IN_HTTP_ALL, TEMPLATES(EXCHANGE_S, allow_upstream),                                                                                        \
-            .syntax = "string ...",                                                                                                                                          \
-            .doc =                                                                                                                                                           \
-                "A server is used only when none of these is empty or \"0\"; `$upstream_last_addr` and `$upstream_last_server_name` name it. Others are skipped if `" PREFIX \
-                "_next_upstream` has `denied`, otherwise the response is 403."                                                                                               \
+#define EXCHANGE_ALLOW_ROW(PREFIX)                                                                 \
+    {                                                                                              \
+        PREFIX "_allow_upstream", IN_HTTP_ALL, TEMPLATES(EXCHANGE_S, allow_upstream),              \
+            .syntax = "string ...",                                                                \
+            .doc = "A server is used only when none of these is empty or \"0\"; "                  \
+                   "`$upstream_last_addr` and `$upstream_last_server_name` name it. Others are "   \
+                   "skipped if `" PREFIX                                                           \
+                   "_next_upstream` has `denied`, otherwise the response is 403."                  \
     }
 
 /* Socket buffers; and with low-water marks. */
@@ -86,72 +87,72 @@ exchange_row_apply exchange_temp_path_apply, exchange_store_apply, exchange_stor
     }
 
 /* Bodies, fields, buffering, store: proxy, fastcgi, uwsgi, scgi. */
-#define EXCHANGE_BODY_ROWS(PREFIX)                                                                       \
-    {PREFIX "_pass_request_headers", IN_HTTP_ALL, FLAG(EXCHANGE_S, pass_request_headers),                \
-     .initial = "on", .doc = "Are the client's header fields passed on?"},                               \
-        {PREFIX "_pass_request_body", IN_HTTP_ALL, FLAG(EXCHANGE_S, pass_request_body),                  \
-         .initial = "on", .doc = "Is the client's body passed on?"},                                     \
-        {PREFIX "_request_buffering", IN_HTTP_ALL, FLAG(EXCHANGE_S, request_buffering),                  \
-         .initial = "on",                                                                                \
-         .doc = "Whether the body is read completely before the backend gets the request."},             \
-        {PREFIX "_ignore_client_abort", IN_HTTP_ALL, FLAG(EXCHANGE_S, ignore_client_abort),              \
-         .initial = "off",                                                                               \
-         .doc =                                                                                          \
-             "Whether the request to the backend continues when the client has closed the connection."}, \
-        {PREFIX "_intercept_errors", IN_HTTP_ALL, FLAG(EXCHANGE_S, intercept_errors),                    \
-         .initial = "off", .doc = "Do answers of 300 and above go to error_page?"},                      \
-        {PREFIX "_buffering", IN_HTTP_ALL, FLAG(EXCHANGE_S, buffering), .initial = "on",                 \
-         .doc = "Is the answer read as fast as the backend gives it?"},                                  \
-        {PREFIX "_buffers", IN_HTTP_ALL, BUFFERS(EXCHANGE_S, buffers), .initial = "8 4k",                \
-         .doc = "Memory for an answer that the client has not taken yet."},                              \
-        {PREFIX "_busy_buffers_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, busy_buffers_size),                  \
-         .doc = "How much of it may be on its way to the client; by default two buffers."},              \
-        {PREFIX "_max_temp_file_size",                                                                   \
-         IN_HTTP_ALL,                                                                                    \
-         CUSTOM_FIELD(EXCHANGE_S, max_temp_file_size, exchange_max_temp_file_size_apply),                \
-         ARGS(1, 1),                                                                                     \
-         .initial = "1024m",                                                                             \
-         .syntax = "size",                                                                               \
-         .doc = "What is above the buffers goes to a file of this size at most; 0 is none."},            \
-        {PREFIX "_temp_file_write_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, temp_file_write_size),            \
-         .doc = "Bytes written there at a time; by default two buffers."},                               \
-        {PREFIX "_temp_path",                                                                            \
-         IN_HTTP_ALL,                                                                                    \
-         CUSTOM_FIELD(EXCHANGE_S, temp_path, exchange_temp_path_apply),                                  \
-         ARGS(1, 4),                                                                                     \
-         .syntax = "path [level1 [level2 [level3]]]",                                                    \
-         .doc = "Directory of those files."},                                                            \
-        {PREFIX "_limit_rate", IN_HTTP_ALL, TEMPLATE_SIZE(EXCHANGE_S, limit_rate), .initial = "0",       \
-         .doc = "Bytes per second read from a backend; 0 is no limit."},                                 \
-        {PREFIX "_force_ranges", IN_HTTP_ALL, FLAG(EXCHANGE_S, force_ranges), .initial = "off",          \
-         .doc = "Are ranges served whatever Accept-Ranges says?"},                                       \
-        {PREFIX "_ignore_headers", IN_HTTP_ALL,                                                          \
-         BITS(EXCHANGE_S, ignore_headers, ignore_headers_words), .repeat = REPEAT_APPEND,                \
-         .doc = "Fields of the answer that are not acted on."},                                          \
-        {PREFIX "_hide_header",                                                                          \
-         IN_HTTP_ALL,                                                                                    \
-         STRINGS(EXCHANGE_S, hide_headers),                                                              \
-         ARGS(1, 1),                                                                                     \
-         .repeat = REPEAT_APPEND,                                                                        \
-         .doc = "A field that is not passed to the client."},                                            \
-        {PREFIX "_pass_header",                                                                          \
-         IN_HTTP_ALL,                                                                                    \
-         STRINGS(EXCHANGE_S, pass_headers),                                                              \
-         ARGS(1, 1),                                                                                     \
-         .repeat = REPEAT_APPEND,                                                                        \
-         .doc = "A field that is passed though it is usually not."},                                     \
-        {PREFIX "_store",                                                                                \
-         IN_HTTP_ALL,                                                                                    \
-         CUSTOM_FIELD(EXCHANGE_S, stores, exchange_store_apply),                                         \
-         ARGS(1, 1),                                                                                     \
-         .initial = "off",                                                                               \
-         .syntax = "on | off | string",                                                                  \
-         .doc = "Keeps answers as files below root, or at the given path."},                             \
-    {                                                                                                    \
-        PREFIX "_store_access", IN_HTTP_ALL,                                                             \
-            CUSTOM_FIELD(EXCHANGE_S, store_access, exchange_store_access_apply), ARGS(1, 3),             \
-            .initial = "user:rw", .syntax = "users:permissions ...",                                     \
-            .doc = "Permissions of those files."                                                         \
+#define EXCHANGE_BODY_ROWS(PREFIX)                                                                 \
+    {PREFIX "_pass_request_headers", IN_HTTP_ALL, FLAG(EXCHANGE_S, pass_request_headers),          \
+     .initial = "on", .doc = "Are the client's header fields passed on?"},                         \
+        {PREFIX "_pass_request_body", IN_HTTP_ALL, FLAG(EXCHANGE_S, pass_request_body),            \
+         .initial = "on", .doc = "Is the client's body passed on?"},                               \
+        {PREFIX "_request_buffering", IN_HTTP_ALL, FLAG(EXCHANGE_S, request_buffering),            \
+         .initial = "on",                                                                          \
+         .doc = "Whether the body is read completely before the backend gets the request."},       \
+        {PREFIX "_ignore_client_abort", IN_HTTP_ALL, FLAG(EXCHANGE_S, ignore_client_abort),        \
+         .initial = "off",                                                                         \
+         .doc = "Whether the request to the backend continues when the client has closed the "     \
+                "connection."},                                                                    \
+        {PREFIX "_intercept_errors", IN_HTTP_ALL, FLAG(EXCHANGE_S, intercept_errors),              \
+         .initial = "off", .doc = "Do answers of 300 and above go to error_page?"},                \
+        {PREFIX "_buffering", IN_HTTP_ALL, FLAG(EXCHANGE_S, buffering), .initial = "on",           \
+         .doc = "Is the answer read as fast as the backend gives it?"},                            \
+        {PREFIX "_buffers", IN_HTTP_ALL, BUFFERS(EXCHANGE_S, buffers), .initial = "8 4k",          \
+         .doc = "Memory for an answer that the client has not taken yet."},                        \
+        {PREFIX "_busy_buffers_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, busy_buffers_size),            \
+         .doc = "How much of it may be on its way to the client; by default two buffers."},        \
+        {PREFIX "_max_temp_file_size",                                                             \
+         IN_HTTP_ALL,                                                                              \
+         CUSTOM_FIELD(EXCHANGE_S, max_temp_file_size, exchange_max_temp_file_size_apply),          \
+         ARGS(1, 1),                                                                               \
+         .initial = "1024m",                                                                       \
+         .syntax = "size",                                                                         \
+         .doc = "What is above the buffers goes to a file of this size at most; 0 is none."},      \
+        {PREFIX "_temp_file_write_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, temp_file_write_size),      \
+         .doc = "Bytes written there at a time; by default two buffers."},                         \
+        {PREFIX "_temp_path",                                                                      \
+         IN_HTTP_ALL,                                                                              \
+         CUSTOM_FIELD(EXCHANGE_S, temp_path, exchange_temp_path_apply),                            \
+         ARGS(1, 4),                                                                               \
+         .syntax = "path [level1 [level2 [level3]]]",                                              \
+         .doc = "Directory of those files."},                                                      \
+        {PREFIX "_limit_rate", IN_HTTP_ALL, TEMPLATE_SIZE(EXCHANGE_S, limit_rate), .initial = "0", \
+         .doc = "Bytes per second read from a backend; 0 is no limit."},                           \
+        {PREFIX "_force_ranges", IN_HTTP_ALL, FLAG(EXCHANGE_S, force_ranges), .initial = "off",    \
+         .doc = "Are ranges served whatever Accept-Ranges says?"},                                 \
+        {PREFIX "_ignore_headers", IN_HTTP_ALL,                                                    \
+         BITS(EXCHANGE_S, ignore_headers, ignore_headers_words), .repeat = REPEAT_APPEND,          \
+         .doc = "Fields of the answer that are not acted on."},                                    \
+        {PREFIX "_hide_header",                                                                    \
+         IN_HTTP_ALL,                                                                              \
+         STRINGS(EXCHANGE_S, hide_headers),                                                        \
+         ARGS(1, 1),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .doc = "A field that is not passed to the client."},                                      \
+        {PREFIX "_pass_header",                                                                    \
+         IN_HTTP_ALL,                                                                              \
+         STRINGS(EXCHANGE_S, pass_headers),                                                        \
+         ARGS(1, 1),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .doc = "A field that is passed though it is usually not."},                               \
+        {PREFIX "_store",                                                                          \
+         IN_HTTP_ALL,                                                                              \
+         CUSTOM_FIELD(EXCHANGE_S, stores, exchange_store_apply),                                   \
+         ARGS(1, 1),                                                                               \
+         .initial = "off",                                                                         \
+         .syntax = "on | off | string",                                                            \
+         .doc = "Keeps answers as files below root, or at the given path."},                       \
+    {                                                                                              \
+        PREFIX "_store_access", IN_HTTP_ALL,                                                       \
+            CUSTOM_FIELD(EXCHANGE_S, store_access, exchange_store_access_apply), ARGS(1, 3),       \
+            .initial = "user:rw", .syntax = "users:permissions ...",                               \
+            .doc = "Permissions of those files."                                                   \
     }
 
 /* TLS: proxy, uwsgi, grpc. */

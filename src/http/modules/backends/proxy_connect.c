@@ -405,8 +405,10 @@ static const struct directive connect_rows[] = {
      .doc = "SO_SNDLOWAT where the system has it; Linux has not."},
     {"proxy_connect_response", IN_HTTP | IN_SERVER, TEMPLATE(C, response),
      .initial = "\"HTTP/1.1 200 Connection Established\\r\\nProxy-agent: nginx\\r\\n\\r\\n\"",
-     .doc =
-         "Header of the response that establishes the tunnel; clients of HTTP/1 get it byte for byte. Variables have their values at the time when the connection is established. A status other than 2xx closes the connection. `set $proxy_connect_response` overrides it."},
+     .doc = "Header of the response that establishes the tunnel; clients of HTTP/1 get it byte for "
+            "byte. Variables have their values at the time when the connection is established. A "
+            "status other than 2xx closes the connection. `set $proxy_connect_response` overrides "
+            "it."},
     {0},
 };
 #undef C

@@ -110,8 +110,8 @@ static const struct directive realip_rows[] = {
      .doc = "A trusted proxy, whose information about the client is used."},
     {"real_ip_header", IN_HTTP_ALL, STRING(S, header), .initial = "X-Real-IP",
      .syntax = "field | X-Real-IP | X-Forwarded-For | proxy_protocol",
-     .doc =
-         "Where a trusted proxy sends the client's address: the last address in this header field, or the PROXY header."},
+     .doc = "Where a trusted proxy sends the client's address: the last address in this header "
+            "field, or the PROXY header."},
     {"real_ip_recursive", IN_HTTP_ALL, FLAG(S, forwarded.is_recursive), .initial = "off",
      .doc = "Takes the last address that is not trusted itself, instead of the last one."},
     {0},

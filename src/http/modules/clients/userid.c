@@ -437,8 +437,8 @@ static bool flags_apply(struct conf_scope *scope, const struct directive *row,
 #define S struct userid_settings
 static const struct directive userid_rows[] = {
     {"userid", IN_HTTP_ALL, ENUM(S, mode, mode_words), .apply = userid_apply, .initial = "off",
-     .doc =
-         "Gives each client an id, in a cookie with the first response. `v1` makes cookies of version 1; `log` sets none, and only logs those that clients send."},
+     .doc = "Gives each client an id, in a cookie with the first response. `v1` makes cookies of "
+            "version 1; `log` sets none, and only logs those that clients send."},
     {"userid_service", IN_HTTP_ALL, NUMBER(S, service), .apply = service_apply, .syntax = "number",
      .doc =
          "The first word of an id, which says what server gave it; the default is the address that the client has "
@@ -459,8 +459,8 @@ static const struct directive userid_rows[] = {
      .doc = "The value of the field P3P that goes with the cookie."},
     {"userid_mark", IN_HTTP_ALL, CUSTOM_FIELD(S, mark, mark_apply), ARGS(1, 1), .initial = "off",
      .syntax = "letter | digit | = | off",
-     .doc =
-         "A character after the id. Cookies with another one are set again with the same id, so that their other attributes change."},
+     .doc = "A character after the id. Cookies with another one are set again with the same id, so "
+            "that their other attributes change."},
     {0},
 };
 #undef S

@@ -202,8 +202,8 @@ static const struct directive concat_rows[] = {
     {"concat_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "application/javascript text/css",
      .syntax = "mime-type ...",
-     .doc =
-         "Media types of files that are served so, in addition to application/javascript; * is any. Others get 400."},
+     .doc = "Media types of files that are served so, in addition to application/javascript; * is "
+            "any. Others get 400."},
     {"concat_unique", IN_HTTP_ALL, FLAG(S, is_unique), .initial = "on",
      .doc = "Files of different types in one answer are refused, with 400."},
     {"concat_max_files", IN_HTTP_ALL, NUMBER(S, max_files), .initial = "10",

@@ -441,8 +441,8 @@ static const struct directive fancy_rows[] = {
     {"fancyindex_hide_symlinks", IN_HTTP_ALL, FLAG(S, hides_symlinks), .initial = "off",
      .doc = "Symbolic links are not shown."},
     {"fancyindex_show_path", IN_HTTP_ALL, FLAG(S, shows_path), .initial = "on",
-     .doc =
-         "Shows the path, and the end of the heading, after the header. `off` needs a header of its own."},
+     .doc = "Shows the path, and the end of the heading, after the header. `off` needs a header of "
+            "its own."},
     {"fancyindex_show_dotfiles", IN_HTTP_ALL, FLAG(S, shows_dotfiles), .initial = "off",
      .doc = "Names that begin with a dot are shown, too."},
     {"fancyindex_hide_parent_dir", IN_HTTP_ALL, FLAG(S, hides_parent), .initial = "off",

@@ -61,7 +61,8 @@ static bool flv_apply(struct conf_scope *scope, const struct directive *row, str
 static const struct directive flv_rows[] = {
     {"flv", IN_LOCATION, CUSTOM(flv_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
      .doc =
-         "Serves Flash video, with the argument start=N from that byte on, after a header of its own."},
+         "Serves Flash video, with the argument start=N from that byte on, after a header of its "
+         "own."},
     {0},
 };
 

@@ -94,12 +94,12 @@ static const struct directive addition_rows[] = {
          "Puts what this URI of the server gives before the bodies of responses of status 200. An empty "
          "one puts nothing."},
     {"add_after_body", IN_HTTP_ALL, STRING(S, after), .syntax = "uri",
-     .doc =
-         "Adds the response of this URI after the bodies of responses with status 200. An empty value adds nothing."},
+     .doc = "Adds the response of this URI after the bodies of responses with status 200. An empty "
+            "value adds nothing."},
     {"addition_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "text/html", .syntax = "mime-type ...",
-     .doc =
-         "Media types of the responses that something is added to, in addition to text/html; * is any."},
+     .doc = "Media types of the responses that something is added to, in addition to text/html; * "
+            "is any."},
     {0},
 };
 #undef S

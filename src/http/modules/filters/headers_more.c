@@ -358,12 +358,13 @@ static const struct directive headers_more_rows[] = {
     {"more_set_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM,
      .syntax = "[-t \"type ...\"] [-s \"status ...\"] [-a] \"name[: value]\" ...",
-     .doc =
-         "Sets fields of responses of any status, or of these alone, and of any media type, or of these alone: what is there is replaced, and without a value removed. `-a` adds to those that are there. Directives of outer blocks also apply, and come first."},
+     .doc = "Sets fields of responses of any status, or of these alone, and of any media type, or "
+            "of these alone: what is there is replaced, and without a value removed. `-a` adds to "
+            "those that are there. Directives of outer blocks also apply, and come first."},
     {"more_clear_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "[-t \"type ...\"] [-s \"status ...\"] name ...",
-     .doc =
-         "Removes fields of responses. A name that ends with `*` means all that begin with it, except those that the server generates, such as Server and Date."},
+     .doc = "Removes fields of responses. A name that ends with `*` means all that begin with it, "
+            "except those that the server generates, such as Server and Date."},
     {"more_set_input_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "[-r] [-t \"type ...\"] \"name[: value]\" ...",
      .doc =
@@ -371,8 +372,8 @@ static const struct directive headers_more_rows[] = {
          "removed. `-r` replaces only, and adds none; `-t` names values of Content-Type that the line is for."},
     {"more_clear_input_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "[-t \"type ...\"] name ...",
-     .doc =
-         "Removes fields of requests, at the end of the rewrite phase; `name*` means all that begin with it."},
+     .doc = "Removes fields of requests, at the end of the rewrite phase; `name*` means all that "
+            "begin with it."},
     {0},
 };
 

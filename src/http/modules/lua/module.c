@@ -60,7 +60,8 @@ static const struct directive main_rows[] = {
 
 #define IN_REWRITE IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
 #define SET_DOC                                                                                    \
-    "Lua among the lines of the rewrite module: the variable gets what it returns. The arguments after it are in ngx.arg."
+    "Lua among the lines of the rewrite module: the variable gets what it returns. The arguments " \
+    "after it are in ngx.arg."
 
 static const struct directive place_rows[] = {
     {"set_by_lua_block", IN_REWRITE, CUSTOM(http_lua_set_apply), ARGS(2, 2),

@@ -509,7 +509,11 @@ static const struct directive rows[] = {
     {"api", IN_LOCATION, CUSTOM(api_apply), ARGS(0, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "[write=on | write=off]",
      .doc =
-         "Answers as nginx Plus' interface does for zones of keys and values: GET `/VERSION/http/keyvals/ZONE`, and with `write=on` POST, PATCH and DELETE; and for what limits decided, `limit_reqs` and `limit_conns`. `stream` instead of `http` for those of stream. A client with write access can change what the configuration does: see `allow`."},
+         "Answers as nginx Plus' interface does for zones of keys and values: GET "
+         "`/VERSION/http/keyvals/ZONE`, and with `write=on` POST, PATCH and DELETE; and for what "
+         "limits decided, `limit_reqs` and `limit_conns`. `stream` instead of `http` for those "
+         "of stream. A client with write access can change what the configuration does: see "
+         "`allow`."},
     {0},
 };
 static const struct directive_table table = {.rows = rows};

@@ -64,7 +64,9 @@ static bool debug_pool_apply(struct conf_scope *scope, const struct directive *r
 static const struct directive debug_pool_rows[] = {
     {"debug_pool", IN_SERVER | IN_LOCATION, CUSTOM(debug_pool_apply), ARGS(0, 0),
      .doc =
-         "Answers with the memory of arenas in the worker that answers, its configuration's too: bytes, how many were taken so far, how many are in use now, and how many of them are large. Memory outside of arenas is not shown."},
+         "Answers with the memory of arenas in the worker that answers, its configuration's too: "
+         "bytes, how many were taken so far, how many are in use now, and how many of them are "
+         "large. Memory outside of arenas is not shown."},
     {0},
 };
 static const struct directive_table debug_pool_table = {.rows = debug_pool_rows};

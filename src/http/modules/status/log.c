@@ -258,15 +258,20 @@ static const struct directive_word escape_words[] = {
 static const struct directive log_rows[] = {
     {"log_format", IN_HTTP | IN_SERVER | IN_LOCATION, CUSTOM(log_format_apply), ARGS(2, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "name [escape=default | json | none] string ...",
-     .doc =
-         "Names a format for the access_log lines that follow; names are unique in http. \"combined\" is predefined."},
+     .doc = "Names a format for the access_log lines that follow; names are unique in http. "
+            "\"combined\" is predefined."},
     {"access_log", IN_HTTP_ALL | IN_LOCATION_IF | IN_LIMIT_EXCEPT,
      CUSTOM_FIELD(L, log.logs, access_log_apply), ARGS(1, ARGS_ANY), .repeat = REPEAT_APPEND,
      .syntax = "path [format [buffer=size] [gzip[=level]] [flush=time] [if=condition] "
                "[ratio=number]] | syslog:parameters [format [if=condition] [ratio=number]] | "
                "pipe:command [format [if=condition] [ratio=number]] | off",
      .doc =
-         "Writes a line for each request. There may be several at one level; a block with its own inherits none. Without any, logs/access.log has the format combined. syslog: takes server=address,facility=name,severity=level,tag=word,nohostname or Tengine's facility:level:target:port:ident, the target a host or a path, without one /dev/log. pipe: starts the command with the master's rights and writes lines to its standard input, cut at 4096 bytes; those it does not take in time are lost and counted."},
+         "Writes a line for each request. There may be several at one level; a block with its "
+         "own inherits none. Without any, logs/access.log has the format combined. syslog: takes "
+         "server=address,facility=name,severity=level,tag=word,nohostname or Tengine's "
+         "facility:level:target:port:ident, the target a host or a path, without one /dev/log. "
+         "pipe: starts the command with the master's rights and writes lines to its standard "
+         "input, cut at 4096 bytes; those it does not take in time are lost and counted."},
     {"open_log_file_cache", IN_HTTP_ALL, CUSTOM_FIELD(L, log.paths, open_log_file_cache_apply),
      ARGS(1, 4), .initial = "off",
      .syntax = "max=number [inactive=time] [min_uses=number] [valid=time] | off",

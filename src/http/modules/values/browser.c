@@ -268,15 +268,16 @@ static bool value_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive browser_rows[] = {
     {"modern_browser", IN_HTTP_ALL, CUSTOM_FIELD(S, modern, modern_apply), ARGS(1, 2),
      .repeat = REPEAT_APPEND, .syntax = "browser version | unlisted",
-     .doc =
-         "From which version on a browser (msie, gecko, opera, safari, konqueror) is modern; with `unlisted` also those that neither these lines nor `ancient_browser` list, and clients without a User-Agent."},
+     .doc = "From which version on a browser (msie, gecko, opera, safari, konqueror) is modern; "
+            "with `unlisted` also those that neither these lines nor `ancient_browser` list, and "
+            "clients without a User-Agent."},
     {"modern_browser_value", IN_HTTP_ALL, CUSTOM_FIELD(S, modern_value, value_apply), ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .initial = "1", .syntax = "string",
      .doc = "The value of $modern_browser where the browser is modern. Without variables."},
     {"ancient_browser", IN_HTTP_ALL, CUSTOM_FIELD(S, ancient, ancient_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "string ...",
-     .doc =
-         "A browser is ancient whose User-Agent has one of these words in it; `netscape4` means Netscape up to its version 4."},
+     .doc = "A browser is ancient whose User-Agent has one of these words in it; `netscape4` means "
+            "Netscape up to its version 4."},
     {"ancient_browser_value", IN_HTTP_ALL, CUSTOM_FIELD(S, ancient_value, value_apply), ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .initial = "1", .syntax = "string",
      .doc = "The value of $ancient_browser where the browser is ancient. Without variables."},

@@ -155,12 +155,15 @@ static bool user_file_apply(struct conf_scope *scope, const struct directive *ro
 static const struct directive auth_basic_rows[] = {
     {"auth_basic", IN_HTTP_ALL | IN_LIMIT_EXCEPT, TEMPLATE(S, realm), .initial = "off",
      .syntax = "string | off",
-     .doc =
-         "Allows clients with a name and a password from auth_basic_user_file; others get 401 with this realm, or 407 for a tunnel. `off` allows everybody."},
+     .doc = "Allows clients with a name and a password from auth_basic_user_file; others get 401 "
+            "with this realm, or 407 for a tunnel. `off` allows everybody."},
     {"auth_basic_user_file", IN_HTTP_ALL | IN_LIMIT_EXCEPT, TEMPLATE(S, user_file),
      .apply = user_file_apply, .syntax = "file",
-     .doc =
-         "The file of names and passwords, a line \"name:password\" each; relative to the configuration's directory. Passwords are hashes as crypt() of the system makes them (bcrypt, yescrypt, SHA-512 ...), $apr1$ of htpasswd, {SSHA}, {SHA} or {PLAIN}. It is read for each request. Hashes are computed on threads; `thread_pool auth_basic` sets their number (2) and how many requests may wait (128); more get 503."},
+     .doc = "The file of names and passwords, a line \"name:password\" each; relative to the "
+            "configuration's directory. Passwords are hashes as crypt() of the system makes them "
+            "(bcrypt, yescrypt, SHA-512 ...), $apr1$ of htpasswd, {SSHA}, {SHA} or {PLAIN}. It is "
+            "read for each request. Hashes are computed on threads; `thread_pool auth_basic` sets "
+            "their number (2) and how many requests may wait (128); more get 503."},
     {0},
 };
 #undef S

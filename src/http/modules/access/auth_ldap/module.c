@@ -372,8 +372,9 @@ static bool ldap_finish(struct conf_scope *scope, void *arg)
 #define S struct ldap_settings
 static const struct directive ldap_rows[] = {
     {"auth_ldap", IN_ALL, TEMPLATE(S, realm), .initial = "off", .syntax = "string | off",
-     .doc =
-         "Allows clients with a name and a password that an LDAP server accepts; others get 401 with this realm. Requests to servers run on threads; `thread_pool auth_ldap` sets their number for each server (4) and how many requests may wait (128); more get 503."},
+     .doc = "Allows clients with a name and a password that an LDAP server accepts; others get 401 "
+            "with this realm. Requests to servers run on threads; `thread_pool auth_ldap` sets "
+            "their number for each server (4) and how many requests may wait (128); more get 503."},
     {"auth_ldap_servers", IN_ALL, STRINGS(S, names), .syntax = "name ...",
      .doc = "The ldap_server blocks that are used, in this order, until one accepts."},
     {"ldap_server", IN_HTTP, .type = TYPE_BLOCK, .apply = server_apply, ARGS(1, 1),

@@ -298,7 +298,10 @@ static bool begin(struct conf *conf, struct http_main *main)
 static const struct directive modsecurity_rows[] = {
     {"modsecurity", IN_HTTP_ALL, FLAG(S, is_on), .initial = "off",
      .doc =
-         "Checks requests and responses with the rules. A client's request is checked once, with the rules of the first location with `on`; its body is read before it is passed on. The rules define the response to what they refuse. They run on threads; `thread_pool modsecurity` sets their number (2) and how many requests may wait (512); more get 503."},
+         "Checks requests and responses with the rules. A client's request is checked once, with "
+         "the rules of the first location with `on`; its body is read before it is passed on. "
+         "The rules define the response to what they refuse. They run on threads; `thread_pool "
+         "modsecurity` sets their number (2) and how many requests may wait (512); more get 503."},
     {"modsecurity_rules", IN_HTTP_ALL, CUSTOM(rules_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "text",
      .doc =

@@ -307,8 +307,9 @@ static const struct directive check_rows[] = {
      .syntax = "[interval=milliseconds] [fall=number] [rise=number] [timeout=milliseconds] "
                "[default_down=true|false] [type=tcp|http|ssl_hello|mysql|ajp|fastcgi] "
                "[port=number] [unique=true|false]",
-     .doc =
-         "Probes each server of the group, one worker for all. By default a connection every 30000 ms, within 1000 ms; down after 5 bad answers, up after 2 good ones, and down at first. unique: an address in several groups is probed once for all of them."},
+     .doc = "Probes each server of the group, one worker for all. By default a connection every "
+            "30000 ms, within 1000 ms; down after 5 bad answers, up after 2 good ones, and down at "
+            "first. unique: an address in several groups is probed once for all of them."},
     {"check_http_send", IN_UPSTREAM, CUSTOM_FIELD(C, http_send, http_send_apply), ARGS(1, 1),
      .initial = "\"GET / HTTP/1.0\\r\\n\\r\\n\"", .syntax = "string",
      .doc = "What a check of type http sends; it has to come after `check`."},
@@ -341,8 +342,8 @@ struct check_main {
 
 static const struct directive check_main_rows[] = {
     {"check_shm_size", IN_HTTP, SIZE(struct check_main, shm_size), .initial = "1m",
-     .doc =
-         "Accepted and ignored: the shared memory of the servers has space for the results of checks."},
+     .doc = "Accepted and ignored: the shared memory of the servers has space for the results of "
+            "checks."},
     {0},
 };
 

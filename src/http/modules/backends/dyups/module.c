@@ -95,8 +95,10 @@ static const struct directive rows[] = {
 
 static const struct directive interface_rows[] = {
     {"dyups_interface", IN_LOCATION, CUSTOM(interface_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
-     .doc =
-         "Answers GET /list, GET /detail and GET /upstream/NAME with the groups of servers, changes one by POST /upstream/NAME, whose body is the inside of an `upstream` block, and removes one by DELETE /upstream/NAME. Requests that are passed to a group by a variable see it. A client with access can send requests anywhere, and run code by `balancer_by_lua_block`: see `allow`."},
+     .doc = "Answers GET /list, GET /detail and GET /upstream/NAME with the groups of servers, "
+            "changes one by POST /upstream/NAME, whose body is the inside of an `upstream` block, "
+            "and removes one by DELETE /upstream/NAME. Requests that are passed to a group by a "
+            "variable see it. A client with access can send requests anywhere: see `allow`."},
     {0},
 };
 

@@ -93,8 +93,8 @@ static bool get_path_info(struct variable_env *env, const struct variable *varia
 /* nginx computes them at each use; internal redirects change them. */
 const struct variable fastcgi_variables[] = {
     {.name = STR_INIT("fastcgi_script_name"),
-     .doc =
-         "URI, with `fastcgi_index` when it ends with a slash; or the first capture of `fastcgi_split_path_info`.",
+     .doc = "URI, with `fastcgi_index` when it ends with a slash; or the first capture of "
+            "`fastcgi_split_path_info`.",
      .get = get_script_name,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("fastcgi_path_info"),
@@ -166,8 +166,9 @@ static const struct directive fastcgi_rows[] = {
      .doc = "An expression with two captures, which become $fastcgi_script_name and "
             "$fastcgi_path_info."},
     {"fastcgi_keep_conn", IN_HTTP_ALL, ENUM(S, keep_conn, keep_conn_words), .initial = "auto",
-     .doc =
-         "Are connections kept for the next request? With \"auto\" the backend is asked once, after the first request (FCGI_GET_VALUES): connections are kept if it reports a limit of connections, or that it supports several requests on one."},
+     .doc = "Are connections kept for the next request? With \"auto\" the backend is asked once, "
+            "after the first request (FCGI_GET_VALUES): connections are kept if it reports a limit "
+            "of connections, or that it supports several requests on one."},
     {"fastcgi_catch_stderr", IN_HTTP_ALL, STRINGS(S, catch_stderr), ARGS(1, 1),
      .repeat = REPEAT_APPEND,
      .doc = "A text that makes an answer invalid when the backend writes it to stderr."},

@@ -311,7 +311,13 @@ static const struct directive health_check_rows[] = {
                "[mandatory [persistent]] [match=name] [port=number] [keepalive_time=time] "
                "[type=http | type=grpc [grpc_service=name] [grpc_status=code]]",
      .doc =
-         "Probes each server of the group that this location passes requests to, one worker for all: every 5s, unhealthy after 1 bad answer, healthy after 1 good one by default. mandatory: not served before the first good answer; persistent: the state survives a reload. type=grpc, with grpc_pass: a call of grpc.health.v1.Health/Check for grpc_service, or the server as a whole, on a new connection each time; healthy when it is SERVING, or when the call ends with grpc_status (12 where there is no such service). Several checks of a group: one that fails is enough. A probe may take 5s."},
+         "Probes each server of the group that this location passes requests to, one worker for "
+         "all: every 5s, unhealthy after 1 bad answer, healthy after 1 good one by default. "
+         "mandatory: not served before the first good answer; persistent: the state survives a "
+         "reload. type=grpc, with grpc_pass: a call of grpc.health.v1.Health/Check for "
+         "grpc_service, or the server as a whole, on a new connection each time; healthy when it "
+         "is SERVING, or when the call ends with grpc_status (12 where there is no such "
+         "service). Several checks of a group: one that fails is enough. A probe may take 5s."},
     {"match", IN_HTTP, .type = TYPE_BLOCK, .apply = match_apply, .is_free_form = true, ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .syntax = "name",
      .doc = "What a healthy answer is: lines `status [!] code | code-code ...`, `header name [= | "

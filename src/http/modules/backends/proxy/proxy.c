@@ -387,8 +387,8 @@ static const struct directive proxy_rows[] = {
     {"proxy_pass_trailers", IN_HTTP_ALL, FLAG(P, pass_trailers), .initial = "off",
      .doc = "Whether trailer fields of a response are passed to the client."},
     {"proxy_protocol", IN_HTTP_ALL, FLAG(P, proxy_protocol), .initial = "off",
-     .doc =
-         "Begins each connection to the backend with a header of the PROXY protocol, version 1, that names the client; such a connection carries one request."},
+     .doc = "Begins each connection to the backend with a header of the PROXY protocol, version 1, "
+            "that names the client; such a connection carries one request."},
     {0},
 };
 #undef P

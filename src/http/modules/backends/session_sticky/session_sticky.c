@@ -229,7 +229,13 @@ static const struct directive group_rows[] = {
          "[option=indirect|direct] [maxidle=time] [maxlife=time] [fallback=on|off] "
          "[hash=plain|md5]",
      .doc =
-         "Requests of one client go to the same server. `insert` gives the client a cookie, `rewrite` replaces the value of a cookie that the server gives, `prefix` puts the server before that value. With `fallback=off` no other server takes its place, also where the cookie names one that there is not (502). With `maxidle` or `maxlife`, which only `insert` uses, the cookie tells when it was used and given, instead of `Max-Age`. With `option=indirect` a cookie of this name that the server sets does not pass, and requests where `session_sticky_hide_cookie` stands go without it."},
+         "Requests of one client go to the same server. `insert` gives the client a cookie, "
+         "`rewrite` replaces the value of a cookie that the server gives, `prefix` puts the "
+         "server before that value. With `fallback=off` no other server takes its place, also "
+         "where the cookie names one that there is not (502). With `maxidle` or `maxlife`, which "
+         "only `insert` uses, the cookie tells when it was used and given, instead of `Max-Age`. "
+         "With `option=indirect` a cookie of this name that the server sets does not pass, and "
+         "requests where `session_sticky_hide_cookie` stands go without it."},
     {0},
 };
 

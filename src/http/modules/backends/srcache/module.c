@@ -141,8 +141,9 @@ static const struct directive_word method_words[] = {
 static const struct directive srcache_rows[] = {
     {"srcache_fetch", HERE, CUSTOM_FIELD(S, fetch, fetch_apply), ARGS(2, 3),
      .syntax = "method uri [args]",
-     .doc =
-         "Asks this URI of the server, by a subrequest, for the response. A status of 200 is a hit: its body is the response, including the header, as `srcache_store` stored it; otherwise the request continues. Access was checked before."},
+     .doc = "Asks this URI of the server, by a subrequest, for the response. A status of 200 is a "
+            "hit: its body is the response, including the header, as `srcache_store` stored it; "
+            "otherwise the request continues. Access was checked before."},
     {"srcache_fetch_skip", HERE, TEMPLATES(S, fetch_skip), ARGS(1, 1), .syntax = "flag",
      .doc = "Nothing is fetched when this is neither empty nor \"0\"."},
     {"srcache_store", HERE, CUSTOM_FIELD(S, store, store_apply), ARGS(2, 3),

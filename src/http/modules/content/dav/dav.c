@@ -534,7 +534,8 @@ static const struct directive dav_rows[] = {
     {"dav_access", IN_HTTP_ALL, CUSTOM_FIELD(S, access, access_apply), ARGS(1, 3),
      .initial = "user:rw", .syntax = "users:permissions ...",
      .doc =
-         "Permissions of created files and directories: `user:rw group:r all:r`; read permission for a directory includes search permission."},
+         "Permissions of created files and directories: `user:rw group:r all:r`; read permission "
+         "for a directory includes search permission."},
     {0},
 };
 #undef S

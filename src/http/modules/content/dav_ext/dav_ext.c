@@ -276,8 +276,10 @@ static const struct directive_word method_words[] = {
 static const struct directive dav_ext_rows[] = {
     {"dav_ext_methods", IN_HTTP_ALL, BITS(S, methods, method_words), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "off", .syntax = "off | method ...",
-     .doc =
-         "Allows methods of WebDAV that describe and lock files: PROPFIND (Depth 0 and 1), PROPPATCH, OPTIONS, LOCK, UNLOCK. With PROPPATCH clients give files properties of their own, up to 32k, which the file system keeps as an extended attribute. Clients that mount a server need it together with dav_methods."},
+     .doc = "Allows methods of WebDAV that describe and lock files: PROPFIND (Depth 0 and 1), "
+            "PROPPATCH, OPTIONS, LOCK, UNLOCK. With PROPPATCH clients give files properties of "
+            "their own, up to 32k, which the file system keeps as an extended attribute. Clients "
+            "that mount a server need it together with dav_methods."},
     {"dav_ext_lock_zone", IN_HTTP, CUSTOM(zone_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,
      .syntax = "zone=name:size [timeout=time]",
      .doc =

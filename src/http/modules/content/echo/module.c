@@ -387,8 +387,8 @@ static bool around_apply(struct conf_scope *scope, const struct directive *row,
 #define S struct echo_settings
 static const struct directive echo_rows[] = {
     {"echo", HERE, COMMAND(echo_apply, 0, ARGS_ANY), .syntax = "[-n] [--] [string ...]",
-     .doc =
-         "Answers with this text, and a line end unless `-n` comes before it. Several, and the other directives of echo, do what they say one after the other."},
+     .doc = "Answers with this text, and a line end unless `-n` comes before it. Several, and the "
+            "other directives of echo, do what they say one after the other."},
     {"echo_duplicate", HERE, COMMAND(pair_apply, 2, ARGS_ANY), .syntax = "count string",
      .doc =
          "Answers with so many copies of a text, of 1 GB at most. Digits may be grouped: 10_000."},
@@ -414,8 +414,8 @@ static const struct directive echo_rows[] = {
      .syntax = "method uri [-q args] [-b body] [-f file]",
      .doc = "Like echo_subrequest, without waiting for it."},
     {"echo_foreach_split", HERE, COMMAND(pair_apply, 2, ARGS_ANY), .syntax = "separator string",
-     .doc =
-         "Repeats the commands up to echo_end for each part of the text that is not empty; $echo_it is the part."},
+     .doc = "Repeats the commands up to echo_end for each part of the text that is not empty; "
+            "$echo_it is the part."},
     {"echo_end", HERE, COMMAND(plain_apply, 0, 0), .doc = "Ends what echo_foreach_split began."},
     {"echo_exec", HERE, COMMAND(location_apply, 1, 2), .syntax = "uri [args] | @name",
      .doc = "Another location answers, where nothing was said yet."},

@@ -262,12 +262,14 @@ static bool mp4_apply(struct conf_scope *scope, const struct directive *row, str
 static const struct directive mp4_rows[] = {
     {"mp4", IN_LOCATION, CUSTOM(mp4_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
      .doc =
-         "Serves videos of the MP4 family; with the arguments start= and end= (seconds) the part between these times, as a video of its own. Fragmented videos are cut between fragments: from the last key frame at or before the start on."},
+         "Serves videos of the MP4 family; with the arguments start= and end= (seconds) the part "
+         "between these times, as a video of its own. Fragmented videos are cut between "
+         "fragments: from the last key frame at or before the start on."},
     {"mp4_buffer_size", IN_HTTP_ALL, SIZE(S, buffer_size), .initial = "512K",
      .doc = "Accepted and ignored: boxes are read by their own size."},
     {"mp4_max_buffer_size", IN_HTTP_ALL, SIZE(S, max_buffer_size), .initial = "10M",
-     .doc =
-         "The largest moov box that is cut, and the largest index or moof box. Requests for a part of a video with a larger one get 500."},
+     .doc = "The largest moov box that is cut, and the largest index or moof box. Requests for a "
+            "part of a video with a larger one get 500."},
     {"mp4_start_key_frame", IN_HTTP_ALL, FLAG(S, start_key_frame), .initial = "off",
      .doc =
          "Puts what is needed to decode the first picture before it, from the last key frame on, and has players not show it."},

@@ -71,8 +71,8 @@ static const struct directive slowfs_rows[] = {
     {"slowfs_cache_path", IN_HTTP, CUSTOM(cache_path_apply), ARGS(2, ARGS_ANY),
      .repeat = REPEAT_CUSTOM,
      .syntax = "path [levels=levels] keys_zone=name:size [inactive=time] [max_size=size]",
-     .doc =
-         "A directory for copies, on fast storage, and the zone of its index. The other parameters of *_cache_path are accepted, too."},
+     .doc = "A directory for copies, on fast storage, and the zone of its index. The other "
+            "parameters of *_cache_path are accepted, too."},
     {"slowfs_cache_min_uses", IN_HTTP_ALL, NUMBER(S, min_uses), .initial = "1",
      .doc = "A file is copied from this request for it on."},
     {"slowfs_cache_valid", IN_HTTP_ALL, CUSTOM_FIELD(S, valid, valid_apply), ARGS(1, ARGS_ANY),
@@ -85,12 +85,12 @@ static const struct directive slowfs_rows[] = {
          "Each request at this location removes the copy that zone and key name; one that ends in an asterisk, all that "
          "begin so."},
     {"slowfs_big_file_size", IN_HTTP_ALL, SIZE(S, big_file_size), .initial = "128k",
-     .doc =
-         "The first request for a larger file does not wait for its copy: the file itself is sent while the copy is made."},
+     .doc = "The first request for a larger file does not wait for its copy: the file itself is "
+            "sent while the copy is made."},
     {"slowfs_temp_path", IN_HTTP_ALL, CUSTOM_FIELD(S, temp_path, temp_path_apply), ARGS(1, 4),
      .syntax = "path [level1 [level2 [level3]]]",
-     .doc =
-         "Where copies are written until they are complete; by default next to their place in the cache."},
+     .doc = "Where copies are written until they are complete; by default next to their place in "
+            "the cache."},
     {0},
 };
 #undef S

@@ -507,8 +507,8 @@ static const struct directive headers_rows[] = {
      .doc = "Adds a field to responses with codes 200, 201, 204, 206, 301, 302, 303, 304, 307 and "
             "308, or with any code."},
     {"add_header_inherit", IN_ALL_AND_IF, ENUM(L, header_inherit, inherit_words), .initial = "on",
-     .doc =
-         "Whether a block with its own add_header replaces the outer ones (on), or adds them after its own (merge); off: never inherits any."},
+     .doc = "Whether a block with its own add_header replaces the outer ones (on), or adds them "
+            "after its own (merge); off: never inherits any."},
     {"append_header", IN_ALL_AND_IF, CUSTOM(append_header_apply), ARGS(2, 2),
      .repeat = REPEAT_CUSTOM, .syntax = "name value",
      .doc =

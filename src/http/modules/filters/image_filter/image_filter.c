@@ -455,12 +455,19 @@ static const struct directive image_rows[] = {
          "off | test | size | rotate 90|180|270 | resize width height | crop width height | crop_keepx width "
          "height | crop_keepy width height",
      .doc =
-         "What is done with images (JPEG, GIF, PNG, WebP): `test` refuses everything else, `size` returns width, height and type as JSON, `resize` makes them smaller until they fit, `crop` until they cover and cuts off the rest, `crop_keepx` until they are as wide (`crop_keepy`: as high) and cuts the other side, `rotate` turns counter-clockwise, alone or after one of both. A side may be `-`. What is no image is 415. Images are made on threads: `thread_pool image_filter` says how many (2), and how many requests wait (64)."},
+         "What is done with images (JPEG, GIF, PNG, WebP): `test` refuses everything else, "
+         "`size` returns width, height and type as JSON, `resize` makes them smaller until they "
+         "fit, `crop` until they cover and cuts off the rest, `crop_keepx` until they are as "
+         "wide (`crop_keepy`: as high) and cuts the other side, `rotate` turns "
+         "counter-clockwise, alone or after one of both. A side may be `-`. What is no image is "
+         "415. Images are made on threads: `thread_pool image_filter` says how many (2), and how "
+         "many requests wait (64)."},
     {"image_filter_buffer", IN_HTTP_ALL, SIZE(S, buffer), .initial = "1M",
      .doc = "Bytes of an image, as it comes; larger ones are 415."},
     {"image_filter_max_pixels", IN_HTTP_ALL, NUMBER(S, max_pixels), .initial = "50000000",
-     .doc =
-         "Pixels of an image that is changed, according to its header, before it is decoded; larger ones are 415. Each takes four bytes of memory. Progressive JPEG of more than 100 scans is 415, too. Not of nginx."},
+     .doc = "Pixels of an image that is changed, according to its header, before it is decoded; "
+            "larger ones are 415. Each takes four bytes of memory. Progressive JPEG of more than "
+            "100 scans is 415, too. Not of nginx."},
     {"image_filter_jpeg_quality", IN_HTTP_ALL, TEMPLATE(S, jpeg_quality), .initial = "75", .min = 1,
      .max = 100, .apply = check_number, .doc = "Quality of JPEG images that are made, 1 to 100."},
     {"image_filter_webp_quality", IN_HTTP_ALL, TEMPLATE(S, webp_quality), .initial = "80", .min = 1,

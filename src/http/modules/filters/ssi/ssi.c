@@ -25,8 +25,8 @@ static const struct directive rows[] = {
     {"ssi_value_length", IN_HTTP_ALL, SIZE(S, value_length), .initial = "256", .min = 0,
      .max = 1024 * 1024, .doc = "Most bytes of a value in a directive."},
     {"ssi_min_file_chunk", IN_HTTP_ALL, SIZE(S, min_file_chunk), .initial = "1k",
-     .doc =
-         "Accepted and ignored: a page is read into memory, and its includes are sent as they would be alone."},
+     .doc = "Accepted and ignored: a page is read into memory, and its includes are sent as they "
+            "would be alone."},
     {"ssi_ignore_recycled_buffers", IN_HTTP_ALL, FLAG(S, ignores_recycled), .initial = "off",
      .doc = "Accepted and ignored: buffers do not wait for an include."},
     {0},

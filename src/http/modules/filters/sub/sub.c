@@ -193,8 +193,8 @@ static const struct directive sub_rows[] = {
          "that begins first is taken, then the line that comes first. Both texts may have variables."},
     {"sub_filter_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "text/html", .syntax = "mime-type ...",
-     .doc =
-         "Media types of the responses that sub_filter looks at, in addition to text/html; * is any."},
+     .doc = "Media types of the responses that sub_filter looks at, in addition to text/html; * is "
+            "any."},
     {"sub_filter_once", IN_HTTP_ALL, FLAG(S, is_once), .initial = "on",
      .doc = "Replaces only the first occurrence of each text."},
     {"sub_filter_last_modified", IN_HTTP_ALL, FLAG(S, keeps_last_modified), .initial = "off",

@@ -440,7 +440,9 @@ static const struct directive reqstat_rows[] = {
     {"req_status_zone_recycle", IN_HTTP, CUSTOM(recycle_apply), ARGS(3, 3), .repeat = REPEAT_CUSTOM,
      .syntax = "name times seconds",
      .doc =
-         "When the zone is full, the least recently used key is removed if it is used less often than this many times in this many seconds, by default 10 in 60. Otherwise the new key is not counted."},
+         "When the zone is full, the least recently used key is removed if it is used less often "
+         "than this many times in this many seconds, by default 10 in 60. Otherwise the new key "
+         "is not counted."},
     {"req_status_zone_add_indicator", IN_HTTP, CUSTOM(indicator_apply), ARGS(2, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "name $variable ...",
      .doc = "Adds up the numbers of these variables, too."},
