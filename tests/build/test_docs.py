@@ -187,7 +187,7 @@ def test_examples_of_code_compile(tmp_path):
         source.write_text("#include \"http/request/body.h\"\n#include \"http/request/request.h\"\n"
                           "struct visitor { unsigned uploads, users; };\n"
                           "struct visitor *visitor_find(struct str client);\n"
-                          "enum flow upload_answer(struct request *request);\n" + block.replace("static enum", "enum"))
+                          "enum handler_result upload_answer(struct request *request);\n" + block.replace("static enum", "enum"))
         done = subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Werror", "-fsyntax-only", "-Isrc", "-Iobjs", str(source)],
                               cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         assert done.returncode == 0, done.stdout
