@@ -1,0 +1,363 @@
+/* Keys of packets. */
+#include "net/quic/keys.h"
+
+#include <assert.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+
+#include "net/quic/quic.h"
+
+#define LABEL_MOST 32u
+
+struct quic_suite {
+    unsigned number; /* in TLS */
+    const EVP_CIPHER *(*aead)(void);
+    const EVP_CIPHER *(*protection)(void);
+    const EVP_MD *(*hash)(void);
+    unsigned key_size;
+    bool is_chacha;
+    uint64_t seal_most, fail_most;
+};
+
+static const struct quic_suite suites[] = {
+    {0x1301, EVP_aes_128_gcm, EVP_aes_128_ecb, EVP_sha256, 16, false, UINT64_C(1) << 23,
+     UINT64_C(1) << 52},
+    {0x1302, EVP_aes_256_gcm, EVP_aes_256_ecb, EVP_sha384, 32, false, UINT64_C(1) << 23,
+     UINT64_C(1) << 52},
+    {0x1303, EVP_chacha20_poly1305, EVP_chacha20, EVP_sha256, 32, true, UINT64_C(1) << 62,
+     UINT64_C(1) << 36},
+};
+
+/* What differs between the versions (RFC 9001, 5.2 and 5.8; RFC 9369, 3.3). */
+static const struct version_row {
+    unsigned char salt[20];
+    unsigned char retry_key[16];
+    unsigned char retry_nonce[12];
+    const char *key, *iv, *protection, *update;
+} version_rows[] = {
+    {{0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17,
+      0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc, 0xbb, 0x7f, 0x0a},
+     {0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8,
+      0x4e},
+     {0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb},
+     "quic key",
+     "quic iv",
+     "quic hp",
+     "quic ku"},
+    {{0x0d, 0xed, 0xe3, 0xde, 0xf7, 0x00, 0xa6, 0xdb, 0x81, 0x93,
+      0x81, 0xbe, 0x6e, 0x26, 0x9d, 0xcb, 0xf9, 0xbd, 0x2e, 0xd9},
+     {0x8f, 0xb4, 0xb0, 0x1b, 0x56, 0xac, 0x48, 0xe2, 0x60, 0xfb, 0xcb, 0xce, 0xad, 0x7c, 0xcc,
+      0x92},
+     {0xd8, 0x69, 0x69, 0xbc, 0x2d, 0x7c, 0x6d, 0x99, 0x90, 0xef, 0xb0, 0x4a},
+     "quicv2 key",
+     "quicv2 iv",
+     "quicv2 hp",
+     "quicv2 ku"},
+};
+
+static const struct version_row *row_of(uint32_t version)
+{
+    return &version_rows[version == QUIC_VERSION_2];
+}
+
+const struct quic_suite *quic_suite_of(unsigned number)
+{
+    for (size_t i = 0; i < sizeof(suites) / sizeof(suites[0]); i++) {
+        if (suites[i].number == number) {
+            return &suites[i];
+        }
+    }
+    return NULL;
+}
+
+size_t quic_suite_hash_size(const struct quic_suite *suite)
+{
+    return (size_t) EVP_MD_get_size(suite->hash());
+}
+
+/* ---- derivation ---- */
+
+bool quic_expand_label(const struct quic_suite *suite, struct str secret, const char *label,
+                       unsigned char *out, size_t size)
+{
+    unsigned char info[2 + 1 + 6 + LABEL_MOST + 1 + 1], block[EVP_MAX_MD_SIZE];
+    unsigned block_size = 0;
+    size_t len = strlen(label);
+    struct quic_out to = {info, info + sizeof(info), false};
+
+    quic_put_number(&to, size, 2);
+    quic_put_number(&to, 6 + len, 1);
+    quic_put_bytes(&to, "tls13 ", 6);
+    quic_put_bytes(&to, label, len);
+    quic_put_number(&to, 0, 1); /* the context is empty */
+    quic_put_number(&to, 1, 1); /* the first block of HKDF-Expand (RFC 5869, 2.3) is enough */
+    assert(!to.is_short);
+    if (HMAC(suite->hash(), secret.data, (int) secret.len, info, (size_t) (to.at - info), block,
+             &block_size) == NULL ||
+        block_size < size) {
+        return false;
+    }
+    memcpy(out, block, size);
+    OPENSSL_cleanse(block, sizeof(block));
+    return true;
+}
+
+static EVP_CIPHER_CTX *cipher_new(const EVP_CIPHER *cipher, const unsigned char *key, bool encrypts)
+{
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+
+    if (ctx != NULL && (EVP_CipherInit_ex(ctx, cipher, NULL, key, NULL, encrypts) != 1 ||
+                        EVP_CIPHER_CTX_set_padding(ctx, 0) != 1)) {
+        EVP_CIPHER_CTX_free(ctx);
+        return NULL;
+    }
+    return ctx;
+}
+
+/* Key and nonce of keys->secret; the protection of headers stays as it is. */
+static bool make_aead(struct quic_keys *keys)
+{
+    const struct version_row *row = row_of(keys->version);
+    struct str secret = {(const char *) keys->secret, quic_suite_hash_size(keys->suite)};
+    unsigned char key[32];
+
+    if (!quic_expand_label(keys->suite, secret, row->key, key, keys->suite->key_size) ||
+        !quic_expand_label(keys->suite, secret, row->iv, keys->iv, sizeof(keys->iv))) {
+        return false;
+    }
+    keys->aead = cipher_new(keys->suite->aead(), key, keys->seals);
+    OPENSSL_cleanse(key, sizeof(key));
+    return keys->aead != NULL;
+}
+
+static bool make_protection(struct quic_keys *keys)
+{
+    struct str secret = {(const char *) keys->secret, quic_suite_hash_size(keys->suite)};
+    unsigned char key[32];
+
+    if (!quic_expand_label(keys->suite, secret, row_of(keys->version)->protection, key,
+                           keys->suite->key_size)) {
+        return false;
+    }
+    keys->protection = cipher_new(keys->suite->protection(), key, true);
+    OPENSSL_cleanse(key, sizeof(key));
+    return keys->protection != NULL;
+}
+
+bool quic_keys_make(struct quic_keys *keys, const struct quic_suite *suite, uint32_t version,
+                    struct str secret, bool seals)
+{
+    *keys = (struct quic_keys){.suite = suite, .version = version, .seals = seals};
+    if (secret.len != quic_suite_hash_size(suite)) {
+        return false;
+    }
+    memcpy(keys->secret, secret.data, secret.len);
+    if (!make_aead(keys) || !make_protection(keys)) {
+        quic_keys_free(keys);
+        return false;
+    }
+    return true;
+}
+
+bool quic_keys_make_initial(struct quic_keys *keys, uint32_t version, struct str dcid,
+                            bool of_server, bool seals)
+{
+    const struct version_row *row = row_of(version);
+    const struct quic_suite *suite = &suites[0];
+    unsigned char first[32], secret[32];
+    unsigned size = sizeof(first);
+
+    if (HMAC(suite->hash(), row->salt, sizeof(row->salt), (const unsigned char *) dcid.data,
+             dcid.len, first, &size) == NULL ||
+        !quic_expand_label(suite, (struct str){(const char *) first, size},
+                           of_server ? "server in" : "client in", secret, sizeof(secret))) {
+        return false;
+    }
+    return quic_keys_make(keys, suite, version, (struct str){(const char *) secret, sizeof(secret)},
+                          seals);
+}
+
+bool quic_keys_make_next(struct quic_keys *next, const struct quic_keys *keys)
+{
+    size_t size = quic_suite_hash_size(keys->suite);
+
+    *next = (struct quic_keys){.suite = keys->suite,
+                               .version = keys->version,
+                               .seals = keys->seals,
+                               .protection = keys->protection,
+                               .shares_protection = true};
+    if (!quic_expand_label(keys->suite, (struct str){(const char *) keys->secret, size},
+                           row_of(keys->version)->update, next->secret, size) ||
+        !make_aead(next)) {
+        quic_keys_free(next);
+        return false;
+    }
+    return true;
+}
+
+void quic_keys_replace(struct quic_keys *keys, struct quic_keys *next)
+{
+    assert(next->shares_protection && next->protection == keys->protection);
+    EVP_CIPHER_CTX_free(keys->aead);
+    bool shares = keys->shares_protection;
+    *keys = *next;
+    keys->shares_protection = shares;
+    *next = (struct quic_keys){0};
+}
+
+void quic_keys_free(struct quic_keys *keys)
+{
+    EVP_CIPHER_CTX_free(keys->aead);
+    if (!keys->shares_protection) {
+        EVP_CIPHER_CTX_free(keys->protection);
+    }
+    OPENSSL_cleanse(keys->secret, sizeof(keys->secret));
+    *keys = (struct quic_keys){0};
+}
+
+uint64_t quic_keys_seal_most(const struct quic_keys *keys)
+{
+    return keys->suite->seal_most;
+}
+
+uint64_t quic_keys_fail_most(const struct quic_keys *keys)
+{
+    return keys->suite->fail_most;
+}
+
+/* ---- packets ---- */
+
+static void make_nonce(const struct quic_keys *keys, uint64_t number, unsigned char *nonce)
+{
+    memcpy(nonce, keys->iv, sizeof(keys->iv));
+    for (unsigned i = 0; i < 8; i++) {
+        nonce[11 - i] ^= (unsigned char) (number >> (8 * i));
+    }
+}
+
+bool quic_seal(struct quic_keys *keys, uint64_t number, const unsigned char *header,
+               unsigned char *payload, size_t size)
+{
+    unsigned char nonce[12];
+    int n;
+
+    make_nonce(keys, number, nonce);
+    keys->uses++;
+    return EVP_EncryptInit_ex(keys->aead, NULL, NULL, NULL, nonce) == 1 &&
+           EVP_EncryptUpdate(keys->aead, NULL, &n, header, (int) (payload - header)) == 1 &&
+           EVP_EncryptUpdate(keys->aead, payload, &n, payload, (int) size) == 1 &&
+           EVP_EncryptFinal_ex(keys->aead, payload + size, &n) == 1 &&
+           EVP_CIPHER_CTX_ctrl(keys->aead, EVP_CTRL_AEAD_GET_TAG, QUIC_TAG_SIZE, payload + size) ==
+               1;
+}
+
+bool quic_open(struct quic_keys *keys, uint64_t number, const unsigned char *header,
+               unsigned char *payload, size_t size)
+{
+    unsigned char nonce[12];
+    int n;
+
+    if (size < QUIC_TAG_SIZE) {
+        return false;
+    }
+    size -= QUIC_TAG_SIZE;
+    make_nonce(keys, number, nonce);
+    if (EVP_DecryptInit_ex(keys->aead, NULL, NULL, NULL, nonce) == 1 &&
+        EVP_CIPHER_CTX_ctrl(keys->aead, EVP_CTRL_AEAD_SET_TAG, QUIC_TAG_SIZE, payload + size) ==
+            1 &&
+        EVP_DecryptUpdate(keys->aead, NULL, &n, header, (int) (payload - header)) == 1 &&
+        EVP_DecryptUpdate(keys->aead, payload, &n, payload, (int) size) == 1 &&
+        EVP_DecryptFinal_ex(keys->aead, payload + size, &n) == 1) {
+        return true;
+    }
+    keys->uses++;
+    return false;
+}
+
+/* ---- headers ---- */
+
+static bool chacha_mask(EVP_CIPHER_CTX *ctx, const unsigned char *sample, unsigned char *mask)
+{
+    static const unsigned char zeros[QUIC_MASK_SIZE];
+    int n;
+
+    return EVP_EncryptInit_ex(ctx, NULL, NULL, NULL, sample) == 1 &&
+           EVP_EncryptUpdate(ctx, mask, &n, zeros, QUIC_MASK_SIZE) == 1;
+}
+
+bool quic_masks(const struct quic_keys *keys, const unsigned char *samples, size_t count,
+                unsigned char *masks)
+{
+    unsigned char blocks[QUIC_MASKS_MOST * QUIC_SAMPLE_SIZE];
+    int n;
+
+    assert(count <= QUIC_MASKS_MOST);
+    if (keys->suite->is_chacha) {
+        for (size_t i = 0; i < count; i++) {
+            if (!chacha_mask(keys->protection, samples + i * QUIC_SAMPLE_SIZE,
+                             masks + i * QUIC_MASK_SIZE)) {
+                return false;
+            }
+        }
+        return true;
+    }
+    if (EVP_EncryptUpdate(keys->protection, blocks, &n, samples,
+                          (int) (count * QUIC_SAMPLE_SIZE)) != 1) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        memcpy(masks + i * QUIC_MASK_SIZE, blocks + i * QUIC_SAMPLE_SIZE, QUIC_MASK_SIZE);
+    }
+    return true;
+}
+
+void quic_mask_apply(unsigned char *first, unsigned char *number_at, unsigned number_size,
+                     const unsigned char *mask)
+{
+    *first ^= mask[0] & (*first & 0x80 ? 0x0f : 0x1f);
+    for (unsigned i = 0; i < number_size; i++) {
+        number_at[i] ^= mask[1 + i];
+    }
+}
+
+bool quic_unprotect(const struct quic_keys *keys, unsigned char *packet, size_t number_at,
+                    size_t size, unsigned *number_size, uint64_t *truncated)
+{
+    unsigned char mask[QUIC_MASK_SIZE];
+
+    if (size < number_at + 4 + QUIC_SAMPLE_SIZE ||
+        !quic_masks(keys, packet + number_at + 4, 1, mask)) {
+        return false;
+    }
+    unsigned first = packet[0] ^ (mask[0] & (packet[0] & 0x80 ? 0x0f : 0x1f));
+    *number_size = (first & 3) + 1;
+    quic_mask_apply(packet, packet + number_at, *number_size, mask);
+    *truncated = 0;
+    for (unsigned i = 0; i < *number_size; i++) {
+        *truncated = *truncated << 8 | packet[number_at + i];
+    }
+    return true;
+}
+
+bool quic_retry_tag(uint32_t version, struct str original_dcid, struct str retry,
+                    unsigned char *tag)
+{
+    const struct version_row *row = row_of(version);
+    unsigned char len = (unsigned char) original_dcid.len;
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+    int n;
+
+    bool is_good =
+        ctx != NULL &&
+        EVP_EncryptInit_ex(ctx, EVP_aes_128_gcm(), NULL, row->retry_key, row->retry_nonce) == 1 &&
+        EVP_EncryptUpdate(ctx, NULL, &n, &len, 1) == 1 &&
+        (len == 0 ||
+         EVP_EncryptUpdate(ctx, NULL, &n, (const unsigned char *) original_dcid.data, len) == 1) &&
+        EVP_EncryptUpdate(ctx, NULL, &n, (const unsigned char *) retry.data, (int) retry.len) ==
+            1 &&
+        EVP_EncryptFinal_ex(ctx, tag, &n) == 1 &&
+        EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, QUIC_TAG_SIZE, tag) == 1;
+    EVP_CIPHER_CTX_free(ctx);
+    return is_good;
+}
