@@ -312,8 +312,10 @@ void conn_close(struct conn *conn)
         own_forget(conn->source.fd, &peer);
     }
     conn_strip(conn);
-    event_forget(&conn->source);
-    close(conn->source.fd);
+    if (conn->source.fd != -1) {
+        event_forget(&conn->source);
+        close(conn->source.fd);
+    }
     conn_free(conn);
     if (conn_pool.freed != NULL) {
         conn_pool.freed();

@@ -4,11 +4,9 @@
 #include <assert.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <stdio.h>
 
 #include "net/quic/quic.h"
-
-#define LABEL_MOST 32u
+#include "net/tls/secret.h"
 
 struct quic_suite {
     unsigned number; /* in TLS */
@@ -78,29 +76,10 @@ size_t quic_suite_hash_size(const struct quic_suite *suite)
 
 /* ---- derivation ---- */
 
-bool quic_expand_label(const struct quic_suite *suite, struct str secret, const char *label,
-                       unsigned char *out, size_t size)
+static bool expand(const struct quic_suite *suite, struct str secret, const char *label,
+                   unsigned char *out, size_t size)
 {
-    unsigned char info[2 + 1 + 6 + LABEL_MOST + 1 + 1], block[EVP_MAX_MD_SIZE];
-    unsigned block_size = 0;
-    size_t len = strlen(label);
-    struct quic_out to = {info, info + sizeof(info), false};
-
-    quic_put_number(&to, size, 2);
-    quic_put_number(&to, 6 + len, 1);
-    quic_put_bytes(&to, "tls13 ", 6);
-    quic_put_bytes(&to, label, len);
-    quic_put_number(&to, 0, 1); /* the context is empty */
-    quic_put_number(&to, 1, 1); /* the first block of HKDF-Expand (RFC 5869, 2.3) is enough */
-    assert(!to.is_short);
-    if (HMAC(suite->hash(), secret.data, (int) secret.len, info, (size_t) (to.at - info), block,
-             &block_size) == NULL ||
-        block_size < size) {
-        return false;
-    }
-    memcpy(out, block, size);
-    OPENSSL_cleanse(block, sizeof(block));
-    return true;
+    return tls_expand_label(suite->hash(), secret, label, out, size);
 }
 
 static EVP_CIPHER_CTX *cipher_new(const EVP_CIPHER *cipher, const unsigned char *key, bool encrypts)
@@ -122,8 +101,8 @@ static bool make_aead(struct quic_keys *keys)
     struct str secret = {(const char *) keys->secret, quic_suite_hash_size(keys->suite)};
     unsigned char key[32];
 
-    if (!quic_expand_label(keys->suite, secret, row->key, key, keys->suite->key_size) ||
-        !quic_expand_label(keys->suite, secret, row->iv, keys->iv, sizeof(keys->iv))) {
+    if (!expand(keys->suite, secret, row->key, key, keys->suite->key_size) ||
+        !expand(keys->suite, secret, row->iv, keys->iv, sizeof(keys->iv))) {
         return false;
     }
     keys->aead = cipher_new(keys->suite->aead(), key, keys->seals);
@@ -136,8 +115,8 @@ static bool make_protection(struct quic_keys *keys)
     struct str secret = {(const char *) keys->secret, quic_suite_hash_size(keys->suite)};
     unsigned char key[32];
 
-    if (!quic_expand_label(keys->suite, secret, row_of(keys->version)->protection, key,
-                           keys->suite->key_size)) {
+    if (!expand(keys->suite, secret, row_of(keys->version)->protection, key,
+                keys->suite->key_size)) {
         return false;
     }
     keys->protection = cipher_new(keys->suite->protection(), key, true);
@@ -170,8 +149,8 @@ bool quic_keys_make_initial(struct quic_keys *keys, uint32_t version, struct str
 
     if (HMAC(suite->hash(), row->salt, sizeof(row->salt), (const unsigned char *) dcid.data,
              dcid.len, first, &size) == NULL ||
-        !quic_expand_label(suite, (struct str){(const char *) first, size},
-                           of_server ? "server in" : "client in", secret, sizeof(secret))) {
+        !expand(suite, (struct str){(const char *) first, size},
+                of_server ? "server in" : "client in", secret, sizeof(secret))) {
         return false;
     }
     return quic_keys_make(keys, suite, version, (struct str){(const char *) secret, sizeof(secret)},
@@ -187,8 +166,8 @@ bool quic_keys_make_next(struct quic_keys *next, const struct quic_keys *keys)
                                .seals = keys->seals,
                                .protection = keys->protection,
                                .shares_protection = true};
-    if (!quic_expand_label(keys->suite, (struct str){(const char *) keys->secret, size},
-                           row_of(keys->version)->update, next->secret, size) ||
+    if (!expand(keys->suite, (struct str){(const char *) keys->secret, size},
+                row_of(keys->version)->update, next->secret, size) ||
         !make_aead(next)) {
         quic_keys_free(next);
         return false;

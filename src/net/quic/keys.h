@@ -84,9 +84,7 @@ bool quic_unprotect(const struct quic_keys *keys, unsigned char *packet, size_t 
 bool quic_retry_tag(uint32_t version, struct str original_dcid, struct str retry,
                     unsigned char *tag);
 
-/* HKDF-Expand-Label of TLS 1.3 (RFC 8446, 7.1) with an empty context; size: at most the hash's. */
-bool quic_expand_label(const struct quic_suite *suite, struct str secret, const char *label,
-                       unsigned char *out, size_t size);
+/* Bytes of a secret. */
 size_t quic_suite_hash_size(const struct quic_suite *suite);
 
 #endif

@@ -31,9 +31,7 @@ static void run_step(void *arg)
     tls->asked = progress;
     tls->has_asked = true;
     if (tls->has_waited) {
-        /* The owner is asked again at the next turn: there may be more on the socket. */
-        tls->conn->is_readable = 1;
-        conn_watch(tls->conn);
+        tls_wake_owner(tls);
     }
 }
 

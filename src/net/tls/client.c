@@ -306,6 +306,12 @@ static bool client_prepare(struct tls *tls, const struct tls_client_options *opt
     return true;
 }
 
+bool tls_client_prepare(struct tls *tls, const struct tls_client_options *options)
+{
+    context_number(tls->context->ctx);
+    return client_prepare(tls, options, session_key(tls->conn, options));
+}
+
 /* ---- who is there ---- */
 
 /* The peer's certificate is for this host: a name, or an address in its subjectAltName. */
@@ -327,7 +333,8 @@ bool tls_certificate_is_for(X509 *certificate, struct str name)
     return X509_check_ip_asc(certificate, text, 0) == 1;
 }
 
-static bool is_right_peer(SSL *ssl, const struct tls_client_options *options, const struct log *log)
+bool tls_client_is_right_peer(SSL *ssl, const struct tls_client_options *options,
+                              const struct log *log)
 {
     X509 *certificate = SSL_get0_peer_certificate(ssl);
     long result = SSL_get_verify_result(ssl);
@@ -470,7 +477,7 @@ static enum tls_connected establish(struct tls *tls, const struct tls_connecting
     if (result == TLS_CONNECTED) {
         tls->is_established = true;
         tls->took_ms = (uint32_t) clock_now.now_ms - tls->start_ms;
-        if (options->verifies && !is_right_peer(tls->ssl, options, log)) {
+        if (options->verifies && !tls_client_is_right_peer(tls->ssl, options, log)) {
             result = TLS_CONNECT_FAILED;
         }
     } else {

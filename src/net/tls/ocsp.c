@@ -232,17 +232,6 @@ static void ocsp_free(struct tls_ocsp *ocsp)
     free(ocsp);
 }
 
-/* The owner goes on with the handshake, at the next turn. */
-static void wake_owner(struct tls *tls)
-{
-    struct conn *conn = tls->conn;
-
-    conn->is_readable = 1;
-    if (!conn_watch(conn)) {
-        conn_break(conn, EIO);
-    }
-}
-
 static void run(void *arg)
 {
     struct tls_ocsp *ocsp = arg;
@@ -254,7 +243,7 @@ static void run(void *arg)
     if (ocsp->tls == NULL) {
         ocsp_free(ocsp);
     } else {
-        wake_owner(ocsp->tls);
+        tls_wake_owner(ocsp->tls);
     }
 }
 

@@ -241,7 +241,7 @@ bool tls_apply_ech(SSL_CTX *ctx, const struct tls_settings *settings, struct are
 /* ---- secrets for those who may read along ---- */
 
 /* One line of NSS's key log format, without its end (RFC 9850). */
-static void on_secret(const SSL *ssl, const char *line)
+void tls_key_log(const SSL *ssl, const char *line)
 {
     static bool was_told;
     const struct log_file *file = tls_chosen_context(ssl)->settings.key_log;
@@ -261,7 +261,7 @@ static void on_secret(const SSL *ssl, const char *line)
 void tls_apply_key_log(SSL_CTX *ctx, const struct tls_settings *settings)
 {
     if (settings->key_log != NULL) {
-        SSL_CTX_set_keylog_callback(ctx, on_secret);
+        SSL_CTX_set_keylog_callback(ctx, tls_key_log);
     }
 }
 

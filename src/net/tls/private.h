@@ -92,6 +92,7 @@ struct tls {
     bool is_rejected;     /* … or nobody is there for it */
     bool was_looked_at;   /* the first byte is of TLS */
     bool is_held_back;    /* what `out` has is in no hurry: it leaves with the first answer */
+    struct tls_messages *messages; /* of a handshake without records (messages.h); or NULL */
     const struct tls_client_hooks *client_hooks; /* of a client; or NULL */
     uint64_t deadline_ms;                        /* … of its handshake */
     enum wait_result asked_wait;                 /* … how the wait for a script of it ended */
@@ -114,6 +115,9 @@ static inline struct tls *tls_of(const struct conn *conn)
 
 extern const struct conn_transport tls_transport;
 extern const struct conn_transport tls_transport_ktls;
+
+/* A step of the handshake has waited for something other than the socket, and can go on: the owner is called, later. */
+void tls_wake_owner(struct tls *tls);
 
 /* ---- ask.c: scripts in a handshake, who may wait ---- */
 
@@ -230,6 +234,8 @@ bool tls_apply_ech(SSL_CTX *ctx, const struct tls_settings *settings, struct are
                    struct str *error);
 /* Secrets of connections go to the file that the settings name, if they do. */
 void tls_apply_key_log(SSL_CTX *ctx, const struct tls_settings *settings);
+/* Writes a line of the key log of the server that was chosen, if it has one. */
+void tls_key_log(const SSL *ssl, const char *line);
 void tls_identities_free(struct vec *identities);
 
 /* ---- context.c ---- */
@@ -278,6 +284,11 @@ enum tls_progress tls_step(struct conn *conn);
 
 /* ---- client.c ---- */
 
+/* An SSL for what the options ask for. False: logged. */
+bool tls_client_prepare(struct tls *tls, const struct tls_client_options *options);
+/* The peer's certificate was verified, and is for the name. False: logged. */
+bool tls_client_is_right_peer(SSL *ssl, const struct tls_client_options *options,
+                              const struct log *log);
 /* The certificate is for this host: a name, or an address in its subjectAltName. */
 bool tls_certificate_is_for(X509 *certificate, struct str name);
 

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "net/conn/private.h"
-#include "net/tls/private.h"
+#include "net/tls/messages_private.h"
 
 struct ssl_st *tls_ssl(const struct conn *conn)
 {
@@ -385,6 +385,9 @@ void tls_free(struct tls *tls)
     if (tls->ocsp != NULL) {
         tls_ocsp_forget(tls);
     }
+    if (tls->messages != NULL) {
+        tls_messages_free(tls->messages);
+    }
     conn_buffer_free(tls->prefix, tls->prefix_size);
     free(tls->out);
     free(tls);
@@ -555,6 +558,21 @@ static enum tls_progress step(struct tls *tls)
         conn_want_drained(conn);
     }
     return progress;
+}
+
+void tls_wake_owner(struct tls *tls)
+{
+    struct conn *conn = tls->conn;
+
+    if (tls->messages != NULL) {
+        tls_messages_wake(tls->messages);
+        return;
+    }
+    /* The owner is called at the next turn: there may be more on the socket. */
+    conn->is_readable = 1;
+    if (!conn_watch(conn)) {
+        conn_break(conn, EIO);
+    }
 }
 
 enum tls_progress tls_step(struct conn *conn)
