@@ -328,6 +328,10 @@ static void note_heard(struct datagram_flow *flow, size_t len)
 
 void datagram_deliver(struct datagram_port *port, const struct datagram *datagram, bool was_passed)
 {
+    if (port->listener->taker != NULL) {
+        datagram_take(port, datagram, was_passed);
+        return;
+    }
     const struct str key = {(const char *) &datagram->key, sizeof(datagram->key)};
     uint64_t hash = keyed_hash(key);
     struct datagram_flow *flow = flow_find(&datagram->key, hash);

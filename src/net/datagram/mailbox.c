@@ -23,6 +23,7 @@
 /* One datagram in a message; its bytes follow, and what makes the next one aligned. */
 struct passed {
     uint32_t size; /* of the bytes */
+    uint32_t ecn;
     struct datagram_key key;
     struct addr peer;
 };
@@ -164,7 +165,8 @@ static void take_message(const unsigned char *at, const unsigned char *end)
         }
         struct datagram datagram = {.key = passed.key,
                                     .peer = passed.peer,
-                                    .bytes = {(const char *) at, passed.size}};
+                                    .bytes = {(const char *) at, passed.size},
+                                    .ecn = passed.ecn};
         struct datagram_port *port = datagram_ports;
 
         while (port != NULL && port->set != passed.key.set) {
@@ -283,6 +285,7 @@ static void drop(void)
 bool mailbox_pass(uint32_t to, const struct datagram *datagram)
 {
     const struct passed passed = {.size = (uint32_t) datagram->bytes.len,
+                                  .ecn = datagram->ecn,
                                   .key = datagram->key,
                                   .peer = datagram->peer};
     size_t size = sizeof(passed) + datagram->bytes.len;

@@ -83,6 +83,7 @@ static void port_free(struct datagram_port *port)
     }
     *link = port->next;
     datagram_flows_end(port, DATAGRAM_SHUTDOWN);
+    datagram_taken_end(port);
     datagram_output_flush(port);
     event_remove(&port->source);
     if (port->first_fd != -1) {
@@ -231,6 +232,7 @@ void datagrams_stop(bool is_replaced)
 void datagrams_abort(void)
 {
     datagram_flows_end(NULL, DATAGRAM_SHUTDOWN);
+    datagram_taken_end(NULL);
 }
 
 void datagrams_destroy(void)

@@ -26,6 +26,7 @@ struct datagram {
     struct datagram_key key;
     struct addr peer;
     struct str bytes;
+    unsigned ecn; /* the two bits of the IP header, where the listener has a taker */
 };
 
 extern struct datagram_port *datagram_ports;
@@ -42,6 +43,13 @@ void datagram_flows_end(const struct datagram_port *port, enum datagram_end why)
 /* No flow begins in this worker any more. */
 extern bool datagrams_have_stopped;
 void datagram_flows_free(void);
+
+/* ---- taken.c ---- */
+
+/* To the taker of the port's listener. */
+void datagram_take(struct datagram_port *port, const struct datagram *datagram, bool was_passed);
+/* The ports' takers hear that these end; NULL: all. */
+void datagram_taken_end(struct datagram_port *port);
 
 /* ---- output.c ---- */
 

@@ -20,7 +20,7 @@ static struct iovec pieces[BATCH];
 static struct addr peers[BATCH];
 static union {
     struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+    char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(int))];
 } controls[BATCH];
 static char *room; /* BATCH pieces */
 
@@ -54,7 +54,7 @@ void datagram_read_end(void)
     }
 }
 
-static void find_local(struct msghdr *message, struct datagram_key *key)
+static void find_local(struct msghdr *message, struct datagram_key *key, unsigned *ecn)
 {
     for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
          header = CMSG_NXTHDR(message, header)) {
@@ -68,6 +68,13 @@ static void find_local(struct msghdr *message, struct datagram_key *key)
 
             memcpy(&info, CMSG_DATA(header), sizeof(info));
             memcpy(key->local, &info.ipi6_addr, sizeof(info.ipi6_addr));
+        } else if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_TOS) {
+            *ecn = *(const unsigned char *) CMSG_DATA(header) & 3u;
+        } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_TCLASS) {
+            int class;
+
+            memcpy(&class, CMSG_DATA(header), sizeof(class));
+            *ecn = (unsigned) class & 3u;
         }
     }
 }
@@ -88,8 +95,10 @@ static void key_by_text(struct listener *listener, const struct addr *peer,
 }
 
 static void make_key(const struct datagram_port *port, const struct addr *peer,
-                     struct msghdr *message, struct datagram_key *key)
+                     struct msghdr *message, struct datagram *datagram)
 {
+    struct datagram_key *key = &datagram->key;
+
     memset(key, 0, sizeof(*key));
     key->set = port->set;
     key->family = port->addr.any.sa_family;
@@ -105,8 +114,8 @@ static void make_key(const struct datagram_port *port, const struct addr *peer,
 
         memcpy(key->peer, &hash, sizeof(hash));
     }
-    if (port->is_wildcard) {
-        find_local(message, key);
+    if (message->msg_controllen != 0) {
+        find_local(message, key, &datagram->ecn);
     }
     if (__builtin_expect(port->listener->flow_key != NULL, 0)) {
         key_by_text(port->listener, peer, key);
@@ -122,7 +131,7 @@ static void take(struct datagram_port *port, unsigned i)
     /* The kernel counts a byte behind a path that fills all its room. */
     datagram.peer.len =
         message->msg_namelen < sizeof(peers[i].un) ? message->msg_namelen : sizeof(peers[i].un);
-    make_key(port, &datagram.peer, message, &datagram.key);
+    make_key(port, &datagram.peer, message, &datagram);
     datagram_counts.received++;
     datagram_deliver(port, &datagram, false);
 }
@@ -130,9 +139,11 @@ static void take(struct datagram_port *port, unsigned i)
 /* How many were there; 0 = none. */
 static unsigned read_batch(struct datagram_port *port, int fd)
 {
+    bool has_controls = port->is_wildcard || port->listener->taker != NULL;
+
     for (unsigned i = 0; i < BATCH; i++) {
         messages[i].msg_hdr.msg_namelen = sizeof(peers[i].un);
-        messages[i].msg_hdr.msg_controllen = port->is_wildcard ? sizeof(controls[i].bytes) : 0;
+        messages[i].msg_hdr.msg_controllen = has_controls ? sizeof(controls[i].bytes) : 0;
     }
     datagram_counts.reads++;
     int n = recvmmsg(fd, messages, BATCH, MSG_DONTWAIT, NULL);

@@ -13,6 +13,8 @@
 
 struct conn;
 struct datagram_flow;
+struct datagram_taker;
+struct quic_service;
 struct handshakes;
 
 /* The socket options of one `listen` address. */
@@ -68,6 +70,10 @@ struct listener {
     /* A parked connection comes over from an older generation. */
     void (*handed_over)(struct listener *listener, int fd, const struct addr *peer,
                         const void *state, size_t size);
+    /* … takes every datagram as it is, without flows (net/datagram/packet.h); or NULL. */
+    const struct datagram_taker *taker;
+    const struct quic_service
+        *quic;  /* of the taker of QUIC: how it serves (net/quic/quic.h); or NULL */
     void *user; /* of the upper floor: its table of servers */
     uint32_t
         opening; /* of the upper floor: what a connection begins with (TLS ...). One passes only to a
