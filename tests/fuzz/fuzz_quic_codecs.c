@@ -38,12 +38,12 @@ static void look_at_header(struct str datagram)
 static void look_at_ack(const struct quic_frame *frame)
 {
     struct quic_ack_walk walk = {0};
-    struct quic_ack_range range;
+    struct quic_range range;
     uint64_t below = UINT64_MAX, count = 0;
 
     while (quic_ack_next(frame, &walk, &range)) {
-        demand(range.first <= range.last && range.last < below);
-        below = range.first;
+        demand(range.start < range.end && range.end <= below);
+        below = range.start;
         count++;
     }
     demand(count == frame->ack.count + 1);

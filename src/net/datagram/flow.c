@@ -1,4 +1,5 @@
 /* The flows of this worker: found by one look into a table, begun, ended, and those that give way. */
+#include "net/datagram/packet.h"
 #include "net/datagram/private.h"
 
 #include <stdlib.h>
@@ -356,4 +357,9 @@ void datagram_deliver(struct datagram_port *port, const struct datagram *datagra
         note_heard(flow, datagram->bytes.len);
         flow->owner->received(flow, datagram->bytes);
     }
+}
+
+bool datagram_has_stopped(void)
+{
+    return datagrams_have_stopped;
 }

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "net/datagram/packet.h"
 #include "net/datagram/private.h"
 
 #define MAILBOXES_MOST 16384u
@@ -307,4 +308,14 @@ bool mailbox_pass(uint32_t to, const struct datagram *datagram)
     mailbox->waiting += size;
     datagram_counts.passed_on++;
     return true;
+}
+
+uint32_t datagram_worker(void)
+{
+    return mailbox_own;
+}
+
+bool datagram_pass_on(const struct datagram_packet *packet, uint32_t worker)
+{
+    return worker != 0 && worker != mailbox_own && mailbox_pass(worker, packet->datagram);
 }

@@ -1,12 +1,14 @@
 /* The addresses of a worker: reading begins, goes over to a newer worker, and ends; retired slots are emptied. */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "net/datagram/packet.h"
 #include "net/datagram/private.h"
 #include "net/datagram/read.h"
 #include "net/datagram/spare.h"
@@ -74,6 +76,14 @@ static struct datagram_port *port_new(struct listener *listener, unsigned slot)
     return port;
 }
 
+/* The taker of its datagrams hears that it ends. */
+static void taken_end(struct datagram_port *port)
+{
+    if (port->listener != NULL && port->listener->taker != NULL) {
+        port->listener->taker->ended(port);
+    }
+}
+
 static void port_free(struct datagram_port *port)
 {
     struct datagram_port **link = &datagram_ports;
@@ -83,7 +93,7 @@ static void port_free(struct datagram_port *port)
     }
     *link = port->next;
     datagram_flows_end(port, DATAGRAM_SHUTDOWN);
-    datagram_taken_end(port);
+    taken_end(port);
     datagram_output_flush(port);
     event_remove(&port->source);
     if (port->first_fd != -1) {
@@ -130,6 +140,19 @@ static void drop_ports(const struct listener *listeners)
     }
 }
 
+/* Who takes datagrams as they are sees their ECN, and finds out himself how large they may be: none is cut on its way. */
+static void prepare_taken(int fd, int family)
+{
+    int on = 1, probe = IP_PMTUDISC_PROBE;
+
+    if (family == AF_INET6) {
+        setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof(on));
+        setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe, sizeof(probe));
+    }
+    setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof(probe));
+}
+
 static bool port_start(struct listener *listener, unsigned slot)
 {
     struct datagram_port *port = port_find(listener->shards->number);
@@ -141,6 +164,9 @@ static bool port_start(struct listener *listener, unsigned slot)
         port = port_new(listener, slot);
     }
     port->listener = listener;
+    if (listener->taker != NULL) {
+        prepare_taken(port->source.fd, port->addr.any.sa_family);
+    }
     if (!event_add_listener(&port->source, !listener->shards->is_sharded)) {
         log_alert(listener->log, errno, "epoll_ctl() failed for %.*s", STR_ARG(listener->text));
         return false;
@@ -232,7 +258,9 @@ void datagrams_stop(bool is_replaced)
 void datagrams_abort(void)
 {
     datagram_flows_end(NULL, DATAGRAM_SHUTDOWN);
-    datagram_taken_end(NULL);
+    for (struct datagram_port *port = datagram_ports; port != NULL; port = port->next) {
+        taken_end(port);
+    }
 }
 
 void datagrams_destroy(void)

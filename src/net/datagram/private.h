@@ -48,8 +48,6 @@ void datagram_flows_free(void);
 
 /* To the taker of the port's listener. */
 void datagram_take(struct datagram_port *port, const struct datagram *datagram, bool was_passed);
-/* The ports' takers hear that these end; NULL: all. */
-void datagram_taken_end(struct datagram_port *port);
 
 /* ---- output.c ---- */
 

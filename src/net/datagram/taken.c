@@ -28,24 +28,6 @@ void datagram_take(struct datagram_port *port, const struct datagram *datagram, 
     port->listener->taker->packet(port, &packet);
 }
 
-static void end_one(struct datagram_port *port)
-{
-    if (port->listener != NULL && port->listener->taker != NULL) {
-        port->listener->taker->ended(port);
-    }
-}
-
-void datagram_taken_end(struct datagram_port *port)
-{
-    if (port != NULL) {
-        end_one(port);
-        return;
-    }
-    for (port = datagram_ports; port != NULL; port = port->next) {
-        end_one(port);
-    }
-}
-
 struct listener *datagram_port_listener(const struct datagram_port *port)
 {
     return port->listener;
@@ -64,19 +46,4 @@ bool datagram_port_is_wildcard(const struct datagram_port *port)
 unsigned datagram_port_slot(const struct datagram_port *port)
 {
     return port->slot;
-}
-
-uint32_t datagram_worker(void)
-{
-    return mailbox_own;
-}
-
-bool datagram_pass_on(const struct datagram_packet *packet, uint32_t worker)
-{
-    return worker != 0 && worker != mailbox_own && mailbox_pass(worker, packet->datagram);
-}
-
-bool datagram_has_stopped(void)
-{
-    return datagrams_have_stopped;
 }

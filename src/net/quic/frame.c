@@ -54,7 +54,7 @@ static bool read_ack(struct str *from, struct quic_frame *out)
 }
 
 bool quic_ack_next(const struct quic_frame *ack, struct quic_ack_walk *walk,
-                   struct quic_ack_range *range)
+                   struct quic_range *range)
 {
     uint64_t gap, length;
 
@@ -62,16 +62,16 @@ bool quic_ack_next(const struct quic_frame *ack, struct quic_ack_walk *walk,
         walk->has_begun = true;
         walk->rest = ack->ack.ranges;
         walk->left = ack->ack.count;
-        range->last = ack->ack.largest;
-        range->first = walk->smallest = ack->ack.largest - ack->ack.first_range;
+        range->end = ack->ack.largest + 1;
+        range->start = walk->smallest = ack->ack.largest - ack->ack.first_range;
         return true;
     }
     if (walk->left == 0 || !read_two(&walk->rest, &gap, &length)) {
         return false;
     }
     walk->left--;
-    range->last = walk->smallest - gap - 2;
-    range->first = walk->smallest = range->last - length;
+    range->end = walk->smallest - gap - 1;
+    range->start = walk->smallest = range->end - 1 - length;
     return true;
 }
 
@@ -347,36 +347,57 @@ void quic_frame_put(struct quic_out *out, const struct quic_frame *frame)
     }
 }
 
-size_t quic_ack_put(struct quic_out *out, const struct quic_ack_range *ranges, size_t count,
-                    uint64_t delay, const uint64_t *ecn)
+/* The further ranges that fit: their number, and in *size their bytes. */
+static size_t count_ranges(const struct quic_ranges *numbers, size_t room, size_t *size)
 {
-    uint64_t tail = 0; /* bytes of the counts of ECN */
-    size_t fit = 1, size = 0;
+    struct quic_range above = quic_ranges_at(numbers, numbers->count - 1);
+    size_t fit = 0;
 
-    for (unsigned i = 0; ecn != NULL && i < 3; i++) {
-        tail += quic_varint_size(ecn[i]);
-    }
-    size_t fixed = 1 + quic_varint_size(ranges[0].last) + quic_varint_size(delay) + 2 +
-                   quic_varint_size(ranges[0].last - ranges[0].first) + tail;
-    while (fit < count) {
-        size += quic_varint_size(ranges[fit - 1].first - ranges[fit].last - 2) +
-                quic_varint_size(ranges[fit].last - ranges[fit].first);
-        if (fixed + size > quic_out_left(out)) {
+    *size = 0;
+    for (uint32_t i = numbers->count - 1; i-- > 0; fit++) {
+        struct quic_range range = quic_ranges_at(numbers, i);
+        size_t more = quic_varint_size(above.start - range.end - 1) +
+                      quic_varint_size(range.end - range.start - 1);
+
+        if (*size + more > room || fit + 1 >= 64) {
             break;
         }
-        fit++;
+        *size += more;
+        above = range;
     }
+    return fit;
+}
+
+size_t quic_ack_put(struct quic_out *out, const struct quic_ranges *numbers, uint64_t delay,
+                    const uint64_t *ecn)
+{
+    struct quic_range range = quic_ranges_at(numbers, numbers->count - 1);
+    size_t fixed = 1 + quic_varint_size(range.end - 1) + quic_varint_size(delay) + 1 +
+                   quic_varint_size(range.end - range.start - 1);
+    size_t size, room = quic_out_left(out);
+
+    for (unsigned i = 0; ecn != NULL && i < 3; i++) {
+        fixed += quic_varint_size(ecn[i]);
+    }
+    if (fixed > room) {
+        out->is_short = true;
+        return 0;
+    }
+    size_t more = count_ranges(numbers, room - fixed, &size);
     quic_put_varint(out, ecn == NULL ? QUIC_FRAME_ACK : QUIC_FRAME_ACK_ECN);
-    quic_put_varint(out, ranges[0].last);
+    quic_put_varint(out, range.end - 1);
     quic_put_varint(out, delay);
-    quic_put_varint(out, fit - 1);
-    quic_put_varint(out, ranges[0].last - ranges[0].first);
-    for (size_t i = 1; i < fit; i++) {
-        quic_put_varint(out, ranges[i - 1].first - ranges[i].last - 2);
-        quic_put_varint(out, ranges[i].last - ranges[i].first);
+    quic_put_varint(out, more);
+    quic_put_varint(out, range.end - range.start - 1);
+    for (uint32_t i = 0; i < more; i++) {
+        struct quic_range next = quic_ranges_at(numbers, numbers->count - 2 - i);
+
+        quic_put_varint(out, range.start - next.end - 1);
+        quic_put_varint(out, next.end - next.start - 1);
+        range = next;
     }
     for (unsigned i = 0; ecn != NULL && i < 3; i++) {
         quic_put_varint(out, ecn[i]);
     }
-    return fit;
+    return 1 + more;
 }

@@ -8,6 +8,7 @@
 
 #include "base/str.h"
 #include "net/quic/packet.h"
+#include "net/quic/ranges.h"
 #include "net/quic/varint.h"
 
 /* As on the wire. */
@@ -42,11 +43,6 @@ enum quic_frame_type {
 #define QUIC_STREAM_HAS_OFFSET 4u
 #define QUIC_STREAM_HAS_LENGTH 2u
 #define QUIC_STREAM_HAS_FIN 1u
-
-/* Numbers of packets, both ends included. */
-struct quic_ack_range {
-    uint64_t first, last;
-};
 
 /* A frame that was read; slices point into the packet. */
 struct quic_frame {
@@ -99,7 +95,7 @@ struct quic_ack_walk {
     bool has_begun;
 };
 bool quic_ack_next(const struct quic_frame *ack, struct quic_ack_walk *walk,
-                   struct quic_ack_range *range);
+                   struct quic_range *range);
 
 /* Writes a frame that is not ACK; a STREAM whole. Nothing is written, and out->is_short set, where there is no room. */
 void quic_frame_put(struct quic_out *out, const struct quic_frame *frame);
@@ -108,11 +104,11 @@ size_t quic_stream_head_size(uint64_t id, uint64_t offset);
 size_t quic_crypto_head_size(uint64_t offset);
 
 /*
- * Writes an ACK of the ranges, largest first and apart from each other, as many as there is room for; the first has to fit.
- * ecn: three counts, or NULL. Gives how many ranges it has.
+ * Writes an ACK of the numbers, the largest first, with as many ranges as there is room for; nothing where the first does not
+ * fit. ecn: three counts, or NULL. Gives how many ranges it has.
  */
-size_t quic_ack_put(struct quic_out *out, const struct quic_ack_range *ranges, size_t count,
-                    uint64_t delay, const uint64_t *ecn);
+size_t quic_ack_put(struct quic_out *out, const struct quic_ranges *numbers, uint64_t delay,
+                    const uint64_t *ecn);
 
 /* May it be in a packet of this type (RFC 9000, 12.4)? */
 bool quic_frame_is_allowed(uint64_t type, enum quic_packet_type packet);

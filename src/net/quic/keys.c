@@ -300,21 +300,21 @@ void quic_mask_apply(unsigned char *first, unsigned char *number_at, unsigned nu
     }
 }
 
-bool quic_unprotect(const struct quic_keys *keys, unsigned char *packet, size_t number_at,
-                    size_t size, unsigned *number_size, uint64_t *truncated)
+bool quic_unprotect(const struct quic_keys *keys, unsigned char *packet, size_t size,
+                    struct quic_number *number)
 {
     unsigned char mask[QUIC_MASK_SIZE];
 
-    if (size < number_at + 4 + QUIC_SAMPLE_SIZE ||
-        !quic_masks(keys, packet + number_at + 4, 1, mask)) {
+    if (size < number->at + 4 + QUIC_SAMPLE_SIZE ||
+        !quic_masks(keys, packet + number->at + 4, 1, mask)) {
         return false;
     }
     unsigned first = packet[0] ^ (mask[0] & (packet[0] & 0x80 ? 0x0f : 0x1f));
-    *number_size = (first & 3) + 1;
-    quic_mask_apply(packet, packet + number_at, *number_size, mask);
-    *truncated = 0;
-    for (unsigned i = 0; i < *number_size; i++) {
-        *truncated = *truncated << 8 | packet[number_at + i];
+    number->size = (first & 3) + 1;
+    quic_mask_apply(packet, packet + number->at, number->size, mask);
+    number->truncated = 0;
+    for (unsigned i = 0; i < number->size; i++) {
+        number->truncated = number->truncated << 8 | packet[number->at + i];
     }
     return true;
 }

@@ -73,12 +73,19 @@ bool quic_masks(const struct quic_keys *keys, const unsigned char *samples, size
 void quic_mask_apply(unsigned char *first, unsigned char *number_at, unsigned number_size,
                      const unsigned char *mask);
 
+/* The number of a packet as it is there. */
+struct quic_number {
+    size_t at;          /* its offset in the packet */
+    unsigned size;      /* bytes */
+    uint64_t truncated; /* … that they are */
+};
+
 /*
- * Takes the protection off the header of a packet that lies from `packet` on: gives the size of the packet number, and its
- * bytes as a number. False: the packet is too short for a sample.
+ * Takes the protection off the header of a packet of so many bytes: number->at is known, the others are found. False: the packet
+ * is too short for a sample.
  */
-bool quic_unprotect(const struct quic_keys *keys, unsigned char *packet, size_t number_at,
-                    size_t size, unsigned *number_size, uint64_t *truncated);
+bool quic_unprotect(const struct quic_keys *keys, unsigned char *packet, size_t size,
+                    struct quic_number *number);
 
 /* The integrity tag of a Retry (RFC 9001, 5.8), whose bytes before the tag are given. */
 bool quic_retry_tag(uint32_t version, struct str original_dcid, struct str retry,

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "net/addr/addr.h"
@@ -231,11 +232,14 @@ struct quic_settings {
     uint64_t file_error; /* code with which a stream is reset whose file has become shorter */
 };
 
+struct quic_secrets;
+
 /* How the listener serves. Made by the floor above, lives as long as the generation; in listener->quic. */
 struct quic_service {
     struct quic_settings settings;
-    struct tls_context *context;  /* of the default server */
-    struct tls_selector selector; /* as tls_accept has it: SNI, ALPN, hooks */
+    const struct quic_secrets *secrets; /* set by quic_service_init */
+    struct tls_context *context;        /* of the default server */
+    struct tls_selector selector;       /* as tls_accept has it: SNI, ALPN, hooks */
     /*
      * A connection of a client, right after the ClientHello was understood and the server's first flight was made: the callee
      * calls quic_adopt. False: the connection is refused (CONNECTION_REFUSED).
@@ -243,5 +247,50 @@ struct quic_service {
     bool (*accepted)(struct listener *listener, struct quic_connection *connection);
     void *user;
 };
+
+/* When the configuration is read, with the settings filled in. False: OpenSSL failed. */
+bool quic_service_init(struct quic_service *service, struct arena *arena);
+
+struct datagram_taker;
+/* listener->taker of an address that serves QUIC. */
+extern const struct datagram_taker quic_taker;
+
+/* ---- the client ---- */
+
+struct quic_connecting {
+    const struct quic_settings *settings; /* all of these live as long as the connection */
+    struct tls_context *context;
+    const struct tls_client_options *options; /* without hooks; alpn is needed */
+    struct addr peer;
+    const struct addr *local; /* to bind to, or NULL */
+    uint32_t version;         /* 0: version 1 */
+    struct log *log;
+};
+/* Begins a connection; NULL: logged. `established` or `closed` follows. */
+struct quic_connection *quic_connect(const struct quic_connecting *connecting,
+                                     const struct quic_owner *owner, void *user);
+
+/* ---- in a worker ---- */
+
+/* Of this worker, since it began. */
+struct quic_worker_counts {
+    uint64_t accepted;      /* connections of clients that began */
+    uint64_t refused;       /* … that did not: there was no place, or no worker for it */
+    uint64_t retries;       /* Retry packets */
+    uint64_t resets;        /* stateless resets sent */
+    uint64_t negotiations;  /* of versions */
+    uint64_t passed_on;     /* packets given to the worker that has the connection */
+    uint64_t dropped;       /* … that belong to no connection */
+    uint64_t floods;        /* connections closed by a guard */
+    uint64_t reads, writes; /* system calls */
+};
+void quic_worker_counts(struct quic_worker_counts *out);
+
+/* Connections of this worker, closing ones included. */
+size_t quic_connections(void);
+/* Walks those that are open; the visit may close the one that it gets. */
+void quic_each(void (*visit)(struct quic_connection *connection, void *arg), void *arg);
+/* The end of the process: owners hear that their connections end. */
+void quic_worker_end(void);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "net/conn/private.h"
-#include "net/tls/messages_private.h"
+#include "net/tls/private.h"
 
 #define FIRST_BYTES 4096 /* room for the first read; ClientHellos are shorter, as a rule */
 #define NAME_MAX_LENGTH 255
@@ -71,8 +71,8 @@ static void follow_context(struct tls *tls, struct tls_context *context)
     SSL_set_max_proto_version(ssl, (int) SSL_CTX_get_max_proto_version(ctx));
     /* Without SSL_read_early_data from the first byte none can be read: tickets may not promise it. */
     SSL_set_max_early_data(ssl, tls->reads_early ? SSL_CTX_get_max_early_data(ctx) : 0);
-    if (tls->messages != NULL) {
-        tls_messages_follow(tls);
+    if (tls->way != NULL) {
+        tls->way->follow(tls);
     }
 }
 
@@ -118,7 +118,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
         return SSL_CLIENT_HELLO_ERROR;
     }
     tls->has_selected = true;
-    if (tls->messages != NULL && !tls_messages_prepare_ctx(context->ctx)) {
+    if (tls->way != NULL && !tls->way->prepare(context->ctx)) {
         return SSL_CLIENT_HELLO_ERROR;
     }
     if (context != tls->context) {

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "net/conn/private.h"
-#include "net/tls/messages_private.h"
+#include "net/tls/private.h"
 
 #define RECORD_ROOM (TLS_RECORD_MAX + 512) /* a record with what TLS adds */
 #define HELD_MOST (512u * 1024)            /* ciphertext held for a socket that is not writable */
@@ -268,8 +268,8 @@ static BIO_METHOD *bio_method(void)
 
 SSL *tls_ssl_new(struct tls *tls, SSL_CTX *ctx)
 {
-    if (tls->messages != NULL) {
-        return tls_messages_ssl_new(tls, ctx);
+    if (tls->way != NULL) {
+        return tls->way->ssl_new(tls, ctx);
     }
     SSL *ssl = SSL_new(ctx);
     BIO *bio = ssl == NULL ? NULL : BIO_new(bio_method());

@@ -106,10 +106,18 @@ static void on_resumed(struct deferred *deferred)
     messages->owner->resume(messages->arg);
 }
 
-void tls_messages_wake(struct tls_messages *messages)
+static void messages_wake(struct tls *tls)
 {
-    loop_defer(&messages->resumed);
+    loop_defer(&tls->messages->resumed);
 }
+
+static const struct tls_way messages_way = {
+    .ssl_new = tls_messages_ssl_new,
+    .prepare = tls_messages_prepare_ctx,
+    .follow = tls_messages_follow,
+    .wake = messages_wake,
+    .free = tls_messages_free,
+};
 
 /* ---- beginnings ---- */
 
@@ -127,6 +135,7 @@ static struct tls *attach(struct conn *conn, struct tls_context *context,
     messages->arg = arg;
     messages->writing = TLS_LEVEL_HANDSHAKE;
     deferred_init(&messages->resumed, on_resumed);
+    tls->way = &messages_way;
     tls->messages = messages;
     tls->was_looked_at = true;
     conn->transport = &messages_transport;

@@ -78,9 +78,6 @@ bool tls_messages_put(struct tls_messages *messages, enum tls_level level, struc
 /* Gives the owner what the library wrote. False: it makes no sense. */
 bool tls_messages_collect(struct tls_messages *messages);
 /* Frees what hangs on it. */
-void tls_messages_free(struct tls_messages *messages);
-
-/* A step has waited, and is over. */
-void tls_messages_wake(struct tls_messages *messages);
+void tls_messages_free(struct tls *tls);
 
 #endif

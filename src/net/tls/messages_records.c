@@ -412,8 +412,10 @@ SSL *tls_messages_ssl_new(struct tls *tls, SSL_CTX *ctx)
     return ssl;
 }
 
-void tls_messages_free(struct tls_messages *messages)
+void tls_messages_free(struct tls *tls)
 {
+    struct tls_messages *messages = tls->messages;
+
     EVP_CIPHER_CTX_free(messages->opens.aead);
     EVP_CIPHER_CTX_free(messages->closes.aead);
     OPENSSL_cleanse(messages->own_secret, sizeof(messages->own_secret));

@@ -51,6 +51,17 @@ struct tls_context {
     struct arena *arena;             /* of the generation */
 };
 
+struct tls;
+
+/* What is otherwise where the handshake goes in messages instead of records (messages.c). */
+struct tls_way {
+    SSL *(*ssl_new)(struct tls *tls, SSL_CTX *ctx); /* NULL: logged */
+    bool (*prepare)(SSL_CTX *ctx);                  /* a context that it may go over to */
+    void (*follow)(struct tls *tls);                /* it went over to another context */
+    void (*wake)(struct tls *tls);                  /* a step can go on; calls the owner later */
+    void (*free)(struct tls *tls);
+};
+
 /* What a connection has: its transport_state. On the heap. */
 struct tls {
     SSL *ssl; /* NULL until the first bytes were seen */
@@ -80,19 +91,20 @@ struct tls {
     bool has_early_byte;
     bool reads_early; /* early data may come: SSL_read_early_data is to be asked first */
     bool is_client;
-    bool is_established;  /* the handshake is done, or early data is read */
-    bool is_early;        /* early data is read: the handshake is still open */
-    bool is_failed;       /* nothing may be said any more, not even close_notify */
-    bool is_end_said;     /* close_notify was sent */
-    bool is_raw_readable; /* the socket may have more */
-    bool is_raw_closed;   /* its end was read */
-    bool uses_ktls;       /* OpenSSL writes to the socket itself */
-    bool wants_write;     /* kTLS: the handshake waits for the socket to be writable */
-    bool has_selected;    /* the ClientHello has chosen a context */
-    bool is_rejected;     /* … or nobody is there for it */
-    bool was_looked_at;   /* the first byte is of TLS */
-    bool is_held_back;    /* what `out` has is in no hurry: it leaves with the first answer */
-    struct tls_messages *messages; /* of a handshake without records (messages.h); or NULL */
+    bool is_established;       /* the handshake is done, or early data is read */
+    bool is_early;             /* early data is read: the handshake is still open */
+    bool is_failed;            /* nothing may be said any more, not even close_notify */
+    bool is_end_said;          /* close_notify was sent */
+    bool is_raw_readable;      /* the socket may have more */
+    bool is_raw_closed;        /* its end was read */
+    bool uses_ktls;            /* OpenSSL writes to the socket itself */
+    bool wants_write;          /* kTLS: the handshake waits for the socket to be writable */
+    bool has_selected;         /* the ClientHello has chosen a context */
+    bool is_rejected;          /* … or nobody is there for it */
+    bool was_looked_at;        /* the first byte is of TLS */
+    bool is_held_back;         /* what `out` has is in no hurry: it leaves with the first answer */
+    const struct tls_way *way; /* of a handshake in messages; NULL: records over the socket */
+    struct tls_messages *messages;               /* … its state */
     const struct tls_client_hooks *client_hooks; /* of a client; or NULL */
     uint64_t deadline_ms;                        /* … of its handshake */
     enum wait_result asked_wait;                 /* … how the wait for a script of it ended */

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "net/conn/private.h"
-#include "net/tls/messages_private.h"
+#include "net/tls/private.h"
 
 struct ssl_st *tls_ssl(const struct conn *conn)
 {
@@ -385,8 +385,8 @@ void tls_free(struct tls *tls)
     if (tls->ocsp != NULL) {
         tls_ocsp_forget(tls);
     }
-    if (tls->messages != NULL) {
-        tls_messages_free(tls->messages);
+    if (tls->way != NULL) {
+        tls->way->free(tls);
     }
     conn_buffer_free(tls->prefix, tls->prefix_size);
     free(tls->out);
@@ -564,8 +564,8 @@ void tls_wake_owner(struct tls *tls)
 {
     struct conn *conn = tls->conn;
 
-    if (tls->messages != NULL) {
-        tls_messages_wake(tls->messages);
+    if (tls->way != NULL) {
+        tls->way->wake(tls);
         return;
     }
     /* The owner is called at the next turn: there may be more on the socket. */

@@ -33,7 +33,7 @@ static void varints(void **state)
         struct bytes bytes = from_hex(rows[i].hex), copy;
         struct str from = as_str(&bytes), cut = str_head(from, from.len - 1);
         struct quic_out out = out_of(&copy);
-        uint64_t value;
+        uint64_t value = 0;
 
         assert_true(quic_varint_read(&from, &value));
         assert_true(value == rows[i].value);
@@ -222,18 +222,23 @@ static void refused_frames(void **state)
 
 static void acks(void **state)
 {
-    const struct quic_ack_range ranges[] = {{90, 100}, {50, 50}, {0, 20}};
+    static const struct quic_range expected[] = {{90, 101}, {50, 51}, {0, 21}};
     const uint64_t ecn[] = {1, 2, 70};
+    struct quic_ranges numbers;
     struct bytes bytes;
 
+    quic_ranges_init(&numbers, 8);
+    for (size_t i = 0; i < COUNT(expected); i++) {
+        assert_true(quic_ranges_add(&numbers, expected[i].start, expected[i].end));
+    }
     for (size_t room = 6; room < 20; room++) {
         struct quic_out out = {bytes.at, bytes.at + room, false};
         bool has_ecn = room > 12;
-        size_t count = quic_ack_put(&out, ranges, 3, 25, has_ecn ? ecn : NULL);
+        size_t count = quic_ack_put(&out, &numbers, 25, has_ecn ? ecn : NULL);
         struct str from = written(&bytes, &out);
         struct quic_frame frame;
         struct quic_ack_walk walk = {0};
-        struct quic_ack_range range;
+        struct quic_range range;
         size_t i = 0;
 
         assert_false(out.is_short);
@@ -242,13 +247,16 @@ static void acks(void **state)
         assert_int_equal(frame.ack.delay, 25);
         assert_int_equal(frame.ack.has_ecn, has_ecn);
         while (quic_ack_next(&frame, &walk, &range)) {
-            assert_int_equal(range.first, ranges[i].first);
-            assert_int_equal(range.last, ranges[i].last);
+            assert_memory_equal(&range, &expected[i], sizeof(range));
             i++;
         }
         assert_int_equal(i, count);
         assert_true(count == 3 || room < 18);
     }
+    struct quic_out out = {bytes.at, bytes.at + 5, false};
+    assert_int_equal(quic_ack_put(&out, &numbers, 25, NULL), 0);
+    assert_true(out.is_short && out.at == bytes.at);
+    quic_ranges_free(&numbers);
 }
 
 static void parameters(void **state)

@@ -33,8 +33,7 @@ static void server_initial(void **state)
     struct bytes packet = from_hex("c1000000010008f067a5502a4262b50040750001" SERVER_PAYLOAD);
     struct quic_keys write, read;
     struct quic_header header;
-    unsigned number_size;
-    uint64_t truncated;
+    struct quic_number number = {.at = 18};
 
     assert_true(quic_keys_make_initial(&write, QUIC_VERSION_1, as_str(&dcid), true, true));
     assert_hex(write.iv, sizeof(write.iv), "0ac1493ca1905853b0bba03e");
@@ -45,11 +44,11 @@ static void server_initial(void **state)
     assert_true(quic_header_read(as_str(&packet), 8, &header));
     assert_int_equal(header.type, QUIC_PACKET_INITIAL);
     assert_int_equal(header.size, packet.len);
-    assert_true(
-        quic_unprotect(&read, packet.at, header.number_at, header.size, &number_size, &truncated));
-    assert_int_equal(number_size, 2);
-    assert_int_equal(truncated, 1);
-    unsigned char *payload = packet.at + header.number_at + number_size;
+    number.at = header.number_at;
+    assert_true(quic_unprotect(&read, packet.at, header.size, &number));
+    assert_int_equal(number.size, 2);
+    assert_int_equal(number.truncated, 1);
+    unsigned char *payload = packet.at + header.number_at + number.size;
     size_t size = packet.len - (size_t) (payload - packet.at);
     assert_true(quic_open(&read, 1, packet.at, payload, size));
     assert_hex(payload, size - QUIC_TAG_SIZE, SERVER_PAYLOAD);
@@ -61,16 +60,15 @@ static void what_was_changed_does_not_open(void **state)
 {
     struct bytes dcid = from_hex(DCID), packet = from_hex(SERVER_PACKET_1);
     struct quic_keys read;
-    unsigned number_size;
-    uint64_t truncated;
+    struct quic_number number = {.at = 18};
 
     packet.at[60] ^= 1;
     assert_true(quic_keys_make_initial(&read, QUIC_VERSION_1, as_str(&dcid), true, false));
-    assert_true(quic_unprotect(&read, packet.at, 18, packet.len, &number_size, &truncated));
+    assert_true(quic_unprotect(&read, packet.at, packet.len, &number));
     assert_false(quic_open(&read, 1, packet.at, packet.at + 20, packet.len - 20));
     assert_false(quic_open(&read, 1, packet.at, packet.at + 20, QUIC_TAG_SIZE - 1));
     assert_int_equal(read.uses, 1);
-    assert_false(quic_unprotect(&read, packet.at, 18, 18 + 19, &number_size, &truncated));
+    assert_false(quic_unprotect(&read, packet.at, 18 + 19, &number));
     quic_keys_free(&read);
 }
 

@@ -1,0 +1,146 @@
+/* The client's side: a connected socket of its own for each connection. */
+#define _GNU_SOURCE
+#include "net/quic/private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <openssl/rand.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fatal.h"
+
+#define DATAGRAMS_A_TURN 256u
+#define BATCH 16u
+#define PIECE 2048u
+
+void quic_set_token(struct quic_connection *c, struct str token)
+{
+    char *copy = malloc(token.len == 0 ? 1 : token.len);
+
+    if (copy == NULL) {
+        fatal_no_memory(token.len);
+    }
+    str_put(copy, token);
+    free((void *) (uintptr_t) c->token.data);
+    c->token = (struct str){copy, token.len};
+}
+
+/* Gives how many were read. */
+static unsigned read_batch(struct quic_connection *c)
+{
+    static char bytes[BATCH][PIECE];
+    struct mmsghdr messages[BATCH];
+    struct iovec pieces[BATCH];
+
+    for (unsigned i = 0; i < BATCH; i++) {
+        pieces[i] = (struct iovec){bytes[i], PIECE};
+        messages[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &pieces[i], .msg_iovlen = 1}};
+    }
+    quic_worker.counts.reads++;
+    int n = recvmmsg(c->source.fd, messages, BATCH, MSG_DONTWAIT, NULL);
+    for (int i = 0; i < n; i++) {
+        const struct datagram_packet packet = {.peer = c->paths[0].peer,
+                                               .local = c->paths[0].local,
+                                               .bytes = {bytes[i], messages[i].msg_len}};
+
+        quic_datagram_received(c, &packet);
+    }
+    if (n < 0 && errno == ECONNREFUSED && !c->has_heard) {
+        log_info(c->conn->log, errno, "the QUIC server does not answer");
+        quic_end(c, QUIC_END_TIMEOUT);
+    }
+    return n < 0 ? 0 : (unsigned) n;
+}
+
+static void socket_ready(struct event_source *source, unsigned events)
+{
+    struct quic_connection *c = container_of(source, struct quic_connection, source);
+    unsigned n = 0, more;
+
+    CHECK_MAGIC(c, QUIC_CONNECTION_MAGIC);
+    do {
+        more = read_batch(c);
+        n += more;
+    } while (more == BATCH && n < DATAGRAMS_A_TURN);
+}
+
+static bool socket_open(struct quic_connection *c, const struct quic_connecting *connecting)
+{
+    struct quic_path *path = &c->paths[0];
+    socklen_t len = sizeof(struct sockaddr_un);
+    int family = connecting->peer.any.sa_family, probe = IP_PMTUDISC_PROBE, size = 4 << 20;
+    int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd == -1) {
+        return false;
+    }
+    event_source_init(&c->source, fd, socket_ready);
+    quic_path_init(path, &connecting->peer, &connecting->peer);
+    path->fd = fd;
+    path->is_there = path->is_validated = true;
+    if (family == AF_INET) {
+        setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof(probe));
+    } else {
+        setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe, sizeof(probe));
+    }
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+    if ((connecting->local != NULL &&
+         bind(fd, &connecting->local->any, connecting->local->len) == -1) ||
+        connect(fd, &connecting->peer.any, connecting->peer.len) == -1 ||
+        getsockname(fd, &path->local.any, &len) == -1 || !event_add_listener(&c->source, false)) {
+        return false;
+    }
+    path->local.len = len;
+    return true;
+}
+
+static bool begin(struct quic_connection *c, const struct quic_connecting *connecting)
+{
+    struct quic_level *level = &c->levels[QUIC_SPACE_INITIAL];
+    struct quic_cid dcid = {.len = 18};
+
+    if (!socket_open(c, connecting)) {
+        log_error(connecting->log, errno, "connect() failed for QUIC");
+        return false;
+    }
+    RAND_bytes(dcid.bytes, dcid.len);
+    c->original_dcid = dcid;
+    c->peer_cids[0] = (struct quic_peer_cid){.cid = dcid, .is_used = true};
+    quic_cid_make(c, &c->own_cids[0]);
+    return quic_conn_new(c, &connecting->peer, NULL, connecting->log) != NULL &&
+           quic_keys_make_initial(&level->read, c->version, quic_cid_str(&dcid), true, false) &&
+           quic_keys_make_initial(&level->write, c->version, quic_cid_str(&dcid), false, true) &&
+           quic_set_own_parameters(c) &&
+           tls_messages_connect(c->conn, connecting->context, connecting->options, &quic_tls_owner,
+                                c);
+}
+
+struct quic_connection *quic_connect(const struct quic_connecting *connecting,
+                                     const struct quic_owner *owner, void *user)
+{
+    static struct quic_secrets secrets;
+    static bool has_secrets;
+    unsigned char key[32];
+
+    quic_worker_begin();
+    if (!has_secrets) {
+        has_secrets = RAND_bytes(key, sizeof(key)) == 1 &&
+                      quic_secrets_make(&secrets, (struct str){(const char *) key, sizeof(key)});
+    }
+    struct quic_connection *c =
+        quic_connection_new(connecting->settings, &secrets, false,
+                            connecting->version == 0 ? QUIC_VERSION_1 : connecting->version);
+    c->tls_options = connecting->options;
+    if (!begin(c, connecting)) {
+        quic_worker.handshakes--;
+        quic_connection_free(c);
+        return NULL;
+    }
+    quic_adopt(c, owner, user);
+    quic_shake_hands(c);
+    quic_wake(c);
+    return c;
+}

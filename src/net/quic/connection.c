@@ -1,0 +1,452 @@
+/* Connections: their life, their deadlines, their end. */
+#include "net/quic/private.h"
+
+#include <openssl/rand.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/fatal.h"
+
+#define STREAMS_BIDI 128u
+#define STREAMS_UNI 3u
+#define STREAM_WINDOW 65536u
+#define MOST_WINDOW (16u * 1024 * 1024)
+#define IDLE_TIMEOUT_MS 60000u
+#define HANDSHAKE_TIMEOUT_MS 10000u
+
+static uint64_t value_or(uint64_t value, uint64_t otherwise)
+{
+    return value == 0 ? otherwise : value;
+}
+
+static const struct conn_owner conn_owner = {.input = NULL};
+
+/* ---- the beginning ---- */
+
+static void own_parameters_init(struct quic_connection *c)
+{
+    const struct quic_settings *settings = c->settings;
+    uint64_t window = value_or(settings->stream_window, STREAM_WINDOW);
+
+    c->own = (struct quic_parameters){
+        .max_idle_timeout_ms = value_or(settings->idle_timeout_ms, IDLE_TIMEOUT_MS),
+        .max_udp_payload = 65527,
+        .max_data = window * 3 / 2 + 65536,
+        .max_stream_data_local = window,
+        .max_stream_data_remote = window,
+        .max_stream_data_uni = window,
+        .max_streams_bidi = value_or(settings->max_streams_bidi, STREAMS_BIDI),
+        .max_streams_uni = value_or(settings->max_streams_uni, STREAMS_UNI),
+        .ack_delay_exponent = 3,
+        .max_ack_delay_ms = 25,
+        .active_connection_id_limit = value_or(settings->active_connection_id_limit, 2),
+        .disables_migration = settings->disables_migration,
+    };
+    if (c->own.active_connection_id_limit > QUIC_PEER_CIDS) {
+        c->own.active_connection_id_limit = QUIC_PEER_CIDS;
+    }
+    c->peer.ack_delay_exponent = 3;
+    c->peer.max_ack_delay_ms = 25;
+    c->peer.active_connection_id_limit = 2;
+}
+
+static void recovery_init(struct quic_connection *c, uint64_t now_us)
+{
+    uint64_t random = 0;
+
+    RAND_bytes((unsigned char *) &random, sizeof(random));
+    const struct quic_recovery_setup setup = {
+        .pool = &quic_worker.sent,
+        .events = quic_worker.recovery_events,
+        .owner = c,
+        .control = c->settings->uses_bbr ? &quic_bbr : &quic_cubic,
+        .random = random,
+        .datagram_size = QUIC_DATAGRAM_LEAST,
+        .is_server = c->is_server,
+        .has_ecn = true,
+    };
+    quic_recovery_init(&c->recovery, &setup, now_us);
+}
+
+static void levels_init(struct quic_connection *c)
+{
+    for (unsigned i = 0; i < QUIC_SPACES; i++) {
+        struct quic_level *level = &c->levels[i];
+
+        quic_received_init(&level->received, QUIC_RANGES_MOST);
+        quic_send_init(&level->crypto_out, UINT64_MAX);
+        quic_receive_init(&level->crypto_in, QUIC_CRYPTO_MOST, QUIC_CRYPTO_MOST);
+        level->largest = QUIC_NUMBER_NONE;
+        level->ack_due_us = QUIC_NEVER;
+    }
+}
+
+static void timer_fired(struct timer *timer);
+
+struct quic_connection *quic_connection_new(const struct quic_settings *settings,
+                                            const struct quic_secrets *secrets, bool is_server,
+                                            uint32_t version)
+{
+    struct quic_connection *c = calloc(1, sizeof(*c));
+    uint64_t now_us = quic_now_us();
+
+    if (c == NULL) {
+        fatal_no_memory(sizeof(*c));
+    }
+    c->magic = QUIC_CONNECTION_MAGIC;
+    c->version = version;
+    c->is_server = is_server;
+    c->settings = settings;
+    c->secrets = secrets;
+    c->source.fd = -1;
+    list_push_back(&quic_worker.connections, &c->all);
+    list_init(&c->dirty);
+    timer_init(&c->timer, timer_fired);
+    own_parameters_init(c);
+    recovery_init(c, now_us);
+    levels_init(c);
+    quic_streams_init(c);
+    c->idle_us = now_us;
+    c->paced_us = QUIC_NEVER;
+    c->handshake_until_us =
+        now_us + 1000 * value_or(settings->handshake_timeout_ms, HANDSHAKE_TIMEOUT_MS);
+    quic_worker.handshakes++;
+    return c;
+}
+
+struct conn *quic_conn_new(struct quic_connection *c, const struct addr *peer,
+                           const struct listener *listener, struct log *log)
+{
+    struct conn *conn = conn_new(-1, peer, &conn_owner, log);
+
+    if (conn != NULL) {
+        conn->user = c;
+        conn->listener = listener;
+        conn->is_tcp = 0;
+        c->conn = conn;
+    }
+    return conn;
+}
+
+/* ---- the end ---- */
+
+/* All but what is needed to say again that it is over. */
+static void strip(struct quic_connection *c)
+{
+    if (c->is_stripped) {
+        return;
+    }
+    c->is_stripped = true;
+    quic_streams_free(c);
+    quic_recovery_free(&c->recovery);
+    for (unsigned i = 0; i < QUIC_SPACES; i++) {
+        quic_send_free(&c->levels[i].crypto_out);
+        quic_receive_free(&c->levels[i].crypto_in);
+        quic_received_free(&c->levels[i].received);
+    }
+    free(c->own_bytes);
+    c->own_bytes = NULL;
+    if (c->conn != NULL) {
+        conn_close(c->conn);
+        c->conn = NULL;
+    }
+}
+
+void quic_connection_free(struct quic_connection *c)
+{
+    strip(c);
+    quic_udp_forget(c);
+    quic_cids_free(c);
+    for (unsigned i = 0; i < QUIC_SPACES; i++) {
+        quic_keys_free(&c->levels[i].read);
+        quic_keys_free(&c->levels[i].write);
+    }
+    quic_keys_free(&c->next_read);
+    quic_keys_free(&c->former_read);
+    if (c->source.fd != -1) {
+        event_forget(&c->source);
+        close(c->source.fd);
+    }
+    free((void *) (uintptr_t) c->token.data);
+    timer_remove(&c->timer);
+    list_remove(&c->all);
+    list_remove(&c->dirty);
+    c->magic = 0;
+    free(c);
+}
+
+static void close_now(struct quic_connection *c, const struct quic_close *how)
+{
+    size_t n =
+        how->reason.len < sizeof(c->close_reason) ? how->reason.len : sizeof(c->close_reason);
+
+    if (!c->is_established_told) {
+        quic_worker.handshakes--;
+        c->is_established_told = true;
+    }
+    c->close = *how;
+    if (n != 0) {
+        memcpy(c->close_reason, how->reason.data, n);
+    }
+    c->close.reason = (struct str){c->close_reason, n};
+    c->is_closed_due = c->is_adopted;
+    c->end_us = quic_now_us() + 3 * quic_recovery_pto_us(&c->recovery);
+    quic_wake(c);
+}
+
+void quic_close_by(struct quic_connection *c, const struct quic_close *how, uint64_t frame_type)
+{
+    if (quic_is_open(c)) {
+        c->state = QUIC_CLOSING;
+        c->close_frame_type = frame_type;
+        c->is_close_to_send = true;
+        close_now(c, how);
+    }
+}
+
+void quic_refuse(struct quic_connection *c, uint64_t code, uint64_t frame_type, const char *reason)
+{
+    const struct quic_close how = {QUIC_END_OWN, false, code, str_of(reason)};
+
+    if (quic_is_open(c) && c->conn != NULL) {
+        log_info(c->conn->log, 0, "QUIC connection is closed with error 0x%lx: %s",
+                 (unsigned long) code, reason);
+    }
+    quic_close_by(c, &how, frame_type);
+}
+
+void quic_end(struct quic_connection *c, enum quic_end how)
+{
+    const struct quic_close close = {.end = how};
+
+    if (quic_is_open(c)) {
+        c->state = how == QUIC_END_RESET ? QUIC_DRAINING : QUIC_ENDED;
+        close_now(c, &close);
+    }
+}
+
+void quic_heard_close(struct quic_connection *c, const struct quic_frame *frame)
+{
+    const struct quic_close how = {QUIC_END_PEER, frame->type == QUIC_FRAME_APPLICATION_CLOSE,
+                                   frame->close.code, frame->close.reason};
+
+    if (quic_is_open(c)) {
+        c->state = QUIC_DRAINING;
+        close_now(c, &how);
+    } else if (c->state == QUIC_CLOSING) {
+        c->state = QUIC_DRAINING;
+    }
+}
+
+void quic_call_owner(struct quic_connection *c)
+{
+    if (c->is_closed_due) {
+        c->is_closed_due = false;
+        c->owner->closed(c, &c->close);
+        c->is_adopted = false;
+    }
+    if (!quic_is_open(c)) {
+        if (!c->is_close_to_send) {
+            strip(c);
+        }
+        return;
+    }
+    if (!c->is_adopted) {
+        return;
+    }
+    if (c->is_established_due) {
+        c->is_established_due = false;
+        if (c->owner->established != NULL) {
+            c->owner->established(c);
+        }
+    }
+    quic_streams_call(c);
+}
+
+/* ---- deadlines ---- */
+
+static uint64_t idle_deadline(const struct quic_connection *c)
+{
+    uint64_t least = 3 * quic_recovery_pto_us(&c->recovery);
+
+    if (c->idle_timeout_us == 0) {
+        return QUIC_NEVER;
+    }
+    return c->idle_us + (c->idle_timeout_us < least ? least : c->idle_timeout_us);
+}
+
+static uint64_t earliest(uint64_t one, uint64_t other)
+{
+    return one < other ? one : other;
+}
+
+void quic_arm(struct quic_connection *c)
+{
+    uint64_t due = c->end_us;
+
+    if (quic_is_open(c)) {
+        due = earliest(quic_recovery_deadline(&c->recovery), c->paced_us);
+        due = earliest(due, idle_deadline(c));
+        due = earliest(due, quic_path_deadline(c));
+        if (!c->is_confirmed) {
+            due = earliest(due, c->handshake_until_us);
+        }
+        if (c->keep_alive_us != 0) {
+            due = earliest(due, c->idle_us + c->keep_alive_us);
+        }
+        for (unsigned i = 0; i < QUIC_SPACES; i++) {
+            due = earliest(due, c->levels[i].ack_due_us);
+        }
+    }
+    if (due == QUIC_NEVER) {
+        timer_clear(&c->timer);
+    } else {
+        timer_set(&c->timer, (due + 999) / 1000);
+    }
+}
+
+static void look_at_acks(struct quic_connection *c, uint64_t now_us)
+{
+    for (unsigned i = 0; i < QUIC_SPACES; i++) {
+        if (c->levels[i].ack_due_us <= now_us) {
+            c->levels[i].is_ack_due = true;
+            c->levels[i].ack_due_us = QUIC_NEVER;
+        }
+    }
+}
+
+static void timer_fired(struct timer *timer)
+{
+    struct quic_connection *c = container_of(timer, struct quic_connection, timer);
+    uint64_t now_us = quic_now_us();
+
+    CHECK_MAGIC(c, QUIC_CONNECTION_MAGIC);
+    if (!quic_is_open(c)) {
+        if (c->end_us <= now_us) {
+            c->state = QUIC_ENDED;
+        }
+    } else if (!c->is_confirmed && c->handshake_until_us <= now_us) {
+        log_info(c->conn->log, 0, "QUIC handshake timed out");
+        quic_end(c, QUIC_END_TIMEOUT);
+    } else if (idle_deadline(c) <= now_us) {
+        quic_end(c, QUIC_END_IDLE);
+    } else {
+        c->paced_us = QUIC_NEVER;
+        look_at_acks(c, now_us);
+        quic_recovery_expired(&c->recovery, now_us);
+        quic_path_expired(c, now_us);
+        if (c->keep_alive_us != 0 && c->idle_us + c->keep_alive_us <= now_us) {
+            c->pending |= QUIC_PENDING_PING;
+        }
+    }
+    quic_wake(c);
+}
+
+/* ---- what the peer's parameters change ---- */
+
+void quic_parameters_known(struct quic_connection *c)
+{
+    uint64_t own = c->own.max_idle_timeout_ms, theirs = c->peer.max_idle_timeout_ms;
+
+    c->has_peer_parameters = true;
+    c->idle_timeout_us = 1000 * (own == 0 || (theirs != 0 && theirs < own) ? theirs : own);
+    c->recovery.max_ack_delay_us = 1000 * c->peer.max_ack_delay_ms;
+    quic_credit_raise(&c->credit, c->peer.max_data);
+    c->own_limit[0] = c->peer.max_streams_bidi;
+    c->own_limit[1] = c->peer.max_streams_uni;
+    if (c->peer.has_reset_token) {
+        c->peer_cids[0].has_token = true;
+        memcpy(c->peer_cids[0].reset_token, c->peer.reset_token, QUIC_RESET_TOKEN_SIZE);
+    }
+}
+
+/* ---- the interface ---- */
+
+void *quic_user(const struct quic_connection *c)
+{
+    return c->user;
+}
+
+void quic_adopt(struct quic_connection *c, const struct quic_owner *owner, void *user)
+{
+    c->owner = owner;
+    c->user = user;
+    c->is_adopted = true;
+    quic_wake(c);
+}
+
+struct conn *quic_conn(const struct quic_connection *c)
+{
+    return c->conn;
+}
+
+void quic_local(const struct quic_connection *c, struct addr *local)
+{
+    *local = c->paths[0].local;
+}
+
+void quic_peer(const struct quic_connection *c, struct addr *peer)
+{
+    *peer = c->paths[0].peer;
+}
+
+struct str quic_alpn(const struct quic_connection *c)
+{
+    return c->conn == NULL ? STR_NONE : tls_alpn(c->conn);
+}
+
+bool quic_is_server(const struct quic_connection *c)
+{
+    return c->is_server;
+}
+
+bool quic_is_established(const struct quic_connection *c)
+{
+    return c->state == QUIC_ESTABLISHED;
+}
+
+bool quic_is_early(const struct quic_connection *c)
+{
+    return false; /* 0-RTT is not accepted */
+}
+
+bool quic_is_flushed(const struct quic_connection *c)
+{
+    return c->recovery.congestion.in_flight == 0 && c->schedule.present == 0;
+}
+
+void quic_close(struct quic_connection *c, uint64_t code, struct str reason)
+{
+    const struct quic_close how = {QUIC_END_OWN, true, code, reason};
+
+    quic_close_by(c, &how, 0);
+}
+
+void quic_fail(struct quic_connection *c, enum quic_error code, const char *reason)
+{
+    quic_refuse(c, code, 0, reason);
+}
+
+void quic_keep_alive(struct quic_connection *c, uint64_t every_ms)
+{
+    c->keep_alive_us = every_ms * 1000;
+    quic_wake(c);
+}
+
+void quic_facts(const struct quic_connection *c, struct quic_facts *out)
+{
+    const struct quic_recovery *r = &c->recovery;
+
+    *out = (struct quic_facts){
+        .counts = c->counts,
+        .version = c->version,
+        .rtt_us = r->rtt.smoothed_us,
+        .rtt_min_us = r->rtt.min_us,
+        .rtt_var_us = r->rtt.variance_us,
+        .window_bytes = r->congestion.window,
+        .in_flight_bytes = r->congestion.in_flight,
+        .rate = r->congestion.pacing_rate,
+        .max_udp_payload = c->paths[0].mtu,
+    };
+    out->counts.packets_lost = r->packets_lost;
+}

@@ -1,0 +1,343 @@
+/* The server's side of a socket: datagrams to their connections, or to the worker that has them; new connections. */
+#include "net/quic/private.h"
+
+#include <openssl/rand.h>
+
+#include "base/fatal.h"
+#include "net/shards/listener.h"
+
+#define CLIENT_CID_LEAST 8u   /* bytes of the id that a client chooses (RFC 9000, 7.2) */
+#define RESETS_A_SECOND 1000u /* and other answers where there is no connection */
+#define RESET_MOST 42u        /* bytes */
+
+/* ---- answers without a connection ---- */
+
+/* Answers that cost us something, and that anybody can ask for with any address. */
+static bool may_answer(void)
+{
+    static uint64_t second;
+    static unsigned count;
+
+    if ((uint64_t) clock_now.seconds != second) {
+        second = (uint64_t) clock_now.seconds;
+        count = 0;
+    }
+    return count++ < RESETS_A_SECOND;
+}
+
+static void negotiate(struct datagram_port *port, const struct datagram_packet *packet,
+                      const struct quic_header *header)
+{
+    unsigned char bytes[5 + 2 * 256 + 12];
+    struct quic_out out = {bytes, bytes + sizeof(bytes), false};
+    uint32_t random = 0;
+
+    if (packet->bytes.len < QUIC_DATAGRAM_LEAST || !may_answer()) {
+        return;
+    }
+    RAND_bytes((unsigned char *) &random, sizeof(random));
+    quic_negotiation_put(&out, header->scid, header->dcid, random);
+    quic_worker.counts.negotiations++;
+    quic_udp_answer(port, packet, bytes, (size_t) (out.at - bytes));
+}
+
+/* Smaller than what came, so that two of us do not answer each other for ever (RFC 9000, 10.3.3). */
+static void reset(struct datagram_port *port, const struct datagram_packet *packet,
+                  const struct quic_secrets *secrets, struct str cid)
+{
+    unsigned char bytes[RESET_MOST];
+    size_t size = packet->bytes.len - 1 < RESET_MOST ? packet->bytes.len - 1 : RESET_MOST;
+
+    if (packet->bytes.len <= QUIC_RESET_LEAST || !may_answer() ||
+        RAND_bytes(bytes, (int) size) != 1) {
+        return;
+    }
+    bytes[0] = (unsigned char) (0x40 | (bytes[0] & 0x3f));
+    quic_reset_token(secrets, cid, bytes + size - QUIC_RESET_TOKEN_SIZE);
+    quic_worker.counts.resets++;
+    quic_udp_answer(port, packet, bytes, size);
+}
+
+static void send_retry(struct datagram_port *port, const struct datagram_packet *packet,
+                       const struct quic_header *header, const struct quic_secrets *secrets)
+{
+    unsigned char bytes[512], token[QUIC_TOKEN_MOST];
+    struct quic_out out = {bytes, bytes + sizeof(bytes), false};
+    struct quic_token what = {.is_retry = true,
+                              .made_s = (uint64_t) clock_now.seconds,
+                              .original_dcid = quic_cid_of(header->dcid)};
+    uint8_t random[8];
+
+    RAND_bytes(random, sizeof(random));
+    const struct quic_cid_names names = {.worker = (uint16_t) datagram_worker(),
+                                         .slot = (uint16_t) datagram_port_slot(port)};
+    quic_cid_encode(secrets, names, random, &what.retry_scid);
+    size_t size = quic_token_put(secrets, &what, &packet->peer, token);
+    const struct quic_cid dcid = quic_cid_of(header->scid);
+    quic_retry_put(&out, header->version, &dcid, &what.retry_scid,
+                   (struct str){(const char *) token, size});
+    const struct str retry = {(const char *) bytes, (size_t) (out.at - bytes)};
+    if (size != 0 && quic_out_has(&out, QUIC_TAG_SIZE) &&
+        quic_retry_tag(header->version, header->dcid, retry, out.at)) {
+        quic_worker.counts.retries++;
+        quic_udp_answer(port, packet, bytes, retry.len + QUIC_TAG_SIZE);
+    }
+}
+
+/* CONNECTION_CLOSE in an Initial, by the keys that the client's id makes. */
+static void close_initial(struct datagram_port *port, const struct datagram_packet *packet,
+                          const struct quic_header *header, uint64_t code)
+{
+    unsigned char bytes[256], mask[QUIC_MASK_SIZE], *length_at, *number_at;
+    struct quic_out out = {bytes, bytes + sizeof(bytes) - QUIC_TAG_SIZE, false};
+    const struct quic_cid dcid = quic_cid_of(header->scid), scid = quic_cid_of(header->dcid);
+    const struct quic_long head = {.type = QUIC_PACKET_INITIAL,
+                                   .version = header->version,
+                                   .dcid = &dcid,
+                                   .scid = &scid,
+                                   .number_size = 1};
+    const struct quic_frame frame = {.type = QUIC_FRAME_CONNECTION_CLOSE, .close = {.code = code}};
+    struct quic_keys keys;
+
+    if (!may_answer() ||
+        !quic_keys_make_initial(&keys, header->version, header->dcid, true, true)) {
+        return;
+    }
+    quic_long_put(&out, &head, &length_at, &number_at);
+    unsigned char *payload = out.at;
+    quic_frame_put(&out, &frame);
+    size_t size = (size_t) (out.at - payload);
+    quic_length_set(length_at, 1 + size + QUIC_TAG_SIZE);
+    if (quic_seal(&keys, 0, bytes, payload, size) && quic_masks(&keys, number_at + 4, 1, mask)) {
+        quic_mask_apply(bytes, number_at, 1, mask);
+        quic_udp_answer(port, packet, bytes, (size_t) (out.at - bytes) + QUIC_TAG_SIZE);
+    }
+    quic_keys_free(&keys);
+}
+
+/* ---- new connections ---- */
+
+/* What a client's Initial says of its address. */
+struct proof {
+    struct quic_token token;
+    bool is_validated;
+};
+
+/* Is there room for one more that shakes hands, without a proof of its address? */
+static bool is_busy(void)
+{
+    uint64_t most = conn_pool.limit / 4;
+
+    return quic_worker.handshakes >= (most < 1000 ? most : 1000);
+}
+
+/* False: answered, or dropped. */
+static bool look_at_token(struct datagram_port *port, const struct datagram_packet *packet,
+                          const struct quic_header *header, struct proof *proof)
+{
+    const struct quic_service *service = datagram_port_listener(port)->quic;
+    bool is_good =
+        header->token.len != 0 && quic_token_read(service->secrets, header->token, &packet->peer,
+                                                  (uint64_t) clock_now.seconds, &proof->token);
+
+    if (is_good && proof->token.is_retry && !quic_cid_is(&proof->token.retry_scid, header->dcid)) {
+        is_good = false;
+    }
+    proof->is_validated = is_good;
+    if (is_good) {
+        return true;
+    }
+    if (header->token.len != 0 && header->token.data[0] == 1 && proof->token.is_retry) {
+        /* One of ours that has expired, or of another address. */
+        close_initial(port, packet, header, QUIC_INVALID_TOKEN);
+        return false;
+    }
+    proof->token.is_retry = false;
+    if (service->settings.retries || is_busy()) {
+        send_retry(port, packet, header, service->secrets);
+        return false;
+    }
+    return true;
+}
+
+static void set_ids(struct quic_connection *c, const struct quic_header *header,
+                    const struct proof *proof)
+{
+    c->peer_cids[0] = (struct quic_peer_cid){.cid = quic_cid_of(header->scid), .is_used = true};
+    c->was_retried = proof->token.is_retry;
+    c->original_dcid = c->was_retried ? proof->token.original_dcid : quic_cid_of(header->dcid);
+    c->retry_scid = proof->token.retry_scid;
+    c->original.connection = c;
+    c->original.cid = quic_cid_of(header->dcid);
+    quic_cid_register(&c->original);
+    quic_cid_make(c, &c->own_cids[0]);
+}
+
+static bool set_keys(struct quic_connection *c, struct str dcid)
+{
+    struct quic_level *level = &c->levels[QUIC_SPACE_INITIAL];
+
+    return quic_keys_make_initial(&level->read, c->version, dcid, false, false) &&
+           quic_keys_make_initial(&level->write, c->version, dcid, true, true);
+}
+
+static struct quic_connection *connection_begin(struct datagram_port *port,
+                                                const struct datagram_packet *packet,
+                                                const struct quic_header *header,
+                                                const struct proof *proof)
+{
+    struct listener *listener = datagram_port_listener(port);
+    const struct quic_service *service = listener->quic;
+    struct quic_connection *c =
+        quic_connection_new(&service->settings, service->secrets, true, header->version);
+
+    c->service = service;
+    quic_path_init(&c->paths[0], &packet->peer, &packet->local);
+    c->paths[0].port = port;
+    c->paths[0].is_there = true;
+    c->paths[0].is_validated = proof->is_validated;
+    set_ids(c, header, proof);
+    if (!set_keys(c, header->dcid) || !quic_set_own_parameters(c) ||
+        quic_conn_new(c, &packet->peer, listener, listener->log) == NULL) {
+        quic_worker.counts.refused++;
+        quic_worker.handshakes--;
+        quic_connection_free(c);
+        return NULL;
+    }
+    c->recovery.is_peer_validated = true; /* a client is not bound to three times */
+    if (!tls_messages_accept(c->conn, service->context, &service->selector, &quic_tls_owner, c)) {
+        quic_worker.handshakes--;
+        quic_connection_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+static void initial_received(struct datagram_port *port, const struct datagram_packet *packet,
+                             const struct quic_header *header)
+{
+    struct proof proof = {.is_validated = false};
+    struct quic_connection *c;
+
+    if (packet->bytes.len < QUIC_DATAGRAM_LEAST || header->dcid.len < CLIENT_CID_LEAST ||
+        datagram_has_stopped()) {
+        quic_worker.counts.dropped++;
+        return;
+    }
+    if (!look_at_token(port, packet, header, &proof)) {
+        return;
+    }
+    if (conn_pool.used >= conn_pool.limit && !acceptors_make_room()) {
+        quic_worker.counts.refused++;
+        conn_pool.refused++;
+        close_initial(port, packet, header, QUIC_CONNECTION_REFUSED);
+        return;
+    }
+    c = connection_begin(port, packet, header, &proof);
+    if (c == NULL) {
+        return;
+    }
+    quic_worker.counts.accepted++;
+    quic_datagram_received(c, packet);
+    if (!c->has_heard) {
+        /* Not an Initial after all. */
+        quic_worker.counts.accepted--;
+        quic_worker.counts.dropped++;
+        quic_end(c, QUIC_END_EVICTED);
+    }
+}
+
+/* ---- every datagram ---- */
+
+/* The worker that gave the id has the connection, if that is another one. */
+static bool pass_on(const struct datagram_packet *packet, const struct quic_secrets *secrets,
+                    struct str cid)
+{
+    if (packet->was_passed || cid.len != QUIC_OWN_CID_SIZE) {
+        return false;
+    }
+    if (!datagram_pass_on(packet, quic_cid_decode(secrets, cid).worker)) {
+        return false;
+    }
+    quic_worker.counts.passed_on++;
+    return true;
+}
+
+static void without_connection(struct datagram_port *port, const struct datagram_packet *packet,
+                               const struct quic_header *header)
+{
+    const struct quic_secrets *secrets = datagram_port_listener(port)->quic->secrets;
+
+    if (header->type == QUIC_PACKET_UNKNOWN) {
+        negotiate(port, packet, header);
+    } else if (pass_on(packet, secrets, header->dcid)) {
+        return;
+    } else if (header->type == QUIC_PACKET_INITIAL) {
+        initial_received(port, packet, header);
+    } else if (header->type == QUIC_PACKET_1RTT) {
+        reset(port, packet, secrets, header->dcid);
+    } else {
+        quic_worker.counts.dropped++;
+    }
+}
+
+static void packet_received(struct datagram_port *port, const struct datagram_packet *packet)
+{
+    struct quic_header header;
+
+    quic_worker_begin();
+    if (!quic_header_read(packet->bytes, QUIC_OWN_CID_SIZE, &header)) {
+        quic_worker.counts.dropped++;
+        return;
+    }
+    struct quic_connection *c = quic_find(header.dcid);
+    if (c == NULL) {
+        without_connection(port, packet, &header);
+    } else if (c->is_server) {
+        quic_datagram_received(c, packet);
+    }
+}
+
+static void port_ended(struct datagram_port *port)
+{
+    if (!quic_worker.is_ready) {
+        return;
+    }
+    list_each(link, &quic_worker.connections) {
+        struct quic_connection *c = container_of(link, struct quic_connection, all);
+
+        if (c->paths[0].port != port) {
+            continue;
+        }
+        quic_refuse(c, QUIC_NO_ERROR, 0, "the server ends");
+        quic_flush(c);
+        quic_udp_flush();
+        quic_call_owner(c);
+        c->state = QUIC_ENDED;
+        c->paths[0].port = c->paths[1].port = NULL;
+        quic_wake(c);
+    }
+}
+
+const struct datagram_taker quic_taker = {.packet = packet_received, .ended = port_ended};
+
+/* ---- settings ---- */
+
+bool quic_service_init(struct quic_service *service, struct arena *arena)
+{
+    /* Of this process and those that it forks: workers of all generations have the same. */
+    static unsigned char random[32];
+    static bool is_made;
+    struct quic_secrets *secrets = arena_new(arena, struct quic_secrets);
+    struct str key = service->settings.host_key;
+
+    if (key.len == 0) {
+        if (!is_made && RAND_bytes(random, sizeof(random)) != 1) {
+            return false;
+        }
+        is_made = true;
+        key = (struct str){(const char *) random, sizeof(random)};
+    }
+    service->secrets = secrets;
+    return quic_secrets_make(secrets, key);
+}

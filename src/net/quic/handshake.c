@@ -1,0 +1,266 @@
+/* The handshake: between CRYPTO frames and TLS; keys that come and go. */
+#include "net/quic/private.h"
+
+#include <openssl/rand.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+
+#define PARAMETERS_MOST 512u
+
+static const enum quic_space spaces[TLS_LEVELS] = {
+    [TLS_LEVEL_INITIAL] = QUIC_SPACE_INITIAL,
+    [TLS_LEVEL_EARLY] = QUIC_SPACE_APPLICATION,
+    [TLS_LEVEL_HANDSHAKE] = QUIC_SPACE_HANDSHAKE,
+    [TLS_LEVEL_APPLICATION] = QUIC_SPACE_APPLICATION,
+};
+static const enum tls_level levels[QUIC_SPACES] = {TLS_LEVEL_INITIAL, TLS_LEVEL_HANDSHAKE,
+                                                   TLS_LEVEL_APPLICATION};
+
+/* ---- what TLS asks ---- */
+
+static bool on_secret(void *arg, enum tls_level at, bool is_for_sending, unsigned suite,
+                      struct str secret)
+{
+    struct quic_connection *c = arg;
+    struct quic_level *level = &c->levels[spaces[at]];
+    const struct quic_suite *known = quic_suite_of(suite);
+
+    if (at == TLS_LEVEL_EARLY || known == NULL) {
+        return known != NULL;
+    }
+    if (at == TLS_LEVEL_HANDSHAKE && is_for_sending) {
+        c->recovery.has_handshake_keys = true;
+    }
+    return quic_keys_make(is_for_sending ? &level->write : &level->read, known, c->version, secret,
+                          is_for_sending);
+}
+
+static void on_send(void *arg, enum tls_level at, struct str bytes)
+{
+    struct quic_connection *c = arg;
+
+    quic_send_copy(&c->levels[spaces[at]].crypto_out, bytes);
+    quic_wake(c);
+}
+
+/* The ids that were used have to be those that the peer means (RFC 9000, 7.3). */
+static bool ids_fit(const struct quic_connection *c, const struct quic_parameters *peer)
+{
+    if (!peer->has_initial_scid ||
+        !quic_cid_is(&c->peer_cids[0].cid, quic_cid_str(&peer->initial_scid))) {
+        return false;
+    }
+    if (c->is_server) {
+        return true;
+    }
+    return peer->has_original_dcid &&
+           quic_cid_is(&c->original_dcid, quic_cid_str(&peer->original_dcid)) &&
+           peer->has_retry_scid == c->was_retried &&
+           (!c->was_retried || quic_cid_is(&c->retry_scid, quic_cid_str(&peer->retry_scid)));
+}
+
+static bool on_parameters(void *arg, struct str bytes)
+{
+    struct quic_connection *c = arg;
+
+    if (!quic_parameters_read(bytes, !c->is_server, &c->peer) || !ids_fit(c, &c->peer)) {
+        quic_refuse(c, QUIC_TRANSPORT_PARAMETER_ERROR, QUIC_FRAME_CRYPTO,
+                    "transport parameters that make no sense");
+        return false;
+    }
+    c->peer.preferred_address = c->peer.versions = STR_NONE; /* they lie in what was read */
+    quic_parameters_known(c);
+    return true;
+}
+
+static struct str on_own_parameters(void *arg)
+{
+    struct quic_connection *c = arg;
+
+    return (struct str){(const char *) c->own_bytes, c->own_bytes_size};
+}
+
+static void on_resume(void *arg)
+{
+    struct quic_connection *c = arg;
+
+    if (quic_is_open(c)) {
+        quic_shake_hands(c);
+        quic_wake(c);
+    }
+}
+
+const struct tls_messages_owner quic_tls_owner = {on_secret, on_send, on_parameters,
+                                                  on_own_parameters, on_resume};
+
+bool quic_set_own_parameters(struct quic_connection *c)
+{
+    uint32_t random = 0;
+
+    c->own_bytes = malloc(PARAMETERS_MOST);
+    if (c->own_bytes == NULL) {
+        fatal_no_memory(PARAMETERS_MOST);
+    }
+    RAND_bytes((unsigned char *) &random, sizeof(random));
+    c->own.has_initial_scid = true;
+    c->own.initial_scid = c->own_cids[0].cid;
+    if (c->is_server) {
+        c->own.has_original_dcid = true;
+        c->own.original_dcid = c->original_dcid;
+        c->own.has_retry_scid = c->was_retried;
+        c->own.retry_scid = c->retry_scid;
+        c->own.has_reset_token = true;
+        quic_reset_token(c->secrets, quic_cid_str(&c->own_cids[0].cid), c->own.reset_token);
+    }
+    struct quic_out out = {c->own_bytes, c->own_bytes + PARAMETERS_MOST, false};
+    quic_parameters_put(&out, &c->own, random);
+    c->own_bytes_size = (size_t) (out.at - c->own_bytes);
+    return !out.is_short;
+}
+
+/* ---- steps ---- */
+
+/* The server has chosen and answered: the protocol above may speak (0.5-RTT). */
+static void accept_connection(struct quic_connection *c)
+{
+    if (tls_alpn(c->conn).len == 0) {
+        quic_refuse(c, QUIC_CRYPTO_ERROR + TLS_ALERT_NO_APPLICATION_PROTOCOL, QUIC_FRAME_CRYPTO,
+                    "no application protocol");
+    } else if (!c->service->accepted((struct listener *) (uintptr_t) c->conn->listener, c)) {
+        quic_refuse(c, QUIC_CONNECTION_REFUSED, 0, "");
+    }
+}
+
+static void established(struct quic_connection *c)
+{
+    if (!c->is_server && !tls_messages_verify(c->conn, c->tls_options)) {
+        quic_refuse(c, QUIC_CRYPTO_ERROR + 42, QUIC_FRAME_CRYPTO, "bad certificate");
+        return;
+    }
+    c->state = QUIC_ESTABLISHED;
+    c->is_established_due = true;
+    c->is_established_told = true;
+    quic_worker.handshakes--;
+    if (c->is_server) {
+        c->pending |= QUIC_PENDING_HANDSHAKE_DONE | QUIC_PENDING_NEW_TOKEN;
+        quic_confirm(c);
+        quic_cid_unregister(&c->original);
+    }
+    quic_cids_supply(c);
+}
+
+void quic_shake_hands(struct quic_connection *c)
+{
+    enum tls_progress progress = tls_messages_step(c->conn);
+
+    if (!quic_is_open(c)) {
+        return;
+    }
+    if (progress == TLS_FAILED) {
+        quic_refuse(c, QUIC_CRYPTO_ERROR + tls_messages_alert(c->conn), QUIC_FRAME_CRYPTO,
+                    "the TLS handshake failed");
+        return;
+    }
+    if (c->is_server && !c->is_adopted &&
+        quic_keys_are_there(&c->levels[QUIC_SPACE_APPLICATION].write)) {
+        accept_connection(c);
+    }
+    if (progress == TLS_DONE && c->state == QUIC_HANDSHAKING) {
+        established(c);
+    }
+}
+
+/* False: refused. */
+static bool give_to_tls(struct quic_connection *c, enum quic_space space, struct str bytes)
+{
+    if (!tls_messages_input(c->conn, levels[space], bytes)) {
+        quic_refuse(c, QUIC_CRYPTO_ERROR + tls_messages_alert(c->conn), QUIC_FRAME_CRYPTO,
+                    "a handshake message out of place");
+        return false;
+    }
+    quic_receive_consume(&c->levels[space].crypto_in, NULL, bytes.len);
+    quic_shake_hands(c);
+    return quic_is_open(c);
+}
+
+bool quic_crypto_received(struct quic_connection *c, enum quic_space space,
+                          const struct quic_frame *frame)
+{
+    struct quic_receive *receive = &c->levels[space].crypto_in;
+    const struct quic_arrival arrival = {frame->stream.offset, frame->stream.data, false};
+    struct quic_arrival now;
+    struct str input;
+
+    /* What TLS has taken makes room. */
+    if (quic_window_is_due(&receive->window)) {
+        quic_window_update(&receive->window, quic_now_us(), UINT64_MAX / 4);
+    }
+    switch (quic_receive_take(receive, NULL, &arrival, &now)) {
+    case QUIC_RECEIVED:
+        break;
+    case QUIC_RECEIVED_SCATTERED:
+        return false;
+    default:
+        quic_refuse(c, QUIC_CRYPTO_BUFFER_EXCEEDED, QUIC_FRAME_CRYPTO, "too much of a handshake");
+        return true;
+    }
+    if (now.bytes.len != 0 && !give_to_tls(c, space, now.bytes)) {
+        return true;
+    }
+    while (!c->levels[space].is_discarded && (input = quic_receive_input(receive)).len != 0) {
+        if (!give_to_tls(c, space, input)) {
+            return true;
+        }
+    }
+    return true;
+}
+
+/* ---- keys ---- */
+
+void quic_level_discard(struct quic_connection *c, enum quic_space space)
+{
+    struct quic_level *level = &c->levels[space];
+
+    if (level->is_discarded) {
+        return;
+    }
+    level->is_discarded = true;
+    level->is_ack_due = false;
+    level->ack_due_us = QUIC_NEVER;
+    quic_recovery_discard(&c->recovery, space);
+    quic_keys_free(&level->read);
+    quic_keys_free(&level->write);
+    quic_send_free(&level->crypto_out);
+    quic_receive_free(&level->crypto_in);
+    quic_send_init(&level->crypto_out, UINT64_MAX);
+    quic_receive_init(&level->crypto_in, QUIC_CRYPTO_MOST, QUIC_CRYPTO_MOST);
+}
+
+void quic_confirm(struct quic_connection *c)
+{
+    if (!c->is_confirmed) {
+        c->is_confirmed = true;
+        c->recovery.is_handshake_confirmed = true;
+        c->recovery.is_peer_validated = true;
+        quic_level_discard(c, QUIC_SPACE_INITIAL);
+        quic_level_discard(c, QUIC_SPACE_HANDSHAKE);
+    }
+}
+
+void quic_update_keys(struct quic_connection *c)
+{
+    struct quic_level *level = &c->levels[QUIC_SPACE_APPLICATION];
+    struct quic_keys next;
+
+    /* Not before something of this phase was acknowledged, and the peer has followed (RFC 9001, 6.1). */
+    if (!c->is_confirmed || !c->is_phase_acked || c->uses_next_phase != c->read_phase ||
+        !quic_keys_make_next(&next, &level->write)) {
+        return;
+    }
+    quic_keys_replace(&level->write, &next);
+    c->uses_next_phase = !c->uses_next_phase;
+    c->is_phase_acked = false;
+    c->phase_sent_first = c->recovery.spaces[QUIC_SPACE_APPLICATION].next_number;
+    c->counts.key_updates++;
+}

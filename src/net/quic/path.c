@@ -1,0 +1,247 @@
+/* Paths (RFC 9000, 8 and 9): the limit before an address is proved, validation, migration, and the size of datagrams. */
+#include "net/quic/private.h"
+
+#include <openssl/rand.h>
+
+#define CHALLENGES_MOST 3u
+#define MTU_TRIES 3u
+
+void quic_path_init(struct quic_path *path, const struct addr *peer, const struct addr *local)
+{
+    *path = (struct quic_path){.peer = *peer,
+                               .local = *local,
+                               .fd = -1,
+                               .challenge_due_us = QUIC_NEVER,
+                               .give_up_us = QUIC_NEVER,
+                               .mtu = QUIC_DATAGRAM_LEAST,
+                               .mtu_failed = QUIC_DATAGRAM_MOST + 1};
+}
+
+static bool is_same(const struct quic_path *path, const struct datagram_packet *datagram)
+{
+    return path->is_there && addr_equal(&path->peer, &datagram->peer) &&
+           addr_equal(&path->local, &datagram->local);
+}
+
+struct quic_path *quic_path_of(struct quic_connection *c, const struct datagram_packet *datagram,
+                               struct quic_path *fresh)
+{
+    if (!c->is_server || is_same(&c->paths[0], datagram)) {
+        return &c->paths[0];
+    }
+    if (is_same(&c->paths[1], datagram)) {
+        return &c->paths[1];
+    }
+    if (!c->is_confirmed) {
+        return NULL;
+    }
+    quic_path_init(fresh, &datagram->peer, &datagram->local);
+    fresh->port = c->paths[0].port;
+    return fresh;
+}
+
+struct quic_path *quic_path_add(struct quic_connection *c, const struct quic_path *fresh)
+{
+    struct quic_path *path = &c->paths[1];
+    unsigned former = path->cid;
+    bool was_there = path->is_there;
+
+    *path = *fresh;
+    if (!quic_cid_take(c, path)) {
+        path->cid = c->paths[0].cid; /* it may be a NAT that changed its mind */
+    }
+    path->is_there = true;
+    if (was_there && former != path->cid) {
+        quic_cid_give_up(c, former);
+    }
+    return path;
+}
+
+void quic_path_challenge(struct quic_connection *c, struct quic_path *path)
+{
+    uint64_t now_us = quic_now_us(), wait_us = 3 * quic_recovery_pto_us(&c->recovery);
+
+    RAND_bytes(path->challenge, sizeof(path->challenge));
+    path->is_challenge_due = true;
+    path->challenges = 1;
+    path->challenge_due_us = now_us + wait_us / 3;
+    path->give_up_us = now_us + (wait_us < 1000000 ? 1000000 : wait_us);
+}
+
+/* What asks the connection for the client's address gets the new one. */
+static void tell_conn(struct quic_connection *c)
+{
+    const struct addr *peer = &c->paths[0].peer;
+
+    if (c->conn->address_length == peer->len && peer->len <= sizeof(c->conn->peer.v6)) {
+        memcpy(&c->conn->peer, &peer->any, peer->len);
+    }
+}
+
+static bool has_same_ip(const struct addr *one, const struct addr *other)
+{
+    struct addr a = *one, b = *other;
+
+    addr_set_port(&a, 0);
+    addr_set_port(&b, 0);
+    return addr_equal(&a, &b);
+}
+
+static void swap_paths(struct quic_connection *c)
+{
+    struct quic_path former = c->paths[0];
+
+    c->paths[0] = c->paths[1];
+    c->paths[1] = former;
+    if (!has_same_ip(&c->paths[0].peer, &former.peer)) {
+        quic_recovery_new_path(&c->recovery, quic_now_us());
+    }
+    quic_recovery_datagram_size(&c->recovery, c->paths[0].mtu);
+    tell_conn(c);
+}
+
+void quic_path_moved(struct quic_connection *c, struct quic_path *path)
+{
+    char was[ADDR_TEXT_MAX], is[ADDR_TEXT_MAX];
+
+    if (path != &c->paths[1]) {
+        return;
+    }
+    size_t was_len = addr_format(&c->paths[0].peer, true, was);
+    size_t is_len = addr_format(&path->peer, true, is);
+    log_info(c->conn->log, 0, "the QUIC client moved from %.*s to %.*s", (int) was_len, was,
+             (int) is_len, is);
+    swap_paths(c);
+    c->counts.migrations++;
+    if (!c->paths[0].is_validated) {
+        quic_path_challenge(c, &c->paths[0]);
+        c->recovery.is_amplification_limited = quic_path_room(&c->paths[0]) < QUIC_DATAGRAM_LEAST;
+    }
+}
+
+void quic_path_validated(struct quic_connection *c, struct quic_path *path)
+{
+    path->is_validated = true;
+    path->is_challenge_due = false;
+    path->challenge_due_us = path->give_up_us = QUIC_NEVER;
+    if (path == &c->paths[0]) {
+        c->recovery.is_amplification_limited = false;
+        /* The one before is of no use any more. */
+        if (c->paths[1].is_there) {
+            c->paths[1].is_there = false;
+            quic_cid_give_up(c, c->paths[1].cid);
+        }
+    }
+}
+
+void quic_path_answered(struct quic_connection *c, struct str response)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct quic_path *path = &c->paths[i];
+
+        if (path->is_there && path->give_up_us != QUIC_NEVER &&
+            memcmp(path->challenge, response.data, sizeof(path->challenge)) == 0) {
+            quic_path_validated(c, path);
+            return;
+        }
+    }
+}
+
+size_t quic_path_room(const struct quic_path *path)
+{
+    if (path->is_validated) {
+        return 65527;
+    }
+    return path->sent >= 3 * path->received ? 0 : 3 * path->received - path->sent;
+}
+
+uint64_t quic_path_deadline(const struct quic_connection *c)
+{
+    uint64_t due = QUIC_NEVER;
+
+    for (unsigned i = 0; i < 2; i++) {
+        const struct quic_path *path = &c->paths[i];
+
+        if (path->is_there) {
+            due = path->challenge_due_us < due ? path->challenge_due_us : due;
+            due = path->give_up_us < due ? path->give_up_us : due;
+        }
+    }
+    return due;
+}
+
+/* Nobody answered there. */
+static void path_failed(struct quic_connection *c, struct quic_path *path)
+{
+    path->challenge_due_us = path->give_up_us = QUIC_NEVER;
+    path->is_challenge_due = false;
+    if (path == &c->paths[0]) {
+        if (!c->paths[1].is_there || !c->paths[1].is_validated) {
+            quic_end(c, QUIC_END_IDLE);
+            return;
+        }
+        log_info(c->conn->log, 0, "the QUIC client did not answer at its new address");
+        swap_paths(c);
+    }
+    c->paths[1].is_there = false;
+    quic_cid_give_up(c, c->paths[1].cid);
+}
+
+void quic_path_expired(struct quic_connection *c, uint64_t now_us)
+{
+    for (unsigned i = 0; i < 2 && quic_is_open(c); i++) {
+        struct quic_path *path = &c->paths[i];
+
+        if (!path->is_there) {
+            continue;
+        }
+        if (path->give_up_us <= now_us) {
+            path_failed(c, path);
+        } else if (path->challenge_due_us <= now_us) {
+            path->is_challenge_due = true;
+            path->challenge_due_us = ++path->challenges >= CHALLENGES_MOST
+                                         ? QUIC_NEVER
+                                         : now_us + quic_recovery_pto_us(&c->recovery);
+        }
+    }
+}
+
+/* ---- the size of datagrams (RFC 8899) ---- */
+
+unsigned quic_path_mtu_next(const struct quic_connection *c)
+{
+    static const unsigned sizes[] = {QUIC_DATAGRAM_MOST, 1420, 1380, 1280};
+    const struct quic_path *path = &c->paths[0];
+    uint64_t most = c->peer.max_udp_payload;
+
+    if (!c->is_confirmed || !path->is_validated || path->mtu_probe != 0) {
+        return 0;
+    }
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        if (sizes[i] <= path->mtu) {
+            return 0;
+        }
+        if (sizes[i] < path->mtu_failed && sizes[i] <= most) {
+            return sizes[i];
+        }
+    }
+    return 0;
+}
+
+void quic_path_mtu_known(struct quic_connection *c, unsigned size, bool has_arrived)
+{
+    struct quic_path *path = &c->paths[0];
+
+    if (size != path->mtu_probe) {
+        return; /* of the path before */
+    }
+    path->mtu_probe = 0;
+    if (has_arrived) {
+        path->mtu = size;
+        path->mtu_tries = 0;
+        quic_recovery_datagram_size(&c->recovery, size);
+    } else if (++path->mtu_tries >= MTU_TRIES) {
+        path->mtu_tries = 0;
+        path->mtu_failed = size;
+    }
+}

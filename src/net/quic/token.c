@@ -1,0 +1,209 @@
+/* Ids and tokens by the key of the service. */
+#include "net/quic/token.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include "base/wire.h"
+
+#define NONCE_SIZE 12u
+
+static bool derive(struct str key, const char *label, void *out, size_t size)
+{
+    unsigned char digest[32];
+    unsigned n = sizeof(digest);
+
+    if (HMAC(EVP_sha256(), key.data, (int) key.len, (const unsigned char *) label, strlen(label),
+             digest, &n) == NULL) {
+        return false;
+    }
+    memcpy(out, digest, size);
+    return true;
+}
+
+bool quic_secrets_make(struct quic_secrets *secrets, struct str host_key)
+{
+    return derive(host_key, "portunus quic ids", secrets->cid, sizeof(secrets->cid)) &&
+           derive(host_key, "portunus quic tokens", secrets->token, sizeof(secrets->token)) &&
+           derive(host_key, "portunus quic resets", secrets->reset, sizeof(secrets->reset));
+}
+
+/* ---- ids ---- */
+
+/* So simple that a classic BPF program can do it: see shards/steer.c. */
+static uint32_t mix(uint32_t random, uint32_t a, uint32_t b)
+{
+    uint32_t x = (random ^ a) * (b | 1);
+
+    x ^= x >> 15;
+    x *= a | 1;
+    return x ^ x >> 16;
+}
+
+static uint32_t word_at(const uint8_t *at)
+{
+    return (uint32_t) at[0] << 24 | (uint32_t) at[1] << 16 | (uint32_t) at[2] << 8 | at[3];
+}
+
+void quic_cid_encode(const struct quic_secrets *secrets, struct quic_cid_names names,
+                     const uint8_t *random, struct quic_cid *out)
+{
+    uint32_t word = word_at(random);
+    uint16_t slot = (uint16_t) (names.slot ^ mix(word, secrets->cid[0], secrets->cid[1]));
+    uint16_t worker = (uint16_t) (names.worker ^ mix(word, secrets->cid[2], secrets->cid[3]));
+
+    out->len = 12;
+    memcpy(out->bytes, random, 4);
+    out->bytes[4] = (uint8_t) (slot >> 8);
+    out->bytes[5] = (uint8_t) slot;
+    out->bytes[6] = (uint8_t) (worker >> 8);
+    out->bytes[7] = (uint8_t) worker;
+    memcpy(out->bytes + 8, random + 4, 4);
+}
+
+struct quic_cid_names quic_cid_decode(const struct quic_secrets *secrets, struct str bytes)
+{
+    const uint8_t *at = (const uint8_t *) bytes.data;
+    uint32_t word = word_at(at);
+    uint16_t slot = (uint16_t) (at[4] << 8 | at[5]), worker = (uint16_t) (at[6] << 8 | at[7]);
+
+    return (struct quic_cid_names){
+        .slot = (uint16_t) (slot ^ mix(word, secrets->cid[0], secrets->cid[1])),
+        .worker = (uint16_t) (worker ^ mix(word, secrets->cid[2], secrets->cid[3])),
+    };
+}
+
+void quic_reset_token(const struct quic_secrets *secrets, struct str cid, uint8_t *token)
+{
+    unsigned char digest[32];
+    unsigned n = sizeof(digest);
+
+    HMAC(EVP_sha256(), secrets->reset, sizeof(secrets->reset), (const unsigned char *) cid.data,
+         cid.len, digest, &n);
+    memcpy(token, digest, QUIC_RESET_TOKEN_SIZE);
+}
+
+/* ---- tokens of addresses: nonce, what is said, tag ---- */
+
+static void put_address(struct quic_out *out, const struct addr *peer, bool with_port)
+{
+    if (peer->any.sa_family == AF_INET6) {
+        quic_put_bytes(out, &peer->v6.sin6_addr, sizeof(peer->v6.sin6_addr));
+    } else {
+        quic_put_bytes(out, &peer->v4.sin_addr, sizeof(peer->v4.sin_addr));
+    }
+    if (with_port) {
+        quic_put_number(out, addr_port(peer), 2);
+    }
+}
+
+/* The address goes into the tag only. */
+static struct str bound_to(const struct addr *peer, bool is_retry, unsigned char *room, size_t size)
+{
+    struct quic_out out = {room, room + size, false};
+
+    put_address(&out, peer, is_retry);
+    return (struct str){(const char *) room, (size_t) (out.at - room)};
+}
+
+static EVP_CIPHER_CTX *begin(const struct quic_secrets *secrets, const unsigned char *nonce,
+                             struct str bound, bool encrypts)
+{
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+    int n;
+
+    if (ctx != NULL &&
+        (EVP_CipherInit_ex(ctx, EVP_aes_256_gcm(), NULL, secrets->token, nonce, encrypts) != 1 ||
+         EVP_CipherUpdate(ctx, NULL, &n, (const unsigned char *) bound.data, (int) bound.len) !=
+             1)) {
+        EVP_CIPHER_CTX_free(ctx);
+        return NULL;
+    }
+    return ctx;
+}
+
+static void put_id(struct quic_out *out, const struct quic_cid *cid)
+{
+    quic_put_number(out, cid->len, 1);
+    quic_put_bytes(out, cid->bytes, cid->len);
+}
+
+size_t quic_token_put(const struct quic_secrets *secrets, const struct quic_token *token,
+                      const struct addr *peer, unsigned char *out)
+{
+    struct quic_out to = {out + 1 + NONCE_SIZE, out + QUIC_TOKEN_MOST - QUIC_TAG_SIZE, false};
+    unsigned char room[32], *start = to.at;
+    int n;
+
+    out[0] = token->is_retry;
+    if (RAND_bytes(out + 1, NONCE_SIZE) != 1) {
+        return 0;
+    }
+    quic_put_number(&to, token->made_s, 8);
+    if (token->is_retry) {
+        put_id(&to, &token->original_dcid);
+        put_id(&to, &token->retry_scid);
+    }
+    EVP_CIPHER_CTX *ctx =
+        begin(secrets, out + 1, bound_to(peer, token->is_retry, room, sizeof(room)), true);
+    bool is_good = ctx != NULL && !to.is_short &&
+                   EVP_EncryptUpdate(ctx, start, &n, start, (int) (to.at - start)) == 1 &&
+                   EVP_EncryptFinal_ex(ctx, to.at, &n) == 1 &&
+                   EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, QUIC_TAG_SIZE, to.at) == 1;
+    EVP_CIPHER_CTX_free(ctx);
+    return is_good ? (size_t) (to.at - out) + QUIC_TAG_SIZE : 0;
+}
+
+static bool read_id(struct str *from, struct quic_cid *out)
+{
+    struct str id;
+
+    if (!wire_piece(from, 1, &id) || id.len > QUIC_CID_MOST) {
+        return false;
+    }
+    *out = quic_cid_of(id);
+    return true;
+}
+
+static bool read_plain(struct str from, uint64_t now_s, struct quic_token *out)
+{
+    size_t made;
+    uint64_t most = out->is_retry ? QUIC_RETRY_SECONDS : QUIC_NEW_TOKEN_SECONDS;
+
+    if (!wire_number(&from, 8, &made)) {
+        return false;
+    }
+    out->made_s = made;
+    if (out->is_retry &&
+        (!read_id(&from, &out->original_dcid) || !read_id(&from, &out->retry_scid))) {
+        return false;
+    }
+    /* Clocks of machines that share a key differ a little. */
+    return from.len == 0 && made <= now_s + 5 && now_s < made + most;
+}
+
+bool quic_token_read(const struct quic_secrets *secrets, struct str bytes, const struct addr *peer,
+                     uint64_t now_s, struct quic_token *out)
+{
+    unsigned char room[32], plain[QUIC_TOKEN_MOST];
+    const unsigned char *at = (const unsigned char *) bytes.data;
+    int n;
+
+    *out = (struct quic_token){.is_retry = false};
+    if (bytes.len < 1 + NONCE_SIZE + QUIC_TAG_SIZE || bytes.len > QUIC_TOKEN_MOST || at[0] > 1) {
+        return false;
+    }
+    size_t size = bytes.len - 1 - NONCE_SIZE - QUIC_TAG_SIZE;
+    out->is_retry = at[0] == 1;
+    EVP_CIPHER_CTX *ctx =
+        begin(secrets, at + 1, bound_to(peer, out->is_retry, room, sizeof(room)), false);
+    memcpy(plain, at + 1 + NONCE_SIZE, size + QUIC_TAG_SIZE);
+    bool is_good =
+        ctx != NULL &&
+        EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_TAG, QUIC_TAG_SIZE, plain + size) == 1 &&
+        EVP_DecryptUpdate(ctx, plain, &n, plain, (int) size) == 1 &&
+        EVP_DecryptFinal_ex(ctx, plain, &n) == 1;
+    EVP_CIPHER_CTX_free(ctx);
+    return is_good && read_plain((struct str){(const char *) plain, size}, now_s, out);
+}
