@@ -59,6 +59,7 @@ static void end_opened(struct quic_stream *stream)
     struct end *end = quic_user(stream->connection);
 
     end->opened++;
+    end_stream_of(end, stream)->stream = NULL; /* memory of one before may have come again */
     end_stream_of(end, stream);
 }
 
@@ -151,19 +152,25 @@ static void server_open(void)
     assert_true(datagrams_start(&quic_listener, 1, 0));
 }
 
-static void connect_client(void)
+static void connect_client_to(const struct addr *server, uint32_t version)
 {
     const struct quic_connecting connecting = {
         .settings = &client_settings,
         .context = quic_client_context,
         .options = &quic_options,
-        .peer = quic_listener.addr,
+        .peer = *server,
+        .version = version,
         .log = &memory_log,
     };
 
     memset(&client_end, 0, sizeof(client_end));
     client_end.connection = quic_connect(&connecting, &end_owner, &client_end);
     assert_non_null(client_end.connection);
+}
+
+static void connect_client(void)
+{
+    connect_client_to(&quic_listener.addr, 0);
 }
 
 static void ends_connect(void)
@@ -173,12 +180,17 @@ static void ends_connect(void)
     turn_until(client_end.established != 0 && server_end.established != 0);
 }
 
-static void ends_shut(void)
+static void ends_shut_client(void)
 {
     if (client_end.connection != NULL) {
         quic_close(client_end.connection, 0, STR_NONE);
         turn_until(client_end.closed != 0);
     }
+}
+
+static void ends_shut(void)
+{
+    ends_shut_client();
     datagrams_destroy();
     quic_worker_end();
     shards_close_all(false);

@@ -58,6 +58,232 @@ static void a_close(void **state)
     assert_int_equal(client_end.how.end, QUIC_END_OWN);
 }
 
+static void write_and_finish(struct quic_stream *stream, struct str bytes)
+{
+    quic_stream_write(stream, bytes);
+    quic_stream_finish(stream);
+}
+
+static void a_stream_is_reset(void **state)
+{
+    struct quic_stream *stream;
+
+    ends_connect();
+    stream = quic_stream_open(client_end.connection, false);
+    quic_stream_write(stream, STR("half a"));
+    turn_until(client_end.streams[0].got == 6);
+    quic_stream_reset(stream, 0x10c);
+    turn_until(server_end.streams[0].was_reset);
+    assert_int_equal(server_end.streams[0].code, 0x10c);
+    turn_until(client_end.streams[0].is_finished); /* the server finished its half */
+    quic_stream_release(stream, 0);
+    turn_until(list_is_empty(&client_end.connection->all_streams) &&
+               list_is_empty(&server_end.connection->all_streams));
+}
+
+static void a_stream_is_stopped(void **state)
+{
+    struct quic_stream *stream;
+
+    ends_connect();
+    server_end.is_released = false;
+    stream = quic_stream_open(client_end.connection, false);
+    quic_stream_write(stream, STR("question"));
+    turn_until(client_end.streams[0].got == 8);
+    quic_stream_stop(stream, 0x77);
+    turn_until(server_end.streams[0].was_stopped);
+    assert_int_equal(server_end.streams[0].stream->output_code, 0x77);
+    turn_until(stream->is_input_finished);
+}
+
+/* The server consumes nothing: no more than the window comes, and all of it once it does. */
+static void a_window_is_full(void **state)
+{
+    static char bytes[300000];
+    struct quic_stream *stream;
+
+    ends_connect();
+    server_end.holds = true;
+    stream = quic_stream_open(client_end.connection, false);
+    write_and_finish(stream, (struct str){bytes, sizeof(bytes)});
+    turn_until(server_end.opened != 0 &&
+               quic_state_of(server_end.streams[0].stream)->receive.window.received == 65536);
+    assert_int_equal(quic_stream_unsent(stream), sizeof(bytes) - 65536);
+    quic_stream_want_writable(stream, 1);
+    server_end.holds = false;
+    end_readable(server_end.streams[0].stream);
+    turn_until(client_end.streams[0].is_finished);
+    assert_int_equal(client_end.streams[0].got, sizeof(bytes));
+    assert_int_equal(client_end.writable, 1);
+}
+
+static void streams_are_limited(void **state)
+{
+    struct quic_stream *streams[5];
+
+    quic_service.settings.max_streams_bidi = 4;
+    ends_connect();
+    for (unsigned i = 0; i < 4; i++) {
+        streams[i] = quic_stream_open(client_end.connection, false);
+        assert_non_null(streams[i]);
+    }
+    assert_null(quic_stream_open(client_end.connection, false));
+    for (unsigned i = 0; i < 4; i++) {
+        write_and_finish(streams[i], STR("x"));
+    }
+    turn_until(client_end.available != 0);
+    streams[4] = quic_stream_open(client_end.connection, false);
+    assert_non_null(streams[4]);
+    write_and_finish(streams[4], STR("y"));
+    turn_until(client_end.streams[4].is_finished);
+}
+
+/* Beyond the limit that the server gave; our client would not do it. */
+static void a_stream_too_many(void **state)
+{
+    quic_service.settings.max_streams_bidi = 1;
+    ends_connect();
+    client_end.connection->own_limit[0] = 2;
+    quic_stream_write(quic_stream_open(client_end.connection, false), STR("x"));
+    quic_stream_write(quic_stream_open(client_end.connection, false), STR("x"));
+    turn_until(client_end.closed != 0 && server_end.closed != 0);
+    assert_int_equal(client_end.how.code, QUIC_STREAM_LIMIT_ERROR);
+    assert_false(client_end.how.is_application);
+}
+
+static void a_retry(void **state)
+{
+    struct quic_worker_counts counts;
+
+    quic_service.settings.retries = true;
+    ends_connect();
+    quic_worker_counts(&counts);
+    assert_int_equal(counts.retries, 1);
+    assert_int_equal(counts.accepted, 1);
+    assert_true(server_end.connection->paths[0].is_validated);
+}
+
+static void version_2(void **state)
+{
+    struct quic_facts facts;
+
+    server_open();
+    connect_client_to(&quic_listener.addr, QUIC_VERSION_2);
+    turn_until(client_end.established != 0 && server_end.established != 0);
+    quic_facts(server_end.connection, &facts);
+    assert_int_equal(facts.version, QUIC_VERSION_2);
+}
+
+static void other_versions(void **state)
+{
+    unsigned char bytes[1200] = {0xc0, 0xba, 0xba, 0xba, 0xba, 4,   'd', 'c',
+                                 'i',  'd',  4,    's',  'c',  'i', 'd'};
+    unsigned char answer[2048];
+    int fd;
+
+    server_open();
+    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    connect(fd, &quic_listener.addr.any, quic_listener.addr.len);
+    send(fd, bytes, 1199, 0); /* too small for an answer */
+    send(fd, bytes, 1200, 0);
+    ssize_t n = -1;
+    turn_until((n = recv(fd, answer, sizeof(answer), MSG_DONTWAIT | MSG_PEEK)) > 0);
+    assert_int_equal(n, 7 + 4 + 4 + 12);
+    assert_memory_equal(answer + 1, "\0\0\0\0\4scid\4dcid", 14);
+    assert_int_equal(quic_worker.counts.negotiations, 1);
+    close(fd);
+}
+
+static void keys_are_updated(void **state)
+{
+    struct quic_facts facts;
+    struct quic_stream *stream;
+
+    ends_connect();
+    for (unsigned i = 0; i < 4; i++) {
+        stream = quic_stream_open(client_end.connection, false);
+        write_and_finish(stream, STR("question"));
+        turn_until(client_end.streams[i].is_finished);
+        turn_until(client_end.connection->is_phase_acked &&
+                   client_end.connection->uses_next_phase == client_end.connection->read_phase);
+        quic_update_keys(client_end.connection);
+    }
+    quic_facts(server_end.connection, &facts);
+    assert_int_equal(facts.counts.key_updates, 3);
+}
+
+static unsigned releases;
+
+static void released(void *arg)
+{
+    releases++;
+}
+
+static void files_and_references(void **state)
+{
+    static char text[100000];
+    struct quic_stream *stream;
+    int fd = memfd_create("file", 0);
+
+    releases = 0;
+    memset(text, 'a', sizeof(text));
+    assert_int_equal(write(fd, text, sizeof(text)), sizeof(text));
+    ends_connect();
+    stream = quic_stream_open(client_end.connection, false);
+    quic_stream_write(stream, STR("head"));
+    quic_stream_write_file(stream, fd, (struct file_range){100, 50000}, released, NULL);
+    quic_stream_write_reference(stream, (struct str){text, 20000}, released, NULL);
+    quic_stream_finish(stream);
+    turn_until(client_end.streams[0].is_finished && releases == 2);
+    assert_int_equal(client_end.streams[0].got, 70004);
+
+    /* A file that is shorter than it was. */
+    client_settings.file_error = 0x102;
+    stream = quic_stream_open(client_end.connection, false);
+    quic_stream_write_file(stream, fd, (struct file_range){0, 200000}, released, NULL);
+    turn_until(server_end.streams[1].was_reset);
+    assert_int_equal(server_end.streams[1].code, 0x102);
+    close(fd);
+}
+
+static void a_peer_that_acknowledges_too_much(void **state)
+{
+    ends_connect();
+    turn_until(client_end.connection->is_confirmed);
+    quic_received_add(&client_end.connection->levels[QUIC_SPACE_APPLICATION].received, 5000);
+    client_end.connection->levels[QUIC_SPACE_APPLICATION].has_news = true;
+    quic_stream_write(quic_stream_open(client_end.connection, false), STR("x"));
+    turn_until(server_end.closed != 0);
+    assert_int_equal(server_end.how.code, QUIC_PROTOCOL_VIOLATION);
+    assert_logged("acknowledged a packet that was never sent");
+}
+
+static void noise(void **state)
+{
+    unsigned char bytes[1500];
+    uint32_t random = 1;
+    int fd;
+
+    ends_connect();
+    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    connect(fd, &quic_listener.addr.any, quic_listener.addr.len);
+    for (unsigned i = 0; i < 300; i++) {
+        for (size_t j = 0; j < sizeof(bytes); j++) {
+            random = random * 1103515245 + 12345;
+            bytes[j] = (unsigned char) (random >> 16);
+        }
+        if (i % 3 == 0) {
+            memcpy(bytes, "\xc3\0\0\0\1\10\1\2\3\4\5\6\7\10\0\0\x44\x80", 18);
+        }
+        send(fd, bytes, 1200 + i, 0);
+        loop_turn(0);
+    }
+    close(fd);
+    write_and_finish(quic_stream_open(client_end.connection, false), STR("still there?"));
+    turn_until(client_end.streams[0].is_finished);
+    turn_until(quic_connections() == 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -65,6 +291,18 @@ int main(void)
         QUIC_TEST(an_echo),
         QUIC_TEST(a_megabyte),
         QUIC_TEST(a_close),
+        QUIC_TEST(a_stream_is_reset),
+        QUIC_TEST(a_stream_is_stopped),
+        QUIC_TEST(a_window_is_full),
+        QUIC_TEST(streams_are_limited),
+        QUIC_TEST(a_stream_too_many),
+        QUIC_TEST(a_retry),
+        QUIC_TEST(version_2),
+        QUIC_TEST(other_versions),
+        QUIC_TEST(keys_are_updated),
+        QUIC_TEST(files_and_references),
+        QUIC_TEST(a_peer_that_acknowledges_too_much),
+        QUIC_TEST(noise),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,138 @@
+/* Paths that lose, reorder and change: handshakes and transfers get through, and the peer's address is validated. */
+#include "net/quic/relay.h"
+
+static char megabyte[1 << 20];
+
+static void transfer(size_t size)
+{
+    struct quic_stream *stream = quic_stream_open(client_end.connection, false);
+    unsigned place = (unsigned) (stream->id / 4);
+
+    quic_stream_write(stream, (struct str){megabyte, size});
+    quic_stream_finish(stream);
+    turn_until(client_end.streams[place].is_finished || client_end.closed);
+    assert_int_equal(client_end.streams[place].got, size);
+}
+
+static void connect_through(unsigned lose, unsigned reorder)
+{
+    server_open();
+    relay_open();
+    relay.lose_of_1000 = lose;
+    relay.reorder_of_1000 = reorder;
+    relay.double_of_1000 = reorder / 2;
+    connect_client_to(&relay.addr, 0);
+    turn_until(client_end.established != 0);
+}
+
+static void losses(void **state)
+{
+    connect_through(50, 50);
+    transfer(300000);
+    assert_true(relay.lost != 0);
+    relay.lose_of_1000 = relay.reorder_of_1000 = 0;
+    ends_shut_client();
+    relay_close();
+}
+
+static void handshakes_with_many_losses(void **state)
+{
+    server_open();
+    for (unsigned i = 0; i < 8; i++) {
+        relay_open();
+        relay.random = i * 7919;
+        relay.lose_of_1000 = 200;
+        connect_client_to(&relay.addr, i % 2 == 0 ? QUIC_VERSION_1 : QUIC_VERSION_2);
+        turn_until(client_end.established != 0);
+        transfer(1000);
+        relay.lose_of_1000 = 0;
+        ends_shut_client();
+        relay_close();
+    }
+}
+
+static void a_nat_that_changes_its_mind(void **state)
+{
+    struct quic_facts facts;
+    struct addr before, after;
+
+    connect_through(0, 0);
+    transfer(1000);
+    turn_until(server_end.connection->is_confirmed);
+    quic_peer(server_end.connection, &before);
+    relay_rebind();
+    transfer(100000);
+    turn_until(server_end.connection->paths[0].is_validated);
+    quic_facts(server_end.connection, &facts);
+    quic_peer(server_end.connection, &after);
+    assert_int_equal(facts.counts.migrations, 1);
+    assert_int_not_equal(addr_port(&before), addr_port(&after));
+    conn_peer(quic_conn(server_end.connection), &after);
+    assert_int_not_equal(addr_port(&before), addr_port(&after));
+    assert_logged("the QUIC client moved from");
+    ends_shut_client();
+    relay_close();
+}
+
+static void larger_datagrams_are_found(void **state)
+{
+    connect_through(0, 0);
+    transfer(100000);
+    turn_until(server_end.connection->paths[0].mtu == QUIC_DATAGRAM_MOST &&
+               client_end.connection->paths[0].mtu == QUIC_DATAGRAM_MOST);
+    ends_shut_client();
+    relay_close();
+}
+
+static void a_peer_that_forgot(void **state)
+{
+    struct quic_connection *c;
+
+    connect_through(0, 0);
+    transfer(1000);
+    turn_until(client_end.connection->is_confirmed);
+    c = server_end.connection;
+    quic_end(c, QUIC_END_EVICTED); /* without a word */
+    turn_until(server_end.closed != 0 && quic_connections() == 1);
+    quic_stream_write(quic_stream_open(client_end.connection, false), STR("anybody there?"));
+    turn_until(client_end.closed != 0);
+    assert_int_equal(client_end.how.end, QUIC_END_RESET);
+    relay_close();
+}
+
+static void idle_connections_end(void **state)
+{
+    client_settings.idle_timeout_ms = 50;
+    connect_through(0, 0);
+    turn_until(client_end.closed != 0 && server_end.closed != 0);
+    assert_int_equal(client_end.how.end, QUIC_END_IDLE);
+    assert_int_equal(server_end.how.end, QUIC_END_IDLE);
+    relay_close();
+}
+
+static void nobody_answers(void **state)
+{
+    client_settings.handshake_timeout_ms = 200;
+    server_open();
+    relay_open();
+    relay.lose_of_1000 = 1000;
+    connect_client_to(&relay.addr, 0);
+    turn_until(client_end.closed != 0);
+    assert_int_equal(client_end.how.end, QUIC_END_TIMEOUT);
+    relay_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        QUIC_TEST(losses),
+        QUIC_TEST(handshakes_with_many_losses),
+        QUIC_TEST(a_nat_that_changes_its_mind),
+        QUIC_TEST(larger_datagrams_are_found),
+        QUIC_TEST(a_peer_that_forgot),
+        QUIC_TEST(idle_connections_end),
+        QUIC_TEST(nobody_answers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
