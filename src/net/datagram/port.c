@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,6 +13,10 @@
 #include "net/datagram/private.h"
 #include "net/datagram/read.h"
 #include "net/datagram/spare.h"
+
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
 
 #define LOOK_EVERY_MS 200 /* whether an address that is answered from is served still */
 #define RETIRE_TICK_MS 50 /* between looks at a retired socket */
@@ -145,6 +150,8 @@ static void prepare_taken(int fd, int family)
 {
     int on = 1, probe = IP_PMTUDISC_PROBE;
 
+    /* Several of one client may come as one message. Flows never do: an older program would take them for one datagram. */
+    setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
     if (family == AF_INET6) {
         setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof(on));
         setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe, sizeof(probe));
@@ -156,6 +163,7 @@ static void prepare_taken(int fd, int family)
 static bool port_start(struct listener *listener, unsigned slot)
 {
     struct datagram_port *port = port_find(listener->shards->number);
+    int off = 0;
 
     if (shard_fd(listener->shards, slot) == -1) {
         return true;
@@ -166,6 +174,8 @@ static bool port_start(struct listener *listener, unsigned slot)
     port->listener = listener;
     if (listener->taker != NULL) {
         prepare_taken(port->source.fd, port->addr.any.sa_family);
+    } else if (port->addr.any.sa_family != AF_UNIX) {
+        setsockopt(port->source.fd, IPPROTO_UDP, UDP_GRO, &off, sizeof(off));
     }
     if (!event_add_listener(&port->source, !listener->shards->is_sharded)) {
         log_alert(listener->log, errno, "epoll_ctl() failed for %.*s", STR_ARG(listener->text));

@@ -4,11 +4,16 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "base/checksum.h"
+
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
 
 #define BATCH 32u
 #define LINK_BATCH 8u
@@ -20,7 +25,7 @@ static struct iovec pieces[BATCH];
 static struct addr peers[BATCH];
 static union {
     struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(int))];
+    char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 2 * CMSG_SPACE(sizeof(int))];
 } controls[BATCH];
 static char *room; /* BATCH pieces */
 
@@ -54,7 +59,25 @@ void datagram_read_end(void)
     }
 }
 
-static void find_local(struct msghdr *message, struct datagram_key *key, unsigned *ecn)
+/* What the kernel says of a message besides. */
+struct told {
+    unsigned ecn;
+    size_t segment; /* bytes of each datagram, where it has put several together; 0 = it is one */
+};
+
+static void read_number(const struct cmsghdr *header, struct told *told)
+{
+    int number;
+
+    memcpy(&number, CMSG_DATA(header), sizeof(number));
+    if (header->cmsg_level == IPPROTO_UDP && header->cmsg_type == UDP_GRO) {
+        told->segment = (size_t) number;
+    } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_TCLASS) {
+        told->ecn = (unsigned) number & 3u;
+    }
+}
+
+static void read_controls(struct msghdr *message, struct datagram_key *key, struct told *told)
 {
     for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
          header = CMSG_NXTHDR(message, header)) {
@@ -69,12 +92,9 @@ static void find_local(struct msghdr *message, struct datagram_key *key, unsigne
             memcpy(&info, CMSG_DATA(header), sizeof(info));
             memcpy(key->local, &info.ipi6_addr, sizeof(info.ipi6_addr));
         } else if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_TOS) {
-            *ecn = *(const unsigned char *) CMSG_DATA(header) & 3u;
-        } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_TCLASS) {
-            int class;
-
-            memcpy(&class, CMSG_DATA(header), sizeof(class));
-            *ecn = (unsigned) class & 3u;
+            told->ecn = *(const unsigned char *) CMSG_DATA(header) & 3u;
+        } else if (header->cmsg_len >= CMSG_LEN(sizeof(int))) {
+            read_number(header, told);
         }
     }
 }
@@ -95,10 +115,8 @@ static void key_by_text(struct listener *listener, const struct addr *peer,
 }
 
 static void make_key(const struct datagram_port *port, const struct addr *peer,
-                     struct msghdr *message, struct datagram *datagram)
+                     struct datagram_key *key)
 {
-    struct datagram_key *key = &datagram->key;
-
     memset(key, 0, sizeof(*key));
     key->set = port->set;
     key->family = port->addr.any.sa_family;
@@ -114,9 +132,6 @@ static void make_key(const struct datagram_port *port, const struct addr *peer,
 
         memcpy(key->peer, &hash, sizeof(hash));
     }
-    if (message->msg_controllen != 0) {
-        find_local(message, key, &datagram->ecn);
-    }
     if (__builtin_expect(port->listener->flow_key != NULL, 0)) {
         key_by_text(port->listener, peer, key);
     }
@@ -125,15 +140,24 @@ static void make_key(const struct datagram_port *port, const struct addr *peer,
 static void take(struct datagram_port *port, unsigned i)
 {
     struct msghdr *message = &messages[i].msg_hdr;
-    struct datagram datagram = {.peer = peers[i],
-                                .bytes = {pieces[i].iov_base, messages[i].msg_len}};
+    struct str rest = {pieces[i].iov_base, messages[i].msg_len};
+    struct datagram datagram = {.peer = peers[i]};
+    struct told told = {.segment = 0};
 
     /* The kernel counts a byte behind a path that fills all its room. */
     datagram.peer.len =
         message->msg_namelen < sizeof(peers[i].un) ? message->msg_namelen : sizeof(peers[i].un);
-    make_key(port, &datagram.peer, message, &datagram);
-    datagram_counts.received++;
-    datagram_deliver(port, &datagram, false);
+    make_key(port, &datagram.peer, &datagram.key);
+    if (message->msg_controllen != 0) {
+        read_controls(message, &datagram.key, &told);
+    }
+    datagram.ecn = told.ecn;
+    do {
+        datagram.bytes = str_head(rest, told.segment == 0 ? rest.len : told.segment);
+        rest = str_skip(rest, datagram.bytes.len);
+        datagram_counts.received++;
+        datagram_deliver(port, &datagram, false);
+    } while (rest.len != 0);
 }
 
 /* How many were there; 0 = none. */

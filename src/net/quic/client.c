@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <openssl/rand.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -12,9 +13,13 @@
 
 #include "base/fatal.h"
 
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
 #define DATAGRAMS_A_TURN 256u
-#define BATCH 16u
-#define PIECE 2048u
+#define BATCH 8u
+#define PIECE 65536u /* bytes: the kernel may put many datagrams together (UDP_GRO) */
 
 void quic_set_token(struct quic_connection *c, struct str token)
 {
@@ -28,6 +33,39 @@ void quic_set_token(struct quic_connection *c, struct str token)
     c->token = (struct str){copy, token.len};
 }
 
+static union {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(int))];
+} controls[BATCH];
+
+/* Bytes of each datagram of a message; 0 = it is one. */
+static size_t segment_of(struct msghdr *message)
+{
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
+         header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level == IPPROTO_UDP && header->cmsg_type == UDP_GRO) {
+            int size;
+
+            memcpy(&size, CMSG_DATA(header), sizeof(size));
+            return (size_t) size;
+        }
+    }
+    return 0;
+}
+
+static void take(struct quic_connection *c, struct msghdr *message, size_t size)
+{
+    struct str rest = {message->msg_iov->iov_base, size};
+    size_t segment = segment_of(message);
+    struct datagram_packet packet = {.peer = c->paths[0].peer, .local = c->paths[0].local};
+
+    while (rest.len != 0) {
+        packet.bytes = str_head(rest, segment == 0 ? rest.len : segment);
+        rest = str_skip(rest, packet.bytes.len);
+        quic_datagram_received(c, &packet);
+    }
+}
+
 /* Gives how many were read. */
 static unsigned read_batch(struct quic_connection *c)
 {
@@ -37,16 +75,15 @@ static unsigned read_batch(struct quic_connection *c)
 
     for (unsigned i = 0; i < BATCH; i++) {
         pieces[i] = (struct iovec){bytes[i], PIECE};
-        messages[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &pieces[i], .msg_iovlen = 1}};
+        messages[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &pieces[i],
+                                                   .msg_iovlen = 1,
+                                                   .msg_control = controls[i].bytes,
+                                                   .msg_controllen = sizeof(controls[i].bytes)}};
     }
     quic_worker.counts.reads++;
     int n = recvmmsg(c->source.fd, messages, BATCH, MSG_DONTWAIT, NULL);
     for (int i = 0; i < n; i++) {
-        const struct datagram_packet packet = {.peer = c->paths[0].peer,
-                                               .local = c->paths[0].local,
-                                               .bytes = {bytes[i], messages[i].msg_len}};
-
-        quic_datagram_received(c, &packet);
+        take(c, &messages[i].msg_hdr, messages[i].msg_len);
     }
     if (n < 0 && errno == ECONNREFUSED && !c->has_heard) {
         log_info(c->conn->log, errno, "the QUIC server does not answer");
@@ -71,7 +108,7 @@ static bool socket_open(struct quic_connection *c, const struct quic_connecting 
 {
     struct quic_path *path = &c->paths[0];
     socklen_t len = sizeof(struct sockaddr_un);
-    int family = connecting->peer.any.sa_family, probe = IP_PMTUDISC_PROBE, size = 4 << 20;
+    int family = connecting->peer.any.sa_family, probe = IP_PMTUDISC_PROBE, size = 4 << 20, on = 1;
     int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     if (fd == -1) {
@@ -86,6 +123,7 @@ static bool socket_open(struct quic_connection *c, const struct quic_connecting 
     } else {
         setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe, sizeof(probe));
     }
+    setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
     if ((connecting->local != NULL &&
          bind(fd, &connecting->local->any, connecting->local->len) == -1) ||

@@ -133,7 +133,7 @@ static struct tls_context *select_h3(struct conn *conn, struct str name, struct 
     return server_context;
 }
 
-static void server_open(void)
+static void server_prepare(void)
 {
     memset(&server_end, 0, sizeof(server_end));
     server_end.echoes = server_end.is_released = true;
@@ -149,6 +149,11 @@ static void server_open(void)
     assert_true(quic_service_init(&quic_service, &arena));
     assert_true(shards_open(&quic_listener, 1, true, false, &memory_log));
     datagram_mailboxes_open(&quic_listener, 1, 1);
+}
+
+static inline void server_open(void)
+{
+    server_prepare();
     assert_true(datagrams_start(&quic_listener, 1, 0));
 }
 
@@ -173,7 +178,7 @@ static void connect_client(void)
     connect_client_to(&quic_listener.addr, 0);
 }
 
-static void ends_connect(void)
+static inline void ends_connect(void)
 {
     server_open();
     connect_client();

@@ -1,0 +1,74 @@
+/* A connection stays with its worker when a newer one reads the socket, and is passed what belongs to it. */
+#include "net/quic/quic_ends.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+static char bytes[300000];
+
+static void transfer(void)
+{
+    struct quic_stream *stream = quic_stream_open(client_end.connection, false);
+    unsigned place = (unsigned) (stream->id / 4);
+
+    quic_stream_write(stream, (struct str){bytes, sizeof(bytes)});
+    quic_stream_finish(stream);
+    turn_until(client_end.streams[place].is_finished || client_end.closed);
+    assert_int_equal(client_end.streams[place].got, sizeof(bytes));
+}
+
+/* The worker of the next generation, until it is killed. */
+static int newer_worker(int ready)
+{
+    const struct loop_options options = {.log = log_main};
+    char byte = 'r';
+
+    quic_worker = (struct quic_worker){.is_ready = false};
+    if (!loop_init(&options) || !datagrams_start(&quic_listener, 2, 0) ||
+        write(ready, &byte, 1) != 1) {
+        return 1;
+    }
+    for (;;) {
+        loop_turn(1000);
+    }
+}
+
+static void a_newer_worker_reads(void **state)
+{
+    int go[2], ready[2];
+    char byte = 'g';
+
+    server_prepare();
+    datagram_mailboxes_open(&quic_listener, 2, 1);
+    assert_int_equal(pipe(go), 0);
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork(); /* before this one is a worker, as a master does */
+    if (child == 0) {
+        _exit(read(go[0], &byte, 1) == 1 ? newer_worker(ready[1]) : 1);
+    }
+    assert_true(datagrams_start(&quic_listener, 1, 0));
+    connect_client();
+    turn_until(client_end.established != 0 && server_end.established != 0);
+    transfer();
+    assert_int_equal(write(go[1], &byte, 1), 1);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+
+    uint64_t taken = datagram_counts.taken;
+    datagrams_stop(true);
+    transfer();
+    assert_true(datagram_counts.taken > taken);
+    ends_shut_client();
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    for (int i = 0; i < 2; i++) {
+        close(go[i]);
+        close(ready[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {QUIC_TEST(a_newer_worker_reads)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
