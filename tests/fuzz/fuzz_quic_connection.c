@@ -118,7 +118,7 @@ static struct quic_connection *connect_one(void)
     c->peer_cids[0] = (struct quic_peer_cid){.cid = quic_cid_of(STR("client")), .is_used = true};
     quic_cid_make(c, &c->own_cids[0]);
     for (unsigned i = 0; i < QUIC_SPACES; i++) {
-        make_keys(&c->levels[i]);
+        make_keys(c->levels[i]);
     }
     demand(quic_set_own_parameters(c));
     demand(quic_conn_new(c, &addr, listener, log_main) != NULL);
@@ -150,9 +150,9 @@ static void give(struct quic_connection *c, enum quic_space space, struct str pa
                                     .is_probing = true};
 
     if (quic_frames_received(c, &packet) && packet.is_eliciting) {
-        quic_received_add(&c->levels[space].received, number);
-        c->levels[space].has_news = c->levels[space].is_ack_due = true;
-        c->levels[space].largest = number;
+        quic_received_add(&c->levels[space]->received, number);
+        c->levels[space]->has_news = c->levels[space]->is_ack_due = true;
+        c->levels[space]->largest = number;
     }
     quic_wake(c);
 }

@@ -137,7 +137,7 @@ static bool socket_open(struct quic_connection *c, const struct quic_connecting 
 
 static bool begin(struct quic_connection *c, const struct quic_connecting *connecting)
 {
-    struct quic_level *level = &c->levels[QUIC_SPACE_INITIAL];
+    struct quic_level *level = c->levels[QUIC_SPACE_INITIAL];
     struct quic_cid dcid = {.len = 18};
 
     if (!socket_open(c, connecting)) {

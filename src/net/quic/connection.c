@@ -68,19 +68,6 @@ static void recovery_init(struct quic_connection *c, uint64_t now_us)
     quic_recovery_init(&c->recovery, &setup, now_us);
 }
 
-static void levels_init(struct quic_connection *c)
-{
-    for (unsigned i = 0; i < QUIC_SPACES; i++) {
-        struct quic_level *level = &c->levels[i];
-
-        quic_received_init(&level->received, QUIC_RANGES_MOST);
-        quic_send_init(&level->crypto_out, UINT64_MAX);
-        quic_receive_init(&level->crypto_in, QUIC_CRYPTO_MOST, QUIC_CRYPTO_MOST);
-        level->largest = QUIC_NUMBER_NONE;
-        level->ack_due_us = QUIC_NEVER;
-    }
-}
-
 static void timer_fired(struct timer *timer);
 
 struct quic_connection *quic_connection_new(const struct quic_settings *settings,
@@ -104,7 +91,9 @@ struct quic_connection *quic_connection_new(const struct quic_settings *settings
     timer_init(&c->timer, timer_fired);
     own_parameters_init(c);
     recovery_init(c, now_us);
-    levels_init(c);
+    for (unsigned i = 0; i < QUIC_SPACES; i++) {
+        quic_level_make(c, i);
+    }
     quic_streams_init(c);
     c->idle_us = now_us;
     c->paced_us = QUIC_NEVER;
@@ -139,11 +128,6 @@ static void strip(struct quic_connection *c)
     c->is_stripped = true;
     quic_streams_free(c);
     quic_recovery_free(&c->recovery);
-    for (unsigned i = 0; i < QUIC_SPACES; i++) {
-        quic_send_free(&c->levels[i].crypto_out);
-        quic_receive_free(&c->levels[i].crypto_in);
-        quic_received_free(&c->levels[i].received);
-    }
     free(c->own_bytes);
     c->own_bytes = NULL;
     if (c->conn != NULL) {
@@ -158,8 +142,7 @@ void quic_connection_free(struct quic_connection *c)
     quic_udp_forget(c);
     quic_cids_free(c);
     for (unsigned i = 0; i < QUIC_SPACES; i++) {
-        quic_keys_free(&c->levels[i].read);
-        quic_keys_free(&c->levels[i].write);
+        quic_level_free(c, i);
     }
     quic_keys_free(&c->next_read);
     quic_keys_free(&c->former_read);
@@ -295,7 +278,7 @@ void quic_arm(struct quic_connection *c)
             due = earliest(due, c->idle_us + c->keep_alive_us);
         }
         for (unsigned i = 0; i < QUIC_SPACES; i++) {
-            due = earliest(due, c->levels[i].ack_due_us);
+            due = earliest(due, c->levels[i]->ack_due_us);
         }
     }
     if (due == QUIC_NEVER) {
@@ -308,9 +291,9 @@ void quic_arm(struct quic_connection *c)
 static void look_at_acks(struct quic_connection *c, uint64_t now_us)
 {
     for (unsigned i = 0; i < QUIC_SPACES; i++) {
-        if (c->levels[i].ack_due_us <= now_us) {
-            c->levels[i].is_ack_due = true;
-            c->levels[i].ack_due_us = QUIC_NEVER;
+        if (c->levels[i]->ack_due_us <= now_us) {
+            c->levels[i]->is_ack_due = true;
+            c->levels[i]->ack_due_us = QUIC_NEVER;
         }
     }
 }

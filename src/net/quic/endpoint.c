@@ -175,7 +175,7 @@ static void set_ids(struct quic_connection *c, const struct quic_header *header,
 
 static bool set_keys(struct quic_connection *c, struct str dcid)
 {
-    struct quic_level *level = &c->levels[QUIC_SPACE_INITIAL];
+    struct quic_level *level = c->levels[QUIC_SPACE_INITIAL];
 
     return quic_keys_make_initial(&level->read, c->version, dcid, false, false) &&
            quic_keys_make_initial(&level->write, c->version, dcid, true, true);

@@ -31,10 +31,10 @@ static void frame_acked(void *owner, enum quic_space space, const struct quic_ca
 
     switch (frame->kind) {
     case QUIC_CARRIED_ACK:
-        quic_received_reported(&c->levels[space].received, frame->id);
+        quic_received_reported(&c->levels[space]->received, frame->id);
         break;
     case QUIC_CARRIED_CRYPTO:
-        quic_send_acked(&c->levels[space].crypto_out, &chunk);
+        quic_send_acked(&c->levels[space]->crypto_out, &chunk);
         break;
     case QUIC_CARRIED_STREAM:
     case QUIC_CARRIED_RESET_STREAM:
@@ -98,7 +98,7 @@ static void frame_lost(void *owner, enum quic_space space, const struct quic_car
 
     switch (frame->kind) {
     case QUIC_CARRIED_CRYPTO:
-        quic_send_lost(&c->levels[space].crypto_out, &chunk);
+        quic_send_lost(&c->levels[space]->crypto_out, &chunk);
         break;
     case QUIC_CARRIED_STREAM:
     case QUIC_CARRIED_RESET_STREAM:

@@ -23,10 +23,10 @@ static bool on_secret(void *arg, enum tls_level at, bool is_for_sending, unsigne
                       struct str secret)
 {
     struct quic_connection *c = arg;
-    struct quic_level *level = &c->levels[spaces[at]];
+    struct quic_level *level = c->levels[spaces[at]];
     const struct quic_suite *known = quic_suite_of(suite);
 
-    if (at == TLS_LEVEL_EARLY || known == NULL) {
+    if (at == TLS_LEVEL_EARLY || known == NULL || level->is_discarded) {
         return known != NULL;
     }
     if (at == TLS_LEVEL_HANDSHAKE && is_for_sending) {
@@ -40,8 +40,10 @@ static void on_send(void *arg, enum tls_level at, struct str bytes)
 {
     struct quic_connection *c = arg;
 
-    quic_send_copy(&c->levels[spaces[at]].crypto_out, bytes);
-    quic_wake(c);
+    if (!c->levels[spaces[at]]->is_discarded) {
+        quic_send_copy(&c->levels[spaces[at]]->crypto_out, bytes);
+        quic_wake(c);
+    }
 }
 
 /* The ids that were used have to be those that the peer means (RFC 9000, 7.3). */
@@ -163,7 +165,7 @@ void quic_shake_hands(struct quic_connection *c)
         return;
     }
     if (c->is_server && !c->is_adopted &&
-        quic_keys_are_there(&c->levels[QUIC_SPACE_APPLICATION].write)) {
+        quic_keys_are_there(&c->levels[QUIC_SPACE_APPLICATION]->write)) {
         accept_connection(c);
     }
     if (progress == TLS_DONE && c->state == QUIC_HANDSHAKING) {
@@ -179,7 +181,7 @@ static bool give_to_tls(struct quic_connection *c, enum quic_space space, struct
                     "a handshake message out of place");
         return false;
     }
-    quic_receive_consume(&c->levels[space].crypto_in, NULL, bytes.len);
+    quic_receive_consume(&c->levels[space]->crypto_in, NULL, bytes.len);
     quic_shake_hands(c);
     return quic_is_open(c);
 }
@@ -187,7 +189,7 @@ static bool give_to_tls(struct quic_connection *c, enum quic_space space, struct
 bool quic_crypto_received(struct quic_connection *c, enum quic_space space,
                           const struct quic_frame *frame)
 {
-    struct quic_receive *receive = &c->levels[space].crypto_in;
+    struct quic_receive *receive = &c->levels[space]->crypto_in;
     const struct quic_arrival arrival = {frame->stream.offset, frame->stream.data, false};
     struct quic_arrival now;
     struct str input;
@@ -208,7 +210,7 @@ bool quic_crypto_received(struct quic_connection *c, enum quic_space space,
     if (now.bytes.len != 0 && !give_to_tls(c, space, now.bytes)) {
         return true;
     }
-    while (!c->levels[space].is_discarded && (input = quic_receive_input(receive)).len != 0) {
+    while (!c->levels[space]->is_discarded && (input = quic_receive_input(receive)).len != 0) {
         if (!give_to_tls(c, space, input)) {
             return true;
         }
@@ -218,23 +220,47 @@ bool quic_crypto_received(struct quic_connection *c, enum quic_space space,
 
 /* ---- keys ---- */
 
-void quic_level_discard(struct quic_connection *c, enum quic_space space)
+struct quic_level quic_level_none = {.largest = QUIC_NUMBER_NONE,
+                                     .ack_due_us = QUIC_NEVER,
+                                     .is_discarded = true};
+
+void quic_level_make(struct quic_connection *c, enum quic_space space)
 {
-    struct quic_level *level = &c->levels[space];
+    struct quic_level *level = calloc(1, sizeof(*level));
+
+    if (level == NULL) {
+        fatal_no_memory(sizeof(*level));
+    }
+    quic_received_init(&level->received, QUIC_RANGES_MOST);
+    quic_send_init(&level->crypto_out, UINT64_MAX);
+    quic_receive_init(&level->crypto_in, QUIC_CRYPTO_MOST, QUIC_CRYPTO_MOST);
+    level->largest = QUIC_NUMBER_NONE;
+    level->ack_due_us = QUIC_NEVER;
+    c->levels[space] = level;
+}
+
+void quic_level_free(struct quic_connection *c, enum quic_space space)
+{
+    struct quic_level *level = c->levels[space];
 
     if (level->is_discarded) {
         return;
     }
-    level->is_discarded = true;
-    level->is_ack_due = false;
-    level->ack_due_us = QUIC_NEVER;
-    quic_recovery_discard(&c->recovery, space);
+    c->levels[space] = &quic_level_none;
     quic_keys_free(&level->read);
     quic_keys_free(&level->write);
     quic_send_free(&level->crypto_out);
     quic_receive_free(&level->crypto_in);
-    quic_send_init(&level->crypto_out, UINT64_MAX);
-    quic_receive_init(&level->crypto_in, QUIC_CRYPTO_MOST, QUIC_CRYPTO_MOST);
+    quic_received_free(&level->received);
+    free(level);
+}
+
+void quic_level_discard(struct quic_connection *c, enum quic_space space)
+{
+    if (!c->levels[space]->is_discarded) {
+        quic_recovery_discard(&c->recovery, space);
+        quic_level_free(c, space);
+    }
 }
 
 void quic_confirm(struct quic_connection *c)
@@ -250,7 +276,7 @@ void quic_confirm(struct quic_connection *c)
 
 void quic_update_keys(struct quic_connection *c)
 {
-    struct quic_level *level = &c->levels[QUIC_SPACE_APPLICATION];
+    struct quic_level *level = c->levels[QUIC_SPACE_APPLICATION];
     struct quic_keys next;
 
     /* Not before something of this phase was acknowledged, and the peer has followed (RFC 9001, 6.1). */

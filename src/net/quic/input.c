@@ -53,7 +53,7 @@ static bool make_next_read(struct quic_connection *c)
 {
     if (!c->has_next_read) {
         c->has_next_read =
-            quic_keys_make_next(&c->next_read, &c->levels[QUIC_SPACE_APPLICATION].read);
+            quic_keys_make_next(&c->next_read, &c->levels[QUIC_SPACE_APPLICATION]->read);
     }
     return c->has_next_read;
 }
@@ -61,7 +61,7 @@ static bool make_next_read(struct quic_connection *c)
 /* The peer has gone over to the next phase: so do we (RFC 9001, 6.2). */
 static void follow_update(struct quic_connection *c, const struct packet_in *packet)
 {
-    struct quic_level *level = &c->levels[QUIC_SPACE_APPLICATION];
+    struct quic_level *level = c->levels[QUIC_SPACE_APPLICATION];
     struct quic_keys former = level->read, next;
 
     quic_keys_free(&c->former_read);
@@ -127,7 +127,7 @@ static bool find_level(struct quic_connection *c, struct packet_in *packet)
     default:
         return false;
     }
-    packet->level = &c->levels[packet->space];
+    packet->level = c->levels[packet->space];
     return quic_keys_are_there(&packet->level->read) && !packet->level->is_discarded;
 }
 
@@ -217,7 +217,7 @@ static bool packet_received(struct quic_connection *c, struct packet_in *packet,
     if (!quic_frames_received(c, &in)) {
         return true; /* closed, or not to be acknowledged */
     }
-    if (packet->level->is_discarded) {
+    if (c->levels[packet->space]->is_discarded) {
         return true;
     }
     note_received(c, packet, in.is_eliciting);
@@ -234,7 +234,7 @@ static void retry_received(struct quic_connection *c, const struct quic_header *
                            struct str datagram)
 {
     unsigned char tag[QUIC_TAG_SIZE];
-    struct quic_level *level = &c->levels[QUIC_SPACE_INITIAL];
+    struct quic_level *level = c->levels[QUIC_SPACE_INITIAL];
 
     if (c->is_server || c->has_heard || c->was_retried || header->token.len == 0 ||
         quic_cid_is(&c->peer_cids[0].cid, header->scid) ||

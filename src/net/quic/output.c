@@ -57,7 +57,7 @@ static bool has_control(const struct quic_connection *c)
 static bool wants_packet(const struct packer *p, enum quic_space space)
 {
     const struct quic_connection *c = p->c;
-    const struct quic_level *level = &c->levels[space];
+    const struct quic_level *level = c->levels[space];
 
     if (!quic_keys_are_there(&level->write) || level->is_discarded) {
         return false;
@@ -84,7 +84,7 @@ static void begin_packet(struct packer *p, enum quic_space space, unsigned char 
     struct packet_out *packet = &p->packets[p->count++];
     uint64_t acked = c->recovery.spaces[space].largest_acked;
 
-    *packet = (struct packet_out){.space = space, .level = &c->levels[space], .start = at};
+    *packet = (struct packet_out){.space = space, .level = c->levels[space], .start = at};
     packet->number = quic_recovery_number(&c->recovery, space);
     packet->number_size =
         quic_number_size(packet->number, acked == QUIC_NEVER ? QUIC_NUMBER_NONE : acked);
@@ -369,7 +369,7 @@ static void send_close(struct packer *p)
     p->start = room;
     p->end = room + (most < QUIC_DATAGRAM_LEAST ? most : QUIC_DATAGRAM_LEAST);
     for (enum quic_space space = QUIC_SPACE_INITIAL; space < QUIC_SPACES; space++) {
-        if (!quic_keys_are_there(&c->levels[space].write) ||
+        if (!quic_keys_are_there(&c->levels[space]->write) ||
             (c->is_confirmed && space != QUIC_SPACE_APPLICATION) ||
             (size_t) (p->end - next) < 128) {
             continue;
@@ -401,14 +401,14 @@ void quic_flush(struct quic_connection *c)
     if (!quic_is_open(c)) {
         return;
     }
-    struct quic_keys *keys = &c->levels[QUIC_SPACE_APPLICATION].write;
+    struct quic_keys *keys = &c->levels[QUIC_SPACE_APPLICATION]->write;
     if (quic_keys_are_there(keys) && keys->uses > quic_keys_seal_most(keys) / 2) {
         quic_update_keys(c);
     }
     send_all(&p);
     note_limits(c, p.now_us);
-    if (!c->is_server && !c->levels[QUIC_SPACE_INITIAL].is_discarded &&
-        c->levels[QUIC_SPACE_HANDSHAKE].has_sent) {
+    if (!c->is_server && !c->levels[QUIC_SPACE_INITIAL]->is_discarded &&
+        c->levels[QUIC_SPACE_HANDSHAKE]->has_sent) {
         quic_level_discard(c, QUIC_SPACE_INITIAL);
     }
 }

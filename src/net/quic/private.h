@@ -47,6 +47,9 @@ struct quic_level {
     struct quic_receive crypto_in;
 };
 
+/* What is left of every level that was discarded. Never written to. */
+extern struct quic_level quic_level_none;
+
 /* ---- streams ---- */
 
 struct quic_stream_state {
@@ -175,7 +178,7 @@ struct quic_connection {
     struct list dirty; /* of those that have to be flushed; alone if not */
     struct timer timer;
 
-    struct quic_level levels[QUIC_SPACES];
+    struct quic_level *levels[QUIC_SPACES]; /* owned; discarded ones are quic_level_none */
     struct quic_recovery recovery;
     struct quic_keys next_read;   /* of the next key phase */
     struct quic_keys former_read; /* of the one before, for a while */
@@ -300,7 +303,10 @@ void quic_shake_hands(struct quic_connection *c);
 bool quic_crypto_received(struct quic_connection *c, enum quic_space space,
                           const struct quic_frame *frame);
 void quic_confirm(struct quic_connection *c);
+void quic_level_make(struct quic_connection *c, enum quic_space space);
+/* Frees all of it; acknowledgements of its packets are not awaited any more. */
 void quic_level_discard(struct quic_connection *c, enum quic_space space);
+void quic_level_free(struct quic_connection *c, enum quic_space space);
 /* Keys for the next phase, if it is time. */
 void quic_update_keys(struct quic_connection *c);
 

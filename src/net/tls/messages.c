@@ -319,6 +319,9 @@ enum tls_progress tls_messages_step(struct conn *conn)
         return TLS_MORE;
     }
     messages->is_over = true;
+    if (!tls->is_client) {
+        tls_messages_settle(messages);
+    }
     return TLS_DONE;
 }
 

@@ -77,6 +77,8 @@ void tls_messages_follow(struct tls *tls);
 bool tls_messages_put(struct tls_messages *messages, enum tls_level level, struct str bytes);
 /* Gives the owner what the library wrote. False: it makes no sense. */
 bool tls_messages_collect(struct tls_messages *messages);
+/* The handshake of a server is over: frees what only that needed. */
+void tls_messages_settle(struct tls_messages *messages);
 /* Frees what hangs on it. */
 void tls_messages_free(struct tls *tls);
 

@@ -412,14 +412,22 @@ SSL *tls_messages_ssl_new(struct tls *tls, SSL_CTX *ctx)
     return ssl;
 }
 
+void tls_messages_settle(struct tls_messages *messages)
+{
+    EVP_CIPHER_CTX_free(messages->opens.aead);
+    EVP_CIPHER_CTX_free(messages->closes.aead);
+    messages->opens.aead = messages->closes.aead = NULL;
+    OPENSSL_cleanse(messages->own_secret, sizeof(messages->own_secret));
+    free(messages->in.at);
+    messages->in = (struct message_bytes){0};
+    messages->in_read = 0;
+}
+
 void tls_messages_free(struct tls *tls)
 {
     struct tls_messages *messages = tls->messages;
 
-    EVP_CIPHER_CTX_free(messages->opens.aead);
-    EVP_CIPHER_CTX_free(messages->closes.aead);
-    OPENSSL_cleanse(messages->own_secret, sizeof(messages->own_secret));
-    free(messages->in.at);
+    tls_messages_settle(messages);
     free(messages->out.at);
     free(messages);
 }
