@@ -173,7 +173,6 @@ struct quic_connection *quic_connect(const struct quic_connecting *connecting,
                             connecting->version == 0 ? QUIC_VERSION_1 : connecting->version);
     c->tls_options = connecting->options;
     if (!begin(c, connecting)) {
-        quic_worker.handshakes--;
         quic_connection_free(c);
         return NULL;
     }

@@ -10,7 +10,6 @@
 #define STREAMS_BIDI 128u
 #define STREAMS_UNI 3u
 #define STREAM_WINDOW 65536u
-#define MOST_WINDOW (16u * 1024 * 1024)
 #define IDLE_TIMEOUT_MS 60000u
 #define HANDSHAKE_TIMEOUT_MS 10000u
 
@@ -99,7 +98,8 @@ struct quic_connection *quic_connection_new(const struct quic_settings *settings
     c->paced_us = QUIC_NEVER;
     c->handshake_until_us =
         now_us + 1000 * value_or(settings->handshake_timeout_ms, HANDSHAKE_TIMEOUT_MS);
-    quic_worker.handshakes++;
+    quic_worker.handshakes += is_server;
+    c->is_handshake_counted = is_server;
     return c;
 }
 
@@ -138,6 +138,7 @@ static void strip(struct quic_connection *c)
 
 void quic_connection_free(struct quic_connection *c)
 {
+    quic_handshake_over(c);
     strip(c);
     quic_udp_forget(c);
     quic_cids_free(c);
@@ -158,15 +159,23 @@ void quic_connection_free(struct quic_connection *c)
     free(c);
 }
 
+void quic_handshake_over(struct quic_connection *c)
+{
+    if (c->is_handshake_counted) {
+        c->is_handshake_counted = false;
+        quic_worker.handshakes--;
+        if (c->same_address != NULL) {
+            (*c->same_address)--;
+        }
+    }
+}
+
 static void close_now(struct quic_connection *c, const struct quic_close *how)
 {
     size_t n =
         how->reason.len < sizeof(c->close_reason) ? how->reason.len : sizeof(c->close_reason);
 
-    if (!c->is_established_told) {
-        quic_worker.handshakes--;
-        c->is_established_told = true;
-    }
+    quic_handshake_over(c);
     c->close = *how;
     if (n != 0) {
         memcpy(c->close_reason, how->reason.data, n);

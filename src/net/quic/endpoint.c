@@ -3,12 +3,15 @@
 
 #include <openssl/rand.h>
 
-#include "base/fatal.h"
+#include "base/checksum.h"
 #include "net/shards/listener.h"
 
-#define CLIENT_CID_LEAST 8u   /* bytes of the id that a client chooses (RFC 9000, 7.2) */
-#define RESETS_A_SECOND 1000u /* and other answers where there is no connection */
-#define RESET_MOST 42u        /* bytes */
+#define HANDSHAKES_MOST 1000u /* … of a worker, before addresses have to be proved by a Retry */
+#define HANDSHAKES_OF_ADDRESS 32u  /* … of one address */
+#define HANDSHAKES_OF_PROVED 1000u /* and that is the end even for an address that was proved */
+#define CLIENT_CID_LEAST 8u        /* bytes of the id that a client chooses (RFC 9000, 7.2) */
+#define RESETS_A_SECOND 1000u      /* and other answers where there is no connection */
+#define RESET_MOST 42u             /* bytes */
 
 /* ---- answers without a connection ---- */
 
@@ -123,12 +126,37 @@ struct proof {
     bool is_validated;
 };
 
-/* Is there room for one more that shakes hands, without a proof of its address? */
-static bool is_busy(void)
+/* Handshakes under way by address: few share a place. */
+static uint16_t handshakes_of[4096];
+
+static uint16_t *same_address(const struct addr *peer)
 {
+    struct str bytes = {(const char *) &peer->v4.sin_addr, sizeof(peer->v4.sin_addr)};
+
+    if (peer->any.sa_family == AF_INET6) {
+        bytes = (struct str){(const char *) &peer->v6.sin6_addr, 8}; /* a network of one site */
+    }
+    return &handshakes_of[keyed_hash(bytes) % 4096];
+}
+
+/* So many shake hands that whoever comes has to show first that he is where he says. */
+static bool is_busy(const struct listener *listener, const struct addr *peer)
+{
+    static time_t told;
     uint64_t most = conn_pool.limit / 4;
 
-    return quic_worker.handshakes >= (most < 1000 ? most : 1000);
+    if (quic_worker.handshakes < (most < HANDSHAKES_MOST ? most : HANDSHAKES_MOST) &&
+        *same_address(peer) < HANDSHAKES_OF_ADDRESS) {
+        return false;
+    }
+    if (told != clock_now.seconds) {
+        told = clock_now.seconds;
+        log_warn(listener->log, 0,
+                 "%lu QUIC handshakes are under way: new clients have to prove their addresses",
+                 (unsigned long) quic_worker.handshakes);
+    }
+    quic_worker.counts.busy++;
+    return true;
 }
 
 /* False: answered, or dropped. */
@@ -153,7 +181,7 @@ static bool look_at_token(struct datagram_port *port, const struct datagram_pack
         return false;
     }
     proof->token.is_retry = false;
-    if (service->settings.retries || is_busy()) {
+    if (service->settings.retries || is_busy(datagram_port_listener(port), &packet->peer)) {
         send_retry(port, packet, header, service->secrets);
         return false;
     }
@@ -196,17 +224,17 @@ static struct quic_connection *connection_begin(struct datagram_port *port,
     c->paths[0].port = port;
     c->paths[0].is_there = true;
     c->paths[0].is_validated = proof->is_validated;
+    c->same_address = same_address(&packet->peer);
+    ++*c->same_address;
     set_ids(c, header, proof);
     if (!set_keys(c, header->dcid) || !quic_set_own_parameters(c) ||
         quic_conn_new(c, &packet->peer, listener, listener->log) == NULL) {
         quic_worker.counts.refused++;
-        quic_worker.handshakes--;
         quic_connection_free(c);
         return NULL;
     }
     c->recovery.is_peer_validated = true; /* a client is not bound to three times */
     if (!tls_messages_accept(c->conn, service->context, &service->selector, &quic_tls_owner, c)) {
-        quic_worker.handshakes--;
         quic_connection_free(c);
         return NULL;
     }
@@ -227,7 +255,8 @@ static void initial_received(struct datagram_port *port, const struct datagram_p
     if (!look_at_token(port, packet, header, &proof)) {
         return;
     }
-    if (conn_pool.used >= conn_pool.limit && !acceptors_make_room()) {
+    if (*same_address(&packet->peer) >= HANDSHAKES_OF_PROVED ||
+        (conn_pool.used >= conn_pool.limit && !acceptors_make_room())) {
         quic_worker.counts.refused++;
         conn_pool.refused++;
         close_initial(port, packet, header, QUIC_CONNECTION_REFUSED);

@@ -142,8 +142,7 @@ static void established(struct quic_connection *c)
     }
     c->state = QUIC_ESTABLISHED;
     c->is_established_due = true;
-    c->is_established_told = true;
-    quic_worker.handshakes--;
+    quic_handshake_over(c);
     if (c->is_server) {
         c->pending |= QUIC_PENDING_HANDSHAKE_DONE | QUIC_PENDING_NEW_TOKEN;
         quic_confirm(c);

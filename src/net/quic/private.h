@@ -25,7 +25,9 @@
 #define QUIC_PEER_CIDS 8u
 #define QUIC_CRYPTO_MOST                                                                           \
     65536u /* bytes of handshake messages that wait for what is missing before them */
-#define QUIC_RANGES_MOST 64u     /* of received packet numbers */
+#define QUIC_RANGES_MOST 64u /* of received packet numbers */
+#define QUIC_STREAM_WINDOW_MOST                                                                    \
+    (4u * 1024 * 1024)           /* bytes: to which a window grows, if settings say nothing */
 #define QUIC_DATAGRAM_MOST 1452u /* bytes of UDP payload that path MTU discovery tries */
 #define QUIC_CONNECTION_MAGIC 0x9c1cc022u
 
@@ -144,14 +146,14 @@ struct quic_connection {
     uint32_t version;
     enum quic_state state;
     bool is_server;
-    bool is_confirmed;        /* RFC 9001, 4.1.2 */
-    bool is_established_due;  /* the owner is to hear of it */
-    bool is_adopted;          /* it has an owner */
-    bool is_stripped;         /* it is over: only keys and ids are left */
-    bool is_close_to_send;    /* CONNECTION_CLOSE */
-    bool is_established_told; /* it is no longer counted among those that shake hands */
-    bool is_closed_due;       /* … who is to hear of the end */
-    bool is_sending;          /* inside quic_flush */
+    bool is_confirmed;         /* RFC 9001, 4.1.2 */
+    bool is_established_due;   /* the owner is to hear of it */
+    bool is_adopted;           /* it has an owner */
+    bool is_stripped;          /* it is over: only keys and ids are left */
+    bool is_close_to_send;     /* CONNECTION_CLOSE */
+    bool is_handshake_counted; /* among those of the worker, and of its address */
+    bool is_closed_due;        /* … who is to hear of the end */
+    bool is_sending;           /* inside quic_flush */
     bool has_peer_parameters;
     bool has_token_sent;
     bool is_address_validated; /* by a token */
@@ -178,6 +180,8 @@ struct quic_connection {
     struct list dirty; /* of those that have to be flushed; alone if not */
     struct timer timer;
 
+    uint16_t
+        *same_address; /* of a server: handshakes under way with clients of this address, or NULL */
     struct quic_level *levels[QUIC_SPACES]; /* owned; discarded ones are quic_level_none */
     struct quic_recovery recovery;
     struct quic_keys next_read;   /* of the next key phase */
@@ -257,7 +261,7 @@ struct quic_worker {
     struct quic_sent_pool sent;
     const struct quic_recovery_owner *recovery_events;
     struct quic_worker_counts counts;
-    uint64_t handshakes; /* connections that shake hands */
+    uint64_t handshakes; /* of clients that are under way */
     bool is_ready;
 };
 extern struct quic_worker quic_worker;
@@ -277,6 +281,8 @@ struct quic_connection *quic_connection_new(const struct quic_settings *settings
                                             const struct quic_secrets *secrets, bool is_server,
                                             uint32_t version);
 void quic_connection_free(struct quic_connection *c);
+/* It does not shake hands any more: it is established, or ends. */
+void quic_handshake_over(struct quic_connection *c);
 /* The conn that bears addresses, log and TLS; NULL: there is no place for one more. */
 struct conn *quic_conn_new(struct quic_connection *c, const struct addr *peer,
                            const struct listener *listener, struct log *log);

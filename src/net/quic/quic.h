@@ -218,7 +218,7 @@ struct quic_settings {
     uint64_t max_streams_uni; /* 3 */
     uint64_t stream_window;   /* http3_stream_buffer_size; 65536: the first window of each stream */
     uint64_t
-        most_window; /* to which the windows of a stream grow; 16 MB. The connection's: 1.5 times */
+        most_window; /* to which the windows of a stream grow; 4 MB. The connection's: 1.5 times */
     uint64_t idle_timeout_ms;            /* max_idle_timeout; 60000 */
     uint64_t handshake_timeout_ms;       /* 10000; a server: client_header_timeout */
     unsigned active_connection_id_limit; /* quic_active_connection_id_limit; 2 */
@@ -277,6 +277,7 @@ struct quic_worker_counts {
     uint64_t accepted;      /* connections of clients that began */
     uint64_t refused;       /* … that did not: there was no place, or no worker for it */
     uint64_t retries;       /* Retry packets */
+    uint64_t busy;          /* … of these, since too many were shaking hands */
     uint64_t resets;        /* stateless resets sent */
     uint64_t negotiations;  /* of versions */
     uint64_t passed_on;     /* packets given to the worker that has the connection */

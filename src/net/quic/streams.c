@@ -22,6 +22,13 @@ static uint64_t hash_of(uint64_t id)
     return id * UINT64_C(0x9e3779b97f4a7c15) >> 20;
 }
 
+static uint64_t most_window(const struct quic_connection *c)
+{
+    uint64_t most = c->settings->most_window;
+
+    return most == 0 ? QUIC_STREAM_WINDOW_MOST : most;
+}
+
 void quic_streams_init(struct quic_connection *c)
 {
     list_init(&c->all_streams);
@@ -30,9 +37,7 @@ void quic_streams_init(struct quic_connection *c)
     quic_schedule_init(&c->schedule);
     quic_peer_streams_init(&c->peer_streams[0], c->own.max_streams_bidi);
     quic_peer_streams_init(&c->peer_streams[1], c->own.max_streams_uni);
-    quic_window_init(&c->window, c->own.max_data,
-                     c->settings->most_window == 0 ? 24u * 1024 * 1024
-                                                   : c->settings->most_window / 2 * 3);
+    quic_window_init(&c->window, c->own.max_data, most_window(c) / 2 * 3);
     quic_credit_init(&c->credit, 0);
 }
 
@@ -109,9 +114,7 @@ static struct quic_stream_state *stream_new(struct quic_connection *c, uint64_t 
         quic_send_init(&stream->send, send_limit(c, id));
     }
     if (stream->has_receive) {
-        quic_receive_init(&stream->receive, c->own.max_stream_data_local,
-                          c->settings->most_window == 0 ? 16u * 1024 * 1024
-                                                        : c->settings->most_window);
+        quic_receive_init(&stream->receive, c->own.max_stream_data_local, most_window(c));
     }
     return stream;
 }

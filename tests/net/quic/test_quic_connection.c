@@ -258,6 +258,39 @@ static void a_peer_that_acknowledges_too_much(void **state)
     assert_logged("acknowledged a packet that was never sent");
 }
 
+/* Many that shake hands from one address: those beyond a number have to prove it. */
+static void a_crowd(void **state)
+{
+    static struct end ends[40];
+    const struct quic_connecting connecting = {
+        .settings = &client_settings,
+        .context = quic_client_context,
+        .options = &quic_options,
+        .log = &memory_log,
+    };
+    struct quic_worker_counts counts;
+
+    server_open();
+    memset(ends, 0, sizeof(ends));
+    for (unsigned i = 0; i < 40; i++) {
+        struct quic_connecting one = connecting;
+        one.peer = quic_listener.addr;
+        ends[i].connection = quic_connect(&one, &end_owner, &ends[i]);
+    }
+    for (unsigned i = 0; i < 40; i++) {
+        turn_until(ends[i].established != 0);
+    }
+    quic_worker_counts(&counts);
+    assert_int_equal(counts.busy, 8);
+    assert_int_equal(counts.retries, 8);
+    assert_logged("32 QUIC handshakes are under way: new clients have to prove their addresses");
+    turn_until(quic_worker.handshakes == 0);
+    for (unsigned i = 0; i < 40; i++) {
+        quic_close(ends[i].connection, 0, STR_NONE);
+        turn_until(ends[i].closed != 0);
+    }
+}
+
 static void noise(void **state)
 {
     unsigned char bytes[1500];
@@ -302,6 +335,7 @@ int main(void)
         QUIC_TEST(keys_are_updated),
         QUIC_TEST(files_and_references),
         QUIC_TEST(a_peer_that_acknowledges_too_much),
+        QUIC_TEST(a_crowd),
         QUIC_TEST(noise),
     };
 
