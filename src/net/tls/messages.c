@@ -175,9 +175,7 @@ void tls_messages_follow(struct tls *tls)
     SSL_clear_options(tls->ssl, SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
     SSL_set_min_proto_version(tls->ssl, TLS1_3_VERSION);
     SSL_set_max_proto_version(tls->ssl, TLS1_3_VERSION);
-#if !TLS_HAS_QUIC_CALLS
-    SSL_set_max_early_data(tls->ssl, 0);
-#endif
+    SSL_set_max_early_data(tls->ssl, 0); /* tickets may not promise 0-RTT, which is not accepted */
 }
 
 /* ---- steps ---- */

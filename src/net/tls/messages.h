@@ -35,7 +35,7 @@ struct tls_messages_owner {
     void (*send)(void *arg, enum tls_level level, struct str bytes);
     /* The peer's transport parameters. False: the handshake fails. */
     bool (*parameters)(void *arg, struct str bytes);
-    /* Ours; asked once the peer's were heard (server) or at the beginning (client). Stay valid until the handshake ends. */
+    /* Ours; asked when the handshake begins, or later. They stay valid until it ends. */
     struct str (*own_parameters)(void *arg);
     /* On the loop's stack: something that the handshake waited for has come; call tls_messages_step. */
     void (*resume)(void *arg);
