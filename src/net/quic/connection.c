@@ -119,6 +119,32 @@ struct conn *quic_conn_new(struct quic_connection *c, const struct addr *peer,
 
 /* ---- the end ---- */
 
+/* What the log lines of the owner are made of stays while it is held. */
+static void drop_conn(struct quic_connection *c)
+{
+    if (c->conn != NULL && !c->is_held) {
+        conn_close(c->conn);
+        c->conn = NULL;
+    }
+}
+
+void quic_hold(struct quic_connection *c)
+{
+    c->is_held = true;
+}
+
+void quic_unhold(struct quic_connection *c)
+{
+    c->is_held = false;
+    if (c->is_stripped) {
+        drop_conn(c);
+    }
+    if (c->is_freed) {
+        c->magic = 0;
+        free(c);
+    }
+}
+
 /* All but what is needed to say again that it is over. */
 static void strip(struct quic_connection *c)
 {
@@ -130,10 +156,7 @@ static void strip(struct quic_connection *c)
     quic_recovery_free(&c->recovery);
     free(c->own_bytes);
     c->own_bytes = NULL;
-    if (c->conn != NULL) {
-        conn_close(c->conn);
-        c->conn = NULL;
-    }
+    drop_conn(c);
 }
 
 void quic_connection_free(struct quic_connection *c)
@@ -155,8 +178,11 @@ void quic_connection_free(struct quic_connection *c)
     timer_remove(&c->timer);
     list_remove(&c->all);
     list_remove(&c->dirty);
-    c->magic = 0;
-    free(c);
+    c->is_freed = true;
+    if (!c->is_held) {
+        c->magic = 0;
+        free(c);
+    }
 }
 
 void quic_handshake_over(struct quic_connection *c)

@@ -233,9 +233,14 @@ static struct quic_connection *connection_begin(struct datagram_port *port,
         quic_connection_free(c);
         return NULL;
     }
+    if (service->began != NULL && !service->began(listener, c)) {
+        quic_worker.counts.refused++;
+        quic_connection_free(c);
+        return NULL;
+    }
     c->recovery.is_peer_validated = true; /* a client is not bound to three times */
     if (!tls_messages_accept(c->conn, service->context, &service->selector, &quic_tls_owner, c)) {
-        quic_connection_free(c);
+        quic_end(c, QUIC_END_EVICTED);
         return NULL;
     }
     return c;

@@ -126,6 +126,7 @@ bool quic_set_own_parameters(struct quic_connection *c)
 /* The server has chosen and answered: the protocol above may speak (0.5-RTT). */
 static void accept_connection(struct quic_connection *c)
 {
+    c->is_accepted = true;
     if (tls_alpn(c->conn).len == 0) {
         quic_refuse(c, QUIC_CRYPTO_ERROR + TLS_ALERT_NO_APPLICATION_PROTOCOL, QUIC_FRAME_CRYPTO,
                     "no application protocol");
@@ -163,7 +164,7 @@ void quic_shake_hands(struct quic_connection *c)
                     "the TLS handshake failed");
         return;
     }
-    if (c->is_server && !c->is_adopted &&
+    if (c->is_server && !c->is_accepted &&
         quic_keys_are_there(&c->levels[QUIC_SPACE_APPLICATION]->write)) {
         accept_connection(c);
     }

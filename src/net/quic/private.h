@@ -149,6 +149,9 @@ struct quic_connection {
     bool is_confirmed;         /* RFC 9001, 4.1.2 */
     bool is_established_due;   /* the owner is to hear of it */
     bool is_adopted;           /* it has an owner */
+    bool is_accepted;          /* the server's owner was told that TLS has chosen and answered */
+    bool is_held;              /* the owner still asks of it what quic_hold says */
+    bool is_freed;             /* … and it is gone but for that */
     bool is_stripped;          /* it is over: only keys and ids are left */
     bool is_close_to_send;     /* CONNECTION_CLOSE */
     bool is_handshake_counted; /* among those of the worker, and of its address */

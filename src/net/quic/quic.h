@@ -187,6 +187,12 @@ bool quic_is_flushed(const struct quic_connection *connection);
 void quic_close(struct quic_connection *connection, uint64_t code, struct str reason);
 /* The same with a code of the transport. */
 void quic_fail(struct quic_connection *connection, enum quic_error code, const char *reason);
+/*
+ * After `closed` the connection stays as far as quic_conn and the addresses are concerned, for the owner's log lines, until
+ * quic_unhold, which the owner calls once and not inside a callback.
+ */
+void quic_hold(struct quic_connection *connection);
+void quic_unhold(struct quic_connection *connection);
 /* Keeps the connection from its idle timeout by a PING after so many ms without a packet; 0 = no more. */
 void quic_keep_alive(struct quic_connection *connection, uint64_t every_ms);
 
@@ -245,6 +251,11 @@ struct quic_service {
      * calls quic_adopt. False: the connection is refused (CONNECTION_REFUSED).
      */
     bool (*accepted)(struct listener *listener, struct quic_connection *connection);
+    /*
+     * Before that: quic_conn was made, and nothing of TLS has begun. May be NULL, or calls quic_adopt: then `closed` is called also
+     * where the handshake fails. False: the connection is refused.
+     */
+    bool (*began)(struct listener *listener, struct quic_connection *connection);
     void *user;
 };
 
