@@ -159,6 +159,12 @@ static void seal_packet(struct packer *p, struct packet_out *packet)
     p->c->counts.packets_sent++;
 }
 
+/* The bits of ECN in the IP header. */
+static unsigned mark_of(const struct quic_connection *c)
+{
+    return quic_recovery_marks(&c->recovery) ? 2 : 0;
+}
+
 static void note_sent(struct packer *p, struct packet_out *packet)
 {
     struct quic_connection *c = p->c;
@@ -170,8 +176,7 @@ static void note_sent(struct packer *p, struct packet_out *packet)
     }
     sent->number = packet->number;
     sent->size = (uint16_t) (packet->end - packet->start);
-    sent->is_ect = p->path == &c->paths[0] &&
-                   (c->recovery.ecn == QUIC_ECN_TESTING || c->recovery.ecn == QUIC_ECN_CAPABLE);
+    sent->is_ect = p->path == &c->paths[0] && mark_of(c) != 0;
     quic_recovery_sent(&c->recovery, packet->space, sent, p->now_us);
     if (!c->was_idle_restarted) {
         c->was_idle_restarted = true;
@@ -236,11 +241,6 @@ static size_t make_datagram(struct packer *p, unsigned char *at, size_t room)
 }
 
 /* ---- trains ---- */
-
-static unsigned mark_of(const struct quic_connection *c)
-{
-    return c->recovery.ecn == QUIC_ECN_TESTING || c->recovery.ecn == QUIC_ECN_CAPABLE ? 2 : 0;
-}
 
 static void count_sent(struct quic_path *path, struct quic_connection *c, size_t size)
 {

@@ -56,7 +56,7 @@ static bool read_server_name(const unsigned char *at, size_t size, char *name, s
  * The connection goes on with another server's context. OpenSSL takes over its certificates, ciphers, authorities
  * and callbacks; what else is the chosen server's, is set here; what is not, README.md lists.
  */
-static void follow_context(struct tls *tls, struct tls_context *context)
+static bool follow_context(struct tls *tls, struct tls_context *context)
 {
     SSL *ssl = tls->ssl;
     SSL_CTX *ctx = context->ctx;
@@ -71,9 +71,7 @@ static void follow_context(struct tls *tls, struct tls_context *context)
     SSL_set_max_proto_version(ssl, (int) SSL_CTX_get_max_proto_version(ctx));
     /* Without SSL_read_early_data from the first byte none can be read: tickets may not promise it. */
     SSL_set_max_early_data(ssl, tls->reads_early ? SSL_CTX_get_max_early_data(ctx) : 0);
-    if (tls->way != NULL) {
-        tls->way->follow(tls);
-    }
+    return tls->way == NULL || tls->way->follow(tls);
 }
 
 /* Calls a hook, if there is one. MAY WAIT. */
@@ -121,10 +119,8 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
     if (tls->way != NULL && !tls->way->prepare(context->ctx)) {
         return SSL_CLIENT_HELLO_ERROR;
     }
-    if (context != tls->context) {
-        follow_context(tls, context);
-    }
-    return SSL_CLIENT_HELLO_SUCCESS;
+    return context == tls->context || follow_context(tls, context) ? SSL_CLIENT_HELLO_SUCCESS
+                                                                   : SSL_CLIENT_HELLO_ERROR;
 }
 
 /* That the name was used is told to the client, and kept with its session. */

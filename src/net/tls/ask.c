@@ -22,7 +22,7 @@ static void run_step(void *arg)
 
     tls->is_asking = false;
     if (tls->is_abandoned) {
-        tls_free(tls);
+        tls_state_free(tls);
         return;
     }
     if (tls->conn->log == &log) {

@@ -85,7 +85,7 @@ static void messages_close(struct conn *conn)
     if (tls->is_asking) {
         tls_ask_abandon(tls);
     } else {
-        tls_free(tls);
+        tls_state_free(tls);
     }
     conn->transport = NULL;
     conn->transport_state = NULL;
@@ -106,6 +106,12 @@ static void on_resumed(struct deferred *deferred)
     messages->owner->resume(messages->arg);
 }
 
+static bool messages_follow(struct tls *tls)
+{
+    tls_messages_follow(tls);
+    return tls_messages_went_over(tls);
+}
+
 static void messages_wake(struct tls *tls)
 {
     loop_defer(&tls->messages->resumed);
@@ -114,7 +120,7 @@ static void messages_wake(struct tls *tls)
 static const struct tls_way messages_way = {
     .ssl_new = tls_messages_ssl_new,
     .prepare = tls_messages_prepare_ctx,
-    .follow = tls_messages_follow,
+    .follow = messages_follow,
     .wake = messages_wake,
     .free = tls_messages_free,
 };

@@ -107,7 +107,7 @@ bool tls_messages_collect(struct tls_messages *messages)
     return true; /* it was given as it was written */
 }
 
-SSL *tls_messages_ssl_new(struct tls *tls, SSL_CTX *ctx)
+static bool set_calls(struct tls_messages *messages, SSL *ssl)
 {
     static const OSSL_DISPATCH calls[] = {
         {OSSL_FUNC_SSL_QUIC_TLS_CRYPTO_SEND, (void (*)(void)) on_send},
@@ -118,13 +118,24 @@ SSL *tls_messages_ssl_new(struct tls *tls, SSL_CTX *ctx)
         {OSSL_FUNC_SSL_QUIC_TLS_ALERT, (void (*)(void)) on_alert},
         {0, NULL},
     };
-    struct tls_messages *messages = tls->messages;
     struct str own = messages->owner->own_parameters(messages->arg);
+
+    return SSL_set_quic_tls_cbs(ssl, calls, messages) == 1 &&
+           SSL_set_quic_tls_transport_params(ssl, (const unsigned char *) own.data, own.len) == 1;
+}
+
+/* SSL_set_SSL_CTX takes the extension of the transport parameters away with the former context's certificates. */
+bool tls_messages_went_over(struct tls *tls)
+{
+    return set_calls(tls->messages, tls->ssl);
+}
+
+SSL *tls_messages_ssl_new(struct tls *tls, SSL_CTX *ctx)
+{
     SSL *ssl = SSL_new(ctx);
 
-    messages->writing = TLS_LEVEL_INITIAL;
-    if (ssl == NULL || SSL_set_quic_tls_cbs(ssl, calls, messages) != 1 ||
-        SSL_set_quic_tls_transport_params(ssl, (const unsigned char *) own.data, own.len) != 1) {
+    tls->messages->writing = TLS_LEVEL_INITIAL;
+    if (ssl == NULL || !set_calls(tls->messages, ssl)) {
         SSL_free(ssl);
         tls_log_at(tls->conn->log, LOG_ALERT, "SSL_set_quic_tls_cbs() failed");
         return NULL;

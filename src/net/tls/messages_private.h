@@ -73,6 +73,8 @@ SSL *tls_messages_ssl_new(struct tls *tls, SSL_CTX *ctx);
 bool tls_messages_prepare_ctx(SSL_CTX *ctx);
 /* … and what has to be set again once it went over. */
 void tls_messages_follow(struct tls *tls);
+/* An SSL has another context. False: the handshake fails. */
+bool tls_messages_went_over(struct tls *tls);
 /* Puts messages where the library reads. */
 bool tls_messages_put(struct tls_messages *messages, enum tls_level level, struct str bytes);
 /* Gives the owner what the library wrote. False: it makes no sense. */

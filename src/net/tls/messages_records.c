@@ -339,6 +339,11 @@ bool tls_messages_prepare_ctx(SSL_CTX *ctx)
                                   add_parameters, NULL, NULL, parse_parameters, NULL) == 1;
 }
 
+bool tls_messages_went_over(struct tls *tls)
+{
+    return true;
+}
+
 /* ---- memory in place of a socket ---- */
 
 static int bio_read(BIO *bio, char *at, int size)

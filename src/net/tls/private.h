@@ -57,8 +57,8 @@ struct tls;
 struct tls_way {
     SSL *(*ssl_new)(struct tls *tls, SSL_CTX *ctx); /* NULL: logged */
     bool (*prepare)(SSL_CTX *ctx);                  /* a context that it may go over to */
-    void (*follow)(struct tls *tls);                /* it went over to another context */
-    void (*wake)(struct tls *tls);                  /* a step can go on; calls the owner later */
+    bool (*follow)(struct tls *tls); /* it went over to another context; false: that failed */
+    void (*wake)(struct tls *tls);   /* a step can go on; calls the owner later */
     void (*free)(struct tls *tls);
 };
 
@@ -148,7 +148,7 @@ bool tls_ask_end(struct tls *tls);
 void tls_ask_abandon(struct tls *tls);
 
 /* Frees what tls_attach has made, when no connection knows of it any more (transport.c). */
-void tls_free(struct tls *tls);
+void tls_state_free(struct tls *tls);
 
 /* ---- library.c ---- */
 

@@ -372,7 +372,7 @@ static void tls_end(struct conn *conn)
     tls_gather_end(tls, false);
 }
 
-void tls_free(struct tls *tls)
+void tls_state_free(struct tls *tls)
 {
     if (tls->ssl != NULL) {
         if (!tls->is_failed) {
@@ -401,7 +401,7 @@ static void tls_close(struct conn *conn)
         tls_ask_abandon(tls);
     } else {
         tls_end(conn);
-        tls_free(tls);
+        tls_state_free(tls);
     }
     conn->transport = NULL;
     conn->transport_state = NULL;

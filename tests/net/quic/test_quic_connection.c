@@ -158,7 +158,7 @@ static void a_retry(void **state)
     quic_service.settings.retries = true;
     ends_connect();
     quic_worker_counts(&counts);
-    assert_int_equal(counts.retries, 1);
+    assert_in_range(counts.retries, 1, 2); /* a ClientHello may take two datagrams */
     assert_int_equal(counts.accepted, 1);
     assert_true(server_end.connection->paths[0].is_validated);
 }
@@ -281,8 +281,8 @@ static void a_crowd(void **state)
         turn_until(ends[i].established != 0);
     }
     quic_worker_counts(&counts);
-    assert_int_equal(counts.busy, 8);
-    assert_int_equal(counts.retries, 8);
+    assert_in_range(counts.busy, 8, 16);
+    assert_in_range(counts.retries, 8, 16);
     assert_logged("32 QUIC handshakes are under way: new clients have to prove their addresses");
     turn_until(quic_worker.handshakes == 0);
     for (unsigned i = 0; i < 40; i++) {
