@@ -12,6 +12,8 @@
 #define STREAM_WINDOW 65536u
 #define IDLE_TIMEOUT_MS 60000u
 #define HANDSHAKE_TIMEOUT_MS 10000u
+#define BLACK_HOLE_PROBES                                                                          \
+    3u /* without an answer, before larger datagrams are suspected (RFC 8899, 4.4) */
 
 static uint64_t value_or(uint64_t value, uint64_t otherwise)
 {
@@ -353,6 +355,9 @@ static void timer_fired(struct timer *timer)
         look_at_acks(c, now_us);
         quic_recovery_expired(&c->recovery, now_us);
         quic_path_expired(c, now_us);
+        if (c->recovery.pto_count >= BLACK_HOLE_PROBES) {
+            quic_path_mtu_lost(c);
+        }
         if (c->keep_alive_us != 0 && c->idle_us + c->keep_alive_us <= now_us) {
             c->pending |= QUIC_PENDING_PING;
         }

@@ -161,21 +161,20 @@ static bool open_packet(struct quic_connection *c, struct packet_in *packet)
     return true;
 }
 
-/* The first packet of the server names the id by which it wants to be called (RFC 9000, 7.2). */
-static bool check_scid(struct quic_connection *c, const struct packet_in *packet)
+/* A side keeps the id that its first packet bore (RFC 9000, 7.2). */
+static bool has_right_scid(const struct quic_connection *c, const struct packet_in *packet)
 {
-    if (packet->header.type == QUIC_PACKET_1RTT) {
-        return true;
-    }
-    if (!c->has_heard && !c->is_server) {
-        c->peer_cids[0].cid = quic_cid_of(packet->header.scid);
-    }
-    return quic_cid_is(&c->peer_cids[0].cid, packet->header.scid);
+    return packet->header.type == QUIC_PACKET_1RTT || (!c->has_heard && !c->is_server) ||
+           quic_cid_is(&c->peer_cids[0].cid, packet->header.scid);
 }
 
 static void note_authentic(struct quic_connection *c, const struct packet_in *packet,
                            struct quic_path *path)
 {
+    if (!c->has_heard && !c->is_server && packet->header.type != QUIC_PACKET_1RTT) {
+        c->peer_cids[0].cid =
+            quic_cid_of(packet->header.scid); /* so the server wants to be called */
+    }
     c->has_heard = true;
     c->counts.packets_received++;
     c->idle_us = quic_now_us();
@@ -194,7 +193,7 @@ static bool packet_received(struct quic_connection *c, struct packet_in *packet,
 {
     struct quic_path *path = *at;
 
-    if (!find_level(c, packet) || !check_scid(c, packet) || !open_packet(c, packet)) {
+    if (!find_level(c, packet) || !has_right_scid(c, packet) || !open_packet(c, packet)) {
         return false;
     }
     bool is_largest =

@@ -245,3 +245,17 @@ void quic_path_mtu_known(struct quic_connection *c, unsigned size, bool has_arri
         path->mtu_failed = size;
     }
 }
+
+void quic_path_mtu_lost(struct quic_connection *c)
+{
+    struct quic_path *path = &c->paths[0];
+
+    if (path->mtu > QUIC_DATAGRAM_LEAST) {
+        log_info(c->conn->log, 0, "datagrams of %u bytes do not reach the QUIC peer any more",
+                 path->mtu);
+        path->mtu_failed = path->mtu;
+        path->mtu = QUIC_DATAGRAM_LEAST;
+        path->mtu_probe = 0;
+        quic_recovery_datagram_size(&c->recovery, path->mtu);
+    }
+}

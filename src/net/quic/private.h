@@ -430,6 +430,8 @@ void quic_path_validated(struct quic_connection *c, struct quic_path *path);
 size_t quic_path_room(const struct quic_path *path);
 uint64_t quic_path_deadline(const struct quic_connection *c);
 void quic_path_expired(struct quic_connection *c, uint64_t now_us);
+/* Nothing is answered any more: perhaps since large datagrams do not arrive. */
+void quic_path_mtu_lost(struct quic_connection *c);
 void quic_path_mtu_known(struct quic_connection *c, unsigned size, bool has_arrived);
 /* The size of a probe that should be sent; 0 = none. */
 unsigned quic_path_mtu_next(const struct quic_connection *c);

@@ -12,6 +12,7 @@ struct relay {
     unsigned lose_of_1000, double_of_1000, reorder_of_1000;
     char kept[2][2048]; /* one datagram for each way that waits for the next */
     ssize_t kept_size[2];
+    ssize_t largest; /* bytes of a datagram that passes; 0 = any */
     unsigned passed, lost;
 };
 
@@ -36,7 +37,7 @@ static void relay_put(bool is_to_server, const char *bytes, ssize_t size)
 
 static void relay_pass(bool is_to_server, const char *bytes, ssize_t size)
 {
-    if (relay_chance(relay.lose_of_1000)) {
+    if (relay_chance(relay.lose_of_1000) || (relay.largest != 0 && size > relay.largest)) {
         relay.lost++;
         return;
     }

@@ -84,6 +84,46 @@ static void larger_datagrams_are_found(void **state)
     relay_close();
 }
 
+static void large_datagrams_are_lost_from_now_on(void **state)
+{
+    connect_through(0, 0);
+    transfer(100000);
+    turn_until(server_end.connection->paths[0].mtu == QUIC_DATAGRAM_MOST &&
+               client_end.connection->paths[0].mtu == QUIC_DATAGRAM_MOST);
+    relay.largest = 1300;
+    transfer(100000);
+    assert_logged("datagrams of 1452 bytes do not reach the QUIC peer any more");
+    assert_in_range(client_end.connection->paths[0].mtu, 1200, 1300);
+    ends_shut_client();
+    relay_close();
+}
+
+/* Somebody who cannot read them sends a copy of the client's packets from another address: the server comes back. */
+static void packets_from_somewhere_else(void **state)
+{
+    struct quic_facts facts;
+    struct event_source former;
+
+    connect_through(0, 0);
+    transfer(1000);
+    turn_until(server_end.connection->is_confirmed && client_end.connection->is_confirmed);
+    former = relay.to_server;
+    relay_open_upstream();
+    quic_keep_alive(client_end.connection, 1); /* a packet, which goes by the new way */
+    turn_until(server_end.connection->counts.migrations == 1);
+    quic_keep_alive(client_end.connection, 0);
+    close(relay.to_server.fd);
+    event_forget(&relay.to_server);
+    relay.to_server = former;
+    event_move(&former, &relay.to_server);
+    transfer(100000);
+    quic_facts(server_end.connection, &facts);
+    assert_int_equal(facts.counts.migrations, 2);
+    assert_true(server_end.connection->paths[0].is_validated);
+    ends_shut_client();
+    relay_close();
+}
+
 static void a_peer_that_forgot(void **state)
 {
     struct quic_connection *c;
@@ -129,6 +169,8 @@ int main(void)
         QUIC_TEST(handshakes_with_many_losses),
         QUIC_TEST(a_nat_that_changes_its_mind),
         QUIC_TEST(larger_datagrams_are_found),
+        QUIC_TEST(large_datagrams_are_lost_from_now_on),
+        QUIC_TEST(packets_from_somewhere_else),
         QUIC_TEST(a_peer_that_forgot),
         QUIC_TEST(idle_connections_end),
         QUIC_TEST(nobody_answers),
