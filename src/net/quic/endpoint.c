@@ -375,3 +375,12 @@ bool quic_service_init(struct quic_service *service, struct arena *arena)
     service->secrets = secrets;
     return quic_secrets_make(secrets, key);
 }
+
+void quic_serve(struct listener *listener, const struct quic_service *service)
+{
+    listener->taker = &quic_taker;
+    listener->quic = service;
+    listener->options.is_datagram = true;
+    listener->options.has_ids = true;
+    memcpy(listener->options.id_key, service->secrets->cid, sizeof(listener->options.id_key));
+}

@@ -262,6 +262,9 @@ struct quic_service {
 /* When the configuration is read, with the settings filled in. False: OpenSSL failed. */
 bool quic_service_init(struct quic_service *service, struct arena *arena);
 
+/* The listener serves so; before its sockets are opened. */
+void quic_serve(struct listener *listener, const struct quic_service *service);
+
 struct datagram_taker;
 /* listener->taker of an address that serves QUIC. */
 extern const struct datagram_taker quic_taker;

@@ -27,9 +27,11 @@ struct listen_options {
     int keepidle_s, keepintvl_s, keepcnt; /* 0 = system's */
     bool is_deferred;                     /* TCP_DEFER_ACCEPT */
     bool is_ipv6only;
-    bool is_reuseport; /* asked for on the line itself */
-    bool is_multipath; /* MPTCP */
-    bool is_datagram;  /* UDP; the same address and port of TCP is another listener */
+    bool is_reuseport;  /* asked for on the line itself */
+    bool is_multipath;  /* MPTCP */
+    bool is_datagram;   /* UDP; the same address and port of TCP is another listener */
+    bool has_ids;       /* … whose datagrams have connection ids of QUIC, which name the slot */
+    uint32_t id_key[2]; /* … masked with this: net/quic/token.c */
 };
 
 /* … of a line that says nothing of them. */
@@ -96,6 +98,8 @@ struct shard_set {
     unsigned room;   /* of fds */
     unsigned
         steered; /* of datagrams: slots that the program in force spreads clients over; 0 = none yet */
+    unsigned steered_count; /* … of so many */
+    uint32_t steered_by[2]; /* … and the key of ids that it knows; zero: none */
     bool is_sharded; /* SO_REUSEPORT group with a socket per slot; else all workers share fds[0] */
     bool is_wanted;  /* by the configuration in force */
     bool is_lent;    /* by systemd: the file of a unix socket is not ours to remove */

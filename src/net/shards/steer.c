@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/filter.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "net/shards/slots.h"
@@ -86,6 +87,53 @@ static bool attach_datagram(int fd, unsigned n)
     return true;
 }
 
+#define M_ID 0 /* words of the program's memory: where the id begins */
+#define M_TEMP 1
+#define M_MASK 2
+
+/* A ^= A >> bits, by way of the memory. */
+#define MIX_DOWN(bits)                                                                             \
+    BPF_STMT(BPF_ST, M_TEMP), BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, bits),                           \
+        BPF_STMT(BPF_LDX | BPF_W | BPF_MEM, M_TEMP), BPF_STMT(BPF_ALU | BPF_XOR | BPF_X, 0)
+
+/*
+ * Datagrams of QUIC: the connection id names the slot, masked (quic_cid_encode in net/quic/token.c). An id that the client has
+ * made up names any number; that modulo n is its place. Offsets count from the UDP payload on.
+ */
+static bool attach_quic(int fd, const struct shard_set *set, unsigned n)
+{
+    uint32_t a = set->options.id_key[0], b = set->options.id_key[1];
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
+        BPF_STMT(BPF_LDX | BPF_IMM, 1),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x80, 0, 1),
+        BPF_STMT(BPF_LDX | BPF_IMM, 6), /* a long header */
+        BPF_STMT(BPF_STX, M_ID),
+        BPF_STMT(BPF_LD | BPF_W | BPF_IND, 0),
+        BPF_STMT(BPF_ALU | BPF_XOR | BPF_K, a),
+        BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, b | 1),
+        MIX_DOWN(15),
+        BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, a | 1),
+        MIX_DOWN(16),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffff),
+        BPF_STMT(BPF_ST, M_MASK),
+        BPF_STMT(BPF_LDX | BPF_W | BPF_MEM, M_ID),
+        BPF_STMT(BPF_LD | BPF_H | BPF_IND, 4),
+        BPF_STMT(BPF_LDX | BPF_W | BPF_MEM, M_MASK),
+        BPF_STMT(BPF_ALU | BPF_XOR | BPF_X, 0),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, set->count, 0, 1),
+        BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, n),
+        BPF_STMT(BPF_RET | BPF_A, 0),
+    };
+    struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) != 0) {
+        return false;
+    }
+    shard_steered();
+    return true;
+}
+
 static bool detach(int fd)
 {
     int unused = 0;
@@ -93,6 +141,26 @@ static bool detach(int fd)
     /* ENOENT: there is none. ENOPROTOOPT: a kernel before 5.3, which never had to detach one. */
     return setsockopt(fd, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &unused, sizeof(unused)) == 0 ||
            errno == ENOENT;
+}
+
+/* The program in force does what is wanted already. */
+static bool is_steered_so(const struct shard_set *set, unsigned n)
+{
+    return set->options.is_datagram && n != 0 && n == set->steered &&
+           memcmp(set->steered_by, set->options.id_key, sizeof(set->steered_by)) == 0 &&
+           (!set->options.has_ids || set->steered_count == set->count);
+}
+
+static bool attach_any(struct shard_set *set, unsigned n)
+{
+    int fd = set->fds[0];
+
+    if (!set->options.is_datagram) {
+        return attach(fd, n);
+    }
+    memcpy(set->steered_by, set->options.id_key, sizeof(set->steered_by));
+    set->steered_count = set->count;
+    return set->options.has_ids ? attach_quic(fd, set, n) : attach_datagram(fd, n);
 }
 
 /* is_to_last: keep a program although it names the whole group, which is about to grow. */
@@ -103,7 +171,7 @@ static bool steer(struct shard_set *set, unsigned active, bool is_to_last, const
     }
     unsigned n = active < set->count ? active : set->count;
     bool is_steered = false;
-    if (set->options.is_datagram && n != 0 && n == set->steered) {
+    if (is_steered_so(set, n)) {
         return true;
     }
     set->steered = 0;
@@ -111,8 +179,7 @@ static bool steer(struct shard_set *set, unsigned active, bool is_to_last, const
     if (n == set->count && !is_to_last && !(set->options.is_datagram && n > 1)) {
         is_steered = detach(set->fds[0]);
     } else if (n != 0) {
-        is_steered =
-            set->options.is_datagram ? attach_datagram(set->fds[0], n) : attach(set->fds[0], n);
+        is_steered = attach_any(set, n);
         set->steered = is_steered ? n : 0;
         log_info(log, 0, "new %s go to %u of %u sockets",
                  set->options.is_datagram ? "clients" : "connections", n, set->count);

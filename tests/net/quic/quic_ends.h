@@ -133,22 +133,25 @@ static struct tls_context *select_h3(struct conn *conn, struct str name, struct 
     return server_context;
 }
 
-static void server_prepare(void)
+static void server_prepare_slots(unsigned slots)
 {
     memset(&server_end, 0, sizeof(server_end));
     server_end.echoes = server_end.is_released = true;
     listener_init(&quic_listener, "127.0.0.1", free_port());
-    quic_listener.options.is_datagram = true;
     quic_listener.accepted = NULL;
-    quic_listener.taker = &quic_taker;
-    quic_listener.quic = &quic_service;
     quic_service.context = server_context;
     quic_service.selector = (struct tls_selector){.select = select_h3};
     quic_service.accepted = server_accepted;
     quic_service.settings.uses_gso = true;
     assert_true(quic_service_init(&quic_service, &arena));
-    assert_true(shards_open(&quic_listener, 1, true, false, &memory_log));
+    quic_serve(&quic_listener, &quic_service);
+    assert_true(shards_open(&quic_listener, slots, true, false, &memory_log));
     datagram_mailboxes_open(&quic_listener, 1, 1);
+}
+
+static inline void server_prepare(void)
+{
+    server_prepare_slots(1);
 }
 
 static inline void server_open(void)

@@ -66,9 +66,43 @@ static void a_newer_worker_reads(void **state)
     }
 }
 
+/* Datagrams go to the socket of the slot that their id names, whoever sends them. */
+static void ids_name_slots(void **state)
+{
+    enum { SLOTS = 4 };
+    unsigned char datagram[40] = {0x40};
+    unsigned long_ones = 0;
+    struct listener *listener = &quic_listener;
+
+    server_prepare_slots(SLOTS);
+    assert_true(shard_steer(listener->shards, SLOTS, &memory_log));
+    for (unsigned i = 0; i < 40; i++) {
+        const uint8_t random[8] = {(uint8_t) i, 1, 2, (uint8_t) (i * 3), 5, 6, 7, 8};
+        const struct quic_cid_names names = {.worker = 77, .slot = (uint16_t) (i % SLOTS)};
+        struct quic_cid cid;
+        int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+        quic_cid_encode(quic_service.secrets, names, random, &cid);
+        assert_int_equal(quic_cid_decode(quic_service.secrets, quic_cid_str(&cid)).slot, i % SLOTS);
+        assert_int_equal(quic_cid_decode(quic_service.secrets, quic_cid_str(&cid)).worker, 77);
+        datagram[0] = i % 2 == 0 ? 0x40 : 0xc0;
+        datagram[5] = 12;
+        memcpy(datagram + (i % 2 == 0 ? 1 : 6), cid.bytes, cid.len);
+        connect(fd, &listener->addr.any, listener->addr.len);
+        assert_int_equal(send(fd, datagram, sizeof(datagram), 0), sizeof(datagram));
+        await_readable(listener->shards->fds[i % SLOTS]);
+        assert_int_equal(recv(listener->shards->fds[i % SLOTS], datagram, sizeof(datagram), 0),
+                         sizeof(datagram));
+        long_ones += i % 2;
+        close(fd);
+    }
+    assert_int_equal(long_ones, 20);
+    assert_true(datagrams_start(listener, 1, 0));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {QUIC_TEST(a_newer_worker_reads)};
+    const struct CMUnitTest tests[] = {QUIC_TEST(a_newer_worker_reads), QUIC_TEST(ids_name_slots)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
