@@ -101,8 +101,8 @@ static void make_keys(struct quic_level *level)
 {
     const struct str secret = STR("0123456789abcdef0123456789abcdef");
 
-    demand(quic_keys_make(&level->read, quic_suite_of(0x1301), QUIC_VERSION_1, secret, false));
-    demand(quic_keys_make(&level->write, quic_suite_of(0x1301), QUIC_VERSION_1, secret, true));
+    demand(quic_keys_make(&level->read, tls_suite_of(0x1301), QUIC_VERSION_1, secret, false));
+    demand(quic_keys_make(&level->write, tls_suite_of(0x1301), QUIC_VERSION_1, secret, true));
 }
 
 static struct quic_connection *connect_one(void)

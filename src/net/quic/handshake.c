@@ -24,7 +24,7 @@ static bool on_secret(void *arg, enum tls_level at, bool is_for_sending, unsigne
 {
     struct quic_connection *c = arg;
     struct quic_level *level = c->levels[spaces[at]];
-    const struct quic_suite *known = quic_suite_of(suite);
+    const struct tls_suite *known = tls_suite_of(suite);
 
     if (at == TLS_LEVEL_EARLY || known == NULL || level->is_discarded) {
         return known != NULL;

@@ -3,29 +3,15 @@
 
 #include <assert.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include "net/quic/quic.h"
 #include "net/tls/secret.h"
 
-struct quic_suite {
-    unsigned number; /* in TLS */
-    const EVP_CIPHER *(*aead)(void);
-    const EVP_CIPHER *(*protection)(void);
-    const EVP_MD *(*hash)(void);
-    unsigned key_size;
-    bool is_chacha;
-    uint64_t seal_most, fail_most;
-};
-
-static const struct quic_suite suites[] = {
-    {0x1301, EVP_aes_128_gcm, EVP_aes_128_ecb, EVP_sha256, 16, false, UINT64_C(1) << 23,
-     UINT64_C(1) << 52},
-    {0x1302, EVP_aes_256_gcm, EVP_aes_256_ecb, EVP_sha384, 32, false, UINT64_C(1) << 23,
-     UINT64_C(1) << 52},
-    {0x1303, EVP_chacha20_poly1305, EVP_chacha20, EVP_sha256, 32, true, UINT64_C(1) << 62,
-     UINT64_C(1) << 36},
-};
+/* How much may be done with keys of AES-GCM, and of ChaCha20-Poly1305 (RFC 9001, 6.6). */
+#define SEAL_MOST (UINT64_C(1) << 23)
+#define SEAL_MOST_CHACHA (UINT64_C(1) << 62)
+#define FAIL_MOST (UINT64_C(1) << 52)
+#define FAIL_MOST_CHACHA (UINT64_C(1) << 36)
 
 /* What differs between the versions (RFC 9001, 5.2 and 5.8; RFC 9369, 3.3). */
 static const struct version_row {
@@ -59,28 +45,7 @@ static const struct version_row *row_of(uint32_t version)
     return &version_rows[version == QUIC_VERSION_2];
 }
 
-const struct quic_suite *quic_suite_of(unsigned number)
-{
-    for (size_t i = 0; i < sizeof(suites) / sizeof(suites[0]); i++) {
-        if (suites[i].number == number) {
-            return &suites[i];
-        }
-    }
-    return NULL;
-}
-
-size_t quic_suite_hash_size(const struct quic_suite *suite)
-{
-    return (size_t) EVP_MD_get_size(suite->hash());
-}
-
 /* ---- derivation ---- */
-
-static bool expand(const struct quic_suite *suite, struct str secret, const char *label,
-                   unsigned char *out, size_t size)
-{
-    return tls_expand_label(suite->hash(), secret, label, out, size);
-}
 
 static EVP_CIPHER_CTX *cipher_new(const EVP_CIPHER *cipher, const unsigned char *key, bool encrypts)
 {
@@ -98,37 +63,37 @@ static EVP_CIPHER_CTX *cipher_new(const EVP_CIPHER *cipher, const unsigned char 
 static bool make_aead(struct quic_keys *keys)
 {
     const struct version_row *row = row_of(keys->version);
-    struct str secret = {(const char *) keys->secret, quic_suite_hash_size(keys->suite)};
+    struct str secret = {(const char *) keys->secret, keys->suite->hash_size};
     unsigned char key[32];
 
-    if (!expand(keys->suite, secret, row->key, key, keys->suite->key_size) ||
-        !expand(keys->suite, secret, row->iv, keys->iv, sizeof(keys->iv))) {
+    if (!tls_expand_label(keys->suite, secret, row->key, key, keys->suite->key_size) ||
+        !tls_expand_label(keys->suite, secret, row->iv, keys->iv, sizeof(keys->iv))) {
         return false;
     }
-    keys->aead = cipher_new(keys->suite->aead(), key, keys->seals);
+    keys->aead = cipher_new(keys->suite->aead, key, keys->seals);
     OPENSSL_cleanse(key, sizeof(key));
     return keys->aead != NULL;
 }
 
 static bool make_protection(struct quic_keys *keys)
 {
-    struct str secret = {(const char *) keys->secret, quic_suite_hash_size(keys->suite)};
+    struct str secret = {(const char *) keys->secret, keys->suite->hash_size};
     unsigned char key[32];
 
-    if (!expand(keys->suite, secret, row_of(keys->version)->protection, key,
-                keys->suite->key_size)) {
+    if (!tls_expand_label(keys->suite, secret, row_of(keys->version)->protection, key,
+                          keys->suite->key_size)) {
         return false;
     }
-    keys->protection = cipher_new(keys->suite->protection(), key, true);
+    keys->protection = cipher_new(keys->suite->block, key, true);
     OPENSSL_cleanse(key, sizeof(key));
     return keys->protection != NULL;
 }
 
-bool quic_keys_make(struct quic_keys *keys, const struct quic_suite *suite, uint32_t version,
+bool quic_keys_make(struct quic_keys *keys, const struct tls_suite *suite, uint32_t version,
                     struct str secret, bool seals)
 {
     *keys = (struct quic_keys){.suite = suite, .version = version, .seals = seals};
-    if (secret.len != quic_suite_hash_size(suite)) {
+    if (secret.len != suite->hash_size) {
         return false;
     }
     memcpy(keys->secret, secret.data, secret.len);
@@ -142,32 +107,28 @@ bool quic_keys_make(struct quic_keys *keys, const struct quic_suite *suite, uint
 bool quic_keys_make_initial(struct quic_keys *keys, uint32_t version, struct str dcid,
                             bool of_server, bool seals)
 {
-    const struct version_row *row = row_of(version);
-    const struct quic_suite *suite = &suites[0];
+    const struct tls_suite *suite = tls_suite_of(0x1301);
+    const struct str salt = {(const char *) row_of(version)->salt, 20};
     unsigned char first[32], secret[32];
-    unsigned size = sizeof(first);
 
-    if (HMAC(suite->hash(), row->salt, sizeof(row->salt), (const unsigned char *) dcid.data,
-             dcid.len, first, &size) == NULL ||
-        !expand(suite, (struct str){(const char *) first, size},
-                of_server ? "server in" : "client in", secret, sizeof(secret))) {
-        return false;
-    }
-    return quic_keys_make(keys, suite, version, (struct str){(const char *) secret, sizeof(secret)},
+    return suite != NULL && tls_hmac(suite, salt, dcid, first) &&
+           tls_expand_label(suite, (struct str){(const char *) first, sizeof(first)},
+                            of_server ? "server in" : "client in", secret, sizeof(secret)) &&
+           quic_keys_make(keys, suite, version, (struct str){(const char *) secret, sizeof(secret)},
                           seals);
 }
 
 bool quic_keys_make_next(struct quic_keys *next, const struct quic_keys *keys)
 {
-    size_t size = quic_suite_hash_size(keys->suite);
+    size_t size = keys->suite->hash_size;
 
     *next = (struct quic_keys){.suite = keys->suite,
                                .version = keys->version,
                                .seals = keys->seals,
                                .protection = keys->protection,
                                .shares_protection = true};
-    if (!expand(keys->suite, (struct str){(const char *) keys->secret, size},
-                row_of(keys->version)->update, next->secret, size) ||
+    if (!tls_expand_label(keys->suite, (struct str){(const char *) keys->secret, size},
+                          row_of(keys->version)->update, next->secret, size) ||
         !make_aead(next)) {
         quic_keys_free(next);
         return false;
@@ -197,12 +158,12 @@ void quic_keys_free(struct quic_keys *keys)
 
 uint64_t quic_keys_seal_most(const struct quic_keys *keys)
 {
-    return keys->suite->seal_most;
+    return keys->suite->is_chacha ? SEAL_MOST_CHACHA : SEAL_MOST;
 }
 
 uint64_t quic_keys_fail_most(const struct quic_keys *keys)
 {
-    return keys->suite->fail_most;
+    return keys->suite->is_chacha ? FAIL_MOST_CHACHA : FAIL_MOST;
 }
 
 /* ---- packets ---- */
@@ -329,7 +290,8 @@ bool quic_retry_tag(uint32_t version, struct str original_dcid, struct str retry
 
     bool is_good =
         ctx != NULL &&
-        EVP_EncryptInit_ex(ctx, EVP_aes_128_gcm(), NULL, row->retry_key, row->retry_nonce) == 1 &&
+        EVP_EncryptInit_ex(ctx, tls_suite_of(0x1301)->aead, NULL, row->retry_key,
+                           row->retry_nonce) == 1 &&
         EVP_EncryptUpdate(ctx, NULL, &n, &len, 1) == 1 &&
         (len == 0 ||
          EVP_EncryptUpdate(ctx, NULL, &n, (const unsigned char *) original_dcid.data, len) == 1) &&

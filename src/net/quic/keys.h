@@ -11,6 +11,7 @@
 
 #include "base/str.h"
 #include "net/quic/packet.h"
+#include "net/tls/secret.h"
 
 struct evp_cipher_ctx_st;
 
@@ -18,13 +19,9 @@ struct evp_cipher_ctx_st;
 #define QUIC_SAMPLE_SIZE 16u
 #define QUIC_MASK_SIZE 5u
 
-/* The cipher suite of TLS 1.3, by its number there; 0 = the one of Initial packets, which is 0x1301. */
-struct quic_suite;
-const struct quic_suite *quic_suite_of(unsigned tls_suite); /* NULL: it is not for QUIC */
-
 /* One direction of one level. All zero: there is none. */
 struct quic_keys {
-    const struct quic_suite *suite;
+    const struct tls_suite *suite;
     uint32_t version;
     bool seals;
     uint8_t iv[12];
@@ -42,7 +39,7 @@ static inline bool quic_keys_are_there(const struct quic_keys *keys)
 }
 
 /* Makes keys of a traffic secret. seals: for sending. False: OpenSSL has no such cipher, or no memory. */
-bool quic_keys_make(struct quic_keys *keys, const struct quic_suite *suite, uint32_t version,
+bool quic_keys_make(struct quic_keys *keys, const struct tls_suite *suite, uint32_t version,
                     struct str secret, bool seals);
 /* Those of Initial packets, of the id that the client chose first. of_server: keys with which the server sends. */
 bool quic_keys_make_initial(struct quic_keys *keys, uint32_t version, struct str dcid,
@@ -90,8 +87,5 @@ bool quic_unprotect(const struct quic_keys *keys, unsigned char *packet, size_t 
 /* The integrity tag of a Retry (RFC 9001, 5.8), whose bytes before the tag are given. */
 bool quic_retry_tag(uint32_t version, struct str original_dcid, struct str retry,
                     unsigned char *tag);
-
-/* Bytes of a secret. */
-size_t quic_suite_hash_size(const struct quic_suite *suite);
 
 #endif

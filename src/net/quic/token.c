@@ -6,6 +6,7 @@
 #include <openssl/rand.h>
 
 #include "base/wire.h"
+#include "net/tls/secret.h"
 
 #define NONCE_SIZE 12u
 
@@ -76,11 +77,10 @@ struct quic_cid_names quic_cid_decode(const struct quic_secrets *secrets, struct
 
 void quic_reset_token(const struct quic_secrets *secrets, struct str cid, uint8_t *token)
 {
-    unsigned char digest[32];
-    unsigned n = sizeof(digest);
+    const struct str key = {(const char *) secrets->reset, sizeof(secrets->reset)};
+    unsigned char digest[32] = {0};
 
-    HMAC(EVP_sha256(), secrets->reset, sizeof(secrets->reset), (const unsigned char *) cid.data,
-         cid.len, digest, &n);
+    tls_hmac(tls_suite_of(0x1301), key, cid, digest);
     memcpy(token, digest, QUIC_RESET_TOKEN_SIZE);
 }
 
@@ -113,10 +113,10 @@ static EVP_CIPHER_CTX *begin(const struct quic_secrets *secrets, const unsigned 
     EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
     int n;
 
-    if (ctx != NULL &&
-        (EVP_CipherInit_ex(ctx, EVP_aes_256_gcm(), NULL, secrets->token, nonce, encrypts) != 1 ||
-         EVP_CipherUpdate(ctx, NULL, &n, (const unsigned char *) bound.data, (int) bound.len) !=
-             1)) {
+    if (ctx != NULL && (EVP_CipherInit_ex(ctx, tls_suite_of(0x1302)->aead, NULL, secrets->token,
+                                          nonce, encrypts) != 1 ||
+                        EVP_CipherUpdate(ctx, NULL, &n, (const unsigned char *) bound.data,
+                                         (int) bound.len) != 1)) {
         EVP_CIPHER_CTX_free(ctx);
         return NULL;
     }

@@ -32,35 +32,21 @@ static struct tls_messages *messages_of_ssl(const SSL *ssl)
 
 /* ---- records ---- */
 
-static const struct {
-    unsigned number;
-    const EVP_CIPHER *(*cipher)(void);
-    const EVP_MD *(*hash)(void);
-    unsigned key_size;
-} suites[] = {
-    {0x1301, EVP_aes_128_gcm, EVP_sha256, 16},
-    {0x1302, EVP_aes_256_gcm, EVP_sha384, 32},
-    {0x1303, EVP_chacha20_poly1305, EVP_sha256, 32},
-};
-
-static bool record_keys_make(struct record_keys *keys, unsigned suite, struct str secret,
+static bool record_keys_make(struct record_keys *keys, unsigned number, struct str secret,
                              bool encrypts)
 {
+    const struct tls_suite *suite = tls_suite_of(number);
     unsigned char key[32];
 
-    for (size_t i = 0; i < sizeof(suites) / sizeof(suites[0]); i++) {
-        if (suites[i].number != suite) {
-            continue;
-        }
-        EVP_CIPHER_CTX_free(keys->aead);
-        keys->aead = EVP_CIPHER_CTX_new();
-        keys->sequence = 0;
-        return keys->aead != NULL &&
-               tls_expand_label(suites[i].hash(), secret, "key", key, suites[i].key_size) &&
-               tls_expand_label(suites[i].hash(), secret, "iv", keys->iv, sizeof(keys->iv)) &&
-               EVP_CipherInit_ex(keys->aead, suites[i].cipher(), NULL, key, NULL, encrypts) == 1;
+    if (suite == NULL) {
+        return false;
     }
-    return false;
+    EVP_CIPHER_CTX_free(keys->aead);
+    keys->aead = EVP_CIPHER_CTX_new();
+    keys->sequence = 0;
+    return keys->aead != NULL && tls_expand_label(suite, secret, "key", key, suite->key_size) &&
+           tls_expand_label(suite, secret, "iv", keys->iv, sizeof(keys->iv)) &&
+           EVP_CipherInit_ex(keys->aead, suite->aead, NULL, key, NULL, encrypts) == 1;
 }
 
 static bool begin_record(struct record_keys *keys, const unsigned char *head)

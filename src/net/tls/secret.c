@@ -3,19 +3,92 @@
 
 #include <assert.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
+
+#include "base/fatal.h"
+
+#define HMAC_BLOCK_MOST 128u /* bytes of a block of SHA-384 */
 
 static const struct str prefix = STR_INIT("tls13 ");
 
-bool tls_expand_label(const struct evp_md_st *hash, struct str secret, const char *label,
+static struct tls_suite suites[] = {
+    {.number = 0x1301, .key_size = 16, .hash_size = 32},
+    {.number = 0x1302, .key_size = 32, .hash_size = 48},
+    {.number = 0x1303, .key_size = 32, .hash_size = 32, .is_chacha = true},
+};
+static const char *const names[][3] = {
+    {"SHA2-256", "AES-128-GCM", "AES-128-ECB"},
+    {"SHA2-384", "AES-256-GCM", "AES-256-ECB"},
+    {"SHA2-256", "ChaCha20-Poly1305", "ChaCha20"},
+};
+
+/* To look them up costs as much as to use them. */
+static void fetch(struct tls_suite *suite, const char *const *name)
+{
+    suite->hash = EVP_MD_fetch(NULL, name[0], NULL);
+    suite->aead = EVP_CIPHER_fetch(NULL, name[1], NULL);
+    suite->block = EVP_CIPHER_fetch(NULL, name[2], NULL);
+}
+
+const struct tls_suite *tls_suite_of(unsigned number)
+{
+    for (size_t i = 0; i < sizeof(suites) / sizeof(suites[0]); i++) {
+        struct tls_suite *suite = &suites[i];
+
+        if (suite->number != number) {
+            continue;
+        }
+        if (suite->hash == NULL) {
+            fetch(suite, names[i]);
+        }
+        return suite->hash == NULL || suite->aead == NULL || suite->block == NULL ? NULL : suite;
+    }
+    return NULL;
+}
+
+/* The hash of a padded key and what follows it. */
+static bool hash_part(EVP_MD_CTX *ctx, const EVP_MD *hash, const unsigned char *pad, size_t block,
+                      struct str bytes, unsigned char *out)
+{
+    return EVP_DigestInit_ex(ctx, hash, NULL) == 1 && EVP_DigestUpdate(ctx, pad, block) == 1 &&
+           EVP_DigestUpdate(ctx, bytes.data, bytes.len) == 1 &&
+           EVP_DigestFinal_ex(ctx, out, NULL) == 1;
+}
+
+bool tls_hmac(const struct tls_suite *suite, struct str key, struct str bytes, unsigned char *out)
+{
+    static EVP_MD_CTX *ctx; /* of this process */
+    unsigned char pad[HMAC_BLOCK_MOST] = {0}, inner[EVP_MAX_MD_SIZE];
+    size_t block = (size_t) EVP_MD_get_block_size(suite->hash);
+
+    if (ctx == NULL && (ctx = EVP_MD_CTX_new()) == NULL) {
+        fatal_no_memory(sizeof(void *));
+    }
+    if (key.len > block || block > sizeof(pad)) {
+        return false; /* no key of ours is so long */
+    }
+    str_put((char *) pad, key);
+    for (size_t i = 0; i < block; i++) {
+        pad[i] ^= 0x36;
+    }
+    bool is_good = hash_part(ctx, suite->hash, pad, block, bytes, inner);
+    for (size_t i = 0; i < block; i++) {
+        pad[i] ^= 0x36 ^ 0x5c;
+    }
+    const struct str sum = {(const char *) inner, suite->hash_size};
+    is_good = is_good && hash_part(ctx, suite->hash, pad, block, sum, out);
+    OPENSSL_cleanse(pad, sizeof(pad));
+    OPENSSL_cleanse(inner, sizeof(inner));
+    return is_good;
+}
+
+bool tls_expand_label(const struct tls_suite *suite, struct str secret, const char *label,
                       unsigned char *out, size_t size)
 {
     unsigned char info[2 + 1 + 6 + TLS_LABEL_MOST + 1 + 1], block[EVP_MAX_MD_SIZE];
     unsigned char *at = info;
-    unsigned block_size = 0;
     size_t len = strlen(label);
 
-    assert(len <= TLS_LABEL_MOST);
+    assert(len <= TLS_LABEL_MOST && size <= suite->hash_size);
     *at++ = (unsigned char) (size >> 8);
     *at++ = (unsigned char) size;
     *at++ = (unsigned char) (prefix.len + len);
@@ -24,9 +97,7 @@ bool tls_expand_label(const struct evp_md_st *hash, struct str secret, const cha
     at += len;
     *at++ = 0; /* the context is empty */
     *at++ = 1; /* the first block of HKDF-Expand (RFC 5869, 2.3) is enough */
-    if (HMAC(hash, secret.data, (int) secret.len, info, (size_t) (at - info), block, &block_size) ==
-            NULL ||
-        block_size < size) {
+    if (!tls_hmac(suite, secret, (struct str){(const char *) info, (size_t) (at - info)}, block)) {
         return false;
     }
     memcpy(out, block, size);

@@ -93,7 +93,7 @@ static void chacha(void **state)
     struct quic_keys keys, next;
 
     assert_true(
-        quic_keys_make(&keys, quic_suite_of(0x1303), QUIC_VERSION_1, as_str(&secret), true));
+        quic_keys_make(&keys, tls_suite_of(0x1303), QUIC_VERSION_1, as_str(&secret), true));
     seal_packet(&keys, &first, 1, 3, 654360564);
     assert_hex(first.at, first.len, "4cfe4189655e5cd55c41f69080575d7999c25a5bfb");
     assert_true(quic_keys_make_next(&next, &keys));
@@ -102,7 +102,7 @@ static void chacha(void **state)
     quic_keys_free(&keys);
 
     assert_true(
-        quic_keys_make(&keys, quic_suite_of(0x1303), QUIC_VERSION_2, as_str(&secret), true));
+        quic_keys_make(&keys, tls_suite_of(0x1303), QUIC_VERSION_2, as_str(&secret), true));
     seal_packet(&keys, &second, 1, 3, 654360564);
     assert_hex(second.at, second.len, "5558b1c60ae7b6b932bc27d786f4bc2bb20f2162ba");
     quic_keys_free(&keys);
@@ -127,12 +127,12 @@ static void updates(void **state)
     struct quic_keys write, read, next;
     unsigned char packet[64];
 
-    assert_null(quic_suite_of(0x1304));
-    assert_false(quic_keys_make(&write, quic_suite_of(0x1302), QUIC_VERSION_1, STR("short"), true));
+    assert_null(tls_suite_of(0x1304));
+    assert_false(quic_keys_make(&write, tls_suite_of(0x1302), QUIC_VERSION_1, STR("short"), true));
     assert_true(
-        quic_keys_make(&write, quic_suite_of(0x1302), QUIC_VERSION_1, as_str(&secret), true));
+        quic_keys_make(&write, tls_suite_of(0x1302), QUIC_VERSION_1, as_str(&secret), true));
     assert_true(
-        quic_keys_make(&read, quic_suite_of(0x1302), QUIC_VERSION_1, as_str(&secret), false));
+        quic_keys_make(&read, tls_suite_of(0x1302), QUIC_VERSION_1, as_str(&secret), false));
     for (unsigned i = 0; i < 3; i++) {
         memcpy(packet, "header payload", 14);
         assert_true(quic_seal(&write, i, packet, packet + 7, 7));
