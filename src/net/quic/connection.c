@@ -353,7 +353,10 @@ static void timer_fired(struct timer *timer)
     } else {
         c->paced_us = QUIC_NEVER;
         look_at_acks(c, now_us);
+        c->probes_before = c->recovery.pto_count;
+        c->is_expiring = true;
         quic_recovery_expired(&c->recovery, now_us);
+        c->is_expiring = false;
         quic_path_expired(c, now_us);
         if (c->recovery.pto_count >= BLACK_HOLE_PROBES) {
             quic_path_mtu_lost(c);

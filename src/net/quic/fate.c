@@ -91,6 +91,12 @@ static void cid_lost(struct quic_connection *c, uint64_t number)
     }
 }
 
+/* Nothing is known to be lost: it is only what a probe could carry. */
+static bool is_probed(const struct quic_connection *c)
+{
+    return c->is_expiring && c->recovery.pto_count > c->probes_before;
+}
+
 static void frame_lost(void *owner, enum quic_space space, const struct quic_carried *frame)
 {
     struct quic_connection *c = owner;
@@ -98,6 +104,9 @@ static void frame_lost(void *owner, enum quic_space space, const struct quic_car
 
     switch (frame->kind) {
     case QUIC_CARRIED_CRYPTO:
+        if (space == QUIC_SPACE_APPLICATION && is_probed(c)) {
+            break; /* a ticket can wait: clients would hear it twice */
+        }
         quic_send_lost(&c->levels[space]->crypto_out, &chunk);
         break;
     case QUIC_CARRIED_STREAM:

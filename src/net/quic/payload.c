@@ -369,6 +369,9 @@ static void put_streams(struct packer *p)
 void quic_put_application(struct packer *p)
 {
     quic_put_path(p);
+    if (p->needs_padding) {
+        return; /* what a path is asked goes alone: it may be all that may be sent there */
+    }
     put_all_pending(p);
     put_streams_control(p);
     put_streams(p);

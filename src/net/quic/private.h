@@ -152,6 +152,7 @@ struct quic_connection {
     bool is_accepted;          /* the server's owner was told that TLS has chosen and answered */
     bool is_held;              /* the owner still asks of it what quic_hold says */
     bool is_freed;             /* … and it is gone but for that */
+    bool is_expiring;          /* inside quic_recovery_expired */
     bool is_stripped;          /* it is over: only keys and ids are left */
     bool is_close_to_send;     /* CONNECTION_CLOSE */
     bool is_handshake_counted; /* among those of the worker, and of its address */
@@ -192,6 +193,7 @@ struct quic_connection {
     uint64_t former_until_us;
     uint64_t phase_first;      /* the least number that came in the current phase */
     uint64_t phase_sent_first; /* … that was sent in it */
+    uint32_t probes_before;    /* recovery.pto_count before quic_recovery_expired */
     uint64_t handshake_until_us;
     uint64_t idle_us;         /* when the peer was heard last, or we began to speak after that */
     uint64_t idle_timeout_us; /* agreed; 0 = none */

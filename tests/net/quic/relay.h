@@ -87,6 +87,21 @@ static void relay_open_upstream(void)
     assert_true(event_add_listener(&relay.to_server, false));
 }
 
+/* The client is at another IP address from now on. */
+static inline void relay_move(const char *ip)
+{
+    struct addr local;
+
+    event_forget(&relay.to_server);
+    close(relay.to_server.fd);
+    event_source_init(&relay.to_server,
+                      socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), from_server);
+    assert_true(addr_parse_ip(str_of(ip), &local));
+    assert_int_equal(bind(relay.to_server.fd, &local.any, local.len), 0);
+    assert_int_equal(connect(relay.to_server.fd, &relay.server.any, relay.server.len), 0);
+    assert_true(event_add_listener(&relay.to_server, false));
+}
+
 /* The address from which the server hears the client is another one from now on. */
 static void relay_rebind(void)
 {

@@ -92,8 +92,7 @@ static void chacha(void **state)
                  first = from_hex("4200bff401"), second = from_hex("4200bff401");
     struct quic_keys keys, next;
 
-    assert_true(
-        quic_keys_make(&keys, tls_suite_of(0x1303), QUIC_VERSION_1, as_str(&secret), true));
+    assert_true(quic_keys_make(&keys, tls_suite_of(0x1303), QUIC_VERSION_1, as_str(&secret), true));
     seal_packet(&keys, &first, 1, 3, 654360564);
     assert_hex(first.at, first.len, "4cfe4189655e5cd55c41f69080575d7999c25a5bfb");
     assert_true(quic_keys_make_next(&next, &keys));
@@ -101,8 +100,7 @@ static void chacha(void **state)
     quic_keys_free(&next);
     quic_keys_free(&keys);
 
-    assert_true(
-        quic_keys_make(&keys, tls_suite_of(0x1303), QUIC_VERSION_2, as_str(&secret), true));
+    assert_true(quic_keys_make(&keys, tls_suite_of(0x1303), QUIC_VERSION_2, as_str(&secret), true));
     seal_packet(&keys, &second, 1, 3, 654360564);
     assert_hex(second.at, second.len, "5558b1c60ae7b6b932bc27d786f4bc2bb20f2162ba");
     quic_keys_free(&keys);

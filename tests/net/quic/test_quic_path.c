@@ -74,6 +74,21 @@ static void a_nat_that_changes_its_mind(void **state)
     relay_close();
 }
 
+static void a_client_moves(void **state)
+{
+    connect_through(0, 0);
+    transfer(1000);
+    turn_until(server_end.connection->is_confirmed && client_end.connection->is_confirmed);
+    relay_move("127.0.0.2");
+    transfer(1000);
+    turn_until(server_end.connection->paths[0].is_validated);
+    relay_move("127.0.0.3");
+    transfer(300000);
+    assert_int_equal(server_end.connection->counts.migrations, 2);
+    ends_shut_client();
+    relay_close();
+}
+
 static void larger_datagrams_are_found(void **state)
 {
     connect_through(0, 0);
@@ -168,6 +183,7 @@ int main(void)
         QUIC_TEST(losses),
         QUIC_TEST(handshakes_with_many_losses),
         QUIC_TEST(a_nat_that_changes_its_mind),
+        QUIC_TEST(a_client_moves),
         QUIC_TEST(larger_datagrams_are_found),
         QUIC_TEST(large_datagrams_are_lost_from_now_on),
         QUIC_TEST(packets_from_somewhere_else),
