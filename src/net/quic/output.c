@@ -267,6 +267,7 @@ static bool send_train(struct packer *p)
         if (train.size + most > QUIC_TRAIN_MOST || (count != 0 && most < train.segment)) {
             break;
         }
+        most = count == 0 ? most : train.segment; /* the kernel cuts all alike */
         p->may_elicit = quic_recovery_allowance(&c->recovery, p->now_us) != 0;
         size_t size = make_datagram(p, room + train.size, most);
         if (size == 0) {

@@ -45,38 +45,38 @@ const struct tls_suite *tls_suite_of(unsigned number)
     return NULL;
 }
 
-/* The hash of a padded key and what follows it. */
-static bool hash_part(EVP_MD_CTX *ctx, const EVP_MD *hash, const unsigned char *pad, size_t block,
+/* The hash of a key, each byte of which is changed by `pad`, and what follows it. */
+static bool hash_part(const struct tls_suite *suite, unsigned char *key, unsigned char pad,
                       struct str bytes, unsigned char *out)
 {
-    return EVP_DigestInit_ex(ctx, hash, NULL) == 1 && EVP_DigestUpdate(ctx, pad, block) == 1 &&
+    static EVP_MD_CTX *ctx; /* of this process */
+    size_t block = (size_t) EVP_MD_get_block_size(suite->hash);
+
+    if (ctx == NULL && (ctx = EVP_MD_CTX_new()) == NULL) {
+        fatal_no_memory(sizeof(void *));
+    }
+    for (size_t i = 0; i < block; i++) {
+        key[i] ^= pad;
+    }
+    return EVP_DigestInit_ex(ctx, suite->hash, NULL) == 1 &&
+           EVP_DigestUpdate(ctx, key, block) == 1 &&
            EVP_DigestUpdate(ctx, bytes.data, bytes.len) == 1 &&
            EVP_DigestFinal_ex(ctx, out, NULL) == 1;
 }
 
 bool tls_hmac(const struct tls_suite *suite, struct str key, struct str bytes, unsigned char *out)
 {
-    static EVP_MD_CTX *ctx; /* of this process */
-    unsigned char pad[HMAC_BLOCK_MOST] = {0}, inner[EVP_MAX_MD_SIZE];
-    size_t block = (size_t) EVP_MD_get_block_size(suite->hash);
+    unsigned char padded[HMAC_BLOCK_MOST] = {0}, inner[EVP_MAX_MD_SIZE];
+    const struct str sum = {(const char *) inner, suite->hash_size};
 
-    if (ctx == NULL && (ctx = EVP_MD_CTX_new()) == NULL) {
-        fatal_no_memory(sizeof(void *));
-    }
-    if (key.len > block || block > sizeof(pad)) {
+    assert(EVP_MD_get_block_size(suite->hash) <= (int) sizeof(padded));
+    if (key.len > TLS_SECRET_MOST) {
         return false; /* no key of ours is so long */
     }
-    str_put((char *) pad, key);
-    for (size_t i = 0; i < block; i++) {
-        pad[i] ^= 0x36;
-    }
-    bool is_good = hash_part(ctx, suite->hash, pad, block, bytes, inner);
-    for (size_t i = 0; i < block; i++) {
-        pad[i] ^= 0x36 ^ 0x5c;
-    }
-    const struct str sum = {(const char *) inner, suite->hash_size};
-    is_good = is_good && hash_part(ctx, suite->hash, pad, block, sum, out);
-    OPENSSL_cleanse(pad, sizeof(pad));
+    str_put((char *) padded, key);
+    bool is_good = hash_part(suite, padded, 0x36, bytes, inner) &&
+                   hash_part(suite, padded, 0x36 ^ 0x5c, sum, out);
+    OPENSSL_cleanse(padded, sizeof(padded));
     OPENSSL_cleanse(inner, sizeof(inner));
     return is_good;
 }
