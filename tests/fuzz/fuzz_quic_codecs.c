@@ -1,10 +1,11 @@
-/* Fuzzes what QUIC reads of datagrams: headers, frames, transport parameters. What was read and is written is read the same. */
+/* Fuzzes what QUIC reads of datagrams: headers, frames, transport parameters, tokens. What was read and is written is read the same. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/quic/frame.h"
 #include "net/quic/packet.h"
 #include "net/quic/parameters.h"
+#include "net/quic/token.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -68,6 +69,19 @@ static void look_at_frames(struct str payload)
     }
 }
 
+static void look_at_token(struct str bytes)
+{
+    static const struct quic_secrets secrets = {.cid = {1, 2, 3, 4}};
+    struct quic_token token;
+    struct addr peer;
+
+    demand(addr_parse_ip(STR("127.0.0.1"), &peer));
+    demand(!quic_token_read(&secrets, bytes, &peer, 0, &token)); /* nobody knows the key */
+    if (bytes.len >= 12) {
+        quic_cid_decode(&secrets, bytes);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *copy = malloc(size == 0 ? 1 : size); /* so that a byte read too far is seen */
@@ -80,6 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct str whole = {copy, size};
     look_at_header(whole);
     look_at_frames(whole);
+    look_at_token(whole);
     quic_parameters_read(whole, false, &parameters);
     quic_parameters_read(whole, true, &parameters);
     free(copy);
