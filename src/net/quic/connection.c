@@ -165,6 +165,9 @@ void quic_connection_free(struct quic_connection *c)
 {
     quic_handshake_over(c);
     strip(c);
+    if (c->source.fd != -1) {
+        quic_udp_flush(); /* its last words */
+    }
     quic_udp_forget(c);
     quic_cids_free(c);
     for (unsigned i = 0; i < QUIC_SPACES; i++) {

@@ -406,6 +406,10 @@ void quic_flush(struct quic_connection *c)
     if (quic_keys_are_there(keys) && keys->uses > quic_keys_seal_most(keys) / 2) {
         quic_update_keys(c);
     }
+    if (quic_udp_is_blocked()) {
+        c->paced_us = p.now_us + 1000;
+        return;
+    }
     send_all(&p);
     note_limits(c, p.now_us);
     if (!c->is_server && !c->levels[QUIC_SPACE_INITIAL]->is_discarded &&

@@ -368,6 +368,10 @@ unsigned char *quic_udp_room(void);
 void quic_udp_queue(struct quic_connection *c, const struct quic_path *path,
                     const struct quic_train *train);
 void quic_udp_flush(void);
+/* Sockets take no more for a moment: connections hold back. */
+bool quic_udp_is_blocked(void);
+void quic_udp_begin(void);
+void quic_udp_end(void);
 /* The connection ends: nothing is reported to it. */
 void quic_udp_forget(const struct quic_connection *c);
 /* One datagram where there is no connection. */

@@ -34,6 +34,7 @@ void quic_worker_begin(void)
         deferred_init(&quic_worker.flush, flush_all);
         quic_sent_pool_init(&quic_worker.sent);
         quic_worker.recovery_events = &quic_recovery_events;
+        quic_udp_begin();
         quic_worker.is_ready = true;
     }
 }
@@ -51,6 +52,7 @@ void quic_worker_end(void)
         quic_connection_free(c);
     }
     loop_undefer(&quic_worker.flush);
+    quic_udp_end();
     quic_sent_pool_free(&quic_worker.sent);
     hashed_free(&quic_worker.cids);
     quic_worker = (struct quic_worker){.is_ready = false};

@@ -13,6 +13,7 @@
 
 #define ITEMS_MOST 64u
 #define ROOM (4u * 65536u)
+#define RETRY_MS 1
 
 static struct item {
     const struct quic_connection *connection; /* NULL: none, or gone */
@@ -25,6 +26,7 @@ static struct item {
 static unsigned item_count;
 static size_t used; /* bytes of the room */
 static unsigned char room[ROOM];
+static struct timer retry;         /* while the socket takes no more */
 static bool is_segmenting_refused; /* the kernel does not cut */
 
 static struct mmsghdr messages[ITEMS_MOST];
@@ -133,10 +135,29 @@ static void item_failed(unsigned i, int error)
         (error == EINVAL || error == EIO || error == EMSGSIZE)) {
         is_segmenting_refused = is_segmenting_refused || error != EMSGSIZE;
         send_pieces(i);
-    } else if (error != EAGAIN && error != ENOBUFS && error != EMSGSIZE && error != EINTR &&
-               item->connection != NULL && item->connection->conn != NULL) {
+    } else if (error != EMSGSIZE && error != EINTR && item->connection != NULL &&
+               item->connection->conn != NULL) {
         log_info(item->connection->conn->log, error, "sendmsg() failed for a QUIC packet");
     }
+}
+
+/* The socket takes no more for now: what waits stays in its order. */
+static void wait_for_room(unsigned first)
+{
+    memmove(items, items + first, (item_count - first) * sizeof(items[0]));
+    item_count -= first;
+    timer_set(&retry, clock_now.now_ms + RETRY_MS);
+}
+
+/* Items of one socket, from `first` on. */
+static unsigned same_socket(unsigned first)
+{
+    unsigned count = 1;
+
+    while (first + count < item_count && items[first + count].fd == items[first].fd) {
+        count++;
+    }
+    return count;
 }
 
 void quic_udp_flush(void)
@@ -144,11 +165,8 @@ void quic_udp_flush(void)
     unsigned first = 0;
 
     while (first < item_count) {
-        unsigned count = 1;
+        unsigned count = same_socket(first);
 
-        while (first + count < item_count && items[first + count].fd == items[first].fd) {
-            count++;
-        }
         for (unsigned i = first; i < first + count; i++) {
             prepare(i);
         }
@@ -156,6 +174,10 @@ void quic_udp_flush(void)
         int n = items[first].fd == -1 ? (int) count
                                       : sendmmsg(items[first].fd, messages + first, count,
                                                  MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n == -1 && (errno == EAGAIN || errno == ENOBUFS)) {
+            wait_for_room(first);
+            return;
+        }
         if (n <= 0) {
             item_failed(first, errno);
             n = 1;
@@ -166,10 +188,37 @@ void quic_udp_flush(void)
     used = 0;
 }
 
+static void retry_due(struct timer *timer)
+{
+    quic_udp_flush();
+}
+
+void quic_udp_begin(void)
+{
+    timer_init(&retry, retry_due);
+}
+
+void quic_udp_end(void)
+{
+    timer_remove(&retry);
+    item_count = 0;
+    used = 0;
+}
+
+bool quic_udp_is_blocked(void)
+{
+    return item_count != 0 && retry.deadline_ms != NO_DEADLINE &&
+           retry.deadline_ms > clock_now.now_ms;
+}
+
 unsigned char *quic_udp_room(void)
 {
     if (item_count == ITEMS_MOST || used + QUIC_TRAIN_MOST > ROOM) {
         quic_udp_flush();
+    }
+    if (item_count == ITEMS_MOST || used + QUIC_TRAIN_MOST > ROOM) {
+        item_count = 0; /* lost, as networks lose */
+        used = 0;
     }
     return room + used;
 }
@@ -205,6 +254,7 @@ void quic_udp_forget(const struct quic_connection *c)
     for (unsigned i = 0; i < item_count; i++) {
         if (items[i].connection == c) {
             items[i].connection = NULL;
+            items[i].fd = c->source.fd == -1 ? items[i].fd : -1; /* it is going to be closed */
         }
     }
 }

@@ -1,7 +1,21 @@
 /* Paths that lose, reorder and change: handshakes and transfers get through, and the peer's address is validated. */
 #include "net/quic/relay.h"
 
+#include <sys/syscall.h>
+
 static char megabyte[1 << 20];
+
+/* The kernel takes nothing at each of so many calls; 0 = never. */
+static unsigned busy_every, calls;
+
+int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+    if (busy_every != 0 && ++calls % busy_every == 0) {
+        errno = calls % 2 == 0 ? EAGAIN : ENOBUFS;
+        return -1;
+    }
+    return (int) syscall(SYS_sendmmsg, fd, messages, count, flags);
+}
 
 static void transfer(size_t size)
 {
@@ -33,6 +47,18 @@ static void losses(void **state)
     relay.lose_of_1000 = relay.reorder_of_1000 = 0;
     ends_shut_client();
     relay_close();
+}
+
+static void a_busy_kernel(void **state)
+{
+    calls = 0;
+    busy_every = 3;
+    server_open();
+    connect_client();
+    turn_until(client_end.established != 0);
+    transfer(1000000);
+    busy_every = 0;
+    assert_true(calls > 10);
 }
 
 static void handshakes_with_many_losses(void **state)
@@ -181,6 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         QUIC_TEST(losses),
+        QUIC_TEST(a_busy_kernel),
         QUIC_TEST(handshakes_with_many_losses),
         QUIC_TEST(a_nat_that_changes_its_mind),
         QUIC_TEST(a_client_moves),
