@@ -139,6 +139,11 @@ bool datagrams_start(struct listener *listeners, uint32_t generation, unsigned s
  * address is served; else all of them end.
  */
 void datagrams_stop(bool is_replaced);
+/*
+ * The service quits: flows end. What a taker has begun goes on, on the sockets of this worker, which nothing else reads; it takes
+ * nothing new (datagram_has_stopped).
+ */
+void datagrams_quit(void);
 /* Ends all flows. */
 void datagrams_abort(void);
 /* The end of the process: flows that are left end, what is open is closed. */

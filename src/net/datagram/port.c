@@ -265,6 +265,36 @@ void datagrams_stop(bool is_replaced)
     }
 }
 
+/* Reads a copy of its socket from now on, which the worker keeps when it lets the slot's go. False with errno. */
+static bool port_keep_socket(struct datagram_port *port)
+{
+    int copy = fcntl(port->source.fd, F_DUPFD_CLOEXEC, 0);
+
+    if (copy == -1) {
+        return false;
+    }
+    event_remove(&port->source);
+    if (port->first_fd != -1) {
+        close(port->first_fd);
+    }
+    port->source.fd = port->send_fd = port->first_fd = copy;
+    return event_add_listener(&port->source, false);
+}
+
+void datagrams_quit(void)
+{
+    struct datagram_port *next;
+
+    datagrams_have_stopped = true;
+    retired_free_all();
+    for (struct datagram_port *port = datagram_ports; port != NULL; port = next) {
+        next = port->next;
+        if (port->listener->taker == NULL || !port_keep_socket(port)) {
+            port_free(port);
+        }
+    }
+}
+
 void datagrams_abort(void)
 {
     datagram_flows_end(NULL, DATAGRAM_SHUTDOWN);

@@ -116,11 +116,12 @@ static void unlink_unix(const struct shard_set *set)
     }
 }
 
-static void set_close(struct shard_set *set, bool keep_file)
+/* is_end: of the service, whose workers may end what they have begun on it. */
+static void set_close(struct shard_set *set, bool keep_file, bool is_end)
 {
     while (set->count != 0) {
         set->count--;
-        if (set->options.is_datagram && !keep_file) {
+        if (set->options.is_datagram && !keep_file && !is_end) {
             /* Workers that answer from it still hear of the end, and let it go. */
             shutdown(set->fds[set->count], SHUT_RDWR);
         }
@@ -135,14 +136,14 @@ static void set_close(struct shard_set *set, bool keep_file)
 
 void shard_set_close(struct shard_set *set)
 {
-    set_close(set, false);
+    set_close(set, false, false);
 }
 
 void shards_close_all(bool keep_files)
 {
     shard_sets_leave_at_once();
     while (sets != NULL) {
-        set_close(sets, keep_files);
+        set_close(sets, keep_files, true);
     }
 }
 

@@ -420,7 +420,11 @@ void worker_quit(void)
     title_set(worker_is_agent ? STR("privileged agent process is shutting down")
                               : STR("worker process is shutting down"));
     acceptors_stop();
-    datagrams_stop(worker_is_replaced && !worker.is_upgraded);
+    if (worker_is_replaced) {
+        datagrams_stop(!worker.is_upgraded);
+    } else {
+        datagrams_quit();
+    }
     handover_receive_end(worker.ends_alone);
     shards_keep_slot(-1, 0);
     if (limit_ms != 0) {
