@@ -248,7 +248,7 @@ enum quic_received_result quic_receive_reset(struct quic_receive *receive,
         return QUIC_RECEIVED_FLOW_CONTROL_ERROR;
     }
     receive->final_size = final_size;
-    if (receive->state < QUIC_RECEIVE_COMPLETE) {
+    if (receive->state < QUIC_RECEIVE_READ) { /* who has not read it yet need not */
         receive->state = QUIC_RECEIVE_RESET;
         receive->reset_code = code;
         receive->wants_stop = false;
