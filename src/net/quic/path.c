@@ -68,7 +68,7 @@ void quic_path_challenge(struct quic_connection *c, struct quic_path *path)
     path->give_up_us = now_us + (wait_us < 1000000 ? 1000000 : wait_us);
 }
 
-/* What asks the connection for the client's address gets the new one. */
+/* What asks the connection for the client's address gets the new one: not before it is proved, since access is granted by it. */
 static void tell_conn(struct quic_connection *c)
 {
     const struct addr *peer = &c->paths[0].peer;
@@ -97,7 +97,9 @@ static void swap_paths(struct quic_connection *c)
         quic_recovery_new_path(&c->recovery, quic_now_us());
     }
     quic_recovery_datagram_size(&c->recovery, c->paths[0].mtu);
-    tell_conn(c);
+    if (c->paths[0].is_validated) {
+        tell_conn(c);
+    }
 }
 
 void quic_path_moved(struct quic_connection *c, struct quic_path *path)
@@ -126,6 +128,7 @@ void quic_path_validated(struct quic_connection *c, struct quic_path *path)
     path->challenge_due_us = path->give_up_us = QUIC_NEVER;
     if (path == &c->paths[0]) {
         c->recovery.is_amplification_limited = false;
+        tell_conn(c);
         /* The one before is of no use any more. */
         if (c->paths[1].is_there) {
             c->paths[1].is_there = false;
