@@ -182,7 +182,8 @@ static inline char *field_put(char *at, struct str name, struct str value)
 struct coded_field {
     struct str name; /* lower case as sent; checked by the caller */
     struct str value;
-    uint8_t static_index; /* of HPACK: of the name in the static table, 1 to 61; or 0 */
+    uint8_t
+        static_index; /* of the name: HPACK's in its static table, 1 to 61, or 1 + QPACK's; 0 = none */
     uint32_t
         longest_coded; /* bytes of the longer of its two strings, as they were sent; 0 = none was sent */
     bool never_indexed; /* the sender wants it in no table (RFC 7541, 7.1.3) */

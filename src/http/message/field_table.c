@@ -1,0 +1,90 @@
+/* Dynamic tables of QPACK: their memory, insertion and eviction. */
+#include "http/message/field_table.h"
+
+#include <stdlib.h>
+
+#include "base/fatal.h"
+
+/*
+ * The ring of bytes has three times the limit: entries never wrap, and neither the live ones nor the one that is
+ * evicted last overlap what is written, so that an entry can be made of another.
+ */
+#define RING_TIMES 3
+
+void field_table_init(struct field_table *table, size_t limit)
+{
+    *table = (struct field_table){.limit = limit};
+}
+
+void field_table_free(struct field_table *table)
+{
+    free(table->bytes);
+    free(table->entries);
+    *table = (struct field_table){0};
+}
+
+static void *table_allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+
+    if (memory == NULL) {
+        fatal_no_memory(count * size);
+    }
+    return memory;
+}
+
+static void make_rings(struct field_table *table)
+{
+    uint32_t count = 1;
+
+    table->room = table->limit * RING_TIMES;
+    table->bytes = table_allocate(1, table->room);
+    while (count < table->limit / FIELD_TABLE_OVERHEAD + 1) {
+        count *= 2;
+    }
+    table->entries = table_allocate(count, sizeof(*table->entries));
+    table->mask = count - 1;
+}
+
+/* Evicts the oldest entries until at most `size` bytes are left. */
+static void table_shrink(struct field_table *table, size_t size)
+{
+    while (table->size > size) {
+        const struct field_entry *oldest = field_table_get(table, table->inserted - table->count);
+
+        table->size -= field_entry_size(oldest->name_len, oldest->value_len);
+        table->count--;
+    }
+}
+
+void field_table_set_capacity(struct field_table *table, size_t capacity)
+{
+    table->capacity = capacity < table->limit ? capacity : table->limit;
+    table_shrink(table, table->capacity);
+}
+
+bool field_table_insert(struct field_table *table, struct str name, struct str value,
+                        uint8_t static_index)
+{
+    size_t length = name.len + value.len;
+    size_t size = field_entry_size(name.len, value.len);
+
+    if (size > table->capacity) {
+        return false;
+    }
+    table_shrink(table, table->capacity - size);
+    if (table->bytes == NULL) {
+        make_rings(table);
+    }
+    if (table->tail + length > table->room) {
+        table->tail = 0;
+    }
+    struct field_entry *entry = &table->entries[table->inserted++ & table->mask];
+    *entry = (struct field_entry){(uint32_t) table->tail, (uint32_t) name.len, (uint32_t) value.len,
+                                  static_index};
+    str_put(str_put(table->bytes + table->tail, name), value);
+    table->tail += length;
+    table->size += size;
+    table->count++;
+    return true;
+}

@@ -1,0 +1,405 @@
+/* QPACK's encoder: field sections, its table, and the peer's decoder stream. */
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "http/message/prefixed.h"
+#include "http/message/qpack.h"
+#include "http/message/qpack_static.h"
+
+#define SEEN_SIZE 256   /* places by hash; a newer field takes the place of an older */
+#define NAME_LONGEST 64 /* of names that may be inserted */
+#define ENTRY_SHARE 4   /* an entry takes at most this part of the table */
+
+/* A field that was sent before. */
+struct qpack_seen {
+    uint32_t hash;
+    uint32_t number; /* 1 + of its entry, modulo 2^32; 0 = it has none yet */
+};
+
+/* A section that refers to entries, until it is acknowledged. */
+struct qpack_sent {
+    uint64_t stream;
+    uint64_t required;
+    uint64_t lowest;
+};
+
+static void *encoder_allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+
+    if (memory == NULL) {
+        fatal_no_memory(count * size);
+    }
+    return memory;
+}
+
+void qpack_encoder_init(struct qpack_encoder *encoder)
+{
+    *encoder = (struct qpack_encoder){0};
+    field_table_init(&encoder->table, QPACK_TABLE_DEFAULT);
+}
+
+void qpack_encoder_free(struct qpack_encoder *encoder)
+{
+    field_table_free(&encoder->table);
+    free(encoder->seen);
+    free(encoder->sent);
+    free(encoder->instructions);
+}
+
+void qpack_encoder_allow(struct qpack_encoder *encoder, uint64_t capacity)
+{
+    encoder->peer_capacity = capacity;
+}
+
+/* ---- the peer's decoder stream ---- */
+
+/* Has the oldest section of the stream acknowledged. False: there is none. */
+static bool acknowledge_section(struct qpack_encoder *encoder, uint64_t stream)
+{
+    for (unsigned i = 0; i < encoder->sent_count; i++) {
+        if (encoder->sent[i].stream != stream) {
+            continue;
+        }
+        if (encoder->sent[i].required > encoder->known) {
+            encoder->known = encoder->sent[i].required;
+        }
+        encoder->sent_count--;
+        memmove(&encoder->sent[i], &encoder->sent[i + 1],
+                (encoder->sent_count - i) * sizeof(encoder->sent[0]));
+        return true;
+    }
+    return false;
+}
+
+/* Nothing of this stream will be acknowledged. */
+static void forget_stream(struct qpack_encoder *encoder, uint64_t stream)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < encoder->sent_count; i++) {
+        if (encoder->sent[i].stream != stream) {
+            encoder->sent[kept++] = encoder->sent[i];
+        }
+    }
+    encoder->sent_count = kept;
+}
+
+static enum prefixed take_feedback(struct qpack_encoder *encoder, struct str *from)
+{
+    unsigned char first = (unsigned char) from->data[0];
+    unsigned bits = (first & 0x80) != 0 ? 7 : 6;
+    uint64_t value;
+    enum prefixed result = prefixed_get(from, bits, &value);
+
+    if (result != PREFIXED_WHOLE) {
+        return result;
+    }
+    if ((first & 0x80) != 0) {
+        return acknowledge_section(encoder, value) ? PREFIXED_WHOLE : PREFIXED_BAD;
+    }
+    if ((first & 0x40) != 0) {
+        forget_stream(encoder, value);
+        return PREFIXED_WHOLE;
+    }
+    if (value == 0 || value > encoder->table.inserted - encoder->known) {
+        return PREFIXED_BAD;
+    }
+    encoder->known += value;
+    return PREFIXED_WHOLE;
+}
+
+bool qpack_encoder_feed(struct qpack_encoder *encoder, struct str bytes)
+{
+    while (bytes.len != 0) {
+        size_t more = sizeof(encoder->partial) - encoder->partial_size;
+        size_t before = encoder->partial_size;
+
+        more = more < bytes.len ? more : bytes.len;
+        memcpy(encoder->partial + before, bytes.data, more);
+        struct str whole = {encoder->partial, before + more};
+        struct str rest = whole;
+        switch (take_feedback(encoder, &rest)) {
+        case PREFIXED_WHOLE:
+            bytes = str_skip(bytes, whole.len - rest.len - before);
+            encoder->partial_size = 0;
+            break;
+        case PREFIXED_PART:
+            encoder->partial_size = (uint8_t) whole.len;
+            return true; /* an integer that is longer than this room is malformed */
+        case PREFIXED_BAD:
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the table ---- */
+
+static uint32_t field_hash(struct str name, struct str value)
+{
+    uint32_t hash = str_hash(name) * 0x9e3779b1u ^ str_hash(value);
+
+    return hash ^ hash >> 15;
+}
+
+/* The table is in use from the first insertion on: the peer is told of its capacity. False: it allows none. */
+static bool table_begin(struct qpack_encoder *encoder)
+{
+    if (encoder->table.capacity != 0) {
+        return true;
+    }
+    uint64_t capacity = encoder->peer_capacity;
+    capacity = capacity < encoder->table.limit ? capacity : encoder->table.limit;
+    if (capacity < FIELD_TABLE_OVERHEAD * ENTRY_SHARE) {
+        return false;
+    }
+    field_table_set_capacity(&encoder->table, (size_t) capacity);
+    encoder->instructions = encoder_allocate(1, QPACK_INSTRUCTIONS_ROOM);
+    encoder->sent = encoder_allocate(QPACK_SECTIONS_MAX, sizeof(*encoder->sent));
+    char *end = prefixed_put(encoder->instructions, 0x20, 5, capacity);
+    encoder->instructions_size = (size_t) (end - encoder->instructions);
+    return true;
+}
+
+/* The oldest entry that has to stay: it is referred to, or the peer may not have it yet. */
+static uint64_t oldest_needed(const struct qpack_writer *writer)
+{
+    const struct qpack_encoder *encoder = writer->encoder;
+    uint64_t needed = encoder->known;
+
+    for (unsigned i = 0; i < encoder->sent_count; i++) {
+        needed = encoder->sent[i].lowest < needed ? encoder->sent[i].lowest : needed;
+    }
+    return writer->lowest < needed ? writer->lowest : needed;
+}
+
+/* Can this many bytes be had without eviction of what has to stay (2.1.1)? */
+static bool table_can_take(const struct qpack_writer *writer, size_t size)
+{
+    const struct field_table *table = &writer->encoder->table;
+    size_t free_size = table->capacity - table->size;
+    uint64_t oldest = table->inserted - table->count;
+
+    if (size <= free_size) {
+        return true;
+    }
+    for (uint64_t end = oldest_needed(writer); oldest < end && free_size < size; oldest++) {
+        const struct field_entry *entry = field_table_get(table, oldest);
+        free_size += field_entry_size(entry->name_len, entry->value_len);
+    }
+    return size <= free_size;
+}
+
+/* May an entry of this field be made now? */
+static bool table_may_insert(const struct qpack_writer *writer, struct str name, struct str value)
+{
+    const struct qpack_encoder *encoder = writer->encoder;
+    size_t size = field_entry_size(name.len, value.len);
+
+    return size <= encoder->table.capacity / ENTRY_SHARE &&
+           qpack_field_room(name, value) <= QPACK_INSTRUCTIONS_ROOM - encoder->instructions_size &&
+           table_can_take(writer, size);
+}
+
+/* Inserts the field, for sections to come. False: there is no place for it now. */
+static bool table_insert(struct qpack_writer *writer, unsigned static_index, struct str name,
+                         struct str value)
+{
+    struct qpack_encoder *encoder = writer->encoder;
+
+    if (!table_begin(encoder) || !table_may_insert(writer, name, value)) {
+        return false;
+    }
+    field_table_insert(&encoder->table, name, value, 0);
+    char *at = encoder->instructions + encoder->instructions_size;
+    at = static_index < QPACK_STATIC_COUNT ? prefixed_put(at, 0xc0, 6, static_index)
+                                           : prefixed_put_string(at, 0x40, 5, name);
+    at = prefixed_put_string(at, 0, 7, value);
+    encoder->instructions_size = (size_t) (at - encoder->instructions);
+    return true;
+}
+
+/*
+ * Is it one of the oldest, with new ones waiting for its place? It is referred to no more, or it would never be evicted
+ * (RFC 9204, 2.1.1.1).
+ */
+static bool is_draining(const struct field_table *table, uint64_t number)
+{
+    return table->capacity - table->size < table->capacity / ENTRY_SHARE &&
+           number - (table->inserted - table->count) <= table->count / ENTRY_SHARE;
+}
+
+/* Makes a new entry of an old one. False: there is no place for it now. */
+static bool table_duplicate(struct qpack_writer *writer, uint64_t number)
+{
+    struct qpack_encoder *encoder = writer->encoder;
+    struct field_table *table = &encoder->table;
+    const struct field_entry *entry = field_table_get(table, number);
+    struct str name = field_entry_name(table, entry);
+    struct str value = field_entry_value(table, entry);
+
+    if (!table_may_insert(writer, name, value)) {
+        return false;
+    }
+    char *at = encoder->instructions + encoder->instructions_size;
+    at = prefixed_put(at, 0, 5, table->inserted - 1 - number);
+    encoder->instructions_size = (size_t) (at - encoder->instructions);
+    return field_table_insert(table, name, value, 0);
+}
+
+/* Is there an entry of this field that the peer is known to have? */
+static bool table_find(const struct qpack_encoder *encoder, const struct qpack_seen *seen,
+                       struct str name, struct str value, uint64_t *number)
+{
+    const struct field_table *table = &encoder->table;
+
+    /* The lower half of the number says which it is: the table is far smaller. */
+    uint32_t age = (uint32_t) table->inserted - seen->number;
+    if (seen->number == 0 || age >= table->count) {
+        return false;
+    }
+    *number = table->inserted - 1 - age;
+    const struct field_entry *entry = field_table_get(table, *number);
+    return *number < encoder->known && str_equal(field_entry_name(table, entry), name) &&
+           str_equal(field_entry_value(table, entry), value);
+}
+
+/* The number of an entry to refer to. False: the field goes as a literal; it may have been inserted for the next time. */
+static bool find_or_insert(struct qpack_writer *writer, unsigned static_index, struct str name,
+                           struct str value, uint64_t *number)
+{
+    struct qpack_encoder *encoder = writer->encoder;
+    uint32_t hash = field_hash(name, value);
+
+    if (encoder->seen == NULL) {
+        encoder->seen = encoder_allocate(SEEN_SIZE, sizeof(*encoder->seen));
+    }
+    struct qpack_seen *seen = &encoder->seen[hash % SEEN_SIZE];
+    if (seen->hash != hash) {
+        *seen = (struct qpack_seen){hash, 0};
+        return false;
+    }
+    if (table_find(encoder, seen, name, value, number)) {
+        if (!is_draining(&encoder->table, *number)) {
+            return encoder->sent_count < QPACK_SECTIONS_MAX;
+        }
+        if (table_duplicate(writer, *number)) {
+            seen->number = (uint32_t) encoder->table.inserted;
+        }
+        return false;
+    }
+    bool is_there = seen->number != 0 &&
+                    (uint32_t) encoder->table.inserted - seen->number < encoder->table.count;
+    if (!is_there && table_insert(writer, static_index, name, value)) {
+        seen->number = (uint32_t) encoder->table.inserted;
+    }
+    return false;
+}
+
+/* ---- field sections ---- */
+
+void qpack_begin(struct qpack_writer *writer, struct qpack_encoder *encoder, uint64_t stream,
+                 char *room)
+{
+    *writer = (struct qpack_writer){.encoder = encoder,
+                                    .stream = stream,
+                                    .lowest = UINT64_MAX,
+                                    .room = room,
+                                    .at = room + QPACK_PREFIX_ROOM};
+}
+
+/* The base is the number of insertions that the peer is known to have. */
+static void put_reference(struct qpack_writer *writer, uint64_t number)
+{
+    if (number + 1 > writer->required) {
+        writer->required = number + 1;
+    }
+    if (number < writer->lowest) {
+        writer->lowest = number;
+    }
+    writer->at = prefixed_put(writer->at, 0x80, 6, writer->encoder->known - 1 - number);
+}
+
+static void put_literal(struct qpack_writer *writer, unsigned static_index, struct str name,
+                        struct str value)
+{
+    if (static_index < QPACK_STATIC_COUNT) {
+        writer->at = prefixed_put(writer->at, 0x50, 4, static_index);
+    } else {
+        writer->at = prefixed_put_string(writer->at, 0x20, 3, name);
+    }
+    writer->at = prefixed_put_string(writer->at, 0, 7, value);
+}
+
+/* A long name, written in lower case where it stands. */
+static void put_long_name(struct qpack_writer *writer, struct str name, struct str value)
+{
+    char *at = prefixed_put(writer->at, 0x20, 3, name.len);
+
+    for (size_t i = 0; i < name.len; i++) {
+        *at++ = (char) ascii_lower((unsigned char) name.data[i]);
+    }
+    writer->at = prefixed_put_string(at, 0, 7, value);
+}
+
+void qpack_put_field(struct qpack_writer *writer, struct str name, struct str value, bool stays_out)
+{
+    char lower[NAME_LONGEST];
+    unsigned static_index;
+    uint64_t number;
+
+    if (name.len > sizeof(lower)) {
+        put_long_name(writer, name, value);
+        return;
+    }
+    for (size_t i = 0; i < name.len; i++) {
+        lower[i] = (char) ascii_lower((unsigned char) name.data[i]);
+    }
+    name.data = lower;
+    if (qpack_static_find(name, value, &static_index)) {
+        writer->at = prefixed_put(writer->at, 0xc0, 6, static_index);
+    } else if (!stays_out && find_or_insert(writer, static_index, name, value, &number)) {
+        put_reference(writer, number);
+    } else {
+        put_literal(writer, static_index, name, value);
+    }
+}
+
+void qpack_put_status(struct qpack_writer *writer, unsigned status)
+{
+    char digits[3] = {(char) ('0' + status / 100 % 10), (char) ('0' + status / 10 % 10),
+                      (char) ('0' + status % 10)};
+
+    qpack_put_field(writer, STR(":status"), (struct str){digits, sizeof(digits)}, true);
+}
+
+/* Keeps in mind which entries the section refers to. */
+static void note_sent(const struct qpack_writer *writer)
+{
+    struct qpack_encoder *encoder = writer->encoder;
+
+    encoder->sent[encoder->sent_count++] =
+        (struct qpack_sent){writer->stream, writer->required, writer->lowest};
+}
+
+struct str qpack_finish(struct qpack_writer *writer)
+{
+    const struct qpack_encoder *encoder = writer->encoder;
+    char prefix[QPACK_PREFIX_ROOM];
+    char *at = prefix;
+
+    if (writer->required == 0) {
+        *at++ = 0;
+        *at++ = 0;
+    } else {
+        uint64_t range = 2 * (encoder->peer_capacity / FIELD_TABLE_OVERHEAD);
+        at = prefixed_put(at, 0, 8, writer->required % range + 1);
+        at = prefixed_put(at, 0, 7, encoder->known - writer->required);
+        note_sent(writer);
+    }
+    size_t size = (size_t) (at - prefix);
+    char *start = writer->room + QPACK_PREFIX_ROOM - size;
+    memcpy(start, prefix, size);
+    return str_from(start, writer->at);
+}
