@@ -118,6 +118,13 @@ static inline const struct http_server *connection_server(const struct http_conn
 /* Our side's address (getsockname once where the listener is a wildcard, unless it was set). */
 const struct addr *connection_local(struct http_connection *connection);
 void connection_set_local(struct http_connection *connection, const struct addr *local);
+/* The other end has another address from now on: its text is made again. */
+static inline void connection_peer_changed(struct http_connection *connection)
+{
+    if (connection->details != NULL) {
+        connection->details->address_length = 0;
+    }
+}
 
 /* The other end's address; len 0: a unix socket without a name. */
 static inline void connection_peer(const struct http_connection *connection, struct addr *out)

@@ -48,6 +48,12 @@ static int parse_word(struct conf_scope *scope, const struct conf_node *node,
         return 1;
     }
     if (protocol != NULL) {
+        if (line->asked != NULL && line->asked != protocol &&
+            (line->asked->is_quic || protocol->is_quic)) {
+            conf_error(scope->conf, node, "\"%.*s\" parameter is incompatible with \"%s\"",
+                       STR_ARG(text), line->asked->parameter);
+            return -1;
+        }
         if (protocol->has_directive) {
             conf_warn(scope->conf, node,
                       "the \"listen ... %s\" directive is deprecated, use the \"%s\" directive "
@@ -77,6 +83,29 @@ static int parse_word(struct conf_scope *scope, const struct conf_node *node,
     return 0;
 }
 
+/* QUIC has its own TLS and its own way of addresses: what else is said of the socket has to fit. */
+static bool check_quic(struct conf_scope *scope, const struct conf_node *node,
+                       const struct http_main *main, struct listen_line *line)
+{
+    const char *wrong = line->words.is_ssl                   ? "ssl"
+                        : line->words.is_proxy_protocol      ? "proxy_protocol"
+                        : line->words.options.is_deferred    ? "deferred"
+                        : line->words.options.fastopen >= 0  ? "fastopen"
+                        : line->words.options.is_multipath   ? "multipath"
+                        : line->words.options.keepalive != 0 ? "so_keepalive"
+                                                             : NULL;
+
+    if (wrong != NULL) {
+        return conf_error(scope->conf, node, "\"%s\" parameter is incompatible with \"quic\"",
+                          wrong);
+    }
+    if (main->handshake == NULL) {
+        return conf_error(scope->conf, node, "the \"quic\" parameter requires ngx_http_ssl_module");
+    }
+    line->words.is_ssl = true;
+    return true;
+}
+
 static bool parse_line(struct conf_scope *scope, const struct conf_node *node,
                        const struct http_main *main, struct listen_line *line)
 {
@@ -101,15 +130,18 @@ static bool parse_line(struct conf_scope *scope, const struct conf_node *node,
             return false;
         }
     }
-    return true;
+    return line->asked == NULL || !line->asked->is_quic || check_quic(scope, node, main, line);
 }
 
 /* ---- addresses ---- */
 
-static struct http_listen *find_listen(struct http_main *main, const struct addr *addr)
+/* QUIC and TCP on one address and port are two. */
+static struct http_listen *find_listen(struct http_main *main, const struct addr *addr,
+                                       bool is_quic)
 {
     vec_each(struct http_listen *, listen, &main->listens) {
-        if (addr_equal(&(*listen)->address.listener->addr, addr)) {
+        if ((*listen)->address.is_datagram == is_quic &&
+            addr_equal(&(*listen)->address.listener->addr, addr)) {
             return *listen;
         }
     }
@@ -118,18 +150,21 @@ static struct http_listen *find_listen(struct http_main *main, const struct addr
 
 /* NULL after conf_error. */
 static struct http_listen *new_listen(struct conf *conf, const struct conf_node *node,
-                                      struct http_main *main, const struct addr *addr)
+                                      struct http_main *main, const struct addr *addr, bool is_quic)
 {
     struct http_listen *listen = arena_new(conf->arena, struct http_listen);
+    listen->address.is_datagram = is_quic;
     struct listener *listener = listen_address_open(conf, node, addr, &listen->address);
 
     if (listener == NULL) {
         return NULL;
     }
     listener->log = &listen->log;
-    listener->accepted = http_accepted;
-    listener->passed = http_passed;
-    listener->handed_over = http_handed_over;
+    if (!is_quic) {
+        listener->accepted = http_accepted;
+        listener->passed = http_passed;
+        listener->handed_over = http_handed_over;
+    }
     listener->user = listen;
     listen->protocol = *vec_at(&main->protocols, const struct http_protocol *, 0);
     *vec_add(&main->listens, conf->arena, struct http_listen *) = listen;
@@ -159,11 +194,12 @@ static bool add_address(struct conf_scope *scope, const struct conf_node *node,
                         const struct listen_line *line)
 {
     struct conf *conf = scope->conf;
-    struct http_listen *listen = find_listen(server->main, addr);
+    bool is_quic = line->asked != NULL && line->asked->is_quic;
+    struct http_listen *listen = find_listen(server->main, addr, is_quic);
 
     if (listen != NULL) {
         warn_of_protocols(conf, node, listen, line);
-    } else if ((listen = new_listen(conf, node, server->main, addr)) == NULL) {
+    } else if ((listen = new_listen(conf, node, server->main, addr, is_quic)) == NULL) {
         return false;
     }
     if (line->asked != NULL) {

@@ -13,10 +13,19 @@ const struct http_protocol *protocol_of_parameter(const struct http_main *main, 
     return NULL;
 }
 
+bool listen_is_quic(const struct http_listen *listen)
+{
+    return listen->asked != NULL && listen->asked->is_quic;
+}
+
 bool protocol_is_on(const struct http_protocol *protocol, const struct http_listen *listen,
                     const struct http_server *server)
 {
-    return protocol->is_on == NULL || listen->asked == protocol || protocol->is_on(server);
+    if (protocol->is_quic != listen_is_quic(listen)) {
+        return false;
+    }
+    return protocol->is_on == NULL || (listen->asked == protocol && !protocol->is_quic) ||
+           protocol->is_on(server);
 }
 
 /* The protocols of this set, a bit each, the newest first. */

@@ -21,6 +21,9 @@ struct http_protocol {
     struct str alpn; /* its names in TLS (RFC 7301), each after its length */
     struct str
         preface; /* what its clients begin with on a plain socket; empty: they are not told by it */
+    const struct http_protocol *also; /* one more that the same module has, or NULL */
+    bool
+        is_quic; /* spoken over QUIC, on addresses that `listen ... quic` names, and nowhere else */
     const char *parameter; /* of `listen`, by which an address speaks it, or NULL … */
     bool has_directive;    /* … which a directive of the same name has replaced */
     const char *action;    /* what log lines of a connection say that it is doing */
@@ -43,6 +46,10 @@ struct http_protocol {
 
 /* TLS, of the module that has it (struct http_module.handshake). */
 struct http_handshake {
+    const struct tls_selector
+        *selector; /* of servers and certificates, for transports with a handshake of their own */
+    /* What a handshake begins with at an address with this default server; NULL: it has no certificate. */
+    struct tls_context *(*context)(const struct http_server *server);
     /* As far as the handshake goes now. */
     enum tls_progress (*go_on)(struct http_connection *connection);
     /* When the first certificate of a server's own ends, in seconds since the epoch; 0 = it has none that is known. */
@@ -51,6 +58,8 @@ struct http_handshake {
 
 /* The protocol that this parameter of `listen` asks for, or NULL. */
 const struct http_protocol *protocol_of_parameter(const struct http_main *main, struct str word);
+/* Does the address take QUIC? */
+bool listen_is_quic(const struct http_listen *listen);
 /* Is it spoken with this server on this address? */
 bool protocol_is_on(const struct http_protocol *protocol, const struct http_listen *listen,
                     const struct http_server *server);

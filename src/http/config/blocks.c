@@ -1,6 +1,7 @@
 /* The blocks http, server and limit_except, and what is done when all of them were read. */
 #include "http/client/connection.h"
 #include "http/client/listen.h"
+#include "http/client/protocol.h"
 #include "http/config/core_values.h"
 #include "http/files/path.h"
 #include "http/routing/hooks.h"
@@ -32,8 +33,9 @@ static void http_prepare(struct conf_scope *scope, void *arg)
         if ((*module)->kind != MODULE_HTTP || http == NULL) {
             continue;
         }
-        if (http->protocol != NULL) {
-            *vec_add(&main->protocols, conf->arena, const struct http_protocol *) = http->protocol;
+        for (const struct http_protocol *protocol = http->protocol; protocol != NULL;
+             protocol = protocol->also) {
+            *vec_add(&main->protocols, conf->arena, const struct http_protocol *) = protocol;
         }
         if (http->handshake != NULL) {
             main->handshake = http->handshake;

@@ -99,4 +99,14 @@ static int64_t expires(const struct http_server *server)
     return context == NULL ? 0 : tls_context_expires(context);
 }
 
-const struct http_handshake ssl_handshake = {.go_on = go_on, .expires = expires};
+static struct tls_context *context_of(const struct http_server *server)
+{
+    return ssl_settings_of(server)->tls.context;
+}
+
+const struct http_handshake ssl_handshake = {
+    .selector = &selector,
+    .context = context_of,
+    .go_on = go_on,
+    .expires = expires,
+};
