@@ -22,7 +22,7 @@ endif
 FLOORS += $(addprefix stream/,words session config)
 FLOORS += $(addprefix mail/,words session auth backend config)
 ifeq ($(WITH_HTTP),yes)
-FLOORS += $(addprefix http/,message routing client request files codings variables v1 v2 $(addprefix exchange/,options probe) exchange $(addprefix exchange/,heads h2 cache module) config)
+FLOORS += $(addprefix http/,message routing client request files codings variables v1 v2 v3 $(addprefix exchange/,options probe) exchange $(addprefix exchange/,heads h2 cache module) config)
 endif
 
 MAIN = server/program/main.c
@@ -136,6 +136,10 @@ $(UNIT_PROGRAMS): $(BUILD)/%: %.c $(LIBRARY) $(BUILD)/flags
 	    -lcmocka $(LIBS)
 
 fuzz-programs: $(FUZZ_PROGRAMS)
+
+# It has a QUIC of its own (tests/http/fake_quic.h), which stands in for ours.
+$(BUILD)/tests/fuzz/fuzz_h3_server: tests/http/fake_quic.h
+$(BUILD)/tests/fuzz/fuzz_h3_server: LDFLAGS += -Wl,-z,muldefs
 
 $(FUZZ_PROGRAMS): $(BUILD)/%: %.c $(LIBRARY) $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -292,6 +292,7 @@ def test_http3_without_quic(tmp_path):
     text = "events { } http { access_log off; log_format x '$http3'; %s server { listen 127.0.0.1:1; %s } }"
     lines = ("http3 on; http3_hq off; http3_max_concurrent_streams 64; http3_stream_buffer_size 32k; quic_gso on; quic_retry on; "
              "quic_active_connection_id_limit 4; quic_host_key key;")
+    (tmp_path / "key").write_bytes(b"k" * 32)
     for where in (lines, ""), ("", lines), ("http3 off;", "http3 on; add_header Alt-Svc 'h3=\":443\"; ma=86400';"):
         (tmp_path / "nginx.conf").write_text("pid p; " + text % where)
         done = run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "stderr")

@@ -167,10 +167,11 @@ def test_directive_of_a_later_capability_is_named(check):
 
 
 @portunus
-@pytest.mark.parametrize("parameter", ["quic"])
-def test_listen_parameters_of_later_work_say_so(check, parameter):
-    done = check(HEAD + "http { server { listen 127.0.0.1:@PORT@ %s; } }\n" % parameter)
-    assert done.returncode == 1 and parameter in done.stderr.split("\n")[0]
+@pytest.mark.parametrize("parameter", ["ssl", "http2", "proxy_protocol", "deferred", "fastopen=3", "so_keepalive=on"])
+def test_listen_parameters_that_do_not_go_with_quic(check, parameter):
+    for text in "quic " + parameter, parameter + " quic":
+        done = check(HEAD + "http { server { listen 127.0.0.1:@PORT@ %s; } }\n" % text)
+        assert done.returncode == 1 and "incompatible with" in done.stderr, done.stderr
 
 
 @portunus

@@ -28,10 +28,8 @@ struct deviation {
 
 static const struct deviation deviations[] = {
     /* HTTP/3. */
-    {"ngx_http_core_module", "http3*", EXTRA, "",
-     "of ngx_http_v3_module, which is not there: taken where nothing listens with quic"},
-    {"ngx_http_core_module", "quic_*", EXTRA, "",
-     "of ngx_http_v3_module, which is not there: taken where nothing listens with quic"},
+    {"ngx_http_v3_module", "http3_alt_svc", EXTRA, "", "tells clients on TCP of HTTP/3"},
+    {"ngx_http_v3_module", "quic_congestion_control", EXTRA, "", "CUBIC or BBR"},
     /* Lua. */
     {"ngx_http_lua_module", "*_by_lua_block", KIND, "line",
      "what stands in the braces is a text: the last argument"},

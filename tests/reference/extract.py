@@ -20,7 +20,7 @@ HEAD = """\
 
 # Where the catalogue's module is another than ours.
 SAME = {"ngx_thread_pool_module": "ngx_core_module", "ngx_http_append_header_module": "ngx_http_headers_filter_module",
-        "ngx_http_status_module": "ngx_http_metrics_module"}
+        "ngx_http_status_module": "ngx_http_metrics_module", "ngx_quic_bpf_module": "ngx_http_v3_module"}
 
 # What only the commercial nginx has, and we have as well.
 COMMERCIAL = {"health_check", "health_check_timeout", "match", "ntlm", "queue", "proxy_cache_purge", "fastcgi_cache_purge",

@@ -1,7 +1,6 @@
 /* ngx_http_core_module: every directive of http, server and location that no module owns. One row
  * is one directive. */
 #include "http/config/core_values.h"
-#include "http/config/http3_rows.h"
 #include "http/codings/rules.h"
 #include "http/routing/hooks.h"
 #include "http/client/listen.h"
@@ -347,11 +346,8 @@ static const struct directive_table http_location_table = {.key = &http_location
                                                            .module_name = "ngx_http_core_module"};
 
 static const struct directive_table *const http_tables[] = {&block_table, NULL};
-static const struct directive_table *const core_tables[] = {&http_main_table,
-                                                            &http_server_table,
-                                                            &http_location_table,
-                                                            &http_gzip_table,
-                                                            &http3_table,
+static const struct directive_table *const core_tables[] = {&http_main_table, &http_server_table,
+                                                            &http_location_table, &http_gzip_table,
                                                             NULL};
 
 static const struct http_module core_hooks = {.variables = core_variables,

@@ -110,7 +110,6 @@ const struct variable core_variables[] = {
     {NAMED("connection_time"), .doc = "Age of the connection in seconds, with milliseconds.",
      .get = get_connection_time, VOLATILE},
     {NAMED("pipe"), .doc = "`p` for a pipelined request, otherwise a dot.", .get = get_pipe},
-    {NAMED("http3"), .doc = "h3 or hq, empty for other protocols.", .get = get_http3},
     {NAMED("scheme"), .doc = "http or https.", .get = get_scheme},
     {NAMED("https"), .doc = "on over TLS, otherwise empty.", .get = get_https},
     {NAMED("proxy_protocol_addr"), .doc = "Address of the client in the PROXY header.",

@@ -54,12 +54,6 @@ VARIABLE_GET(get_connection_time)
                                  clock_now.now_ms - variable_request(env)->connection->start_ms);
 }
 
-/* No connection speaks HTTP/3. */
-VARIABLE_GET(get_http3)
-{
-    return variable_give(out, STR(""));
-}
-
 VARIABLE_GET(get_pipe)
 {
     return variable_give(out, variable_request(env)->is_pipelined ? STR("p") : STR("."));

@@ -63,7 +63,6 @@ VARIABLE_GET(get_server_addr);
 VARIABLE_GET(get_server_port);
 VARIABLE_GET(get_connection);
 VARIABLE_GET(get_connection_requests);
-VARIABLE_GET(get_http3);
 VARIABLE_GET(get_connection_time);
 VARIABLE_GET(get_pipe);
 VARIABLE_GET(get_scheme);

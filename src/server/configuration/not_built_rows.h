@@ -370,8 +370,9 @@ static const struct not_built_row not_built_rows[] = {
      "http2_recv_buffer_size http2_recv_timeout http2_streams_index_size"},
     {"ngx_http_v3_filter_module", ""},
     {"ngx_http_v3_module",
-     "http3 http3_hq http3_max_concurrent_streams http3_stream_buffer_size "
-     "quic_active_connection_id_limit quic_gso quic_host_key quic_retry"},
+     "http3 http3_alt_svc http3_hq http3_max_concurrent_streams http3_stream_buffer_size "
+     "quic_active_connection_id_limit quic_congestion_control quic_gso quic_host_key "
+     "quic_retry"},
     {"ngx_http_xquic_filter_module", ""},
     {"ngx_http_xquic_module",
      "xquic_ack_frequency xquic_anti_amplification_limit xquic_cid_route "

@@ -1,0 +1,160 @@
+/* The fields of a response's head, in order. */
+#include "http/request/head_fields.h"
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/request/request.h"
+
+#define OWN_FIELDS                                                                                 \
+    8 /* Server, Date, Content-Type, Content-Length, Last-Modified, ETag, Location, … */
+#define OWN_BYTES 256 /* of their names, and of the dates */
+
+/* Fields that belong to a connection have no place in frames (RFC 9114, 4.2). */
+static bool is_of_connection(const struct field *field)
+{
+    if (field->id == FIELD_OTHER) {
+        return str_equal_nocase(field->name, STR("Proxy-Connection")) ||
+               str_equal_nocase(field->name, STR("HTTP2-Settings"));
+    }
+    return (FIELD_BIT(field->id) & FIELDS_OF_CONNECTION) != 0;
+}
+
+/* Are the values seldom the same twice, or secret? */
+static bool stays_out(unsigned id)
+{
+    return id == FIELD_AUTHORIZATION || id == FIELD_SET_COOKIE || id == FIELD_LOCATION ||
+           id == FIELD_CONTENT_RANGE || id == FIELD_CONTENT_LENGTH;
+}
+
+static void put_field(struct head_encoder *encoder, const struct field *field)
+{
+    if (!field->is_removed && !is_of_connection(field)) {
+        encoder->put(encoder, field->name, field->value, stays_out(field->id));
+    }
+}
+
+static void put_known(struct head_encoder *encoder, enum field_id id, struct str value)
+{
+    encoder->put(encoder, field_names[id], value, stays_out(id));
+}
+
+/* Server and Date, unless something else says them. */
+static void put_origin(const struct request *request, struct head_encoder *encoder)
+{
+    const struct response *response = &request->response;
+    struct str server = request->location->server_text;
+
+    if (server.len != 0 && (response->left_out & FIELD_BIT(FIELD_SERVER)) == 0 &&
+        fields_get(&response->fields, FIELD_SERVER) == NULL) {
+        put_known(encoder, FIELD_SERVER, server);
+    }
+    if ((response->left_out & FIELD_BIT(FIELD_DATE)) == 0 &&
+        fields_get(&response->fields, FIELD_DATE) == NULL) {
+        put_known(encoder, FIELD_DATE, CLOCK_STR(http_date));
+    }
+}
+
+static void put_content(struct request *request, struct head_encoder *encoder)
+{
+    const struct response *response = &request->response;
+    struct str type = response->content_type;
+    char digits[24];
+
+    if (type.len != 0 && response->status != 204) {
+        if (response->charset.len != 0) {
+            const struct str parts[] = {type, STR("; charset="), response->charset};
+            type = arena_join(&request->arena, parts, 3);
+        }
+        put_known(encoder, FIELD_CONTENT_TYPE, type);
+    }
+    bool is_empty = response->is_length_set && response->content_length == 0;
+    if (response->content_length >= 0 && !response->is_tunnel &&
+        (response->status != 204 || is_empty)) {
+        char *end = format_uint(digits, (uint64_t) response->content_length);
+        put_known(encoder, FIELD_CONTENT_LENGTH, str_from(digits, end));
+    }
+}
+
+static void put_modified(const struct response *response, struct head_encoder *encoder)
+{
+    char date[32];
+
+    if (!response_tells_modified(response)) {
+        return;
+    }
+    put_known(encoder, FIELD_LAST_MODIFIED,
+              response->last_modified_text.len != 0
+                  ? response->last_modified_text
+                  : str_from(date, http_date_format(date, response->last_modified)));
+}
+
+/* The ETag and a late Last-Modified, where they stand before field number `position`. */
+static void put_validators(const struct response *response, struct head_encoder *encoder,
+                           uint32_t position)
+{
+    bool has_modified = response->is_modified_late && response->modified_position == position;
+
+    if (has_modified && !response->is_etag_first) {
+        put_modified(response, encoder);
+    }
+    if (response->etag.len != 0 && response->etag_position == position) {
+        put_known(encoder, FIELD_ETAG, response->etag);
+    }
+    if (has_modified && response->is_etag_first) {
+        put_modified(response, encoder);
+    }
+}
+
+void head_fields_put(struct request *request, struct head_encoder *encoder)
+{
+    const struct response *response = &request->response;
+    uint32_t position = 0;
+
+    put_origin(request, encoder);
+    put_content(request, encoder);
+    if (!response->is_modified_late) {
+        put_modified(response, encoder);
+    }
+    if (response->location.len != 0) {
+        put_known(encoder, FIELD_LOCATION, response->location);
+    }
+    fields_each(field, &response->fields) {
+        if (field->is_early) {
+            put_field(encoder, field);
+        }
+    }
+    fields_each(field, &response->fields) {
+        put_validators(response, encoder, position++);
+        if (!field->is_early) {
+            put_field(encoder, field);
+        }
+    }
+    put_validators(response, encoder, position);
+}
+
+void head_fields_put_list(const struct fields *fields, struct head_encoder *encoder)
+{
+    fields_each(field, fields) {
+        put_field(encoder, field);
+    }
+}
+
+size_t head_fields_list_size(const struct fields *fields, size_t overhead)
+{
+    size_t size = 0;
+
+    fields_each(field, fields) {
+        size += field->name.len + field->value.len + overhead;
+    }
+    return size;
+}
+
+size_t head_fields_size(const struct request *request, size_t overhead)
+{
+    const struct response *response = &request->response;
+
+    return OWN_FIELDS * overhead + OWN_BYTES + request->location->server_text.len +
+           response->content_type.len + response->charset.len + response->etag.len +
+           response->location.len + response->last_modified_text.len +
+           head_fields_list_size(&response->fields, overhead);
+}

@@ -1,0 +1,149 @@
+/* Request bodies of HTTP/3: read from the QUIC stream as a handler asks for them; what nobody asks for holds the client up. */
+#include "base/clock.h"
+#include "http/request/body.h"
+#include "http/v3/v3.h"
+
+/* The body is not what was announced: who reads it is refused, and the stream ends with an error. */
+static void break_body(struct v3_stream *stream, const char *reason)
+{
+    log_info(&stream->request->log, 0, "%s", reason);
+    stream->error = H3_MESSAGE_ERROR;
+    stream->is_body_broken = true;
+    v3_guard(stream->connection, V3_GUARD_ERRORS);
+}
+
+static bool has_announced_length(const struct v3_stream *stream)
+{
+    return stream->request->sent_length >= 0 && !stream->is_websocket;
+}
+
+void v3_body_ended(struct v3_stream *stream)
+{
+    stream->is_input_ended = true;
+    if (has_announced_length(stream) &&
+        stream->body_bytes != (uint64_t) stream->request->sent_length) {
+        break_body(stream, "client prematurely closed stream");
+    }
+}
+
+/* Copies bytes of a DATA frame that are there. */
+static size_t take_bytes(struct v3_stream *stream, char *at, size_t size)
+{
+    struct v3_input *input = &stream->input;
+    size_t taken = 0;
+
+    while (taken < size && input->left != 0) {
+        struct str bytes = quic_stream_input(stream->quic);
+        size_t n = size - taken < bytes.len ? size - taken : bytes.len;
+
+        n = n < input->left ? n : (size_t) input->left;
+        if (n == 0) {
+            break;
+        }
+        memcpy(at + taken, bytes.data, n);
+        quic_stream_consume(stream->quic, n);
+        input->left -= n;
+        taken += n;
+    }
+    return taken;
+}
+
+/* As much of the body as there is, over as many frames as it takes. */
+static size_t take_body(struct v3_stream *stream, char *at, size_t size)
+{
+    size_t taken = 0;
+
+    for (;;) {
+        v3_stream_read(stream);
+        if (stream->quic == NULL || stream->is_reset || stream->is_body_broken ||
+            stream->input.part != V3_PART_DATA || taken == size) {
+            break;
+        }
+        size_t n = take_bytes(stream, at + taken, size - taken);
+        if (n == 0) {
+            break;
+        }
+        taken += n;
+        stream->body_bytes += n;
+        stream->request->body_received += n;
+        if (has_announced_length(stream) &&
+            stream->body_bytes > (uint64_t) stream->request->sent_length) {
+            break_body(stream, "client intended to send body data larger than declared");
+        }
+    }
+    return taken;
+}
+
+static ssize_t body_refuse(struct request *request, unsigned status)
+{
+    request->body_refusal = status;
+    request->is_body_read = true;
+    return -1;
+}
+
+/* Waits for more. False: time is up, or the stream is over. MAY WAIT. */
+static bool wait_for_input(struct v3_stream *stream)
+{
+    struct request *request = stream->request;
+    uint64_t deadline = request->response.is_tunnel ? FIBER_NEVER : request_body_deadline(request);
+
+    if (request->reads_no_further) {
+        return false;
+    }
+    stream->reader.is_signalled = false;
+    enum wait_result result = fiber_wait(&stream->reader, deadline);
+    bool goes_on = request_body_waited(request, result);
+    if (result == WAIT_TIMED_OUT && !request->is_body_late) {
+        stream->error = H3_REQUEST_INCOMPLETE;
+    }
+    return goes_on;
+}
+
+/* The first that reads it: a client that waits for 100 may send. */
+static void want_body(struct v3_stream *stream)
+{
+    struct request *request = stream->request;
+
+    if (request->reads_no_further) {
+        return; /* only what is there is looked at */
+    }
+    stream->is_body_wanted = true;
+    if (request->expects_continue && stream->body_bytes == 0 && !request->response.is_head_sent) {
+        request->expects_continue = false;
+        request->wire->send_interim(request, 100, NULL);
+    }
+}
+
+ssize_t v3_read_body(struct request *request, void *at, size_t size)
+{
+    struct v3_stream *stream = request->wire_state;
+
+    if (request->is_body_read && !request->response.is_tunnel) {
+        return 0;
+    }
+    if (!stream->is_body_wanted) {
+        want_body(stream);
+    }
+    for (;;) {
+        size_t taken = take_body(stream, at, size);
+
+        /* What came before a reset is no whole body, nor the end of one. */
+        if (stream->is_reset || stream->quic == NULL) {
+            return body_refuse(request, 0);
+        }
+        if (stream->is_body_broken) {
+            return body_refuse(request, 400);
+        }
+        if (taken != 0) {
+            request->is_body_read = stream->is_input_ended && !request->response.is_tunnel;
+            return (ssize_t) taken;
+        }
+        if (stream->is_input_ended) {
+            request->is_body_read = true;
+            return 0;
+        }
+        if (!wait_for_input(stream)) {
+            return -1;
+        }
+    }
+}

@@ -1,0 +1,335 @@
+/* The life of a client's HTTP/3 connection: its beginning, its rest and its end. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "http/v3/v3.h"
+#include "net/shards/listener.h"
+#include "server/generation.h"
+
+#define ACTION V3_ACTION
+#define FLUSH_LOOK_MS                                                                              \
+    20 /* between two looks whether the client has acknowledged the last response */
+#define FLUSH_MAX_MS 3000
+
+static struct v3_connection *v3_of(const struct quic_connection *quic)
+{
+    struct v3_connection *c = quic_user(quic);
+
+    CHECK_MAGIC(c, V3_CONNECTION_MAGIC);
+    return c;
+}
+
+/* ---- the end ---- */
+
+/* QUIC has closed it, and nothing of it is worked on. */
+static void v3_free(struct v3_connection *c)
+{
+    struct quic_connection *quic = c->quic;
+
+    timer_remove(&c->idle_timer);
+    counters_mine->writing -= c->is_writing;
+    qpack_decoder_free(&c->decoder);
+    qpack_encoder_free(&c->encoder);
+    c->connection->wire_state = NULL;
+    connection_free(c->connection);
+    c->magic = 0;
+    free(c);
+    quic_unhold(quic);
+}
+
+/* The phrase that the client is sent: for streams that all others depend on, nginx's. */
+static struct str phrase_of(const struct v3_connection *c)
+{
+    if (c->error == QPACK_ENCODER_STREAM_ERROR || c->error == QPACK_DECODER_STREAM_ERROR) {
+        return STR("stream error");
+    }
+    return c->reason == NULL ? STR("excessive load") : str_of(c->reason);
+}
+
+/* What is said to the client is said: the connection is closed once all was acknowledged. */
+static void finish(struct v3_connection *c)
+{
+    if (quic_is_flushed(c->quic) || clock_now.now_ms >= c->flush_until_ms) {
+        c->is_failed = true; /* nothing more is read */
+        quic_close(c->quic, H3_NO_ERROR, STR_NONE);
+    } else {
+        timer_set(&c->idle_timer, clock_now.now_ms + FLUSH_LOOK_MS);
+    }
+}
+
+/* ---- settling ---- */
+
+static bool is_idle(const struct v3_connection *c)
+{
+    return c->stream_count == 0 && list_is_empty(&c->finished);
+}
+
+static void settle(struct v3_connection *c)
+{
+    loop_undefer(&c->connection->settle);
+    if (worker_is_quitting && !c->is_closed) {
+        v3_go_away(c);
+    }
+    v3_send_instructions(c);
+    v3_recycle(c);
+    if (c->is_closed) {
+        if (is_idle(c)) {
+            v3_free(c);
+        }
+        return;
+    }
+    if (c->error != 0) {
+        quic_close(c->quic, c->error, phrase_of(c));
+        return;
+    }
+    if (c->is_failed || !is_idle(c) || !c->is_begun) {
+        return;
+    }
+    if (c->connection->is_last) {
+        if (c->flush_until_ms == 0) {
+            c->flush_until_ms = clock_now.now_ms + FLUSH_MAX_MS;
+        }
+        finish(c);
+    } else {
+        timer_set(&c->idle_timer,
+                  clock_now.now_ms + c->connection->rest_location->keepalive_timeout_ms);
+    }
+}
+
+/* It has been idle for long enough, or the last response has had time to arrive. */
+static void idle_fire(struct timer *timer)
+{
+    struct v3_connection *c = container_of(timer, struct v3_connection, idle_timer);
+
+    if (c->is_closed || c->is_failed || !is_idle(c)) {
+        return;
+    }
+    if (c->connection->is_last) {
+        finish(c);
+    } else {
+        v3_go_away(c);
+    }
+}
+
+/* ---- what QUIC reports ---- */
+
+static void stream_opened(struct quic_stream *quic)
+{
+    struct v3_connection *c = v3_of(quic->connection);
+
+    if (!quic_stream_is_unidirectional(quic)) {
+        v3_stream_opened(c, quic);
+    } else if (c->is_hq) {
+        quic_stream_release(quic, H3_STREAM_CREATION_ERROR);
+    } else {
+        v3_control_opened(c, quic);
+    }
+}
+
+static void stream_readable(struct quic_stream *quic)
+{
+    struct v3_connection *c = v3_of(quic->connection);
+
+    if (c->is_failed || quic->user == NULL) {
+        return;
+    }
+    if (quic_stream_is_unidirectional(quic)) {
+        v3_control_readable(c, quic);
+    } else {
+        v3_stream_readable(quic->user);
+    }
+}
+
+static void stream_writable(struct quic_stream *quic)
+{
+    struct v3_connection *c = v3_of(quic->connection);
+
+    if (c->is_failed) {
+        return;
+    }
+    if (!quic_stream_is_unidirectional(quic)) {
+        if (quic->user != NULL) {
+            v3_stream_writable(quic->user);
+        }
+    } else if (quic->is_output_stopped) {
+        v3_fail(c, H3_CLOSED_CRITICAL_STREAM, "stopped a critical stream");
+    }
+}
+
+static void streams_closed(struct list *streams)
+{
+    struct list *next;
+
+    for (struct list *link = streams->next; link != streams; link = next) {
+        next = link->next;
+        v3_stream_closed(container_of(link, struct v3_stream, link));
+    }
+}
+
+static void log_end(const struct v3_connection *c, const struct quic_close *how)
+{
+    struct log log;
+
+    connection_log(c->connection, ACTION, &log);
+    switch (how->end) {
+    case QUIC_END_PEER:
+        log_info(&log, 0, "client closed connection, code %llu \"%.*s\"",
+                 (unsigned long long) how->code, STR_ARG(str_head(how->reason, 256)));
+        break;
+    case QUIC_END_TIMEOUT:
+        log_info(&log, 0, "client timed out in the handshake");
+        break;
+    case QUIC_END_RESET:
+        log_info(&log, 0, "client has lost the connection: stateless reset");
+        break;
+    default:
+        break;
+    }
+}
+
+static void connection_closed(struct quic_connection *quic, const struct quic_close *how)
+{
+    struct v3_connection *c = v3_of(quic);
+
+    log_end(c, how);
+    c->is_closed = true;
+    streams_closed(&c->streams);
+    streams_closed(&c->finished);
+    v3_control_free(c);
+    c->is_going_away = true;
+    c->connection->is_last = true;
+    c->connection->conn->is_broken = 1;
+    v3_settle_later(c);
+}
+
+static const struct quic_owner v3_owner = {
+    .stream_opened = stream_opened,
+    .readable = stream_readable,
+    .writable = stream_writable,
+    .closed = connection_closed,
+};
+
+/* ---- the beginning ---- */
+
+/* Of requests, by the server that is known. */
+static void set_limits(struct v3_connection *c, const struct http_server *server)
+{
+    const struct buffers *large = &server->large_client_header_buffers;
+
+    c->limits = server->head_limits;
+    c->limits.head_max = (uint32_t) (large->number * large->size);
+    c->decoder.max_string =
+        c->limits.line_max < QPACK_TABLE_DEFAULT ? c->limits.line_max : QPACK_TABLE_DEFAULT;
+}
+
+bool v3_began(struct listener *listener, struct quic_connection *quic)
+{
+    const struct http_listen *listen = listener->user;
+    struct http_connection *connection = connection_on(listen, quic_conn(quic), &v3_protocol);
+    struct v3_connection *c = calloc(1, sizeof(*c));
+
+    if (c == NULL) {
+        fatal_no_memory(sizeof(*c));
+    }
+    connection->wire_state = c;
+    connection->hops_known = 1; /* what connects by QUIC is not this service */
+    connection_serve(connection, &v3_protocol);
+    if (listen->address.needs_local_address) {
+        struct addr local;
+        quic_local(quic, &local);
+        connection_set_local(connection, &local);
+    }
+    c->magic = V3_CONNECTION_MAGIC;
+    c->connection = connection;
+    c->quic = quic;
+    c->settings = v3_settings_of(listen->default_server);
+    qpack_decoder_init(&c->decoder, QPACK_TABLE_DEFAULT);
+    qpack_encoder_init(&c->encoder);
+    set_limits(c, listen->default_server);
+    timer_init(&c->idle_timer, idle_fire);
+    list_init(&c->controls);
+    list_init(&c->streams);
+    list_init(&c->blocked);
+    list_init(&c->finished);
+    counters_mine->accepted++;
+    counters_mine->handled++;
+    quic_adopt(quic, &v3_owner, c);
+    quic_hold(quic);
+    return true;
+}
+
+bool v3_accepted(struct listener *listener, struct quic_connection *quic)
+{
+    struct v3_connection *c = v3_of(quic);
+    const struct http_server *server = connection_server(c->connection);
+
+    c->settings = v3_settings_of(server);
+    c->connection->rest_location = server->root;
+    set_limits(c, server);
+    c->is_hq = str_is(quic_alpn(quic), "hq-interop");
+    if (!c->is_hq) {
+        v3_control_begin(c);
+    }
+    c->is_begun = true;
+    timer_set(&c->idle_timer, clock_now.now_ms + server->client_header_timeout_ms);
+    return true;
+}
+
+/* ---- what the connection asks for ---- */
+
+static void settle_connection(struct http_connection *connection)
+{
+    settle(connection->wire_state);
+}
+
+/* Worker hook: no further streams. */
+static void connection_quit(struct http_connection *connection)
+{
+    v3_go_away(connection->wire_state);
+}
+
+static void abort_connection(struct http_connection *connection)
+{
+    struct v3_connection *c = connection->wire_state;
+
+    if (!c->is_closed) {
+        c->is_failed = true;
+        quic_close(c->quic, H3_NO_ERROR, STR_NONE);
+    }
+}
+
+/* Its conn has no descriptor: the loop reports nothing of it. */
+static void ignore(struct conn *conn)
+{
+}
+
+static bool hq_is_on(const struct http_server *server)
+{
+    const struct v3_settings *settings = v3_settings_of(server);
+
+    return settings != NULL && settings->http3_hq;
+}
+
+/* HTTP/0.9 over QUIC, which tests of the transport use. */
+static const struct http_protocol hq_protocol = {
+    .alpn = STR_INIT("\x0ahq-interop"),
+    .is_quic = true,
+    .action = ACTION,
+    .owner = {.input = ignore},
+    .is_on = hq_is_on,
+};
+
+const struct http_protocol v3_protocol = {
+    .alpn = STR_INIT("\x02h3"),
+    .also = &hq_protocol,
+    .is_quic = true,
+    .parameter = "quic",
+    .action = ACTION,
+    .off = "client sent a request to a server where HTTP/3 is off",
+    .owner = {.input = ignore},
+    .is_on = v3_is_on,
+    .settle = settle_connection,
+    .quit = connection_quit,
+    .abort = abort_connection,
+};

@@ -1,0 +1,344 @@
+/*
+ * Streams of one direction (RFC 9114, 6.2): the control streams with SETTINGS, GOAWAY and priorities, and the two of QPACK.
+ */
+#include "http/v3/v3.h"
+
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "http/message/frame.h"
+#include "http/message/prefixed.h"
+
+/* What is read of a stream of the client's; hangs on quic_stream.user. From malloc. */
+struct control_input {
+    struct list link; /* on connection->controls */
+    uint64_t type;    /* enum h3_stream_type, once has_type */
+    bool has_type;
+    bool has_frame; /* the head of a frame was read */
+    struct v3_input input;
+};
+
+/* ---- ours ---- */
+
+static struct quic_stream *open_stream(struct v3_connection *c, enum h3_stream_type type)
+{
+    struct quic_stream *quic = quic_stream_open(c->quic, true);
+    char byte = (char) type;
+
+    if (quic != NULL) {
+        quic_stream_write(quic, (struct str){&byte, 1});
+        quic_stream_prioritize(quic, 0, true);
+    }
+    return quic;
+}
+
+/* A setting and a frame that mean nothing keep peers used to them (RFC 9114, 7.2.4.1). */
+#define GREASE (0x1f * 0x3b + 0x21)
+
+static void send_settings(struct v3_connection *c)
+{
+    const struct head_limits *limits = &c->limits;
+    char payload[64];
+    char head[H3_FRAME_ROOM];
+    char *at = payload;
+
+    at = h3_put_setting(at, H3_QPACK_MAX_TABLE_CAPACITY, QPACK_TABLE_DEFAULT);
+    at = h3_put_setting(at, H3_MAX_FIELD_SECTION_SIZE, limits->head_max);
+    at = h3_put_setting(at, H3_QPACK_BLOCKED_STREAMS, V3_BLOCKED_MAX);
+    at = h3_put_setting(at, H3_ENABLE_CONNECT_PROTOCOL, 1);
+    at = h3_put_setting(at, GREASE, 1);
+    char *end = h3_put_frame(head, H3_SETTINGS, (uint64_t) (at - payload));
+    quic_stream_write(c->control, str_from(head, end));
+    quic_stream_write(c->control, str_from(payload, at));
+}
+
+void v3_control_begin(struct v3_connection *c)
+{
+    c->control = open_stream(c, H3_STREAM_CONTROL);
+    c->encoder_stream = open_stream(c, H3_STREAM_ENCODER);
+    c->decoder_stream = open_stream(c, H3_STREAM_DECODER);
+    if (c->control == NULL || c->encoder_stream == NULL || c->decoder_stream == NULL) {
+        v3_fail(c, H3_STREAM_CREATION_ERROR, "allows fewer than three streams of one direction");
+        return;
+    }
+    send_settings(c);
+}
+
+/* ---- frames of the client's control stream ---- */
+
+static void take_settings(struct v3_connection *c, struct str payload)
+{
+    enum h3_error error = h3_settings_read(payload, &c->peer);
+
+    if (error != H3_NO_ERROR) {
+        v3_fail(c, error, "sent malformed SETTINGS");
+        return;
+    }
+    c->has_settings = true;
+    qpack_encoder_allow(&c->encoder, c->peer.table_capacity);
+}
+
+/* GOAWAY, MAX_PUSH_ID and CANCEL_PUSH have one integer, and nothing follows from it: nothing is pushed. */
+static void take_integer(struct v3_connection *c, struct str payload)
+{
+    struct h3_reader reader = {.size = 0};
+    uint64_t id;
+
+    if (!h3_read_integer(&reader, &payload, &id) || payload.len != 0) {
+        v3_fail(c, H3_FRAME_ERROR, "sent a malformed control frame");
+    }
+}
+
+static void take_priority(struct v3_connection *c, struct str payload)
+{
+    struct h3_reader reader = {.size = 0};
+    uint8_t urgency;
+    bool is_incremental;
+    uint64_t id;
+
+    if (!v3_guard(c, V3_GUARD_PRIORITIES)) {
+        return;
+    }
+    if (!h3_read_integer(&reader, &payload, &id)) {
+        v3_fail(c, H3_FRAME_ERROR, "sent a malformed PRIORITY_UPDATE");
+        return;
+    }
+    if (id % 4 != 0) {
+        v3_fail(c, H3_ID_ERROR, "sent PRIORITY_UPDATE of no request");
+        return;
+    }
+    priority_parse(payload, &urgency, &is_incremental);
+    struct v3_stream *stream = v3_find(c, id);
+    if (stream != NULL) {
+        v3_prioritise(stream, urgency, is_incremental);
+    }
+    if (id >= c->next_stream || (stream != NULL && !stream->has_head)) {
+        unsigned place = (unsigned) (id / 4 % V3_PRIORITIES_KEPT);
+        c->early[place].id = id;
+        c->early[place].is_kept = true;
+        c->early[place].urgency = urgency;
+        c->early[place].is_incremental = is_incremental;
+    }
+}
+
+static void take_frame(struct v3_connection *c, const struct v3_input *input)
+{
+    struct str payload = {input->block, input->block_size};
+
+    switch (input->type) {
+    case H3_SETTINGS:
+        take_settings(c, payload);
+        break;
+    case H3_PRIORITY_UPDATE:
+        take_priority(c, payload);
+        break;
+    case H3_PRIORITY_UPDATE_PUSH:
+        v3_fail(c, H3_ID_ERROR, "sent PRIORITY_UPDATE of a push");
+        break;
+    case H3_CANCEL_PUSH:
+        v3_fail(c, H3_ID_ERROR, "sent CANCEL_PUSH of no push");
+        break;
+    default:
+        take_integer(c, payload);
+        break;
+    }
+}
+
+#define CONTROL_FRAME_MAX H3_SETTINGS_MAX /* bytes of a frame that is understood */
+
+static bool is_known_control(uint64_t type)
+{
+    return type == H3_SETTINGS || type == H3_GOAWAY || type == H3_MAX_PUSH_ID ||
+           type == H3_CANCEL_PUSH || type == H3_PRIORITY_UPDATE || type == H3_PRIORITY_UPDATE_PUSH;
+}
+
+/* May a frame of this head follow? False: the connection has failed. */
+static bool may_follow(struct v3_connection *c, const struct v3_input *input)
+{
+    if (!c->has_settings && input->type != H3_SETTINGS) {
+        v3_fail(c, H3_MISSING_SETTINGS, "sent no SETTINGS first");
+    } else if (!h3_frame_is_of_control(input->type) ||
+               (c->has_settings && input->type == H3_SETTINGS)) {
+        v3_fail(c, H3_FRAME_UNEXPECTED, "sent a frame that has no place on a control stream");
+    } else if (is_known_control(input->type) && input->left > CONTROL_FRAME_MAX) {
+        v3_fail(c, H3_EXCESSIVE_LOAD, "sent too long a control frame");
+    } else {
+        v3_guard(c, is_known_control(input->type) ? V3_GUARD_CONTROL : V3_GUARD_UNKNOWN);
+    }
+    return !c->is_failed;
+}
+
+/* Collects the payload of a frame that is understood, drops others. */
+static void collect(struct v3_input *input, struct str bytes)
+{
+    if (input->part == V3_PART_HEADERS && bytes.len != 0) {
+        if (input->block == NULL && (input->block = malloc(CONTROL_FRAME_MAX)) == NULL) {
+            fatal_no_memory(CONTROL_FRAME_MAX);
+        }
+        memcpy(input->block + input->block_size, bytes.data, bytes.len);
+        input->block_size += bytes.len;
+    }
+    input->left -= bytes.len;
+}
+
+static void read_control(struct v3_connection *c, struct v3_input *input, struct str bytes)
+{
+    while (!c->is_failed) {
+        if (input->part == V3_PART_FRAME) {
+            if (!h3_read_frame(&input->reader, &bytes, &input->type, &input->left) ||
+                !may_follow(c, input)) {
+                return;
+            }
+            input->part = is_known_control(input->type) ? V3_PART_HEADERS : V3_PART_SKIPPED;
+        }
+        struct str part =
+            str_head(bytes, input->left < bytes.len ? (size_t) input->left : bytes.len);
+        collect(input, part);
+        bytes = str_skip(bytes, part.len);
+        if (input->left != 0) {
+            return;
+        }
+        if (input->part == V3_PART_HEADERS) {
+            take_frame(c, input);
+        }
+        v3_input_free(input);
+        input->part = V3_PART_FRAME;
+    }
+}
+
+/* ---- QPACK ---- */
+
+static void read_encoder(struct v3_connection *c, struct str bytes)
+{
+    if (!qpack_decoder_feed(&c->decoder, bytes)) {
+        v3_fail(c, QPACK_ENCODER_STREAM_ERROR, "sent a malformed encoder stream");
+        return;
+    }
+    for (; c->copies_seen != c->decoder.duplicated; c->copies_seen++) {
+        if (!v3_guard(c, V3_GUARD_COPIES)) {
+            return;
+        }
+    }
+    struct list *next;
+    for (struct list *link = c->blocked.next; link != &c->blocked && !c->is_failed; link = next) {
+        next = link->next;
+        v3_stream_unblocked(container_of(link, struct v3_stream, blocked_link));
+    }
+    v3_send_instructions(c);
+}
+
+static void read_decoder(struct v3_connection *c, struct str bytes)
+{
+    if (!qpack_encoder_feed(&c->encoder, bytes)) {
+        v3_fail(c, QPACK_DECODER_STREAM_ERROR, "sent a malformed decoder stream");
+    }
+}
+
+/* ---- the client's streams ---- */
+
+void v3_control_opened(struct v3_connection *c, struct quic_stream *quic)
+{
+    struct control_input *control = calloc(1, sizeof(*control));
+
+    if (control == NULL) {
+        fatal_no_memory(sizeof(*control));
+    }
+    quic->user = control;
+    list_push_back(&c->controls, &control->link);
+}
+
+static void control_free(struct control_input *control)
+{
+    list_remove(&control->link);
+    v3_input_free(&control->input);
+    free(control);
+}
+
+static void control_end(struct quic_stream *quic, uint64_t error)
+{
+    control_free(quic->user);
+    quic->user = NULL;
+    quic_stream_release(quic, error);
+}
+
+void v3_control_free(struct v3_connection *c)
+{
+    while (!list_is_empty(&c->controls)) {
+        control_free(container_of(c->controls.next, struct control_input, link));
+    }
+}
+
+/* The type has been read. False: the stream is gone, or the connection has failed. */
+static bool control_begin(struct v3_connection *c, struct quic_stream *quic)
+{
+    const struct control_input *control = quic->user;
+
+    if (control->type == H3_STREAM_PUSH) {
+        v3_fail(c, H3_STREAM_CREATION_ERROR, "opened a push stream");
+        return false;
+    }
+    if (control->type > H3_STREAM_DECODER) {
+        control_end(quic, H3_STREAM_CREATION_ERROR);
+        v3_guard(c, V3_GUARD_STREAMS);
+        return false;
+    }
+    uint8_t bit = (uint8_t) (1u << control->type);
+    if ((c->peer_streams & bit) != 0) {
+        v3_fail(c, H3_STREAM_CREATION_ERROR, "opened a second stream of a kind");
+        return false;
+    }
+    c->peer_streams |= bit;
+    return true;
+}
+
+static void control_bytes(struct v3_connection *c, struct quic_stream *quic, struct str bytes)
+{
+    struct control_input *control = quic->user;
+
+    switch (control->type) {
+    case H3_STREAM_CONTROL:
+        read_control(c, &control->input, bytes);
+        break;
+    case H3_STREAM_ENCODER:
+        read_encoder(c, bytes);
+        break;
+    default:
+        read_decoder(c, bytes);
+        break;
+    }
+}
+
+void v3_control_readable(struct v3_connection *c, struct quic_stream *quic)
+{
+    struct control_input *control = quic->user;
+
+    while (!c->is_failed) {
+        struct str bytes = quic_stream_input(quic);
+        size_t size = bytes.len;
+
+        if (size == 0) {
+            break;
+        }
+        if (!control->has_type) {
+            control->has_type = h3_read_integer(&control->input.reader, &bytes, &control->type);
+            if (control->has_type && !control_begin(c, quic)) {
+                return;
+            }
+        }
+        if (bytes.len != 0) {
+            control_bytes(c, quic, bytes);
+        }
+        if (!c->is_failed) {
+            quic_stream_consume(quic, size);
+        }
+    }
+    if (c->is_failed || !quic->is_input_finished) {
+        return;
+    }
+    if (control->has_type) {
+        v3_fail(c, H3_CLOSED_CRITICAL_STREAM, "closed a critical stream");
+    } else {
+        control_end(quic, H3_NO_ERROR);
+        v3_guard(c, V3_GUARD_STREAMS);
+    }
+}

@@ -1,0 +1,326 @@
+/* Bodies of responses: DATA frames of memory and of files, within what the client takes. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "http/v3/v3.h"
+#include "server/generation.h"
+
+#define UNSENT_MAX                                                                                 \
+    (256 * 1024) /* bytes that wait to be sent of a stream; above it, its fiber waits */
+#define UNSENT_LOW (128 * 1024) /* … until so few are left */
+#define COPY_MAX (64 * 1024)    /* of memory that is used again, rather than a fiber that waits */
+#define REFERENCE_MIN 4096      /* smaller pieces are copied */
+
+/* A piece that the transport refers to, until the client has acknowledged all of it. */
+struct reference {
+    struct v3_stream *stream;
+    struct body_piece piece;
+    unsigned count; /* parts that the transport has, and one more while they are being given */
+};
+
+static void release_piece(const struct body_piece *piece)
+{
+    if (piece != NULL && piece->release != NULL) {
+        piece->release(piece->release_arg);
+    }
+}
+
+/* The transport has done with a part, or all parts were given. */
+static void reference_drop(void *arg)
+{
+    struct reference *reference = arg;
+    struct v3_stream *stream = reference->stream;
+
+    if (--reference->count == 0) {
+        release_piece(&reference->piece);
+        stream->references--;
+        if (stream->has_ended) {
+            v3_settle_later(stream->connection);
+        }
+    }
+}
+
+static struct reference *reference_make(struct v3_stream *stream, const struct body_piece *piece)
+{
+    struct reference *reference = arena_new(&stream->request->arena, struct reference);
+
+    *reference = (struct reference){stream, *piece, 1};
+    stream->references++;
+    return reference;
+}
+
+/* ---- frames ---- */
+
+static void put_data_head(struct v3_stream *stream, uint64_t size)
+{
+    char head[H3_FRAME_ROOM];
+    char *end = h3_put_frame(head, H3_DATA, size);
+
+    if (stream->request->version == HTTP_3) {
+        quic_stream_write(stream->quic, str_from(head, end));
+        stream->given += (uint64_t) (end - head);
+        stream->request->out_head_end += (uint64_t) (end - head); /* no part of the body */
+    }
+}
+
+/* A part of a piece as a DATA frame. */
+static void put_part(struct v3_stream *stream, struct reference *reference, uint64_t from,
+                     uint64_t size)
+{
+    const struct body_piece *piece = &reference->piece;
+
+    put_data_head(stream, size);
+    if (piece->bytes.data == NULL) {
+        struct file_range range = {piece->offset + (off_t) from, size};
+        reference->count++;
+        quic_stream_write_file(stream->quic, piece->fd, range, reference_drop, reference);
+    } else if (piece->is_volatile || size < REFERENCE_MIN) {
+        quic_stream_write(stream->quic, (struct str){piece->bytes.data + from, (size_t) size});
+    } else {
+        reference->count++;
+        quic_stream_write_reference(stream->quic,
+                                    (struct str){piece->bytes.data + from, (size_t) size},
+                                    reference_drop, reference);
+    }
+    stream->given += size;
+    stream->request->out_sent = stream->given;
+}
+
+/* ---- how much may be given ---- */
+
+/* The client takes too little: the request ends. */
+static void give_up(struct v3_stream *stream)
+{
+    struct request *request = stream->request;
+
+    request->log.action = "sending to client";
+    log_info(&request->log, ETIMEDOUT, "client timed out");
+    request->is_timed_out = true;
+    counters_mine->limited++;
+}
+
+/* Waits until fewer bytes are unsent. False: the stream is over. MAY WAIT. */
+static bool wait_to_send(struct v3_stream *stream)
+{
+    uint64_t sent = v3_sent(stream);
+
+    stream->writer.is_signalled = false;
+    quic_stream_want_writable(stream->quic, UNSENT_LOW);
+    enum wait_result result =
+        fiber_wait(&stream->writer, clock_now.now_ms + stream->request->location->send_timeout_ms);
+    if (result == WAIT_TIMED_OUT && v3_sent(stream) != sent) {
+        return true; /* slowly, but it does */
+    }
+    if (result == WAIT_TIMED_OUT) {
+        give_up(stream);
+    }
+    return result == WAIT_READY;
+}
+
+/* How many bytes limit_rate lets go; waits until some may. 0: the client is gone. MAY WAIT. */
+static uint64_t wait_for_rate(struct v3_stream *stream, uint64_t wanted)
+{
+    struct request *request = stream->request;
+
+    while (request->limit_rate != 0) {
+        uint64_t elapsed_ms = clock_now.now_ms - request->start_ms;
+        uint64_t allowed =
+            request->limit_rate_after + request->limit_rate * (elapsed_ms / 1000 + 1);
+
+        if (allowed > stream->given) {
+            return allowed - stream->given < wanted ? allowed - stream->given : wanted;
+        }
+        uint64_t pause_ms = (stream->given - allowed) * 1000 / request->limit_rate + 1;
+        if (fiber_sleep(clock_now.now_ms + pause_ms) == WAIT_CANCELLED) {
+            return 0;
+        }
+    }
+    return wanted;
+}
+
+/* May all of it be given at once, whatever the client takes? Nobody waits for it then. */
+static bool may_leave(const struct v3_stream *stream, const struct body_piece *piece, uint64_t size,
+                      bool is_last)
+{
+    const struct request *request = stream->request;
+
+    return (is_last || stream->is_leaving) && request->limit_rate == 0 &&
+           !request->response.is_tunnel && (!piece->is_volatile || size <= COPY_MAX);
+}
+
+/* How many bytes may be given now. 0: the stream is over. MAY WAIT. */
+static uint64_t grant(struct v3_stream *stream, const struct body_piece *piece, uint64_t wanted,
+                      bool is_last)
+{
+    uint64_t most = wait_for_rate(stream, wanted);
+
+    while (most != 0 && !stream->is_reset) {
+        uint64_t unsent = quic_stream_unsent(stream->quic);
+
+        if (may_leave(stream, piece, wanted, is_last)) {
+            return most;
+        }
+        if (unsent < UNSENT_MAX) {
+            return most < UNSENT_MAX - unsent ? most : UNSENT_MAX - unsent;
+        }
+        if (!wait_to_send(stream)) {
+            break;
+        }
+    }
+    return 0;
+}
+
+/* The piece to the transport. MAY WAIT. False: the stream is over. */
+static bool give_piece(struct v3_stream *stream, const struct body_piece *piece, uint64_t size,
+                       bool is_last)
+{
+    struct reference *reference = reference_make(stream, piece);
+    uint64_t done = 0;
+
+    while (done < size && !stream->is_reset) {
+        uint64_t left = size - done;
+        uint64_t granted = grant(stream, piece, left, is_last);
+
+        if (granted == 0) {
+            break;
+        }
+        put_part(stream, reference, done, granted);
+        done += granted;
+    }
+    reference_drop(reference);
+    return done == size && !stream->is_reset;
+}
+
+bool v3_send_body(struct request *request, const struct body_piece *piece, bool is_last)
+{
+    struct v3_stream *stream = request->wire_state;
+    uint64_t size = piece == NULL ? 0 : piece->bytes.data != NULL ? piece->bytes.len : piece->size;
+
+    if (stream->is_output_ended) {
+        size = 0; /* no body was announced */
+    }
+    if (size == 0 || stream->is_reset) {
+        release_piece(piece);
+    } else if (!give_piece(stream, piece, size, is_last)) {
+        return false;
+    }
+    if (stream->is_reset) {
+        return false;
+    }
+    if (is_last) {
+        if (!stream->is_output_ended) {
+            v3_send_end(stream);
+        }
+        request->response.is_complete = true;
+    }
+    return true;
+}
+
+void v3_send_end(struct v3_stream *stream)
+{
+    const struct fields *trailers = stream->request->response.trailers;
+
+    stream->is_output_ended = true;
+    if (trailers != NULL && trailers->count != 0 && stream->request->version == HTTP_3) {
+        v3_send_trailers(stream);
+    }
+    quic_stream_finish(stream->quic);
+}
+
+/* ---- the wire ---- */
+
+/* What gives the body has all of it: it does not wait for the client any more. */
+static void v3_leave(struct request *request)
+{
+    struct v3_stream *stream = request->wire_state;
+
+    if (request->limit_rate == 0 && !request->response.is_tunnel && !stream->is_leaving) {
+        stream->is_leaving = true;
+        if (stream->writer.waiter != NULL) {
+            wait_signal_later(&stream->writer);
+        }
+    }
+}
+
+static uint64_t v3_backlog(const struct request *request, uint64_t more)
+{
+    const struct v3_stream *stream = request->wire_state;
+
+    if (stream->quic == NULL) {
+        return 0;
+    }
+    uint64_t unsent = quic_stream_unsent(stream->quic);
+    return unsent >= UNSENT_MAX ? UINT64_MAX : unsent;
+}
+
+/* Packets leave at the end of the turn: QUIC sees to it. */
+static void v3_flush(struct request *request)
+{
+}
+
+static bool v3_has_lost_client(const struct request *request)
+{
+    const struct v3_stream *stream = request->wire_state;
+
+    return stream->connection->is_closed;
+}
+
+static uint64_t v3_bytes_sent(const struct request *request)
+{
+    return v3_sent(request->wire_state);
+}
+
+const struct http_wire v3_wire = {
+    .is_multiplexed = true,
+    .hides_connection_fields = true,
+    .reads_files = true,
+    .send_head = v3_send_head,
+    .send_body = v3_send_body,
+    .send_interim = v3_send_interim,
+    .read_body = v3_read_body,
+    .ended = v3_request_ended,
+    .backlog = v3_backlog,
+    .leave = v3_leave,
+    .flush = v3_flush,
+    .has_lost_client = v3_has_lost_client,
+    .sent = v3_bytes_sent,
+};
+
+/* ---- HTTP/0.9: a body alone ---- */
+
+static void hq_send_head(struct request *request)
+{
+    struct v3_stream *stream = request->wire_state;
+    struct response *response = &request->response;
+
+    response->is_head_sent = true;
+    if (!stream->is_reset && (response->is_header_only || response->content_length == 0)) {
+        v3_send_end(stream);
+    }
+}
+
+static void hq_send_interim(struct request *request, unsigned status, const struct fields *fields)
+{
+}
+
+static ssize_t hq_read_body(struct request *request, void *at, size_t size)
+{
+    request->is_body_read = true;
+    return 0;
+}
+
+const struct http_wire hq_wire = {
+    .is_multiplexed = true,
+    .hides_connection_fields = true,
+    .reads_files = true,
+    .send_head = hq_send_head,
+    .send_body = v3_send_body,
+    .send_interim = hq_send_interim,
+    .read_body = hq_read_body,
+    .ended = v3_request_ended,
+    .backlog = v3_backlog,
+    .leave = v3_leave,
+    .flush = v3_flush,
+    .has_lost_client = v3_has_lost_client,
+    .sent = v3_bytes_sent,
+};

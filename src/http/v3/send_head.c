@@ -1,0 +1,126 @@
+/* Field sections of responses: heads, interim responses, trailers. */
+#include "http/message/frame.h"
+#include "http/request/head_fields.h"
+#include "http/v3/v3.h"
+
+#define FIELD_OVERHEAD 24 /* bytes of a field beside its name and value: as qpack_field_room */
+
+/* A section that is being written. */
+struct section_encoder {
+    struct head_encoder base; /* first: it is found by this */
+    struct qpack_writer writer;
+};
+
+static void put_field(struct head_encoder *encoder, struct str name, struct str value,
+                      bool stays_out)
+{
+    struct section_encoder *section = container_of(encoder, struct section_encoder, base);
+
+    qpack_put_field(&section->writer, name, value, stays_out);
+}
+
+/* Room for a section of so many bytes, in the request's arena. */
+static void section_begin(struct section_encoder *section, struct v3_stream *stream, size_t size)
+{
+    char *room = arena_text(&stream->request->arena, QPACK_PREFIX_ROOM + size);
+
+    section->base.put = put_field;
+    qpack_begin(&section->writer, &stream->connection->encoder, stream->id, room);
+}
+
+/* The section as a HEADERS frame, after the instructions that were made with it. */
+static void section_send(struct section_encoder *section, struct v3_stream *stream)
+{
+    struct str block = qpack_finish(&section->writer);
+    char head[H3_FRAME_ROOM];
+    char *end = h3_put_frame(head, H3_HEADERS, block.len);
+    uint64_t size = (uint64_t) (end - head) + block.len;
+
+    v3_send_instructions(stream->connection);
+    quic_stream_write(stream->quic, str_from(head, end));
+    quic_stream_write(stream->quic, block);
+    stream->given += size;
+    stream->request->out_head_end += size;
+    stream->request->out_sent = stream->given;
+}
+
+/* The status as HTTP/3 has it: a tunnel is accepted with 200, 101 does not exist (RFC 9220, 3). */
+static unsigned status_of(const struct v3_stream *stream)
+{
+    const struct response *response = &stream->request->response;
+
+    if (response->is_tunnel && response->status == 101) {
+        return 200;
+    }
+    if (stream->is_websocket && !response->is_tunnel && response->status < 300) {
+        return 501; /* 2xx would promise a tunnel, and this location has made none */
+    }
+    return response->status;
+}
+
+/* What the response says of its priority overrides what the client said (RFC 9218, 8). */
+static void follow_backend(struct v3_stream *stream)
+{
+    const struct field *field = fields_find(&stream->request->response.fields, STR("priority"));
+    uint8_t urgency = stream->urgency;
+    bool is_incremental = stream->is_incremental;
+
+    if (field != NULL && !field->is_removed) {
+        priority_merge(field->value, &urgency, &is_incremental);
+        v3_prioritise(stream, urgency, is_incremental);
+    }
+}
+
+void v3_send_head(struct request *request)
+{
+    struct v3_stream *stream = request->wire_state;
+    struct response *response = &request->response;
+    struct section_encoder section;
+
+    response->is_head_sent = true;
+    response->status = status_of(stream); /* the log has what the client is sent */
+    if (request->method == METHOD_HEAD || response->status == 304 || response->status == 204) {
+        response->is_header_only = true;
+    }
+    if (stream->is_reset) {
+        return;
+    }
+    follow_backend(stream);
+    section_begin(&section, stream, head_fields_size(request, FIELD_OVERHEAD));
+    qpack_put_status(&section.writer, response->status);
+    head_fields_put(request, &section.base);
+    section_send(&section, stream);
+    if (response->is_header_only ||
+        (response->content_length == 0 && response->trailers == NULL && !response->is_tunnel)) {
+        stream->is_output_ended = true;
+        quic_stream_finish(stream->quic);
+    }
+}
+
+void v3_send_interim(struct request *request, unsigned status, const struct fields *fields)
+{
+    struct v3_stream *stream = request->wire_state;
+    struct section_encoder section;
+
+    if (stream->is_reset) {
+        return;
+    }
+    section_begin(&section, stream,
+                  FIELD_OVERHEAD +
+                      (fields == NULL ? 0 : head_fields_list_size(fields, FIELD_OVERHEAD)));
+    qpack_put_status(&section.writer, status);
+    if (fields != NULL) {
+        head_fields_put_list(fields, &section.base);
+    }
+    section_send(&section, stream);
+}
+
+void v3_send_trailers(struct v3_stream *stream)
+{
+    const struct fields *trailers = stream->request->response.trailers;
+    struct section_encoder section;
+
+    section_begin(&section, stream, head_fields_list_size(trailers, FIELD_OVERHEAD));
+    head_fields_put_list(trailers, &section.base);
+    section_send(&section, stream);
+}

@@ -1,0 +1,341 @@
+/* Streams of requests: they begin, their fibers go on, they end, and so do their requests. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "http/message/prefixed.h"
+#include "http/request/engine.h"
+#include "http/v3/v3.h"
+#include "server/generation.h"
+
+/* ---- deadlines ---- */
+
+void v3_stream_set_timer(struct v3_stream *stream, uint64_t timeout_ms)
+{
+    stream->sent_seen = v3_sent(stream);
+    timer_set(&stream->timer, clock_now.now_ms + timeout_ms);
+}
+
+/* The client does not take the rest of a response that nothing works on any more. */
+static void give_up(struct v3_stream *stream)
+{
+    struct request *request = stream->request;
+
+    request->log.action = "sending to client";
+    log_info(&request->log, ETIMEDOUT, "client timed out");
+    request->is_timed_out = true;
+    counters_mine->limited++;
+    v3_reset(stream, H3_REQUEST_CANCELLED);
+    v3_settle_later(stream->connection);
+}
+
+static void fire(struct timer *timer)
+{
+    struct v3_stream *stream = container_of(timer, struct v3_stream, timer);
+
+    if (!stream->has_head) {
+        struct log log;
+
+        connection_log(stream->connection->connection, "reading client request headers", &log);
+        log_info(&log, ETIMEDOUT, "client timed out");
+        v3_stream_drop(stream, H3_REQUEST_INCOMPLETE);
+    } else if (stream->sent_seen != v3_sent(stream)) {
+        v3_stream_set_timer(stream, stream->request->location->send_timeout_ms);
+    } else {
+        give_up(stream);
+    }
+}
+
+/* ---- the beginning ---- */
+
+static struct v3_stream *stream_make(struct v3_connection *c, struct quic_stream *quic)
+{
+    struct v3_stream *stream = calloc(1, sizeof(*stream));
+
+    if (stream == NULL) {
+        fatal_no_memory(sizeof(*stream));
+    }
+    stream->connection = c;
+    stream->quic = quic;
+    stream->id = quic->id;
+    quic->user = stream;
+    list_init(&stream->blocked_link);
+    timer_init(&stream->timer, fire);
+    list_push_back(&c->streams, &stream->link);
+    c->stream_count++;
+    if (!c->is_writing) {
+        c->is_writing = true;
+        counters_mine->writing++;
+    }
+    return stream;
+}
+
+void v3_stream_opened(struct v3_connection *c, struct quic_stream *quic)
+{
+    if (c->is_failed || (c->is_going_away && quic->id >= c->last_told)) {
+        quic_stream_release(quic, H3_REQUEST_REJECTED);
+        return;
+    }
+    struct v3_stream *stream = stream_make(c, quic);
+
+    if (quic->id >= c->next_stream) {
+        c->next_stream = quic->id + 4;
+    }
+    /* A client that says nothing is served by turns. */
+    v3_prioritise(stream, 3, true);
+    timer_remove(&c->idle_timer);
+    v3_stream_set_timer(stream, connection_server(c->connection)->client_header_timeout_ms);
+}
+
+/* ---- what QUIC reports ---- */
+
+static void wake(struct v3_stream *stream)
+{
+    if (stream->reader.waiter != NULL) {
+        wait_signal_later(&stream->reader);
+    }
+    if (stream->writer.waiter != NULL) {
+        wait_signal_later(&stream->writer);
+    }
+}
+
+static void leave_blocked(struct v3_stream *stream)
+{
+    if (!list_is_empty(&stream->blocked_link)) {
+        list_remove(&stream->blocked_link);
+        stream->connection->blocked_count--;
+    }
+}
+
+/* The client has reset the stream, or wants no response. */
+static void cancelled_by_client(struct v3_stream *stream, uint64_t code)
+{
+    struct v3_connection *c = stream->connection;
+
+    if (stream->is_reset) {
+        return;
+    }
+    if (!stream->has_head && stream->input.part == V3_PART_BLOCKED &&
+        stream->quic->is_input_reset) {
+        /* It has ended its side of a request that waits for entries: there is an answer, as nginx has it. */
+        leave_blocked(stream);
+        stream->is_input_ended = true;
+        v3_refuse_head(stream, 400, "client reset a stream with blocked header fields");
+    } else if (!stream->has_head) {
+        v3_stream_drop(stream, H3_REQUEST_CANCELLED);
+    } else {
+        log_info(&stream->request->log, 0, "client terminated stream %llu with status %llu",
+                 (unsigned long long) stream->id, (unsigned long long) code);
+        v3_reset(stream, H3_REQUEST_CANCELLED);
+    }
+    v3_guard(c, V3_GUARD_RESETS);
+}
+
+void v3_stream_readable(struct v3_stream *stream)
+{
+    if (stream->quic->is_input_reset && !stream->is_input_ended) {
+        cancelled_by_client(stream, stream->quic->input_code);
+        return;
+    }
+    v3_stream_read(stream);
+    bool has_something = stream->is_input_ended || stream->is_body_broken || stream->is_reset ||
+                         stream->input.part == V3_PART_DATA;
+    if (has_something && stream->reader.waiter != NULL) {
+        wait_signal_later(&stream->reader);
+    }
+}
+
+void v3_stream_writable(struct v3_stream *stream)
+{
+    if (stream->quic->is_output_stopped && !stream->is_reset) {
+        if (stream->has_ended || !stream->has_head) {
+            v3_reset(stream, H3_REQUEST_CANCELLED);
+            v3_settle_later(stream->connection);
+        } else {
+            cancelled_by_client(stream, stream->quic->output_code);
+        }
+        return;
+    }
+    if (stream->has_ended) {
+        v3_settle_later(stream->connection);
+    } else if (stream->writer.waiter != NULL) {
+        wait_signal_later(&stream->writer);
+    }
+}
+
+/* ---- the end ---- */
+
+/* The stream is worked on no more. */
+static void stream_leave(struct v3_stream *stream)
+{
+    struct v3_connection *c = stream->connection;
+
+    leave_blocked(stream);
+    list_remove(&stream->link);
+    list_push_back(&c->finished, &stream->link);
+    c->stream_count--;
+    v3_settle_later(c);
+}
+
+static void release_quic(struct v3_stream *stream, uint64_t error)
+{
+    if (stream->quic != NULL) {
+        stream->quic->user = NULL;
+        quic_stream_release(stream->quic, error);
+        stream->quic = NULL;
+    }
+}
+
+/* The encoder is not to wait for an acknowledgment of sections of this stream (RFC 9204, 4.4.2). */
+void v3_cancel_sections(struct v3_stream *stream)
+{
+    struct v3_connection *c = stream->connection;
+    char instruction[PREFIXED_INTEGER_ROOM];
+
+    if (c->decoder_stream != NULL && !c->is_closed && !c->is_failed) {
+        char *end = qpack_put_cancellation(instruction, stream->id);
+        quic_stream_write(c->decoder_stream, str_from(instruction, end));
+    }
+}
+
+void v3_stream_drop(struct v3_stream *stream, uint64_t error)
+{
+    stream->is_reset = true;
+    stream->is_input_ended = true;
+    stream->is_logged = true;
+    stream->has_head = true;
+    v3_cancel_sections(stream);
+    timer_remove(&stream->timer);
+    stream->given = v3_sent(stream);
+    release_quic(stream, error);
+    stream_leave(stream);
+}
+
+void v3_cancel(struct v3_stream *stream)
+{
+    if (!stream->has_head) {
+        v3_stream_drop(stream, H3_REQUEST_CANCELLED);
+        return;
+    }
+    stream->is_reset = true;
+    wake(stream); /* fibers beside the request's, and one that is shielded, see it, too */
+    if (!stream->has_ended) {
+        request_cancel(stream->request);
+    }
+}
+
+void v3_reset(struct v3_stream *stream, uint64_t error)
+{
+    if (stream->is_reset) {
+        return;
+    }
+    stream->given = v3_sent(stream);
+    quic_stream_reset(stream->quic, error);
+    if (!stream->is_input_ended) {
+        quic_stream_stop(stream->quic, error);
+        v3_cancel_sections(stream);
+    }
+    v3_cancel(stream);
+}
+
+void v3_stream_closed(struct v3_stream *stream)
+{
+    stream->given = v3_sent(stream);
+    stream->quic = NULL;
+    if (!stream->is_reset) {
+        v3_cancel(stream);
+    }
+}
+
+/* What is still to be said to the client of a stream whose request was worked on. */
+static void end_stream(struct v3_stream *stream)
+{
+    const struct request *request = stream->request;
+
+    if (stream->quic == NULL || stream->is_reset) {
+        return;
+    }
+    if (!stream->is_output_ended) {
+        stream->given = v3_sent(stream);
+        quic_stream_reset(stream->quic, stream->error != 0      ? stream->error
+                                        : request->is_timed_out ? H3_REQUEST_CANCELLED
+                                                                : H3_INTERNAL_ERROR);
+        stream->is_reset = true;
+    } else {
+        v3_appease(stream->connection, V3_GUARD_RESETS);
+    }
+    if (!stream->is_input_ended) {
+        /* The response is whole without the rest of the request (RFC 9114, 4.1). */
+        quic_stream_stop(stream->quic, stream->error != 0 ? stream->error : H3_NO_ERROR);
+        v3_cancel_sections(stream);
+        stream->is_input_ended = true;
+    }
+}
+
+void v3_request_ended(struct request *request, enum handler_result result)
+{
+    struct v3_stream *stream = request->wire_state;
+    struct v3_connection *c = stream->connection;
+
+    c->connection->rest_location = request->location;
+    if (request->location->keepalive_timeout_ms == 0) {
+        v3_go_away(c);
+    }
+    stream->has_ended = true;
+    requests_held(1);
+    end_stream(stream);
+    if (stream->quic != NULL && !stream->is_reset && quic_stream_unsent(stream->quic) != 0) {
+        quic_stream_want_writable(stream->quic, 1);
+        v3_stream_set_timer(stream, request->location->send_timeout_ms);
+    }
+    stream_leave(stream);
+}
+
+/* Its bytes have left, or are lost. */
+static bool is_sent(const struct v3_stream *stream)
+{
+    return stream->quic == NULL || stream->is_reset || quic_stream_unsent(stream->quic) == 0;
+}
+
+static void stream_log(struct v3_stream *stream)
+{
+    struct request *request = stream->request;
+
+    stream->is_logged = true;
+    timer_remove(&stream->timer);
+    request->out_end = request->out_sent = stream->given;
+    requests_held(-1);
+    request_log(request);
+}
+
+void v3_recycle(struct v3_connection *c)
+{
+    struct list *next;
+
+    for (struct list *link = c->finished.next; link != &c->finished; link = next) {
+        struct v3_stream *stream = container_of(link, struct v3_stream, link);
+
+        next = link->next;
+        if (!is_sent(stream)) {
+            continue;
+        }
+        if (!stream->is_logged) {
+            stream_log(stream);
+        }
+        if (stream->references != 0) {
+            continue; /* memory and files that may have to be sent again */
+        }
+        list_remove(&stream->link);
+        release_quic(stream, H3_NO_ERROR);
+        v3_input_free(&stream->input);
+        if (stream->request != NULL) {
+            request_free(stream->request);
+        }
+        free(stream);
+    }
+    if (c->is_writing && c->stream_count == 0 && list_is_empty(&c->finished)) {
+        c->is_writing = false;
+        counters_mine->writing--;
+    }
+}
