@@ -131,8 +131,8 @@ def test_quit_after_a_reload_ends_the_old_workers_as_well(serve):
     assert server.wait_end() == 0
 
 
-def test_kept_connections_end_gently_at_an_upgrade(serve):
-    """The old binary answers what was asked; at rest its connections end with FIN, not RST."""
+def test_kept_connections_live_on_at_an_upgrade(serve):
+    """No request is lost: the old binary answers what comes on its idle connections, or the new one to which it gave them."""
     server = serve(HTTP, main=main(2))
     clients = [server.client() for _ in range(50)]
     for client in clients:
@@ -142,10 +142,8 @@ def test_kept_connections_end_gently_at_an_upgrade(serve):
     try:
         assert [post(client) for client in clients] == [None] * 50
         server.signal("quit")
-        for client in clients:
-            assert client.rest() == b""
+        assert [post(client) for client in clients] == [None] * 50
         assert server.wait_end() == 0
-        assert server.get("/").status == 200
     finally:
         os.kill(new, signal.SIGTERM)
         until(lambda: not proc.is_alive(new), "the end of the new binary")
