@@ -149,6 +149,33 @@ def test_kept_connections_live_on_at_an_upgrade(serve):
         until(lambda: not proc.is_alive(new), "the end of the new binary")
 
 
+SLOW_START = """
+init_worker_by_lua_block {
+    while io.open("slow") and not io.open("go") do end
+}
+""" + HTTP
+
+
+def test_quit_before_the_new_binary_serves(serve):
+    """QUIT waits until somebody can take the idle connections: the old workers serve meanwhile."""
+    server = serve(SLOW_START, main=main(2))
+    clients = [server.client() for _ in range(20)]
+    assert [post(client) for client in clients] == [None] * 20
+    server.write("slow", "")
+    server.signal("upgrade")
+    new = wait_new_binary(server)
+    try:
+        server.signal("quit")
+        server.wait_log(r"signal 3 \(SIGQUIT\) received")
+        assert [post(client) for client in clients] == [None] * 20
+        server.write("go", "")
+        assert server.wait_end() == 0
+        assert [post(client) for client in clients] == [None] * 20
+    finally:
+        os.kill(new, signal.SIGTERM)
+        until(lambda: not proc.is_alive(new), "the end of the new binary")
+
+
 # ---- silent clients
 
 SILENT = {

@@ -32,7 +32,8 @@ enum {
     ESCALATE_LAST_MS = 1000, /* KILL once the delay is over this */
     YOUNG_MS = 1000,         /* a worker that dies sooner is respawned a little later */
     YOUNG_DELAY_MS = 100,
-    UPGRADE_LOOK_MS = 500, /* does the older master still live? */
+    UPGRADE_LOOK_MS = 500,   /* does the older master still live? */
+    OTHER_MASTER_MS = 10000, /* for a new binary to accept, before our workers quit all the same */
     FATAL_STATUS = 2,
 };
 
@@ -129,9 +130,27 @@ static void escalate(void)
     master.escalate_at_ms = clock_now.now_ms + master.escalate_delay_ms;
 }
 
+/* What waits until the other master's workers accept, but no longer than until_ms. */
+static struct {
+    void (*run)(void);
+    uint64_t until_ms;
+} postponed;
+
+static bool postpone(void (*run)(void))
+{
+    if (!other_master_is_starting()) {
+        return false;
+    }
+    if (postponed.run == NULL) {
+        postponed.until_ms = clock_now.now_ms + OTHER_MASTER_MS;
+    }
+    postponed.run = run;
+    return clock_now.now_ms < postponed.until_ms;
+}
+
 static void master_quit(void)
 {
-    if (!master.is_quitting) {
+    if (!master.is_quitting && !postpone(master_quit)) {
         master.is_quitting = true;
         tell_end();
         quit_all();
@@ -149,9 +168,22 @@ static void reopen(void)
 
 static void winch(void)
 {
-    if (!master.is_resting) {
+    if (!master.is_resting && !postpone(winch)) {
         master.is_resting = true;
         quit_all();
+    }
+}
+
+static void run_postponed(void)
+{
+    void (*run)(void) = postponed.run;
+
+    if (run == winch && other_master_fd() < 0) { /* the new binary has ended: ours stay */
+        postponed.run = NULL;
+    } else if (run != NULL &&
+               (!other_master_is_starting() || clock_now.now_ms >= postponed.until_ms)) {
+        run();
+        postponed.run = NULL;
     }
 }
 
@@ -371,6 +403,7 @@ static int wait_ms(void)
         look_at_ms = 0;
     }
     sooner(&when, upgrade_look_at_ms);
+    sooner(&when, postponed.run != NULL ? postponed.until_ms : 0);
     sooner(&when, log_programs_due_ms(master.generation));
     if (master.is_switching) {
         sooner(&when, master.switch_by_ms);
@@ -450,6 +483,7 @@ static void run_timers(void)
     if (upgrade_look_at_ms != 0 && now_ms >= upgrade_look_at_ms) {
         look_at_older_master();
     }
+    run_postponed();
     if (master.is_terminating && now_ms >= master.escalate_at_ms) {
         escalate();
     }

@@ -23,11 +23,13 @@
 enum {
     SERVED_MOST = 1024
 }; /* listeners; connections of others stay with their worker until the next answer */
+#define NOT_YET UINT32_MAX
 
 static struct {
-    int fd;                       /* the channel */
-    int child;                    /* … its end that a new binary gets; -1 once it has it */
-    bool is_ready;                /* it is one of ours */
+    int fd;            /* the channel */
+    int child;         /* … its end that a new binary gets; -1 once it has it */
+    bool is_ours;      /* it understands what we send */
+    uint32_t to_serve; /* listeners that it announces; NOT_YET: its workers do not accept */
     uint32_t served[SERVED_MOST]; /* what listener_print gives */
     unsigned served_count;
 } other = {.fd = -1, .child = -1};
@@ -43,7 +45,7 @@ void other_master_close(void)
         close(other.fd);
         other.fd = -1;
     }
-    other.is_ready = false;
+    other.is_ours = false;
     other.served_count = 0;
 }
 
@@ -88,10 +90,12 @@ static bool is_channel(int fd)
            getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 }
 
-/* This program understands what the other one sends. */
-static bool say_hello(void)
+/* This program understands what the other one sends, and so many listeners follow. */
+static bool say_hello(uint32_t to_serve)
 {
-    const struct channel_message message = {.type = CHANNEL_READY, .slot = HANDOVER_FORM};
+    const struct channel_message message = {.type = CHANNEL_READY,
+                                            .slot = HANDOVER_FORM,
+                                            .listener = to_serve};
 
     return channel_send(other.fd, &message, -1);
 }
@@ -104,7 +108,7 @@ void other_master_inherit(void)
     if (text != NULL && parse_uint(str_of(text), &fd) && fd > STDERR_FILENO && fd < INT_MAX &&
         is_channel((int) fd) && fcntl((int) fd, F_SETFD, FD_CLOEXEC) == 0) {
         other.fd = (int) fd;
-        say_hello();
+        say_hello(NOT_YET);
     }
 }
 
@@ -133,22 +137,40 @@ static bool other_serves(const struct listener *listener)
 void other_master_announce(void)
 {
     struct channel_message message = {.type = CHANNEL_SERVES};
-    bool is_ok = other.fd >= 0 && say_hello();
+    const struct listener *l;
+    uint32_t count = 0;
 
-    for (const struct listener *l = master.generation->listeners; is_ok && l != NULL; l = l->next) {
-        message.listener = listener_print(l);
-        is_ok = l->options.is_datagram || channel_send(other.fd, &message, -1);
+    for (l = master.generation->listeners; l != NULL && count < SERVED_MOST; l = l->next) {
+        count += !l->options.is_datagram;
+    }
+    bool is_ok = other.fd >= 0 && say_hello(count);
+    for (l = master.generation->listeners; is_ok && count != 0; l = l->next) {
+        if (!l->options.is_datagram) {
+            message.listener = listener_print(l);
+            is_ok = channel_send(other.fd, &message, -1);
+            count--;
+        }
     }
 }
 
 /* ---- handing over */
+
+static bool other_is_ready(void)
+{
+    return other.is_ours && other.served_count == other.to_serve;
+}
+
+bool other_master_is_starting(void)
+{
+    return other.is_ours && !other_is_ready();
+}
 
 bool other_master_replaces(struct process *process)
 {
     struct channel_message message = {.type = CHANNEL_HANDOVER, .slot = process->slot};
     int ends[2];
 
-    if (!other.is_ready || process->kind != PROCESS_WORKER) {
+    if (!other_is_ready() || process->kind != PROCESS_WORKER) {
         return false;
     }
     if (process->is_leaving) { /* its connections have gone to where they can */
@@ -189,7 +211,8 @@ static void take(const struct channel_message *message, int fd)
 {
     switch (message->type) {
     case CHANNEL_READY:
-        other.is_ready = message->slot == HANDOVER_FORM;
+        other.is_ours = message->slot == HANDOVER_FORM;
+        other.to_serve = message->listener;
         other.served_count = 0;
         break;
     case CHANNEL_SERVES:

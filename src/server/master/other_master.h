@@ -21,6 +21,8 @@ int other_master_fd(void);
 void other_master_take_messages(void);
 /* Our workers accept: the other master may send what its workers have. */
 void other_master_announce(void);
+/* It is one of ours, and its workers do not accept yet: nobody could take what ours have. */
+bool other_master_is_starting(void);
 /*
  * Asks a worker to quit, and to hand its idle connections to one of the other master's. False: there is none that takes them,
  * nothing was sent.

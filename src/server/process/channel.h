@@ -26,7 +26,8 @@ enum channel_type {
     /* To the master. */
     CHANNEL_READY,   /* it accepts */
     CHANNEL_RETIRED, /* the retired `slot` of `listener` is empty and closed */
-    /* To the other master of an upgrade; CHANNEL_READY and CHANNEL_HANDOVER, too. */
+    /* To the other master of an upgrade; CHANNEL_HANDOVER, too, and CHANNEL_READY, where `listener` is the number of
+     * CHANNEL_SERVES that follow. */
     CHANNEL_SERVES, /* `listener` is a number by which both know one that our workers serve */
 };
 
