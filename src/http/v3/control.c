@@ -208,6 +208,19 @@ static void read_control(struct v3_connection *c, struct v3_input *input, struct
 
 /* ---- QPACK ---- */
 
+/* Entries have come. Sections that need still more are blocked again, and wait for the next ones: each is looked at once. */
+static void unblock(struct v3_connection *c)
+{
+    struct list waiting;
+
+    list_init(&waiting);
+    list_splice_back(&waiting, &c->blocked);
+    while (!c->is_failed && !list_is_empty(&waiting)) {
+        v3_stream_unblocked(container_of(waiting.next, struct v3_stream, blocked_link));
+    }
+    list_splice_back(&c->blocked, &waiting);
+}
+
 static void read_encoder(struct v3_connection *c, struct str bytes)
 {
     if (!qpack_decoder_feed(&c->decoder, bytes)) {
@@ -219,11 +232,7 @@ static void read_encoder(struct v3_connection *c, struct str bytes)
             return;
         }
     }
-    struct list *next;
-    for (struct list *link = c->blocked.next; link != &c->blocked && !c->is_failed; link = next) {
-        next = link->next;
-        v3_stream_unblocked(container_of(link, struct v3_stream, blocked_link));
-    }
+    unblock(c);
     v3_send_instructions(c);
 }
 

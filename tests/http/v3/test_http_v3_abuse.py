@@ -1,0 +1,28 @@
+"""HTTP/3: clients that try to stop the worker, or to have it keep too much."""
+
+from h3_site import _site  # noqa: F401
+from harness import h3
+from harness.h3 import H3
+
+
+def _blocked(client, required):
+    """A request whose field section needs so many entries of the table (RFC 9204, 4.5.1.1)."""
+    return h3.frame(h3.HEADERS, bytes([required + 1, 0]) + client.section(client.head("/a.txt"))[2:])
+
+
+def test_blocked_sections_that_stay_blocked(site):
+    """Two requests wait for three entries, one entry comes: both wait further, and the worker serves others."""
+    server = site()
+    with H3(server.port) as client:
+        encoder = client.http._local_encoder_stream_id
+        client.http = None  # aioquic does not expect that its sections are acknowledged
+        client.raw(encoder, b"\x3f\xe1\x1f")  # a table of 4096 bytes
+        streams = [client.raw_stream(_blocked(client, 3), end=True) for _ in range(2)]
+        whole = client.raw_stream(h3.frame(h3.HEADERS, client.section(client.head("/a.txt"))), end=True)
+        assert client.wait(whole).body.endswith(b"hello\n")  # so the others have been read
+        client.raw(encoder, b"\xc1\x01a")
+        with H3(server.port) as other:
+            assert other.get("/a.txt").status == 200
+        client.raw(encoder, b"\xc1\x01b\xc1\x01c")
+        for stream in streams:
+            assert client.wait(stream).body.endswith(b"hello\n")
