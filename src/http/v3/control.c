@@ -96,9 +96,6 @@ static void take_priority(struct v3_connection *c, struct str payload)
     bool is_incremental;
     uint64_t id;
 
-    if (!v3_guard(c, V3_GUARD_PRIORITIES)) {
-        return;
-    }
     if (!h3_read_integer(&reader, &payload, &id)) {
         v3_fail(c, H3_FRAME_ERROR, "sent a malformed PRIORITY_UPDATE");
         return;
@@ -152,6 +149,14 @@ static bool is_known_control(uint64_t type)
            type == H3_CANCEL_PUSH || type == H3_PRIORITY_UPDATE || type == H3_PRIORITY_UPDATE_PUSH;
 }
 
+static enum v3_guard guard_of(uint64_t type)
+{
+    if (type == H3_PRIORITY_UPDATE) {
+        return V3_GUARD_PRIORITIES; /* browsers send one for each image */
+    }
+    return is_known_control(type) ? V3_GUARD_CONTROL : V3_GUARD_UNKNOWN;
+}
+
 /* May a frame of this head follow? False: the connection has failed. */
 static bool may_follow(struct v3_connection *c, const struct v3_input *input)
 {
@@ -163,7 +168,7 @@ static bool may_follow(struct v3_connection *c, const struct v3_input *input)
     } else if (is_known_control(input->type) && input->left > CONTROL_FRAME_MAX) {
         v3_fail(c, H3_EXCESSIVE_LOAD, "sent too long a control frame");
     } else {
-        v3_guard(c, is_known_control(input->type) ? V3_GUARD_CONTROL : V3_GUARD_UNKNOWN);
+        v3_guard(c, guard_of(input->type));
     }
     return !c->is_failed;
 }

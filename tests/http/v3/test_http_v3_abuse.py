@@ -26,3 +26,20 @@ def test_blocked_sections_that_stay_blocked(site):
         client.raw(encoder, b"\xc1\x01b\xc1\x01c")
         for stream in streams:
             assert client.wait(stream).body.endswith(b"hello\n")
+
+
+def test_many_priority_updates(site):
+    """A browser sends one for each of its images."""
+    with H3(site().port) as client:
+        for i in range(300):
+            client.raw(client.http._local_control_stream_id, h3.frame(h3.PRIORITY_UPDATE, b"\0u=1"))
+            client.turn()
+        assert client.get("/a.txt").status == 200
+
+
+def test_flood_of_priority_updates(site):
+    server = site()
+    with H3(server.port) as client:
+        client.raw(client.http._local_control_stream_id, h3.frame(h3.PRIORITY_UPDATE, b"\0u=1") * 3000)
+        assert client.wait_closed() == h3.EXCESSIVE_LOAD
+    server.wait_log("client sent too many PRIORITY_UPDATE frames")
