@@ -223,6 +223,7 @@ static void input_finished(struct v3_stream *stream)
         v3_fail(c, H3_FRAME_ERROR, "ended a stream inside a frame");
     } else if (!stream->has_head) {
         v3_stream_drop(stream, H3_REQUEST_INCOMPLETE);
+        v3_guard(c, V3_GUARD_ERRORS);
     } else {
         v3_body_ended(stream);
     }

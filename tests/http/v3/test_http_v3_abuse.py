@@ -43,3 +43,16 @@ def test_flood_of_priority_updates(site):
         client.raw(client.http._local_control_stream_id, h3.frame(h3.PRIORITY_UPDATE, b"\0u=1") * 3000)
         assert client.wait_closed() == h3.EXCESSIVE_LOAD
     server.wait_log("client sent too many PRIORITY_UPDATE frames")
+
+
+def test_flood_of_streams_without_a_request(site):
+    server = site()
+    with H3(server.port) as client:
+        client.get("/a.txt")
+        for _ in range(2000):
+            if client.closed:
+                break
+            client.quic.send_stream_data(client.quic.get_next_available_stream_id(), b"", True)
+            client.turn()
+        assert client.wait_closed() == h3.EXCESSIVE_LOAD
+    server.wait_log("client sent too many streams with errors")
