@@ -97,6 +97,7 @@ static void swap_paths(struct quic_connection *c)
         quic_recovery_new_path(&c->recovery, quic_now_us());
     }
     quic_recovery_datagram_size(&c->recovery, c->paths[0].mtu);
+    c->recovery.is_amplification_limited = quic_path_room(&c->paths[0]) < QUIC_DATAGRAM_LEAST;
     if (c->paths[0].is_validated) {
         tell_conn(c);
     }
@@ -117,7 +118,6 @@ void quic_path_moved(struct quic_connection *c, struct quic_path *path)
     c->counts.migrations++;
     if (!c->paths[0].is_validated) {
         quic_path_challenge(c, &c->paths[0]);
-        c->recovery.is_amplification_limited = quic_path_room(&c->paths[0]) < QUIC_DATAGRAM_LEAST;
     }
 }
 

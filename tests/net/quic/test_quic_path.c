@@ -115,6 +115,32 @@ static void a_client_moves(void **state)
     relay_close();
 }
 
+/* A copy of a packet came from an address where nobody answers: the former one is under no limit again, so that probes are sent. */
+static void a_move_that_was_forged(void **state)
+{
+    struct addr other;
+
+    connect_through(0, 0);
+    transfer(1000);
+    struct quic_connection *c = server_end.connection;
+    turn_until(c->is_confirmed);
+    assert_true(addr_parse_ip(STR("127.0.0.9"), &other));
+    quic_path_init(&c->paths[1], &other, &c->paths[0].local);
+    c->paths[1].port = c->paths[0].port;
+    c->paths[1].cid = c->paths[0].cid;
+    c->paths[1].is_there = true;
+    quic_path_moved(c, &c->paths[1]);
+    assert_true(c->recovery.is_amplification_limited);
+    c->paths[0].give_up_us = 0;
+    quic_path_expired(c, quic_now_us());
+    assert_true(c->paths[0].is_validated);
+    assert_false(c->recovery.is_amplification_limited);
+    assert_logged("the QUIC client did not answer at its new address");
+    transfer(1000);
+    ends_shut_client();
+    relay_close();
+}
+
 static void larger_datagrams_are_found(void **state)
 {
     connect_through(0, 0);
@@ -211,6 +237,7 @@ int main(void)
         QUIC_TEST(handshakes_with_many_losses),
         QUIC_TEST(a_nat_that_changes_its_mind),
         QUIC_TEST(a_client_moves),
+        QUIC_TEST(a_move_that_was_forged),
         QUIC_TEST(larger_datagrams_are_found),
         QUIC_TEST(large_datagrams_are_lost_from_now_on),
         QUIC_TEST(packets_from_somewhere_else),
