@@ -75,6 +75,7 @@ struct qpack_encoder {
     struct qpack_seen *seen; /* fields by hash; or NULL */
     struct qpack_sent *sent; /* sections that are not acknowledged, oldest first; or NULL */
     unsigned sent_count;
+    uint64_t cancelled; /* stream cancellations: a byte of the peer's costs us a search */
     char *instructions; /* to be sent on the encoder stream; from malloc, or NULL */
     size_t instructions_size;
     char partial[12]; /* an instruction of the peer's decoder stream that is not whole */

@@ -100,6 +100,7 @@ static enum prefixed take_feedback(struct qpack_encoder *encoder, struct str *fr
     }
     if ((first & 0x40) != 0) {
         forget_stream(encoder, value);
+        encoder->cancelled++;
         return PREFIXED_WHOLE;
     }
     if (value == 0 || value > encoder->table.inserted - encoder->known) {

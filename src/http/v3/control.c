@@ -245,6 +245,12 @@ static void read_decoder(struct v3_connection *c, struct str bytes)
 {
     if (!qpack_encoder_feed(&c->encoder, bytes)) {
         v3_fail(c, QPACK_DECODER_STREAM_ERROR, "sent a malformed decoder stream");
+        return;
+    }
+    for (; c->feedback_seen != c->encoder.cancelled; c->feedback_seen++) {
+        if (!v3_guard(c, V3_GUARD_FEEDBACK)) {
+            return;
+        }
     }
 }
 

@@ -20,7 +20,7 @@ void v3_go_away(struct v3_connection *c)
     v3_settle_later(c);
 }
 
-/* Unsent instructions above which the encoder makes no more. */
+/* Unsent instructions above which the encoder makes no more, and a client that takes no feedback loses its connection. */
 #define INSTRUCTIONS_UNSENT_MAX 8192
 
 void v3_send_instructions(struct v3_connection *c)
@@ -33,6 +33,10 @@ void v3_send_instructions(struct v3_connection *c)
     char *end = qpack_put_increment(increment, &c->decoder);
     if (end != increment) {
         quic_stream_write(c->decoder_stream, str_from(increment, end));
+    }
+    if (c->decoder_stream != NULL &&
+        quic_stream_unsent(c->decoder_stream) > INSTRUCTIONS_UNSENT_MAX) {
+        v3_guard_failed(c, "compressed fields without taking the feedback on them");
     }
     if (c->encoder.instructions_size != 0 &&
         quic_stream_unsent(c->encoder_stream) < INSTRUCTIONS_UNSENT_MAX) {

@@ -51,7 +51,7 @@ static inline const struct v3_settings *v3_settings_of(const struct http_server 
     X(V3_GUARD_UNKNOWN, 1000, 100, "frames of unknown types")                                      \
     X(V3_GUARD_STREAMS, 100, 10, "streams of unknown types")                                       \
     X(V3_GUARD_COPIES, 2000, 200, "duplicates of compressed fields")                               \
-    X(V3_GUARD_FEEDBACK, 10000, 2000, "bytes of feedback on compressed fields")
+    X(V3_GUARD_FEEDBACK, 10000, 2000, "cancellations of compressed fields")
 
 enum v3_guard {
 #define V3_GUARD_ENUM(id, burst, rate, text) id,
@@ -97,7 +97,8 @@ struct v3_connection {
         limits; /* of heads: those of the server, without client_header_buffer_size, as nginx has it */
     struct addr peer_address; /* of the client, when its last request began */
     struct known_host known_host;
-    uint64_t copies_seen; /* of decoder.duplicated */
+    uint64_t copies_seen;   /* of decoder.duplicated */
+    uint64_t feedback_seen; /* of encoder.cancelled */
     struct {
         uint64_t id; /* with is_kept; at id / 4 % V3_PRIORITIES_KEPT, the newest */
         bool is_kept;

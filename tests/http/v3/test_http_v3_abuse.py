@@ -56,3 +56,29 @@ def test_flood_of_streams_without_a_request(site):
             client.turn()
         assert client.wait_closed() == h3.EXCESSIVE_LOAD
     server.wait_log("client sent too many streams with errors")
+
+
+def test_flood_of_cancellations(site):
+    server = site()
+    with H3(server.port) as client:
+        client.raw(client.http._local_decoder_stream_id, b"\x40" * 30000)
+        assert client.wait_closed() == h3.EXCESSIVE_LOAD
+    server.wait_log("client sent too many cancellations of compressed fields")
+
+
+def test_feedback_that_is_not_taken(site):
+    """No window for the server's streams: what it has to say about entries of the table is not kept without end."""
+    server = site()
+    with H3(server.port, connect=False) as client:
+        client.quic._local_max_stream_data_uni = 0
+        client.connect()
+        encoder = client.http._local_encoder_stream_id
+        client.http = None
+        client.raw(encoder, b"\x3f\xe1\x1f")
+        for _ in range(50000):
+            if client.closed:
+                break
+            client.raw(encoder, b"\xc1\x01a")
+            client.turn()
+        assert client.wait_closed() == h3.EXCESSIVE_LOAD
+    server.wait_log("client sent too many compressed fields without taking the feedback on them")
