@@ -7,9 +7,11 @@
 
 #define UNSENT_MAX                                                                                 \
     (256 * 1024) /* bytes that wait to be sent of a stream; above it, its fiber waits */
-#define UNSENT_LOW (128 * 1024) /* … until so few are left */
-#define COPY_MAX (64 * 1024)    /* of memory that is used again, rather than a fiber that waits */
-#define REFERENCE_MIN 4096      /* smaller pieces are copied */
+#define UNSENT_LEAST (32 * 1024) /* … where the connection has more than … */
+#define UNSENT_OF_ALL                                                                              \
+    (2 * 1024 * 1024)        /* … that wait: a client that reads nothing has 128 streams */
+#define COPY_MAX (64 * 1024) /* of memory that is used again, rather than a fiber that waits */
+#define REFERENCE_MIN 4096   /* smaller pieces are copied */
 
 /* A piece that the transport refers to, until the client has acknowledged all of it. */
 struct reference {
@@ -99,13 +101,37 @@ static void give_up(struct v3_stream *stream)
     counters_mine->limited++;
 }
 
+/* Bytes that wait of all streams. Files are no memory: one counts as much as a stream may have. */
+static uint64_t unsent_of_streams(const struct list *streams)
+{
+    uint64_t sum = 0;
+
+    for (const struct list *link = streams->next; link != streams; link = link->next) {
+        const struct v3_stream *stream = container_of(link, struct v3_stream, link);
+        uint64_t unsent = stream->given - v3_sent(stream);
+
+        sum += unsent < UNSENT_MAX ? unsent : UNSENT_MAX;
+    }
+    return sum;
+}
+
+/* How many bytes of the stream may wait. */
+static uint64_t unsent_most(const struct v3_stream *stream)
+{
+    const struct v3_connection *c = stream->connection;
+
+    return unsent_of_streams(&c->streams) + unsent_of_streams(&c->finished) < UNSENT_OF_ALL
+               ? UNSENT_MAX
+               : UNSENT_LEAST;
+}
+
 /* Waits until fewer bytes are unsent. False: the stream is over. MAY WAIT. */
-static bool wait_to_send(struct v3_stream *stream)
+static bool wait_to_send(struct v3_stream *stream, uint64_t below)
 {
     uint64_t sent = v3_sent(stream);
 
     stream->writer.is_signalled = false;
-    quic_stream_want_writable(stream->quic, UNSENT_LOW);
+    quic_stream_want_writable(stream->quic, below);
     enum wait_result result =
         fiber_wait(&stream->writer, clock_now.now_ms + stream->request->location->send_timeout_ms);
     if (result == WAIT_TIMED_OUT && v3_sent(stream) != sent) {
@@ -160,10 +186,11 @@ static uint64_t grant(struct v3_stream *stream, const struct body_piece *piece, 
         if (may_leave(stream, piece, wanted, is_last)) {
             return most;
         }
-        if (unsent < UNSENT_MAX) {
-            return most < UNSENT_MAX - unsent ? most : UNSENT_MAX - unsent;
+        uint64_t unsent_max = unsent_most(stream);
+        if (unsent < unsent_max) {
+            return most < unsent_max - unsent ? most : unsent_max - unsent;
         }
-        if (!wait_to_send(stream)) {
+        if (!wait_to_send(stream, unsent_max / 2)) {
             break;
         }
     }
@@ -250,7 +277,7 @@ static uint64_t v3_backlog(const struct request *request, uint64_t more)
         return 0;
     }
     uint64_t unsent = quic_stream_unsent(stream->quic);
-    return unsent >= UNSENT_MAX ? UINT64_MAX : unsent;
+    return unsent >= unsent_most(stream) ? UINT64_MAX : unsent;
 }
 
 /* Packets leave at the end of the turn: QUIC sees to it. */

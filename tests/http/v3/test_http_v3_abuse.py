@@ -1,5 +1,7 @@
 """HTTP/3: clients that try to stop the worker, or to have it keep too much."""
 
+import time
+
 from h3_site import _site  # noqa: F401
 from harness import h3
 from harness.h3 import H3
@@ -82,3 +84,26 @@ def test_feedback_that_is_not_taken(site):
             client.turn()
         assert client.wait_closed() == h3.EXCESSIVE_LOAD
     server.wait_log("client sent too many compressed fields without taking the feedback on them")
+
+
+def test_responses_that_are_not_read(site):
+    """Forty streams without a window: the connection keeps 2 MB and a little for each stream, not 256 KB for each."""
+    server = site("lua_shared_dict kept 1m;", """
+        location /lua { content_by_lua_block {
+            local piece = ("x"):rep(16384)
+            for i = 1, 40 do ngx.print(piece) ngx.flush(true) ngx.shared.kept:incr("pieces", 1, 0) end } }
+        location /kept { content_by_lua_block { ngx.print(ngx.shared.kept:get("pieces") or 0) } }""")
+
+    def kept(other):
+        """Pieces that were taken, once no more are."""
+        values = []
+        while len(values) < 5 or len(set(values[-5:])) > 1 or values[-1] == 0:
+            values.append(int(other.get("/kept").body))
+            time.sleep(0.05)
+        return values[-1]
+
+    with H3(server.port, max_stream_data=0) as client, H3(server.port) as other:
+        for _ in range(40):
+            client.send("/lua")
+        client.turn(0.1)
+        assert kept(other) * 16384 <= 2 * 1024 * 1024 + 40 * 64 * 1024
