@@ -249,19 +249,28 @@ static int bio_create(BIO *bio)
     return 1;
 }
 
+BIO_METHOD *tls_bio_method_new(const char *name, int (*read)(BIO *, char *, int),
+                               int (*write)(BIO *, const char *, int),
+                               long (*ctrl)(BIO *, int, long, void *))
+{
+    BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, name);
+
+    if (method == NULL) {
+        fatal_no_memory(sizeof(void *));
+    }
+    BIO_meth_set_read(method, read);
+    BIO_meth_set_write(method, write);
+    BIO_meth_set_ctrl(method, ctrl);
+    BIO_meth_set_create(method, bio_create);
+    return method;
+}
+
 static BIO_METHOD *bio_method(void)
 {
     static BIO_METHOD *method;
 
     if (method == NULL) {
-        method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "connection");
-        if (method == NULL) {
-            fatal_no_memory(sizeof(void *));
-        }
-        BIO_meth_set_read(method, bio_read);
-        BIO_meth_set_write(method, bio_write);
-        BIO_meth_set_ctrl(method, bio_ctrl);
-        BIO_meth_set_create(method, bio_create);
+        method = tls_bio_method_new("connection", bio_read, bio_write, bio_ctrl);
     }
     return method;
 }

@@ -10,7 +10,6 @@
 #include <openssl/err.h>
 #include <stdlib.h>
 
-#include "base/fatal.h"
 #include "net/tls/secret.h"
 
 #define RECORD_HEAD 5u
@@ -361,25 +360,12 @@ static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
     return command == BIO_CTRL_FLUSH || command == BIO_CTRL_DUP;
 }
 
-static int bio_create(BIO *bio)
-{
-    BIO_set_init(bio, 1);
-    return 1;
-}
-
 static BIO_METHOD *bio_method(void)
 {
     static BIO_METHOD *method;
 
     if (method == NULL) {
-        method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "messages");
-        if (method == NULL) {
-            fatal_no_memory(sizeof(void *));
-        }
-        BIO_meth_set_read(method, bio_read);
-        BIO_meth_set_write(method, bio_write);
-        BIO_meth_set_ctrl(method, bio_ctrl);
-        BIO_meth_set_create(method, bio_create);
+        method = tls_bio_method_new("messages", bio_read, bio_write, bio_ctrl);
     }
     return method;
 }

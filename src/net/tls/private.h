@@ -274,6 +274,10 @@ void tls_server_init(struct tls_context *context, SSL_CTX *ctx);
 
 #define RECORDS_PER_SEND 4
 
+/* A kind of BIO, of these functions, that is ready as soon as it is made. For the life of the process. */
+BIO_METHOD *tls_bio_method_new(const char *name, int (*read)(BIO *, char *, int),
+                               int (*write)(BIO *, const char *, int),
+                               long (*ctrl)(BIO *, int, long, void *));
 /* An SSL for this state, whose bytes go over the connection's socket. NULL: logged. */
 SSL *tls_ssl_new(struct tls *tls, SSL_CTX *ctx);
 /* The state of a connection that begins to speak TLS; is its transport from now on. */
