@@ -141,6 +141,8 @@ fuzz-programs: $(FUZZ_PROGRAMS)
 $(BUILD)/tests/fuzz/fuzz_h3_server: tests/http/fake_quic.h
 $(BUILD)/tests/fuzz/fuzz_h3_server: LDFLAGS += -Wl,-z,muldefs
 
+$(BUILD)/tests/fuzz/fuzz_h2_server $(BUILD)/tests/fuzz/fuzz_h3_server: tests/fuzz/http_server.h
+
 $(FUZZ_PROGRAMS): $(BUILD)/%: %.c $(LIBRARY) $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,TEST,$@)
