@@ -268,6 +268,31 @@ bool request_body_waited(struct request *request, enum wait_result result)
     return false;
 }
 
+bool request_body_wait(struct request *request, struct wait_point *input)
+{
+    if (request->reads_no_further) {
+        return false;
+    }
+    uint64_t deadline = request->response.is_tunnel ? FIBER_NEVER : request_body_deadline(request);
+    input->is_signalled = false;
+    return request_body_waited(request, fiber_wait(input, deadline));
+}
+
+ssize_t request_body_refuse(struct request *request, unsigned status)
+{
+    request->body_refusal = status;
+    request->is_body_read = true;
+    return -1;
+}
+
+void request_body_invite(struct request *request)
+{
+    if (request->expects_continue && !request->response.is_head_sent) {
+        request->expects_continue = false;
+        request->wire->send_interim(request, 100, NULL);
+    }
+}
+
 bool request_body_is_gone(const struct request *request)
 {
     return request->body == NULL && (request->is_body_taken || request->body_refusal != 0);

@@ -55,6 +55,12 @@ uint64_t request_body_deadline(const struct request *request);
 /* For wires: what a wait for more of the body came to. False: time is up (408, or is_body_late), or the client is
  * gone. */
 bool request_body_waited(struct request *request, enum wait_result result);
+/* For wires with streams: waits for more of the body. False as above, or nothing is waited for. MAY WAIT. */
+bool request_body_wait(struct request *request, struct wait_point *input);
+/* For wires: a read fails, with this refusal (0: the client is gone). Gives -1. */
+ssize_t request_body_refuse(struct request *request, unsigned status);
+/* For wires: the body is about to be read, and none of it is there: a client that waits for 100 may send. */
+void request_body_invite(struct request *request);
 /* The body's file is somebody else's now: it is not removed with the request. */
 void request_body_keep_file(struct request *request);
 /* Decoded bytes as they come, for handlers that stream. MAY WAIT. */

@@ -230,10 +230,8 @@ ssize_t v1_read_body(struct request *request, void *at, size_t size)
     }
     if (!body->is_started) {
         body->is_started = true;
-        if (request->expects_continue && conn->in_start == conn->in_end &&
-            !request->response.is_head_sent && !request->reads_no_further) {
-            request->expects_continue = false;
-            request->wire->send_interim(request, 100, NULL);
+        if (conn->in_start == conn->in_end && !request->reads_no_further) {
+            request_body_invite(request);
         }
     }
     ssize_t n = request->is_chunked_body ? read_chunked(request, body, at, size)

@@ -1,5 +1,4 @@
 /* Request bodies of HTTP/2: DATA as it comes, held within the window, read as a handler asks for it. */
-#include "base/clock.h"
 #include "http/request/body.h"
 #include "http/v2/v2.h"
 #include "server/generation.h"
@@ -69,7 +68,7 @@ static void store(struct v2_stream *stream, struct str bytes)
     stream->in_end += (uint32_t) bytes.len;
 }
 
-/* The body is not what was announced: whoever reads it is told, and the stream ends with an error. */
+/* The body is not what was announced: a handler that reads it gets 400, and the stream ends with an error. */
 static void break_body(struct v2_stream *stream, const char *reason)
 {
     log_info(&stream->request->log, 0, "%s", reason);
@@ -202,32 +201,19 @@ void v2_data_part(struct v2_connection *c, struct str bytes, uint32_t padding, b
 
 /* ---- as it is read ---- */
 
-static ssize_t body_refuse(struct request *request, unsigned status)
-{
-    request->body_refusal = status;
-    request->is_body_read = true;
-    return -1;
-}
-
 /* Waits for more. False: time is up, or the stream is over. MAY WAIT. */
 static bool wait_for_input(struct v2_stream *stream)
 {
-    struct request *request = stream->request;
-    uint64_t deadline = request->response.is_tunnel ? FIBER_NEVER : request_body_deadline(request);
-
-    if (request->reads_no_further) {
-        return false;
+    if (request_body_wait(stream->request, &stream->input)) {
+        return true;
     }
-    stream->input.is_signalled = false;
-    enum wait_result result = fiber_wait(&stream->input, deadline);
-    bool goes_on = request_body_waited(request, result);
-    if (result == WAIT_TIMED_OUT && !request->is_body_late) {
+    if (stream->request->body_refusal == 408) {
         stream->error = V2_PROTOCOL_ERROR;
     }
-    return goes_on;
+    return false;
 }
 
-/* The first who asks: the client may send, and is told so. */
+/* A handler begins to read: the client may send more, and a client that waits for 100 gets it. */
 static void want_body(struct v2_stream *stream)
 {
     struct request *request = stream->request;
@@ -236,9 +222,8 @@ static void want_body(struct v2_stream *stream)
         return; /* only what is there is looked at */
     }
     stream->is_body_wanted = true;
-    if (request->expects_continue && stream->body_bytes == 0 && !request->response.is_head_sent) {
-        request->expects_continue = false;
-        request->wire->send_interim(request, 100, NULL);
+    if (stream->body_bytes == 0) {
+        request_body_invite(request);
     }
     replenish(stream);
 }
@@ -256,10 +241,10 @@ ssize_t v2_read_body(struct request *request, void *at, size_t size)
     /* What came before a reset is no whole body, nor the end of one. */
     while (stream->in_start == stream->in_end || stream->has_rest || stream->is_reset) {
         if (stream->is_reset) {
-            return body_refuse(request, 0);
+            return request_body_refuse(request, 0);
         }
         if (stream->has_rest) {
-            return body_refuse(request, 400);
+            return request_body_refuse(request, 400);
         }
         if (stream->is_input_ended) {
             request->is_body_read = true;

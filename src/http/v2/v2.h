@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "http/client/tcp.h"
+#include "http/client/guards.h"
 #include "http/client/protocol.h"
+#include "http/client/tcp.h"
 #include "http/request/from_head.h"
 #include "http/message/frame.h"
 #include "http/message/hpack.h"
@@ -43,12 +44,7 @@ extern struct settings_key v2_location_key;
     X(GUARD_UNKNOWN, 1000, 100, "frames of unknown types")                                         \
     X(GUARD_TINY, 2000, 100, "windows of a few bytes")
 
-enum v2_guard {
-#define V2_GUARD_ENUM(id, burst, rate, text) id,
-    V2_GUARDS(V2_GUARD_ENUM)
-#undef V2_GUARD_ENUM
-        GUARD_COUNT
-};
+enum v2_guard { V2_GUARDS(CLIENT_GUARD_ID) GUARD_COUNT };
 
 /*
  * The longest frame that a client may send. Its bytes are never held because the frame is long: DATA is handed
@@ -151,10 +147,7 @@ struct v2_connection {
 
     struct known_host known_host;
 
-    struct {
-        uint32_t count;
-        uint32_t since_ms;
-    } guards[GUARD_COUNT];
+    struct client_guard guards[GUARD_COUNT];
 
     uint64_t part_ends_ms; /* a frame or block that is there in part has to be whole then */
     uint64_t part_taken;   /* bytes of DATA that had come when that was set */
@@ -407,7 +400,7 @@ bool v2_guard(struct v2_connection *c, enum v2_guard guard);
 /* Something good happened that weighs against `count` of them. */
 static inline void v2_appease(struct v2_connection *c, enum v2_guard guard, uint32_t count)
 {
-    c->guards[guard].count -= c->guards[guard].count < count ? c->guards[guard].count : count;
+    client_guard_appease(&c->guards[guard], count);
 }
 /* Ends the connection with ENHANCE_YOUR_CALM: "client sent too many …". */
 void v2_guard_failed(struct v2_connection *c, const char *what);

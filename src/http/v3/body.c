@@ -1,9 +1,8 @@
-/* Request bodies of HTTP/3: read from the QUIC stream as a handler asks for them; what nobody asks for holds the client up. */
-#include "base/clock.h"
+/* Request bodies of HTTP/3: read from the QUIC stream as a handler asks for them; what no handler reads keeps the window closed. */
 #include "http/request/body.h"
 #include "http/v3/v3.h"
 
-/* The body is not what was announced: who reads it is refused, and the stream ends with an error. */
+/* The body is not what was announced: a handler that reads it gets 400, and the stream ends with an error. */
 static void break_body(struct v3_stream *stream, const char *reason)
 {
     log_info(&stream->request->log, 0, "%s", reason);
@@ -74,32 +73,19 @@ static size_t take_body(struct v3_stream *stream, char *at, size_t size)
     return taken;
 }
 
-static ssize_t body_refuse(struct request *request, unsigned status)
-{
-    request->body_refusal = status;
-    request->is_body_read = true;
-    return -1;
-}
-
 /* Waits for more. False: time is up, or the stream is over. MAY WAIT. */
 static bool wait_for_input(struct v3_stream *stream)
 {
-    struct request *request = stream->request;
-    uint64_t deadline = request->response.is_tunnel ? FIBER_NEVER : request_body_deadline(request);
-
-    if (request->reads_no_further) {
-        return false;
+    if (request_body_wait(stream->request, &stream->reader)) {
+        return true;
     }
-    stream->reader.is_signalled = false;
-    enum wait_result result = fiber_wait(&stream->reader, deadline);
-    bool goes_on = request_body_waited(request, result);
-    if (result == WAIT_TIMED_OUT && !request->is_body_late) {
+    if (stream->request->body_refusal == 408) {
         stream->error = H3_REQUEST_INCOMPLETE;
     }
-    return goes_on;
+    return false;
 }
 
-/* The first that reads it: a client that waits for 100 may send. */
+/* A handler begins to read: a client that waits for 100 gets it. */
 static void want_body(struct v3_stream *stream)
 {
     struct request *request = stream->request;
@@ -108,9 +94,8 @@ static void want_body(struct v3_stream *stream)
         return; /* only what is there is looked at */
     }
     stream->is_body_wanted = true;
-    if (request->expects_continue && stream->body_bytes == 0 && !request->response.is_head_sent) {
-        request->expects_continue = false;
-        request->wire->send_interim(request, 100, NULL);
+    if (stream->body_bytes == 0) {
+        request_body_invite(request);
     }
 }
 
@@ -129,10 +114,10 @@ ssize_t v3_read_body(struct request *request, void *at, size_t size)
 
         /* What came before a reset is no whole body, nor the end of one. */
         if (stream->is_reset || stream->quic == NULL) {
-            return body_refuse(request, 0);
+            return request_body_refuse(request, 0);
         }
         if (stream->is_body_broken) {
-            return body_refuse(request, 400);
+            return request_body_refuse(request, 400);
         }
         if (taken != 0) {
             request->is_body_read = stream->is_input_ended && !request->response.is_tunnel;

@@ -1,17 +1,7 @@
 /* Connections that fail, and guards: how often a client may do what costs more here than there. */
-#include "base/clock.h"
 #include "http/v3/v3.h"
-#include "server/generation.h"
 
-static const struct {
-    uint32_t burst;
-    uint32_t rate; /* a second */
-    const char *text;
-} limits[V3_GUARD_COUNT] = {
-#define V3_GUARD_ROW(id, burst, rate, text) [id] = {burst, rate, text},
-    V3_GUARDS(V3_GUARD_ROW)
-#undef V3_GUARD_ROW
-};
+static const struct client_guard_limit limits[V3_GUARD_COUNT] = {V3_GUARDS(CLIENT_GUARD_LIMIT)};
 
 void v3_fail(struct v3_connection *c, uint64_t error, const char *reason)
 {
@@ -35,30 +25,16 @@ void v3_fail(struct v3_connection *c, uint64_t error, const char *reason)
 
 void v3_guard_failed(struct v3_connection *c, const char *what)
 {
-    struct log log;
-
     if (c->is_failed) {
         return;
     }
-    connection_log(c->connection, V3_ACTION, &log);
-    log_error(&log, 0, "client sent too many %s", what);
-    counters_mine->limited++;
+    client_guard_report(c->connection, V3_ACTION, what);
     v3_fail(c, H3_EXCESSIVE_LOAD, NULL);
 }
 
 bool v3_guard(struct v3_connection *c, enum v3_guard guard)
 {
-    uint32_t now_ms = (uint32_t) clock_now.now_ms;
-    uint32_t count = c->guards[guard].count;
-    uint64_t forgiven = (uint64_t) (now_ms - c->guards[guard].since_ms) * limits[guard].rate / 1000;
-
-    if (count == 0) {
-        c->guards[guard].since_ms = now_ms;
-    } else if (forgiven != 0) {
-        c->guards[guard].count -= count < forgiven ? count : (uint32_t) forgiven;
-        c->guards[guard].since_ms = now_ms;
-    }
-    if (++c->guards[guard].count <= limits[guard].burst) {
+    if (client_guard_count(&c->guards[guard], &limits[guard])) {
         return true;
     }
     v3_guard_failed(c, limits[guard].text);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "http/client/connection.h"
+#include "http/client/guards.h"
 #include "http/client/protocol.h"
 #include "http/message/h3_frame.h"
 #include "http/message/qpack.h"
@@ -53,12 +54,7 @@ static inline const struct v3_settings *v3_settings_of(const struct http_server 
     X(V3_GUARD_COPIES, 2000, 200, "duplicates of compressed fields")                               \
     X(V3_GUARD_FEEDBACK, 10000, 2000, "cancellations of compressed fields")
 
-enum v3_guard {
-#define V3_GUARD_ENUM(id, burst, rate, text) id,
-    V3_GUARDS(V3_GUARD_ENUM)
-#undef V3_GUARD_ENUM
-        V3_GUARD_COUNT
-};
+enum v3_guard { V3_GUARDS(CLIENT_GUARD_ID) V3_GUARD_COUNT };
 
 #define V3_ACTION "processing HTTP/3 connection" /* of log lines */
 #define V3_BLOCKED_MAX 16 /* streams that may wait for entries: SETTINGS_QPACK_BLOCKED_STREAMS */
@@ -105,10 +101,7 @@ struct v3_connection {
         uint8_t urgency;
         bool is_incremental;
     } early[V3_PRIORITIES_KEPT];
-    struct {
-        uint32_t count;
-        uint32_t since_ms;
-    } guards[V3_GUARD_COUNT];
+    struct client_guard guards[V3_GUARD_COUNT];
     uint8_t
         peer_streams;   /* bits by enum h3_stream_type: critical ones that the client has opened */
     bool has_settings;  /* the client's were read */
@@ -198,7 +191,7 @@ bool v3_guard(struct v3_connection *c, enum v3_guard guard);
 /* Something good happened that weighs against one of them. */
 static inline void v3_appease(struct v3_connection *c, enum v3_guard guard)
 {
-    c->guards[guard].count -= c->guards[guard].count != 0;
+    client_guard_appease(&c->guards[guard], 1);
 }
 /* Ends the connection with H3_EXCESSIVE_LOAD: "client sent too many …". */
 void v3_guard_failed(struct v3_connection *c, const char *what);
