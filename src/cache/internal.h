@@ -1,4 +1,4 @@
-/* What the files of this floor share: the index in shared memory, files, kept contents, the keeper. */
+/* What the files of this package share: the index in shared memory, files, kept contents, the manager. */
 #ifndef CACHE_INTERNAL_H
 #define CACHE_INTERNAL_H
 
@@ -105,8 +105,8 @@ struct cache_index {
     _Atomic uint64_t changes;      /* of what the index file holds */
     _Atomic uint64_t rules_version;       /* of the newest rule; read without the lock */
     struct cache_rule rules[CACHE_RULES]; /* prefixes that were purged */
-    _Atomic uint64_t keeper;              /* which worker manages files */
-    uint64_t keeper_until_ms;             /* monotonic; then another may */
+    _Atomic uint64_t manager;             /* which worker manages files */
+    uint64_t manager_until_ms;            /* monotonic; then another may */
     uint32_t block_size;                  /* of the file system */
     _Atomic bool is_cold;      /* files are being searched for still; read without the lock */
     _Atomic bool was_restored; /* the index file was read, or there was none */
@@ -149,7 +149,7 @@ void cache_index_touch(struct cache_index *index, struct cache_entry *entry, tim
 /* It was last used at that time, before all others. */
 void cache_index_age(struct cache_index *index, struct cache_entry *entry, uint32_t used_at);
 void cache_index_drop(struct cache_index *index, struct cache_entry *entry);
-/* What is stored changes: uniq, and the size of the file (0 = none any more). */
+/* What is stored changes: version, and the size of the file (0 = none any more). */
 void cache_index_store(struct cache_index *index, struct cache_entry *entry, uint64_t version,
                        uint64_t size);
 uint64_t cache_index_version(struct cache_index *index);
@@ -301,18 +301,18 @@ void cache_work(void (*work)(void *arg), void *arg);
 uint64_t cache_now_ms(void);    /* monotonic, read anew: for threads */
 time_t cache_now_seconds(void); /* of the epoch, read anew */
 
-/* ---- the keeper (manager.c): loads, removes, purges and saves ---- */
+/* ---- the manager (manager.c): loads, removes, purges and saves ---- */
 
 struct cache_loader;
 struct cache_purger;
 
-struct cache_keeper {
+struct cache_manager {
     struct cache *cache;         /* that it looks after */
     struct timer retry;          /* when to look at the lease again */
     struct fiber *fiber;         /* while this worker manages this cache */
     uint64_t id;                 /* in the lease */
     bool must_end;               /* the generation is on its way out */
-    bool was_keeper;             /* writes the index file when the worker ends */
+    bool was_manager;            /* writes the index file when the worker ends */
     bool is_running;             /* the fiber lives */
     struct cache_loader *loader; /* while files are searched for */
     struct cache_purger *purger; /* while entries are held against rules */
@@ -321,9 +321,9 @@ struct cache_keeper {
     bool has_more;               /* of a removal: limits stopped it */
 };
 
-bool cache_keeper_start(struct cache *cache);
-void cache_keeper_quit(struct cache *cache);
-void cache_keeper_end(struct cache *cache);
+bool cache_manager_start(struct cache *cache);
+void cache_manager_quit(struct cache *cache);
+void cache_manager_end(struct cache *cache);
 
 /* ---- the loader (loader.c) ---- */
 

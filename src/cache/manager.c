@@ -1,4 +1,4 @@
-/* The keeper of a cache: one fiber in one worker, held by a lease in the zone, that loads the index,
+/* The manager of a cache: one fiber in one worker, held by a lease in the zone, that loads the index,
  * removes what is inactive or too much, looks after purges, and saves the index. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,7 +18,7 @@ enum {
     LEASE_GRACE_MS = 3000, /* for slot 0, which is to have it */
     RETRY_FIRST_SLOT_MS = 100,
     RETRY_MS = 3000,
-    TURN_MS = 1000, /* the keeper's longest sleep */
+    TURN_MS = 1000, /* the manager's longest sleep */
     SAVE_EVERY_MS = 60000,
     SAVE_SHARE = 100, /* saving takes at most this part of the time */
     CLAIMED_SKIPPED_MOST = 32,
@@ -39,33 +39,33 @@ static bool is_alive(uint64_t holder)
     return pid > 0 && (kill(pid, 0) == 0 || errno != ESRCH);
 }
 
-static bool renew_lease(const struct cache_keeper *keeper)
+static bool renew_lease(const struct cache_manager *manager)
 {
-    struct cache_index *index = cache_index_of(keeper->cache);
+    struct cache_index *index = cache_index_of(manager->cache);
     uint64_t now_ms = cache_now_ms();
     uint64_t grace_ms = worker_slot == 0 ? 0 : LEASE_GRACE_MS;
-    uint64_t holder = atomic_load_explicit(&index->keeper, memory_order_relaxed);
-    bool is_orphaned = holder != keeper->id && holder != 0 && !is_alive(holder);
+    uint64_t holder = atomic_load_explicit(&index->manager, memory_order_relaxed);
+    bool is_orphaned = holder != manager->id && holder != 0 && !is_alive(holder);
 
     cache_index_take(index);
-    bool is_mine = index->keeper == keeper->id || (is_orphaned && index->keeper == holder) ||
-                   index->keeper_until_ms + grace_ms <= now_ms;
+    bool is_mine = index->manager == manager->id || (is_orphaned && index->manager == holder) ||
+                   index->manager_until_ms + grace_ms <= now_ms;
     if (is_mine) {
-        atomic_store_explicit(&index->keeper, keeper->id, memory_order_relaxed);
-        index->keeper_until_ms = now_ms + LEASE_MS;
+        atomic_store_explicit(&index->manager, manager->id, memory_order_relaxed);
+        index->manager_until_ms = now_ms + LEASE_MS;
     }
     cache_index_release(index);
     return is_mine;
 }
 
-static void give_up(const struct cache_keeper *keeper)
+static void give_up(const struct cache_manager *manager)
 {
-    struct cache_index *index = cache_index_of(keeper->cache);
+    struct cache_index *index = cache_index_of(manager->cache);
 
     cache_index_take(index);
-    if (index->keeper == keeper->id) {
-        atomic_store_explicit(&index->keeper, 0, memory_order_relaxed);
-        index->keeper_until_ms = cache_now_ms();
+    if (index->manager == manager->id) {
+        atomic_store_explicit(&index->manager, 0, memory_order_relaxed);
+        index->manager_until_ms = cache_now_ms();
     }
     cache_index_release(index);
 }
@@ -131,29 +131,29 @@ static bool take_victim(const struct cache *cache, bool has_no_room, struct cach
 /* On a thread. At least one, then as many as the limits of a go let it. */
 static void remove_some(void *arg)
 {
-    struct cache_keeper *keeper = arg;
-    const struct cache *cache = keeper->cache;
+    struct cache_manager *manager = arg;
+    const struct cache *cache = manager->cache;
     uint64_t until_ms = cache_now_ms() + cache->manager_threshold_ms;
     bool has_no_room = lacks_room(cache);
     struct cache_evicted removed;
     unsigned files = 0;
 
     do {
-        keeper->has_more = take_victim(cache, has_no_room, &removed);
-        if (keeper->has_more && removed.has_file) {
+        manager->has_more = take_victim(cache, has_no_room, &removed);
+        if (manager->has_more && removed.has_file) {
             cache_file_delete(cache, removed.hash, log_main);
             has_no_room = has_no_room && lacks_room(cache);
         }
         files++;
-    } while (keeper->has_more && files < cache->manager_files && cache_now_ms() < until_ms);
+    } while (manager->has_more && files < cache->manager_files && cache_now_ms() < until_ms);
 }
 
 /* ---- the index file ---- */
 
 static void restore(void *arg)
 {
-    struct cache_keeper *keeper = arg;
-    struct cache *cache = keeper->cache;
+    struct cache_manager *manager = arg;
+    struct cache *cache = manager->cache;
     struct cache_index *index = cache_index_of(cache);
 
     cache_rules_read(cache);
@@ -164,29 +164,29 @@ static void restore(void *arg)
     }
     cache_index_take(index);
     atomic_store_explicit(&index->was_restored, true, memory_order_relaxed);
-    keeper->saved_changes = index->changes;
+    manager->saved_changes = index->changes;
     cache_index_release(index);
 }
 
 static void save(void *arg)
 {
-    struct cache_keeper *keeper = arg;
+    struct cache_manager *manager = arg;
     uint64_t changes =
-        atomic_load_explicit(&cache_index_of(keeper->cache)->changes, memory_order_relaxed);
+        atomic_load_explicit(&cache_index_of(manager->cache)->changes, memory_order_relaxed);
     uint64_t start_ms = cache_now_ms();
 
-    if (changes == keeper->saved_changes) {
+    if (changes == manager->saved_changes) {
         return;
     }
-    if (cache_snapshot_write(keeper->cache)) {
-        keeper->saved_changes = changes;
+    if (cache_snapshot_write(manager->cache)) {
+        manager->saved_changes = changes;
     } else {
         log_error(log_main, errno, "cannot write the index file of cache \"%.*s\"",
-                  STR_ARG(keeper->cache->name));
+                  STR_ARG(manager->cache->name));
     }
     uint64_t end_ms = cache_now_ms();
     uint64_t pause_ms = (end_ms - start_ms) * SAVE_SHARE;
-    keeper->save_at_ms = end_ms + (pause_ms > SAVE_EVERY_MS ? pause_ms : SAVE_EVERY_MS);
+    manager->save_at_ms = end_ms + (pause_ms > SAVE_EVERY_MS ? pause_ms : SAVE_EVERY_MS);
 }
 
 /* ---- the fiber ---- */
@@ -198,46 +198,46 @@ static void sooner(uint64_t *pause_ms, uint64_t wanted_ms)
     }
 }
 
-static void load_index(struct cache_keeper *keeper, uint64_t *pause_ms)
+static void load_index(struct cache_manager *manager, uint64_t *pause_ms)
 {
-    if (keeper->loader == NULL) {
+    if (manager->loader == NULL) {
         return;
     }
-    if (cache_loader_step(keeper->loader)) {
-        sooner(pause_ms, keeper->cache->loader_sleep_ms);
+    if (cache_loader_step(manager->loader)) {
+        sooner(pause_ms, manager->cache->loader_sleep_ms);
         return;
     }
-    cache_loader_free(keeper->loader);
-    keeper->loader = NULL;
+    cache_loader_free(manager->loader);
+    manager->loader = NULL;
 }
 
-static void purge(struct cache_keeper *keeper, uint64_t *pause_ms)
+static void purge(struct cache_manager *manager, uint64_t *pause_ms)
 {
-    struct cache *cache = keeper->cache;
+    struct cache *cache = manager->cache;
     uint64_t found = 0;
 
-    if (keeper->purger == NULL) {
+    if (manager->purger == NULL) {
         if (!cache_rules_pending(cache)) {
             return;
         }
-        keeper->purger = cache_purger_new(cache);
+        manager->purger = cache_purger_new(cache);
     }
-    bool goes_on = cache->purger ? cache_purger_step(keeper->purger, cache->purger_files,
+    bool goes_on = cache->purger ? cache_purger_step(manager->purger, cache->purger_files,
                                                      cache->purger_threshold_ms, &found)
-                                 : cache_purger_step(keeper->purger, cache->manager_files,
+                                 : cache_purger_step(manager->purger, cache->manager_files,
                                                      cache->manager_threshold_ms, &found);
     if (goes_on) {
         sooner(pause_ms, cache->purger ? cache->purger_sleep_ms : cache->manager_sleep_ms);
         return;
     }
-    cache_purger_free(keeper->purger);
-    keeper->purger = NULL;
+    cache_purger_free(manager->purger);
+    manager->purger = NULL;
 }
 
 /* Is there anything that a thread would have to be asked for? */
-static bool must_remove(const struct cache_keeper *keeper)
+static bool must_remove(const struct cache_manager *manager)
 {
-    struct cache *cache = keeper->cache;
+    struct cache *cache = manager->cache;
     struct cache_index *index = cache_index_of(cache);
 
     if (cache->min_free != 0) {
@@ -249,62 +249,63 @@ static bool must_remove(const struct cache_keeper *keeper)
     return must;
 }
 
-static bool is_restored(const struct cache_keeper *keeper)
+static bool is_restored(const struct cache_manager *manager)
 {
-    return atomic_load_explicit(&cache_index_of(keeper->cache)->was_restored, memory_order_relaxed);
+    return atomic_load_explicit(&cache_index_of(manager->cache)->was_restored,
+                                memory_order_relaxed);
 }
 
-static void keeper_turn(struct cache_keeper *keeper, uint64_t *pause_ms)
+static void manager_turn(struct cache_manager *manager, uint64_t *pause_ms)
 {
-    load_index(keeper, pause_ms);
-    if (keeper->must_end) {
+    load_index(manager, pause_ms);
+    if (manager->must_end) {
         return;
     }
-    if (must_remove(keeper)) {
-        cache_work(remove_some, keeper);
-        if (keeper->has_more) {
-            sooner(pause_ms, keeper->cache->manager_sleep_ms);
+    if (must_remove(manager)) {
+        cache_work(remove_some, manager);
+        if (manager->has_more) {
+            sooner(pause_ms, manager->cache->manager_sleep_ms);
         }
     }
-    if (!keeper->must_end) {
-        purge(keeper, pause_ms);
+    if (!manager->must_end) {
+        purge(manager, pause_ms);
     }
-    if (!keeper->must_end && clock_now.now_ms >= keeper->save_at_ms) {
-        cache_work(save, keeper);
+    if (!manager->must_end && clock_now.now_ms >= manager->save_at_ms) {
+        cache_work(save, manager);
     }
 }
 
 static void manage_cache(void *arg)
 {
-    struct cache_keeper *keeper = arg;
-    struct cache_index *index = cache_index_of(keeper->cache);
+    struct cache_manager *manager = arg;
+    struct cache_index *index = cache_index_of(manager->cache);
 
-    keeper->fiber = fiber_self();
-    keeper->save_at_ms = clock_now.now_ms + SAVE_EVERY_MS;
-    if (!is_restored(keeper)) {
-        cache_work(restore, keeper);
+    manager->fiber = fiber_self();
+    manager->save_at_ms = clock_now.now_ms + SAVE_EVERY_MS;
+    if (!is_restored(manager)) {
+        cache_work(restore, manager);
     }
     if (atomic_load_explicit(&index->is_cold, memory_order_relaxed)) {
-        keeper->loader = cache_loader_new(keeper->cache);
+        manager->loader = cache_loader_new(manager->cache);
     }
-    while (!keeper->must_end && renew_lease(keeper)) {
+    while (!manager->must_end && renew_lease(manager)) {
         uint64_t pause_ms = TURN_MS;
 
-        keeper_turn(keeper, &pause_ms);
-        if (!keeper->must_end &&
+        manager_turn(manager, &pause_ms);
+        if (!manager->must_end &&
             fiber_sleep(clock_now.now_ms + (pause_ms == 0 ? 1 : pause_ms)) == WAIT_CANCELLED) {
             break;
         }
     }
-    cache_loader_free(keeper->loader);
-    cache_purger_free(keeper->purger);
-    keeper->loader = NULL;
-    keeper->purger = NULL;
-    give_up(keeper);
-    keeper->fiber = NULL;
-    keeper->is_running = false;
-    if (!keeper->must_end) {
-        timer_set(&keeper->retry, clock_now.now_ms + RETRY_MS);
+    cache_loader_free(manager->loader);
+    cache_purger_free(manager->purger);
+    manager->loader = NULL;
+    manager->purger = NULL;
+    give_up(manager);
+    manager->fiber = NULL;
+    manager->is_running = false;
+    if (!manager->must_end) {
+        timer_set(&manager->retry, clock_now.now_ms + RETRY_MS);
     }
 }
 
@@ -312,80 +313,80 @@ static void manage_cache(void *arg)
 
 static void try_lease(struct timer *timer)
 {
-    struct cache_keeper *keeper = container_of(timer, struct cache_keeper, retry);
+    struct cache_manager *manager = container_of(timer, struct cache_manager, retry);
 
-    if (keeper->must_end || keeper->is_running) {
+    if (manager->must_end || manager->is_running) {
         return;
     }
-    if (renew_lease(keeper)) {
-        keeper->is_running = true;
-        keeper->was_keeper = true;
-        if (fiber_start(manage_cache, keeper, NULL) != FIBER_NO_STACK) {
+    if (renew_lease(manager)) {
+        manager->is_running = true;
+        manager->was_manager = true;
+        if (fiber_start(manage_cache, manager, NULL) != FIBER_NO_STACK) {
             return;
         }
-        keeper->is_running = false;
-        give_up(keeper);
+        manager->is_running = false;
+        give_up(manager);
     }
     timer_set(timer, clock_now.now_ms + (worker_slot == 0 ? RETRY_FIRST_SLOT_MS : RETRY_MS));
 }
 
-bool cache_keeper_start(struct cache *cache)
+bool cache_manager_start(struct cache *cache)
 {
     static uint32_t number;
-    struct cache_keeper *keeper = calloc(1, sizeof(*keeper));
+    struct cache_manager *manager = calloc(1, sizeof(*manager));
 
-    if (keeper == NULL) {
-        fatal_no_memory(sizeof(*keeper));
+    if (manager == NULL) {
+        fatal_no_memory(sizeof(*manager));
     }
-    keeper->cache = cache;
-    keeper->id = (uint64_t) getpid() << 32 | ++number;
-    timer_init(&keeper->retry, try_lease);
-    cache->worker_state = keeper;
+    manager->cache = cache;
+    manager->id = (uint64_t) getpid() << 32 | ++number;
+    timer_init(&manager->retry, try_lease);
+    cache->worker_state = manager;
     if (worker_slot != 0) {
-        timer_set(&keeper->retry, clock_now.now_ms + LEASE_GRACE_MS + RETRY_MS);
+        timer_set(&manager->retry, clock_now.now_ms + LEASE_GRACE_MS + RETRY_MS);
         return true;
     }
     /* So that the index is there before the first request. */
-    if (!is_restored(keeper) && cache_snapshot_size(cache) <= RESTORE_INLINE_MOST &&
-        renew_lease(keeper)) {
-        restore(keeper);
+    if (!is_restored(manager) && cache_snapshot_size(cache) <= RESTORE_INLINE_MOST &&
+        renew_lease(manager)) {
+        restore(manager);
     }
-    timer_set(&keeper->retry, clock_now.now_ms);
+    timer_set(&manager->retry, clock_now.now_ms);
     return true;
 }
 
-void cache_keeper_quit(struct cache *cache)
+void cache_manager_quit(struct cache *cache)
 {
-    struct cache_keeper *keeper = cache->worker_state;
+    struct cache_manager *manager = cache->worker_state;
 
-    if (keeper == NULL || keeper->must_end) {
+    if (manager == NULL || manager->must_end) {
         return;
     }
-    keeper->must_end = true;
-    timer_remove(&keeper->retry);
-    if (keeper->fiber != NULL) {
-        fiber_cancel(keeper->fiber);
+    manager->must_end = true;
+    timer_remove(&manager->retry);
+    if (manager->fiber != NULL) {
+        fiber_cancel(manager->fiber);
     }
 }
 
-void cache_keeper_end(struct cache *cache)
+void cache_manager_end(struct cache *cache)
 {
-    struct cache_keeper *keeper = cache->worker_state;
+    struct cache_manager *manager = cache->worker_state;
 
-    if (keeper == NULL) {
+    if (manager == NULL) {
         return;
     }
-    cache_keeper_quit(cache);
+    cache_manager_quit(cache);
     /* Its generation goes away, and with it what the fiber and its thread look at. */
     for (uint64_t until_ms = cache_now_ms() + END_MOST_MS;
-         keeper->is_running && cache_now_ms() < until_ms;) {
+         manager->is_running && cache_now_ms() < until_ms;) {
         loop_turn(END_TURN_MS);
     }
-    if ((keeper->was_keeper || worker_slot == 0) && !worker_is_replaced && is_restored(keeper)) {
-        save(keeper);
+    if ((manager->was_manager || worker_slot == 0) && !worker_is_replaced && is_restored(manager)) {
+        save(manager);
     }
     cache->worker_state = NULL;
-    if (!keeper->is_running) {
-        free(keeper);
+    if (!manager->is_running) {
+        free(manager);
     }
 }

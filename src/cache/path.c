@@ -414,7 +414,7 @@ bool cache_worker_start(struct generation *generation)
     for (struct cache *cache = cache_first(generation); cache != NULL; cache = cache_next(cache)) {
         measure_blocks(cache);
         /* The agent has the master's rights: what it wrote workers could not read. */
-        if (!worker_is_agent && !cache_keeper_start(cache)) {
+        if (!worker_is_agent && !cache_manager_start(cache)) {
             return false;
         }
     }
@@ -424,7 +424,7 @@ bool cache_worker_start(struct generation *generation)
 void cache_worker_quit(struct generation *generation)
 {
     for (struct cache *cache = cache_first(generation); cache != NULL; cache = cache_next(cache)) {
-        cache_keeper_quit(cache);
+        cache_manager_quit(cache);
     }
 }
 
@@ -437,7 +437,7 @@ void cache_worker_end(struct generation *generation)
 {
     for (struct cache *cache = cache_first(generation); cache != NULL; cache = cache_next(cache)) {
         cache_kept_drop_all(cache);
-        cache_keeper_end(cache);
+        cache_manager_end(cache);
     }
 }
 

@@ -15,8 +15,8 @@
 enum {
     VARIANT_PORTION = 1024,      /* entries looked at while the lock is held once */
     WALK_FILES = 256,            /* files looked at by a request in one go */
-    WALK_MOST_MS = 1000,         /* then the keeper goes on with it */
-    WALKER_HEAD_START_MS = 2000, /* for the request that purges, before the keeper helps */
+    WALK_MOST_MS = 1000,         /* then the manager continues it */
+    WALKER_HEAD_START_MS = 2000, /* for the request that purges, before the manager helps */
     RULE_KEPT_MS = 600000,       /* after its walk, for responses that were begun before it */
     RULES_MAGIC = 0x5e19c0de,
 };

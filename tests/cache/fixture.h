@@ -128,7 +128,7 @@ static inline void begin(const char *parameters)
     worker_is_replaced = false;
 }
 
-/* The worker ends: what it kept is let go, the index file is written when it was the keeper. */
+/* The worker ends: what it kept is let go, the index file is written when it was the manager. */
 static inline void end(void)
 {
     struct fiber_pool_stats fibers;

@@ -98,7 +98,7 @@ def test_responses_outlive_reloads(serve, fast, main):
     assert cached_files(server) != []
     server.configure(HTTP % ("max_size=1k manager_sleep=1ms", fast.port), main=main)
     reload(server, 4)
-    until(lambda: cached_files(server) == [], "the new keeper's work")
+    until(lambda: cached_files(server) == [], "the new manager's work")
 
 
 def test_a_purge_is_seen_by_all_workers(serve, fast):
@@ -278,4 +278,4 @@ def test_the_cache_stays_right_while_workers_die(serve, fast):
         assert wrong == []
     wait_workers(server, 2)
     assert statuses(server, 10)[0] in ("HIT", "MISS")
-    until(lambda: sum(1 for _ in cached_files(server)) <= 25, "the keeper's work")
+    until(lambda: sum(1 for _ in cached_files(server)) <= 25, "the manager's work")

@@ -12,7 +12,7 @@
 /* The part of memory that all requests of all workers may hold. */
 #define MEMORY_PART 8
 #define REQUESTS_MOST 65536 /* of one worker, where memory would allow more */
-/* Fibers beside those of requests: health checks, the resolver, the cache's keeper. */
+/* Fibers beside those of requests: health checks, the resolver, the cache's manager. */
 #define FIBERS_OF_SERVICES 1024
 
 struct capacity capacity = {.requests = UINT32_MAX};

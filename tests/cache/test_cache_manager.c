@@ -1,4 +1,4 @@
-/* The keeper: what it loads after a restart, what it removes, who it is. */
+/* The manager: what it loads after a restart, what it removes, who it is. */
 #define _GNU_SOURCE
 #include "cache/fixture.h"
 
@@ -244,7 +244,7 @@ static void a_purge_is_finished_after_a_restart(void **state)
     assert_int_equal(stats().entries, 0);
 }
 
-static void the_keeper_helps_with_purges(void **state)
+static void the_manager_helps_with_purges(void **state)
 {
     start("purger=on purger_files=2 purger_sleep=1ms");
     turn_until(!stats().is_cold);
@@ -263,14 +263,14 @@ static void another_takes_over_when_the_lease_ends(void **state)
 {
     begin("");
     struct cache_index *index = cache_index_of(cache);
-    index->keeper = (uint64_t) getppid() << 32;
-    index->keeper_until_ms = cache_now_ms() + 300;
+    index->manager = (uint64_t) getppid() << 32;
+    index->manager_until_ms = cache_now_ms() + 300;
     assert_true(cache_worker_start(generation));
-    struct cache_keeper *keeper = cache->worker_state;
+    struct cache_manager *manager = cache->worker_state;
     loop_turn(0);
-    assert_false(keeper->is_running);
-    turn_until(keeper->is_running);
-    assert_true(cache_now_ms() >= index->keeper_until_ms - 10000);
+    assert_false(manager->is_running);
+    turn_until(manager->is_running);
+    assert_true(cache_now_ms() >= index->manager_until_ms - 10000);
     turn_until(!stats().is_cold);
 }
 
@@ -284,11 +284,11 @@ static void the_lease_of_a_dead_worker_is_taken_at_once(void **state)
     waitpid(child, NULL, 0);
     begin("");
     struct cache_index *index = cache_index_of(cache);
-    index->keeper = (uint64_t) child << 32;
-    index->keeper_until_ms = cache_now_ms() + 1000000;
+    index->manager = (uint64_t) child << 32;
+    index->manager_until_ms = cache_now_ms() + 1000000;
     assert_true(cache_worker_start(generation));
-    struct cache_keeper *keeper = cache->worker_state;
-    turn_until(keeper->is_running);
+    struct cache_manager *manager = cache->worker_state;
+    turn_until(manager->is_running);
 }
 
 /* It has the master's rights: workers could not read what it writes. Even a lease that nobody has is not its own. */
@@ -299,18 +299,18 @@ static void the_agent_keeps_no_cache(void **state)
     assert_true(cache_worker_start(generation));
     worker_is_agent = false;
     assert_null(cache->worker_state);
-    assert_int_equal(cache_index_of(cache)->keeper, 0);
+    assert_int_equal(cache_index_of(cache)->manager, 0);
 }
 
-static void the_keeper_gives_its_lease_up(void **state)
+static void the_manager_releases_its_lease(void **state)
 {
     start("");
-    struct cache_keeper *keeper = cache->worker_state;
-    turn_until(keeper->is_running);
+    struct cache_manager *manager = cache->worker_state;
+    turn_until(manager->is_running);
     cache_worker_quit(generation);
-    turn_until(!keeper->is_running);
-    assert_int_equal(cache_index_of(cache)->keeper, 0);
-    assert_true(cache_index_of(cache)->keeper_until_ms <= cache_now_ms());
+    turn_until(!manager->is_running);
+    assert_int_equal(cache_index_of(cache)->manager, 0);
+    assert_true(cache_index_of(cache)->manager_until_ms <= cache_now_ms());
 }
 
 /* ---- reloads ---- */
@@ -355,13 +355,13 @@ int main(void)
         cache_test(there_is_no_more_than_max_size),
         cache_test(no_more_is_kept_than_min_free_lets),
         cache_test(a_purge_is_finished_after_a_restart),
-        cache_test(the_keeper_helps_with_purges),
+        cache_test(the_manager_helps_with_purges),
         cache_test(another_takes_over_when_the_lease_ends),
         cache_test(the_lease_of_a_dead_worker_is_taken_at_once),
         cache_test(the_agent_keeps_no_cache),
-        cache_test(the_keeper_gives_its_lease_up),
+        cache_test(the_manager_releases_its_lease),
         cache_test(the_index_lives_over_a_reload),
     };
 
-    return cache_tests_run("cache keeper", tests);
+    return cache_tests_run("cache manager", tests);
 }
