@@ -17,7 +17,7 @@ struct upstream_connection_tls {
     struct tls_context *context;
     struct str preface; /* goes in the clear before the handshake: a PROXY header; or empty */
     struct tls_client_options options; /* its identity tells connections of different ones apart */
-    bool timeout_is_info; /* a handshake that takes too long is told of at level info, not error */
+    bool timeout_is_info; /* a handshake that takes too long is logged at level info, not error */
 };
 
 /* How a connection is to be made. Lives at least as long as the call. */
@@ -40,7 +40,7 @@ struct upstream_connection_options {
     bool is_alone;        /* nobody may have the connection before or after */
     bool is_datagram;     /* UDP, of one peer: no connection is made, and no TLS */
     unsigned hops;        /* how often the request came from this service itself (net/conn/own.h) */
-    bool tells_timeout;   /* who asks logs a timeout itself */
+    bool tells_timeout;   /* the caller logs a timeout itself */
     /*
      * What is said as soon as a fresh plain connection is up; all of it was sent, or is queued, when it is given. Over TCP it
      * leaves with the segment that ends the handshake: a segment, and a wake-up of the peer, less.
@@ -52,7 +52,7 @@ struct upstream_connection_options {
 
 enum upstream_connect_result {
     UPSTREAM_CONNECT_OK,
-    UPSTREAM_CONNECT_FAILED,    /* error tells: logged as nginx does, `connect() failed` */
+    UPSTREAM_CONNECT_FAILED,    /* see error: logged as nginx does, `connect() failed` */
     UPSTREAM_CONNECT_TIMED_OUT, /* logged: `upstream timed out`, unless tells_timeout */
     UPSTREAM_CONNECT_CANCELLED,
     UPSTREAM_CONNECT_ERROR, /* our own trouble (descriptors, *_bind): logged; the peer is not to blame, nginx
@@ -74,7 +74,7 @@ struct upstream_connection_kind {
 #define UPSTREAM_CONNECTION_MAGIC 0x11c00f1eu
 
 /*
- * A connection to a peer. The conn's user is the connection and its owner wakes `wake`; a protocol that
+ * A connection to a peer. The conn's user is this struct and its owner wakes `wake`; a protocol that
  * shares the connection among requests puts an owner of its own there and keeps its state here.
  *
  * TCP_NODELAY is not set at first: a request that leaves by one write does not need it. Whoever may
@@ -94,14 +94,14 @@ struct upstream_connection {
     struct list in_pinned;
     const struct conn_owner *owner; /* while it is idle: the protocol's, to be put back */
     bool is_quiet;                  /* a protocol says: all that was asked was answered, so that it
-                                       may end with a reset and leave no TIME_WAIT after */
+                                       may end with a reset and leave no TIME_WAIT */
     bool
-        is_taken; /* a protocol says: nobody may join the one who is on it, or take it where it rests */
+        is_taken; /* a protocol says: no request may join the one that is on it, or take it when it is idle */
     bool is_doomed; /* closes when the last user lets go */
     uint64_t opened_ms;
-    uint64_t rests_since_ms; /* while it is idle */
+    uint64_t idle_since_ms; /* while it is idle */
     uint64_t
-        keeps_ms; /* a protocol says: so long the peer keeps it open while it is idle; UINT64_MAX = not told */
+        keeps_ms; /* a protocol says: so long the peer keeps it open while it is idle; UINT64_MAX = not known */
     unsigned requests;      /* carried so far, the current ones included */
     bool is_reused;         /* was kept: when it fails before an answer began, the peer is not
                                     to blame and the request may be repeated on another */
@@ -111,7 +111,7 @@ struct upstream_connection {
     void *state;
     void (*state_free)(struct upstream_connection *connection);
     /* While it is idle: input has come. False: it closes. NULL: whatever comes closes it. */
-    bool (*rest_input)(struct upstream_connection *connection);
+    bool (*idle_input)(struct upstream_connection *connection);
     unsigned users;     /* requests on it now */
     unsigned users_max; /* as the protocol set it; 1 unless it multiplexes. Connections are shared
                                     only while cell->multiplexes is not 0 */

@@ -137,7 +137,7 @@ struct balancer {
     void (*prepare)(struct upstream_group *group, struct peer_set *set);
     void (*forget)(struct peer_set *set);
     struct peer *(*pick)(struct upstream_pick *pick, struct peer_set *set);
-    /* Optional: a program. Before each attempt it says in pick->decision where it goes (direction.h). */
+    /* Optional: a program. Before each attempt it says in pick->decision where it goes (balancer_decision.h). */
     void (*direct)(struct upstream_pick *pick);
     /* Optional: pick->peer was chosen, by this balancer or because the request is bound to it;
      * pick->picked_ms is set. */

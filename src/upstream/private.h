@@ -1,4 +1,4 @@
-/* What the files of this floor share with each other: cells, peer lists, idle pools, watched names. */
+/* What the files of this layer share with each other: cells, peer lists, idle pools, watched names. */
 #ifndef UPSTREAM_PRIVATE_H
 #define UPSTREAM_PRIVATE_H
 
@@ -31,13 +31,14 @@ struct keepalive_slices {
     const struct template *switch_on; /* only where it is neither empty nor "0"; NULL: always */
     unsigned connections;             /* kept for one key */
     unsigned keys_max;       /* pools with a key; 0: connections that have one are not kept */
-    unsigned key_length_max; /* what is behind that does not count */
+    unsigned key_length_max; /* what follows does not count */
 };
 
 /* Idle connections that may be exchanged with each other. */
 struct idle_pool {
     struct list in_group; /* in group_state.pools */
-    struct list links; /* struct upstream_connection by in_pool: the one that came last is first */
+    struct list
+        connections; /* struct upstream_connection by in_pool: the one that came last is first */
     struct upstream_connection_kind
         kind;       /* tag is NULL unless the group's pools are local; the key is the pool's own */
     unsigned count; /* of connections */
@@ -141,7 +142,7 @@ void peer_list_release(struct peer_list *list);
 /* A peer for the request out of those that may serve now, taken into use; NULL: nobody may. */
 struct peer *pick_now(struct upstream_pick *pick);
 
-/* The peer of pick->list that the client's own connections lead to, or NULL (ties.c). */
+/* The peer of pick->list that the client's own connections lead to, or NULL (pinned.c). */
 struct peer *pinned_peer(const struct pinned_connections *pinned, const struct upstream_pick *pick);
 
 /* Is there somebody whom a request may wait for in the queue? */

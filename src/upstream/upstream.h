@@ -253,8 +253,8 @@ enum pick_result {
 /* The choice of a peer for one request, over its attempts. Embedded in the exchange; all zero at first. */
 struct upstream_pick {
     struct upstream_group *group; /* that is picked from */
-    struct balancer_decision
-        *decision; /* where a program says that it goes (direction.h); NULL = the group has none */
+    struct balancer_decision *
+        decision; /* where a program says that it goes (balancer_decision.h); NULL = the group has none */
     struct peer_list *list; /* held by a reference from upstream_pick_begin to _end */
     struct peer *peer;      /* in use now, or NULL */
     struct pinned_connections
@@ -262,15 +262,15 @@ struct upstream_pick {
     struct variable_env *env; /* where keys of balancers are evaluated */
     struct arena *arena;      /* of the request */
     const struct log *log;    /* of the request */
-    void *subject;            /* of the protocol floor: struct request, for stickiness */
-    uint64_t *tried;          /* a bit for each peer of the list: had its try; NULL = nobody had */
-    uint64_t tried_few;       /* tried of a list of 64 peers at most */
-    unsigned tries;           /* so far */
-    uint32_t hash;            /* of the balancer: the key's hash, once it was made */
-    unsigned seen_list;       /* of upstream_pick_is_gone: number of the list that has it still */
-    uint16_t rehash;          /* of the balancer: how often it was hashed */
-    bool is_unanswered : 1;   /* of the balancer: counted in peer_use.unanswered */
-    bool is_shut : 1;         /* it was the turn of a server whose name fails: FALLBACK_SHUTDOWN */
+    void *subject;            /* of the protocol: struct request, for stickiness */
+    uint64_t *tried;        /* a bit for each peer of the list: it was attempted; NULL = none was */
+    uint64_t tried_few;     /* tried of a list of 64 peers at most */
+    unsigned tries;         /* so far */
+    uint32_t hash;          /* of the balancer: the key's hash, once it was made */
+    unsigned seen_list;     /* of upstream_pick_is_gone: number of the list that has it still */
+    uint16_t rehash;        /* of the balancer: how often it was hashed */
+    bool is_unanswered : 1; /* of the balancer: counted in peer_use.unanswered */
+    bool is_shut : 1;       /* it was the turn of a server whose name fails: FALLBACK_SHUTDOWN */
     bool is_astray : 1;    /* the request names a peer that there is not: stickiness.find says so */
     struct peer *bound;    /* the peer that stickiness found, or NULL */
     struct str set_cookie; /* for the response: value of a Set-Cookie field, or empty */
@@ -281,7 +281,7 @@ struct upstream_pick {
 /* Takes a reference on the group's peers as they are now. */
 void upstream_pick_begin(struct upstream_pick *pick, struct upstream_group *group);
 
-/* The next peer, never one that had its try. MAY WAIT: in the queue; for names that were not resolved
+/* The next peer, never one that was attempted. MAY WAIT: in the queue; for names that were not resolved
  * yet. */
 enum pick_result upstream_pick_next(struct upstream_pick *pick);
 

@@ -1,4 +1,4 @@
-/* One try with one peer: connect, send the request, read the head of the response. */
+/* One attempt at one peer: connect, send the request, read the head of the response. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -318,7 +318,7 @@ static enum attempt_result connect_peer(struct exchange *x, struct failure *fail
         return fail_attempt(x, failure, NEXT_ERROR, 502);
     }
     if (x->is_secure && x->connection->users_max == 1) {
-        x->connection->conn->log = &x->request->log; /* TLS has more to say than errno */
+        x->connection->conn->log = &x->request->log; /* TLS logs more than errno */
     }
     return ATTEMPT_ANSWERED;
 }

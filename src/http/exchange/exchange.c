@@ -89,7 +89,7 @@ struct exchange *exchange_new(struct request *request, const struct protocol *pr
     x->log_context.describe = describe_upstream;
     if (former != NULL) {
         x->attempts = former->attempts;
-        x->log_context.next = former->log_context.next; /* it has nothing to tell any more */
+        x->log_context.next = former->log_context.next; /* it adds nothing to log lines any more */
     }
     request->log_contexts = &x->log_context;
     request->exchange = x;
@@ -374,7 +374,7 @@ static enum handler_result pass_response(struct exchange *x)
     return relay_response(x);
 }
 
-/* Nobody could response. */
+/* No peer has answered. */
 static enum handler_result exchange_fail(struct exchange *x, const struct failure *failure)
 {
     enum handler_result result;

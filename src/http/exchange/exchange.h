@@ -45,13 +45,13 @@ struct upstream_response {
     bool has_no_body;       /* 204, 304, answer to HEAD, … */
     bool is_upgrade;        /* 101, or 2xx to CONNECT: bytes both ways from here on */
     bool is_of_head;        /* stored, and without its page: nothing but HEAD was asked for */
-    bool has_no_page; /* a failure told by a status alone, as memcached's: the error page is ours */
+    bool has_no_page; /* a failure that is a status alone, as memcached's: the error page is ours */
 };
 
 /* What the bytes of one request are sent through and come back by: the whole connection, or a share of one
  * (FastCGI requests, HTTP/2 streams). All functions look at x->connection. */
 struct channel {
-    /* After upstream_connection_open: this exchange is now on x->connection. False: it cannot be (logged), try failed. NULL: it is. */
+    /* After upstream_connection_open: this exchange is now on x->connection. False: it cannot be (logged), the attempt failed. NULL: it is. */
     bool (*begin)(struct exchange *x);
     /* Bytes that arrived and were not consumed. */
     struct str (*input)(struct exchange *x);
@@ -126,9 +126,8 @@ struct protocol {
     struct str scheme;      /* "xy://": may stand before a target that variables make; or empty */
     struct str alpn;        /* … on offer there, in wire form; or empty */
     const struct channel *channel; /* what its requests go through */
-    bool
-        wants_length; /* applications read as much of a body as they are told beforehand: CGI's kind */
-    bool has_logins; /* HTTP: clients may be known by the connection (logins.c) */
+    bool wants_length; /* applications read as much of a body as was announced: CGI's kind */
+    bool has_logins;   /* HTTP: clients may be known by the connection (logins.c) */
     /* Writes x->head (and what it needs in x->state) once, before the first attempt. False: status set in
      * request->response. NULL where the handler sets x->head. */
     bool (*make_request)(struct exchange *x);
@@ -136,7 +135,7 @@ struct protocol {
     void (*send_head)(struct exchange *x);
     /* Queues a part of the request's body, framed; piece may be NULL with is_last. NULL: raw bytes. */
     void (*send_body)(struct exchange *x, const struct body_piece *piece, bool is_last);
-    /* Before each attempt: parsers start anew. */
+    /* Before each attempt: parsers start again. */
     void (*begin_response)(struct exchange *x);
     enum head_result (*read_head)(struct exchange *x);
     /* NULL where each response is an upgrade: those have no body. */
@@ -217,7 +216,7 @@ struct exchange {
     struct sent_body sent; /* of this attempt */
     struct upload *upload; /* the body's way while the response is awaited, or NULL (upload.c) */
 
-    struct upstream_pick pick;              /* the peer in use, and those that had their try */
+    struct upstream_pick pick;              /* the peer in use, and those that were attempted */
     struct upstream_connection *connection; /* NULL between attempts */
     bool is_reusable; /* the connection may carry another request when this one ends */
     struct upstream_response response; /* of this attempt, once its head is read */
@@ -240,14 +239,15 @@ struct exchange {
     bool is_cacheable;    /* the response may be stored: the whole of it is asked for, so the
                                     client's Range and conditions (If-…) are not passed on; HEAD
                                     becomes GET where cache_convert_head says so */
-    bool outlives_client; /* it goes on when the client leaves */
+    bool outlives_client; /* it continues when the client leaves */
     bool is_kept;   /* the response is being stored: it is read to its end, whoever wants it */
     bool is_silent; /* nobody gets the response but the cache hook */
     bool is_served; /* the cache hook gave the response */
-    bool continues_response; /* the response has begun: of this response it gets the body alone */
-    bool is_followed;        /* … and another exchange goes on with it after this one */
-    bool is_withheld;        /* … nothing of this one's */
-    uint64_t whole_length;   /* of what the response is the first part of; 0 = it is all there is */
+    bool
+        continues_response; /* the client's response has begun: it gets the body of this one alone */
+    bool is_followed;       /* … and another exchange continues it after this one */
+    bool is_withheld;       /* … nothing of this one's */
+    uint64_t whole_length;  /* of what the response is the first part of; 0 = it is all there is */
     uint64_t
         part_length; /* of the response's body where it is a part; what is more goes to nobody. 0 = all there is */
     struct str

@@ -9,11 +9,11 @@
 /* How an attempt ended. */
 enum attempt_result {
     ATTEMPT_ANSWERED,  /* x->response holds a final head, the connection is open */
-    ATTEMPT_FAILED,    /* *failure tells; the connection is gone */
+    ATTEMPT_FAILED,    /* *failure says why; the connection is gone */
     ATTEMPT_CANCELLED, /* the client left */
 };
 
-/* Why an attempt failed, and what the client is told when nobody else can help. */
+/* Why an attempt failed, and what the client gets if no other peer answers. */
 struct failure {
     unsigned kind;   /* enum next_upstream, one bit; 0 = our own trouble */
     unsigned status; /* 502, 504, or what the backend answered */
@@ -25,7 +25,7 @@ enum handler_result exchange_fetch(struct exchange *x);
 /* *_intercept_errors: the response has an error page here, and *result leads to it. */
 bool exchange_intercepts(struct exchange *x, enum handler_result *result);
 
-/* Does another location response instead, an error page or what X-Accel-Redirect names? *result leads to it. */
+/* Does another location answer instead, an error page or what X-Accel-Redirect names? *result leads to it. */
 static inline bool exchange_is_replaced(struct exchange *x, enum handler_result *result)
 {
     const struct upstream_response *response = &x->response;
@@ -35,7 +35,7 @@ static inline bool exchange_is_replaced(struct exchange *x, enum handler_result 
             upstream_response_redirects(x, result));
 }
 
-/* attempt.c: pick->peer is asked until it responses or fails: connect, send, read the head. MAY WAIT. */
+/* attempt.c: pick->peer is asked until it answers or fails: connect, send, read the head. MAY WAIT. */
 enum attempt_result exchange_ask_peer(struct exchange *x, struct failure *failure);
 /* Notes the start of an attempt in x->attempts, under the name of a peer or group. */
 void attempt_begin(struct exchange *x, struct str name);
@@ -54,7 +54,7 @@ void exchange_log_early_end(struct exchange *x);
 enum handler_result sent_body_prepare(struct exchange *x);
 /* The next piece; NULL: the end alone. False: that is not what was announced; the body counts as cut. */
 bool sent_body_give(struct exchange *x, const struct body_piece *piece, bool is_last);
-/* It will not be whole. refusal: what the client is told, or 0. */
+/* It will not be whole. refusal: the status that the client gets, or 0. */
 void sent_body_cut(struct exchange *x, unsigned refusal);
 
 /* upload.c: the request's body on its way to the backend while its response may come already. What goes wrong with

@@ -229,7 +229,7 @@ static enum handler_result end_response(struct relay *relay, bool is_whole)
     }
     if (!is_whole && request->response.is_held) {
         response_withdraw(request, 502,
-                          STR_NONE); /* nobody has seen a head: there is still a response */
+                          STR_NONE); /* no head was sent: there may still be another response */
     }
     return is_last ? HANDLER_DONE : is_whole ? HANDLER_NEXT : HANDLER_CUT;
 }

@@ -243,7 +243,7 @@ bool response_from_upstream(struct exchange *x)
 
 static const struct str disposition = STR_INIT("Content-Disposition");
 
-/* What the location that responses instead does not know. */
+/* What the location that answers instead does not know. */
 static void keep_fields(struct exchange *x)
 {
     struct request *request = x->request;

@@ -142,7 +142,7 @@ static bool start_relay(struct exchange *x)
     return tunnel->is_detached;
 }
 
-/* Both ways. HANDLER_NEXT: it is over; HANDLER_DONE: it goes on without this fiber. MAY WAIT. */
+/* Both ways. HANDLER_NEXT: it is over; HANDLER_DONE: it continues without this fiber. MAY WAIT. */
 static enum handler_result carry(struct exchange *x)
 {
     x->request->log.action = "proxying upgraded connection";

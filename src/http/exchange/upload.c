@@ -19,7 +19,7 @@ struct upload {
     struct fiber_handle fiber; /* of upload_run */
     char *room;                /* PIECE_SIZE bytes */
     struct buf kept;           /* the body so far, while it is short: for $request_body, for who
-                                  responses instead, and for a peer after one that refused to look */
+                                  answers instead, and for a peer after one that refused to look */
     bool is_kept;              /* kept holds all of it */
     bool is_done;              /* the fiber has ended, or was never needed */
 };

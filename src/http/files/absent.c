@@ -14,7 +14,7 @@
 #include "http/files/file_private.h"
 #include "http/request/request.h"
 
-#define PLACES 4096 /* files that a worker remembers; of two with one place the later one stays */
+#define SLOTS 4096 /* files that a worker remembers; of two with one place the later one stays */
 
 /* A directory as it was. All zero: none, so that nothing is kept. */
 struct directory {
@@ -28,7 +28,7 @@ struct absent_slot {
     unsigned known;
 };
 
-static struct absent_slot *places; /* of this worker; made on first use */
+static struct absent_slot *slots; /* of this worker; made on first use */
 
 static bool is_same(const struct directory *a, const struct stat *b)
 {
@@ -73,14 +73,14 @@ struct absent_names absent_names(struct request *request, struct str path)
         request->location->disable_symlinks != SYMLINKS_ALLOWED) {
         return names;
     }
-    if (places == NULL) {
-        places = calloc(PLACES, sizeof(struct absent_slot));
-        if (places == NULL) {
-            fatal_no_memory(PLACES * sizeof(struct absent_slot));
+    if (slots == NULL) {
+        slots = calloc(SLOTS, sizeof(struct absent_slot));
+        if (slots == NULL) {
+            fatal_no_memory(SLOTS * sizeof(struct absent_slot));
         }
     }
     names.hash = file_cache_hash(path);
-    names.slot = &places[names.hash % PLACES];
+    names.slot = &slots[names.hash % SLOTS];
     names.is_first = names.slot->hash != names.hash;
     if (names.is_first) {
         return names;
@@ -137,6 +137,6 @@ void absent_add(struct absent_names *names, struct str name, unsigned bit)
 
 void absent_drop(void)
 {
-    free(places);
-    places = NULL;
+    free(slots);
+    slots = NULL;
 }

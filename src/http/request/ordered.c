@@ -8,9 +8,9 @@
 
 static struct ordered_slot *first_of(struct ordered *ordered)
 {
-    return list_is_empty(&ordered->places)
+    return list_is_empty(&ordered->slots)
                ? NULL
-               : container_of(ordered->places.next, struct ordered_slot, node);
+               : container_of(ordered->slots.next, struct ordered_slot, node);
 }
 
 static void piece_release(const struct body_piece *piece)
@@ -28,11 +28,11 @@ static void free_place(struct ordered_slot *slot)
 }
 
 /* What a request that was broken off has left. */
-static void free_places(void *arg)
+static void free_slots(void *arg)
 {
     struct ordered *ordered = arg;
 
-    while (!list_is_empty(&ordered->places)) {
+    while (!list_is_empty(&ordered->slots)) {
         free_place(first_of(ordered));
     }
 }
@@ -40,8 +40,8 @@ static void free_places(void *arg)
 void ordered_init(struct ordered *ordered, struct body_filter *filter, struct request *request)
 {
     *ordered = (struct ordered){.filter = filter, .request = request};
-    list_init(&ordered->places);
-    arena_on_free(&request->arena, free_places, ordered);
+    list_init(&ordered->slots);
+    arena_on_free(&request->arena, free_slots, ordered);
 }
 
 /* ---- sending: one fiber at a time ---- */
@@ -51,7 +51,7 @@ static void die(struct ordered *ordered)
 {
     ordered->is_dead = true;
     wait_signal_later(&ordered->progress);
-    list_each(item, &ordered->places) {
+    list_each(item, &ordered->slots) {
         wait_signal_later(&container_of(item, struct ordered_slot, node)->room);
     }
 }
@@ -107,7 +107,7 @@ static void send_due(struct ordered *ordered)
 
 static bool is_in_turn(const struct ordered_slot *slot)
 {
-    return slot->node.prev == &slot->ordered->places && !slot->ordered->is_sending &&
+    return slot->node.prev == &slot->ordered->slots && !slot->ordered->is_sending &&
            slot->held.len == 0 && !slot->is_flush;
 }
 
@@ -157,7 +157,7 @@ struct ordered_slot *ordered_slot(struct ordered *ordered)
     }
     slot->ordered = ordered;
     slot->filter.send = place_send;
-    list_push_back(&ordered->places, &slot->node);
+    list_push_back(&ordered->slots, &slot->node);
     return slot;
 }
 
@@ -172,7 +172,7 @@ void ordered_end(struct ordered_slot *slot)
 /* After all places: the last one, if that is of such. */
 static void hold_own(struct ordered *ordered, const struct body_piece *piece)
 {
-    struct ordered_slot *last = container_of(ordered->places.prev, struct ordered_slot, node);
+    struct ordered_slot *last = container_of(ordered->slots.prev, struct ordered_slot, node);
 
     if (!last->is_own) {
         last = ordered_slot(ordered);
@@ -184,13 +184,13 @@ static void hold_own(struct ordered *ordered, const struct body_piece *piece)
 
 static bool is_free(const struct ordered *ordered)
 {
-    return list_is_empty(&ordered->places) && !ordered->is_sending;
+    return list_is_empty(&ordered->slots) && !ordered->is_sending;
 }
 
 bool ordered_send(struct ordered *ordered, const struct body_piece *piece, bool is_last)
 {
     while (!is_free(ordered) && !ordered->is_dead) {
-        if (!list_is_empty(&ordered->places) && piece != NULL && !is_last &&
+        if (!list_is_empty(&ordered->slots) && piece != NULL && !is_last &&
             can_hold(piece, ordered->own_held, ORDERED_OWN_MAX)) {
             hold_own(ordered, piece);
             return true;

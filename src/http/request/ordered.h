@@ -21,7 +21,7 @@
 struct ordered {
     struct body_filter *filter; /* behind which all of it goes … */
     struct request *request;    /* … in this one's response */
-    struct list places;         /* struct ordered_slot, the one in turn first */
+    struct list slots;          /* struct ordered_slot, the one in turn first */
     struct wait_point progress; /* the owner: a place went */
     size_t own_held;            /* bytes of the owner's that wait */
     bool is_sending;            /* a fiber sends now */

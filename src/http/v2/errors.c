@@ -6,8 +6,8 @@ void v2_wake(struct v2_stream *stream)
 {
     struct v2_connection *c = stream->connection;
 
-    if (list_is_empty(&stream->woken_connection)) {
-        list_push_back(&c->woken, &stream->woken_connection);
+    if (list_is_empty(&stream->woken_node)) {
+        list_push_back(&c->woken, &stream->woken_node);
         v2_settle_later(c);
     }
 }

@@ -59,10 +59,10 @@ static void push_by_pass(struct v2_stream *stream, struct list *list)
     if (stream->pass < stream->connection->pass) {
         stream->pass = stream->connection->pass;
     }
-    while (at != list && container_of(at, struct v2_stream, turn_connection)->pass > stream->pass) {
+    while (at != list && container_of(at, struct v2_stream, turn_node)->pass > stream->pass) {
         at = at->prev;
     }
-    list_push_front(at, &stream->turn_connection);
+    list_push_front(at, &stream->turn_node);
 }
 
 /* To the list of those that wait. One that is not incremental goes on before others of its urgency. */
@@ -79,9 +79,9 @@ static void wait_for_turn(struct v2_stream *stream)
     if (stream->share != 0) {
         push_by_pass(stream, list);
     } else if (stream->is_incremental || stream->body_given == 0) {
-        list_push_back(list, &stream->turn_connection);
+        list_push_back(list, &stream->turn_node);
     } else {
-        list_push_front(list, &stream->turn_connection);
+        list_push_front(list, &stream->turn_node);
     }
 }
 
@@ -90,7 +90,7 @@ static void leave_turns(struct v2_stream *stream)
     if (stream->is_turn_waited) {
         stream->is_turn_waited = false;
         stream->connection->waiting_count--;
-        list_remove(&stream->turn_connection);
+        list_remove(&stream->turn_node);
     }
 }
 
@@ -119,7 +119,7 @@ void v2_serve(struct v2_connection *c)
             urgency++;
         }
         struct v2_stream *stream =
-            container_of(c->waiting[urgency].next, struct v2_stream, turn_connection);
+            container_of(c->waiting[urgency].next, struct v2_stream, turn_node);
         leave_turns(stream);
         stream->has_turn = true;
         c->pass = stream->share != 0 ? stream->pass : c->pass;

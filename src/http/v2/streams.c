@@ -10,9 +10,9 @@
 void v2_run_woken(struct v2_connection *c)
 {
     while (!list_is_empty(&c->woken)) {
-        struct v2_stream *stream = container_of(c->woken.next, struct v2_stream, woken_connection);
+        struct v2_stream *stream = container_of(c->woken.next, struct v2_stream, woken_node);
 
-        list_remove(&stream->woken_connection);
+        list_remove(&stream->woken_node);
         bool goes_on = stream->is_window_waited && v2_tail_waits(stream);
         bool wakes_writer =
             stream->output.waiter != NULL &&
@@ -46,9 +46,9 @@ static void leave(struct v2_connection *c, struct v2_stream *stream)
     if (stream->is_turn_waited) {
         stream->is_turn_waited = false;
         c->waiting_count--;
-        list_remove(&stream->turn_connection);
+        list_remove(&stream->turn_node);
     }
-    list_remove(&stream->woken_connection);
+    list_remove(&stream->woken_node);
     stream->is_window_waited = false; /* nobody is to wake it any more */
 }
 

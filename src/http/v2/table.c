@@ -25,8 +25,8 @@ void v2_stream_add(struct v2_connection *c, struct v2_stream *stream, uint32_t i
     stream->id = id;
     stream->send_window = c->peer_window;
     stream->recv_window = c->is_acknowledged ? (int64_t) c->settings->preread_size : WINDOW_DEFAULT;
-    list_init(&stream->turn_connection);
-    list_init(&stream->woken_connection);
+    list_init(&stream->turn_node);
+    list_init(&stream->woken_node);
     stream->next = *bucket;
     *bucket = stream;
     c->stream_count++;

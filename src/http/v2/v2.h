@@ -198,20 +198,20 @@ struct v2_stream {
     bool is_output_ended; /* END_STREAM was sent */
     bool is_reset;        /* by either side, or the connection failed: nothing more is sent */
     bool is_reset_by_us;
-    bool is_turn_waited;          /* it is on the list of those that wait for their turn */
-    bool has_turn;                /* it was given one: a frame may leave though others wait */
-    bool is_window_waited;        /* its fiber waits for the stream's own window */
-    bool is_websocket;            /* extended CONNECT (RFC 8441) */
-    bool is_body_wanted;          /* somebody reads the body: its window is that of a reader */
-    bool is_leaving;              /* all that is still to be given is in memory or in files */
-    bool has_ended;               /* its fiber has: what is left is the tail */
-    struct v2_tail *tail;         /* what is held of the answer, or NULL: see tail.c */
-    bool has_rest;                /* the body came to its end in disorder: see error */
-    uint8_t error;                /* enum v2_error that the stream is reset with at its end */
-    struct list turn_connection;  /* on connection->waiting */
-    struct list woken_connection; /* on connection->woken */
-    struct wait_point input;      /* the fiber that reads the body */
-    struct wait_point output;     /* … that sends */
+    bool is_turn_waited;      /* it is on the list of those that wait for their turn */
+    bool has_turn;            /* it was given one: a frame may leave though others wait */
+    bool is_window_waited;    /* its fiber waits for the stream's own window */
+    bool is_websocket;        /* extended CONNECT (RFC 8441) */
+    bool is_body_wanted;      /* somebody reads the body: its window is that of a reader */
+    bool is_leaving;          /* all that is still to be given is in memory or in files */
+    bool has_ended;           /* its fiber has: what is left is the tail */
+    struct v2_tail *tail;     /* what is held of the answer, or NULL: see tail.c */
+    bool has_rest;            /* the body came to its end in disorder: see error */
+    uint8_t error;            /* enum v2_error that the stream is reset with at its end */
+    struct list turn_node;    /* on connection->waiting */
+    struct list woken_node;   /* on connection->woken */
+    struct wait_point input;  /* the fiber that reads the body */
+    struct wait_point output; /* … that sends */
 
     /* Sending. */
     int64_t send_window;

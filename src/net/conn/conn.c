@@ -243,7 +243,7 @@ static void conn_rest(struct conn *conn)
     if (!conn->is_idle) {
         assert(conn->input_wait.waiter == NULL);
         conn->is_idle = 1;
-        list_push_back(&idle_conns, &conn->idle_connection);
+        list_push_back(&idle_conns, &conn->idle_node);
         conn_pool.idle++;
     }
 }
@@ -435,7 +435,7 @@ void conn_unpark(struct conn *conn)
 {
     if (conn->is_idle) {
         conn->is_idle = 0;
-        list_remove(&conn->idle_connection);
+        list_remove(&conn->idle_node);
         conn->input_wait = (struct wait_point){0};
         conn_pool.idle--;
     }
@@ -446,7 +446,7 @@ struct conn *conn_longest_idle(void)
     if (list_is_empty(&idle_conns)) {
         return NULL;
     }
-    return container_of(idle_conns.next, struct conn, idle_connection);
+    return container_of(idle_conns.next, struct conn, idle_node);
 }
 
 void conn_each_latest_idle(unsigned most, void (*visit)(struct conn *conn, void *arg), void *arg)
@@ -456,7 +456,7 @@ void conn_each_latest_idle(unsigned most, void (*visit)(struct conn *conn, void 
     while (most-- != 0 && at != NULL && at != &idle_conns) {
         struct list *next = at->prev;
 
-        visit(container_of(at, struct conn, idle_connection), arg);
+        visit(container_of(at, struct conn, idle_node), arg);
         at = next;
     }
 }

@@ -115,7 +115,7 @@ struct conn {
     const struct listener *listener; /* where it came from, or NULL */
     union {
         struct wait_point input_wait; /* a fiber that waits for input or the end of it */
-        struct list idle_connection;  /* instead while is_idle: least recently idle first */
+        struct list idle_node;        /* instead while is_idle: least recently idle first */
     };
 
     const struct conn_transport *transport; /* NULL = plain socket */

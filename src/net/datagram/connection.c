@@ -1,4 +1,4 @@
-/* Connections to backends: one socket each, read in batches, and handed on to the next connection. */
+/* Connections to backends: one socket each, read in batches, and reused by the next connection. */
 #define _GNU_SOURCE
 #include "net/datagram/connection.h"
 
@@ -14,7 +14,7 @@
 #define IP_BIND_ADDRESS_NO_PORT 24
 #endif
 
-static void link_ready(struct event_source *source, unsigned events);
+static void connection_ready(struct event_source *source, unsigned events);
 
 static bool bind_connection(int fd, const struct datagram_connection_options *options,
                             const char **what)
@@ -71,7 +71,7 @@ bool datagram_connection_open(struct datagram_connection *connection, const stru
     connection->last_turn = 0;
     connection->is_slow = options->is_slow;
     connection->reused_as = options->bind == NULL ? peer->any.sa_family : 0;
-    event_source_init(&connection->source, -1, link_ready);
+    event_source_init(&connection->source, -1, connection_ready);
     if (options->bind == NULL && reopen(connection, peer)) {
         return true;
     }
@@ -93,8 +93,8 @@ bool datagram_connection_open(struct datagram_connection *connection, const stru
     return false;
 }
 
-/* The loop tells as long as something waits. A connection that has much to say is read in batches, after it has said so. */
-static void link_ready(struct event_source *source, unsigned events)
+/* The loop reports as long as something waits. One whose last read found several datagrams is read in batches. */
+static void connection_ready(struct event_source *source, unsigned events)
 {
     struct datagram_connection *connection =
         container_of(source, struct datagram_connection, source);

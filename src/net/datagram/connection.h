@@ -1,4 +1,4 @@
-/* Connections: connected UDP sockets of our own, to backends. */
+/* Connected UDP sockets of our own, to backends. */
 #ifndef NET_DATAGRAM_CONNECTION_H
 #define NET_DATAGRAM_CONNECTION_H
 
@@ -15,7 +15,7 @@ struct datagram_connection;
 struct datagram_connection_owner {
     /* One from the backend; perhaps empty. The bytes are gone after the call. */
     void (*received)(struct datagram_connection *connection, struct str datagram);
-    /* The kernel told of an error, of reading (ECONNREFUSED: nobody is there) or of sending. */
+    /* The kernel has reported an error, of reading (ECONNREFUSED: nothing listens there) or of sending. */
     void (*failed)(struct datagram_connection *connection, int error, bool is_send);
 };
 

@@ -17,7 +17,7 @@
 /* A path that was written to. */
 struct entry {
     struct list slot_link;
-    struct list recent_connection;
+    struct list recent_node;
     char *path; /* NUL-terminated; owned */
     size_t path_length;
     uint32_t hash;
@@ -53,7 +53,7 @@ static void write_line(int fd, const char *path, struct str line, const struct l
 static void path_drop(struct log_path_cache *cache, struct entry *entry)
 {
     list_remove(&entry->slot_link);
-    list_remove(&entry->recent_connection);
+    list_remove(&entry->recent_node);
     cache->count--;
     if (entry->fd >= 0) {
         close(entry->fd);
@@ -67,7 +67,7 @@ static void cache_free(void *arg)
     struct log_path_cache *cache = arg;
 
     while (!list_is_empty(&cache->recent)) {
-        path_drop(cache, container_of(cache->recent.next, struct entry, recent_connection));
+        path_drop(cache, container_of(cache->recent.next, struct entry, recent_node));
     }
 }
 
@@ -116,7 +116,7 @@ static struct entry *make(struct log_path_cache *cache, struct str path, uint32_
     entry->hash = hash;
     entry->fd = -1;
     list_push_front(&cache->slots[hash & (cache->slot_count - 1)], &entry->slot_link);
-    list_push_front(&cache->recent, &entry->recent_connection);
+    list_push_front(&cache->recent, &entry->recent_node);
     cache->count++;
     return entry;
 }
@@ -125,7 +125,7 @@ static struct entry *make(struct log_path_cache *cache, struct str path, uint32_
 static void expire(struct log_path_cache *cache)
 {
     for (int i = 0; i < 2 && !list_is_empty(&cache->recent); i++) {
-        struct entry *oldest = container_of(cache->recent.prev, struct entry, recent_connection);
+        struct entry *oldest = container_of(cache->recent.prev, struct entry, recent_node);
 
         if (clock_now.now_ms - oldest->used_ms <= cache->inactive_s * 1000) {
             break;
@@ -178,12 +178,12 @@ static void write_cached(struct log_path_cache *cache, struct str path, struct s
     struct entry *entry = path_find(cache, path, hash);
     if (entry == NULL) {
         if (cache->count >= cache->max) {
-            path_drop(cache, container_of(cache->recent.prev, struct entry, recent_connection));
+            path_drop(cache, container_of(cache->recent.prev, struct entry, recent_node));
         }
         entry = make(cache, path, hash);
     } else {
-        list_remove(&entry->recent_connection);
-        list_push_front(&cache->recent, &entry->recent_connection);
+        list_remove(&entry->recent_node);
+        list_push_front(&cache->recent, &entry->recent_node);
     }
     entry->uses++;
     entry->used_ms = clock_now.now_ms;

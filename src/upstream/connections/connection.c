@@ -1,4 +1,4 @@
-/* Connections: connections to peers in the hands of requests; when they may be opened, and where they go. */
+/* Connections to peers that requests use: when they may be opened, and where they go. */
 #include "upstream/connection.h"
 
 #include <errno.h>

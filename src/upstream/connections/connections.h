@@ -1,10 +1,10 @@
-/* What the files of connections to peers share: connection.c, connect.c, pool.c. */
+/* What the files of connections to peers share: connection.c, connect.c, pool.c, pinned.c. */
 #ifndef UPSTREAM_CONNECTIONS_CONNECTIONS_H
 #define UPSTREAM_CONNECTIONS_CONNECTIONS_H
 
 #include "upstream/private.h"
 
-/* Closes the connection and frees the connection, which is in no list. */
+/* Closes the conn and frees the connection, which is in no list. */
 void upstream_connection_destroy(struct upstream_connection *connection);
 
 /* ---- connect.c ---- */
@@ -41,38 +41,38 @@ struct upstream_connection *pool_take(const struct upstream_group *group, struct
 void pool_drop(const struct upstream_group *group, struct peer_local *local,
                const struct upstream_connection_kind *kind);
 /* The peer ended an idle connection of so many milliseconds. */
-void pool_note_end(struct peer_local *local, uint64_t rested_ms);
+void pool_note_end(struct peer_local *local, uint64_t idle_ms);
 
-/* Puts it to rest. False: it may not rest, or the loop cannot watch it. */
+/* It becomes idle, in its pool. False: it may not, or the loop cannot watch it. */
 bool pool_keep(struct upstream_connection *connection);
 
-/* May it rest, as far as it and the limits of its group are concerned? */
+/* May it become idle, by its own state and the limits of its group? */
 bool upstream_connection_may_idle(const struct upstream_connection *connection);
-/* Puts it down: the loop watches it, until it ends or its time is up. False: the loop cannot. */
+/* It becomes idle: the loop watches it, until it ends or its time is up. False: the loop cannot. */
 bool upstream_connection_lay_down(struct upstream_connection *connection);
-/* Can the idle one carry a request? Asks the socket only where the loop did not tell yet. */
+/* Can the idle one carry a request? Asks the socket only where the loop has not reported yet. */
 bool upstream_connection_is_sound(struct upstream_connection *connection);
-/* One that rests, in a pool or of a tie, ends. */
+/* One that is idle, in a pool or pinned, ends. */
 void idle_close(struct upstream_connection *connection);
 
 /* Closes one idle connection to the peer, whatever its kind. False: there is none. */
 bool pool_close_one(const struct upstream_group *group, const struct peer_local *local);
 
-/* ---- ties.c ---- */
+/* ---- pinned.c ---- */
 
-/* Of the tie, an idle connection of this kind to the peer, off its rest; or NULL. */
+/* Of the client's connections, an idle one of this kind to the peer, which is in use now; or NULL. */
 struct upstream_connection *pinned_take(struct pinned_connections *pinned,
                                         const struct peer_local *local,
                                         const struct upstream_connection_kind *kind);
-/* Puts a connection of a tie to rest. False: it may not. */
+/* A pinned connection becomes idle. False: it may not. */
 bool pinned_keep(struct upstream_connection *connection);
-/* It does not rest any more. */
+/* It is not idle any more. */
 void pinned_idle_ends(struct upstream_connection *connection);
-/* The connection ends: it leaves its tie, if it has one. */
+/* The connection ends: it is removed from its client's, if it is pinned. */
 void pinned_forget(struct upstream_connection *connection);
 /* Closes the one that was idle longest, of all clients. False: there is none. */
 bool pinned_close_one(void);
-/* Those that rest, of the group; only the ones that lead to the peer, unless local is NULL. */
+/* Closes the idle ones of the group; only those that lead to the peer, unless local is NULL. */
 void pinned_close(const struct group_state *state, const struct peer_local *local);
 
 #endif

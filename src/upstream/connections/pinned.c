@@ -1,4 +1,4 @@
-/* Connections of one client alone, because it may have logged in by them: who has them, and where they rest. */
+/* Connections of one client alone, because it may have logged in on them: whose they are, and which are idle. */
 #include "upstream/pinned.h"
 
 #include <stdlib.h>
@@ -8,21 +8,22 @@
 #include "server/generation.h"
 #include "upstream/connections/connections.h"
 
-#define LINKS_MAX 8     /* of one client's connection; those beyond serve one request */
-#define RESTING_SHARE 4 /* of all connections of a worker one in so many may rest here */
-#define TOLD_EVERY_MS 60000
+#define PINNED_MAX 8 /* of one client's connection; those beyond serve one request */
+#define IDLE_SHARE 4 /* of all connections of a worker one in so many may be idle here */
+#define LOG_EVERY_MS 60000
 
 struct pinned_connections {
-    struct list links; /* struct upstream_connection by in_pinned: the one used last is first */
+    struct list
+        connections; /* struct upstream_connection by in_pinned: the one used last is first */
     unsigned count;
 };
 
-/* Those that rest, of all ties of this worker; by in_pool, the one that came last is first. */
+/* Those that are idle, of all clients of this worker; by in_pool, the one that came last is first. */
 static struct list idle = {&idle, &idle};
-static unsigned resting_count;
-static uint64_t told_ms; /* when the log was told last that there are too many */
+static unsigned idle_count;
+static uint64_t logged_ms; /* when it was logged last that there are too many */
 
-/* ---- who has which ---- */
+/* ---- whose they are ---- */
 
 static void unbind(struct upstream_connection *connection)
 {
@@ -42,16 +43,16 @@ void upstream_connection_bind(struct upstream_connection *connection,
         if (*at == NULL) {
             fatal_no_memory(sizeof(**at));
         }
-        list_init(&(*at)->links);
+        list_init(&(*at)->connections);
     }
     struct pinned_connections *pinned = *at;
-    if (connection->users > 1 || pinned->count == LINKS_MAX) {
+    if (connection->users > 1 || pinned->count == PINNED_MAX) {
         connection->is_doomed = true;
         return;
     }
     connection->pinned = pinned;
     pinned->count++;
-    list_push_front(&pinned->links, &connection->in_pinned);
+    list_push_front(&pinned->connections, &connection->in_pinned);
 }
 
 void pinned_forget(struct upstream_connection *connection)
@@ -66,7 +67,7 @@ void pinned_end(struct pinned_connections *pinned)
     if (pinned == NULL) {
         return;
     }
-    list_each(item, &pinned->links) {
+    list_each(item, &pinned->connections) {
         struct upstream_connection *connection =
             container_of(item, struct upstream_connection, in_pinned);
 
@@ -81,9 +82,9 @@ void pinned_end(struct pinned_connections *pinned)
     free(pinned);
 }
 
-/* ---- rest ---- */
+/* ---- idle connections ---- */
 
-static struct upstream_connection *longest_resting(void)
+static struct upstream_connection *longest_idle(void)
 {
     return list_is_empty(&idle) ? NULL
                                 : container_of(idle.prev, struct upstream_connection, in_pool);
@@ -94,12 +95,12 @@ void pinned_idle_ends(struct upstream_connection *connection)
     list_remove(&connection->in_pool);
     timer_clear(&connection->conn->timer);
     conn_backend_is_busy(connection->conn, true);
-    resting_count--;
+    idle_count--;
 }
 
 bool pinned_close_one(void)
 {
-    struct upstream_connection *connection = longest_resting();
+    struct upstream_connection *connection = longest_idle();
 
     if (connection != NULL) {
         idle_close(connection);
@@ -107,18 +108,19 @@ bool pinned_close_one(void)
     return connection != NULL;
 }
 
-/* Clients decide how many there are; what they leave to others has a bound. */
+/* Clients decide how many there are, so their share of the worker's connections is limited. */
 static void keep_in_bounds(void)
 {
-    if (resting_count < conn_pool.limit / RESTING_SHARE) {
+    if (idle_count < conn_pool.limit / IDLE_SHARE) {
         return;
     }
     counters_mine->limited++;
-    if (told_ms == 0 || clock_now.now_ms - told_ms >= TOLD_EVERY_MS) {
-        told_ms = clock_now.now_ms;
-        log_warn(log_main, 0,
-                 "%u upstream connections rest that clients have logged in by, closing the oldest",
-                 resting_count);
+    if (logged_ms == 0 || clock_now.now_ms - logged_ms >= LOG_EVERY_MS) {
+        logged_ms = clock_now.now_ms;
+        log_warn(
+            log_main, 0,
+            "%u idle upstream connections belong to clients that logged in on them, closing the oldest",
+            idle_count);
     }
     pinned_close_one();
 }
@@ -133,7 +135,7 @@ bool pinned_keep(struct upstream_connection *connection)
         return false;
     }
     list_push_front(&idle, &connection->in_pool);
-    resting_count++;
+    idle_count++;
     return true;
 }
 
@@ -141,7 +143,7 @@ struct upstream_connection *pinned_take(struct pinned_connections *pinned,
                                         const struct peer_local *local,
                                         const struct upstream_connection_kind *kind)
 {
-    list_each(item, &pinned->links) {
+    list_each(item, &pinned->connections) {
         struct upstream_connection *connection =
             container_of(item, struct upstream_connection, in_pinned);
 
@@ -155,7 +157,7 @@ struct upstream_connection *pinned_take(struct pinned_connections *pinned,
         }
         pinned_idle_ends(connection);
         list_remove(&connection->in_pinned);
-        list_push_front(&pinned->links, &connection->in_pinned);
+        list_push_front(&pinned->connections, &connection->in_pinned);
         connection->conn->owner = connection->owner;
         return connection;
     }
@@ -189,7 +191,7 @@ static struct peer *find_peer(const struct peer_set *set, const struct peer_loca
 
 struct peer *pinned_peer(const struct pinned_connections *pinned, const struct upstream_pick *pick)
 {
-    list_each(item, &pinned->links) {
+    list_each(item, &pinned->connections) {
         const struct upstream_connection *connection =
             container_of(item, struct upstream_connection, in_pinned);
         struct peer *peer;

@@ -8,7 +8,7 @@
 
 /* How often idle connections are looked at that other workers may need. */
 #define SHARE_EVERY_MS 100
-/* How long it is believed that a peer ends idle connections so soon as was seen. */
+/* How long it is assumed that a peer ends idle connections as soon as it was seen to. */
 #define ENDS_BELIEVED_MS 60000
 /* A request has to reach the peer before the connection's time is over: this part of it is left, and so much at most. */
 #define MARGIN_PART 4
@@ -48,7 +48,7 @@ struct str pool_key_dup(struct str key)
     return (struct str){copy, key.len};
 }
 
-/* Where connections of this kind rest, or NULL. The one that is used comes first among those with a key. */
+/* The pool of idle connections of this kind, or NULL. The one that is used comes first among those with a key. */
 static struct idle_pool *pool_find(const struct upstream_group *group,
                                    const struct upstream_connection_kind *kind)
 {
@@ -82,7 +82,7 @@ static void pool_remove(struct upstream_connection *connection)
 
 static struct upstream_connection *longest_idle_of(const struct idle_pool *pool)
 {
-    return container_of(pool->links.prev, struct upstream_connection, in_pool);
+    return container_of(pool->connections.prev, struct upstream_connection, in_pool);
 }
 
 void idle_close(struct upstream_connection *connection)
@@ -138,7 +138,7 @@ static struct idle_pool *pool_new(const struct upstream_group *group,
     }
     pool->kind.tag = group->is_keepalive_local ? kind->tag : NULL;
     pool->kind.key = pool_key_dup(kind->key);
-    list_init(&pool->links);
+    list_init(&pool->connections);
     list_push_front(&state->pools, &pool->in_group);
     state->keys += kind->key.len != 0;
     return pool;
@@ -161,10 +161,10 @@ void pools_forget(struct group_state *state)
 
 /* ---- what happens to an idle one ---- */
 
-void pool_note_end(struct peer_local *local, uint64_t rested_ms)
+void pool_note_end(struct peer_local *local, uint64_t idle_ms)
 {
-    if (clock_now.now_ms >= local->ends_until_ms || rested_ms <= local->ends_after_ms) {
-        local->ends_after_ms = rested_ms;
+    if (clock_now.now_ms >= local->ends_until_ms || idle_ms <= local->ends_after_ms) {
+        local->ends_after_ms = idle_ms;
         local->ends_until_ms = clock_now.now_ms + ENDS_BELIEVED_MS;
     }
 }
@@ -173,7 +173,7 @@ void pool_note_end(struct peer_local *local, uint64_t rested_ms)
 static void idle_ended(struct upstream_connection *connection)
 {
     if (!connection->is_doomed) { /* it was not announced (GOAWAY) */
-        pool_note_end(connection->local, clock_now.now_ms - connection->rests_since_ms);
+        pool_note_end(connection->local, clock_now.now_ms - connection->idle_since_ms);
     }
     idle_close(connection);
 }
@@ -182,8 +182,8 @@ static void idle_input(struct conn *conn)
 {
     struct upstream_connection *connection = conn->user;
 
-    if (connection->rest_input != NULL) {
-        if (!connection->rest_input(connection) || conn->is_peer_closed) {
+    if (connection->idle_input != NULL) {
+        if (!connection->idle_input(connection) || conn->is_peer_closed) {
             idle_ended(connection);
         }
         return;
@@ -220,7 +220,7 @@ static bool share_pools(struct group_state *state)
     list_each(item, &state->pools) {
         struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
 
-        list_each(at, &pool->links) {
+        list_each(at, &pool->connections) {
             struct upstream_connection *connection =
                 container_of(at, struct upstream_connection, in_pool);
             struct peer_local *local = connection->local;
@@ -258,14 +258,14 @@ bool upstream_connection_is_sound(struct upstream_connection *connection)
 {
     struct conn *conn = connection->conn;
 
-    if (connection->rest_input != NULL && conn->is_readable &&
-        !connection->rest_input(connection)) {
+    if (connection->idle_input != NULL && conn->is_readable &&
+        !connection->idle_input(connection)) {
         return false;
     }
     if (conn->is_peer_closed || conn->is_broken || conn->is_input_closed) {
         return false;
     }
-    return !conn->is_readable || connection->rest_input != NULL ||
+    return !conn->is_readable || connection->idle_input != NULL ||
            (!conn_fill(conn, 512, 512) && !conn->is_input_closed && !conn->is_broken);
 }
 
@@ -287,7 +287,7 @@ static bool is_stored_for_now(const struct upstream_connection *connection)
     }
     uint64_t margin_ms = limit_ms / MARGIN_PART;
     margin_ms = margin_ms < MARGIN_MAX_MS ? margin_ms : MARGIN_MAX_MS;
-    return clock_now.now_ms - connection->rests_since_ms < limit_ms - margin_ms;
+    return clock_now.now_ms - connection->idle_since_ms < limit_ms - margin_ms;
 }
 
 struct upstream_connection *pool_take(const struct upstream_group *group, struct peer_local *local,
@@ -299,7 +299,7 @@ struct upstream_connection *pool_take(const struct upstream_group *group, struct
     if (pool == NULL) {
         return NULL;
     }
-    list_each(item, &pool->links) {
+    list_each(item, &pool->connections) {
         struct upstream_connection *connection =
             container_of(item, struct upstream_connection, in_pool);
 
@@ -318,7 +318,7 @@ struct upstream_connection *pool_take(const struct upstream_group *group, struct
         if (options->is_unrepeatable &&
             (options->is_unpromised || !is_stored_for_now(connection))) {
             idle_close(connection);
-            return NULL; /* those that follow came to rest before it */
+            return NULL; /* those that follow became idle before it */
         }
         pool_remove(connection);
         connection->conn->owner = connection->owner;
@@ -335,7 +335,7 @@ void pool_drop(const struct upstream_group *group, struct peer_local *local,
     if (pool == NULL) {
         return;
     }
-    list_each(item, &pool->links) {
+    list_each(item, &pool->connections) {
         struct upstream_connection *connection =
             container_of(item, struct upstream_connection, in_pool);
 
@@ -370,7 +370,7 @@ bool upstream_connection_lay_down(struct upstream_connection *connection)
         conn->owner = connection->owner;
         return false;
     }
-    connection->rests_since_ms = clock_now.now_ms;
+    connection->idle_since_ms = clock_now.now_ms;
     uint64_t timeout_ms = connection->group->keepalive_timeout_ms;
     conn_set_deadline(conn,
                       clock_now.now_ms +
@@ -398,7 +398,7 @@ bool pool_keep(struct upstream_connection *connection)
     if (is_full) {
         idle_close(longest_idle_of(pool));
     }
-    list_push_front(&pool->links, &connection->in_pool);
+    list_push_front(&pool->connections, &connection->in_pool);
     connection->pool = pool;
     pool->count++;
     connection->local->idle++;
@@ -418,7 +418,7 @@ bool pool_close_one(const struct upstream_group *group, const struct peer_local 
     list_each(item, &group->worker_state->pools) {
         struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
 
-        for (struct list *at = pool->links.prev; at != &pool->links; at = at->prev) {
+        for (struct list *at = pool->connections.prev; at != &pool->connections; at = at->prev) {
             struct upstream_connection *connection =
                 container_of(at, struct upstream_connection, in_pool);
 
@@ -439,7 +439,7 @@ void pools_close_peer(struct group_state *state, const struct peer_local *local)
         if (local->idle == 0) {
             break;
         }
-        list_each(at, &pool->links) {
+        list_each(at, &pool->connections) {
             struct upstream_connection *connection =
                 container_of(at, struct upstream_connection, in_pool);
 
@@ -469,7 +469,7 @@ void pools_free(struct group_state *state)
 
 /* ---- giving way ---- */
 
-/* Of a group's idle connections to an address, the one that came to rest first, or `found` where that did. */
+/* Of a group's idle connections to an address, the one that became idle first, or `found` where that did. */
 static struct upstream_connection *older_to(const struct group_state *state,
                                             const struct addr *addr,
                                             struct upstream_connection *found)
@@ -477,12 +477,12 @@ static struct upstream_connection *older_to(const struct group_state *state,
     list_each(item, &state->pools) {
         struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
 
-        list_each(at, &pool->links) {
+        list_each(at, &pool->connections) {
             struct upstream_connection *connection =
                 container_of(at, struct upstream_connection, in_pool);
 
             if (addr_equal(&connection->addr, addr) &&
-                (found == NULL || connection->rests_since_ms < found->rests_since_ms)) {
+                (found == NULL || connection->idle_since_ms < found->idle_since_ms)) {
                 found = connection;
             }
         }

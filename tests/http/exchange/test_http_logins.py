@@ -135,7 +135,7 @@ def test_resting_logins_have_a_bound(serve, backend):
     clients = [server.client() for _ in range(9)]
     for number, client in enumerate(clients):
         assert client.request("/secret", "Authorization: NTLM hello").status == 401, number
-    server.wait_log("upstream connections rest that clients have logged in by, closing the oldest")
+    server.wait_log("idle upstream connections belong to clients that logged in on them, closing the oldest")
     for client in clients:
         client.close()
     until(lambda: server.get("/").text == "nobody", "an answer")

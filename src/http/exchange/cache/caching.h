@@ -74,7 +74,7 @@ bool vary_variant(const struct exchange *x, struct str vary, uint8_t out[CACHE_K
 struct str upstream_response_pack(const struct upstream_response *response, struct arena *arena);
 bool upstream_response_unpack(struct str packed, struct arena *arena,
                               struct upstream_response *out);
-/* The page itself is not there: it responses HEAD alone. */
+/* The page itself is not there: it answers HEAD alone. */
 void packed_response_set_of_head(struct str packed);
 bool packed_response_is_of_head(struct str packed);
 

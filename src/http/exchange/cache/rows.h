@@ -5,7 +5,7 @@
 #include "http/exchange/options/cache_hook.h"
 #include "http/exchange/options/rows.h"
 
-/* What keeps responses: exchange_family.keeper. */
+/* The cache hook of these families: exchange_family.cache_hook. */
 extern const struct exchange_cache_hook response_cache_hook;
 
 /* Words of *_cache_use_stale; the CGI kinds lack 502 and 504. */

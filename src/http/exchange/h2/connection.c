@@ -1,4 +1,4 @@
-/* HTTP/2 connections to backends: who is on them, what they were told, how they end. */
+/* HTTP/2 connections to backends: the requests on them, their frames, how they end. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ void h2_stream_wake(struct h2_stream *stream)
     wait_signal_later(&stream->wake);
 }
 
-/* The fiber that uploads goes on, too: to find that nobody wants more. */
+/* The fiber that uploads wakes up, too, and ends. */
 static void end_stream(struct h2_stream *stream)
 {
     h2_stream_drop_body(stream);
@@ -113,7 +113,7 @@ void h2_connection_fail(struct h2_connection *connection, enum v2_error error, c
         for (struct h2_stream *stream = connection->streams[i]; stream != NULL;
              stream = stream->next) {
             exchange_log(stream->x, LOG_ERROR, 0, "%s", text);
-            /* Who has heard nothing may ask elsewhere: for that request the connection just ended. */
+            /* A request that has heard nothing may be sent elsewhere: for that request the connection just ended. */
             stream->is_bad = stream->has_heard || !is_shared;
             end_stream(stream);
         }
@@ -135,7 +135,7 @@ static void wake_all(struct h2_connection *connection)
     }
 }
 
-/* ---- what the connection tells ---- */
+/* ---- what the connection reports ---- */
 
 /* False: there is nothing more to come. */
 static bool read_all(struct h2_connection *connection)
@@ -156,7 +156,7 @@ static bool read_all(struct h2_connection *connection)
     return h2_connection_is_sound(connection);
 }
 
-static void link_input(struct conn *conn)
+static void backend_input(struct conn *conn)
 {
     struct upstream_connection *upstream = conn->user;
     struct h2_connection *connection = h2_connection_of(upstream);
@@ -168,7 +168,7 @@ static void link_input(struct conn *conn)
 }
 
 /* While nobody is on it: control frames are answered. */
-static bool link_rests(struct upstream_connection *upstream)
+static bool backend_idle_input(struct upstream_connection *upstream)
 {
     struct h2_connection *connection = h2_connection_of(upstream);
 
@@ -176,7 +176,7 @@ static bool link_rests(struct upstream_connection *upstream)
            connection->peer_streams != 0;
 }
 
-static void link_drained(struct conn *conn)
+static void backend_drained(struct conn *conn)
 {
     struct upstream_connection *upstream = conn->user;
     struct h2_connection *connection = h2_connection_of(upstream);
@@ -190,7 +190,7 @@ static void link_drained(struct conn *conn)
     }
 }
 
-static const struct conn_owner h2_owner = {.input = link_input, .drained = link_drained};
+static const struct conn_owner h2_owner = {.input = backend_input, .drained = backend_drained};
 
 /* ---- who is on it ---- */
 
@@ -219,7 +219,7 @@ struct h2_connection *h2_connection_new(struct upstream_connection *upstream)
     connection->peer_window = WINDOW_DEFAULT;
     upstream->state = connection;
     upstream->state_free = upstream_connection_free;
-    upstream->rest_input = link_rests;
+    upstream->idle_input = backend_idle_input;
     upstream->conn->owner = &h2_owner;
     return connection;
 }

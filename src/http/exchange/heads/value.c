@@ -1,4 +1,4 @@
-/* Answers of memcached that are a value: a line before it, the bytes, and what stands behind them. */
+/* Answers of memcached that are a value: a line before it, the bytes, and what follows them. */
 #include "http/exchange/heads/value.h"
 
 #define SHOWN_MAX 256 /* bytes of a line that the log shows */

@@ -1,4 +1,4 @@
-/* Answers of memcached that are a value: a line before it, the bytes, and what stands behind them. */
+/* Answers of memcached that are a value: a line before it, the bytes, and what follows them. */
 #ifndef HTTP_EXCHANGE_HEADS_VALUE_H
 #define HTTP_EXCHANGE_HEADS_VALUE_H
 
@@ -12,7 +12,7 @@ struct value_reading {
     unsigned end_at; /* bytes of MEMCACHED_VALUE_END that were seen */
 };
 
-/* Begins anew, for another attempt; the key stays. */
+/* Begins again, for another attempt; the key stays. */
 void value_begin(struct value_reading *reading);
 
 /* The response's first line without its end, which stays in the channel; HEAD_MORE, HEAD_BAD (logged) or HEAD_DONE. */
@@ -28,7 +28,7 @@ bool value_announced(struct exchange *x, struct value_reading *reading, struct s
 /* There is no such entry: a 404 with our page, on a connection that may be kept. HEAD_DONE. */
 enum head_result value_not_found(struct exchange *x);
 
-/* The next bytes of the value, or what has to stand behind it; the connection may be kept then. */
+/* The next bytes of the value, or what has to follow it; the connection may be kept then. */
 enum body_result value_read(struct exchange *x, struct value_reading *reading, struct str *data);
 
 #endif

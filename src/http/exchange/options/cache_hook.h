@@ -1,5 +1,5 @@
-/* Who keeps responses stands above the exchange, which fetches them: the cache, the store and slices (cache/). An exchange
- * asks it through this face, and only at places where something of it is configured. */
+/* What the cache, `*_store` and slices (cache/) add around an exchange. They are in a package above it: the exchange calls them through this
+ * struct, and only in locations where one of them is configured. */
 #ifndef HTTP_EXCHANGE_OPTIONS_CACHE_HOOK_H
 #define HTTP_EXCHANGE_OPTIONS_CACHE_HOOK_H
 
@@ -16,7 +16,7 @@ struct exchange_cache_hook {
     /* A final response is there, whose status is of this kind (enum next_upstream, or 0). False: *result is what came of
      * it, for something else was given instead. MAY WAIT. */
     bool (*accept)(struct exchange *x, unsigned kind, enum handler_result *result);
-    /* The response goes to the client: before and after the head of the response has started. */
+    /* The response goes to the client: before its head is started, and after that. */
     void (*start)(struct exchange *x);
     void (*started)(struct exchange *x);
     /* A part of the body has come. */
@@ -25,7 +25,7 @@ struct exchange_cache_hook {
     bool (*end)(struct exchange *x, bool is_whole);
     /* Something else goes to the client: the body is not read. */
     void (*drop)(struct exchange *x);
-    /* No peer could response; kind tells why. True: *result is what came of it. MAY WAIT. */
+    /* No peer has answered; kind says why. True: *result is what came of it. MAY WAIT. */
     bool (*fail)(struct exchange *x, unsigned kind, enum handler_result *result);
 };
 

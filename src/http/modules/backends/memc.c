@@ -154,7 +154,7 @@ static bool read_number_or_zero(struct exchange *x, const struct variable *varia
 }
 
 /*
- * Is it a key that memcached takes? One that it does not take makes it read the value behind a `set` as commands, which
+ * Is it a key that memcached takes? One that it does not take makes it read the value after a `set` as commands, which
  * would be the client's.
  */
 static bool is_key(const struct exchange *x, struct str key)
@@ -221,7 +221,7 @@ static bool make_store(struct exchange *x, const struct memc_state *state)
     return true;
 }
 
-/* A command of one line, with a number behind it or without. */
+/* A command of one line, with a number after it or without. */
 static bool make_line(struct exchange *x, const struct memc_state *state)
 {
     const struct memc_settings *own = x->module_settings;

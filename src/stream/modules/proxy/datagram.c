@@ -359,12 +359,12 @@ static void from_backend(struct datagram_connection *connection, struct str data
     }
 }
 
-static void link_failed(struct datagram_connection *connection, int error, bool is_send)
+static void backend_failed(struct datagram_connection *connection, int error, bool is_send)
 {
     refused(container_of(connection, struct datagram_proxying, connection), error, is_send);
 }
 
-static const struct datagram_connection_owner link_owner_of_proxy = {from_backend, link_failed};
+static const struct datagram_connection_owner proxy_backend_owner = {from_backend, backend_failed};
 
 static void pace_is_due(struct timer *timer)
 {
@@ -397,7 +397,7 @@ enum upstream_connect_result proxy_datagrams_connect(struct proxying *base,
     };
     const char *what;
 
-    proxying->connection.owner = &link_owner_of_proxy;
+    proxying->connection.owner = &proxy_backend_owner;
     if (datagram_connection_open(&proxying->connection, &base->pick.peer->addr, &options, &what)) {
         const struct addr *peer = &base->pick.peer->addr;
         proxying->is_noted = own_may_take_datagrams(peer) &&

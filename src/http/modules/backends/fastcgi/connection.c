@@ -426,7 +426,7 @@ static void decide_keeping(struct fastcgi_stream *stream,
 }
 
 /* From now on requests of others may come to it. */
-static void link_share(struct fastcgi_connection *state)
+static void begin_sharing(struct fastcgi_connection *state)
 {
     struct upstream_connection *connection = state->connection;
     unsigned users_max = fastcgi_facts_users_max(connection->cell);
@@ -464,7 +464,7 @@ static bool fastcgi_begin(struct exchange *x)
     decide_keeping(stream, connection);
     if (fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO) {
         stream->asks = fastcgi_processes_asks(connection);
-        link_share(state);
+        begin_sharing(state);
     }
     if (state->is_shared) {
         if (x->streams_body && connection->users > 1) {
@@ -521,7 +521,7 @@ static void abort_cut_request(struct exchange *x)
 
 /*
  * After the first request to a backend it is asked what it can. Several may be the first: the others close theirs, since
- * what is kept might be a process that somebody waits for. A connection that may not rest is no place to ask.
+ * what is kept might be a process that somebody waits for. A connection that may not become idle is not used to ask.
  */
 static void end_first(struct upstream_connection *connection, unsigned max_conns)
 {

@@ -5,7 +5,7 @@
 #include "http/modules/backends/fastcgi/fastcgi.h"
 
 /*
- * Hangs on upstream_connection.state and lives as long as the connection. As long as it carries one request at a
+ * At upstream_connection.state, for as long as that connection lives. As long as it carries one request at a
  * time, the payload of its records is decoded where it lies, in the connection's input buffer:
  *
  *     | decoded, not read | gap: headers, padding | as it came |
@@ -19,18 +19,18 @@ struct fastcgi_connection {
     struct fastcgi_stream **streams; /* of a shared one: by id - 1; NULL = free. Owned, grows */
     uint32_t capacity;               /* entries of streams */
     uint32_t lowest;                 /* entries below it are taken */
-    uint32_t abandoned;              /* ids whose requests were given up, until END_REQUEST comes */
-    uint32_t full;                   /* streams that are is_full */
-    struct list pending;             /* streams to be woken, by in_pending */
-    struct deferred more;            /* input that was left for the next turn */
-    uint32_t decoded;                /* bytes at the start of the input that are payload */
-    uint32_t gap;                    /* bytes after them that were used */
-    struct record record;            /* the current one: what is left of its content and padding */
-    bool is_in_record;               /* not all of its content and padding was seen */
+    uint32_t abandoned;   /* ids whose requests were abandoned, until END_REQUEST comes */
+    uint32_t full;        /* streams that are is_full */
+    struct list pending;  /* streams to be woken, by in_pending */
+    struct deferred more; /* input that was left for the next turn */
+    uint32_t decoded;     /* bytes at the start of the input that are payload */
+    uint32_t gap;         /* bytes after them that were used */
+    struct record record; /* the current one: what is left of its content and padding */
+    bool is_in_record;    /* not all of its content and padding was seen */
     bool is_shared;
     bool has_asked; /* FCGI_GET_VALUES went out, so that an answer may come */
     bool
-        is_asking; /* … while the connection rests, and that is all that happens on it (question.c) */
+        is_asking; /* … while the connection is idle, and nothing else happens on it (question.c) */
     unsigned max_conns; /* is_asking: of the `server` line */
     uint64_t asked_ms;  /* is_asking: when */
     bool is_bad;        /* a broken rule: nothing more is believed */
@@ -111,7 +111,7 @@ void fastcgi_refuse_type(struct fastcgi_stream *stream, unsigned type);
 void fastcgi_refuse_record(struct fastcgi_stream *stream, unsigned type);
 void fastcgi_refuse_id(struct fastcgi_stream *stream, unsigned id);
 
-/* Payload after the end of STDOUT was told. */
+/* Payload after the end of STDOUT. */
 static inline bool fastcgi_comes_late(const struct fastcgi_stream *stream,
                                       const struct record *record)
 {
@@ -138,7 +138,7 @@ void fastcgi_question_ends(struct fastcgi_connection *state);
 
 /* ---- shared.c ---- */
 
-/* The owner of a shared connection's connection: its input goes to the streams. */
+/* The conn's owner for a shared connection: its input goes to the streams. */
 extern const struct conn_owner fastcgi_shared_owner;
 
 /* Input that was left for another turn. */

@@ -37,7 +37,7 @@ struct fastcgi_step {
                                     value's length has one byte there. Without parts: ready's */
     struct str name;  /* empty: ready is all, the last step */
     const struct template *value;
-    struct fastcgi_part *parts; /* of the value, when they can be told apart */
+    struct fastcgi_part *parts; /* of the value, when they can be separated */
     unsigned count;             /* of parts; 0 = the template is evaluated */
     bool skips_empty;           /* if_not_empty */
 };

@@ -55,7 +55,7 @@ void fastcgi_question_put(struct upstream_connection *connection, unsigned max_c
     state->asked_ms = clock_now.now_ms;
     connection->is_taken = true;
     connection->is_quiet = false;
-    connection->rest_input = answer_comes;
+    connection->idle_input = answer_comes;
     conn_write(conn, get_values_record);
     conn_write(conn, get_values_record); /* libfcgi answers a record when it sees the next */
     conn_flush(conn);                    /* if it fails the deadline comes */

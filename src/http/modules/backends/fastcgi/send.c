@@ -55,8 +55,8 @@ static void close_copy(void *arg)
 }
 
 /*
- * On a shared connection bytes may be left in its queue when their request is gone: what they lie in must not
- * be the request's. False: out of descriptors; the attempt is not to be believed.
+ * On a shared connection bytes may be left in its queue when their request is gone: the memory that they are in must
+ * not be the request's. False: out of descriptors; the attempt has failed.
  */
 static bool own_piece(struct body_piece *piece)
 {

@@ -1,4 +1,4 @@
-/* Shared connections: records of many requests on one connection, told apart as they arrive. */
+/* Shared connections: records of many requests on one connection, separated as they arrive. */
 #include <stdlib.h>
 
 #include "base/fatal.h"
@@ -204,7 +204,7 @@ static void break_connection(struct fastcgi_connection *connection,
 
         if (stream != NULL && stream != &fastcgi_abandoned) {
             refuse(stream, what);
-            /* Who has heard nothing yet may ask again elsewhere: for that request the connection just ended. */
+            /* A request that has heard nothing yet may be sent elsewhere: for that request the connection just ended. */
             stream->is_bad = stream->has_heard || connection->connection->users == 1;
             add_pending(connection, stream);
         }

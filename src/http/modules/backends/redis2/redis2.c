@@ -28,7 +28,7 @@ struct query {
 struct redis2_state {
     struct reply reply;
     uint64_t count; /* of queries */
-    bool may_keep;  /* the connection, behind all answers */
+    bool may_keep;  /* the connection, after all answers */
 };
 
 static struct settings_key redis2_key;

@@ -31,7 +31,7 @@ static bool hides(const struct http_location *location)
     return place_of(location)->hidden.count != 0;
 }
 
-/* What the server shall see of a cookie: all, nothing, or what is behind the prefix. */
+/* What the server shall see of a cookie: all, nothing, or what follows the prefix. */
 static bool keeps_cookie(const struct vec *hidden, struct str pair, struct buf *out)
 {
     vec_each(const struct named_group *, named, hidden) {

@@ -61,7 +61,7 @@ static bool word_forbids(const struct srcache_settings *settings, struct str wor
     return false;
 }
 
-/* The next word of Cache-Control; some scripts part them by semicolons. words->data is NULL behind the last. */
+/* The next word of Cache-Control; some scripts part them by semicolons. words->data is NULL after the last. */
 static struct str next_word(struct str *words)
 {
     size_t len = 0;
@@ -220,7 +220,7 @@ static void put_head(struct storing *storing, const struct request *request)
 }
 
 /*
- * The client has asked for a part of what the handler gave, and the filter of ranges, which stands behind this one, gives it that: the head
+ * The client has asked for a part of what the handler gave, and the filter of ranges, which follows this one, gives it that: the head
  * becomes that of the part. Several parts are not stored.
  */
 static void see_part(struct storing *storing, const struct request *request)
