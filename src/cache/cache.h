@@ -99,7 +99,7 @@ struct cache_access {
     struct cache_content *content; /* of FRESH and EXPIRED, referenced */
     struct cache_meta meta;        /* of content; texts live as long as the access */
     bool is_updating;              /* another request is fetching it now */
-    bool is_mine; /* this one is: it must end with cache_commit, cache_refresh or close */
+    bool is_mine; /* this one is: it must end with cache_fill_commit, cache_refresh or close */
     struct cache_fill *fill; /* while a response is being written */
     /* Of this floor: */
     uint8_t main_hash[CACHE_KEY_SIZE]; /* of the key alone, once it was needed */

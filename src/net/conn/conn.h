@@ -156,7 +156,7 @@ void conn_pool_init(uint32_t limit);
 
 /*
  * A connection on a connected or accepted, non-blocking descriptor, which it owns from now on. NULL
- * when the limit is reached (the caller closes fd; see conn_give_way). fd is not registered with
+ * when the limit is reached (the caller closes fd; see conn_longest_idle). fd is not registered with
  * the loop until the first wait for it, so that a short exchange may need no registration at all.
  * fd -1: a connection without a socket of its own (net/quic), which bears addresses, log and TLS; nothing is read from it or
  * written to it.

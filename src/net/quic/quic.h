@@ -102,7 +102,7 @@ static inline bool quic_stream_is_of_server(const struct quic_stream *stream)
  */
 struct quic_owner {
     /* The handshake is complete: ALPN, certificates and the peer's parameters are known; the server may have data to send
-     * before that (0.5-RTT), as soon as quic_accepted was called. May be NULL. */
+     * before that (0.5-RTT), as soon as quic_service.accepted was called. May be NULL. */
     void (*established)(struct quic_connection *connection);
     /* The peer has opened a stream; `readable` follows. Streams are reported in the order of their ids, for each type. */
     void (*stream_opened)(struct quic_stream *stream);

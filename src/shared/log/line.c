@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 
-/* The slow path of make_room: the buffer moves. */
+/* The slow path of log_make_room: the buffer moves. */
 char *log_line_grow(struct log_line *line, char *at, size_t needed)
 {
     struct buf *buf = line->buf;

@@ -1,4 +1,4 @@
-/* The upper storey of exchanges: what is kept of responses, as the parts of this folder share it. */
+/* What surrounds an exchange: what is kept of responses, as the parts of this folder share it. */
 #ifndef HTTP_EXCHANGE_CACHE_CACHING_H
 #define HTTP_EXCHANGE_CACHE_CACHING_H
 

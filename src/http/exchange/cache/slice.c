@@ -13,7 +13,7 @@ struct slice_settings {
 static struct settings_key slice_key;
 
 /* Where the client's range begins, when it is a single one whose start is known; else 0. Whether it gets the range is
- * decided when the first slice is there (slice_begun). */
+ * decided when the first slice is there (slice_accept). */
 static uint64_t wanted_start(const struct request *request)
 {
     const struct field *field = fields_get(&request->headers, FIELD_RANGE);
@@ -91,7 +91,7 @@ static bool slice_refuse(struct exchange *x, const char *reason, struct str culp
     return false;
 }
 
-/* The first slice's head becomes that of the whole; its length is told to the response alone. */
+/* The first slice's head becomes that of the whole; its length is in the response alone. */
 static void become_whole(struct exchange *x)
 {
     struct upstream_response *response = &x->response;

@@ -20,7 +20,7 @@ struct pass_target {
 bool pass_target_read(struct conf_scope *scope, const struct conf_node *node, struct str address,
                       uint16_t default_port, struct pass_target *out);
 
-/* Gives this place's handler to the exchange's module: handler, handler_carries, redirects of "/a" to
+/* Gives this location's handler to the exchange's module: content.handler, content.carries, redirects of "/a" to
  * "/a/". False after conf_error (`is duplicate`). */
 bool pass_handler_set(struct conf_scope *scope, const struct conf_node *node,
                       request_handler handler);

@@ -100,7 +100,7 @@ struct probe_param {
 bool probe_fastcgi_request(struct arena *arena, const struct vec *params, bool keeps_conn,
                            struct str *out);
 
-/* ---- gRPC (probe_grpc.c) ---- */
+/* ---- gRPC (grpc.c) ---- */
 
 #define PROBE_GRPC_TEXT_MAX 4096 /* bytes of an authority, of a service's name */
 
