@@ -393,7 +393,7 @@ static void put_times(struct cache_meta *meta, const struct cache_meta *from)
     meta->date = from->date;
 }
 
-/* Writes the header of the file anew if it is the content's still. False with errno, 0 if it is not. */
+/* Writes the header of the file again if it is the content's still. False with errno, 0 if it is not. */
 static bool rewrite_header(const struct cache_content *content, const struct cache_meta *meta,
                            uint64_t version, const char *name)
 {

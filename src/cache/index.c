@@ -182,7 +182,7 @@ static void count_change(struct cache_index *index)
     atomic_store_explicit(&index->changes, changes + 1, memory_order_relaxed);
 }
 
-/* Builds chains, order and sums anew: entries and their flags alone count. */
+/* Builds chains, order and sums again: entries and their flags alone count. */
 static void mend(struct cache_index *index)
 {
     memset(index->buckets, 0, ((size_t) index->bucket_mask + 1) * sizeof(index->buckets[0]));

@@ -126,7 +126,7 @@ struct cache_evicted {
 /* Lays the index out in a fresh zone. False: the zone is too small. */
 bool cache_index_make(struct zone *zone);
 
-/* The lock; what a process left that died inside is mended. */
+/* The lock; what a process that died inside has left is repaired. */
 void cache_index_take(struct cache_index *index);
 void cache_index_release(struct cache_index *index);
 
@@ -298,8 +298,8 @@ void cache_access_main_hash(const struct cache_access *access, uint8_t *out);
  * wait for the thread. MAY WAIT.
  */
 void cache_work(void (*work)(void *arg), void *arg);
-uint64_t cache_now_ms(void);    /* monotonic, read anew: for threads */
-time_t cache_now_seconds(void); /* of the epoch, read anew */
+uint64_t cache_now_ms(void);    /* monotonic, read again: for threads */
+time_t cache_now_seconds(void); /* of the epoch, read again */
 
 /* ---- the manager (manager.c): loads, removes, purges and saves ---- */
 

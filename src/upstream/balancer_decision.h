@@ -8,14 +8,15 @@
 #include "net/addr/addr.h"
 #include "upstream/upstream.h"
 
-/* What such a program says, of one request. In the request's arena; pick->decision. */
+/* What such a program says about one request. In the request's arena; pick->decision. */
 struct balancer_decision {
     struct upstream_group *director; /* whose balancer it is */
 
     /* Of the attempt that comes; cleared before each. */
     struct upstream_group
-        *target;      /* of upstream_directed; NULL: the director's own servers are asked */
-    unsigned refusal; /* nobody is asked, and the request ends with this status; 0 = it goes on */
+        *target; /* of upstream_directed; NULL: the director's own servers are asked */
+    unsigned
+        refusal; /* no peer is asked, and the request ends with this status; 0 = it continues */
 
     /* Of all that follow. */
     unsigned more_tries;         /* that are allowed after this one */
@@ -26,7 +27,7 @@ struct balancer_decision {
     uint64_t connect_timeout_ms; /* 0 = as it is configured, as those below */
     uint64_t send_timeout_ms;
     uint64_t read_timeout_ms;
-    bool makes_request; /* the next attempt sends a request that is made anew */
+    bool makes_request; /* the next attempt sends a request that is made again */
 
     /* What the protocol says. */
     uint64_t tries_most; /* of *_next_upstream_tries; 0 = no limit */

@@ -19,12 +19,12 @@ struct changed_group *changed_group_read(const struct conf_scope *outer,
                                          struct variable_set *variables, struct str name,
                                          struct str text, struct buf *why);
 
-/* It may be picked from: peers, names, health checks begin. False: no memory; told in the log. */
+/* It may be picked from: peers, names, health checks begin. False: no memory; logged. */
 bool changed_group_start(struct changed_group *changed);
 
 struct upstream_group *changed_group_of(struct changed_group *changed);
 
-/* This worker quits: nothing is kept, watched or probed any more; requests under way may go on. */
+/* This worker quits: nothing is kept, watched or probed any more; requests under way may continue. */
 void changed_group_quit(struct changed_group *changed);
 
 /* Nobody finds it any more: it goes when its last request has gone. Whether it was started or not. */

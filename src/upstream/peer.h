@@ -61,8 +61,8 @@ struct peer_cell {
 
     /* What a protocol learned of the backend; 0 = not known (FastCGI: FCGI_GET_VALUES). */
     _Atomic uint32_t facts_state;     /* 0 nobody asked, 1 asked, 2 known; of the protocol */
-    _Atomic uint32_t connections_max; /* 0 = no limit was told */
-    _Atomic uint32_t requests_max;    /* at one time; 0 = no limit was told */
+    _Atomic uint32_t connections_max; /* 0 = no limit is known */
+    _Atomic uint32_t requests_max;    /* at one time; 0 = no limit is known */
     _Atomic uint32_t multiplexes;     /* several requests may share a connection */
 
     uint32_t number;       /* place in the memory of its set; CELL_PRIVATE: of this worker alone */
@@ -117,7 +117,7 @@ struct peer_set {
     void *balancer_data;   /* made by balancer->prepare: rings, tables; freed by balancer->forget */
 };
 
-/* All peers of a group at one time. Replaced when names resolve anew; who uses it holds a reference. */
+/* All peers of a group at one time. Replaced when names resolve again; code that uses it holds a reference. */
 struct peer_list {
     unsigned references;             /* of this worker: the group's, and one for each pick */
     unsigned number;                 /* the group's first list has 1, each further one more */

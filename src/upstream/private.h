@@ -132,7 +132,7 @@ struct peer_local *cell_local(const struct upstream_group *group, struct peer_ce
 
 /* ---- peer lists (peers.c) ---- */
 
-/* Makes group->peers anew out of the servers and of what the watched names have now. */
+/* Makes group->peers again out of the servers and of what the watched names have now. */
 void peers_renew(struct upstream_group *group);
 /* One reference less: the last one frees it. */
 void peer_list_release(struct peer_list *list);
@@ -150,7 +150,7 @@ bool pick_may_wait(const struct upstream_pick *pick);
 
 /* Waits in the group's queue until pick_now finds somebody. MAY WAIT. */
 enum pick_result queue_wait(struct upstream_pick *pick);
-/* A peer of the group was given back: whoever waits first looks again. */
+/* A peer of the group was given back: the request that waits longest looks again. */
 void queue_wake(struct group_state *state);
 
 /* Passes over a random number of turns, as the set of groups wants it. */
@@ -166,7 +166,7 @@ void watch_prepare(struct upstream_group *group);
 bool watch_start(struct upstream_group *group);
 /* Ends the fibers, when they run next. */
 void watch_quit(struct upstream_group *group);
-/* Frees what watch_prepare made. A fiber that was told to end and did not run since frees the rest. */
+/* Frees what watch_prepare made. A fiber that was asked to end and did not run since frees the rest. */
 void watch_free(struct group_state *state);
 
 /* The addresses that the name of this server has now. */
@@ -206,7 +206,7 @@ void run_time_end(const struct upstream_set *set);
 
 /* ---- sets in a worker (worker.c) ---- */
 
-/* False: no memory, no fibers; told in the log. */
+/* False: no memory, no fibers; logged. */
 bool set_start(struct upstream_set *set);
 /* Nothing is kept, watched or probed any more; may be called again. */
 void set_quit(struct upstream_set *set);

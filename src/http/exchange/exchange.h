@@ -160,7 +160,7 @@ struct protocol {
     unsigned (*open_max)(const struct exchange *x);
 };
 
-/* The request's body on its way to one peer (sent_body.c): what the peer was told, and what it got. */
+/* The request's body on its way to one peer (sent_body.c): what was announced to the peer, and what it got. */
 #define SENT_BODY_UNTOLD UINT64_MAX
 struct sent_body {
     uint64_t announced; /* bytes; SENT_BODY_UNTOLD: its end is marked where it comes */
@@ -240,7 +240,8 @@ struct exchange {
                                     client's Range and conditions (If-…) are not passed on; HEAD
                                     becomes GET where cache_convert_head says so */
     bool outlives_client; /* it continues when the client leaves */
-    bool is_kept;   /* the response is being stored: it is read to its end, whoever wants it */
+    bool
+        is_kept; /* the response is being stored: it is read to its end, whether a client wants it or not */
     bool is_silent; /* nobody gets the response but the cache hook */
     bool is_served; /* the cache hook gave the response */
     bool

@@ -19,7 +19,7 @@ struct failure {
     unsigned status; /* 502, 504, or what the backend answered */
 };
 
-/* exchange.c: asks a backend and passes its response on. HANDLER_NEXT: it is_followed, and the response is to go on. MAY
+/* exchange.c: asks a backend and passes its response on. HANDLER_NEXT: it is_followed, and the response is to continue. MAY
  * WAIT. */
 enum handler_result exchange_fetch(struct exchange *x);
 /* *_intercept_errors: the response has an error page here, and *result leads to it. */

@@ -16,7 +16,7 @@ struct pump {
     struct exchange *x;
     struct fiber_handle upward; /* the fiber from client to backend */
     uint64_t active_ms;         /* a byte went either way then */
-    bool is_over;               /* one direction has broken off: the other is not to go on */
+    bool is_over;               /* one direction has broken off: the other is to end */
 };
 
 /* Waits for room towards a side. False: it broke, does not read, or the tunnel is over. MAY WAIT. */
@@ -50,7 +50,7 @@ static bool has_gone_up(struct pump *pump)
     return !pump->is_over;
 }
 
-/* From client to backend; what it has ended, the backend is told. MAY WAIT. */
+/* From client to backend, with its end. MAY WAIT. */
 static void pump_frames_up(struct pump *pump)
 {
     struct exchange *x = pump->x;

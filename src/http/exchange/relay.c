@@ -35,7 +35,7 @@ static bool must_drain(const struct exchange *x)
 }
 
 /*
- * A large piece that is the last thing in the connection's buffer goes on with the buffer itself.
+ * A large piece that is the last thing in the connection's buffer is passed on with the buffer itself.
  * False: it has to be copied.
  */
 static bool hand_on(struct exchange *x, struct body_piece *piece)

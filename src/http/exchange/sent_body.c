@@ -1,4 +1,4 @@
-/* The one owner of what a backend is told of a request's body, and of how much of that went to it. */
+/* The one owner of what is announced of a request's body to a backend, and of how much of it was sent. */
 #include "http/exchange/internal.h"
 #include "http/request/body.h"
 #include "http/request/wire.h"

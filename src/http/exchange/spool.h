@@ -6,7 +6,7 @@
 
 /*
  * Made when a client falls behind. From then on a fiber of its own gives the client what is there, and
- * the exchange goes on reading. NULL: no fiber, or no memory (logged).
+ * the exchange continues reading. NULL: no fiber, or no memory (logged).
  */
 struct spool *spool_start(struct exchange *x, bool never_waits);
 /* Adds bytes at the end, copied. MAY WAIT for the client when memory and file are full, unless never_waits. False: the

@@ -1,5 +1,5 @@
 /* A tunnel: after 101 or an accepted CONNECT bytes go both ways, unread, until both sides have ended. Where the client's bytes
- * have no frames around them a relay carries them, and the request goes on without a fiber. */
+ * have no frames around them a relay carries them, and the request continues without a fiber. */
 #include <errno.h>
 
 #include "base/fatal.h"
@@ -107,7 +107,7 @@ static const struct request_tunnel client_owner = {client_moves, client_is_due, 
 
 /* ---- the beginning ---- */
 
-/* True: the relay goes on, without this fiber. */
+/* True: the relay continues, without this fiber. */
 static bool start_relay(struct exchange *x)
 {
     struct request *request = x->request;

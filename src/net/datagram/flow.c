@@ -140,7 +140,7 @@ static void end_list(struct list *list, const struct datagram_port *port, enum d
 {
     struct list todo;
 
-    /* Whoever is told may end others. */
+    /* The owner that is called may end others. */
     list_init(&todo);
     list_splice_back(&todo, list);
     for (struct list *item; (item = list_pop_front(&todo)) != NULL;) {

@@ -7,7 +7,7 @@
 
 #include "base/str.h"
 
-/* All zero: none. Owned by whoever embeds it. */
+/* All zero: none. Owned by the struct that embeds it. */
 struct datagram_list {
     struct datagram_node {
         struct datagram_node *next;

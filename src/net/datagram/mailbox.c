@@ -251,7 +251,7 @@ static bool mailbox_flush(struct mailbox *mailbox)
     }
     mailbox->waiting = 0;
     if (n == -1) {
-        /* Its worker is gone: the clients' next datagrams begin anew. */
+        /* Its worker is gone: the clients' next datagrams begin new flows. */
         close(mailbox->write_fd);
         mailbox->write_fd = -1;
     }

@@ -48,8 +48,8 @@ static struct {
         struct datagram_flow *flow; /* only if its life is still this */
         uint32_t life;
         int error;
-    } failures[ITEMS_MOST];  /* not told yet: whoever sends is in the middle of something */
-    unsigned failure_count;  /* beyond these nobody is told */
+    } failures[ITEMS_MOST];  /* not reported yet: the sender is in the middle of something */
+    unsigned failure_count;  /* beyond these none is reported */
     struct deferred telling; /* at the end of the turn */
     bool is_ready;           /* deferred and timer are made */
     unsigned char room[ROOM];
@@ -124,7 +124,7 @@ static void prepare(unsigned i)
 
 static void tell_failures(struct deferred *deferred)
 {
-    /* Whoever is told may send, and fail again. */
+    /* The owner that is called may send, and fail again. */
     struct failure failures[ITEMS_MOST];
     unsigned count = out.failure_count;
 

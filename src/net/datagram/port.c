@@ -229,7 +229,7 @@ static bool is_served(const struct datagram_port *port)
     return port->first_fd != -1 && poll(&look_at, 1, 0) >= 0 && (look_at.revents & POLLHUP) == 0;
 }
 
-/* The master ends the sockets of an address that is served no longer: whoever holds a copy lets it go. */
+/* The master ends the sockets of an address that is served no longer: a worker that has a copy closes it. */
 static void look_again(struct timer *timer)
 {
     for (struct datagram_port *port = datagram_ports, *next; port != NULL; port = next) {

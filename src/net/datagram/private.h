@@ -53,7 +53,7 @@ void datagram_take(struct datagram_port *port, const struct datagram *datagram, 
 
 /* Sends what waits, if it leaves by that port; NULL: any. */
 void datagram_output_flush(const struct datagram_port *port);
-/* Nothing is told of this flow any more. */
+/* Nothing is reported of this flow any more. */
 void datagram_output_end(void);
 
 /* ---- directory.c: which worker has which flow, in memory that all processes share ---- */
@@ -66,7 +66,7 @@ uint32_t directory_find(uint64_t hash);
 uint32_t directory_claim(uint64_t hash, uint32_t me);
 /* The same, though another one had it, who is gone. */
 void directory_seize(uint64_t hash, uint32_t former, uint32_t me);
-/* It is mine, whoever had it. */
+/* This worker has it from now on, whichever had it. */
 void directory_take(uint64_t hash, uint32_t me);
 /* It ends. */
 void directory_leave(uint64_t hash, uint32_t me);

@@ -99,7 +99,7 @@ static void read_controls(struct msghdr *message, struct datagram_key *key, stru
     }
 }
 
-/* The client is told from others by what the listener says, instead of by its address. */
+/* The client is identified by what the listener says, instead of by its address. */
 static void key_by_text(struct listener *listener, const struct addr *peer,
                         struct datagram_key *key)
 {

@@ -155,7 +155,7 @@ static bool is_samesite(struct str word)
            str_equal_nocase(word, STR("none"));
 }
 
-/* Each answer brings the cookie, so that its time begins anew (RFC 6265, 4.1). */
+/* Each answer brings the cookie, so that its time begins again (RFC 6265, 4.1). */
 static void cookie_picked(struct upstream_pick *pick)
 {
     const struct sticky *sticky = pick->group->stickiness_settings;
@@ -187,7 +187,7 @@ static const struct stickiness sticky_cookie = {
 
 /* ---- learn ---- */
 
-/* Several groups may share a zone: their sessions are told apart by name. */
+/* Several groups may share a zone: their sessions differ by name. */
 static void make_key(const struct upstream_pick *pick, struct str value, struct session_id *key)
 {
     const struct str parts[] = {pick->group->name, STR("\n"), value};
@@ -219,7 +219,7 @@ static struct peer *learn_find(struct upstream_pick *pick)
     return find_bound(pick, has_digest, &digest);
 }
 
-/* The session that the answer names begins. Without such a name the one of the request goes on, with the peer that
+/* The session that the answer names begins. Without such a name the one of the request continues, with the peer that
  * served; one that the backend has put another in the place of is left to end. */
 static void learn_session(struct upstream_pick *pick)
 {

@@ -37,7 +37,7 @@ static void clear(struct sessions *sessions)
     sessions->newest = sessions->oldest = NONE;
 }
 
-/* A worker that died inside may have left the lists torn: they begin anew. */
+/* A worker that died inside may have left the lists broken: they begin empty. */
 static void sessions_lock(struct sessions *sessions)
 {
     if (shm_lock_take(&sessions->lock)) {

@@ -46,7 +46,7 @@ struct cell_memory {
     unsigned fixed; /* entries of addresses that the configuration gave; the first ones */
     unsigned count; /* of all entries */
     struct peer_local *locals; /* in a worker: by number of the cell */
-    bool was_full;             /* told in the log */
+    bool was_full;             /* was logged */
 };
 
 /* A cell of this worker alone. */

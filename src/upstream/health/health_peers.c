@@ -1,4 +1,4 @@
-/* Active health checks: which peers there are to probe, as names resolve anew. */
+/* Active health checks: which peers there are to probe, as names resolve again. */
 #include <stdlib.h>
 
 #include "base/clock.h"

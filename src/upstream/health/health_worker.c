@@ -15,7 +15,7 @@ static struct list workers = {&workers, &workers};
 
 /* ---- what is due ---- */
 
-/* Others than the one who made the last probe look a while later: so that one worker goes on, with the
+/* Others than the one who made the last probe look a while later: so that one worker continues, with the
  * connection that it has. */
 static uint64_t due_time(const struct prober *prober)
 {
@@ -209,7 +209,7 @@ bool health_worker_start(struct upstream_set *set)
     return true;
 }
 
-/* Fibers are told to end; idle connections are closed. */
+/* Fibers are asked to end; idle connections are closed. */
 static void end_worker(struct health_worker *worker)
 {
     worker->is_ending = true;

@@ -85,7 +85,7 @@ static const struct balancer balancer_random_by_time = {
 
 /* ---- the directive ---- */
 
-/* How the better of two is told. */
+/* How the better of two is chosen. */
 static bool read_method(const struct upstream_subsystem *subsystem, struct str word,
                         struct random_settings *settings)
 {

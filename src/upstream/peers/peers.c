@@ -92,7 +92,7 @@ static void fill_set(struct list_block *block, struct peer_set *set, const struc
     }
 }
 
-/* Peers that stay go on where they were. */
+/* Peers that stay keep their state. */
 static void carry_over(struct peer_set *set, const struct peer_set *old)
 {
     for (unsigned i = 0; i < set->count; i++) {

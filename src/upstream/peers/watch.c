@@ -239,7 +239,7 @@ void watch_free(struct group_state *state)
 
 /* ---- asking without a resolver: getaddrinfo on a thread ---- */
 
-/* Lives until the thread is done with it, whoever waits. */
+/* Lives until the thread is done with it, even if no fiber waits any more. */
 struct lookup {
     struct list node; /* in lookups */
     struct thread_job job;

@@ -27,7 +27,7 @@ struct str ring_identity_written(const struct peer *peer)
 
 /* ---- owners ---- */
 
-/* A peer while owners are told apart. */
+/* A peer while owners are identified. */
 struct member {
     struct str identity;
     struct str

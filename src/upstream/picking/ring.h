@@ -12,7 +12,7 @@ struct ring_point {
     uint32_t owner; /* index of ring.owners */
 };
 
-/* Peers that cannot be told apart by identity: the addresses of one name. */
+/* Peers with the same identity: the addresses of one name. */
 struct ring_owner {
     unsigned first; /* index of ring.members */
     unsigned count; /* of members */

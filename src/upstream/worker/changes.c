@@ -135,7 +135,7 @@ void changed_group_quit(struct changed_group *changed)
     }
 }
 
-/* Those without users go; what was told to end did so in turns of the loop since. */
+/* Those without users go; what was asked to end did so in turns of the loop since. */
 static void reap(struct timer *timer)
 {
     list_each(item, &leaving) {

@@ -1,4 +1,4 @@
-/* What the cache has for a request: found, waited for, given while it is fetched anew. */
+/* What the cache has for a request: found, waited for, given while it is fetched again. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/client/connection.h"

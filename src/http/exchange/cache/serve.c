@@ -11,7 +11,7 @@ void cached_note(struct exchange *x, struct str status, enum cache_counter count
     cache_count(x->caching->cached->access.cache, counter);
 }
 
-/* The stored body, after its head unless a slice goes on with a response. MAY WAIT. */
+/* The stored body, after its head unless a slice continues a response. MAY WAIT. */
 static enum handler_result send_stored(struct exchange *x)
 {
     struct request *request = x->request;

@@ -91,7 +91,7 @@ struct h2_stream {
     struct fields *trailers; /* or NULL */
     struct h2_bytes reading, arriving;
     int64_t recv_window; /* bytes that the backend may still send */
-    uint32_t taken;      /* … that were read since it was told so last */
+    uint32_t taken;      /* … that were read since the last WINDOW_UPDATE */
     uint64_t given;      /* bytes of body that went on */
     bool has_heard;      /* frames of a response came */
     bool has_pending;    /* since h2_channel.fill looked */
@@ -166,7 +166,7 @@ void h2_stream_fail(struct h2_stream *stream, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void h2_connection_fail(struct h2_connection *connection, enum v2_error error, const char *format,
                         ...) __attribute__((format(printf, 3, 4)));
-/* Something came for it: its fiber goes on. */
+/* Something came for it: its fiber wakes up. */
 void h2_stream_wake(struct h2_stream *stream);
 /* Has not been looked at by the backend, and may be asked again. */
 void h2_stream_refuse(struct h2_stream *stream);

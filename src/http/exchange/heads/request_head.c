@@ -344,7 +344,7 @@ struct str target_safe(struct arena *arena, struct str text)
     return str_from(start, at);
 }
 
-/* A decoded path as it is sent. What the client sent unquoted goes on unquoted. */
+/* A decoded path as it is sent. What the client sent unquoted is passed on unquoted. */
 static struct str encoded(struct request *request, struct str path)
 {
     return request->uri_has_quoted || request->is_internal

@@ -85,7 +85,7 @@ struct exchange_settings {
     /* The request's body and the response's way. */
     bool pass_request_headers, pass_request_body;
     bool request_buffering;        /* the body is read whole before a peer is asked */
-    bool ignore_client_abort;      /* the exchange goes on when the client has left */
+    bool ignore_client_abort;      /* the exchange continues when the client has left */
     bool intercept_errors;         /* responses from 300 on go to error_page */
     bool buffering;                /* the backend does not wait for the client */
     struct buffers buffers;        /* memory for what the client has not taken */
@@ -166,7 +166,7 @@ struct exchange_family {
 
 /* Cross checks and derived values; finish of exchange_family.table (finish.c). */
 bool exchange_settings_finish(struct conf_scope *scope, void *settings);
-/* … of protocols without heads (memcached): a failure that is told by a status alone gets our page, and *_next_upstream
+/* … of protocols without heads (memcached): a failure that is a status alone gets our page, and *_next_upstream
  * knows not_found. */
 bool exchange_bare_finish(struct conf_scope *scope, void *settings);
 

@@ -314,7 +314,7 @@ static bool fastcgi_fill(struct exchange *x)
             return false;
         }
     }
-    return true; /* records of no content: who asks gives others their turn */
+    return true; /* records of no content: the caller lets others run */
 }
 
 static struct str channel_input(struct exchange *x)
@@ -538,7 +538,7 @@ static void end_first(struct upstream_connection *connection, unsigned max_conns
     }
 }
 
-/* It was told to keep the connection, and closed it, or said no END_REQUEST: nobody needs to ask. */
+/* It was asked to keep the connection, and closed it, or sent no END_REQUEST: no question is needed. */
 static bool keeps_nothing(const struct fastcgi_stream *stream, const struct conn *conn)
 {
     return stream->is_first && (stream->is_stdout_closed || stream->has_ended) &&

@@ -193,7 +193,7 @@ void fastcgi_shared_leave(struct fastcgi_connection *connection, struct fastcgi_
 
 /* ---- telling records apart ---- */
 
-/* Everybody is told that the connection can no longer be believed. */
+/* All streams learn that the connection is broken. */
 static void break_connection(struct fastcgi_connection *connection,
                              void (*refuse)(struct fastcgi_stream *stream, unsigned what),
                              unsigned what)

@@ -174,7 +174,7 @@ static void add_param(struct vec *params, struct arena *arena, const char *name,
     param->value = value;
 }
 
-/* What a script is told about a request for the URI; SCRIPT_FILENAME lies below a constant root. */
+/* The parameters of a request for the URI; SCRIPT_FILENAME lies below a constant root. */
 static bool make_fastcgi(struct conf *conf, struct check_line *line,
                          const struct upstream_group *group, const struct http_location *location)
 {

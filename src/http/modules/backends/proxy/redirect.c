@@ -66,7 +66,7 @@ static bool apply_default(struct conf_scope *scope, const struct directive *row,
                           row->name);
     }
     if (settings->target == NULL) {
-        return false; /* its own error was told */
+        return false; /* its error was logged */
     }
     if (settings->target->text != NULL) {
         return conf_error(
