@@ -100,6 +100,16 @@ struct field {
         is_list; /* … a page of our own put it there: what else is to be said in it goes behind its value */
 };
 
+/* Is it of a connection alone? Such fields have no place in frames (RFC 9113, 8.2.2; RFC 9114, 4.2). */
+static inline bool field_is_of_connection(const struct field *field)
+{
+    if (field->id == FIELD_OTHER) {
+        return str_equal_nocase(field->name, STR("Proxy-Connection")) ||
+               str_equal_nocase(field->name, STR("HTTP2-Settings"));
+    }
+    return (FIELD_BIT(field->id) & FIELDS_OF_CONNECTION) != 0;
+}
+
 /*
  * Fields in order of appearance; known ones are found by number. The room for items is taken from
  * an arena when the first is added. All zero is empty.

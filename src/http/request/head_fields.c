@@ -9,14 +9,29 @@
     8 /* Server, Date, Content-Type, Content-Length, Last-Modified, ETag, Location, … */
 #define OWN_BYTES 256 /* of their names, and of the dates */
 
-/* Fields that belong to a connection have no place in frames (RFC 9114, 4.2). */
-static bool is_of_connection(const struct field *field)
+/* A tunnel is accepted with 200, 101 does not exist (RFC 8441, 5; RFC 9220, 3). */
+static unsigned status_of(const struct response *response, bool is_websocket)
 {
-    if (field->id == FIELD_OTHER) {
-        return str_equal_nocase(field->name, STR("Proxy-Connection")) ||
-               str_equal_nocase(field->name, STR("HTTP2-Settings"));
+    if (response->is_tunnel && response->status == 101) {
+        return 200;
     }
-    return (FIELD_BIT(field->id) & FIELDS_OF_CONNECTION) != 0;
+    if (is_websocket && !response->is_tunnel && response->status < 300) {
+        return 501; /* 2xx would promise a tunnel, and this location has made none */
+    }
+    return response->status;
+}
+
+bool head_begin(struct request *request, bool is_websocket)
+{
+    struct response *response = &request->response;
+
+    response->is_head_sent = true;
+    response->status = status_of(response, is_websocket); /* the log has what the client is sent */
+    if (request->method == METHOD_HEAD || response->status == 304 || response->status == 204) {
+        response->is_header_only = true;
+    }
+    return response->is_header_only ||
+           (response->content_length == 0 && response->trailers == NULL && !response->is_tunnel);
 }
 
 /* Are the values seldom the same twice, or secret? */
@@ -28,7 +43,7 @@ static bool stays_out(unsigned id)
 
 static void put_field(struct head_encoder *encoder, const struct field *field)
 {
-    if (!field->is_removed && !is_of_connection(field)) {
+    if (!field->is_removed && !field_is_of_connection(field)) {
         encoder->put(encoder, field->name, field->value, stays_out(field->id));
     }
 }

@@ -1,6 +1,7 @@
 /* Header blocks of responses: heads, interim responses, trailers. */
 #include "base/clock.h"
 #include "base/parse.h"
+#include "http/request/head_fields.h"
 #include "http/v2/v2.h"
 
 /* A whole body up to this size leaves with its head. */
@@ -42,16 +43,6 @@ static const struct hpack_form form_of[FIELD_COUNT] = {
     [FIELD_SET_COOKIE] = {55, true},
     [FIELD_REFRESH] = {52, false},
 };
-
-/* Fields that speak of a connection have no place here (RFC 9113, 8.2.2). */
-static bool is_of_connection(const struct field *field)
-{
-    if (field->id == FIELD_OTHER) {
-        return str_equal_nocase(field->name, STR("Proxy-Connection")) ||
-               str_equal_nocase(field->name, STR("HTTP2-Settings"));
-    }
-    return (FIELD_BIT(field->id) & FIELDS_OF_CONNECTION) != 0;
-}
 
 /* ---- heads ---- */
 
@@ -149,20 +140,6 @@ static char *put_modified(char *at, struct v2_connection *c, const struct respon
     return put_known(at, c, FIELD_LAST_MODIFIED, text);
 }
 
-/* The status as HTTP/2 has it: a tunnel is accepted with 200, 101 does not exist (RFC 8441, 5). */
-static unsigned status_of(const struct v2_stream *stream)
-{
-    const struct response *response = &stream->request->response;
-
-    if (response->is_tunnel && response->status == 101) {
-        return 200;
-    }
-    if (stream->is_websocket && !response->is_tunnel && response->status < 300) {
-        return 501; /* 2xx would promise a tunnel, and this location has made none */
-    }
-    return response->status;
-}
-
 /* What the response says of its priority goes over what the client said (RFC 9218, 8). */
 static void follow_backend(struct v2_stream *stream, struct str value)
 {
@@ -216,7 +193,7 @@ static char *put_fields(char *at, struct v2_stream *stream)
             at = put_validators(at, c, response, position);
         }
         position++;
-        if (!field->is_removed && !field->is_early && !is_of_connection(field)) {
+        if (!field->is_removed && !field->is_early && !field_is_of_connection(field)) {
             if (field->id == FIELD_OTHER && str_equal_nocase(field->name, STR("priority"))) {
                 follow_backend(stream, field->value);
             }
@@ -235,7 +212,7 @@ static char *put_head(char *at, struct v2_stream *stream)
     uint64_t left_out = response->left_out;
 
     at = hpack_put_limit(at, &c->encoder);
-    at = hpack_put_status(at, &c->encoder, status_of(stream));
+    at = hpack_put_status(at, &c->encoder, response->status);
     if ((left_out & FIELD_BIT(FIELD_SERVER)) == 0 &&
         fields_get(&response->fields, FIELD_SERVER) == NULL) {
         at = put_server(at, c, request->location->server_text);
@@ -299,17 +276,11 @@ void v2_send_head(struct request *request)
     struct v2_stream *stream = request->wire_state;
     struct v2_connection *c = stream->connection;
     struct response *response = &request->response;
+    bool is_last = head_begin(request, stream->is_websocket);
 
-    response->is_head_sent = true;
-    response->status = status_of(stream); /* the log tells what the client is told */
-    if (request->method == METHOD_HEAD || response->status == 304 || response->status == 204) {
-        response->is_header_only = true;
-    }
     if (stream->is_reset || c->conn->is_broken) {
         return;
     }
-    bool is_last = response->is_header_only || (response->content_length == 0 &&
-                                                response->trailers == NULL && !response->is_tunnel);
     size_t size = head_room(request);
     if (size + FRAME_HEAD_SIZE * 2 + COPY_MAX > OUT_CHUNK_SIZE) {
         char *room = arena_text(&request->arena, size);
@@ -358,7 +329,7 @@ void v2_send_interim(struct request *request, unsigned status, const struct fiel
     char *at = hpack_put_status(hpack_put_limit(room, &c->encoder), &c->encoder, status);
     if (fields != NULL) {
         fields_each(field, fields) {
-            if (!field->is_removed && !is_of_connection(field)) {
+            if (!field->is_removed && !field_is_of_connection(field)) {
                 at =
                     hpack_put_field(at, &c->encoder, form_of[field->id], field->name, field->value);
             }
@@ -380,7 +351,7 @@ void v2_send_trailers(struct v2_stream *stream)
     char *room = arena_text(&request->arena, size);
     char *at = hpack_put_limit(room, &c->encoder);
     fields_each(field, trailers) {
-        if (!field->is_removed && !is_of_connection(field)) {
+        if (!field->is_removed && !field_is_of_connection(field)) {
             at = hpack_put_field(at, &c->encoder, form_of[field->id], field->name, field->value);
         }
     }

@@ -44,20 +44,6 @@ static void section_send(struct section_encoder *section, struct v3_stream *stre
     stream->request->out_sent = stream->given;
 }
 
-/* The status as HTTP/3 has it: a tunnel is accepted with 200, 101 does not exist (RFC 9220, 3). */
-static unsigned status_of(const struct v3_stream *stream)
-{
-    const struct response *response = &stream->request->response;
-
-    if (response->is_tunnel && response->status == 101) {
-        return 200;
-    }
-    if (stream->is_websocket && !response->is_tunnel && response->status < 300) {
-        return 501; /* 2xx would promise a tunnel, and this location has made none */
-    }
-    return response->status;
-}
-
 /* What the response says of its priority overrides what the client said (RFC 9218, 8). */
 static void follow_backend(struct v3_stream *stream)
 {
@@ -74,24 +60,18 @@ static void follow_backend(struct v3_stream *stream)
 void v3_send_head(struct request *request)
 {
     struct v3_stream *stream = request->wire_state;
-    struct response *response = &request->response;
     struct section_encoder section;
+    bool is_last = head_begin(request, stream->is_websocket);
 
-    response->is_head_sent = true;
-    response->status = status_of(stream); /* the log has what the client is sent */
-    if (request->method == METHOD_HEAD || response->status == 304 || response->status == 204) {
-        response->is_header_only = true;
-    }
     if (stream->is_reset) {
         return;
     }
     follow_backend(stream);
     section_begin(&section, stream, head_fields_size(request, FIELD_OVERHEAD));
-    qpack_put_status(&section.writer, response->status);
+    qpack_put_status(&section.writer, request->response.status);
     head_fields_put(request, &section.base);
     section_send(&section, stream);
-    if (response->is_header_only ||
-        (response->content_length == 0 && response->trailers == NULL && !response->is_tunnel)) {
+    if (is_last) {
         stream->is_output_ended = true;
         quic_stream_finish(stream->quic);
     }
