@@ -33,13 +33,13 @@ static bool read_host_key(struct conf_scope *scope, const struct directive *row,
 static const struct directive_word congestion_words[] = {
     {"cubic", V3_CUBIC},
     {"bbr", V3_BBR},
-    {NULL},
+    {NULL, 0},
 };
 
 static const struct directive_word alt_svc_words[] = {
     {"off", V3_ALT_SVC_OFF},
     {"auto", V3_ALT_SVC_AUTO},
-    {NULL},
+    {NULL, 0},
 };
 
 #define V struct v3_settings
