@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import sys
 import tempfile
 
@@ -11,6 +12,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from harness import Server, binaries  # noqa: E402
 from harness.backend import Backend  # noqa: E402
+
+# A shell starts what runs in its background with SIGINT ignored, and so would every program of the tests be.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ID_MOST = 48  # bytes of one parameter in a test's name
 
