@@ -26,6 +26,22 @@ def pytest_report_header(config):
     ]
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """pytest-rerunfailures does not run a test again whose server did something wrong (a crash, an alert, a sanitizer's
+    report, a leak): that fails when the server is ended."""
+    outcome = yield
+    if outcome.get_result().failed and call.when != "call":
+        item.add_marker(pytest.mark.flaky(condition=False), append=False)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Tests are deterministic, so a failure that goes away when the test is run again is a bug too: it is printed whole."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section("run again, after it failed: %s" % report.nodeid)
+        report.toterminal(terminalreporter._tw)
+
+
 def pytest_make_parametrize_id(val):
     """A long parameter is cut in the name of its test, which is for reading and for the shell."""
     if not isinstance(val, (str, bytes)) or len(val) <= ID_MOST:
