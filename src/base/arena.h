@@ -21,7 +21,7 @@ struct arena_cleanup;
 struct arena_account {
     size_t used;    /* bytes in blocks */
     size_t limit;   /* 0 = none */
-    size_t allowed; /* … and so many on top: see arena_allow */
+    size_t allowed; /* bytes beyond the limit: see arena_allow */
     void (*over)(struct arena_account *account);
 };
 
@@ -121,9 +121,9 @@ void arena_on_free(struct arena *arena, void (*run)(void *), void *arg);
 /* Process-wide: what arenas have taken. */
 struct arena_stats {
     uint64_t blocks_taken;      /* common blocks so far, used again ones too */
-    size_t blocks, free_blocks; /* … in use now, and kept for the next arena */
+    size_t blocks, free_blocks; /* common blocks in use now, and kept for the next arena */
     uint64_t large_taken;       /* blocks of one large piece so far */
-    size_t large, large_bytes;  /* … in use now */
+    size_t large, large_bytes;  /* large pieces in use now, and their bytes */
 };
 void arena_stats_of(struct arena_stats *out);
 

@@ -56,8 +56,8 @@ static void put_error(struct writer *writer, int error)
 struct record {
     enum log_level level;
     int error;              /* as log_write has it */
-    const char *format;     /* of a message … */
-    va_list *args;          /* … and its arguments, */
+    const char *format;     /* of a message */
+    va_list *args;          /* arguments of the format */
     const struct str *text; /* or a text whose line ends stay; else NULL */
 };
 

@@ -102,7 +102,7 @@ static inline bool ascii_is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* … or the end of a line. */
+/* Blank, or the end of a line. */
 static inline bool ascii_is_space(char c)
 {
     return ascii_is_blank(c) || c == '\r' || c == '\n';

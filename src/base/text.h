@@ -37,7 +37,7 @@ enum escape_set {
     ESCAPE_URI_COMPONENT, /* all but unreserved characters (RFC 3986, 2.3) */
     ESCAPE_JS_COMPONENT,  /* as JavaScript's encodeURIComponent: the same, but not !'()* */
     ESCAPE_FIELD_NAME, /* the name of a header field: all but the characters of a token (RFC 9110, 5.6.2) */
-    ESCAPE_FIELD_VALUE, /* … its value: below 32 but for tabs, and 127 */
+    ESCAPE_FIELD_VALUE, /* the value of a header field: below 32 but for tabs, and 127 */
     ESCAPE_QUERY,       /* arguments that a script gives as a text: up to 32, and 127 */
     ESCAPE_CONTROLS,    /* below 32, and 127: a text that goes into a header field as it is else */
     ESCAPE_MEMCACHED,   /* a key of memcached: up to 32, and % */

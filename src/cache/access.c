@@ -9,8 +9,8 @@
 #include "cache/internal.h"
 
 enum {
-    POLL_FIRST_MS = 10, /* between looks at a claim of another worker; doubled … */
-    POLL_LAST_MS = 50,  /* … up to this */
+    POLL_FIRST_MS = 10, /* between looks at a claim of another worker; doubled */
+    POLL_LAST_MS = 50,  /* the doubled pause grows up to this */
     WAITER_LISTS = 64,
     USES_MOST = UINT16_MAX,
 };
@@ -72,8 +72,8 @@ static enum cache_found freshness(const struct cache_access *access)
 /* What the index said of a key. */
 struct known {
     uint64_t version; /* stored, or removed; 0 = not known */
-    uint64_t size;    /* 0 = nothing is there … */
-    bool is_cold;     /* … that is known */
+    uint64_t size;    /* 0 = nothing is there */
+    bool is_cold;     /* whether nothing is known to be there */
     unsigned uses;    /* this one included; 0 = the index has no room for it */
 };
 

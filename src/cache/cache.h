@@ -29,9 +29,10 @@ struct cache {
     uint64_t manager_sleep_ms, manager_threshold_ms, loader_sleep_ms,
         loader_threshold_ms; /* pause after each go; longest go */
     bool purger;             /* purged entries by prefix are removed from disk at once */
-    unsigned purger_files;   /* files looked at in one go, then a sleep; … */
-    uint64_t purger_sleep_ms, purger_threshold_ms; /* … the same */
-    struct zone *zone;                             /* the index */
+    unsigned purger_files;   /* files looked at in one go, then a sleep */
+    uint64_t purger_sleep_ms,
+        purger_threshold_ms;      /* pause between two runs, and how long one may take */
+    struct zone *zone;            /* the index */
     void *index;                  /* of this floor: root of the zone as this process sees it */
     void *worker_state;           /* of this floor: kept descriptors and contents */
     const struct conf_node *node; /* its line */
@@ -106,8 +107,8 @@ struct cache_access {
     uint8_t variant[CACHE_KEY_SIZE];   /* that was opened; zero = the key alone */
     bool has_main_hash, has_hash;      /* they were computed */
     uint64_t claim;                    /* number of the claim while it is_mine */
-    uint64_t seen_claim;               /* … of the other that cache_wait waits for */
-    uint64_t seen_version;             /* what was stored when it was opened */
+    uint64_t seen_claim;   /* number of the claim, of another process, that cache_wait waits for */
+    uint64_t seen_version; /* what was stored when it was opened */
 };
 
 #define CACHE_ROUNDS 16u

@@ -28,15 +28,15 @@ struct cache_file_header {
     uint32_t texts_crc;                 /* of the texts */
     uint64_t content_version;           /* stamp of the content */
     int64_t valid_until;                /* the times of struct cache_meta */
-    int64_t stale_while_updating_until; /* … */
-    int64_t stale_if_error_until;       /* … */
-    int64_t date;                       /* … */
-    int64_t last_modified;              /* … */
+    int64_t stale_while_updating_until; /* as in struct cache_meta */
+    int64_t stale_if_error_until;       /* as in struct cache_meta */
+    int64_t date;                       /* as in struct cache_meta */
+    int64_t last_modified;              /* as in struct cache_meta */
     uint32_t status;                    /* of the response */
     uint32_t key_length;                /* bytes of each text */
-    uint32_t etag_length;               /* … */
-    uint32_t vary_length;               /* … */
-    uint32_t head_length;               /* … */
+    uint32_t etag_length;               /* bytes of the ETag */
+    uint32_t vary_length;               /* bytes of Vary */
+    uint32_t head_length;               /* bytes of the head */
     uint32_t reserved;                  /* 0 */
     uint8_t main_hash[CACHE_KEY_SIZE];  /* MD5 of the key */
     uint8_t variant[CACHE_KEY_SIZE];    /* of the fields that vary names; zero = none */

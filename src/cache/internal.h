@@ -20,7 +20,7 @@ enum {
     CACHE_RULES = 128,       /* prefixes that were purged lately */
     CACHE_CELLS = 16,        /* counters: one for each slot, modulo */
     CACHE_PATH_MAX = 900,    /* bytes of a cache directory's name */
-    CACHE_NAME_MAX = 1024,   /* … of a file's in it */
+    CACHE_NAME_MAX = 1024,   /* bytes of a file's name in a cache directory */
     CACHE_KEPT_BODY = 65536, /* bytes: contents up to this are kept in memory */
     CACHE_PORTION = 256,     /* entries looked at while the lock is held once */
 };
@@ -95,8 +95,8 @@ struct cache_index {
     uint32_t free_first;           /* list of free ones */
     uint32_t newest, oldest;       /* ends of the order of use */
     uint32_t count;                /* entries in use */
-    uint32_t files;                /* … that have a file */
-    uint32_t variants;             /* … that are variants */
+    uint32_t files;                /* entries that have a file */
+    uint32_t variants;             /* entries that are variants */
     uint64_t size;                 /* bytes of all files */
     uint32_t added;                /* entries since the epoch began */
     _Atomic uint32_t epoch;        /* raised when a quarter of all was new; read without the lock */
@@ -346,7 +346,7 @@ uint64_t cache_snapshot_size(const struct cache *cache);
 
 /* Rules of the purge file: before anything is loaded. Waits for the disk. */
 void cache_rules_read(struct cache *cache);
-/* … and those that matter after a restart to it. */
+/* Writes the rules that matter after a restart to the purge file. */
 void cache_rules_write(struct cache *cache);
 /* Are there rules that not all entries were held against? */
 bool cache_rules_pending(struct cache *cache);

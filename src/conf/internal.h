@@ -34,8 +34,8 @@ bool conf_parse_into(struct conf *conf, const struct conf_reading *reading,
 enum code_end {
     CODE_CLOSED,       /* at its brace */
     CODE_OPEN,         /* the text ended before */
-    CODE_LONG_BRACKET, /* … inside a long bracket */
-    CODE_QUOTE,        /* … inside a string in quotes */
+    CODE_LONG_BRACKET, /* the string ended inside a long bracket */
+    CODE_QUOTE,        /* the string ended inside a string in quotes */
 };
 
 /* `at` is behind the opening brace. *close: the closing brace, or where the bracket (of *level) or string opens. */

@@ -9,7 +9,7 @@
 #include "conf/internal.h"
 
 #define WARNINGS_MAX 100 /* shown of one reading */
-#define ERRORS_MAX 1000  /* … whatever the warnings before them */
+#define ERRORS_MAX 1000  /* errors that are shown, whatever the number of warnings before them */
 #define EXCERPT_MAX 160  /* bytes of a source line shown */
 #define NEAREST_MAX 48   /* bytes of words that are compared for "did you mean" */
 

@@ -187,7 +187,7 @@ static inline struct str template_text(const struct template *template, struct v
 
 /* For predicates: any value not empty and not "0". An empty list gives false. */
 bool templates_any_true(const struct vec *templates, struct variable_env *env);
-/* … all of them; an empty list gives true. */
+/* For predicates: every value not empty and not "0". An empty list gives true. */
 bool templates_all_true(const struct vec *templates, struct variable_env *env);
 
 /* The set that template_compile uses. */

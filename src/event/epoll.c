@@ -26,7 +26,7 @@ static int epoll_fd = -1;
 static struct epoll_event *batch; /* room for one turn's events */
 static unsigned batch_size;       /* of batch */
 static int batch_count;           /* events of this turn */
-static int batch_next;            /* … that is delivered next */
+static int batch_next;            /* index of the event that is delivered next */
 static uint64_t *sources;         /* by descriptor */
 static unsigned sources_size;     /* of sources */
 

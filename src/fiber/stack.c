@@ -21,8 +21,9 @@ enum {
     TRIM_AT_MOST = 1024, /* stacks per call, which bounds the time that it takes */
     DEFAULT_MOST = 262144,
     DEFAULT_MAX_MAPS = 65530, /* the kernel's, where /proc does not tell */
-    COLORS = 8,        /* fiber objects start at so many different places of their page ... */
-    COLOR_STEP = 128,  /* ... this far apart, so that not all compete for the same cache sets */
+    COLORS = 8,               /* fiber objects start at so many different places of their page */
+    COLOR_STEP =
+        128, /* distance in bytes between these places, so that not all compete for the same cache sets */
     CANARY_WORDS = 64, /* half a KB, as a frame may leap over a few words */
 };
 

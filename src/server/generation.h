@@ -67,7 +67,7 @@ struct events_settings {
     bool multi_accept;
     bool accept_mutex;
     uint64_t accept_mutex_delay_ms;
-    bool reuse_port;     /* … */
+    bool reuse_port;     /* reuse_port of the configuration */
     bool reuse_port_set; /* written in the file; else sharding is on where there is more than one
                             worker */
     struct vec debug_connections; /* struct cidr */
@@ -97,7 +97,7 @@ struct generation {
         fiber_stack_size; /* bytes of address space that modules want for each fiber; 0 = the usual */
     unsigned slots;       /* workers */
     bool has_agent;       /* a process that serves nobody, with the master's rights, is wanted */
-    uint32_t agent_connections; /* … which may open so many */
+    uint32_t agent_connections; /* connections that the agent may open */
     bool is_sharded;
     bool is_test;             /* -t: nothing is bound, no process started */
     bool binds_transparently; /* connections to backends come from foreign addresses (`proxy_bind …
@@ -150,7 +150,7 @@ extern bool worker_is_agent;
 /* Is this worker on its way out: answers should close their connections, parked ones are let go. */
 extern bool worker_is_quitting;
 
-/* … because newer workers serve: what rests and was told that it is kept is not closed for that. */
+/* It is because newer workers serve: an idle connection that was announced as kept is not closed for that. */
 extern bool worker_is_replaced;
 
 /*
@@ -172,18 +172,18 @@ struct slot_counters {
     uint64_t requests;
     uint64_t request_time_ms; /* Tengine's third column */
     uint64_t active;          /* connections open now */
-    uint64_t reading;         /* … whose request head is being read */
-    uint64_t writing;         /* … being answered */
-    uint64_t waiting;         /* … neither: computed when summed */
+    uint64_t reading;         /* connections whose request head is being read */
+    uint64_t writing;         /* connections whose request is being answered */
+    uint64_t waiting;         /* all other connections: computed when summed */
     uint64_t limited;         /* refused because a limit on what a peer may do was reached */
     uint64_t tls_handshakes;  /* with clients, that came to their end */
-    uint64_t tls_resumed;     /* … of which took up a former session */
-    uint64_t tls_version_1_3; /* … were of this version; others are of 1.2 or before */
+    uint64_t tls_resumed;     /* handshakes that resumed a session */
+    uint64_t tls_version_1_3; /* handshakes of this version; others are of 1.2 or older */
     uint64_t tls_failures;    /* handshakes that failed */
     uint64_t h2_connections;  /* of clients, that spoke HTTP/2 */
     uint64_t reload_failures; /* configurations that were not fit to take the place of another */
     uint32_t pid;             /* of the worker; 0: of none, or of one that is on its way out */
-    uint32_t slot;            /* … that it has */
+    uint32_t slot;            /* its slot */
 };
 extern struct slot_counters *counters_mine;   /* this worker's */
 void counters_sum(struct slot_counters *sum); /* over all slots */

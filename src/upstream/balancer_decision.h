@@ -34,7 +34,7 @@ struct balancer_decision {
     unsigned
         failed_status; /* how the attempt before ended; 0 = it had no answer, or is of stream */
     bool has_failed;   /* there was one */
-    bool was_fair;     /* … and the peer is not to blame for it: 403, 404 */
+    bool was_fair;     /* the peer is not to blame for the failure: 403, 404 */
 };
 
 /*

@@ -22,25 +22,25 @@ struct upstream_connection_tls {
 
 /* How a connection is to be made. Lives at least as long as the call. */
 struct upstream_connection_options {
-    const struct addr *local; /* *_bind; NULL = any */
-    bool is_transparent;      /* IP_TRANSPARENT: local need not be ours */
-    bool keepalive;           /* SO_KEEPALIVE */
-    uint64_t send_buffer;     /* SO_SNDBUF; 0 = as it is */
-    uint64_t receive_buffer;  /* SO_RCVBUF */
-    uint64_t send_lowat;      /* SO_SNDLOWAT; no effect on Linux */
-    const void *tag;          /* who may share an idle connection: same tag only … */
-    const void *language;     /* … and what is spoken on it: a protocol; or NULL */
+    const struct addr *local;                  /* *_bind; NULL = any */
+    bool is_transparent;                       /* IP_TRANSPARENT: local need not be ours */
+    bool keepalive;                            /* SO_KEEPALIVE */
+    uint64_t send_buffer;                      /* SO_SNDBUF; 0 = as it is */
+    uint64_t receive_buffer;                   /* SO_RCVBUF */
+    uint64_t send_lowat;                       /* SO_SNDLOWAT; no effect on Linux */
+    const void *tag;                           /* who may share an idle connection: same tag only */
+    const void *language;                      /* the protocol that is spoken on it; or NULL */
     const struct upstream_connection_tls *tls; /* NULL = plain */
     struct pinned_connections
         *pinned;          /* of the client's connection: its own come first; NULL = none */
     bool is_private;      /* the request is to be bound: none that others use now */
     bool wants_fresh;     /* no kept one */
-    bool is_unrepeatable; /* no kept one that the peer is known to end about now … */
-    bool is_unpromised;   /* … nor any: nobody has said that the peer keeps them open */
-    bool is_alone;        /* nobody may have the connection before or after */
-    bool is_datagram;     /* UDP, of one peer: no connection is made, and no TLS */
-    unsigned hops;        /* how often the request came from this service itself (net/conn/own.h) */
-    bool tells_timeout;   /* the caller logs a timeout itself */
+    bool is_unrepeatable; /* no kept one that the peer is known to end about now */
+    bool is_unpromised; /* no kept connection at all: nothing says that the peer keeps them open */
+    bool is_alone;      /* nobody may have the connection before or after */
+    bool is_datagram;   /* UDP, of one peer: no connection is made, and no TLS */
+    unsigned hops;      /* how often the request came from this service itself (net/conn/own.h) */
+    bool tells_timeout; /* the caller logs a timeout itself */
     /*
      * What is said as soon as a fresh plain connection is up; all of it was sent, or is queued, when it is given. Over TCP it
      * leaves with the segment that ends the handshake: a segment, and a wake-up of the peer, less.

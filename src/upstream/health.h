@@ -36,10 +36,10 @@ struct health_settings {
     unsigned fails, passes;  /* in a row, to become unhealthy and healthy again */
     bool is_down_at_first;   /* not served before the first good answers */
     uint64_t first_delay_ms; /* before the first probe */
-    bool is_persistent;      /* … unless the former generation of the configuration knew better */
-    bool is_unique;          /* the same address in several groups is probed once for all of them */
-    bool is_datagram;        /* over UDP; then the connection is no sign of health */
-    uint16_t port;           /* 0 = the peer's own */
+    bool is_persistent; /* the state of the former generation of the configuration replaces that */
+    bool is_unique;     /* the same address in several groups is probed once for all of them */
+    bool is_datagram;   /* over UDP; then the connection is no sign of health */
+    uint16_t port;      /* 0 = the peer's own */
     int64_t keepalive_requests; /* probes on one connection; 0 = no limit */
     uint64_t keepalive_time_ms; /* a probing connection's life; 0 = a fresh one each time */
     struct str type;            /* "tcp", "http", "fastcgi" …, for status pages */

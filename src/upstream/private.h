@@ -119,7 +119,7 @@ void cell_claim(struct upstream_group *group, const struct upstream_server *serv
 /* Notes which addresses the name of a server has now, for the next worker and the next generation. */
 void cells_remember(struct upstream_group *group, const struct upstream_server *server,
                     const struct known_address *addresses, unsigned count);
-/* … and what was noted: appends struct known_address to the list, with their cells, not held. */
+/* What was noted: appends struct known_address to the list, with their cells, not held. */
 void cells_recall(struct upstream_group *group, const struct upstream_server *server,
                   struct arena *arena, struct vec *out);
 
@@ -186,7 +186,7 @@ enum wait_result watch_wait(struct upstream_group *group);
 void pools_start(struct group_state *state);
 /* Closes all idle connections of the group. */
 void pools_close(struct group_state *state);
-/* … and those that lead to this cell. */
+/* Closes the idle connections that lead to this cell. */
 void pools_close_peer(struct group_state *state, const struct peer_local *local);
 /* Closes all idle ones, frees the pools. */
 void pools_free(struct group_state *state);

@@ -56,7 +56,7 @@ static inline const struct upstream_subsystem *scope_subsystem(const struct conf
 /* One `server` line of a group, or the one server of an implicit group. */
 struct upstream_server {
     struct str written;         /* the address as written */
-    struct str host;            /* … without port; "unix:/path" as it is */
+    struct str host;            /* the address without port; "unix:/path" as it is */
     uint16_t port;              /* default port of the protocol where none was written */
     struct addr_list addresses; /* found when the configuration was read; none when it did not
                                    resolve: then it is asked again at run time. Of a watched
@@ -108,7 +108,7 @@ struct upstream_group {
     struct health_settings *health;      /* active checks; NULL = none (health.h) */
 
     unsigned keepalive;      /* idle connections kept for each worker; 0 = none */
-    bool is_keepalive_local; /* … a pool for each location; no exchange between them */
+    bool is_keepalive_local; /* a pool for each location; no exchange between them */
     bool is_keepalive_set;   /* the directive was written */
     bool keeps_logins; /* `ntlm`: connections of one client are kept whatever keepalive says */
     int64_t keepalive_requests;    /* on one connection */
@@ -120,7 +120,7 @@ struct upstream_group {
     unsigned queue_max;        /* requests that wait when no peer may take them; 0 = none */
     uint64_t queue_timeout_ms; /* longest wait in the queue */
     bool
-        queues_at_max_conns; /* … only for peers that have max_conns requests: nobody wrote `queue` */
+        queues_at_max_conns; /* the queue is only for peers at max_conns: there is no `queue` directive */
 
     struct str zone_name; /* empty = no zone directive */
     uint64_t zone_size;   /* bytes; what it pays for beyond its servers is spare cells */
@@ -151,20 +151,20 @@ struct upstream_set {
     uint64_t discard_most;      /* turns of round robin that are passed over at first, at most */
     struct cell_memory *memory; /* of this floor: shared cells of all peers */
     struct map blocks;          /* struct upstream_group * by name, without case */
-    struct map implicit;        /* … by "host:port" or "unix:/path" */
+    struct map implicit;        /* struct upstream_group * by "host:port" or "unix:/path" */
     struct map ports_left_out;  /* uint16_t * by name: of blocks that were used before they came */
     struct upstream_set *next;  /* of those that run in this worker */
     /* Of who changes groups while the service runs (changes.h): is there word of this one? *out NULL: it is gone. NULL =
      * nobody does. */
     bool (*find_changed)(struct str name, struct upstream_group **out);
-    /* … and walks those that are there. */
+    /* Visits the groups that were changed so. */
     void (*each_changed)(void (*visit)(struct upstream_group *group, void *arg), void *arg);
-    /* … and changes this one: it is the block of this text from now on, or with NULL there is none. Gives a status of HTTP, and in
+    /* Changes a group: it is the block of this text from now on, or with NULL there is none. Gives a status of HTTP, and in
      * words what came of it. */
     unsigned (*change)(struct str name, const struct str *text, const struct log *log,
                        struct str *said);
     bool is_running;  /* in this worker: between start and end */
-    bool is_quitting; /* … after quit: nothing is kept any more */
+    bool is_quitting; /* after quit: no connection is kept any more */
 };
 
 /* ---- when the configuration is read ---- */

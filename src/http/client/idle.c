@@ -56,8 +56,8 @@ static bool give_to(struct http_connection *connection, struct handover *to)
         close(copy);
         return false;
     }
-    event_remove(&connection->conn->source); /* the connection lives on over there … */
-    connection_close(connection);            /* … this is our descriptor of it */
+    event_remove(&connection->conn->source); /* the connection lives on over there */
+    connection_close(connection);            /* closes the descriptor of this process only */
     return true;
 }
 

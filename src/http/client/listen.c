@@ -9,7 +9,7 @@
 
 /* What one line says beside its address. */
 struct listen_line {
-    struct listen_words words;         /* … that all protocols have */
+    struct listen_words words;         /* options that all protocols have */
     const struct http_protocol *asked; /* by its parameter, or NULL */
     bool allows_plain_http;
 };

@@ -24,8 +24,8 @@ struct http_protocol {
     const struct http_protocol *also; /* one more that the same module has, or NULL */
     bool
         is_quic; /* spoken over QUIC, on addresses that `listen ... quic` names, and nowhere else */
-    const char *parameter; /* of `listen`, by which an address speaks it, or NULL … */
-    bool has_directive;    /* … which a directive of the same name has replaced */
+    const char *parameter; /* of `listen`, by which an address speaks it, or NULL */
+    bool has_directive;    /* a directive of the same name has replaced the parameter */
     const char *action;    /* what log lines of a connection say that it is doing */
     const char *
         off; /* what is logged of a request for a server where it is not spoken; NULL: it always is */
@@ -39,7 +39,7 @@ struct http_protocol {
     void (*settle)(struct http_connection *connection); /* connection->settle was deferred */
     void (*quit)(struct http_connection
                      *connection); /* the worker is on its way out; NULL: waits for its rest */
-    void (*abort)(struct http_connection *connection); /* … at once: break off */
+    void (*abort)(struct http_connection *connection); /* breaks off at once */
     /* The request that is worked on, or NULL. NULL: there is no such one, since requests run side by side. */
     struct request *(*current)(const struct http_connection *connection);
 };

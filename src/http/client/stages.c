@@ -39,7 +39,7 @@ static const struct {
     const char *action; /* what log lines say that the connection is doing; NULL: the protocol's */
     struct conn_owner owner; /* what the loop tells; no input: the protocol's */
     void (*quit)(struct http_connection *connection);  /* the worker is on its way out */
-    void (*abort)(struct http_connection *connection); /* … at once */
+    void (*abort)(struct http_connection *connection); /* breaks off at once */
 } stages[] = {
     [STAGE_PROXY_HEADER] = {.action = "reading PROXY protocol",
                             .owner = {.input = proxy_header_input,

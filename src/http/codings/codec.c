@@ -7,7 +7,7 @@
 #include "base/fatal.h"
 
 #define KEPT_MAX 8                     /* codecs that a worker keeps */
-#define KEPT_BYTES (16u * 1024 * 1024) /* … and the memory that they take together */
+#define KEPT_BYTES (16u * 1024 * 1024) /* memory that the kept codecs take together */
 
 static struct codec *kept[KEPT_MAX]; /* of this worker; the newest is the last */
 static unsigned kept_count;

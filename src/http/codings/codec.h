@@ -30,8 +30,8 @@ struct codec_shape {
 /* What a step shall come to. */
 enum codec_aim {
     CODEC_GO_ON, /* take the input; output comes when there is enough */
-    CODEC_FLUSH, /* … and all that is in the input can be read from the output */
-    CODEC_END,   /* … and the output is whole */
+    CODEC_FLUSH, /* take the input, and let all of it be read from the output */
+    CODEC_END,   /* take the input; it is the last, so the output is complete */
 };
 
 /* What a step came to. */

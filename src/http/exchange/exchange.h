@@ -40,7 +40,7 @@ struct upstream_response {
     struct fields fields;      /* as they came, in order; bytes live in the request's arena */
     struct fields *trailers;   /* after the body, or NULL */
     struct fields_scan scan;   /* of the line or lines that are being read: what came of them */
-    bool may_have_trailers; /* … after one of announced length, too: it ends when that is known */
+    bool may_have_trailers; /* also after a body of announced length: it ends when that is known */
     int64_t content_length; /* of its body; -1 = not announced */
     bool has_no_body;       /* 204, 304, answer to HEAD, … */
     bool is_upgrade;        /* 101, or 2xx to CONNECT: bytes both ways from here on */
@@ -67,10 +67,10 @@ struct channel {
     uint64_t (*unsent)(struct exchange *x);
     /* Where requests share a connection, else NULL: bytes of this one that the socket took. */
     uint64_t (*sent)(const struct exchange *x);
-    /* … waits until more of the request's body may be given; timed out when the peer took nothing of it for so long.
+    /* Waits until more of the request's body may be sent; timed out when the peer took nothing of it for so long.
      * MAY WAIT. */
     enum wait_result (*wait_room)(struct exchange *x, uint64_t timeout_ms);
-    /* … wakes the fiber that waits. */
+    /* Wakes the fiber that waits in wait_room. */
     void (*nudge)(struct exchange *x);
     /* Optional: when the peer last took something of it; NULL: when the connection's queue last moved. */
     uint64_t (*moved_ms)(const struct exchange *x);
@@ -122,9 +122,9 @@ void whole_connection_end(struct exchange *x, bool is_reusable);
 struct protocol {
     const struct exchange_family *family; /* its options */
     struct str name;                      /* before "://" in logs: "http", "fastcgi" */
-    struct str secure_name; /* … over TLS: "https"; empty where that is not possible */
+    struct str secure_name; /* the name over TLS: "https"; empty where that is not possible */
     struct str scheme;      /* "xy://": may stand before a target that variables make; or empty */
-    struct str alpn;        /* … on offer there, in wire form; or empty */
+    struct str alpn;        /* ALPN that is offered there, in wire form; or empty */
     const struct channel *channel; /* what its requests go through */
     bool wants_length; /* applications read as much of a body as was announced: CGI's kind */
     bool has_logins;   /* HTTP: clients may be known by the connection (logins.c) */
@@ -164,12 +164,12 @@ struct protocol {
 #define SENT_BODY_UNTOLD UINT64_MAX
 struct sent_body {
     uint64_t announced; /* bytes; SENT_BODY_UNTOLD: its end is marked where it comes */
-    uint64_t given;     /* … to the channel so far */
+    uint64_t given;     /* bytes that were given to the channel so far */
     uint64_t begun_ms;  /* when a piece was last given while nothing else was on its way */
     unsigned refusal;   /* status that the client's fault has: 400, 408, 413; 0 = it left */
     bool
         is_ended; /* the last piece was given, and all that was announced: else the connection carries no other */
-    bool is_cut;      /* … it never will be: the client's part broke off */
+    bool is_cut;      /* the body will never end: the client broke off */
     bool is_doubtful; /* the head tells of another end: *_set_header, *_pass_request_body off */
 };
 
@@ -192,16 +192,16 @@ struct exchange {
     /* Where to. One of group and target is set by the module's handler. */
     struct upstream_group *group;
     struct template *target; /* "host:port" with variables; the module has cut off scheme and URI */
-    struct str target_text;  /* … evaluated */
+    struct str target_text;  /* target, evaluated */
     uint16_t default_port;   /* where target_text has none */
     bool is_secure;          /* over TLS, as settings->tls says */
-    struct str preface;      /* … bytes that go before the handshake; empty = none */
+    struct str preface;      /* bytes that go before the handshake; empty = none */
     struct str url_tail;     /* URI part for `upstream: "http://1.2.3.4:80/uri"` in logs */
 
     /* What is sent. */
     struct str head;                 /* made by make_request */
     const struct template *set_body; /* proxy_set_body, evaluated when the client's body is there */
-    struct str body_override;        /* … its text; data NULL = the request's own body */
+    struct str body_override;        /* set_body, evaluated; data NULL = the request's own body */
     bool sends_body;                 /* false: the request's body is not passed on */
     bool streams_body;               /* request_buffering off, and it was not read yet */
     bool is_chunked_out;             /* the protocol frames a body of unknown length */
@@ -246,8 +246,8 @@ struct exchange {
     bool is_served; /* the cache hook gave the response */
     bool
         continues_response; /* the client's response has begun: it gets the body of this one alone */
-    bool is_followed;       /* … and another exchange continues it after this one */
-    bool is_withheld;       /* … nothing of this one's */
+    bool is_followed;       /* another exchange continues the client's response after this one */
+    bool is_withheld;       /* nothing of this one's response is given to the client */
     uint64_t whole_length;  /* of what the response is the first part of; 0 = it is all there is */
     uint64_t
         part_length; /* of the response's body where it is a part; what is more goes to nobody. 0 = all there is */

@@ -39,7 +39,7 @@ static inline bool exchange_is_replaced(struct exchange *x, enum handler_result 
 enum attempt_result exchange_ask_peer(struct exchange *x, struct failure *failure);
 /* Notes the start of an attempt in x->attempts, under the name of a peer or group. */
 void attempt_begin(struct exchange *x, struct str name);
-/* … and its end: times, bytes. status 0 leaves it as it is. */
+/* Notes the end of the attempt: times, bytes. status 0 leaves it as it is. */
 void attempt_end(struct exchange *x, unsigned status);
 /* Ends what an attempt has open: the uploading fiber, the share of the connection. */
 void exchange_leave_connection(struct exchange *x, bool is_reusable);

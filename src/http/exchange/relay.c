@@ -77,8 +77,8 @@ static void choose_spool(struct relay *relay, uint64_t size)
     }
     x->spool = spool_start(x, drains);
     if (x->spool == NULL) {             /* there is no fiber for it */
-        x->is_buffered = false;         /* the client is waited for … */
-        relay->is_client_gone = drains; /* … unless that would keep others waiting */
+        x->is_buffered = false;         /* the client is waited for */
+        relay->is_client_gone = drains; /* or reads on, unless that would make others wait */
     }
 }
 

@@ -10,7 +10,7 @@
     (FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_KEEP_ALIVE) |                                   \
      FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_CONTENT_LENGTH))
 
-/* … nor before one: an interim response has no body, and no connection changes with it. */
+/* Fields that are not passed on in an interim response: it has no body, and no connection changes with it. */
 #define NOT_IN_INTERIM                                                                             \
     (FIELDS_OF_CONNECTION | FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_TRAILER) |           \
      FIELD_BIT(FIELD_TE))

@@ -37,7 +37,7 @@ struct spool {
     uint64_t file_left;  /* bytes of it that the client was not given yet */
     bool never_waits;    /* what does not fit ends the request */
     bool is_last;        /* no more comes */
-    bool is_whole;       /* … and the last of it ends the response */
+    bool is_whole;       /* the last byte that comes ends the response */
     bool has_failed;     /* the client is gone */
     unsigned references; /* the exchange, and each chunk in the output queue */
 };

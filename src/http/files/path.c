@@ -24,7 +24,7 @@ bool request_alias_prefix(const struct request *request, size_t *length)
 /* What is kept of a request, found by its own address. */
 static const char alias_key;
 
-/* … of request_alias_add_uri. */
+/* State of request_alias_add_uri. */
 struct alias_state {
     const struct http_location *with_uri;
 };

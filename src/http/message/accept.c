@@ -9,7 +9,7 @@
 struct liking {
     int weight;         /* in thousandths */
     unsigned exactness; /* of the range that names it; 0 = none does */
-    unsigned position;  /* … among the ranges */
+    unsigned position;  /* position of that range among the ranges */
 };
 
 /* The exactness of names; each parameter that is the same adds one. */

@@ -26,7 +26,7 @@ struct chunked {
     uint8_t digits;      /* of the size line, so far */
     uint64_t left;       /* bytes of the current chunk that are to come */
     uint32_t extension;  /* bytes of the current chunk's extension */
-    uint32_t extensions; /* … and of all */
+    uint32_t extensions; /* bytes of all extensions */
 };
 
 /* Takes bytes off *input. Call again until it gives MORE, LAST or BAD. */

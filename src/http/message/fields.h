@@ -95,9 +95,9 @@ struct field {
     uint8_t id;      /* enum field_id */
     bool is_removed; /* stays in the list, is not sent */
     bool is_early;   /* of a response: sent before its ETag */
-    bool is_added;   /* … add_header put it there: it says nothing of what a body is */
+    bool is_added;   /* add_header put it there: it says nothing of what a body is */
     bool
-        is_list; /* … a page of our own put it there: what else is to be said in it goes behind its value */
+        is_list; /* an error page of our own put it there: what else is to be in it goes after its value */
 };
 
 /* Is it of a connection alone? Such fields have no place in frames (RFC 9113, 8.2.2; RFC 9114, 4.2). */

@@ -43,7 +43,7 @@ char *frame_put(char *at, uint32_t length, uint8_t type, uint8_t flags, uint32_t
 static const struct {
     enum { ON_STREAM, ON_CONNECTION, ON_EITHER } place;
     uint32_t least;         /* bytes of payload */
-    uint32_t most;          /* … UINT32_MAX: as many as a frame may have */
+    uint32_t most;          /* most bytes of payload; UINT32_MAX: as many as a frame may have */
     bool is_size_of_stream; /* a wrong size is an error of the stream alone */
 } rules[] = {
     [FRAME_DATA] = {ON_STREAM, 0, UINT32_MAX, true},

@@ -19,9 +19,9 @@ struct fields_scan {
 /* The same of a request head. */
 struct head_scan {
     uint32_t lines;  /* where the header lines begin; 0 = the request line is open */
-    bool has_method; /* … and the blank after its method was seen */
+    bool has_method; /* the space after the method was seen */
     struct fields_scan
-        open; /* … of the header lines; before them `line` and `seen` of the request line */
+        open; /* scan of the header lines; before them `line` and `seen` of the request line */
 };
 
 #endif

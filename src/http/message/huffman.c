@@ -41,7 +41,7 @@ static struct {
         uint8_t bits; /* 0: the code is longer than the lookup */
     } lookup[1 << LOOKUP_BITS];
     uint32_t first[LONGEST + 2]; /* by length: its first code, left-aligned in 32 bits */
-    uint16_t start[LONGEST + 2]; /* … and where its symbols begin in order */
+    uint16_t start[LONGEST + 2]; /* by length: where its symbols begin in order */
     uint16_t order[SYMBOLS];     /* symbols by length, then number */
 } tables;
 

@@ -32,9 +32,9 @@ struct head {
     uint32_t size; /* bytes of the head with its last empty line; of a bad one, of its good lines */
     uint32_t end; /* the same with empty lines before it: where the next bytes begin (PARSE_DONE) */
     unsigned status;    /* PARSE_BAD: 400, 405, 414, 494, 505 */
-    const char *reason; /* … for the log: "client sent invalid method" */
-    struct str culprit; /* … the bytes shown after it, or empty */
-    bool has_bad_byte;  /* … and after them this one, with which it went wrong */
+    const char *reason; /* for the log: "client sent invalid method" */
+    struct str culprit; /* the bytes that the log shows after the reason, or empty */
+    bool has_bad_byte;  /* the log shows the byte after them, at which parsing failed */
     unsigned char bad_byte;
     unsigned headers;      /* lines seen */
     struct head_scan scan; /* PARSE_MORE: how far it was looked at */

@@ -13,7 +13,7 @@
 struct field_reading;
 
 #define REPEAT_BYTES 1024 /* of the longest block that is remembered */
-#define REPEAT_FIELDS 24  /* … and its most fields */
+#define REPEAT_FIELDS 24  /* most fields of a block that is remembered */
 
 /*
  * A header block as it was parsed last: its bytes, from after the request line to the empty line, and

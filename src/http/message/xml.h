@@ -77,7 +77,7 @@ bool xml_skip(struct xml_reader *reader);
 
 /* The outermost element begins, of this name in the namespace "DAV:"; what precedes it is blanks. */
 bool xml_read_root(struct xml_reader *reader, const char *local);
-/* … and has ended: nothing follows it. */
+/* The outermost element has ended, and nothing follows it. */
 bool xml_read_end(struct xml_reader *reader);
 
 static inline bool xml_is(const struct xml_name *name, const char *space, const char *local)

@@ -13,7 +13,7 @@ struct offload_job {
     struct offload_share *client;
     struct str pool_name;
     unsigned threads; /* of the pool */
-    unsigned queue;   /* … and how many of a client may wait */
+    unsigned queue;   /* how many jobs of one client may wait */
     bool may_stall;
 };
 

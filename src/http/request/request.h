@@ -120,19 +120,20 @@ struct request {
 
     struct variable_env env; /* where its variables and templates are evaluated */
 
-    uint64_t start_ms;      /* first byte of the head, monotonic */
-    uint64_t received_ms;   /* … of the last byte so far: its head's, or its body's */
-    uint64_t responded_ms;  /* … when the head of its answer was given to the wire; 0 = not yet */
-    uint64_t head_size;     /* bytes of line and headers */
-    uint64_t body_received; /* bytes of the body as received, frames included */
-    uint64_t ordinal;       /* of this request on its connection: 1 is the first */
+    uint64_t start_ms;        /* first byte of the head, monotonic */
+    uint64_t received_ms;     /* when the last byte came so far: of the head or the body */
+    uint64_t responded_ms;    /* when the head of the response was given to the wire; 0 = not yet */
+    uint64_t head_size;       /* bytes of line and headers */
+    uint64_t body_received;   /* bytes of the body as received, frames included */
+    uint64_t ordinal;         /* of this request on its connection: 1 is the first */
     uint64_t tunnel_received; /* bytes that the client sent after the head through a tunnel */
     uint64_t out_interim;     /* bytes of interim responses */
     uint64_t out_start;       /* conn->queued when the response began, interim ones included */
-    uint64_t out_head_end;    /* … and its head behind that: out_end less the bytes of the body */
-    uint64_t out_end;         /* conn->queued when its last byte was put there */
-    uint64_t out_sent;        /* conn->sent when it was recycled, at most out_end */
-    uint64_t limit_rate;      /* bytes per second in force; 0 = none */
+    uint64_t
+        out_head_end; /* conn->queued after the response's head: out_end less the bytes of the body */
+    uint64_t out_end;          /* conn->queued when its last byte was put there */
+    uint64_t out_sent;         /* conn->sent when it was recycled, at most out_end */
+    uint64_t limit_rate;       /* bytes per second in force; 0 = none */
     uint64_t limit_rate_after; /* bytes that go before the limit holds */
     struct list node;          /* on the connection's list of requests that are not recycled yet */
     struct keyed_data *data;   /* what modules keep for it: see request_data */

@@ -47,8 +47,8 @@ struct response {
     struct str
         raw_head; /* what HTTP/1 sends instead of a head of its own, byte for byte; or empty */
     struct fields fields;   /* all others, in order */
-    uint32_t etag_position; /* so many of fields stand before the ETag, where a backend gave it … */
-    uint32_t modified_position; /* … and before last_modified, where it is late */
+    uint32_t etag_position; /* so many of fields stand before the ETag, where a backend gave it */
+    uint32_t modified_position; /* number of fields before last_modified, where it is late */
     uint64_t left_out;       /* FIELD_BIT of Date and Server: a backend's affair, none is added */
     struct fields *trailers; /* or NULL */
     const struct content_coding *coding; /* that the body gets on its way; see codings/choice.h */
@@ -60,8 +60,8 @@ struct response {
     uint64_t body_offset;         /* where the first piece that is given stands in the body; not 0
                                     with slices only, which may set it when the head was made */
     uint64_t body_given;  /* bytes of it that went to the wire, where its length was announced */
-    uint64_t range_start; /* of the one range that is cut out of the body, when the head is … */
-    uint64_t range_end;   /* … made; 0 = none is */
+    uint64_t range_start; /* of the one range that is cut out of the body, when the head is */
+    uint64_t range_end;   /* end of that range; 0 = there is none */
     unsigned is_head_sent : 1; /* the client may have seen it: nothing of it can change */
     unsigned is_complete : 1;  /* the last piece was given */
     unsigned
@@ -87,7 +87,7 @@ struct response {
     unsigned is_coding_chosen : 1; /* coding holds; NULL then means none */
     unsigned keeps_coding : 1;     /* a backend said no-transform: nothing is encoded or decoded */
     unsigned is_held : 1;          /* a header filter has the head wait for the body */
-    unsigned is_held_header_only : 1; /* … and is_header_only was this */
+    unsigned is_held_header_only : 1; /* is_header_only was set when that began */
     unsigned
         is_of_subrequest : 1; /* the piece that goes through the filters comes from a subrequest, and its filters */
     unsigned
@@ -143,7 +143,7 @@ struct body_maker {
 };
 /* The body of a response whose head was sent: response_start gave HANDLER_NEXT. MAY WAIT. */
 enum handler_result response_produce(struct request *request, const struct body_maker *maker);
-/* … or of a part of it, which more follows. MAY WAIT. False: the client is gone. */
+/* The body, or a part of it, which more follows. MAY WAIT. False: the client is gone. */
 bool response_produce_part(struct request *request, const struct body_maker *maker);
 /* The whole response, with status 200; its length is announced when all of it is one piece. MAY WAIT. */
 enum handler_result response_produced(struct request *request, struct str content_type,

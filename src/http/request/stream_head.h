@@ -44,7 +44,7 @@ struct stream_head {
     bool
         is_upgrade; /* extended CONNECT (RFC 8441, 9220): the request was made a GET with Upgrade */
     uint32_t count; /* fields */
-    uint32_t regulars; /* … that are no pseudo-fields */
+    uint32_t regulars; /* fields that are no pseudo-fields */
     uint32_t cookies;
     size_t size; /* bytes of names and values */
     unsigned

@@ -32,7 +32,7 @@ struct phase_hook {
     enum http_phase phase;
     const char *name;   /* of the module, without ngx_http_ and _module */
     const char *after;  /* the hook of this phase that it stands after; or NULL */
-    const char *before; /* … or before; or NULL */
+    const char *before; /* the hook of this phase that comes after this one; or NULL */
     request_handler run;
     /* Does this place need it? NULL = always. Asked when the configuration is read, so that a
      * request pays for nothing it does not use. */
@@ -49,7 +49,7 @@ struct phase_hook {
 struct filter_hook {
     const char *name;   /* as in phase_hook */
     const char *after;  /* the filter that it stands after; or NULL */
-    const char *before; /* … or before; or NULL */
+    const char *before; /* the filter that comes after this one; or NULL */
     header_filter run;
     bool (*is_active)(const struct http_location *location); /* as in phase_hook */
 };
@@ -102,7 +102,7 @@ struct http_module {
     const struct coding_hook *encoder;      /* the content coding that it applies; or NULL */
     const struct coding_hook *coded_files;  /* the one of which it sends files; or NULL */
     const struct http_protocol *protocol;   /* that it speaks with clients; see client/protocol.h */
-    const struct http_handshake *handshake; /* … and TLS before that */
+    const struct http_handshake *handshake; /* TLS before that */
     /* Before the rows of the http block are applied: make own state. Optional. */
     bool (*begin)(struct conf *conf, struct http_main *main);
     /* After the whole http block was applied. Optional. */
@@ -118,7 +118,7 @@ struct http_hooks {
     struct vec functions;           /* const struct value_function * */
     /* Of the rewrite module, or NULL where there is none: a step of the block that is being read. */
     void (*add_step)(struct conf_scope *scope, const struct rewrite_step *step);
-    /* … what such a step assigns to: the variable of a word "$name", or NULL after conf_error. */
+    /* Of the rewrite module, or NULL: what a step assigns to, the variable of a word "$name"; gives NULL after conf_error. */
     struct variable *(*assigned)(struct conf_scope *scope, const struct conf_node *node,
                                  struct str word);
 };

@@ -93,7 +93,7 @@ struct http_server {
     struct http_main *main;         /* above it */
     bool has_listen;                /* a `listen` line was written */
     bool accepts_connect; /* some location of it makes tunnels: CONNECT is not refused at once */
-    bool accepts_connect_1_0; /* … that of HTTP/1.0 either */
+    bool accepts_connect_1_0; /* nor is CONNECT of HTTP/1.0 */
 };
 
 /* A place where names of one address are told apart: hangs on struct listener.user. */
@@ -138,7 +138,7 @@ struct content_handler {
     request_handler run;          /* NULL: those of the phases directory and content are asked */
     const void *settings;         /* that run reads; its own affair */
     struct upstream_group *group; /* of a *_pass, or NULL: none, or one with variables */
-    const struct tls_client_settings *tls; /* … which is spoken to over TLS, like this; or NULL */
+    const struct tls_client_settings *tls; /* settings of TLS to that group; or NULL */
     bool carries;         /* a *_pass: holds in `if` and limit_except blocks of the location, too */
     bool redirects_slash; /* at "/a/" "/a" is answered with 301 */
 };
@@ -149,17 +149,17 @@ struct content_handler {
  */
 struct http_location {
     /* Identity and tree; not inherited. */
-    struct str name;                /* "/a/", "\.php$", "@x"; empty for a server's own */
-    enum location_kind kind;        /* how name is compared */
-    struct http_location *parent;   /* the location around it; NULL for a server's own */
-    struct http_server *server;     /* that it belongs to */
-    const struct conf_node *node;   /* the block */
-    void **settings;                /* by table index: every module's settings at this location */
-    struct location_index *index;   /* nested locations, for the search; NULL when there are none */
-    struct vec nested;              /* struct http_location *: inside this block, in order */
-    struct regex *regex;            /* of LOCATION_REGEX */
-    struct http_location *limited;  /* limit_except block, or NULL */
-    unsigned allowed_methods;       /* … for other methods than these; enum http_method bits */
+    struct str name;               /* "/a/", "\.php$", "@x"; empty for a server's own */
+    enum location_kind kind;       /* how name is compared */
+    struct http_location *parent;  /* the location around it; NULL for a server's own */
+    struct http_server *server;    /* that it belongs to */
+    const struct conf_node *node;  /* the block */
+    void **settings;               /* by table index: every module's settings at this location */
+    struct location_index *index;  /* nested locations, for the search; NULL when there are none */
+    struct vec nested;             /* struct http_location *: inside this block, in order */
+    struct regex *regex;           /* of LOCATION_REGEX */
+    struct http_location *limited; /* limit_except block, or NULL */
+    unsigned allowed_methods; /* the methods that the block does not limit; enum http_method bits */
     struct content_handler content; /* who answers here */
     /* Scripts in handshakes with backends, for this request; of a module, or NULL. */
     const struct tls_client_hooks *(*backend_hooks)(struct request *request);
@@ -172,8 +172,9 @@ struct http_location {
     struct handler_list directory_handlers, content_handlers;
     header_filter *header_filters; /* NULL-ended, in order */
     /* NULL-ended, by rank; NULL when there are none: see request/hooks.h. */
-    const struct coding_hook **encoders;    /* content codings that are applied here */
-    const struct coding_hook **coded_files; /* … of which files are sent */
+    const struct coding_hook **encoders; /* content codings that are applied here */
+    const struct coding_hook *
+        *coded_files; /* content codings of which precompressed files are sent */
 
     /* Derived. */
     struct str

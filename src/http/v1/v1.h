@@ -33,7 +33,7 @@ struct v1_body {
     uint32_t burst;              /* bytes taken since this fiber last let others run */
     bool is_started;             /* something was asked for: 100 (Continue) is out */
     bool is_at_trailers;         /* the last chunk was seen */
-    struct fields_scan trailers; /* … how far they were looked at */
+    struct fields_scan trailers; /* how far the trailers were scanned */
 };
 
 extern const struct http_wire v1_wire;

@@ -124,7 +124,7 @@ static bool is_drained(struct v2_connection *c, uint32_t id)
     return false;
 }
 
-/* … and of one that is? */
+/* May DATA of a stream with a request be taken? */
 static bool takes_data(struct v2_stream *stream, uint32_t length, uint32_t size)
 {
     struct v2_connection *c = stream->connection;

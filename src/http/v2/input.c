@@ -5,7 +5,7 @@
 #define READ_ROUNDS 8 /* reads of one connection before others get their turn */
 /* Unsent bytes above which a client that does not read is not read, either. */
 #define UNSENT_STOP (256 * 1024)
-/* … and answered requests that wait to be sent: small answers may belong to large heads. */
+/* Responses that wait to be sent, above which the client is not read: small bodies may have large heads. */
 #define FINISHED_MAX 128
 
 /* Takes the preface off the input. False: there is not all of it yet, or the connection has failed. */

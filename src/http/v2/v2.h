@@ -22,7 +22,7 @@ struct v2_settings {
     int64_t max_streams;       /* http2_max_concurrent_streams */
     int64_t index_size;        /* http2_streams_index_size: buckets of the table of streams */
 };
-/* … location level. */
+/* Settings of a location. */
 struct v2_position {
     uint64_t chunk_size; /* http2_chunk_size: most bytes of a DATA frame */
 };
@@ -91,7 +91,7 @@ struct v2_connection {
     struct list finished;  /* requests whose last frame is in the queue, oldest first */
     uint32_t finished_count;
     uint32_t last_stream; /* highest identifier that the client has used */
-    uint32_t last_told;   /* … when GOAWAY was sent: streams above it are overlooked */
+    uint32_t last_told;   /* last_stream when GOAWAY was sent: streams above it are ignored */
     struct {
         uint32_t id;
         uint8_t end;       /* enum v2_end */
@@ -104,7 +104,7 @@ struct v2_connection {
     struct {
         uint32_t stream;  /* whose body it is; 0 = it is dropped */
         uint32_t left;    /* bytes of payload that are to come */
-        uint32_t padding; /* … and of padding after them */
+        uint32_t padding; /* bytes of padding that are to come */
         bool is_open;     /* there is one */
         bool ends_stream;
     } part;
@@ -119,7 +119,7 @@ struct v2_connection {
 
     /* Windows and what waits for them. */
     int64_t send_window;            /* bytes of DATA that all streams together may send */
-    int64_t recv_window;            /* … that the client may */
+    int64_t recv_window;            /* bytes of DATA that the client may send */
     int64_t peer_window;            /* a new stream's send window */
     uint32_t peer_frame_max;        /* bytes of a frame's payload */
     struct list waiting[URGENCIES]; /* streams with bytes to send, whose turn it is not */
@@ -132,8 +132,8 @@ struct v2_connection {
     struct v2_group groups[V2_GROUPS];
     struct frame_priority block_priority; /* of the header block that is being read */
     uint64_t pass;                        /* of the weighted stream that was served last */
-    bool has_weights;                     /* the client sends weights … */
-    bool ignores_weights; /* … and priorities of RFC 9218, or says that it sends none */
+    bool has_weights;                     /* the client sends weights */
+    bool ignores_weights; /* the client sends priorities of RFC 9218, or says that it sends none */
     struct list woken;    /* streams whose fibers go on when this input was seen through */
     uint64_t progress_ms; /* when DATA was sent last */
     uint64_t drained_ms;  /* when the socket last took something, or its queue became not empty */
@@ -151,14 +151,14 @@ struct v2_connection {
 
     uint64_t part_ends_ms; /* a frame or block that is there in part has to be whole then */
     uint64_t part_taken;   /* bytes of DATA that had come when that was set */
-    uint64_t data_taken;   /* … that have come by now */
+    uint64_t data_taken;   /* bytes of DATA that have come by now */
     uint32_t part_number;  /* frames that had begun */
-    uint32_t frames;       /* … that have begun by now; a header block counts once */
+    uint32_t frames;       /* frames that have begun by now; a header block counts once */
     uint32_t frame_size;   /* bytes of one that has to be read whole; 0 = none is waited for */
     uint32_t late_stream;  /* whose header block was not; it was reset */
     bool was_partly;       /* there is one */
     bool was_unsent;       /* output waits for the socket, and its time runs */
-    bool is_part_late;     /* … and it has had its time */
+    bool is_part_late;     /* output has waited longer than its time */
     bool has_preface;      /* the client's was read */
     bool is_held;          /* nothing is taken off the input until answers have left */
     bool is_acknowledged;  /* ours were acknowledged: the window of new streams is ours */
@@ -211,13 +211,13 @@ struct v2_stream {
     struct list turn_node;    /* on connection->waiting */
     struct list woken_node;   /* on connection->woken */
     struct wait_point input;  /* the fiber that reads the body */
-    struct wait_point output; /* … that sends */
+    struct wait_point output; /* the fiber that sends */
 
     /* Sending. */
     int64_t send_window;
     uint64_t given;            /* bytes of frames of this stream, heads included */
     uint64_t stalled_until_ms; /* the client has to let something go until then; 0 = no wait */
-    uint64_t stalled_given;    /* … and had got so many bytes of body */
+    uint64_t stalled_given;    /* bytes of body that the client had when the wait began */
     uint64_t body_given;
     uint64_t end_at; /* conn->queued after its last frame */
 
@@ -246,7 +246,7 @@ bool v2_is_on(const struct http_server *server);
 /* Sees to everything that may go on: sends, recycles, gives turns, rests or closes. On the loop's stack
  * only. The connection may be gone afterwards. */
 void v2_settle(struct v2_connection *c);
-/* … at the end of this turn; from anywhere. */
+/* Does the same at the end of this turn; may be called from anywhere. */
 static inline void v2_settle_later(struct v2_connection *c)
 {
     if (!c->is_pumping) {
@@ -270,7 +270,7 @@ void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason);
 void v2_reset(struct v2_stream *stream, enum v2_error error);
 /* The request ends without a word to the client. */
 void v2_cancel(struct v2_stream *stream);
-/* … and so do all. */
+/* All requests end so. */
 void v2_cancel_all(struct v2_connection *c);
 /* Has the fiber that waits here gone on when the input was seen through. */
 void v2_wake(struct v2_stream *stream);
@@ -355,7 +355,7 @@ size_t v2_try_grant(struct v2_stream *stream, uint64_t wanted);
 uint64_t v2_io_deadline(struct v2_stream *stream);
 /* It has not: logged; the connection ends when nothing else moves on it. */
 void v2_give_up(struct v2_stream *stream);
-/* … and have left, in this many frames. */
+/* Bytes of the stream were written, in so many frames. */
 void v2_spend(struct v2_stream *stream, size_t size, size_t frames, bool is_tiny);
 /* Another urgency from now on, be it that the stream waits for its turn. */
 void v2_prioritise(struct v2_stream *stream, uint8_t urgency, bool is_incremental);
@@ -377,7 +377,7 @@ void v2_weights_ended(struct v2_stream *stream);
 /* body.c */
 /* DATA begins, of so many bytes without padding: what its head tells. c->part says what becomes of them. */
 void v2_data_begin(struct v2_connection *c, const struct frame_head *head, uint32_t size);
-/* … and a part of it has come: bytes of the body, bytes of padding, the last of the stream or not. */
+/* A part of DATA has come: bytes of the body, bytes of padding, the last of the stream or not. */
 void v2_data_part(struct v2_connection *c, struct str bytes, uint32_t padding, bool is_last);
 void v2_body_ended(struct v2_stream *stream);
 ssize_t v2_read_body(struct request *request, void *at, size_t size);

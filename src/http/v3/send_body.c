@@ -7,9 +7,11 @@
 
 #define UNSENT_MAX                                                                                 \
     (256 * 1024) /* bytes that wait to be sent of a stream; above it, its fiber waits */
-#define UNSENT_LEAST (32 * 1024) /* … where the connection has more than … */
+#define UNSENT_LEAST                                                                               \
+    (32 * 1024) /* each stream may have so many when the connection has reached the limit below */
 #define UNSENT_OF_ALL                                                                              \
-    (2 * 1024 * 1024)        /* … that wait: a client that reads nothing has 128 streams */
+    (2 * 1024 *                                                                                    \
+     1024) /* of all streams of a connection: a client that reads nothing has 128 streams */
 #define COPY_MAX (64 * 1024) /* of memory that is used again, rather than a fiber that waits */
 #define REFERENCE_MIN 4096   /* smaller pieces are copied */
 

@@ -24,8 +24,8 @@ struct v3_settings {
     int64_t http3_max_concurrent_streams;
     int64_t quic_active_connection_id_limit;
     uint64_t http3_stream_buffer_size;
-    struct str quic_host_key; /* path of the file … */
-    struct str host_key;      /* … and what is in it */
+    struct str quic_host_key; /* path of the file */
+    struct str host_key;      /* content of that file */
     unsigned congestion;      /* quic_congestion_control: enum v3_congestion */
     unsigned alt_svc;         /* http3_alt_svc: enum v3_alt_svc */
 };
@@ -78,13 +78,13 @@ struct v3_connection {
     struct quic_stream *decoder_stream; /* ours */
     struct list controls;               /* what is read of the client's streams of one direction */
     struct list streams;                /* struct v3_stream: whose requests have not ended */
-    struct list blocked;                /* … among them that wait for entries of the table */
-    struct list finished;               /* … whose requests have ended and are not recycled */
+    struct list blocked;  /* struct v3_stream: those that wait for entries of the table */
+    struct list finished; /* struct v3_stream: whose requests have ended and are not recycled */
     uint32_t stream_count;
     uint32_t blocked_count;
     uint64_t next_stream; /* above the highest of the client's requests so far */
     uint64_t error;       /* that the connection fails with; 0 = none */
-    const char *reason;   /* … or NULL */
+    const char *reason;   /* for the log; or NULL */
     uint64_t last_told;   /* of GOAWAY: requests from this id on are refused */
     struct timer idle_timer;
     uint64_t flush_until_ms; /* the client has had time to acknowledge the last response */
@@ -138,22 +138,22 @@ struct v3_stream {
     struct v3_connection *connection;
     struct quic_stream *quic; /* NULL once it was released, or the connection has closed */
     struct request *request;  /* NULL until a field section has begun to be decoded */
-    struct stream_head *head; /* … of the section; in the request's arena */
+    struct stream_head *head; /* what was decoded of the section; in the request's arena */
     uint64_t id;
     struct list link;         /* on connection->streams or finished */
     struct list blocked_link; /* on connection->blocked, or empty */
     struct v3_input input;
     struct timer timer; /* the client has to send its head, or to take something, until then */
     struct wait_point reader; /* the fiber that reads the body */
-    struct wait_point writer; /* … that sends */
+    struct wait_point writer; /* the fiber that sends */
     uint64_t body_bytes;      /* of the request's body */
     uint64_t given;           /* bytes written to the stream, heads of frames included */
-    uint64_t sent_seen;       /* … of them that had been sent when the client's time began */
-    uint32_t references;      /* pieces of the response that the transport refers to */
-    uint8_t urgency;          /* RFC 9218: 0 first, 7 last */
+    uint64_t sent_seen;  /* bytes of the stream that had been sent when the client's time began */
+    uint32_t references; /* pieces of the response that the transport refers to */
+    uint8_t urgency;     /* RFC 9218: 0 first, 7 last */
     bool is_incremental;
     bool has_head;        /* the request's head was read */
-    bool has_trailers;    /* … and its trailers: nothing may follow */
+    bool has_trailers;    /* the trailers were read: nothing may follow */
     bool is_input_ended;  /* the end of the request was read */
     bool is_output_ended; /* the end of the response was given */
     bool is_reset;        /* by either side, or the connection has failed */
@@ -229,7 +229,7 @@ enum v3_section {
 };
 /* Decodes a field section: the head of a new request, or trailers. */
 enum v3_section v3_section_decode(struct v3_stream *stream, struct str block);
-/* … which was done, and the frame consumed: the request begins, or has its trailers. */
+/* A section was decoded and its frame consumed: the request begins, or has its trailers. */
 void v3_section_done(struct v3_stream *stream);
 /* A head that cannot be read: the request is refused, or a stream with such trailers reset. */
 void v3_refuse_head(struct v3_stream *stream, unsigned status, const char *reason);

@@ -54,14 +54,14 @@
                                script_code_apply,                                                  \
                                "Lua that chooses the certificate of a handshake.")
 
-/* … and those of sessions of TLS. */
+/* Rows of the scripts about TLS sessions. */
 #define SCRIPT_TLS_SESSION_ROWS(CONTEXTS, SETTINGS)                                                \
     SCRIPT_CODE_BLOCK_ROWS("ssl_session_fetch_by_lua", CONTEXTS, SETTINGS, tls.fetch,              \
                            script_code_apply, "Lua that finds a session by its identifier."),      \
         SCRIPT_CODE_BLOCK_ROWS("ssl_session_store_by_lua", CONTEXTS, SETTINGS, tls.store,          \
                                script_code_apply, "Lua that keeps a new session.")
 
-/* … in handshakes with backends: SETTINGS has a member `backend`, a struct script_backend_codes. */
+/* Rows of the scripts in handshakes with backends: SETTINGS has a member `backend`, a struct script_backend_codes. */
 #define SCRIPT_BACKEND_ROWS(CONTEXTS, SETTINGS)                                                    \
     SCRIPT_CODE_BLOCK_ROWS("proxy_ssl_certificate_by_lua", CONTEXTS, SETTINGS,                     \
                            backend.certificate, script_code_apply,                                 \

@@ -32,7 +32,7 @@ struct child {
     bool has_ended;
     int status; /* of waitpid, once it has */
     bool
-        is_reported; /* … and wait() has given it: nothing can be read, written or shut down any more */
+        is_reported; /* wait() has returned it: nothing can be read, written or shut down any more */
 };
 
 /* What is started. All texts are NUL-terminated. */

@@ -25,7 +25,7 @@ enum {
     SOCKET_BIND = 6,        /* a string: the address that it is bound to */
     SOCKET_CERTIFICATE = 7, /* setclientcert: pointers to a chain and to a key … */
     SOCKET_KEY_OF_CERTIFICATE = 8,
-    SOCKET_CERTIFICATE_OBJECTS = 9, /* … and the two objects that they point to */
+    SOCKET_CERTIFICATE_OBJECTS = 9, /* the two objects that key and certificate point to */
     SOCKET_BIND_PORT = 10,          /* a number: the port of SOCKET_BIND, 0 = any */
 };
 

@@ -26,8 +26,8 @@ struct delimiter {
     uint32_t seen;    /* bytes of it that have arrived last */
     bool is_included; /* it is given with the rest … */
     bool
-        is_apart; /* … but by a call of its own, where a limited receive has got something before it */
-    bool was_met; /* … in a receive of limited size: the next one says so */
+        is_apart; /* the pattern was met by a call of its own, where a limited receive had got something before it */
+    bool was_met; /* the pattern was met in a receive of limited size: the next one says so */
 };
 
 /* Fills `shorter`, which has text.len + 1 places. */

@@ -21,7 +21,7 @@ struct udp_socket {
     struct datagram_connection connection; /* open while there is a subject */
     struct wait_point wait;                /* a datagram, or an error */
     struct buf datagram;                   /* that has come */
-    bool has_one;                          /* … and was not received */
+    bool has_one;                          /* a datagram came and was not received */
     bool is_paused;                        /* the kernel keeps what comes */
     bool is_reading, is_resolving;         /* a thread waits in it */
     int error;                             /* errno that the kernel told; 0 = none */

@@ -63,7 +63,7 @@ int script_handshake_context_of(const SSL *ssl, const struct script_vm *vm);
 
 /* The SSL object that the running thread is about, or NULL: its client's. */
 SSL *script_tls_ssl(void);
-/* … of its connection to a backend. */
+/* The SSL object of the connection to its backend, or NULL. */
 SSL *script_tls_upstream_ssl(void);
 /* The running thread's handshake, or NULL: it has none. */
 struct script_handshake *script_tls_handshake(void);

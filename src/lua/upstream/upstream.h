@@ -9,7 +9,7 @@
 /* Makes `require "ngx.upstream"` find it: the groups are those of the VM's subsystem. */
 void script_upstream_add(lua_State *L);
 
-/* … and `require "ngx.dyups"`. */
+/* Makes `require "ngx.dyups"` find it. */
 void script_changes_add(lua_State *L);
 
 /* The groups of the generation and the subsystem that the VM belongs to. */

@@ -15,7 +15,7 @@
 
 #define FINALIZERS_MOST 100 /* that may fail in one collection */
 #define TOLD_EVERY_MS 60000
-#define GRACE_SHARE 4 /* … and what may be taken beyond the limit where a script has failed */
+#define GRACE_SHARE 4 /* part of the limit that may be taken beyond it where a script has failed */
 #define LARGE_PART ((size_t) 1 << 20) /* bytes of a part of a table that may be refused */
 
 /* Does a finalizer run? Lua's collector rests then. */

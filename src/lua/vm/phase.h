@@ -8,7 +8,7 @@
 enum script_phase {
     SCRIPT_INIT = 1 << 0,        /* in the master, when the configuration was read */
     SCRIPT_INIT_WORKER = 1 << 1, /* in each worker before it serves */
-    SCRIPT_EXIT_WORKER = 1 << 2, /* … when it ends */
+    SCRIPT_EXIT_WORKER = 1 << 2, /* in each worker when it ends */
     SCRIPT_SET = 1 << 3,
     SCRIPT_SERVER_REWRITE = 1 << 4,
     SCRIPT_REWRITE = 1 << 5,

@@ -12,7 +12,7 @@ struct walk {
     unsigned depth;
     size_t len;      /* so far */
     char *at;        /* where the text goes; NULL: its length alone is wanted */
-    const char *end; /* … and where the place for it ends */
+    const char *end; /* where the space for the text ends */
 };
 
 static void add(struct walk *walk, const char *text, size_t len)

@@ -176,7 +176,7 @@ void script_kill(struct script_thread *thread);
 enum script_coroutine {
     COROUTINE_PLAIN,     /* Lua's own */
     COROUTINE_THREAD,    /* a spawned thread: *out is it */
-    COROUTINE_FORGOTTEN, /* … that was waited for, or killed */
+    COROUTINE_FORGOTTEN, /* *out is a spawned thread that was waited for, or killed */
 };
 enum script_coroutine script_thread_of(lua_State *L, int index, struct script_thread **out);
 

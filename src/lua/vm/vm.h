@@ -61,7 +61,7 @@ struct script_vm_options {
     struct script_code *init_worker;
     struct script_code *exit_worker;
     struct script_code *codes; /* all chunks of the configuration */
-    unsigned code_count;       /* … numbers go up to this */
+    unsigned code_count;       /* numbers of chunks go up to this */
     int64_t idle_threads;   /* lua_thread_cache_max_entries: Lua threads that are kept for others */
     int64_t pending_timers; /* lua_max_pending_timers: most of them that wait */
     int64_t running_timers; /* lua_max_running_timers: … and that run */
@@ -92,10 +92,11 @@ struct script_vm {
     uint64_t check_at;     /* bytes above which a safe point is asked for (memory.c) */
     uint64_t
         failed_at; /* bytes when a script failed for them last; 0 = none has since there was room */
-    uint64_t limit_told_ms;    /* when it was told of last that the limit was reached; 0 = never */
-    bool is_collector_hurried; /* … which makes the collector go the whole way at once (memory.c) */
-    int step_share;            /* … instead of by steps of this share, in percent */
-    bool is_in_hook;           /* a debug hook runs: nobody may wait, nor leave it */
+    uint64_t limit_told_ms; /* when it was told of last that the limit was reached; 0 = never */
+    bool
+        is_collector_hurried; /* the limit was reached, so the collector runs a full cycle at once (memory.c) */
+    int step_share;               /* else the collector works in steps of this share, in percent */
+    bool is_in_hook;              /* a debug hook runs: nobody may wait, nor leave it */
     volatile unsigned interrupts; /* enum script_interrupt that are to come (interrupt.c) */
     struct {                      /* the hook of a script, while ours is there */
         lua_Hook function;

@@ -198,7 +198,7 @@ static void carry(struct mail_backend *backend)
     log_info(&session->log, 0, "client logged in");
     session->log.action = "proxying";
     mail_input(session); /* drops the last command */
-    input_of(backend);   /* … and the last reply */
+    input_of(backend);   /* drops the last reply */
     conn_flush(
         session->conn); /* the relay reads of neither before the other has what was written */
     conn_flush(backend->conn);

@@ -13,7 +13,7 @@ enum {
         PROXY_HEADER_MAX + 4096, /* bytes of a PROXY header, and of what may follow at once */
     LAST_WORDS_MS = 5000,        /* for the last bytes to leave */
     FIBERS_RESERVED =
-        64, /* … which others may need to end what they do: no session begins with fewer left */
+        64, /* fibers that others may need to end what they do: no session begins with fewer left */
 };
 
 static const struct conn_owner on_fiber = {.input = NULL};

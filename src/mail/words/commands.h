@@ -9,7 +9,7 @@
 
 enum {
     MAIL_ARGS_MAX = 11,    /* words that a command may have after its name: of SMTP */
-    MAIL_FEW_ARGS_MAX = 3, /* … of POP3 and IMAP */
+    MAIL_FEW_ARGS_MAX = 3, /* words that a command of POP3 or IMAP may have after its name */
     IMAP_TAG_MAX = 32,     /* bytes of a tag */
 };
 
@@ -41,7 +41,7 @@ enum imap_extent {
 };
 struct imap_seen {
     size_t size;     /* bytes of whole lines, and of the literals before them */
-    size_t expected; /* … of the literal that comes next */
+    size_t expected; /* bytes of the literal that comes next */
     size_t looked;   /* bytes in which no line ends after that */
 };
 enum imap_extent imap_command_extent(struct str input, struct imap_seen *seen);

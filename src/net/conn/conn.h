@@ -93,7 +93,7 @@ struct conn {
     unsigned is_nodelay : 1;       /* TCP_NODELAY was set */
     unsigned is_busy_backend : 1;  /* to a backend, and does not rest: conn_pool counts it */
     unsigned is_noted : 1;   /* may lead to this service itself: stands in the table of own.h */
-    unsigned is_at_home : 1; /* … surely */
+    unsigned is_at_home : 1; /* it does lead to this service itself */
     /* Of this floor only: */
     unsigned is_fresh : 1;          /* nothing was read yet: the first read teaches the predictor */
     unsigned is_output_waiting : 1; /* output was left in the queue for the loop to send */
@@ -121,9 +121,9 @@ struct conn {
     const struct conn_transport *transport; /* NULL = plain socket */
     void *transport_state;                  /* of the transport */
     struct wait_point output_wait;          /* a fiber that waits for the queue to shrink */
-    uint32_t output_wait_below;             /* … below this many bytes; 0 = none waits */
-    uint16_t error;                         /* errno of the failure */
-    uint16_t address_length;                /* of peer; 0 = unknown */
+    uint32_t output_wait_below; /* bytes of the queue below which it is woken; 0 = none waits */
+    uint16_t error;             /* errno of the failure */
+    uint16_t address_length;    /* of peer; 0 = unknown */
 
     uint32_t turn_budget; /* bytes sent at a time before others get their turn; 0 = usual */
     uint32_t number_low;  /* serial number of the connection for the log, low and high half */
@@ -146,7 +146,7 @@ struct conn_pool_stats {
     uint32_t used;       /* connections in use, all kinds */
     uint32_t idle;       /* parked ones among them */
     uint32_t backends;   /* to backends, those that rest left out */
-    uint32_t own;        /* … which are this service itself */
+    uint32_t own;        /* connections to this service itself */
     uint64_t given_way;  /* idle connections closed for a new one */
     uint64_t refused;    /* clients closed at once, since nobody could give way */
     void (*freed)(void); /* told when one was closed; of who waits for room, else NULL */

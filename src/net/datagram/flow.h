@@ -100,16 +100,16 @@ size_t datagram_flows(void);
 /* Of this worker, since it began. */
 struct datagram_counts {
     uint64_t received;  /* datagrams of clients */
-    uint64_t sent;      /* … to clients */
+    uint64_t sent;      /* datagrams sent to clients */
     uint64_t begun;     /* flows */
     uint64_t evicted;   /* flows that gave way to others */
     uint64_t moved;     /* times that a client came from another address */
     uint64_t refused;   /* datagrams of new clients for whom there was no place */
     uint64_t passed_on; /* to the worker that has the flow */
-    uint64_t taken;     /* … from others that read them */
+    uint64_t taken;     /* datagrams taken from the workers that read them */
     uint64_t dropped;   /* that the kernel, or another worker, did not take */
     uint64_t reads;     /* system calls that read datagrams of clients */
-    uint64_t writes;    /* … that wrote such */
+    uint64_t writes;    /* system calls that wrote datagrams to clients */
 };
 extern struct datagram_counts datagram_counts;
 

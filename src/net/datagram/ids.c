@@ -13,7 +13,7 @@ enum {
     DTLS_CID = 25,            /* DTLS 1.2: a record that bears an id */
     DTLS_UNIFIED_MASK = 0xe0, /* DTLS 1.3: the header of an encrypted record … */
     DTLS_UNIFIED = 0x20,
-    DTLS_UNIFIED_CID = 0x10, /* … that bears an id */
+    DTLS_UNIFIED_CID = 0x10, /* in a header of DTLS 1.3 that has a connection id */
     DTLS_MAJOR = 0xfe,
     DTLS_CID_AT = 11, /* type, version, epoch, number */
     DTLS_SERVER_HELLO = 2,

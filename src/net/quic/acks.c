@@ -3,7 +3,7 @@
 
 #define LOST_KEPT 512u /* lost packets of a space that may still be acknowledged */
 #define LOST_KEPT_IDLE                                                                             \
-    8u /* … when nothing is outstanding: the connection may be idle from now on */
+    8u /* lost packets that are remembered when nothing is outstanding: the connection may be idle from now on */
 #define REORDERING_MOST 1024u  /* packets */
 #define REORDER_SHIFT_LEAST 0u /* a packet is lost after two round trips, at the most */
 #define LOSSES_TO_HURRY 64u    /* packets */
@@ -18,10 +18,10 @@ struct ack_work {
     uint64_t newest; /* number of the newest packet that it newly acknowledged; QUIC_NEVER: none */
     uint64_t newest_us;   /* when that was sent */
     bool is_late;         /* it acknowledged packets that were taken for lost */
-    bool is_newest_here;  /* … on the path of now */
+    bool is_newest_here;  /* the newest acknowledged packet was sent on the current path */
     uint32_t ect_acked;   /* newly acknowledged packets that were marked */
     uint64_t send_us;     /* of the packet by which the rate is measured: time between sendings */
-    uint64_t arrive_us;   /* … between acknowledgements */
+    uint64_t arrive_us;   /* time between acknowledgements */
     uint64_t measured_us; /* when it was sent; 0: none */
 };
 

@@ -13,7 +13,7 @@ struct quic_file_bytes {
     uint64_t reader; /* a number that no other stream of the worker ever had */
     uint64_t offset; /* of the bytes in the stream */
     int fd;
-    uint64_t file_offset; /* … in the file */
+    uint64_t file_offset; /* position in the file */
     uint64_t left;        /* bytes of the file from there on that the stream sends */
     bool is_again;        /* they were sent before: nothing is read ahead */
 };

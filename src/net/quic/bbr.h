@@ -19,7 +19,7 @@ uint64_t bbr_rate(const struct quic_sample *sample);
 uint64_t bbr_max_bw(const struct quic_congestion *c);
 /* Bytes that a rate fills the path with, times `gain`; the initial window while there is no RTT. */
 uint64_t bbr_product(const struct quic_congestion *c, uint64_t bw, double gain);
-/* … with what bursts need. */
+/* bbr_product with the extra that bursts need. */
 uint64_t bbr_inflight(const struct quic_congestion *c, uint64_t bw, double gain);
 /* What ACKs that come in lumps need more. */
 uint64_t bbr_extra_acked(const struct quic_congestion *c);

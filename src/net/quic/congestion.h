@@ -73,7 +73,7 @@ struct quic_cubic_state {
     uint32_t css_rounds;   /* rounds spent in it */
     uint32_t round_samples;
     uint64_t round_min_us; /* least RTT of this round; UINT64_MAX: none */
-    uint64_t last_min_us;  /* … of the one before */
+    uint64_t last_min_us;  /* least RTT of the round before */
     uint64_t css_base_us;  /* least RTT of the round in which it began */
 };
 
@@ -146,7 +146,7 @@ struct quic_bbr_state {
 struct quic_congestion {
     const struct quic_congestion_control *control;
     uint32_t datagram;    /* bytes of a full datagram */
-    bool is_slow_start;   /* … or Startup */
+    bool is_slow_start;   /* the window still grows exponentially (slow start, or Startup of BBR) */
     bool is_app_limited;  /* since the last packets were sent */
     uint64_t window;      /* bytes that may be in flight */
     uint64_t threshold;   /* of slow start; UINT64_MAX: none */

@@ -6,8 +6,9 @@
 #include "base/checksum.h"
 #include "net/shards/listener.h"
 
-#define HANDSHAKES_MOST 1000u /* … of a worker, before addresses have to be proved by a Retry */
-#define HANDSHAKES_OF_ADDRESS 32u  /* … of one address */
+#define HANDSHAKES_MOST                                                                            \
+    1000u /* handshakes of a worker above which clients have to prove their address by a Retry */
+#define HANDSHAKES_OF_ADDRESS 32u  /* handshakes of one address above which it has to */
 #define HANDSHAKES_OF_PROVED 1000u /* and that is the end even for an address that was proved */
 #define CLIENT_CID_LEAST 8u        /* bytes of the id that a client chooses (RFC 9000, 7.2) */
 #define RESETS_A_SECOND 1000u      /* and other answers where there is no connection */

@@ -51,7 +51,7 @@ struct quic_frame {
         struct {
             uint64_t largest, delay, first_range;
             uint64_t count;    /* of further ranges */
-            struct str ranges; /* … as on the wire, looked through: quic_ack_next */
+            struct str ranges; /* the further ranges as on the wire, validated: quic_ack_next */
             bool has_ecn;
             uint64_t ect0, ect1, ce;
         } ack;
@@ -66,8 +66,9 @@ struct quic_frame {
             bool has_length; /* not to be read as the last frame of its packet */
         } stream;
         struct {
-            uint64_t id;    /* of MAX_STREAM_DATA, STREAM_DATA_BLOCKED */
-            uint64_t limit; /* … and of the others; RETIRE_CONNECTION_ID: the sequence number */
+            uint64_t id; /* of MAX_STREAM_DATA, STREAM_DATA_BLOCKED */
+            uint64_t
+                limit; /* of all frames of a limit; RETIRE_CONNECTION_ID: the sequence number */
         } limit;
         struct {
             uint64_t number, retire_before;

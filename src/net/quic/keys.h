@@ -74,7 +74,7 @@ void quic_mask_apply(unsigned char *first, unsigned char *number_at, unsigned nu
 struct quic_number {
     size_t at;          /* its offset in the packet */
     unsigned size;      /* bytes */
-    uint64_t truncated; /* … that they are */
+    uint64_t truncated; /* the packet number that these bytes hold, truncated */
 };
 
 /*

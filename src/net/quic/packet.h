@@ -56,7 +56,7 @@ struct quic_header {
     enum quic_packet_type type;
     uint32_t version; /* 0 with the short header */
     struct str dcid;  /* at most QUIC_CID_MOST bytes, but 255 where the version is unknown */
-    struct str scid;  /* … not with the short header */
+    struct str scid;  /* empty with the short header */
     struct str token; /* of Initial and Retry */
     struct str
         payload; /* of a negotiation: the versions; of Retry: the tag; else from the packet number on */

@@ -14,7 +14,7 @@ struct quic_parameters {
     uint64_t max_udp_payload;     /* 65527 */
     uint64_t max_data;
     uint64_t max_stream_data_local;  /* of bidirectional streams that the sender opens */
-    uint64_t max_stream_data_remote; /* … that the receiver opens */
+    uint64_t max_stream_data_remote; /* of bidirectional streams that the receiver opens */
     uint64_t max_stream_data_uni;
     uint64_t max_streams_bidi, max_streams_uni;
     uint64_t ack_delay_exponent;         /* 3 */

@@ -67,8 +67,8 @@ struct quic_stream_state {
     uint64_t writable_below;    /* 0: the owner does not wait */
     bool has_send, has_receive; /* halves that the stream has */
     bool was_opened;            /* the owner knows of it */
-    bool is_readable;           /* … is to hear of input */
-    bool is_released;           /* … has given it back */
+    bool is_readable;           /* the owner is to be called for input */
+    bool is_released;           /* the owner has released it */
     bool is_window_lost;        /* MAX_STREAM_DATA is to be sent again */
 };
 
@@ -108,7 +108,7 @@ struct quic_path {
     uint8_t challenge[8], response[8];
     unsigned challenges;       /* sent, of this validation */
     uint64_t challenge_due_us; /* when the next is to be sent; QUIC_NEVER */
-    uint64_t give_up_us;       /* … the validation has failed; QUIC_NEVER */
+    uint64_t give_up_us;       /* when the validation has failed; QUIC_NEVER */
     uint64_t received, sent;   /* bytes, until it is validated */
     unsigned mtu;              /* bytes of UDP payload */
     unsigned mtu_probe;        /* that is under way; 0 = none */
@@ -151,12 +151,12 @@ struct quic_connection {
     bool is_adopted;           /* it has an owner */
     bool is_accepted;          /* the server's owner was told that TLS has chosen and answered */
     bool is_held;              /* the owner still asks of it what quic_hold says */
-    bool is_freed;             /* … and it is gone but for that */
+    bool is_freed;             /* it was freed in the meantime */
     bool is_expiring;          /* inside quic_recovery_expired */
     bool is_stripped;          /* it is over: only keys and ids are left */
     bool is_close_to_send;     /* CONNECTION_CLOSE */
     bool is_handshake_counted; /* among those of the worker, and of its address */
-    bool is_closed_due;        /* … who is to hear of the end */
+    bool is_closed_due;        /* the owner is to be called at the end */
     bool is_sending;           /* inside quic_flush */
     bool has_peer_parameters;
     bool has_token_sent;
@@ -192,7 +192,7 @@ struct quic_connection {
     struct quic_keys former_read; /* of the one before, for a while */
     uint64_t former_until_us;
     uint64_t phase_first;      /* the least number that came in the current phase */
-    uint64_t phase_sent_first; /* … that was sent in it */
+    uint64_t phase_sent_first; /* the least number that was sent in the current phase */
     uint32_t probes_before;    /* recovery.pto_count before quic_recovery_expired */
     uint64_t handshake_until_us;
     uint64_t idle_us;         /* when the peer was heard last, or we began to speak after that */
@@ -202,7 +202,7 @@ struct quic_connection {
     uint64_t paced_us;        /* QUIC_NEVER: no wait for the pacer */
 
     struct quic_parameters own, peer;
-    unsigned char *own_bytes; /* … as they are sent; owned, until the handshake is over */
+    unsigned char *own_bytes; /* `own` as sent; owned, until the handshake is over */
     size_t own_bytes_size;
     struct quic_cid original_dcid; /* that the client chose first */
     struct quic_cid retry_scid;

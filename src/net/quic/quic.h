@@ -288,14 +288,14 @@ struct quic_connection *quic_connect(const struct quic_connecting *connecting,
 
 /* Of this worker, since it began. */
 struct quic_worker_counts {
-    uint64_t accepted;      /* connections of clients that began */
-    uint64_t refused;       /* … that did not: there was no place, or no worker for it */
-    uint64_t retries;       /* Retry packets */
-    uint64_t busy;          /* … of these, since too many were shaking hands */
-    uint64_t resets;        /* stateless resets sent */
+    uint64_t accepted; /* connections of clients that began */
+    uint64_t refused;  /* connections that were refused: there was no slot, or no worker for it */
+    uint64_t retries;  /* Retry packets */
+    uint64_t busy;     /* Retry packets since too many connections were in a handshake */
+    uint64_t resets;   /* stateless resets sent */
     uint64_t negotiations;  /* of versions */
     uint64_t passed_on;     /* packets given to the worker that has the connection */
-    uint64_t dropped;       /* … that belong to no connection */
+    uint64_t dropped;       /* packets that belong to no connection */
     uint64_t floods;        /* connections closed by a guard */
     uint64_t reads, writes; /* system calls */
 };

@@ -142,7 +142,7 @@ enum quic_ecn { QUIC_ECN_OFF, QUIC_ECN_TESTING, QUIC_ECN_CAPABLE, QUIC_ECN_FAILE
 struct quic_sent_space {
     struct list sent; /* struct quic_sent that are outstanding, by number */
     struct list
-        lost; /* … that were declared lost of late, by number: for acknowledgements that come after all */
+        lost; /* packets that were declared lost lately, by number: for acknowledgements that come after all */
     uint32_t lost_count;
     uint32_t probes; /* packets to be sent without regard to the window */
     uint64_t next_number;
@@ -154,7 +154,7 @@ struct quic_sent_space {
     uint64_t last_eliciting;    /* its number; QUIC_NEVER: none */
     uint64_t loss_us;           /* when the next packet is lost by time; QUIC_NEVER: none */
     uint64_t run_start_us;      /* lost packets one after the other: when the first was sent */
-    uint64_t run_last;          /* … and the number of the last; QUIC_NEVER: none */
+    uint64_t run_last;          /* the number of the last of them; QUIC_NEVER: none */
     uint64_t ect0, ce;          /* as last reported */
     bool is_discarded;
 };

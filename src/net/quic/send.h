@@ -23,7 +23,7 @@ enum quic_send_state {
 struct quic_send {
     enum quic_send_state state;
     bool is_finished; /* quic_send_finish was called */
-    bool is_fin_sent; /* … and the frame with it is under way or was acknowledged */
+    bool is_fin_sent; /* the frame with FIN was sent or acknowledged */
     bool is_fin_acked;
     bool
         wants_reset; /* RESET_STREAM is to be sent; the caller does, and says quic_send_reset_sent */
@@ -79,7 +79,7 @@ enum quic_send_need {
     QUIC_SEND_AGAIN,              /* lost bytes, or a lost FIN: needs no credit */
     QUIC_SEND_NEW,                /* new bytes within both credits, or FIN alone */
     QUIC_SEND_BLOCKED_STREAM,     /* there are bytes and the stream has no credit */
-    QUIC_SEND_BLOCKED_CONNECTION, /* … the connection has none */
+    QUIC_SEND_BLOCKED_CONNECTION, /* there are bytes and the connection has no credit */
 };
 /* `connection`: the credit of the connection; NULL for CRYPTO. */
 enum quic_send_need quic_send_need(const struct quic_send *send,

@@ -8,8 +8,8 @@
 
 enum {
     ROUND_MS = 1000,      /* a server has so long to answer at first */
-    ROUND_MOST_MS = 5000, /* … and so long at most */
-    ROUND_LEAST_MS = 20,  /* … when little time is left */
+    ROUND_MOST_MS = 5000, /* longest time to answer */
+    ROUND_LEAST_MS = 20,  /* time to answer when little is left */
     RCODE_UNIMPLEMENTED = 4,
     RCODE_REFUSED = 5,
     ROUNDS_EACH = 2, /* each server is asked so often before a question may be given up */

@@ -17,7 +17,7 @@
 #include "net/shards/slots.h"
 
 #define BURST_MOST 16      /* accepted in one turn without multi_accept */
-#define COALESCED_MOST 64  /* … when what comes is taken together */
+#define COALESCED_MOST 64  /* most connections accepted in one turn when the kernel collects them */
 #define DRAINED_MOST 256   /* from one socket that will not be watched any more */
 #define BURST_CONFIDENT 4u /* from here on more are believed to wait */
 #define BURST_SURE 7u

@@ -30,11 +30,11 @@ struct listen_options {
     bool is_reuseport;  /* asked for on the line itself */
     bool is_multipath;  /* MPTCP */
     bool is_datagram;   /* UDP; the same address and port of TCP is another listener */
-    bool has_ids;       /* … whose datagrams have connection ids of QUIC, which name the slot */
-    uint32_t id_key[2]; /* … masked with this: net/quic/token.c */
+    bool has_ids;       /* datagrams there have connection ids of QUIC, which name the slot */
+    uint32_t id_key[2]; /* key that masks these ids: net/quic/token.c */
 };
 
-/* … of a line that says nothing of them. */
+/* Options of a line that does not set them. */
 #define LISTEN_OPTIONS_INIT                                                                        \
     {                                                                                              \
         .backlog = -1, .rcvbuf = -1, .sndbuf = -1, .fastopen = -1, .is_ipv6only = true             \
@@ -64,15 +64,15 @@ struct listener {
     void (*passed)(struct listener *listener, struct conn *conn);
     /* For datagrams: a client speaks for the first time (net/datagram/flow.h); NULL for others. */
     void (*began)(struct listener *listener, struct datagram_flow *flow);
-    /* … what tells its clients apart, if not their addresses: a text, in room that stays until the next call. Empty: the
+    /* For datagrams: what identifies its clients, if not their addresses: a string that is valid until the next call. Empty: the
      * address after all. NULL: it always does. */
     struct str (*flow_key)(struct listener *listener, const struct addr *peer);
     unsigned
-        flow_ids; /* … by which ids clients are found that come from another address: enum datagram_ids */
+        flow_ids; /* for datagrams: the ids by which clients are found that come from another address: enum datagram_ids */
     /* A parked connection comes over from an older generation. */
     void (*handed_over)(struct listener *listener, int fd, const struct addr *peer,
                         const void *state, size_t size);
-    /* … takes every datagram as it is, without flows (net/datagram/packet.h); or NULL. */
+    /* Takes every datagram as it is, without flows (net/datagram/packet.h); or NULL. */
     const struct datagram_taker *taker;
     const struct quic_service
         *quic;  /* of the taker of QUIC: how it serves (net/quic/quic.h); or NULL */
@@ -98,13 +98,13 @@ struct shard_set {
     unsigned room;   /* of fds */
     unsigned
         steered; /* of datagrams: slots that the program in force spreads clients over; 0 = none yet */
-    unsigned steered_count; /* … of so many */
-    uint32_t steered_by[2]; /* … and the key of ids that it knows; zero: none */
+    unsigned steered_count; /* number of these slots */
+    uint32_t steered_by[2]; /* the key of ids that the program knows; zero: none */
     bool is_sharded; /* SO_REUSEPORT group with a socket per slot; else all workers share fds[0] */
     bool is_wanted;  /* by the configuration in force */
     bool is_lent;    /* by systemd: the file of a unix socket is not ours to remove */
     uint64_t leaves_ms;            /* since then it takes no new connections (shard_set_leave) */
-    struct handshakes *handshakes; /* … those that were under way then; NULL = unknown */
+    struct handshakes *handshakes; /* handshakes that were in progress then; NULL = unknown */
     bool was_inherited; /* from NGINX= or LISTEN_FDS, and no configuration has wanted it yet */
 };
 
@@ -208,10 +208,10 @@ bool shard_slots_init(void);
 /* Since the service began. */
 struct shard_counts {
     uint64_t own;     /* connections that the slot's own worker accepted */
-    uint64_t taken;   /* … that siblings took, since it was busy */
-    uint64_t adopted; /* … that a survivor took after the slot had retired */
+    uint64_t taken;   /* connections that siblings took, since it was busy */
+    uint64_t adopted; /* connections that a survivor took after the slot had retired */
     uint64_t joined;  /* times that its worker began to accept again, after it had stood by */
-    uint64_t left;    /* … stood by from then on */
+    uint64_t left;    /* times that it stood by */
     uint64_t gave;    /* idle connections that it gave to others */
     uint64_t in_vain; /* times that its worker was woken to accept, and there was nothing */
 };
@@ -245,7 +245,7 @@ struct accept_options {
     unsigned (*hand_over)(int mailbox, unsigned most);
     /* Connections that this worker has open, kept up to date, in memory that all processes share; NULL = none. */
     const uint64_t *load;
-    const uint64_t *accepted; /* … that it accepted so far; as load */
+    const uint64_t *accepted; /* connections that each accepted so far; as load */
     const uint64_t *requests; /* requests that it served so far; as load */
 };
 

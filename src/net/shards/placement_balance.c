@@ -5,7 +5,7 @@
 #include "net/shards/slots.h"
 
 #define AHEAD 20      /* percent busier than the mean: begins to give connections away */
-#define BALANCED 5    /* … and stops */
+#define BALANCED 5    /* percent busier than the mean: stops */
 #define GIVEN_MOST 16 /* in a window */
 
 /* ---- what this worker can take ---- */

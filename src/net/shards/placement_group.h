@@ -12,8 +12,9 @@ struct placement_member {
     _Atomic uint64_t judged_ns; /* the end of the last window */
     _Atomic uint64_t joined_ns; /* when it began to accept last */
     _Atomic uint32_t is_asleep; /* it waits for events */
-    _Atomic uint32_t busy_percent;    /* it worked, or wanted to */
-    _Atomic uint32_t delay_percent;   /* … but had no core */
+    _Atomic uint32_t busy_percent; /* it worked, or wanted to */
+    _Atomic uint32_t
+        delay_percent; /* share of the time in which it wanted to work and had no core */
     _Atomic uint32_t average_percent; /* busy, over 100 ms */
     /* Connections that others may give it until its next window ends; those who give take theirs off. */
     _Atomic uint32_t offered;

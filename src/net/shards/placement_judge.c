@@ -7,10 +7,10 @@
 
 #define TURNS_NS MS   /* a member that turned since then is not stuck */
 #define CALL_BUSY 60  /* percent: calls another one */
-#define CALL_FULL 85  /* … at any time */
-#define LEAVE_BUSY 40 /* … that the others would come to at most */
-#define LEAVE_FULL 80 /* … if this one waits for a core */
-#define LIGHT 15      /* … of all that accept together */
+#define CALL_FULL 85  /* percent: calls another one at any time */
+#define LEAVE_BUSY 40 /* percent that the others may reach when this one leaves */
+#define LEAVE_FULL 80 /* the same when this one waits for a core */
+#define LIGHT 15      /* percent of all that accept together: the load is light */
 #define WAKES_LEAST 5 /* in a window, for it to be judged */
 #define STRIKES 2     /* windows running */
 

@@ -17,7 +17,7 @@ struct placement_state {
     struct placement_member *own;
     unsigned member;
     unsigned first_slot; /* of the group */
-    unsigned members;    /* … has so many; without a group, all workers */
+    unsigned members;    /* number of slots of the group; without a group, all workers */
     bool accepts;
     bool is_full;
     int schedstat_fd; /* -1 = none */

@@ -12,11 +12,11 @@
  */
 struct shard_slot {
     _Atomic uint64_t own;     /* connections that its own worker accepted */
-    _Atomic uint64_t taken;   /* … that siblings took, since it was busy */
-    _Atomic uint64_t adopted; /* … that a survivor took after the slot had retired */
+    _Atomic uint64_t taken;   /* connections that siblings took, since it was busy */
+    _Atomic uint64_t adopted; /* connections that a survivor took after the slot had retired */
     _Atomic uint64_t
         joined;            /* times that its worker began to accept again, after it had stood by */
-    _Atomic uint64_t left; /* … stood by from then on */
+    _Atomic uint64_t left; /* times that it stood by */
     _Atomic uint64_t gave; /* idle connections that it gave to others */
     _Atomic uint64_t in_vain; /* times that its worker was woken to accept, and there was nothing */
     /* Connections that its worker has open: in the same shared memory; NULL = no worker yet. */

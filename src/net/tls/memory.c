@@ -23,8 +23,8 @@
 #define BLOCK_SIZE 65536u
 #define SIZE_MOST 20480u /* of a piece; a buffer for a record fits */
 #define CLASS_COUNT 183
-#define KEPT_BYTES 32768u /* of free pieces of one class at hand … */
-#define KEPT_LEAST 4u     /* … and in pieces, at least and at most */
+#define KEPT_BYTES 32768u /* of free pieces of one class at hand */
+#define KEPT_LEAST 4u     /* free pieces of one class at hand, at least and at most */
 #define KEPT_MOST 128u
 #define REGION_BLOCKS 63u /* mapped at a time; one more is lost to the alignment */
 #define WARM_MOST 16u     /* free blocks that keep their pages */
@@ -62,7 +62,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list with_room[CLASS_COUNT]; /* blocks */
 static struct at_hand kept[CLASS_COUNT];
 static struct list warm_blocks; /* free ones */
-static struct list cold_blocks; /* … without pages */
+static struct list cold_blocks; /* free ones without pages */
 static unsigned warm_count;
 static char *region; /* never used; region_left bytes */
 static size_t region_left;

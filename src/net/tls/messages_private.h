@@ -71,7 +71,7 @@ enum message_met message_walk_on(struct message_walk *walk, struct str *bytes);
 SSL *tls_messages_ssl_new(struct tls *tls, SSL_CTX *ctx);
 /* A context that an SSL of messages is made with, or goes over to, is made ready for it. */
 bool tls_messages_prepare_ctx(SSL_CTX *ctx);
-/* … and what has to be set again once it went over. */
+/* Sets again what a change of context has lost. */
 void tls_messages_follow(struct tls *tls);
 /* An SSL has another context. False: the handshake fails. */
 bool tls_messages_went_over(struct tls *tls);

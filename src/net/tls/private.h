@@ -76,7 +76,7 @@ struct tls {
     uint32_t prefix_size, prefix_at, prefix_end;
     char *out;         /* records that the socket has not taken; heap; or NULL */
     uint32_t out_at;   /* the first byte of it that is left */
-    uint32_t out_end;  /* … and the end */
+    uint32_t out_end;  /* end of these bytes */
     uint32_t out_size; /* room of it */
     uint32_t ahead;    /* bytes at the head of the connection's queue that are in `out` already */
     uint32_t start_ms; /* of the handshake, of the monotonic clock, low half */
@@ -100,21 +100,21 @@ struct tls {
     bool uses_ktls;            /* OpenSSL writes to the socket itself */
     bool wants_write;          /* kTLS: the handshake waits for the socket to be writable */
     bool has_selected;         /* the ClientHello has chosen a context */
-    bool is_rejected;          /* … or nobody is there for it */
+    bool is_rejected;          /* there is no context for the ClientHello */
     bool was_looked_at;        /* the first byte is of TLS */
     bool is_held_back;         /* what `out` has is in no hurry: it leaves with the first answer */
     const struct tls_way *way; /* of a handshake in messages; NULL: records over the socket */
-    struct tls_messages *messages;               /* … its state */
+    struct tls_messages *messages;               /* state of such a handshake */
     const struct tls_client_hooks *client_hooks; /* of a client; or NULL */
-    uint64_t deadline_ms;                        /* … of its handshake */
-    enum wait_result asked_wait;                 /* … how the wait for a script of it ended */
-    const struct tls_hooks *hooks;               /* scripts that are asked, or NULL */
-    struct fiber_handle asking; /* the fiber of a step of the handshake, with hooks */
+    uint64_t deadline_ms;                        /* of the handshake as a client */
+    enum wait_result asked_wait;   /* how the wait for a script of the handshake ended */
+    const struct tls_hooks *hooks; /* scripts that are asked, or NULL */
+    struct fiber_handle asking;    /* the fiber of a step of the handshake, with hooks */
     struct log *asking_log;  /* of a step that has waited, on the fiber's stack: see tls_ask_end */
-    struct log *asked_log;   /* … and the connection's own meanwhile */
+    struct log *asked_log;   /* the connection's own log meanwhile */
     enum tls_progress asked; /* what that step has come to, once it is not is_asking any more */
     bool is_asking;          /* the fiber is inside OpenSSL: nobody else may go there */
-    bool has_waited;         /* … and it has waited: the owner is called when it is out */
+    bool has_waited;         /* that fiber has waited: the owner is called when it leaves OpenSSL */
     bool has_asked;          /* `asked` is to be taken up */
     bool
         is_abandoned; /* the connection was closed meanwhile: conn is NULL, and the fiber frees this */

@@ -28,8 +28,8 @@ struct tls_staple {
     struct arena arena;
     bool is_from_file;
     bool is_asking;        /* a fiber is at it */
-    bool is_orphaned;      /* … and frees it then */
-    struct fiber *fiber;   /* … that one, where it waits */
+    bool is_orphaned;      /* its owner is gone: the fiber frees it */
+    struct fiber *fiber;   /* the fiber, where it waits */
     struct list at_asking; /* in `asking`, meanwhile */
 };
 

@@ -261,7 +261,7 @@ static ssize_t write_begin(struct tls *tls)
 }
 
 /*
- * … and ends it: n bytes were encrypted. They count as sent when the socket has them. After the last ones of
+ * Ends a write: n bytes were encrypted. They count as sent when the socket has them. After the last ones of
  * a connection its end is said at once, and all that waits for the FIN.
  */
 static ssize_t write_end(struct tls *tls, ssize_t n, bool more_follows)

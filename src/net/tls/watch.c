@@ -27,7 +27,7 @@ struct tls_watch {
     bool
         is_unsettled; /* something changed at the last look: loaded when the next finds it the same */
     bool is_loading;  /* the job is with its thread */
-    bool is_orphaned; /* … and its context has gone */
+    bool is_orphaned; /* its context is gone */
     struct thread_job job;
     struct arena arena;        /* of what is being loaded */
     struct arena current;      /* of what is in use since a change */

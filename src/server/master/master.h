@@ -16,7 +16,7 @@ struct master {
     bool is_quitting;        /* QUIT: ends when all workers have ended */
     bool is_terminating;     /* TERM: the same, in a hurry */
     bool is_switching;       /* new workers are starting; the old ones serve until they accept */
-    uint64_t switch_by_ms;   /* … but no longer than this */
+    uint64_t switch_by_ms;   /* monotonic time at which this ends in any case */
     bool must_reload;        /* HUP came while switching: one change after another */
     uint64_t escalate_at_ms; /* TERM again, or KILL; while is_terminating */
     unsigned escalate_delay_ms;
@@ -29,7 +29,7 @@ extern struct master master;
 
 /* master_reload.c: the change from one generation to the next. */
 void master_start_workers(void);
-/* … of the slot, where it has none. */
+/* Starts the worker of the slot, where it has none. */
 void master_start_slot(unsigned slot);
 /* Memory for respawn_at_ms. */
 void master_forget_respawns(void);

@@ -27,7 +27,7 @@ enum {
 
 static struct {
     int fd;            /* the channel */
-    int child;         /* … its end that a new binary gets; -1 once it has it */
+    int child;         /* the end of the channel that a new binary gets; -1 once it has it */
     bool is_ours;      /* it understands what we send */
     uint32_t to_serve; /* listeners that it announces; NOT_YET: its workers do not accept */
     uint32_t served[SERVED_MOST]; /* what listener_print gives */

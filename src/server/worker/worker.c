@@ -458,9 +458,9 @@ bool worker_is_done(void)
 
 /* Turns that requests get to unwind when their connections are broken off. */
 #define LAST_TURNS 16
-/* … and time for what threads do for them, which nothing can break off. */
+/* Time for what threads do for these requests, which nothing can break off. */
 #define LAST_THREADS_MS 2000
-#define LAST_WAIT_MS 10 /* … in turns of so long */
+#define LAST_WAIT_MS 10 /* longest turn while threads are waited for */
 
 /* So that requests under way end as others do: they are logged, and give back what they hold. */
 static void break_off(struct generation *generation)

@@ -14,7 +14,7 @@
 struct text_probe {
     struct str send;           /* empty = nothing */
     struct str expected;       /* must be somewhere in the answer; empty = there is none */
-    const struct regex *regex; /* … or this must fit it; NULL = there is none */
+    const struct regex *regex; /* the answer must match this; NULL = there is none */
 };
 
 /* A text as it is written, with \xHH for a byte. False: an \x is not followed by two hex digits. */

@@ -24,7 +24,7 @@ struct keyval_zone {
     struct str file;              /* `state`, full and NUL-terminated; empty = none */
     uint64_t timeout_ms;          /* of pairs that say none; 0 = they stay */
     struct timer save_timer;      /* in a worker: the file is to be written */
-    struct keyval_saving *saving; /* … a thread is writing it, or will; NULL: none */
+    struct keyval_saving *saving; /* a thread is writing the file, or will; NULL: none */
 };
 
 /* All of a kind; NULL when there is none. */

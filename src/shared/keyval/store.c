@@ -13,8 +13,8 @@ enum {
     IP_LENGTHS = V6_LENGTHS + 129,
     INDEX_MAX = 18,        /* bytes of the index of a network: family, bits, address */
     VISITED_MOST = 256,    /* entries that one visit sees, and then those of the same head */
-    VISITED_BYTES = 65536, /* … and bytes */
-    HEADS_MOST = 8192,     /* … and heads, of which many may be empty */
+    VISITED_BYTES = 65536, /* bytes that one visit sees */
+    HEADS_MOST = 8192,     /* heads that one visit sees, of which many may be empty */
     HEADS_PER_CHANGE = 32  /* that each change looks through for what has expired */
 };
 

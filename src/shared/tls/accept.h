@@ -14,7 +14,7 @@ enum tls_progress tls_server_go_on(struct conn *conn, struct tls_context *first,
 /* Of the server that a name leads to, and of the default one: NULL, the handshake is rejected. */
 struct tls_context *tls_server_context(const struct tls_server_settings *chosen,
                                        const struct tls_server_settings *first);
-/* … those whose certificates it gets: the chosen one's, or, where it has none, the default one's. */
+/* The settings whose certificates a client gets: those of the chosen server, or, where it has none, of the default one. */
 const struct tls_server_settings *tls_server_certified(const struct tls_server_settings *chosen,
                                                        const struct tls_server_settings *first);
 

@@ -12,7 +12,7 @@
 #define SSL_BUILTIN_SESSIONS 20480 /* of a builtin cache without a size */
 
 static char session_zone_tag; /* who uses zones of sessions */
-static char ocsp_zone_tag;    /* … and of OCSP answers */
+static char ocsp_zone_tag;    /* key of zones of OCSP responses */
 
 /* ---- pass phrases and secrets ---- */
 

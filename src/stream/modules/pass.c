@@ -9,7 +9,7 @@
 
 struct pass_settings {
     struct template *address; /* never inherited */
-    struct addr addr;         /* … as it is without variables; len 0 with them */
+    struct addr addr;         /* the address where it has no variables; else len 0 */
 };
 
 static struct settings_key pass_key;

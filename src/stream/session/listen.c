@@ -6,7 +6,7 @@
 
 /* What one line says beside its address. */
 struct listen_line {
-    struct listen_words words; /* … that all protocols have */
+    struct listen_words words; /* options that all protocols have */
     bool is_udp;
 };
 

@@ -80,11 +80,11 @@ struct session {
     struct fiber *fiber;                /* that works on it, while it waits; else NULL */
     struct variable_env env;            /* where its variables and templates are evaluated */
     struct arena arena;                 /* of all that lives as long as the session */
-    struct arena_account memory;        /* … what that may take */
+    struct arena_account memory;        /* limit of the arena */
     struct log log;                     /* sinks and level follow the server */
     uint64_t start_ms;                  /* monotonic time of the accept */
-    uint64_t received;          /* bytes from the client that were taken; see session_count */
-    uint64_t sent;              /* … to the client: of UDP; of TCP its connection tells */
+    uint64_t received; /* bytes from the client that were taken; see session_count */
+    uint64_t sent;     /* bytes to the client: of UDP; with TCP its connection counts them */
     struct proxy_header *proxy; /* of the PROXY protocol, or NULL; owned */
     const struct addr *client;  /* in the arena, with has_client */
     struct keyed_data *data;    /* what modules keep for it: see session_data */

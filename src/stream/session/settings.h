@@ -78,7 +78,7 @@ struct stream_server {
     int64_t max_self_hops;         /* how often a session may come from this service itself */
     uint64_t session_memory_limit; /* bytes of its arena; 0 = none */
     struct template *udp_flow_key;
-    unsigned flow_ids;                  /* … enum datagram_ids, where it names some */
+    unsigned flow_ids;                  /* ids that the key names; enum datagram_ids */
     struct resolver_settings *resolver; /* or NULL */
     uint64_t resolver_timeout_ms;
     struct log_sink *error_log;     /* main's, when it has none of its own */
@@ -88,7 +88,7 @@ struct stream_server {
     const struct tls_client_hooks *(*backend_hooks)(struct session *session);
     /* Where content passes sessions on to, for health_check; NULL: nowhere, or that is known for each session only … */
     struct upstream_group *group;
-    const struct tls_client_settings *tls; /* … and how TLS is spoken there; NULL: it is not */
+    const struct tls_client_settings *tls; /* settings of TLS to that group; NULL: plain */
     struct session_handlers phases[STREAM_PHASE_COUNT]; /* what this server really runs */
 };
 

@@ -15,7 +15,7 @@ enum {
 /* What is left of the message. */
 struct reader {
     struct str rest;         /* that has come */
-    size_t left;             /* … or will */
+    size_t left;             /* bytes that are still to come */
     enum mqtt_result result; /* DONE as long as everything asked for was there */
 };
 

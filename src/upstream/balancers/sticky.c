@@ -20,7 +20,7 @@ struct sticky {
     /* cookie */
     struct str name;         /* of the cookie */
     bool expires;            /* it has a date, and Max-Age */
-    bool is_max;             /* … the last date that all clients know */
+    bool is_max;             /* the date is the last one that all clients know */
     uint64_t expires_s;      /* from now; not with is_max */
     struct template *domain; /* or NULL, as the next two */
     struct template *path;

@@ -13,7 +13,7 @@
 enum {
     LINE = 64,          /* bytes of a cache line */
     SPARES = 64,        /* spare cells of a set that watches names */
-    SPARES_EACH = 4,    /* … and more for each watched name */
+    SPARES_EACH = 4,    /* more spare cells for each watched name */
     SPARES_ZONE = 1024, /* at most so many more that a group's zone pays for */
     TARGET_MAX = 255,   /* bytes of a name in the DNS */
     ADDRESS_KEY_MAX = ADDR_TEXT_MAX,

@@ -7,7 +7,7 @@
 /* Of one group. */
 struct random_settings {
     bool is_two;     /* the better one of two */
-    bool is_by_time; /* … the faster one; else the one with fewer requests */
+    bool is_by_time; /* the faster one; else the one with fewer requests */
     struct peer_time_kind time;
 };
 

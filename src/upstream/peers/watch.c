@@ -9,8 +9,8 @@
 
 enum {
     LEAST_MS = 1000,       /* between two questions, whatever the answer says */
-    RETRY_FIRST_MS = 5000, /* after a failure; it doubles … */
-    RETRY_MOST_MS = 60000, /* … up to here */
+    RETRY_FIRST_MS = 5000, /* after a failure; it doubles */
+    RETRY_MOST_MS = 60000, /* longest pause */
     NO_TTL_MS = 60000,     /* between two questions to getaddrinfo, which tells no TTL */
 };
 

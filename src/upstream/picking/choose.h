@@ -10,7 +10,7 @@
 /* How often a balancer that hashes or draws meets a peer that cannot serve, before round robin takes
  * over; peers that had their try are not counted. As nginx has it. */
 #define CHOOSE_MISSES_MAX 20
-/* … and how often in all, those included. */
+/* The same limit for all misses of a request. */
 #define CHOOSE_DRAWS_MAX 1000
 
 /* A line on which each peer of a set is as long as its weight. Down peers keep their share, so that

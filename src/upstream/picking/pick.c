@@ -19,7 +19,7 @@ static bool was_tried(const struct upstream_pick *pick, const struct peer *peer)
     return (pick->tried[peer->number / 64] >> peer->number % 64 & 1) != 0;
 }
 
-/* … but for max_conns. */
+/* Can the peer serve, apart from max_conns? */
 static bool is_live(const struct upstream_pick *pick, const struct peer *peer, bool is_bound)
 {
     const struct upstream_server *server = peer->server;

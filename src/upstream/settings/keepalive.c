@@ -11,8 +11,8 @@ struct keepalive_settings {
 };
 
 enum {
-    SLICE_KEYS = 20,         /* slice_poolsize, unless set otherwise … */
-    SLICE_KEYS_MOST = 65535, /* … and at most */
+    SLICE_KEYS = 20,         /* slice_poolsize, unless set otherwise */
+    SLICE_KEYS_MOST = 65535, /* slice_poolsize at most */
     SLICE_KEY_LENGTH = 40,   /* slice_keylen */
     SLICE_KEY_LENGTH_MOST = 4096,
 };

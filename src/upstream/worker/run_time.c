@@ -11,12 +11,12 @@ enum {
     BUCKETS = 256,
     USUAL_MOST = 1024,   /* more are kept only while they are in use, or were just now */
     HARD_MOST = 8192,    /* more are kept only while they are in use */
-    LATELY_MS = 600000,  /* those that were not asked for so long go … */
-    JUST_NOW_MS = 60000, /* … and after so long where there are more than usual */
+    LATELY_MS = 600000,  /* those that were not asked for so long go */
+    JUST_NOW_MS = 60000, /* the same where there are more than usual */
     EVICT_AT_A_TIME = 8, /* looked at when one is made */
     REAP_AT_A_TIME = 256,
     REAP_EVERY_MS = 10000,
-    REAP_SOON_MS = 20, /* … while there are more that may go */
+    REAP_SOON_MS = 20, /* pause while there are more that may be removed */
 };
 
 /* A group and all that belongs to it. */
@@ -129,8 +129,8 @@ static void reap(struct timer *timer)
         }
     }
     if (left != 0 && reaped >= REAP_AT_A_TIME) {
-        arena_trim(); /* a worker without connections would not do that … */
-        arena_trim(); /* … and these blocks came since the last time */
+        arena_trim(); /* a worker without connections would not do that */
+        arena_trim(); /* again for the blocks that came since the last time */
         reaped = 0;
     }
     if (count != 0) {

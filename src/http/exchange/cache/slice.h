@@ -8,7 +8,7 @@
 struct slice {
     uint64_t size;    /* of each */
     uint64_t start;   /* of this one */
-    uint64_t next;    /* … of the one after it */
+    uint64_t next;    /* start of the slice after this one */
     uint64_t end;     /* bytes after it are not wanted: of the client's range, or of the whole */
     uint64_t total;   /* of the whole; known from the first response on */
     uint64_t length;  /* of this one, as its Content-Range says */

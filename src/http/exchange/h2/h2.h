@@ -22,7 +22,7 @@ struct h2_request {
     struct str
         announcement; /* goes before the preface of a fresh connection: a PROXY header; or empty */
     bool is_https;
-    bool accepts_trailers; /* … and so does the client: `TE: trailers` is sent */
+    bool accepts_trailers; /* the client accepts trailers as well: `TE: trailers` is sent */
     bool keeps_trailers;   /* the response's trailers go to the client */
     bool is_alone;         /* the connection carries this request and no other */
 };
@@ -64,7 +64,7 @@ struct h2_stream {
     struct h2_connection *connection; /* NULL between attempts */
     struct h2_stream *next;           /* in its bucket */
     struct wait_point wake;           /* the fiber of the request */
-    struct wait_point room;           /* … of its body's upload */
+    struct wait_point room;           /* the fiber that uploads the request's body */
     struct list in_senders;           /* on connection->senders while there is body to be sent */
     uint32_t id;                      /* 0 = none */
     struct h2_request sent_request;   /* of the module */
@@ -73,7 +73,7 @@ struct h2_stream {
     /* The request's body, as far as it was given and is not in frames. */
     struct buf kept;  /* copies of pieces that do not last */
     struct str bytes; /* what is to go next: in kept, or in memory that lasts */
-    int fd;           /* … or a file; -1 = none */
+    int fd;           /* file whose bytes go next; -1 = none */
     off_t offset;
     uint64_t file_left;
     bool is_all_given;    /* nothing comes after these */
@@ -91,12 +91,12 @@ struct h2_stream {
     struct fields *trailers; /* or NULL */
     struct h2_bytes reading, arriving;
     int64_t recv_window; /* bytes that the backend may still send */
-    uint32_t taken;      /* … that were read since the last WINDOW_UPDATE */
+    uint32_t taken;      /* bytes that were read since the last WINDOW_UPDATE */
     uint64_t given;      /* bytes of body that went on */
     bool has_heard;      /* frames of a response came */
     bool has_pending;    /* since h2_channel.fill looked */
     bool is_input_ended; /* END_STREAM came */
-    bool is_closed;      /* … and RST_STREAM with NO_ERROR */
+    bool is_closed;      /* RST_STREAM with NO_ERROR came */
     bool is_bad;         /* a rule was broken: logged */
     bool is_refused;     /* the backend has not looked at it */
     bool had_sent;       /* x->has_sent before this attempt */

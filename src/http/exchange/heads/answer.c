@@ -24,7 +24,7 @@
      FIELD_BIT(FIELD_X_ACCEL_EXPIRES) | FIELD_BIT(FIELD_X_ACCEL_LIMIT_RATE) |                      \
      FIELD_BIT(FIELD_X_ACCEL_BUFFERING) | FIELD_BIT(FIELD_X_ACCEL_CHARSET))
 
-/* … and those that tell where it ends: another one is a reason to refuse it. */
+/* Fields that say where the response ends: a second one is a reason to refuse it. */
 #define FRAMING_IDS (FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_TRANSFER_ENCODING))
 
 /* What somebody here has to look at. */

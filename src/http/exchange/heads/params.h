@@ -24,10 +24,11 @@ struct param {
 
 /* The parameters of one location, and which of the client's fields they stand for. */
 struct params {
-    struct param *items;     /* in the order written */
-    unsigned count;          /* of items */
-    uint64_t hidden_ids;     /* bit n: the client's field number n is not passed on */
-    struct map hidden_names; /* … and of fields without a number: "HTTP_X_NAME" -> anything */
+    struct param *items; /* in the order written */
+    unsigned count;      /* of items */
+    uint64_t hidden_ids; /* bit n: the client's field number n is not passed on */
+    struct map
+        hidden_names; /* names of fields without a number that are not passed on: "HTTP_X_NAME" -> anything */
 };
 
 /* The row `PREFIX_param`: what is written goes to the member (struct vec of struct param) of the settings S. */

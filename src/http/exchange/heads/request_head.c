@@ -14,7 +14,7 @@
      FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_TE) | FIELD_BIT(FIELD_KEEP_ALIVE) |      \
      FIELD_BIT(FIELD_EXPECT) | FIELD_BIT(FIELD_UPGRADE))
 
-/* … and where the response may be stored: the whole of it is asked for. */
+/* Not passed on where the response may be stored: the whole of it is requested. */
 #define CONDITION_IDS                                                                              \
     (FIELD_BIT(FIELD_IF_MODIFIED_SINCE) | FIELD_BIT(FIELD_IF_UNMODIFIED_SINCE) |                   \
      FIELD_BIT(FIELD_IF_NONE_MATCH) | FIELD_BIT(FIELD_IF_MATCH) | FIELD_BIT(FIELD_RANGE) |         \

@@ -25,7 +25,7 @@ struct head_plan {
     struct head_part *parts;
     unsigned count;
     bool doubts_framing; /* *_set_header tells a length or coding of its own */
-    bool has_own_host;   /* … or a host, which may turn out empty */
+    bool has_own_host;   /* *_set_header sets Host, which may turn out empty */
     uint64_t own;        /* bit of each known field that *_set_header names */
     uint64_t hidden;     /* bit of each known field of the client that is not passed on */
     struct map names;    /* others that are not, without case */
@@ -37,7 +37,7 @@ struct head_draft {
     const struct head_plan *plan;
     struct str host;     /* of the target */
     int64_t body_length; /* of the body that is sent; -1 = none, or not known */
-    bool is_chunked;     /* … it goes in chunks, where the protocol has them */
+    bool is_chunked;     /* the body is sent in chunks, where the protocol has them */
     bool has_own_host;   /* by *_set_header */
     struct str *values;  /* of the plan's parts; in the request's arena */
 };

@@ -60,7 +60,7 @@ struct purge_settings {
     struct vec allowed;    /* struct cidr: … from here; none = from anywhere */
     struct cache *cache;   /* else: this zone's entry of the key below; NULL = none of this form */
     struct template *key;  /* of the entry */
-    /* … and what else is part of it at a place; or NULL */
+    /* what else is part of the key in a location; or NULL */
     struct str (*full_key)(struct request *request, struct str key);
 };
 
@@ -89,7 +89,7 @@ struct exchange_settings {
     bool intercept_errors;         /* responses from 300 on go to error_page */
     bool buffering;                /* the backend does not wait for the client */
     struct buffers buffers;        /* memory for what the client has not taken */
-    uint64_t busy_buffers_size;    /* … of which so much may wait to be sent */
+    uint64_t busy_buffers_size;    /* bytes of the buffers that may wait to be sent */
     uint64_t max_temp_file_size;   /* then a temporary file; 0 = none */
     uint64_t temp_file_write_size; /* understood: bytes go to the file as they come */
     struct wanted_path *temp_path; /* where temporary files are made */
@@ -100,7 +100,7 @@ struct exchange_settings {
     unsigned ignore_headers;               /* enum ignored_field bits */
     struct vec hide_headers, pass_headers; /* struct str */
     struct map *hidden;  /* derived: names that are not passed to clients, in any case; */
-    uint64_t hidden_ids; /* … those with a number: bit n is field number n */
+    uint64_t hidden_ids; /* derived: hidden fields that have a number; bit n is field number n */
     uint64_t passed_ids; /* derived: those that *_pass_header names */
 
     /* The cache. */
@@ -132,7 +132,7 @@ struct exchange_settings {
         *cache_hook; /* derived: NULL = no cache, store or slices here */
 
     const struct exchange_family *family; /* derived: whose options they are */
-    bool is_busy_size_written;  /* … else it follows from the buffers of each location */
+    bool is_busy_size_written;  /* else the busy size follows from the buffers of each location */
     bool is_write_size_written; /* the same of temp_file_write_size */
 };
 
@@ -141,10 +141,10 @@ struct exchange_settings {
  * constant for each prefix; the table goes into the module's list of tables.
  */
 struct exchange_family {
-    const char *prefix;           /* of its rows and in messages: "proxy" */
-    struct directive_table table; /* of a struct exchange_settings and nothing else */
-    const char *pass; /* NULL, or the directive that a nested location has not got … */
-    struct settings_key *pass_key; /* … unless it is written there, and the table that it is in */
+    const char *prefix;            /* of its rows and in messages: "proxy" */
+    struct directive_table table;  /* of a struct exchange_settings and nothing else */
+    const char *pass;              /* NULL, or the directive that a nested location has not got */
+    struct settings_key *pass_key; /* that table of the location where `pass` is written */
     struct str temp_path; /* of temporary files by default; empty = no *_buffers and no files */
     uint64_t hidden_ids;  /* bit n: field number n is hidden at first; 0 = no *_hide_header */
     bool has_cache_key;   /* protocol.default_cache_key: none has to be written */
@@ -166,7 +166,7 @@ struct exchange_family {
 
 /* Cross checks and derived values; finish of exchange_family.table (finish.c). */
 bool exchange_settings_finish(struct conf_scope *scope, void *settings);
-/* … of protocols without heads (memcached): a failure that is a status alone gets our page, and *_next_upstream
+/* The same for protocols without heads (memcached): a failure that is a status alone gets our page, and *_next_upstream
  * knows not_found. */
 bool exchange_bare_finish(struct conf_scope *scope, void *settings);
 

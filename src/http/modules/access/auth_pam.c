@@ -12,7 +12,8 @@
 struct pam_settings {
     struct template *realm; /* "off" = everybody may */
     struct str service;     /* name of PAM's configuration; NUL-terminated */
-    struct str directory; /* … which lies there; NUL-terminated; empty = where the system has it */
+    struct str
+        directory; /* folder of the service's file; NUL-terminated; empty = where the system has it */
     bool sets_environment; /* HOST and REQUEST are told to PAM's modules */
 };
 

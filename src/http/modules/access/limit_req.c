@@ -13,14 +13,14 @@
 struct req_zone {
     struct limit_zone limit;
     uint64_t per_minute;   /* the rate */
-    struct template *rate; /* … where it is a variable; else NULL */
+    struct template *rate; /* the rate where it is a variable; else NULL */
 };
 
 /* One `limit_req`. */
 struct req_limit {
     struct req_zone *zone;
     uint64_t burst;          /* units (bucket.h) that a bucket may hold */
-    uint64_t undelayed;      /* … up to which requests are not delayed; UINT64_MAX = never */
+    uint64_t undelayed;      /* units up to which requests are not delayed; UINT64_MAX = never */
     struct template *forbid; /* where refused requests go: a URI or @name; NULL = the status */
 };
 

@@ -10,7 +10,7 @@
 #include "server/module.h"
 
 #define NAME_WIDTH 50 /* columns of a name in HTML */
-#define NAME_SHOWN 47 /* … and of its beginning, when it is longer */
+#define NAME_SHOWN 47 /* columns of a longer name's beginning */
 
 enum { ENTRIES_A_TURN = 64 }; /* that are written before others may have their turn */
 
@@ -263,7 +263,7 @@ static bool find_callback(struct request *request, struct str *out)
 /* How a format is written. */
 struct autoindex_writer {
     struct str type;    /* of the response */
-    struct str charset; /* … or empty */
+    struct str charset; /* of the type; or empty */
     void (*begin)(struct buf *out, const struct autoindex_page *page);
     void (*put)(struct buf *out, const struct autoindex_page *page,
                 const struct directory_entry *entry);

@@ -21,7 +21,7 @@ enum sort_key { SORT_NAME, SORT_SIZE, SORT_DATE, SORT_DESCENDING = 4 };
 /* A header, or a footer. */
 struct fancy_part {
     struct str uri;  /* of a subrequest; empty: text holds */
-    struct str args; /* … its arguments */
+    struct str args; /* arguments of that subrequest */
     struct str text; /* of a local file, as it was when the configuration was read */
     bool is_set;
 };

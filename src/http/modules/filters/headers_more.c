@@ -11,7 +11,7 @@ struct change {
     struct str name;
     enum field_id id;
     struct template *value; /* NULL = the field is removed */
-    struct str constant;    /* … or its text, where that never changes; empty = it is removed */
+    struct str constant;    /* value where it never changes; empty = the field is removed */
     bool is_wildcard;       /* name is a prefix: all that begin with it are removed */
 };
 
@@ -26,7 +26,7 @@ struct rule {
 
 struct headers_more_settings {
     struct vec output; /* struct rule: for responses; outer ones first */
-    struct vec input;  /* … for requests */
+    struct vec input;  /* struct rule: for requests; outer ones first */
 };
 
 static struct settings_key headers_more_key;

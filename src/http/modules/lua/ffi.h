@@ -41,7 +41,7 @@ int http_lua_ffi_response_fields(void);
 int http_lua_ffi_response_field(int number, struct http_lua_ffi_pair *out);
 /* How many values the field has; the first of them. */
 int http_lua_ffi_response_get(const char *name, size_t len, struct str *out);
-/* … and the others: the next one in or after the place *number, which moves on. */
+/* The next value of the field in or after the position *number, which is advanced. */
 int http_lua_ffi_response_next(const char *name, size_t len, int *number, struct str *out);
 int http_lua_ffi_response_field_set(const char *name, size_t len, const char *value,
                                     size_t value_len, int appends);

@@ -92,7 +92,7 @@ struct http_lua_request {
     struct body_writer *writer;      /* of ngx.req.init_body; or NULL */
     char *file_to_remove;            /* path of the body that a script gave; or NULL */
     struct str *arguments;           /* ngx.arg of set_by_lua, while that runs */
-    unsigned argument_count;         /* … of them */
+    unsigned argument_count;         /* number of ngx.arg's members */
     unsigned captures;               /* ngx.location.capture and its kin that wait */
 };
 
@@ -134,7 +134,7 @@ void http_lua_filter_response(
 
 /* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for them */
 
-/* … and with backends, for a request. */
+/* Scripts of handshakes with backends, for a request. */
 const struct tls_client_hooks *http_lua_backend_hooks(struct request *request);
 
 struct http_main;
@@ -166,7 +166,7 @@ void http_lua_exec_add(lua_State *L); /* ngx.exec, ngx.redirect (exec.c) */
 
 /* For functions that FFI calls: the request that the running thread works for, in one of these phases. Else a negative LUA_FFI_*. */
 int http_lua_ffi_request(uint32_t phases, struct request **out);
-/* … when it was asked for before. */
+/* The request of http_lua_ffi_request, after that has found it. */
 struct request *http_lua_running_request(void);
 
 struct http_lua_ffi_pair;

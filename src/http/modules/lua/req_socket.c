@@ -13,8 +13,8 @@
 struct body_source {
     struct script_source source;
     struct request *request;
-    char *room;     /* ROOM_SIZE bytes, of which … */
-    size_t at, end; /* … these have come and were not taken */
+    char *room;     /* ROOM_SIZE bytes, of which */
+    size_t at, end; /* start and end of the bytes in `room` that came and were not taken */
 };
 
 static struct body_source *source_of(struct script_source *source)

@@ -16,7 +16,7 @@ static const struct {
     struct str variable; /* after $sent_http_ */
     struct str name;
     bool is_asked; /* a script may ask for it by name */
-    bool is_given; /* … and is given it with all the others */
+    bool is_given; /* it is among those that a script gets all together */
 } made[] = {
     {STR_INIT("content_type"), STR_INIT("content-type"), true, true},
     {STR_INIT("content_length"), STR_INIT("content-length"), true, true},

@@ -109,7 +109,7 @@ static enum handler_result show_pair(struct request *request, const struct keyva
 struct shown_zones {
     const struct keyval_zone *zone; /* the one whose turn it is */
     bool are_all;                   /* those after it follow, and each is a member of its own */
-    bool is_open;                   /* … of an object that was begun */
+    bool is_open;                   /* the member is in an object that was begun */
     bool has_begun;                 /* the zone's own object was */
     uint32_t cursor;                /* in the zone */
     struct json json;

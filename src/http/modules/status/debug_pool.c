@@ -12,7 +12,7 @@ struct line {
     uint64_t bytes;
     uint64_t taken; /* so far */
     uint64_t used;  /* now */
-    uint64_t large; /* … of them */
+    uint64_t large; /* bytes of that in large pieces */
 };
 
 static void put_line(struct buf *out, const struct line *line, const char *name)

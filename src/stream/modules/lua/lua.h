@@ -26,7 +26,7 @@ struct stream_lua_settings {
     struct script_settings script;
     struct script_code *preread, *content, *log;
     struct script_tls_codes tls;         /* of handshakes */
-    struct script_backend_codes backend; /* … with backends */
+    struct script_backend_codes backend; /* of handshakes with backends */
 };
 extern struct settings_key stream_lua_key;
 
@@ -43,14 +43,14 @@ struct stream_lua {
     struct script_backend backend; /* scripts in a handshake with a backend */
 
     /* Of the client's input (input.c). */
-    struct script_source source;      /* that request sockets read … */
-    struct script_conn_source origin; /* … of TCP */
+    struct script_source source;      /* that request sockets read */
+    struct script_conn_source origin; /* of the connection, for TCP */
     struct script_abort abort;        /* what ngx.on_abort asked for */
     struct timer
         leaving;     /* the client has left: the next turn of the loop does what is to be done */
     bool has_left;   /* that was done */
     bool has_socket; /* source is valid */
-    bool has_raw_socket; /* … that is raw, which there is once */
+    bool has_raw_socket; /* that socket is raw; a session has one at most */
 };
 
 extern const struct script_subject_kind stream_lua_kind;
@@ -76,7 +76,7 @@ enum session_step stream_lua_log(struct session *session);
 
 /* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for them. False after conf_error. */
 bool stream_lua_handshakes_end(struct conf *conf, struct stream_main *stream);
-/* … and with backends, for a session. */
+/* Scripts of handshakes with backends, for a session. */
 const struct tls_client_hooks *stream_lua_backend_hooks(struct session *session);
 
 /* ---- the client's input (input.c) */

@@ -21,11 +21,11 @@ struct datagram_proxying {
         is_noted; /* the connection leads to this machine, and its end is known as ours (net/conn/own.h) */
     bool has_header; /* the header of the PROXY protocol has left, or there is none */
     struct str
-        header; /* … which is the same for all peers; in the session's arena; empty: not made yet */
+        header; /* the PROXY header, which is the same for all peers; in the session's arena; empty: not made yet */
     struct datagram_list held;
     uint64_t requests, responses;        /* datagrams of the client, of the backend */
     uint64_t received, sent;             /* bytes from and to the backend */
-    uint64_t forwarded;                  /* … to it, without headers */
+    uint64_t forwarded;                  /* bytes sent to the backend without headers */
     uint64_t upload_rate, download_rate; /* bytes per second; 0 = no limit */
     uint64_t began_ms;                   /* since when the rates count */
 };

@@ -15,7 +15,7 @@ enum proxy_protocol { PROXY_PROTOCOL_OFF, PROXY_PROTOCOL_V1, PROXY_PROTOCOL_V2 }
 /* A member without a comment is the value of the directive of its name. */
 struct proxy_settings {
     struct upstream_group *group; /* that proxy_pass names; NULL: target does */
-    struct template *target;      /* … with variables; or NULL */
+    struct template *target;      /* target with variables; or NULL */
     uint64_t connect_timeout_ms;
     uint64_t timeout_ms;
     uint64_t buffer_size;
@@ -59,9 +59,9 @@ _Static_assert(sizeof(struct proxying) <= 512, "an idle session takes two kiloby
 
 /* connect.c: the header of this version (enum proxy_protocol) for the session, in its arena. */
 struct str proxy_header(struct session *session, unsigned version);
-/* … may another peer be asked? */
+/* connect.c: may another peer be asked? */
 bool proxy_may_try_next(const struct proxying *proxying);
-/* … asks it. What a fiber of the session does last. MAY WAIT. */
+/* connect.c: asks the next peer. It is the last thing that a fiber of the session does. MAY WAIT. */
 enum session_step proxy_next_peer(struct proxying *proxying);
 
 /* connect.c: content of a server with proxy_pass. MAY WAIT. */
@@ -69,13 +69,13 @@ enum session_step proxy_pass_session(struct session *session);
 
 /* carry.c: the backend is connected; bytes go both ways until the session's end. */
 enum session_step proxy_carry(struct proxying *proxying);
-/* … before that: lets go of what there is; the session is the caller's. */
+/* carry.c: releases what there is before that; the session is the caller's. */
 void proxy_let_go(struct proxying *proxying, enum peer_outcome outcome);
-/* … does proxy_session_drop end it now, since the backend is gone? Told in the log then. */
+/* carry.c: does proxy_session_drop end the session now, since the backend is gone? Logged then. */
 bool proxy_is_dropped(struct proxying *proxying);
-/* … bytes per second; 0 = no limit. A value that is none is told, and limits nothing. */
+/* carry.c: bytes per second; 0 = no limit. An invalid value is logged, and limits nothing. */
 uint64_t proxy_rate(struct session *session, const struct template *template);
-/* … adds to the session's log lines what is known of the backend. */
+/* carry.c: adds to the session's log lines what is known of the backend. */
 void proxy_describe(const struct session *session, struct writer *out);
 /* What the session's log lines say of the backend. */
 extern const struct session_holder proxy_holder;

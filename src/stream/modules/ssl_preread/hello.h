@@ -10,7 +10,7 @@
 /* A ClientHello in the making; all zero at first. */
 struct hello {
     size_t walked;        /* bytes of the input whose records are whole */
-    size_t gathered;      /* … bytes of the message in them */
+    size_t gathered;      /* bytes of the message in these records */
     unsigned version;     /* the highest that the client speaks, as on the wire; 0 = not known */
     struct str name;      /* of the server, as the client wrote it; empty = none */
     struct str protocols; /* that it offers, joined by commas; empty = none */

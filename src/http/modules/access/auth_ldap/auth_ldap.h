@@ -19,14 +19,14 @@ struct ldap_require {
 struct ldap_server {
     struct str name;
     const char *uri;       /* scheme, host and port */
-    const char *base;      /* where users are searched for … */
-    int scope;             /* … and how deep: LDAP_SCOPE_… */
+    const char *base;      /* where users are searched for */
+    int scope;             /* how deep users are searched for: LDAP_SCOPE_* */
     const char *attribute; /* that holds the user's name */
     const char *filter;    /* that users meet, besides; "(…)" */
     const char *bind_name; /* as whom they are searched for; NULL = nobody */
     const char *bind_password;
     const char *group_attribute; /* of groups, that lists their members */
-    bool group_lists_names;      /* … by what they log in with, not by DN */
+    bool group_lists_names;      /* members are listed by what they log in with, not by DN */
     struct vec requires;         /* struct ldap_require */
     bool any_is_enough;          /* satisfy any */
     bool checks_certificate;

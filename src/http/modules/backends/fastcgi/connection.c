@@ -11,10 +11,10 @@
 #define LONG_READ (64 * 1024) /* bytes of one read of a long body */
 #define INPUT_MORE                                                                                 \
     (80 * 1024) /* of an input buffer beyond buffer_size: undecoded bytes, a long read */
-#define INPUT_LIMIT (64 * 1024 * 1024) /* … whatever buffer_size says */
+#define INPUT_LIMIT (64 * 1024 * 1024) /* limit of the input buffer, whatever buffer_size says */
 #define READS_MAX 16                   /* in a row that bring no news */
-#define SCARCE_REST_MS 100 /* how long a connection to a backend with few of them may be idle … */
-#define SCARCE_LIFE_MS 1000 /* … and live */
+#define SCARCE_REST_MS 100  /* how long a connection to a backend with few of them may be idle */
+#define SCARCE_LIFE_MS 1000 /* how long such a connection may live */
 #define WHOLE_CONTENT 4096  /* stderr and GET_VALUES_RESULT up to this size are taken whole */
 
 /* ---- records that break the rules ---- */
@@ -150,8 +150,8 @@ static void use_content(struct fastcgi_stream *stream, const struct record *reco
 
 /* Where decoding stands in the input buffer; pointers, so that the usual answer is a few comparisons. */
 struct decoding {
-    char *start; /* payload that is unread: from here … */
-    char *end;   /* … to here */
+    char *start; /* payload that is unread: from here */
+    char *end;   /* end of the unread payload */
     char *at;    /* first byte that was not used */
     char *limit; /* end of what has come */
     bool joins;  /* payload may be put after what is unread */

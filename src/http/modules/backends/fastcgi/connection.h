@@ -30,12 +30,12 @@ struct fastcgi_connection {
     bool is_shared;
     bool has_asked; /* FCGI_GET_VALUES went out, so that an answer may come */
     bool
-        is_asking; /* … while the connection is idle, and nothing else happens on it (question.c) */
+        is_asking; /* the question is asked while the connection is idle, and nothing else happens on it (question.c) */
     unsigned max_conns; /* is_asking: of the `server` line */
     uint64_t asked_ms;  /* is_asking: when */
     bool is_bad;        /* a broken rule: nothing more is believed */
     bool is_in_demux;   /* fibers are woken: it may not be freed */
-    bool is_let_go;     /* … and was to be */
+    bool is_let_go;     /* it is to be freed when it is no longer in demux */
 };
 
 /* Streams of a shared connection whose END_REQUEST is still to come though nobody waits for it. */

@@ -60,8 +60,8 @@ struct fastcgi_settings {
 
     /* Derived. */
     const struct fastcgi_plan *plan;
-    const void *plan_of; /* the list's items that plan was made of … */
-    size_t plan_count;   /* … and how many */
+    const void *plan_of; /* the list's items that plan was made of */
+    size_t plan_count;   /* number of the items that plan was made of */
 };
 
 /* ---- fastcgi.c ---- */
@@ -106,7 +106,7 @@ struct fastcgi_stream {
     unsigned protocol_status;        /* enum record_end */
     bool asks;                       /* FCGI_GET_VALUES goes before BEGIN_REQUEST */
     bool keeps;           /* BEGIN_REQUEST said so: the connection may carry another request */
-    bool is_first;        /* … for the question only: nothing is known of the backend */
+    bool is_first;        /* of the question only: nothing is known of the backend */
     bool is_strict;       /* an end of the connection without END_REQUEST is a failure */
     bool owes_params_end; /* its parameters have no end yet */
     bool has_begun;       /* the answer's head was read */

@@ -26,7 +26,7 @@ struct proxy_url {
 /* What proxy_pass of a location says. */
 struct proxy_target {
     struct proxy_url url;         /* of one without variables */
-    struct upstream_group *group; /* … and its servers */
+    struct upstream_group *group; /* the servers of that URL */
     struct template *text;        /* with variables: the whole of it; else NULL */
     struct str prefix;            /* of URIs, whose place the URI takes: the name of the location */
 };
@@ -57,7 +57,7 @@ struct proxy_settings {
     struct vec cookie_paths;     /* struct rewrite_rule */
     struct vec cookie_flags;     /* struct flags_rule */
     bool has_redirects;          /* proxy_redirect was written here or further out: no default */
-    bool has_default_redirect;   /* … `default` among them, at this very level */
+    bool has_default_redirect;   /* `default` is among them, at this very level */
     bool pass_trailers;
     bool proxy_protocol; /* a PROXY header goes first, on connections that are not kept */
     bool adapts_fields;  /* derived: there are redirects or rules for cookies */
@@ -79,7 +79,7 @@ struct proxy_state {
     struct proxy_url url; /* of this request; uri is as it is sent, with arguments */
     struct str method;
     int64_t body_length; /* of the body that is sent; -1 = none, or not known */
-    bool is_chunked;     /* … it goes in chunks */
+    bool is_chunked;     /* the body is sent in chunks */
 
     /* The answer. */
     bool has_status;    /* its first line was read */

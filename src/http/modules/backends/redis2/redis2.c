@@ -14,7 +14,7 @@ struct redis2_settings {
     struct pass_target target;
     struct vec queries;         /* struct query *: of redis2_query */
     struct template *raw;       /* of redis2_raw_query, redis2_raw_queries; or NULL */
-    struct template *raw_count; /* … how many it holds; NULL = 1 */
+    struct template *raw_count; /* how many queries it holds; NULL = 1 */
     struct str literal;         /* of redis2_literal_raw_query */
 };
 

@@ -27,7 +27,7 @@ struct session_sticky {
     uint64_t maxage_s;  /* of the cookie, for the client; not where it has times */
     bool has_times;     /* the cookie tells when it was used and given: maxidle, maxlife */
     uint64_t maxidle_s; /* a cookie that was not used for so long counts no more */
-    uint64_t maxlife_s; /* … that was given so long ago */
+    uint64_t maxlife_s; /* a cookie that was given so long ago no longer counts */
     bool is_indirect;   /* the server does not see the cookie */
     bool falls_back;    /* another server may serve when the bound one cannot */
     bool is_plain;      /* the cookie names the server's address as it is */

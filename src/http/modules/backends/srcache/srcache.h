@@ -23,11 +23,12 @@ struct srcache_settings {
     uint64_t max_size;         /* bytes of a body that is stored; 0 = SRCACHE_MOST */
     uint64_t head_size, piece_size; /* bytes that are taken at once for a head, and for a body */
     uint64_t default_expire;        /* seconds, where a response says nothing */
-    uint64_t max_expire;            /* … at most; 0 = any */
-    bool heeds_request, heeds_response;                    /* their Cache-Control */
-    bool stores_private, stores_no_store, stores_no_cache; /* … but not these words of it */
-    bool stores_ranges;                                    /* 206, too */
-    bool stores_codings;                                   /* what has a Content-Encoding, too */
+    uint64_t max_expire;            /* longest lifetime in seconds; 0 = any */
+    bool heeds_request, heeds_response; /* their Cache-Control */
+    bool stores_private, stores_no_store,
+        stores_no_cache; /* whether responses with these directives are stored all the same */
+    bool stores_ranges;  /* 206, too */
+    bool stores_codings; /* what has a Content-Encoding, too */
 };
 
 /* Bytes of the body of a stored response, where srcache_store_max_size does not say more. */

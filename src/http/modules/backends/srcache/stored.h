@@ -10,7 +10,7 @@
 struct stored {
     unsigned status;
     struct fields fields; /* of the head; in the arena that was given */
-    struct str body;      /* … as much of it as is there */
+    struct str body;      /* as much of the body as is there */
 };
 
 /* The first bytes of so many, the head among them: NULL, or what is wrong with them. */

@@ -174,7 +174,7 @@ struct put {
     time_t mtime;         /* -1 = now */
     bool has_replaced;    /* there was a file of this name */
     int error;            /* errno of what failed; 0 = nothing */
-    const char *failed;   /* … and its name */
+    const char *failed;   /* name of what failed */
 };
 
 /* What was said of the file that is replaced holds for the new one, too. */

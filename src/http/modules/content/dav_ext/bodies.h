@@ -7,7 +7,7 @@
 #define BODY_MAX (64 * 1024)  /* bytes of a body */
 #define WANTED_UNKNOWN_MAX 64 /* properties that we do not have, of one PROPFIND */
 #define WANTED_NAMES_MAX                                                                           \
-    8192 /* … and bytes of their names with namespaces, which every resource of the answer repeats */
+    8192 /* bytes of these names with namespaces, which every resource of the answer repeats */
 
 /* The properties that files have, in the order in which they are given. X(PROPERTY, "name") */
 #define DAV_PROPERTIES(X)                                                                          \

@@ -18,7 +18,7 @@ struct dead_property {
 
 /* The properties (struct dead_property) of a text that was kept. What is no such text has none. */
 void dead_parse(struct arena *arena, struct str text, struct vec *out);
-/* … and the text of properties. */
+/* Writes the properties as a string that dead_parse reads. */
 void dead_write(struct buf *out, const struct vec *properties);
 
 const struct dead_property *dead_find(const struct vec *properties, const struct xml_name *name);

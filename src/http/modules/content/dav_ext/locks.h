@@ -62,7 +62,7 @@ bool lock_holds(struct shm_table *table, const struct lock_token *token, struct 
 /* What is going to be changed. */
 struct lock_target {
     struct str path;
-    bool is_tree;   /* … with all that is inside */
+    bool is_tree;   /* with all that is inside */
     bool is_member; /* it comes or goes: a change of the directory above */
 };
 

@@ -39,7 +39,7 @@ struct listing {
     bool follows_links;
     bool has_dead;      /* properties of clients are kept here */
     struct stat status; /* of the resource */
-    struct buf dead;    /* … what is kept of those of it */
+    struct buf dead;    /* the resource's dead properties, as they are stored */
     struct buf members; /* struct member, of the directory */
     struct buf out;
     int error; /* errno; 0 = nothing has failed. EFBIG: it would be too long; ECANCELED: nobody wants it */

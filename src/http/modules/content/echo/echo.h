@@ -37,8 +37,8 @@ struct echo_command {
 
 struct echo_settings {
     struct vec commands;                 /* struct echo_command: what answers here */
-    struct vec before;                   /* struct template *: before bodies … */
-    struct vec after;                    /* … and behind them */
+    struct vec before;                   /* struct template *: before bodies */
+    struct vec after;                    /* struct template *: after bodies */
     const struct conf_node *commands_of; /* the block that the commands were written in */
     bool reads_body;                     /* one of them is echo_read_request_body */
     int64_t status;                      /* of answers */

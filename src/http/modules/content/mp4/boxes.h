@@ -13,7 +13,7 @@
     ((uint32_t) (a) << 24 | (uint32_t) (b) << 16 | (uint32_t) (c) << 8 | (uint32_t) (d))
 
 #define BOX_HEAD 8        /* bytes of size and type */
-#define BOX_HEAD_LARGE 16 /* … where the size has 64 bits */
+#define BOX_HEAD_LARGE 16 /* bytes of size and type where the size has 64 bits */
 
 /* The head of a box. */
 struct box_head {

@@ -97,7 +97,7 @@ struct chunk {
     uint64_t sample; /* its first */
 
     uint64_t offset;      /* of what is wanted of it */
-    uint64_t bytes;       /* … and its length */
+    uint64_t bytes;       /* bytes that are wanted of it */
     uint32_t count;       /* samples of it that are wanted; 0 = none */
     uint32_t description; /* of them */
 };

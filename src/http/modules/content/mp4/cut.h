@@ -24,8 +24,8 @@ struct cut {
 
     /* What comes of it. */
     struct buf moov;     /* the new box; the caller frees it */
-    uint64_t first;      /* bytes of the file from here … */
-    uint64_t last;       /* … to before here belong to it */
+    uint64_t first;      /* bytes of the file from here */
+    uint64_t last;       /* the first byte of the file that no longer belongs to it */
     const char *problem; /* why there is none */
 
     struct cut_offsets offsets[CUT_TRACKS_MAX];

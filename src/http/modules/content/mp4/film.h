@@ -16,7 +16,7 @@ struct film {
     size_t ftyp_length;
     uint64_t moov_at; /* contents of the moov box: where, and how many bytes */
     uint64_t moov_size;
-    struct buf moov;   /* … read; goes with the request */
+    struct buf moov;   /* the moov box as it was read; lives as long as the request */
     uint64_t box_most; /* bytes of a box that is read */
 };
 

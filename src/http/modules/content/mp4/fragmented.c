@@ -8,7 +8,7 @@
 
 enum {
     BOXES_MAX = 1 << 20,  /* that are looked at where no index tells */
-    BOXES_IN_A_TURN = 64, /* … before others get theirs */
+    BOXES_IN_A_TURN = 64, /* boxes that are read before other requests get their turn */
     BOXES_BEFORE_MAX = 16 /* that stand between the beginning of a segment and its moof */
 };
 

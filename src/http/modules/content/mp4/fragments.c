@@ -7,7 +7,7 @@ enum {
     TFHD_DURATION = 0x8,
     TFHD_SIZE = 0x10,
     TFHD_FLAGS = 0x20,
-    TRUN_OFFSET = 0x1, /* … and of a trun box */
+    TRUN_OFFSET = 0x1, /* flags of a trun box */
     TRUN_FIRST_FLAGS = 0x4,
     TRUN_DURATIONS = 0x100,
     TRUN_SIZES = 0x200,

@@ -9,7 +9,7 @@ struct fragment_track {
     uint32_t number;
     uint32_t units;    /* in a second */
     uint32_t duration; /* of a sample whose fragment tells none */
-    uint32_t flags;    /* … the same */
+    uint32_t flags;    /* of a sample whose fragment says none */
     uint64_t time;     /* units that fragments so far lasted, for those that tell no time */
 };
 
@@ -26,9 +26,9 @@ const char *fragments_read(struct fragments *fragments, struct str moov);
 /* What a fragment, the contents of a moof box, tells of the main track. */
 struct fragment {
     bool has_main;    /* it has samples of it */
-    bool is_key;      /* … of which the first is a key frame */
+    bool is_key;      /* the first sample of that track is a key frame */
     uint64_t time_ms; /* of the first */
-    uint64_t time;    /* … in units of the track */
+    uint64_t time;    /* of the first sample, in units of the track */
     uint64_t end_ms;  /* where the last ends */
 };
 

@@ -13,7 +13,7 @@ struct track {
     bool has_keys;           /* else each is one */
     struct box_table groups; /* stsc: first chunk, samples in each, description */
     struct box_table sizes;  /* stsz: of each sample, where size is 0 */
-    uint32_t size;           /* … of all */
+    uint32_t size;           /* bytes of every sample */
     struct box_table chunks; /* stco, co64: offsets */
     bool has_large_chunks;   /* co64 */
     uint32_t units;          /* in a second */

@@ -15,7 +15,7 @@ struct whole {
     unsigned char
         *rest;       /* malloc'ed: of output that the codec's room may be too small for; or NULL */
     size_t rest_at;  /* bytes of it that were taken */
-    size_t rest_end; /* … and that there are */
+    size_t rest_end; /* end of these bytes */
     bool is_coded;   /* the body is */
 };
 
@@ -52,8 +52,8 @@ static void whole_begin(struct codec *codec, int64_t length)
     whole->is_coded = false;
 }
 
-#define OS_AT 9   /* in the head of a member (RFC 1952, 2.3) … */
-#define OS_UNIX 3 /* … what zlib says there; libdeflate says that it does not know */
+#define OS_AT 9   /* in the head of a member (RFC 1952, 2.3) */
+#define OS_UNIX 3 /* the value for Unix, which zlib writes there; libdeflate writes "unknown" */
 
 static size_t compress_to(const struct whole *whole, struct str in, char *out, size_t room)
 {

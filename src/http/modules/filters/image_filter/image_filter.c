@@ -20,15 +20,15 @@ static const struct offload_pool image_pool = {.name = STR_INIT("image_filter"),
 struct image_settings {
     unsigned way;                  /* enum image_way */
     struct template *width;        /* of RESIZE and CROP */
-    struct template *height;       /* … */
+    struct template *height;       /* of RESIZE and CROP */
     struct template *angle;        /* of ROTATE, also beside those two; NULL = it is not turned */
     uint64_t buffer;               /* bytes of an image as it comes, at most */
-    int64_t max_pixels;            /* … and its pixels */
+    int64_t max_pixels;            /* most pixels of an image */
     struct template *jpeg_quality; /* 1 to 100 */
     struct template *webp_quality; /* 1 to 100 */
     struct template *sharpen;      /* per cent; 0 = not at all */
     struct template *offset_x;     /* of CROP */
-    struct template *offset_y;     /* … */
+    struct template *offset_y;     /* of CROP */
     bool keeps_transparency;       /* of palettes */
     bool is_interlaced;            /* what is made */
 };

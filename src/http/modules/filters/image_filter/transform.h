@@ -11,7 +11,7 @@ enum image_way {
     WAY_RESIZE,
     WAY_CROP,
     WAY_CROP_KEEP_X, /* nothing of the width is cut off */
-    WAY_CROP_KEEP_Y, /* … of the height */
+    WAY_CROP_KEEP_Y, /* nothing of the height is cut off */
     WAY_ROTATE
 };
 

@@ -36,8 +36,8 @@ struct search {
     size_t held_len;
     struct str piece;  /* stands after the held bytes: together they are the window */
     size_t at;         /* in the window: the next byte to look at */
-    size_t from;       /* … the first that was not given back */
-    size_t best_start; /* … of the match that was found: */
+    size_t from;       /* in the window: the first byte that was not returned */
+    size_t best_start; /* in the window: where the match that was found begins */
     size_t best_end;
     unsigned best;      /* its pattern, or SEARCH_PATTERNS_MAX: none */
     bool is_best_final; /* nothing that is still to come goes before it */

@@ -7,7 +7,7 @@ static bool separates(char c)
     return c == '\0' || memchr(";>{}:,", c, 6) != NULL;
 }
 
-/* … and before these. Before ':' only in a declaration: it tells `a :hover` from `a:hover`. */
+/* Are spaces before this character redundant? Before ':' only in a declaration: it distinguishes `a :hover` from `a:hover`. */
 static bool is_separated(const struct trimmer *trimmer, char c)
 {
     return c == ':' ? trimmer->is_declaring && trimmer->is_naming : separates(c);

@@ -31,7 +31,7 @@ struct trim_filter {
     struct body_filter filter;
     struct trimmer trimmer;
     uint64_t taken; /* bytes of the body before */
-    uint64_t given; /* … and after */
+    uint64_t given; /* bytes of the body after trimming */
 };
 
 static bool is_on(struct request *request, const struct template *text)

@@ -68,10 +68,10 @@ struct trimmer {
     size_t word_length;      /* sizeof(word): it is longer */
     bool is_glued;           /* a comment went out behind `before`, without white space */
     unsigned comment_length; /* bytes of CODE_COMMENT so far, up to 4 */
-    char comment[4];         /* … the first ones, and the last one */
+    char comment[4];         /* the first of these, and the last one */
     char comment_last;
-    bool is_declaring;             /* of a style: what comes is a declaration … */
-    bool is_naming;                /* … and its name has not ended */
+    bool is_declaring;             /* of a style: what comes is a declaration */
+    bool is_naming;                /* the name of that declaration has not ended */
     bool is_grouping;              /* what comes is an at-rule with rules in its block */
     bool begins_rule, begins_name; /* nothing of it has come; its '@' alone has */
 

@@ -33,8 +33,8 @@ struct param_use {
 
 struct xslt_settings {
     struct vec sheets;  /* struct sheet_use: one after the other; none = nothing is done */
-    struct vec params;  /* struct param_use: of all of them, expressions … */
-    struct vec strings; /* … and texts */
+    struct vec params;  /* struct param_use: of all of them, expressions */
+    struct vec strings; /* struct param_use: of the strings */
     struct type_set *types;
     struct xslt_dtd *dtd; /* or NULL */
     uint64_t max_size;    /* bytes of a document */

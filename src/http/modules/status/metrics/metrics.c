@@ -14,7 +14,7 @@
 struct metrics_main {
     uint64_t zone_size;
     bool is_wanted;    /* some place shows the numbers: so they are counted */
-    struct zone *zone; /* … there */
+    struct zone *zone; /* the zone where they are shown */
 };
 
 struct metrics_server {
@@ -23,7 +23,7 @@ struct metrics_server {
 
 struct metrics_settings {
     struct str zone;   /* status_zone; empty = none */
-    bool is_of_server; /* … it is the name of the whole server */
+    bool is_of_server; /* status_zone names the whole server */
     unsigned series;   /* of a zone of locations */
 };
 

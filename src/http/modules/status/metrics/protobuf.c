@@ -20,7 +20,7 @@ enum {
     HISTOGRAM_ZERO_THRESHOLD = 6,
     HISTOGRAM_ZERO_COUNT = 7,
     HISTOGRAM_SPAN = 12,  /* of buckets above zero */
-    HISTOGRAM_DELTA = 13, /* … how many more than in the one before */
+    HISTOGRAM_DELTA = 13, /* of buckets above zero: how many more than in the one before */
 };
 
 /* By enum family_type: MetricType, and the field of a metric. */
@@ -94,7 +94,7 @@ static size_t begin_message(struct buf *out, unsigned field)
     return out->len;
 }
 
-/* … and gets its length before it. */
+/* Ends a message: its length is put before it. */
 static void end_message(struct buf *out, size_t start)
 {
     char length[VARINT_MAX];

@@ -27,9 +27,9 @@ struct metrics_writer {
     const struct metrics_form *form;
     struct buf *out;
     enum family_type type; /* of the family that is being written */
-    const char *name;      /* … NULL: none is yet */
-    size_t start;          /* … where it begins in `out` */
-    bool is_empty;         /* … it has no sample yet */
+    const char *name;      /* name of that family; NULL: there is none yet */
+    size_t start;          /* where that family begins in `out` */
+    bool is_empty;         /* that family has no sample yet */
 };
 
 struct metrics_form {
@@ -40,7 +40,7 @@ struct metrics_form {
     void (*put_histogram)(struct metrics_writer *writer, const struct label *labels,
                           const struct metrics_cell *cell);
     void (*end_family)(struct metrics_writer *writer); /* NULL: it needs no end */
-    void (*end)(struct metrics_writer *writer);        /* … nor the whole */
+    void (*end)(struct metrics_writer *writer);        /* ends all of it; NULL: it needs no end */
 };
 
 extern const struct metrics_form metrics_text;        /* 0.0.4 of Prometheus */

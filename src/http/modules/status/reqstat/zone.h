@@ -52,18 +52,19 @@ struct reqstat_zone {
     struct template *key;
     uint64_t size;
     uint64_t key_length;    /* longer keys are cut */
-    uint64_t recycle_times; /* when it is full, what was asked less often than so many times … */
-    uint64_t recycle_seconds; /* … in so many seconds gives way */
-    struct vec indicators;    /* struct variable *: whose numbers are added up */
-    struct shm_table *table;  /* NULL until all is read */
+    uint64_t recycle_times; /* when it is full, what was asked less often than so many times */
+    uint64_t
+        recycle_seconds;   /* seconds in which a record needs so many requests not to be replaced */
+    struct vec indicators; /* struct variable *: whose numbers are added up */
+    struct shm_table *table; /* NULL until all is read */
 };
 
 /* One key. `counters` are followed by the bytes of the key. */
 struct reqstat_record {
     struct shm_record head;
     uint32_t key_length;
-    uint32_t rate;        /* requests in this period … */
-    uint32_t former_rate; /* … and in the one before */
+    uint32_t rate;        /* requests in this period */
+    uint32_t former_rate; /* requests in the period before */
     uint32_t period;      /* that it is: seconds by the length of periods */
     uint64_t counters[];
 };

@@ -15,7 +15,7 @@ enum upload_state { STATE_STARTING, STATE_UPLOADING, STATE_DONE, STATE_ERROR, ST
 
 struct progress_settings {
     struct limit_zone *tracked;  /* where the uploads of this place are noted; or NULL */
-    uint64_t timeout_ms;         /* … and for how long after their end */
+    uint64_t timeout_ms;         /* how long after their end uploads remain there */
     struct limit_zone *reported; /* of report_uploads */
     struct str header;           /* field, or argument, that has an upload's name */
     struct str callback;         /* argument that has the name of a function for JSONP */

@@ -11,7 +11,7 @@ struct upload {
     struct shm_record head;
     _Atomic uint64_t
         received;       /* bytes of the body so far; of the process that has it, read by all */
-    int64_t length;     /* … that were announced; -1 = none were */
+    int64_t length;     /* bytes of the body that were announced; -1 = none were */
     uint64_t until_ms;  /* of one that has ended: when it is forgotten */
     uint32_t process;   /* that works on it */
     uint32_t status;    /* it was answered with, when it has ended */
