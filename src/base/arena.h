@@ -15,7 +15,7 @@ struct arena_block;
 struct arena_cleanup;
 
 /*
- * What several arenas may take together; of whoever owns them. `over` is told of each block that is taken beyond
+ * What several arenas may take together; of its owner. `over` is called for each block that is taken beyond
  * limit + allowed, which is given all the same: it sees to it that no more is asked for. It may take memory, too.
  */
 struct arena_account {

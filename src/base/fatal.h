@@ -4,10 +4,10 @@
 
 #include <stddef.h>
 
-/* How it is told, by whoever keeps the log: errno or 0, and the text. NULL: on standard error. May not allocate. */
+/* How the owner of the log reports it: errno or 0, and the text. NULL: on standard error. May not allocate. */
 extern void (*fatal_report)(int error, const char *text);
 
-/* Tells that so many bytes could not be had, and ends the process with status 1: the master starts a worker anew. */
+/* Logs that so many bytes could not be had, and ends the process with status 1: the master starts another worker. */
 _Noreturn void fatal_no_memory(size_t size);
 
 /* Tells that an object is not what its caller took it for, and aborts; for CHECK_MAGIC. */

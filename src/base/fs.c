@@ -126,7 +126,7 @@ static bool give_directory(int fd, const struct stat *info, uid_t uid)
 
 bool fs_make_directory(const char *path, mode_t mode, uid_t uid)
 {
-    const mode_t needed = S_IRUSR | S_IWUSR | S_IXUSR; /* whoever owns it must be able to use it */
+    const mode_t needed = S_IRUSR | S_IWUSR | S_IXUSR; /* its owner must be able to use it */
     struct stat info;
     int fd;
 

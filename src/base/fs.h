@@ -16,14 +16,14 @@ bool fs_read_all(struct arena *arena, const char *path, size_t limit, struct str
 struct str fs_full_name(struct arena *arena, struct str prefix, struct str name);
 
 /*
- * open(), that as root follows no symbolic link which belongs to neither root nor whoever runs this: a worker may
+ * open(), that as root follows no symbolic link which belongs to neither root nor the user who runs this: a worker may
  * write in some directories, and what it lays there must not lead its master to files of others. With O_DIRECTORY no link in
  * such a directory is followed at all, since a worker can rename root's. With O_DIRECTORY and O_CREAT a directory is made.
  * -1 with errno, ELOOP for such a link.
  */
 int fs_open_trusted(const char *path, int flags, mode_t mode);
 
-/* May others than root and whoever runs this put other names, or other things under a name, into this directory? */
+/* May users other than root and the one who runs this put other names, or other things under a name, into this directory? */
 bool fs_is_shared(int directory);
 
 /* Makes the directory with this mode and owner (if uid is not -1); one that exists is fine. Links of

@@ -4,7 +4,7 @@
 struct keyed_data {
     struct keyed_data *next;
     const void *key;
-    _Alignas(16) char room[]; /* of whoever has the key */
+    _Alignas(16) char room[]; /* owned by the code that has the key */
 };
 
 void *keyed_data(struct keyed_data **list, struct arena *arena, const void *key, size_t size)

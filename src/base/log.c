@@ -202,7 +202,7 @@ __attribute__((noinline)) static void write_start_line(const struct record *reco
 }
 
 /*
- * The dated line to the sinks. Lines are too long for a stack; while one is made another may have to be told of, in a signal
+ * The dated line to the sinks. Lines are too long for a stack; while one is made another may have to be logged, in a signal
  * handler. A third is left out.
  */
 __attribute__((noinline)) static void write_record(const struct log *log,

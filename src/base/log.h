@@ -127,7 +127,7 @@ void log_fatal(int error, const char *text);
 
 /* Opens for appending, mode 0644; gives false and logs an emerg line when it cannot. */
 bool log_file_open(struct log_file *file, const struct log *log);
-/* Opens the path anew and puts the new file in the old one's descriptor number (dup3). */
+/* Opens the path again and puts the new file in the old one's descriptor number (dup3). */
 bool log_file_reopen(struct log_file *file, const struct log *log);
 
 /* Syslog as RFC 3164 lines to a unix or UDP address; what error_log and access_log share. */

@@ -496,8 +496,8 @@ void syslog_send(struct syslog_target *target, int severity, struct str message)
     struct msghdr datagram = {.msg_iov = parts, .msg_iovlen = 2};
 
     /*
-     * A receiver that was started anew has another socket behind the same path, and a refusal of an
-     * earlier datagram is told to the next: in both cases a second try with a new socket may do.
+     * A receiver that was started again has another socket behind the same path, and a refusal of an
+     * earlier datagram is reported for the next: in both cases a second attempt with a new socket may do.
      */
     const char *call;
     bool is_sent = try_send(target, &datagram, &call) ||

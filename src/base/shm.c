@@ -65,7 +65,7 @@ bool shm_lock_take(struct shm_lock *lock)
     if (error != EOWNERDEAD) {
         give_up("pthread_mutex_lock()", error);
     }
-    /* Should this process die too before the data is right, the next one is told again. */
+    /* Should this process die too before the data is right, the next one gets it again. */
     pthread_mutex_consistent(mutex);
     return true;
 }

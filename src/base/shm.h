@@ -9,7 +9,7 @@
 #include "base/str.h"
 
 /*
- * A lock in shared memory. When its owner dies, the next taker gets it and is told. Never held
+ * A lock in shared memory. When its owner dies, the next taker gets it and a sign of that. Never held
  * across a wait of a fiber.
  */
 struct shm_lock {

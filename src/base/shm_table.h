@@ -12,7 +12,7 @@ struct shm_key {
     uint64_t words[2];
 };
 
-/* What a record is. Lists and counters are indexes of that, built anew when a process died inside. */
+/* What a record is. Lists and counters are indexes of that, rebuilt when a process died inside. */
 enum shm_record_kind {
     SHM_FREE,  /* nothing */
     SHM_KEYED, /* found by its key, and in the order of use */
@@ -47,8 +47,8 @@ struct shm_key shm_table_key(const struct shm_table *table, struct str bytes);
 
 /*
  * Everything below needs the lock, which is never held across a wait. True: a process died inside; the table was
- * mended, records whose kind was set are there, their order of use is not known any more, and what their user
- * derived from them must be derived anew.
+ * repaired, records whose kind was set are there, their order of use is not known any more, and what their user
+ * derived from them must be derived again.
  */
 bool shm_table_lock(struct shm_table *table);
 void shm_table_unlock(struct shm_table *table);

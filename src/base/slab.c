@@ -1,7 +1,7 @@
 /*
  * The allocator inside shared memory. Pages of 4096 bytes; a page is cut into equal chunks of 16 to
- * 2048 bytes, or belongs to a run of whole pages. What is allocated is told by the kind of a page
- * and by its bits alone: lists and counters are only indexes of that, and are built anew when a
+ * 2048 bytes, or belongs to a run of whole pages. What is allocated follows from the kind of a page
+ * and by its bits alone: lists and counters are only indexes of that, and are rebuilt when a
  * process died inside.
  */
 #include <stdatomic.h>

@@ -220,7 +220,7 @@ static enum cache_found read_content(struct cache_access *access, const struct k
     return freshness(access);
 }
 
-/* Is it what the index has now, as far as can be told without its lock? */
+/* Is it what the index has now, as far as can be known without its lock? */
 static bool is_current(struct cache_content *content, struct cache_index *index)
 {
     if (atomic_load_explicit(&content->entry->version, memory_order_acquire) != content->version) {

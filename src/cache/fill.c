@@ -193,7 +193,7 @@ struct commit {
 
 /*
  * The response goes where the request was found to belong: to the variant that was opened if it is
- * for the same field values, else to the key itself, whose variant is then told by meta.
+ * for the same field values, else to the key itself, whose variant then follows from meta.
  */
 static void choose_place(struct commit *commit)
 {

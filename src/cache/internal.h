@@ -294,7 +294,7 @@ void cache_access_main_hash(const struct cache_access *access, uint8_t *out);
 
 /*
  * Runs work(arg) on the thread pool "default" and waits until it is done, shielded; at once when there
- * is no pool, or outside a fiber. arg must live on the heap: a worker that is told to end does not
+ * is no pool, or outside a fiber. arg must live on the heap: a worker that is to end does not
  * wait for the thread. MAY WAIT.
  */
 void cache_work(void (*work)(void *arg), void *arg);

@@ -138,7 +138,7 @@ static bool is_name_of(const uint8_t *hash, const struct cache_file_header *head
     return memcmp(hash, of_variant, CACHE_KEY_SIZE) == 0;
 }
 
-/* With the lock held: parents and variants know of each other, whoever came first. */
+/* With the lock held: parents and variants know of each other, whichever came first. */
 static void note_variants(struct cache_index *index, struct cache_entry *entry,
                           const struct cache_file_header *header, bool is_variant)
 {

@@ -210,7 +210,7 @@ static bool parse_inactive(struct str value, uint64_t *out_ms)
     return true;
 }
 
-/* Numbers, sizes and times. False: unknown or no value, told in *is_known. */
+/* Numbers, sizes and times. False: unknown or no value, see *is_known. */
 static bool read_value(struct cache *cache, struct str name, struct str value, bool *is_known)
 {
     struct {

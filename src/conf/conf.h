@@ -25,9 +25,10 @@ struct conf_node {
     struct conf_node *children;   /* of a block, in order; includes are expanded in place */
     struct conf_node *last_child; /* of a block: newest child, NULL when there is none */
     struct conf_node *parent;
-    struct str *args;   /* args[0] is the name; quotes and escapes are decoded */
-    const bool *quoted; /* by argument: was it quoted (so "" and "$" in map keys can be told) */
-    unsigned count;     /* of args, the name included */
+    struct str *args; /* args[0] is the name; quotes and escapes are decoded */
+    const bool
+        *quoted; /* by argument: was it quoted (so "" and "$" in map keys can be distinguished) */
+    unsigned count; /* of args, the name included */
     bool is_block;
     bool is_code; /* the last argument is the text that stood in braces: Lua */
     const struct conf_file *file;
@@ -95,7 +96,7 @@ struct conf {
 
 /*
  * Reads the file with its includes (globs sorted, no match is fine), and before it the text of -g,
- * to the tree conf->root. Grammar errors become messages; reading goes on after each. false when
+ * to the tree conf->root. Grammar errors become messages; reading continues after each. false when
  * there was any. Waits for the disk.
  */
 bool conf_read(struct conf *conf, struct str file_name, struct str extra);

@@ -22,7 +22,7 @@ struct lexer {
     struct vec words;    /* struct word */
     const char *source;  /* where its first word starts */
     unsigned start_line; /* of its first word */
-    bool is_broken;      /* an error was told: drop it */
+    bool is_broken;      /* an error was reported: drop it */
 };
 
 /* One word of the statement, decoded. */
@@ -157,7 +157,7 @@ static void end_of_text(struct lexer *lexer, bool is_inside_statement, unsigned 
     } else if (is_inside_statement) {
         return;
     } else if (lexer->block != lexer->outer && !lexer->block->is_dropped) {
-        /* "return 200}" was told already, and this is what follows from it. */
+        /* "return 200}" was reported already, and this is what follows from it. */
         if (lexer->stray == NULL || lexer->stray < lexer->block->source) {
             brace_error(lexer, -1, "unexpected end of file, expecting \"}\"");
             conf_hint(lexer->conf, "the block \"%.*s\" of line %u is open",
@@ -415,7 +415,7 @@ static void open_block(struct lexer *lexer)
 }
 
 /*
- * A '}'. False when the statement goes on after it: one that closes nothing and stands among
+ * A '}'. False when the statement continues after it: one that closes nothing and stands among
  * words.
  */
 static bool close_block(struct lexer *lexer)

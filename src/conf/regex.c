@@ -8,7 +8,7 @@
 #include "conf/regex_internal.h"
 #include "fiber/fiber.h"
 
-#define MATCH_LIMIT 500000          /* steps of one match, then it is given up */
+#define MATCH_LIMIT 500000          /* steps of one match, then it is abandoned */
 #define HEAP_LIMIT_KIB 16384        /* memory of one match without JIT */
 #define JIT_STACK_MIN (32 * 1024)   /* bytes */
 #define JIT_STACK_MAX (1024 * 1024) /* bytes; touched only as far as a match needs */

@@ -17,7 +17,7 @@
 
 #define SET_MAX 4096    /* patterns; the rest of a longer list is always tried */
 #define GRAM 3          /* bytes that index the table */
-#define SAME_TEXT_MAX 8 /* patterns of one text; more are better told apart by vectorscan */
+#define SAME_TEXT_MAX 8 /* patterns of one text; more are distinguished better by vectorscan */
 #define SCAN_MIN 6      /* patterns without a text from which a database pays */
 #define SCAN_MAX 500    /* patterns of one database; making it takes time that grows with them */
 #define SCAN_BUDGET_MS 1000 /* time of one reading that may go into making databases */

@@ -27,7 +27,7 @@ struct variable;
 
 /*
  * What variables are asked of: a request, a connection in its handshake, a session, the answer to a probe. Each kind
- * is one static struct, and its address tells it from the others. Whoever evaluates something embeds a struct
+ * is one static struct, and its address distinguishes it from the others. Code that evaluates something embeds a struct
  * variable_env and names its kind there; a getter finds the struct around it, since it is never called for another kind.
  */
 struct subject_kind {
@@ -50,7 +50,7 @@ extern const struct subject_kind any_subject;
 struct variable {
     struct str name; /* lower case, without '$' */
     bool (*get)(struct variable_env *env, const struct variable *variable, struct str *out);
-    /* Or NULL: an assignment stores the value. After a call of set, get is asked anew. */
+    /* Or NULL: an assignment stores the value. After a call of set, get is called again. */
     void (*set)(struct variable_env *env, const struct variable *variable, struct str value);
     uintptr_t data; /* of get and set */
     /* Whom get and set take. Of a row, NULL: the kind of the set that it is added to. */
@@ -127,7 +127,7 @@ struct variable *variable_use(struct conf *conf, const struct conf_node *node,
 bool variable_check_all(struct conf *conf, struct variable_set *set);
 
 /*
- * The value; false = not found. Cached unless volatile; cycles are told by an error line and are
+ * The value; false = not found. Cached unless volatile; cycles are logged as errors and are
  * not found.
  */
 bool variable_get(struct variable_env *env, const struct variable *variable, struct str *out);
@@ -168,7 +168,7 @@ struct template *template_compile(struct conf *conf, const struct conf_node *nod
 struct template *template_join(struct conf *conf, const struct vec *templates);
 /*
  * Makes it a path: a relative value gets the prefix (with its slash) in front. The constant is made
- * anew.
+ * again.
  */
 void template_make_path(struct template *template, struct arena *arena, struct str prefix);
 /* How many '$' names a text holds: 0 = constant. */

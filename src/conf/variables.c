@@ -326,7 +326,7 @@ static __attribute__((noinline)) bool compute(struct variable_env *env,
     }
     value->state = VARIABLE_EVALUATING;
     bool is_found = call_get(env, variable, out);
-    /* get may have assigned the variable or made the table anew: look again. */
+    /* get may have assigned the variable or rebuilt the table: look again. */
     value = value_slot(env, variable);
     value->text = *out;
     value->state = is_found ? VARIABLE_FOUND : VARIABLE_NOT_FOUND;

@@ -13,7 +13,7 @@
 /*
  * By descriptor: the source in the low 48 bits and a generation in the high 16. An event carries
  * descriptor and generation, and is delivered only if both still belong together: so a source that
- * was forgotten, or a descriptor number that was used anew within one batch, costs no search.
+ * was forgotten, or a descriptor number that was used again within one batch, costs no search.
  */
 #define SOURCE_BITS 48
 #define SOURCE_MASK ((UINT64_C(1) << SOURCE_BITS) - 1)
@@ -160,7 +160,7 @@ static void listeners_first(void)
 
 static bool epoll_wait_for_events(int timeout_ms)
 {
-    /* EINTR: a signal that is not watched; the turn goes on with no events. */
+    /* EINTR: a signal that is not watched; the turn continues with no events. */
     int n = epoll_wait(epoll_fd, batch, (int) batch_size, timeout_ms);
 
     batch_count = n < 0 ? 0 : n;

@@ -23,12 +23,12 @@ enum {
 /*
  * A descriptor that the loop watches. Embedded in a connection or a listener. Registered once,
  * edge-triggered; interest in output is added once, when output has to wait for the first time.
- * After that no system call is made to change interest. Owned by whoever embeds it.
+ * After that no system call is made to change interest. Owned by the struct that embeds it.
  */
 struct event_source {
     int fd;                 /* -1 = none */
     bool is_registered;     /* known to the backend; the loop's to write */
-    bool is_output_watched; /* room for output is told, too; the loop's to write */
+    bool is_output_watched; /* the socket is watched for output as well; the loop's to write */
     void (*ready)(struct event_source *source, unsigned events); /* on the loop's stack */
 };
 
@@ -246,7 +246,7 @@ enum thread_called {
 };
 /*
  * From a fiber: runs run(arg) on a thread and waits until it has returned. arg may not lie on the fiber's stack: a worker
- * that is told to end waits for the thread a while only. MAY WAIT.
+ * that is to end waits for the thread for a limited time. MAY WAIT.
  */
 enum thread_called thread_pool_call(struct thread_pool *pool, void (*run)(void *arg), void *arg);
 /* Is any of these calls on a thread, and has not returned? */

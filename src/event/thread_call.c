@@ -18,7 +18,7 @@ struct call {
     bool is_done;
 };
 
-/* What a worker that is told to end leaves behind is still known. */
+/* What a worker that is to end leaves behind is still known. */
 static struct list all_calls = {.next = &all_calls, .prev = &all_calls};
 
 static void call_free(struct call *call)

@@ -21,7 +21,7 @@ static void messages_ready(struct event_source *source, unsigned events)
 {
     uint64_t count;
 
-    /* Read first: a message pushed after this is told of anew. */
+    /* Read first: a message pushed after this is signalled again. */
     if (read(source->fd, &count, sizeof(count)) == -1 && errno != EAGAIN) {
         return;
     }

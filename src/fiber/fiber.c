@@ -224,7 +224,7 @@ static void go_on(struct fiber *fiber)
     fiber_word = word;
 }
 
-/* Puts a fiber that waits, and is told why no longer, into the queue. */
+/* Puts a fiber that waits, and the reason why it no longer does, into the queue. */
 static void append(struct fiber **first, struct fiber **last, struct fiber *fiber)
 {
     fiber->next_ready = NULL;

@@ -19,7 +19,7 @@ enum wait_result {
 /* How fiber_start went. */
 enum fiber_started {
     FIBER_ENDED,   /* it ran to its end already */
-    FIBER_WAITING, /* it waits for something and goes on later */
+    FIBER_WAITING, /* it waits for something and continues later */
     FIBER_NO_STACK /* it did not run: as many fibers as allowed exist, or no memory (errno) */
 };
 
@@ -28,11 +28,11 @@ enum fiber_started {
    doubt. */
 struct fiber;
 
-/* A word of the fiber that runs, for whoever it works for: each has its own, NULL when it starts. The loop has one as well. */
+/* A value of the running fiber, for the code that it works for: each has its own, NULL when it starts. The loop has one as well. */
 extern __thread void *fiber_word;
 
 /* Something a fiber waits for. Embedded in the thing that will happen. At most one fiber waits on
-   one. Owned by whoever embeds it, who must not free it while a fiber waits. All zero is right. */
+   one. Owned by the struct that embeds it, which must not be freed while a fiber waits. All zero is right. */
 struct wait_point {
     struct fiber *waiter; /* the fiber that waits here now, or NULL */
     bool is_signalled; /* happened while nobody waited; the next wait returns at once and clears */
@@ -52,7 +52,7 @@ struct fiber_host {
     /* Optional: put a woken fiber into the loop's run queue; the loop then calls fiber_resume once.
        NULL: woken fibers gather here and the loop calls fiber_run_ready. */
     void (*post)(struct fiber *fiber);
-    /* Optional: told that the fiber which runs has broken this rule and was asked to return, with its subject or
+    /* Optional: called when the running fiber has broken this rule and was asked to return, with its subject or
        NULL. Without it such a fiber ends the process. */
     void (*broken)(const char *rule, const void *subject);
 };
@@ -79,7 +79,7 @@ struct fiber_options {
     struct fiber_host host; /* how deadlines are kept; without it every deadline must be NEVER */
     enum fiber_guard guard; /* do not even try a better one; for tests */
     bool paint_stacks;      /* fill stacks with a pattern to measure their use; slow, for tests */
-    /* Told of weaker guards, a smaller pool, and a broken canary (which then aborts). May be NULL.
+    /* Called for weaker guards, a smaller pool, and a broken canary (which then aborts). May be NULL.
        Must not wait. */
     void (*say)(const char *message);
 };
@@ -94,7 +94,7 @@ struct fiber_pool_stats {
     size_t canaries; /* stacks that have a canary only */
 };
 
-/* A fatal signal, as told to the report function of fiber_crash_install. */
+/* A fatal signal, as passed to the report function of fiber_crash_install. */
 struct fiber_crash {
     int signal;                /* one of those that fiber_crash_install takes */
     const void *address;       /* what was touched; NULL if the signal was sent by a process */
@@ -182,11 +182,11 @@ enum wait_result fiber_join(struct fiber_handle *handle, uint64_t deadline_ms);
    what a parent does before it returns while the child may use its frame. From a fiber. */
 void fiber_cancel_and_join(struct fiber_handle *handle);
 
-/* The child goes on alone, the handle may go. From any stack. */
+/* The child continues alone, the handle may go. From any stack. */
 void fiber_detach(struct fiber_handle *handle);
 
 /* Asks a fiber to return: the wait that it is in, or its next, gives WAIT_CANCELLED, and so do all
-   further ones, but for those inside a shield. Never switches: the fiber goes on from the ready
+   further ones, but for those inside a shield. Never switches: the fiber continues from the ready
    queue. A fiber that was woken already and has not run yet keeps what it was woken with.
    From any stack; a fiber may cancel itself. */
 void fiber_cancel(struct fiber *fiber);
@@ -224,7 +224,7 @@ enum wait_result fiber_yield(void);
 
 /*
  * The running fiber takes a place at the end of the ready queue, and runs on: it may start others, whose waits come back
- * here, but not wait itself. With fiber_await_turn it goes on behind those that stood before it: at once when there is
+ * here, but not wait itself. With fiber_await_turn it continues after those that were queued before it: at once when there is
  * none. For a host without post.
  */
 void fiber_queue(void);

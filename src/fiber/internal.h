@@ -22,21 +22,21 @@ enum timer_state {
 /* Lives at the top of its stack, which grows down from it. Cache-line aligned: two lines are
    touched by a start, and by a switch. */
 struct fiber {
-    void *resumer_pointer;       /* stack pointer of whoever switched here, to go back to */
-    struct fiber *resumer;       /* who that is; NULL: the worker's own stack */
-    void (*run)(void *);         /* what it was started with; kept for the crash report */
-    void *arg;                   /* likewise */
-    uint32_t magic;              /* FIBER_MAGIC from start to end */
-    uint16_t shield;             /* fiber_shield_begin calls that are open */
-    uint16_t interrupts;         /* fiber_interrupt calls that are not taken back */
-    uint8_t state;               /* enum fiber_state */
-    uint8_t result;              /* enum wait_result: what the present wait gives when it goes on */
-    uint8_t timer_state;         /* enum timer_state */
-    bool is_cancelled;           /* asked to return */
-    uint32_t era;                /* in which it, or who started it, began */
+    void *resumer_pointer; /* stack pointer of the code that switched here, to go back to */
+    struct fiber *resumer; /* who that is; NULL: the worker's own stack */
+    void (*run)(void *);   /* what it was started with; kept for the crash report */
+    void *arg;             /* likewise */
+    uint32_t magic;        /* FIBER_MAGIC from start to end */
+    uint16_t shield;       /* fiber_shield_begin calls that are open */
+    uint16_t interrupts;   /* fiber_interrupt calls that are not taken back */
+    uint8_t state;         /* enum fiber_state */
+    uint8_t result;        /* enum wait_result: what the present wait gives when it continues */
+    uint8_t timer_state;   /* enum timer_state */
+    bool is_cancelled;     /* asked to return */
+    uint32_t era;          /* in which it, or who started it, began */
     struct fiber_handle *handle; /* the parent's, or NULL */
     const void *subject;         /* what it works on, for the host's `broken`; or NULL */
-    void *stack_pointer;         /* where it goes on; set while it does not run */
+    void *stack_pointer;         /* where it continues; set while it does not run */
     struct wait_point *point;    /* where it waits; NULL while it sleeps */
     uint64_t deadline_ms;        /* of the present wait */
     uint64_t armed_ms;           /* when the timer fires, if armed: not later than deadline_ms */

@@ -10,7 +10,7 @@
 
 /* What goes along with a switch; at most one is under way. */
 static struct {
-    bool has_ended;          /* what the place that goes on shall return */
+    bool has_ended;          /* what the code that continues returns */
     void (*run)(void *);     /* for a new stack: what to run there */
     void *arg;               /* its argument */
     void (*call)(void *);    /* for fiber_switch_call: what to run first where we arrive, or NULL */

@@ -1,4 +1,4 @@
-/* What AddressSanitizer is told at a switch. */
+/* What AddressSanitizer has to know at a switch. */
 #include "fiber/watch.h"
 
 #if defined(FIBER_ASAN)

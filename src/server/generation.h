@@ -112,7 +112,7 @@ struct log_file *generation_log_file(struct generation *generation, struct str p
 struct log_pipe *generation_log_pipe(struct conf *conf, const struct conf_node *node,
                                      struct str target);
 /* Writes a line (without its newline) whole, but cut at PIPE_BUF bytes. Never waits: when the program does not read, the
- * line is lost, counted as limited, and told of once a minute. */
+ * line is lost, counted as limited, and reported once a minute. */
 void log_pipe_write(struct log_pipe *pipe, struct str line);
 /* A directory that the generation needs. Same name twice is one. */
 struct wanted_path *generation_path(struct generation *generation, struct conf_node *node,
@@ -204,7 +204,7 @@ struct handover {
                  size_t size);
     /* Has the successor so many to take that more would only wait? NULL = it takes them at once. */
     bool (*is_behind)(const struct handover *handover);
-    /* Called once when it no longer is, or is gone; of whoever was told that it is. */
+    /* Called once when it no longer is, or is gone; for owners that were called when it began. */
     void (*caught_up)(void);
 };
 extern struct handover *handover_now; /* NULL unless a successor waits for connections */

@@ -77,7 +77,7 @@ struct upstream_connection_kind {
  * A connection to a peer. The conn's user is this struct and its owner wakes `wake`; a protocol that
  * shares the connection among requests puts an owner of its own there and keeps its state here.
  *
- * TCP_NODELAY is not set at first: a request that leaves by one write does not need it. Whoever may
+ * TCP_NODELAY is not set at first: a request that leaves by one write does not need it. Code that may
  * write again before the peer has answered sets it.
  */
 struct upstream_connection {

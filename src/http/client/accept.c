@@ -215,7 +215,7 @@ void detection_input(struct conn *conn)
     conn->owner->input(conn);
 }
 
-/* It has not said; what is told of that is the usual protocol's. */
+/* It has not said; the message about that is the usual protocol's. */
 void detection_timeout(struct conn *conn)
 {
     struct http_connection *connection = conn->user;

@@ -30,7 +30,7 @@ enum connection_stage {
     STAGE_ENDING,       /* to be closed at the end of this turn, when its log lines are written */
 };
 
-/* Bytes of a fresh input buffer; more than client_header_buffer_size's 1k, since it is given back at rest. Of requests it may be
+/* Bytes of a fresh input buffer; more than client_header_buffer_size's 1k, since it is released when the connection is idle. Of requests it may be
  * smaller: see v1/heads.c. */
 #define CONNECTION_FIRST_BUFFER 4096
 
@@ -78,7 +78,7 @@ void connections_abort(void);
 
 /*
  * Makes one for what a listener has brought, which is spoken with by `protocol`; counts it. conn has addresses, number and TLS of it.
- * TCP goes on in tcp.h. Other transports, whose conn has no descriptor and which bring requests as streams, call connection_set_local
+ * TCP continues in tcp.h. Other transports, whose conn has no descriptor and which bring requests as streams, call connection_set_local
  * and connection_serve, end by themselves, and call connection_free then.
  */
 struct http_connection *connection_on(const struct http_listen *listen, struct conn *conn,
@@ -98,7 +98,7 @@ struct connection_details *connection_details(struct http_connection *connection
 struct str connection_address(struct http_connection *connection);
 /*
  * How often requests of this connection were passed on by this very service already (net/conn/own.h). To be asked once
- * its first bytes were read: by then whoever connected has told of it.
+ * its first bytes were read: by then the worker that connected has noted it.
  */
 unsigned connection_ask_hops(struct http_connection *connection);
 static inline unsigned connection_hops(struct http_connection *connection)

@@ -30,7 +30,7 @@ static int replace_spdy(struct conf_scope *scope, const struct conf_node *node,
     return 1;
 }
 
-/* Words without a value. 1 = taken, 0 = another parameter, -1 = error (told). */
+/* Words without a value. 1 = taken, 0 = another parameter, -1 = error (logged). */
 static int parse_word(struct conf_scope *scope, const struct conf_node *node,
                       const struct http_main *main, struct str text, struct listen_line *line)
 {

@@ -20,7 +20,7 @@ struct request;
 struct http_protocol {
     struct str alpn; /* its names in TLS (RFC 7301), each after its length */
     struct str
-        preface; /* what its clients begin with on a plain socket; empty: they are not told by it */
+        preface; /* what its clients begin with on a plain socket; empty: they do not show it */
     const struct http_protocol *also; /* one more that the same module has, or NULL */
     bool
         is_quic; /* spoken over QUIC, on addresses that `listen ... quic` names, and nowhere else */
@@ -32,7 +32,7 @@ struct http_protocol {
     struct conn_owner owner; /* what the loop tells while it is spoken */
     /* Does this server speak it, where `listen` does not say so? NULL: each does. */
     bool (*is_on)(const struct http_server *server);
-    /* It is spoken from now on; input may be there already, and is told after this. NULL: nothing is to be made. */
+    /* It is spoken from now on; input may be there already, and is reported after this. NULL: nothing is to be made. */
     void (*begin)(struct http_connection *connection);
     /* It is spoken no more, since the connection closes or lingers: frees connection->wire_state. Called when that is not NULL. */
     void (*end)(struct http_connection *connection);

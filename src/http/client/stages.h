@@ -20,7 +20,7 @@ void detection_timeout(struct conn *conn);
 
 /* idle.c: the worker is on its way out. */
 void idle_quit(struct http_connection *connection);
-/* Goes on with what an older worker handed over. */
+/* Continues with what an older worker handed over. */
 void idle_resume(struct http_connection *connection, const void *state, size_t size);
 
 /* linger.c */

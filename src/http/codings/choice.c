@@ -83,7 +83,7 @@ int request_coding_weight(struct request *request, const struct content_coding *
     return weight != 0 && (!coding->heeds_gzip_rules || gzip_rules_allow(request)) ? weight : 0;
 }
 
-/* May this response get a coding, whoever the client is? */
+/* May this response get a coding, whatever the client is? */
 static bool is_encodable(const struct request *request)
 {
     const struct response *response = &request->response;

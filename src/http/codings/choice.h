@@ -24,7 +24,7 @@ int request_coding_weight(struct request *request, const struct content_coding *
 /*
  * The coding that the filters shall give the body, or NULL. Asked first by the first of the filters, when status,
  * type, length and fields of the response are known; then it is kept. Sets Vary where it depends on the client.
- * One that has a coding keeps it, whoever said it, and so does one that is a part of a body.
+ * One that has a coding keeps it, whether a backend or a module gave it, and so does one that is a part of a body.
  */
 const struct content_coding *response_coding(struct request *request);
 

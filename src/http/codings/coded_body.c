@@ -89,7 +89,7 @@ static bool is_within_ratio(struct coded_body *body, struct request *request)
     return false;
 }
 
-/* What the codec has laid out goes on. MAY WAIT. */
+/* What the codec has produced is passed on. MAY WAIT. */
 static bool pass_output(struct coded_body *body, struct request *request, bool is_flush,
                         bool is_last)
 {

@@ -11,7 +11,7 @@ struct request;
 struct type_set;
 struct variable_env;
 
-/* What a module that encodes is told by its directives; the settings of gzip, brotli and zstd. */
+/* What a module that encodes gets from its directives; the settings of gzip, brotli and zstd. */
 struct encoder_settings {
     bool is_on;
     bool passes_at_once; /* gzip_no_buffer */
@@ -65,7 +65,7 @@ struct decoder {
 /* The same for a body that is encoded: it leaves in clear text. */
 void response_decode(struct request *request, const struct decoder *decoder);
 
-/* $gzip_ratio and its kin: how many times smaller the body became, with two decimal places; false: it was not encoded. */
+/* $gzip_ratio and similar variables: how many times smaller the body became, with two decimal places; false: it was not encoded. */
 bool encoded_ratio(struct variable_env *env, const struct content_coding *coding, struct str *out);
 
 #endif

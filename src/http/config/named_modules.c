@@ -19,7 +19,7 @@ const struct module ngx_http_postpone_filter_module = {
     .kind = MODULE_HTTP,
 };
 
-/* proxy_cache_purge and its kin are rows of the modules that cache (src/http/exchange/cache). */
+/* proxy_cache_purge and similar directives are rows of the modules that cache (src/http/exchange/cache). */
 const struct module ngx_http_cache_purge_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_cache_purge_module",

@@ -22,7 +22,7 @@
 
 /* ---- notes for the $upstream_ variables ---- */
 
-/* The group as the configuration has it. A name that a request gave is not told: not of CONNECT, either, whose target is one. */
+/* The group as the configuration has it. A name that a request gave is not shown: not of CONNECT, either, whose target is one. */
 static struct str group_told(const struct exchange *x)
 {
     if (!x->group->is_at_run_time) {
@@ -129,7 +129,8 @@ static uint64_t io_deadline_end(struct exchange *x, const struct io_deadline *de
     if (channel->unsent(x) != 0) {
         return later(since_ms, x->sent.begun_ms) + settings->send_timeout_ms;
     }
-    if (upload_is_under_way(x)) { /* the end of that is told; what stops in the queue is not */
+    if (upload_is_under_way(
+            x)) { /* the end of the response is seen; what is left in the queue is not */
         return clock_now.now_ms + settings->send_timeout_ms;
     }
     return since_ms + settings->read_timeout_ms;
@@ -241,7 +242,7 @@ static bool is_refused(struct exchange *x, unsigned hops, struct failure *failur
 
     if (__builtin_expect(hops > x->request->server->max_self_hops, 0) &&
         own_may_be(&x->pick.peer->addr)) {
-        /* an error_page, a post_action: told before */
+        /* an error_page, a post_action: reported before */
         *failure = (struct failure){.status = 508};
         return true;
     }

@@ -143,7 +143,7 @@ struct protocol {
     /* Optional: the response's head was accepted; changes fields on their way to the client
      * (proxy_redirect, proxy_cookie_*). */
     void (*adapt_field)(struct exchange *x, struct field *field);
-    /* The backend closed where the body's end was not told by a length: BODY_END or BODY_BAD. NULL: cut
+    /* The backend closed where the body's end did not follow from a length: BODY_END or BODY_BAD. NULL: cut
      * short. */
     enum body_result (*body_ended)(struct exchange *x);
     /* Optional: the cache's key where no *_cache_key is written. */

@@ -21,8 +21,8 @@ struct relay {
     struct io_deadline deadline;
     bool is_client_gone;   /* or there is nobody to send to: a head alone was wanted */
     bool is_body_unwanted; /* the response has no body: HEAD, 304 */
-    bool is_ended;         /* the response has its last piece: its length told which */
-    bool has_unflushed;    /* something was given that has not been told to leave */
+    bool is_ended;         /* the response has its last piece: as its length says */
+    bool has_unflushed;    /* something was given that was not flushed */
     uint64_t begun_ms;     /* for limit_rate */
 };
 

@@ -8,7 +8,7 @@
  * conf_error. */
 bool access_mode_read(struct conf_scope *scope, const struct conf_node *node, unsigned *out);
 
-/* The same for the directories above such files: whoever may read goes in, too. */
+/* The same for the directories above such files: users who may read may enter, too. */
 static inline unsigned access_mode_of_directory(unsigned mode)
 {
     return (mode & 0444) >> 2 | (mode & 0777) | 0700;

@@ -22,8 +22,8 @@ struct directory_entry {
 struct directory {
     struct request *request; /* on whose behalf */
     DIR *stream;             /* NULL: it was closed */
-    bool hides_symlinks;     /* they are not told */
-    bool shows_hidden;       /* names that begin with a dot are told, too, but "." and ".." */
+    bool hides_symlinks;     /* they are not listed */
+    bool shows_hidden;       /* names that begin with a dot are given, too, but "." and ".." */
     unsigned looked_at;      /* names, since others had their turn */
 };
 
@@ -33,7 +33,7 @@ struct directory {
  */
 enum handler_result directory_open(struct directory *directory, struct request *request);
 /*
- * The next name, which holds until the call after it. What a symbolic link leads to is told, or the link itself where
+ * The next name, which holds until the call after it. What a symbolic link leads to is given, or the link itself where
  * that is nothing. False: there is no more, or the request ends. MAY WAIT for others to have their turn.
  */
 bool directory_next(struct directory *directory, struct directory_entry *out);

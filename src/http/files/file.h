@@ -39,7 +39,7 @@ struct file_cache_settings {
  *
  * What the kernel says with that: each change of contents moves ctime, which nobody can set. ctime
  * comes from a clock that ticks (1 to 10 ms), so contents are trusted only if ctime was older than
- * the reading by more than a few ticks (is_settled); a younger file is read anew for each request.
+ * the reading by more than a few ticks (is_settled); a younger file is read again for each request.
  * Kept are only contents of file systems that are known to behave so (local ones); a page that
  * stays mapped for writing in another process is the one thing that is noticed late, when the
  * kernel writes it back.

@@ -53,7 +53,8 @@ static void set_content_range(struct request *request, struct str value)
 {
     struct fields *fields = &request->response.fields;
 
-    fields_set(fields, &request->arena, FIELD_CONTENT_RANGE, STR_NONE); /* of whoever cut before */
+    fields_set(fields, &request->arena, FIELD_CONTENT_RANGE,
+               STR_NONE); /* of the filter that cut before */
     if (value.len != 0) {
         fields_add_known(fields, &request->arena, FIELD_CONTENT_RANGE, value);
     }

@@ -72,7 +72,7 @@ struct frame_head frame_read(const char *at);
 char *frame_put(char *at, uint32_t length, uint8_t type, uint8_t flags, uint32_t stream);
 
 /*
- * What can be told of a frame from its head alone (RFC 9113, 6.x): sizes, stream zero or not. V2_NO_ERROR
+ * What can be checked of a frame from its head alone (RFC 9113, 6.x): sizes, stream zero or not. V2_NO_ERROR
  * or the error; *is_stream_error: of the stream only.
  */
 enum v2_error frame_check(const struct frame_head *head, uint32_t max_size, bool *is_stream_error);

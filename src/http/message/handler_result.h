@@ -1,4 +1,4 @@
-/* How a run of handlers goes on. An HTTP status is another thing: it is in
+/* How a run of handlers continues. An HTTP status is another thing: it is in
  * request->response.status. */
 #ifndef HTTP_MESSAGE_HANDLER_RESULT_H
 #define HTTP_MESSAGE_HANDLER_RESULT_H

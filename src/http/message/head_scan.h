@@ -1,4 +1,4 @@
-/* How far a head that comes in parts was looked at: what its parser goes on from. */
+/* How far a head that comes in parts was looked at: where its parser continues. */
 #ifndef HTTP_MESSAGE_HEAD_SCAN_H
 #define HTTP_MESSAGE_HEAD_SCAN_H
 

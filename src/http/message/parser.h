@@ -75,7 +75,7 @@ enum parse_result fields_parse(struct str input, const struct field_reading *rea
 /*
  * The same for lines that come in parts: called with all of them from the first on, and again with more
  * after PARSE_MORE. They are parsed when they are whole (and as they come first); in between only new bytes
- * are looked at. What is wrong is told at the same byte however they come. The fields are emptied, their
+ * are looked at. What is wrong is reported at the same byte however they come. The fields are emptied, their
  * room is used again; they hold only what PARSE_DONE leaves there.
  */
 enum parse_result fields_parse_parts(struct fields_scan *scan, struct str input,

@@ -144,7 +144,7 @@ static uint32_t field_hash(struct str name, struct str value)
     return hash ^ hash >> 15;
 }
 
-/* The table is in use from the first insertion on: the peer is told of its capacity. False: it allows none. */
+/* The table is in use from the first insertion on: the peer gets its capacity. False: it allows none. */
 static bool table_begin(struct qpack_encoder *encoder)
 {
     if (encoder->table.capacity != 0) {

@@ -1,4 +1,4 @@
-/* Sets of media types: gzip_types, ssi_types, sub_filter_types and their kin, and whether a response is in one. */
+/* Sets of media types: gzip_types, ssi_types, sub_filter_types and similar directives, and whether a response is in one. */
 #ifndef HTTP_MESSAGE_TYPE_SET_H
 #define HTTP_MESSAGE_TYPE_SET_H
 

@@ -72,7 +72,7 @@ ssize_t request_read_some(struct request *request, void *at, size_t size);
 bool request_drop_body(struct request *request);
 /*
  * The part of that which is there already, before the response begins, so that a malformed body is
- * told from the answer. False: response.status says what is wrong with it, and is the answer's now.
+ * distinguished from the answer. False: response.status says what is wrong with it, and is the answer's now.
  */
 bool request_drop_arrived_body(struct request *request);
 

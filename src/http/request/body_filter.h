@@ -14,7 +14,7 @@ struct body_filter {
     bool (*send)(struct body_filter *filter, struct request *request,
                  const struct body_piece *piece, bool is_last);
     bool
-        takes_files; /* it cuts pieces of files by their offsets: whoever reads them stands after it */
+        takes_files; /* it cuts pieces of files by their offsets: filters that read them come after it */
 };
 
 /* The piece goes nowhere: the request is over its memory. Gives false. */

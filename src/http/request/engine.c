@@ -90,7 +90,7 @@ static enum handler_result delay_refusal(struct request *request, enum handler_r
         return result;
     }
     if (fiber_sleep(clock_now.now_ms + delay_ms) == WAIT_CANCELLED) {
-        request->response.status = 0; /* nobody was told */
+        request->response.status = 0; /* nothing was sent */
         return HANDLER_CLOSED;
     }
     return result;
@@ -410,7 +410,7 @@ void request_resume(struct request *request)
 {
     CHECK_MAGIC(request, REQUEST_MAGIC);
     if (request->fiber != NULL) {
-        return; /* it still waits for its subrequests, and goes on then */
+        return; /* it still waits for its subrequests, and continues then */
     }
     at_work++;
     if (request->location->post_action == NULL) {

@@ -16,7 +16,7 @@ static const struct str padding =
              "<!-- a padding to disable MSIE and Chrome friendly error page -->" CRLF
              "<!-- a padding to disable MSIE and Chrome friendly error page -->" CRLF);
 
-/* After these the next request on the connection could not be told from the rest of this one, or
+/* After these the next request on the connection could not be distinguished from the rest of this one, or
  * nobody should wait for it. */
 static bool ends_connection(unsigned status)
 {
@@ -178,7 +178,7 @@ static struct str info_row(struct arena *arena, struct str name, struct str valu
     return value.len == 0 ? STR_NONE : arena_join(arena, parts, sizeof(parts) / sizeof(parts[0]));
 }
 
-/* server_info: what an administrator wants to be told. Empty where it is off. */
+/* server_info: what an administrator wants to know. Empty where it is off. */
 static struct str server_info(struct request *request, unsigned status)
 {
     const struct http_location *location = request->location;

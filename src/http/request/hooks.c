@@ -107,7 +107,7 @@ static void entry_insert(struct order *order, size_t at, const struct entry *ent
     order->count++;
 }
 
-/* Those of the list, then whoever stands after or before one that is there. */
+/* Those of the list, then hooks that come after or before one that is there. */
 static void place_all(struct conf *conf, struct order *order, const struct vec *entries)
 {
     size_t left = entries->count;

@@ -15,7 +15,7 @@
 #define ORDERED_OWN_MAX (256 * 1024)
 
 /*
- * The output of a response to which subrequests give beside its owner. Whoever gives something, or ends, sends
+ * The output of a response to which subrequests add beside its owner. The one that adds something, or ends, sends
  * what is due: one fiber at a time, so a filter sees one. Zero but for filter and request at first.
  */
 struct ordered {

@@ -23,7 +23,7 @@ enum http_version { HTTP_0_9 = 9, HTTP_1_0 = 10, HTTP_1_1 = 11, HTTP_2 = 20, HTT
 #define URI_CHANGES_MAX 10
 #define REQUEST_MAGIC 0x4e00e575u
 
-/* Where a request goes on after HANDLER_AGAIN. */
+/* Where a request continues after HANDLER_AGAIN. */
 enum restart {
     RESTART_SERVER,   /* server-rewrite, then the search of a location: internal redirects */
     RESTART_LOCATION, /* the search of a location: after a rewrite there */
@@ -37,7 +37,7 @@ struct subrequests;
 
 /* A client that a trusted proxy in front of us speaks for. */
 struct client {
-    struct addr addr; /* port 0 = it was not told */
+    struct addr addr; /* port 0 = not known */
     struct str text;  /* without port */
 };
 
@@ -52,14 +52,14 @@ struct log_context {
 };
 
 /*
- * Who is asked, when the client has left, whether work on the request goes on all the same: then its fiber is not cancelled.
+ * Called when the client has left: does work on the request continue all the same: then its fiber is not cancelled.
  * Asked each time that something tells of it, on whatever stack; never of a connection that this server ends itself.
  */
 struct abort_watcher {
     bool (*goes_on)(struct abort_watcher *watcher);
 };
 
-/* Who is told of each piece of a request's body as it is read, whoever reads it. It stands in a struct that lives as long as
+/* Called for each piece of a request's body as it is read. It is in a struct that lives as long as
  * the request. */
 struct body_watcher {
     void (*received)(struct body_watcher *watcher, size_t size);
@@ -140,14 +140,14 @@ struct request {
 
     const struct request_tunnel *tunnel; /* its connection's bytes go without a fiber; or NULL */
     struct exchange *exchange; /* the last one with a backend, or NULL; see exchange/exchange.h */
-    struct log_context *log_contexts;      /* what is told of it in log lines, besides; see below */
+    struct log_context *log_contexts;      /* what else is added to its log lines; see below */
     enum restart restart;                  /* meaningful with HANDLER_AGAIN */
     unsigned uri_changes;                  /* left of URI_CHANGES_MAX */
     unsigned redirects;                    /* internal ones so far, to names too */
     unsigned subrequests;                  /* of a main request: begun so far */
     unsigned subrequests_running;          /* of a main request: that have not ended */
     struct subrequests *subrequests_begun; /* its own ones; NULL = none */
-    unsigned keepalive : 1;                /* the connection goes on after this response */
+    unsigned keepalive : 1;                /* the connection is kept after this response */
     unsigned is_chunked_body : 1;          /* Transfer-Encoding: chunked */
     unsigned expects_continue : 1;         /* Expect: 100-continue not answered yet */
     unsigned is_body_read : 1;             /* read or discarded to its end */

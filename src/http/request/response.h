@@ -76,9 +76,9 @@ struct response {
     unsigned is_single_range : 1; /* several ranges at once are not served: the body may be long,
                                      and its pieces come one after the other */
     unsigned
-        is_unconditional : 1;   /* a backend has acted: If-Match and its kin are not judged again */
-    unsigned is_error_page : 1; /* an error page is being made: no second one unless recursive */
-    unsigned is_built_in : 1;   /* the server's own page for a failure or a redirect */
+        is_unconditional : 1; /* a backend has acted: If-Match and similar fields are not judged again */
+    unsigned is_error_page : 1;    /* an error page is being made: no second one unless recursive */
+    unsigned is_built_in : 1;      /* the server's own page for a failure or a redirect */
     unsigned is_location_late : 1; /* it was written whole: sent after Connection, as nginx does */
     unsigned is_modified_late : 1; /* a backend said last_modified: the same */
     unsigned is_etag_first : 1;    /* where both have one place: the ETag is before last_modified */
@@ -99,7 +99,7 @@ struct response {
                                   before it (copy_filter.c) */
 };
 
-/* Is last_modified told? Not where a field of that name is among the others, which a script has set. */
+/* Is last_modified sent? Not where a field of that name is among the others, which a script has set. */
 static inline bool response_tells_modified(const struct response *response)
 {
     return response->last_modified != -1 &&
@@ -168,7 +168,7 @@ struct str response_type_of(const struct request *request, struct str extension)
 /* Sets content_type to that of the URI's extension. */
 void response_set_type(struct request *request);
 /*
- * A filter makes another body of it: its length is not told any more, and no ranges of it are served. The
+ * A filter makes another body of it: its length is not announced any more, and no ranges of it are served. The
  * validators stay, the ETag as a weak one (RFC 9110, 8.8.1), or both are left out.
  */
 void response_change_body(struct request *request, bool keeps_validators);

@@ -42,7 +42,7 @@ struct subrequest {
     uint64_t memory_max; /* MEMORY: bytes at most; 0 = subrequest_output_buffer_size */
     /* Or NULL: `request` was made, and has not begun. It may not wait. */
     void (*prepare)(struct subrequest *sub);
-    bool outlives_client; /* once the parent was answered it goes on though the client leaves */
+    bool outlives_client; /* once the parent was answered it continues though the client leaves */
     /* Or NULL: called on its fiber, which MAY WAIT, when it has been answered. */
     void (*answered)(struct subrequest *sub);
     /* Or NULL: bytes of its body that wait where `filter` leads. */
@@ -58,7 +58,7 @@ struct subrequest {
 bool subrequest_aim(struct request *parent, struct str text, struct subrequest *sub);
 
 /*
- * Begins it, on a fiber of its own beside the caller's, which goes on when that waits for the first time. Its access
+ * Begins it, on a fiber of its own beside the caller's, which continues when that waits for the first time. Its access
  * phase is skipped, it is logged where log_subrequest says so. HANDLER_DONE: it is on its way, or answered already, which
  * `answered` tells; HANDLER_FAIL: too many or too deep (logged), nothing ran; HANDLER_CLOSED: the client is gone. The
  * parent's end waits for it. MAY WAIT for others to end.

@@ -50,14 +50,14 @@ struct http_wire {
     /* Or NULL: what was given has gone then. Waits until the client has taken all. False: it is gone, or does not
      * read. MAY WAIT. */
     bool (*drain)(struct request *request);
-    /* Or NULL: its answer was given whole, though its fiber goes on for others' sake. MAY WAIT. */
+    /* Or NULL: its answer was given whole, though its fiber continues for others. MAY WAIT. */
     void (*answered)(struct request *request);
     /* Or NULL. All that is still to be given is in memory or in files, and stays there as long as the request: from
      * here on send_body keeps what the client does not take, and does not wait. */
     void (*leave)(struct request *request);
     /* What was given leaves now, not at the end of the turn. */
     void (*flush)(struct request *request);
-    /* Has the connection broken? A cancelled request is told by is_cancelled. */
+    /* Has the connection broken? A cancelled request has is_cancelled set. */
     bool (*has_lost_client)(const struct request *request);
     /* Bytes of output so far that the client's side took, as out_start and out_end count them. */
     uint64_t (*sent)(const struct request *request);

@@ -21,7 +21,7 @@ enum http_phase {
 };
 
 /*
- * Where a hook stands among those of its kind is told by names. Those of the house's own are in one list
+ * Names say where a hook is among those of its kind. Those of our own are in one list
  * (request/hooks.c), which says their order whether they are built in or not. Any other says one of `after` and
  * `before`; several after the same one stand in the order of their modules. A name that nobody has is an error of
  * the configuration.

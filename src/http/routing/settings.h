@@ -96,7 +96,7 @@ struct http_server {
     bool accepts_connect_1_0; /* nor is CONNECT of HTTP/1.0 */
 };
 
-/* A place where names of one address are told apart: hangs on struct listener.user. */
+/* Where the names of one address are distinguished: attached to struct listener.user. */
 struct http_listen {
     struct listen_address address;      /* first: what all protocols have of one */
     struct http_server *default_server; /* for names that nobody has */

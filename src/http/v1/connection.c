@@ -114,7 +114,7 @@ static void wait_on(struct v1_connection *c)
     }
 }
 
-/* Times that a connection which sends request after request goes on before others get their turn. */
+/* Times that a connection which sends request after request continues before others get their turn. */
 #define PUMP_ROUNDS 8
 
 /* Is there input to read or to parse, and has the client taken what it asked for so far? */
@@ -257,7 +257,7 @@ static void on_timeout(struct conn *conn)
     struct v1_connection *c = v1_of(conn);
     struct http_connection *connection = c->connection;
     const struct http_location *location = connection->rest_location;
-    /* Over TLS the first request may be waited for at rest. */
+    /* Over TLS the first request may be waited for while idle. */
     bool is_awaited = connection->stage != STAGE_IDLE || connection->requests == 0;
     struct log log;
 
@@ -273,7 +273,7 @@ static void on_timeout(struct conn *conn)
     if (!list_is_empty(&c->unfinished) &&
         conn->moved_ms + location->send_timeout_ms > clock_now.now_ms) {
         conn_set_deadline(conn,
-                          conn->moved_ms + location->send_timeout_ms); /* it goes on reading */
+                          conn->moved_ms + location->send_timeout_ms); /* it continues to read */
         return;
     }
     if (!list_is_empty(&c->unfinished)) {

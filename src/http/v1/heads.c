@@ -22,7 +22,7 @@ static bool fill(struct v1_connection *c, uint32_t max)
 
     if (!list_is_empty(&c->unfinished) && conn->in != NULL &&
         (conn->in_end == conn->in_size || conn->in_start == conn->in_end)) {
-        /* The newest request takes it over; reading goes on in a fresh one. */
+        /* The newest request takes it over; reading continues in a fresh one. */
         request_keep_head(container_of(c->unfinished.prev, struct request, node));
     }
     if (unread > max) {
@@ -80,7 +80,7 @@ static void head_refuse(struct v1_connection *c, struct request *request, const 
  */
 #define REPEATS 16
 
-/* Parses what is there. True: a request was started (or refused), the pump goes on. */
+/* Parses what is there. True: a request was started (or refused), the pump continues. */
 static bool read_head(struct v1_connection *c)
 {
     static struct repeated repeats[REPEATS];

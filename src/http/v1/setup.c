@@ -182,7 +182,7 @@ static void take_what_is_good(struct request *request, const struct head *head)
 
 unsigned v1_request_setup(struct request *request, const struct head *head)
 {
-    /* Without any of these a request has no body, and its version tells whether the connection goes on. */
+    /* Without any of these a request has no body, and its version says whether the connection is kept. */
     const uint64_t message_fields = FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_CONTENT_LENGTH) |
                                     FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_EXPECT);
     unsigned status = 0;

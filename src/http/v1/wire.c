@@ -317,7 +317,7 @@ static void write_slowly(struct request *request, struct str head)
         uint64_t part = wait_for_rate(request, head.len);
 
         if (part == 0) {
-            return; /* the client is gone; whoever sends the body sees it, too */
+            return; /* the client is gone; the code that sends the body sees it, too */
         }
         conn_write(v1_conn(request), str_head(head, part));
         head = str_skip(head, part);

@@ -8,7 +8,7 @@
 #include "server/generation.h"
 
 #define ACTION "processing HTTP/2 connection"
-/* Bytes of DATA that a client sends of a frame before its time begins anew. */
+/* Bytes of DATA that a client sends of a frame before its time begins again. */
 #define PART_PROGRESS_MIN 1024
 
 /* ---- the end ---- */
@@ -171,12 +171,12 @@ static void on_drained(struct conn *conn)
     v2_settle(connection->wire_state);
 }
 
-/* After its stream was given up, what is left of a frame has this time, or as long as it had at first. */
+/* After its stream was abandoned, what is left of a frame has this time, or as long as it had at first. */
 #define PART_GRACE_MS 5000
 
 /*
  * A frame, or a header block, is not whole in time. The stream that it would begin is lost; the connection is
- * only when the frame goes on to hold up all others.
+ * only when the frame continues to hold up all others.
  */
 static void give_up_part(struct v2_connection *c)
 {
@@ -234,7 +234,7 @@ static void on_timeout(struct conn *conn)
         }
         v2_go_away(c, V2_NO_ERROR);
         conn_flush(conn);
-        conn->is_input_closed = 1; /* at rest: nothing is on its way that had to be read */
+        conn->is_input_closed = 1; /* idle: nothing is on its way that has to be read */
     }
     v2_settle(c);
 }

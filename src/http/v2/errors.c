@@ -16,7 +16,7 @@ void v2_cancel(struct v2_stream *stream)
 {
     stream->is_reset = true;
     stream->is_input_ended = true;
-    v2_wake(stream); /* fibers beside the request's, and one that is shielded, are told, too */
+    v2_wake(stream); /* fibers beside the request's, and one that is shielded, are woken, too */
     request_cancel(stream->request);
     v2_tail_drop(stream);
 }

@@ -65,7 +65,7 @@ static void push_by_pass(struct v2_stream *stream, struct list *list)
     list_push_front(at, &stream->turn_node);
 }
 
-/* To the list of those that wait. One that is not incremental goes on before others of its urgency. */
+/* To the list of those that wait. One that is not incremental continues before others of its urgency. */
 static void wait_for_turn(struct v2_stream *stream)
 {
     struct v2_connection *c = stream->connection;

@@ -166,12 +166,12 @@ struct v2_connection {
     bool is_failed;        /* with an error: nothing more is read */
     bool is_pumping;       /* input is being worked on further down on the stack */
     bool is_writing;       /* counted as being answered */
-    bool was_refused; /* the log has told that worker_requests are not enough for its streams */
+    bool was_refused;      /* it was logged that worker_requests are not enough for its streams */
 };
 
 /*
  * What a stream holds of its answer (tail.c); in the request's arena. Turns and ends know it by these functions alone: what
- * goes on is a fiber that waits, or a tail.
+ * continues is a fiber that waits, or a tail.
  */
 struct v2_tail {
     struct v2_stream *stream;
@@ -286,7 +286,7 @@ enum v2_end {
     END_BY_US,   /* with our RST_STREAM: the client may not know of it yet */
     END_BY_PEER, /* with the client's */
 };
-/* Of a request that was on its way when the client was told to go elsewhere: all frames of it are overlooked. */
+/* Of a request that was on its way when the client got GOAWAY: all frames of it are ignored. */
 static inline bool v2_is_overlooked(const struct v2_connection *c, uint32_t id)
 {
     return c->is_going_away && id > c->last_told && id <= c->last_stream && id % 2 != 0;

@@ -171,7 +171,7 @@ VARIABLE_GET(get_content_length)
     const struct field *field = fields_get(&request->headers, FIELD_CONTENT_LENGTH);
 
     if (request->is_body_lost) {
-        return variable_give(out, STR("0")); /* who is told of a length waits for the bytes */
+        return variable_give(out, STR("0")); /* a peer that got a length waits for the bytes */
     }
     if (field != NULL) {
         return variable_give(out, field->value);

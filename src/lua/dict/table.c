@@ -1,4 +1,4 @@
-/* The table of a shared dictionary: heads of hash chains, items in the order of use; mended after a death inside. */
+/* The table of a shared dictionary: heads of hash chains, items in the order of use; repaired after a death inside. */
 #include "lua/dict/table.h"
 
 #include <stdlib.h>
@@ -229,7 +229,7 @@ bool dict_evict(struct dict_table *table, bool *was_valid)
 
 /* ---- after a death inside ---- */
 
-/* Is the item as it was meant to be? Lists are mended; one that has no element yet, or none any more, is nothing. */
+/* Is the item as it was meant to be? Lists are repaired; one that has no element yet, or none any more, is nothing. */
 static bool is_whole(struct dict_table *table, struct dict_item *item, unsigned char *marks)
 {
     return !item->is_torn && (item->type != DICT_LIST || dict_list_mend(table, item, marks));

@@ -39,7 +39,7 @@ struct dict_node {
 
 /*
  * What decides which entries there are, should a process die inside: the chains of the heads, and those of lists in the direction
- * of next. Each change of them is one store. All else is built anew from them, and what they do not reach is freed.
+ * of next. Each change of them is one store. All else is rebuilt from them, and what they do not reach is freed.
  */
 struct dict_table {
     struct shm_lock lock;
@@ -118,7 +118,7 @@ bool dict_evict(struct dict_table *table, bool *was_valid);
 
 /* Frees the elements of an item that is a list. */
 void dict_list_clear(struct dict_table *table, struct dict_item *item);
-/* After a death inside: counts and backward links anew. Elements are those that can be reached, and marked. False: there are none. */
+/* After a death inside: recomputes counts and backward links. Elements are those that can be reached, and marked. False: there are none. */
 bool dict_list_mend(struct dict_table *table, struct dict_item *item, unsigned char *marks);
 
 #endif

@@ -166,7 +166,7 @@ static int receive_taking(lua_State *L, struct script_thread *thread, struct scr
         case SCRIPT_GOT_NOTHING:
             return fail_late(L, thread, socket);
         case SCRIPT_GOT_FAILURE:
-            if (socket->has_sent_last) { /* sending has told why */
+            if (socket->has_sent_last) { /* sending has reported why */
                 return end_of_input(L, socket, take);
             }
             return fail_broken(L, thread, socket);

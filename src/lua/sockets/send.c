@@ -129,7 +129,7 @@ static int send_all(lua_State *L, struct script_thread *thread, struct script_so
 
     socket_hold(L);
     if (socket->conn->is_broken && bytes.len != 0) {
-        return fail_broken(L, thread, socket, EPIPE); /* reading has told why */
+        return fail_broken(L, thread, socket, EPIPE); /* reading has reported why */
     }
     for (size_t at = 0; at < bytes.len;) {
         struct str piece = str_head(str_skip(bytes, at), PIECE_SIZE);

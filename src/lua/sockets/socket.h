@@ -47,7 +47,7 @@ struct script_socket {
     unsigned reused;                      /* times that conn was taken out of a pool */
     bool is_borrowed;                     /* over somebody else's connection */
     bool is_reading, is_writing, is_shaking; /* a thread waits in it */
-    bool has_read_last;    /* the end, or a failure, was told: nothing is read any more */
+    bool has_read_last;    /* the end, or a failure, was reported: nothing is read any more */
     bool has_sent_last;    /* likewise of sending */
     bool is_touched;       /* bytes went or came since it was connected */
     uint64_t tls_identity; /* how TLS was made on it; 0 = it was not by us */
@@ -113,7 +113,7 @@ struct socket_log {
 void socket_log_begin(const struct script_thread *thread, const char *name, struct socket_log *out);
 /* "stream " or nothing, before "lua tcp socket …". */
 const char *socket_log_prefix(const struct script_thread *thread);
-/* An errno as scripts are told: "connection refused". `room` has ERROR_TEXT_MAX bytes. */
+/* An errno as scripts see it: "connection refused". `room` has ERROR_TEXT_MAX bytes. */
 #define ERROR_TEXT_MAX 80
 const char *socket_error_text(int error, char *room);
 
@@ -127,7 +127,7 @@ int socket_fail_busy(lua_State *L, const struct script_socket *socket);
 
 extern const struct script_row socket_read_rows[], socket_send_rows[], socket_connect_rows[],
     socket_option_rows[], socket_keep_rows[], socket_shutdown_rows[];
-void socket_tls_add(lua_State *L); /* adds sslhandshake and its kin to the table on top */
+void socket_tls_add(lua_State *L); /* adds sslhandshake and related methods to the table on top */
 
 /* The text of an argument that is a string, a number, nil, a boolean, or a table of such and of tables; it takes the argument's place.
  * An error is thrown for others. */

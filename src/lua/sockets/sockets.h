@@ -25,10 +25,10 @@ struct script_source {
     void (*consume)(struct script_source *source, size_t count);
     /* Gets more; `wanted`: how many are asked for, as a hint. MAY WAIT. */
     enum script_got (*more)(struct script_source *source, size_t wanted, uint64_t timeout_ms);
-    const char *error; /* of a failure: as Lua is told, "connection reset by peer" */
+    const char *error; /* of a failure: as Lua sees it, "connection reset by peer" */
     struct conn *conn; /* that they come over, for getfd; or NULL */
     bool
-        fails_again; /* who reads on after a failure is told of it anew; else the socket is closed for reading */
+        fails_again; /* reading again after a failure reports it again; else the socket is closed for reading */
 };
 
 /* What a socket over somebody else's connection can do. */

@@ -24,7 +24,7 @@ struct udp_socket {
     bool has_one;                          /* a datagram came and was not received */
     bool is_paused;                        /* the kernel keeps what comes */
     bool is_reading, is_resolving;         /* a thread waits in it */
-    int error;                             /* errno that the kernel told; 0 = none */
+    int error;                             /* errno that the kernel reported; 0 = none */
     char name[SOCKET_NAME_MAX];            /* "host:port(address)" */
 };
 

@@ -6,7 +6,7 @@
 
 /* Of one run. */
 struct script_abort {
-    struct script_thread *entry; /* that asked to be told; NULL: nobody did */
+    struct script_thread *entry; /* that asked for a callback; NULL: none did */
     int callback;                /* a reference, until it was called */
 };
 

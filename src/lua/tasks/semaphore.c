@@ -28,7 +28,7 @@ static struct semaphore *check(lua_State *L)
     return luaL_checkudata(L, 1, META);
 }
 
-/* In the next turn of the loop: whoever posts runs on before those that wait. */
+/* In the next turn of the loop: the thread that posts runs on before those that wait. */
 static void grant(struct timer *timer)
 {
     struct semaphore *semaphore = container_of(timer, struct semaphore, due);

@@ -9,7 +9,7 @@ struct generation;
 /* Adds ngx.sleep, ngx.thread and ngx.timer to the table on top; coroutine.* and ngx.semaphore are made what they are. */
 void script_tasks_add(lua_State *L);
 
-/* The generation is going to end here: its timers that wait run now, and are told that it is premature. */
+/* The generation is going to end here: its timers that wait run now, with premature = true. */
 void script_timers_end(const struct generation *generation);
 
 /* ---- parts of it, in files of their own */

@@ -16,7 +16,7 @@
 /* A timer; it is on the heap from its making until it has run for the last time. */
 struct script_timer {
     struct script_subject subject;
-    struct log log; /* of the subject: as of whoever made it, but for what describe adds */
+    struct log log; /* of the subject: as of the thread that made it, but for what describe adds */
     struct timer timer;
     struct list node; /* in pending, or alone */
     struct script_vm *vm;

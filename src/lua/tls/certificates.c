@@ -6,7 +6,7 @@
 
 #include "lua/tls/tls.h"
 
-/* Each failure is told by the call that failed, as users of ngx.ssl know it. */
+/* Each failure is reported by the call that failed, as users of ngx.ssl know it. */
 static void fail(char **error, const char *what)
 {
     *error = (char *) (uintptr_t) what;

@@ -163,7 +163,7 @@ SCRIPT_FFI_NAME(upstream_version, proxy_ssl_get_tls1_version);
 
 /* ---- the client's certificate ---- */
 
-/* What is found goes on: the request sees it in $ssl_client_verify. */
+/* What is found is noted: the request sees it in $ssl_client_verify. */
 static int look_away(int is_good, X509_STORE_CTX *context)
 {
     return 1;

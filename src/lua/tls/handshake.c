@@ -114,7 +114,7 @@ int script_handshake_context_of(const SSL *ssl, const struct script_vm *vm)
     return context != NULL && context->vm == vm ? context->position : LUA_NOREF;
 }
 
-/* ngx.ctx goes on with the connection, which is gone where the fiber was cancelled. */
+/* ngx.ctx lives on in the connection, which is gone where the fiber was cancelled. */
 static void give_context(const struct script_handshake_call *call,
                          struct script_handshake *handshake, int kept)
 {

@@ -1,4 +1,4 @@
-/* The module script.tls: what ngx.ssl and its kin (src/lua/library/ngx) have of functions in C. Each gives nil and a reason when it fails. */
+/* The module script.tls: what ngx.ssl and similar modules (src/lua/library/ngx) have of functions in C. Each gives nil and a reason when it fails. */
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stddef.h>

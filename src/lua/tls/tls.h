@@ -1,5 +1,5 @@
 /*
- * ngx.ssl and its kin: what scripts know and decide of TLS. The functions are called by FFI (src/lua/library/ngx/ssl.lua …), so none of them
+ * ngx.ssl and similar modules: what scripts know and decide of TLS. The functions are called by FFI (src/lua/library/ngx/ssl.lua …), so none of them
  * waits; those whose names begin with ngx_ are known to scripts of users by these names, in http and in stream.
  */
 #ifndef LUA_TLS_TLS_H

@@ -1,4 +1,4 @@
-/* Hashes for Lua: ngx.md5 and its kin. */
+/* Hashes for Lua: ngx.md5 and similar functions. */
 #include "base/checksum.h"
 #include "base/parse.h"
 #include "base/text.h"

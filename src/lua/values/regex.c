@@ -1,4 +1,4 @@
-/* Regular expressions for Lua: PCRE2, compiled and matched on the stack of whoever asks. */
+/* Regular expressions for Lua: PCRE2, compiled and matched on the caller's stack. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 

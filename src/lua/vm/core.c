@@ -29,7 +29,7 @@ unsigned script_ffi_phase_number(void)
     return script_phase_number((enum script_phase) script_ffi_phase());
 }
 
-/* Adds ngx.get_phase and its kin to the table on top. */
+/* Adds ngx.get_phase and related functions to the table on top. */
 static void add_phase(lua_State *L)
 {
     lua_pushvalue(L, -1);

@@ -16,7 +16,7 @@ unsigned script_ffi_phase_number(void);
 /* init_by_lua has run: os.getenv is Lua's own again, since workers have the environment that `env` makes. May throw. */
 void script_restore_getenv(lua_State *L);
 
-/* Globals that are written from now on are told of. May throw. */
+/* Globals that are written from now on are logged. May throw. */
 void script_guard_globals(lua_State *L);
 
 #endif

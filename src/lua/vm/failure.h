@@ -1,4 +1,4 @@
-/* Errors that nobody caught: how they are told in the log. */
+/* Errors that no code caught: how they are logged. */
 #ifndef LUA_VM_FAILURE_H
 #define LUA_VM_FAILURE_H
 
@@ -18,7 +18,7 @@ void script_failure_load(struct script_subject *subject, enum script_phase phase
 
 /*
  * The way to an error in a coroutine, whose value is on top of L and will be thrown from there, is kept: should nobody
- * catch it, it is told with the rest. May throw.
+ * catch it, it is reported with the rest. May throw.
  */
 void script_failure_keep(lua_State *L, lua_State *failed);
 

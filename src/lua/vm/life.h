@@ -1,4 +1,4 @@
-/* The life of a subsystem's VM: made when the configuration is open, told of the worker's beginning and its end. */
+/* The life of a subsystem's VM: made when the configuration is open, called at the worker's start and end. */
 #ifndef LUA_VM_LIFE_H
 #define LUA_VM_LIFE_H
 

@@ -1,4 +1,4 @@
-/* What Lua says to a client: the arguments of ngx.say and its kin as one text. */
+/* What Lua says to a client: the arguments of ngx.say and related functions as one text. */
 #ifndef LUA_VM_SAID_H
 #define LUA_VM_SAID_H
 

@@ -6,8 +6,9 @@
 
 /* A text for Lua: `struct script_text` of library/ffi.lua. */
 struct script_text {
-    const char *data; /* in the scratch, or of whoever gave it; until the next call by FFI */
-    size_t len;       /* bytes */
+    const char
+        *data;  /* in the scratch, or of the caller that gave it; until the next call by FFI */
+    size_t len; /* bytes */
 };
 
 /* Room for so many bytes, of this thread, until it is asked for again. */

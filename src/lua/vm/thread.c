@@ -306,7 +306,7 @@ static struct script_thread *look_for_child(struct script_thread *entry, bool ki
     return running;
 }
 
-/* Waits until all threads of this run have ended. Unless it went well so far, and goes on like that, they are killed. */
+/* Waits until all threads of this run have ended. Unless it went well so far, and continues like that, they are killed. */
 static void end_run(struct script_thread *entry)
 {
     while (entry->end == SCRIPT_ENDED && look_for_child(entry, false) != NULL) {
@@ -375,7 +375,7 @@ enum script_end script_run(const struct script_call *call)
 
 /* ---- spawned threads ---- */
 
-/* What a thread leaves behind when it ends: its children have no parent, and who waits for it is told. */
+/* What a thread leaves behind when it ends: its children have no parent, and threads that wait for it are woken. */
 static void tell_end(struct script_thread *thread)
 {
     struct script_thread *entry = thread->entry;

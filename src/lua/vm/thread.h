@@ -30,7 +30,7 @@ struct ssl_st;
 /* Something that belongs to a subject and has to be let go with it: a socket, a process, a timer. */
 struct script_resource {
     struct list node; /* in script_subject.resources, or alone */
-    /* The subject ends; the resource is off the list. Whatever waits on it was told already. */
+    /* The subject ends; the resource is off the list. Threads that wait on it were woken already. */
     void (*release)(struct script_resource *resource);
 };
 
@@ -78,7 +78,7 @@ struct script_subject {
 /* How a run ended. */
 enum script_end {
     SCRIPT_ENDED,     /* to its end, or by return */
-    SCRIPT_LEFT,      /* script_leave: ngx.exit and its kin; the subject knows more */
+    SCRIPT_LEFT,      /* script_leave: ngx.exit and similar functions; the subject knows more */
     SCRIPT_FAILED,    /* by an error, which was logged, or there was no memory */
     SCRIPT_CANCELLED, /* the fiber was asked to return, or another thread has killed it */
 };
@@ -110,7 +110,7 @@ struct script_thread {
     int left_values; /* of a spawned one that failed: reference to what stood on its stack, or LUA_NOREF */
     bool lacks_memory; /* it failed by that: there was none for Lua */
     bool is_told;      /* its failure was logged */
-    jmp_buf *leave;    /* out of Lua, while it runs that; on the stack of whoever runs it */
+    jmp_buf *leave;    /* out of Lua, while it runs that; on the stack of the code that runs it */
 };
 
 /*
@@ -163,7 +163,7 @@ enum script_end script_run(const struct script_call *call);
 
 /*
  * Another thread: a fiber that runs the function below the `arguments` on top of `from` (all are taken); its coroutine is
- * pushed there. It runs at once, until it first waits; the parent, if it is who calls, goes on behind whoever was ready before (MAY WAIT). NULL:
+ * pushed there. It runs at once, until it first waits; the parent, if it is the caller, continues after the threads that were ready before (MAY WAIT). NULL:
  * no fiber is left; a message is pushed instead.
  */
 struct script_thread *script_spawn(struct script_thread *parent, lua_State *from, int arguments);
@@ -187,11 +187,11 @@ void script_push_threads(lua_State *L);
  * no hook, until then. */
 void script_demand_leavable(lua_State *L);
 
-/* Throws "attempt to abort with pending subrequests" where a thread of the run waits for one. For ngx.exit and its kin. */
+/* Throws "attempt to abort with pending subrequests" where a thread of the run waits for one. For ngx.exit and similar functions. */
 void script_demand_abortable(lua_State *L, const struct script_thread *thread);
 
 /*
- * The running thread goes, with all that it called, and no Lua of it runs any more, whatever pcall stands around. Whoever is
+ * The running thread goes, with all that it called, and no Lua of it runs any more, whatever pcall stands around. A thread that is
  * between here and Lua must have nothing to free, and have asked script_demand_leavable.
  */
 _Noreturn void script_leave(struct script_thread *thread, enum script_end end);

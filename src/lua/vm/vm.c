@@ -34,7 +34,7 @@ static int collect_garbage(lua_State *L)
     return lua_gettop(L);
 }
 
-/* lua_package_path and its kin: ";;" stands for what was there. */
+/* lua_package_path and lua_package_cpath: ";;" stands for what was there. */
 static void set_path(lua_State *L, const char *field, struct str path)
 {
     if (path.len == 0) {

@@ -53,7 +53,7 @@ struct script_vm_options {
     struct str package_cpath;
     uint64_t memory_limit; /* bytes that a VM may take; 0 = none */
     uint64_t
-        time_limit_ms; /* lua_time_limit: … that it may compute without a wait before that is told; 0 = none */
+        time_limit_ms; /* lua_time_limit: … that a script may compute without a wait before that is logged; 0 = none */
     bool loads_core;          /* lua_load_resty_core: says nothing any more, for it is built in */
     bool restarts_calls;      /* lua_sa_restart: likewise, since signals interrupt nothing */
     int64_t trim_requests;    /* lua_malloc_trim: likewise, since workers trim by time */
@@ -92,7 +92,7 @@ struct script_vm {
     uint64_t check_at;     /* bytes above which a safe point is asked for (memory.c) */
     uint64_t
         failed_at; /* bytes when a script failed for them last; 0 = none has since there was room */
-    uint64_t limit_told_ms; /* when it was told of last that the limit was reached; 0 = never */
+    uint64_t limit_told_ms; /* when it was logged last that the limit was reached; 0 = never */
     bool
         is_collector_hurried; /* the limit was reached, so the collector runs a full cycle at once (memory.c) */
     int step_share;               /* else the collector works in steps of this share, in percent */

@@ -1,4 +1,4 @@
-/* lua_time_limit: who computes in Lua for long without a wait is told of, for the whole worker waits with it. */
+/* lua_time_limit: a script that computes for long without a wait is logged, since the whole worker waits with it. */
 #ifndef LUA_VM_WATCH_H
 #define LUA_VM_WATCH_H
 
@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * From now on in this process, on this thread; 0 = nobody is told of. The lowest limit of several calls holds. A script
- * that takes longer is told of once for each turn of the loop, with a traceback; its worker goes on.
+ * From now on in this process, on this thread; 0 = nothing is logged. The lowest limit of several calls holds. A script
+ * that takes longer is logged once for each turn of the loop, with a traceback; its worker continues.
  */
 void script_watch_begin(uint64_t limit_ms);
 

@@ -19,12 +19,12 @@ enum {
 
 static const struct conn_owner asking = {.input = NULL};
 
-/* What went wrong is told, and with whom. */
+/* What went wrong is logged, and with which server. */
 #define log_server(session, auth, error, format, ...)                                              \
     log_error(&(session)->log, error, "auth http server %.*s " format, STR_ARG((auth)->peer),      \
               ##__VA_ARGS__)
 
-/* Reads the head of the answer, and keeps it in session->attempt. MAY WAIT. False: told. */
+/* Reads the head of the answer, and keeps it in session->attempt. MAY WAIT. False: logged. */
 static bool read_answer(struct mail_session *session, const struct mail_auth *auth,
                         struct conn *conn, uint64_t deadline_ms, struct auth_response *out)
 {
@@ -67,7 +67,7 @@ static bool read_answer(struct mail_session *session, const struct mail_auth *au
     }
 }
 
-/* One question, one answer, on a connection of its own. MAY WAIT. False: told. */
+/* One question, one answer, on a connection of its own. MAY WAIT. False: logged. */
 static bool ask(struct mail_session *session, const struct mail_auth *auth,
                 struct auth_response *out)
 {
@@ -96,7 +96,7 @@ static bool ask(struct mail_session *session, const struct mail_auth *auth,
     return is_good;
 }
 
-/* Where the answer sends the client. False: nowhere; told. */
+/* Where the answer sends the client. False: nowhere; logged. */
 static bool take_place(struct mail_session *session, const struct mail_auth *auth,
                        const struct auth_response *response, struct mail_upstream *place)
 {

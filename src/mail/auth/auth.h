@@ -24,8 +24,8 @@ struct mail_upstream {
 
 enum mail_verdict {
     VERDICT_ACCEPTED, /* place is the backend; login and password may be others now */
-    VERDICT_AGAIN,    /* refused, told after a while; it may try once more */
-    VERDICT_OVER,     /* refused, or nobody knows; told, the session is over */
+    VERDICT_AGAIN,    /* refused, reported after a while; another attempt is allowed */
+    VERDICT_OVER,     /* refused, or unknown; logged, the session is over */
 };
 
 /* Asks for what session->method, login, password say. MAY WAIT. */

@@ -46,7 +46,7 @@ static struct str input_of(struct mail_backend *backend)
     return backend->conn->in == NULL ? STR_NONE : conn_input(backend->conn);
 }
 
-/* More than `had` bytes. MAY WAIT. False: told. */
+/* More than `had` bytes. MAY WAIT. False: logged. */
 static bool read_more(struct mail_backend *backend, size_t had, uint64_t deadline_ms)
 {
     struct conn *conn = backend->conn;
@@ -239,7 +239,7 @@ static void write_proxy_header(struct mail_backend *backend)
     conn_flush(backend->conn);
 }
 
-/* Has the session come from this service itself too often, and may the place be that, too? Then told. */
+/* Has the session come from this service itself too often, and may the address be that, too? Then logged. */
 static bool comes_round(const struct mail_session *session, const struct addr *addr, unsigned *hops)
 {
     *hops = own_may_be(addr) ? conn_hops(session->conn) : 0;
@@ -252,7 +252,7 @@ static bool comes_round(const struct mail_session *session, const struct addr *a
     return true;
 }
 
-/* MAY WAIT. False: told. */
+/* MAY WAIT. False: logged. */
 static bool reach(struct mail_backend *backend, const struct mail_upstream *place)
 {
     struct mail_session *session = backend->session;

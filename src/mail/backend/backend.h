@@ -28,13 +28,13 @@ struct mail_backend {
     struct str reply;   /* the last line that it sent, without its end; valid until the next read */
     size_t taken;       /* bytes of input that the next read drops */
     uint32_t said;      /* bytes of all its lines so far */
-    bool has_refused;   /* reply is what the client may be told */
+    bool has_refused;   /* reply is what may be sent to the client */
     struct relay relay; /* when it is logged in to */
 };
 
 /*
  * Takes the session to where the authentication server said: MAIL_PASSED_ON, or MAIL_OVER when that did not work out, and
- * the client was told. MAY WAIT.
+ * the client was answered. MAY WAIT.
  */
 enum mail_step mail_pass_on(struct mail_session *session, const struct mail_upstream *place);
 
@@ -43,12 +43,12 @@ enum mail_step mail_log_in(struct mail_session *session);
 
 /* ---- for log_in of a protocol */
 
-/* The next line of the backend, to backend->reply. MAY WAIT. False: there is none; told. */
+/* The next line of the backend, to backend->reply. MAY WAIT. False: there is none; logged. */
 bool backend_read(struct mail_backend *backend);
 void backend_say(struct mail_backend *backend, struct str text);
 void backend_sayf(struct mail_backend *backend, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* The reply is none that leads on: `what` of it is logged, which says why where the client is told of it. Gives false. */
+/* The reply is none that leads on: `what` of it is logged, which says why where the client sees it. Gives false. */
 bool backend_refuses(struct mail_backend *backend, struct str what);
 
 #endif

@@ -6,7 +6,7 @@
 
 enum sasl_outcome {
     SASL_KNOWN,   /* session->login, password and method say who it is, if it is true */
-    SASL_INVALID, /* the client's words make no sense: told in the log; it is to be told so */
+    SASL_INVALID, /* the client's words make no sense: logged; the client is to be answered so */
     SASL_GONE,    /* the session is over */
 };
 

@@ -1,4 +1,4 @@
-/* ngx_mail_auth_http_module: where the authentication server is, and what it is told besides. */
+/* ngx_mail_auth_http_module: where the authentication server is, and what else is sent to it. */
 #include "mail/auth/auth.h"
 #include "server/module.h"
 

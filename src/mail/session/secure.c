@@ -27,7 +27,7 @@ static void log_of(struct conn *conn, struct log *out)
 
 static const struct tls_selector selector = {.select = select_server, .log = log_of};
 
-/* MAY WAIT. False: it failed, told. */
+/* MAY WAIT. False: it failed; logged. */
 static bool shake_hands(struct mail_session *session, struct tls_context *context)
 {
     struct conn *conn = session->conn;

@@ -22,7 +22,7 @@ struct mail_backend;
 /* What becomes of a session after a part of its story. */
 enum mail_step {
     MAIL_GOES_ON,   /* the next command */
-    MAIL_OVER,      /* it ends; what the client is told was written */
+    MAIL_OVER,      /* it ends; the client's answer was written */
     MAIL_PASSED_ON, /* a backend has it: nobody touches it any more */
 };
 
@@ -39,10 +39,10 @@ enum mail_refusal {
  */
 struct mail_protocol {
     struct str alpn;        /* its name in TLS (RFC 7301), after its length */
-    struct str name;        /* "imap": in `protocol`, and what the authentication server is told */
+    struct str name;        /* "imap": in `protocol`, and sent to the authentication server */
     uint16_t ports[4];      /* of `listen`, by which it is guessed; ended by a 0 */
     bool needs_password;    /* backends cannot be logged in to without one */
-    bool tells_client_host; /* the authentication server is told the client's host name */
+    bool tells_client_host; /* the client's host name is sent to the authentication server */
     bool greets_at_once; /* greet does not wait: no fiber is needed before the client has spoken */
     /* Bytes of a command, at most. */
     uint64_t (*buffer_size)(const struct mail_session *session);
@@ -53,14 +53,14 @@ struct mail_protocol {
     /* Writes why not. Never waits. */
     void (*refuse)(struct mail_session *session, enum mail_refusal why, struct str text);
     /* Logs the client in at its backend, and writes to the client what there is to say then. MAY WAIT. False: it did not work
-     * out; told in the log. */
+     * out; logged. */
     bool (*log_in)(struct mail_backend *backend);
 };
 
 /* First member of what struct conn.user points to: the magic number. */
 struct mail_session {
     uint32_t magic;    /* MAIL_SESSION_MAGIC */
-    bool has_greeted;  /* the client was told hello */
+    bool has_greeted;  /* the client got the greeting */
     bool is_starttls;  /* TLS came with STARTTLS */
     bool is_esmtp;     /* of SMTP: it said EHLO */
     struct conn *conn; /* to the client */
@@ -70,7 +70,7 @@ struct mail_session {
     struct str upstream; /* the backend, for log lines; empty = none yet */
     /* Set by who carries it without a fiber: the worker ends, break it off. It calls mail_session_end. */
     void (*abort)(struct mail_session *session);
-    void *carrier; /* of whoever set abort */
+    void *carrier; /* of the code that set abort */
     struct log log;
     struct arena arena;         /* of what lives as long as the session; little */
     struct arena attempt;       /* of one attempt to log in: freed before the next one */
@@ -119,7 +119,7 @@ void mail_session_log_init(struct mail_session *session);
 
 /* ---- TLS (secure.c) */
 
-/* The handshake, and whether the client's certificate will do; the client was told when not. MAY WAIT. False: the session is
+/* The handshake, and whether the client's certificate will do; the client was answered when not. MAY WAIT. False: the session is
  * over. */
 bool mail_secure(struct mail_session *session);
 /* After STARTTLS was agreed to: drops what came in the clear, forgets what was said, and does the same. */
@@ -133,7 +133,7 @@ bool mail_needs_starttls(const struct mail_session *session);
 
 enum mail_line {
     MAIL_LINE,          /* it is there */
-    MAIL_LINE_TOO_LONG, /* it has no end within the protocol's buffer: told in the log */
+    MAIL_LINE_TOO_LONG, /* it has no end within the protocol's buffer: logged */
     MAIL_LINE_NONE,     /* the client left, or was silent for too long: the session is over */
 };
 
@@ -152,7 +152,7 @@ enum mail_line mail_line_too_long(struct mail_session *session);
 /* Drops what is done, and gives what lies there. */
 struct str mail_input(struct mail_session *session);
 /* Waits until the client has taken most of what was said to it, and others have had their share of the worker: asked before
- * each of its commands is looked at, and between lines of others for it. MAY WAIT. False: it does not, or has left; told. */
+ * each of its commands is looked at, and between lines of others for it. MAY WAIT. False: it does not, or has left; logged. */
 bool mail_is_heard(struct mail_session *session);
 /* Writes to the client. */
 void mail_say(struct mail_session *session, struct str text);

@@ -81,7 +81,7 @@ void mail_session_end(struct mail_session *session)
 
 /* ---- the story ---- */
 
-/* The PROXY protocol's header. MAY WAIT. False: there is none, told. */
+/* The PROXY protocol's header. MAY WAIT. False: there is none; logged. */
 static bool read_proxy_header(struct mail_session *session)
 {
     struct conn *conn = session->conn;

@@ -12,7 +12,7 @@ struct auth_response {
     bool has_status;
     bool is_ok;            /* Auth-Status: OK */
     bool is_wait;          /* Auth-Status: WAIT */
-    struct str status;     /* what the client is told else */
+    struct str status;     /* the client's answer otherwise */
     struct str server;     /* Auth-Server */
     struct str port;       /* Auth-Port */
     struct str user;       /* Auth-User; data NULL = none */

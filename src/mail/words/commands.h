@@ -35,7 +35,7 @@ bool pop3_command_read(struct str line, struct mail_command *out);
  */
 enum imap_extent {
     IMAP_MORE,    /* more of it must come */
-    IMAP_LITERAL, /* the client waits to be told to send a literal; ask again then */
+    IMAP_LITERAL, /* the client waits for the permission to send a literal; ask again then */
     IMAP_WHOLE,   /* seen: its length, the end of its last line included */
     IMAP_ENDLESS, /* a literal that nobody can take follows unasked: what is command and what is not is unknown from here on */
 };

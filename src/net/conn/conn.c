@@ -404,7 +404,7 @@ bool conn_watch(struct conn *conn)
 {
     if (!conn->source.is_registered) {
         if (conn->is_broken) {
-            return true; /* whoever broke it tells the owner */
+            return true; /* the code that broke it calls the owner */
         }
         return conn->is_output_waiting ? event_add(&conn->source) : event_add_input(&conn->source);
     }

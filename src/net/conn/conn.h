@@ -143,13 +143,14 @@ struct conn {
  */
 struct conn_pool_stats {
     uint32_t limit;
-    uint32_t used;       /* connections in use, all kinds */
-    uint32_t idle;       /* parked ones among them */
-    uint32_t backends;   /* to backends, those that rest left out */
-    uint32_t own;        /* connections to this service itself */
-    uint64_t given_way;  /* idle connections closed for a new one */
-    uint64_t refused;    /* clients closed at once, since nobody could give way */
-    void (*freed)(void); /* told when one was closed; of who waits for room, else NULL */
+    uint32_t used;      /* connections in use, all kinds */
+    uint32_t idle;      /* parked ones among them */
+    uint32_t backends;  /* to backends, those that rest left out */
+    uint32_t own;       /* connections to this service itself */
+    uint64_t given_way; /* idle connections closed for a new one */
+    uint64_t refused;   /* clients closed at once, since nobody could give way */
+    void (*freed)(
+        void); /* called when one was closed, where connections are waited for; else NULL */
 };
 extern struct conn_pool_stats conn_pool;
 void conn_pool_init(uint32_t limit);
@@ -166,7 +167,7 @@ struct conn *conn_new(int fd, const struct addr *peer, const struct conn_owner *
 
 /*
  * Backends leave a quarter of the connections to clients, and those to this service itself, each of which comes in
- * again, take three eighths at most: so whoever has it ask itself does not keep the others out. Is there room for
+ * again, take three eighths at most: so a configuration in which it asks itself does not keep others out. Is there room for
  * one more of that kind?
  */
 static inline bool conn_pool_has_room(bool is_own)
@@ -192,7 +193,7 @@ void conn_start(struct conn *conn);
 void conn_take_up(struct conn *conn);
 
 /*
- * Closes and frees; fibers that wait on it are told WAIT_CANCELLED first by the owner. Output not
+ * Closes and frees; fibers that wait on it get WAIT_CANCELLED first by the owner. Output not
  * sent is dropped, its references released.
  */
 void conn_close(struct conn *conn);
@@ -253,7 +254,7 @@ char *conn_buffer_alloc(uint32_t size);
 void conn_buffer_free(char *buffer, uint32_t size);
 
 /*
- * Puts other bytes, which lie elsewhere, in the place of the first `used` of the input: whoever reads on reads these. Pointers
+ * Puts other bytes, which lie elsewhere, in the place of the first `used` of the input: the next read gives these. Pointers
  * into the buffer become stale.
  */
 void conn_input_replace(struct conn *conn, size_t used, struct str bytes);
@@ -283,7 +284,7 @@ enum wait_result conn_wait_input(struct conn *conn, uint64_t deadline_ms);
 enum wait_result conn_wait_peer_closed(struct conn *conn, uint64_t deadline_ms);
 /*
  * Has the peer closed its side, or broken off, with no input left to read? Looks at the socket only
- * when the loop told of it. For a request that is worked on: who waits for its answer is gone.
+ * when the loop reported it. For a request that is worked on: the client that waits for its answer is gone.
  */
 bool conn_peer_is_gone(struct conn *conn);
 /* Owner's input callback of a connection whose fiber reads for itself: wakes it. */
@@ -365,7 +366,7 @@ static inline uint64_t conn_unsent(const struct conn *conn)
     return conn->queued - conn->sent;
 }
 
-/* Has the loop send the queue before it sleeps. Called by whoever wrote. */
+/* Has the loop send the queue before it sleeps. Called by the code that wrote. */
 static inline void conn_flush_later(struct conn *conn)
 {
     loop_defer(&conn->flush);
@@ -373,7 +374,7 @@ static inline void conn_flush_later(struct conn *conn)
 
 /*
  * Sends now what the socket takes. false: it is broken. More is sent by itself when the socket
- * drinks.
+ * reads.
  */
 bool conn_flush(struct conn *conn);
 
@@ -406,7 +407,7 @@ void conn_want_drained(struct conn *conn);
  * WAIT. WAIT_CANCELLED also when it broke.
  */
 enum wait_result conn_wait_output(struct conn *conn, uint32_t below, uint64_t deadline_ms);
-/* The same for as long as it takes, while the socket goes on taking: timed out when it took nothing for so long. */
+/* The same for as long as it takes, while the socket continues to take bytes: timed out when it took nothing for so long. */
 enum wait_result conn_wait_sent(struct conn *conn, uint32_t below, uint64_t timeout_ms);
 
 /*

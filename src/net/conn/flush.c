@@ -112,7 +112,7 @@ static struct sent send_once(struct conn *conn, uint64_t allowed)
     return send_gathered(conn, allowed);
 }
 
-/* Output is left: the loop goes on when the socket is writable, or at the next turn. */
+/* Output is left: the loop continues when the socket is writable, or at the next turn. */
 static bool wait_to_send(struct conn *conn)
 {
     conn->is_output_waiting = 1;
@@ -158,7 +158,7 @@ static void send_simple(struct conn *conn)
     out_piece_free(piece);
 }
 
-/* Sends what the socket takes now; nobody is told. false: it is broken. */
+/* Sends what the socket takes now; nothing is called. false: it is broken. */
 static bool send_queue(struct conn *conn)
 {
     uint64_t budget = conn->turn_budget != 0 ? conn->turn_budget : TURN_BUDGET;

@@ -8,8 +8,8 @@
 
 /*
  * A backend may be this service: by a name that a client chose, by mistake, or on purpose (one server in front of
- * another). Whoever connects to a port on which the service listens notes the addresses of both ends, in
- * memory that all workers share; whoever accepted it finds them there. So nothing in the protocol is needed, and
+ * another). A worker that connects to a port on which the service listens notes the addresses of both ends, in
+ * memory that all workers share; the worker that accepted it finds them there. So nothing in the protocol is needed, and
  * nothing in it can be forged. Connections whose address is changed on the way (NAT) are not recognised.
  */
 
@@ -41,7 +41,7 @@ bool own_note_at_home(int fd, const struct addr *peer, unsigned hops);
 void own_forget(int fd, const struct addr *peer);
 
 /*
- * How often what comes over this accepted connection came round, its peer as accept() told it; 0 = it is from
+ * How often what comes over this accepted connection came round, its peer as accept() gave it; 0 = it is from
  * elsewhere. To be asked when something was read.
  */
 unsigned own_hops(int fd, const struct addr *peer);

@@ -176,7 +176,7 @@ static bool is_full(void)
 }
 
 /*
- * Is there a place for one more client? Whoever says to be somebody else never hears our answer, and so never comes back
+ * Is there a place for one more client? A sender that uses another's address never gets our answer, and so never comes back
  * after it: of those the oldest gives way. Clients that did come back keep their places.
  */
 static bool room_for_one(const struct listener *listener)

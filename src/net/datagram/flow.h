@@ -43,7 +43,7 @@ struct datagram_flow;
 struct datagram_owner {
     /* One more from the client; perhaps empty. The bytes are gone after the call. */
     void (*received)(struct datagram_flow *flow, struct str datagram);
-    /* One could not be sent (errno); told at the end of the turn, never from inside datagram_send. The flow goes on unless it
+    /* One could not be sent (errno); reported at the end of the turn, never from inside datagram_send. The flow continues unless it
      * is closed. */
     void (*failed)(struct datagram_flow *flow, int error);
     /* The flow ends, and is closed after the call if the owner did not do it. */
@@ -140,7 +140,7 @@ bool datagrams_start(struct listener *listeners, uint32_t generation, unsigned s
  */
 void datagrams_stop(bool is_replaced);
 /*
- * The service quits: flows end. What a taker has begun goes on, on the sockets of this worker, which nothing else reads; it takes
+ * The service quits: flows end. What a taker has begun continues, on the sockets of this worker, which nothing else reads; it takes
  * nothing new (datagram_has_stopped).
  */
 void datagrams_quit(void);

@@ -23,7 +23,7 @@ enum datagram_ids {
 struct str datagram_id_given(enum datagram_ids kind, struct str datagram);
 
 /*
- * Of a datagram of a client: the id that it bears; empty if none, or too short. is_open: its length is not told, and only the
+ * Of a datagram of a client: the id that it bears; empty if none, or too short. is_open: its length is not given, and only the
  * first so many bytes of this are the id.
  */
 struct str datagram_id_borne(enum datagram_ids kind, struct str datagram, bool *is_open);

@@ -273,7 +273,7 @@ static struct item *item_new(struct datagram_flow *flow)
     return item;
 }
 
-/* Whoever moved may be somebody who sends in another's name. */
+/* A client that moved may be one that sends from another's address. */
 static bool may_have(struct datagram_flow *flow, size_t len)
 {
     if (!flow->is_unproved) {

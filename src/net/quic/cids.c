@@ -155,7 +155,7 @@ bool quic_cid_take(struct quic_connection *c, struct quic_path *path)
     return false;
 }
 
-/* Ids below the peer's "retire prior to" are given up, and paths go over to others. */
+/* Ids below the peer's "retire prior to" are retired, and paths go over to others. */
 static void retire_old(struct quic_connection *c)
 {
     for (unsigned i = 0; i < QUIC_PEER_CIDS; i++) {

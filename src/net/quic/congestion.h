@@ -14,7 +14,7 @@ struct quic_congestion;
 struct quic_sent;
 struct quic_rtt;
 
-/* What one ACK frame, or the timer of lost packets, told. */
+/* What one ACK frame, or the timer of lost packets, reported. */
 struct quic_sample {
     uint64_t now_us;
     uint64_t acked;          /* bytes that it acknowledged and that were in flight */

@@ -140,7 +140,7 @@ static uint16_t *same_address(const struct addr *peer)
     return &handshakes_of[keyed_hash(bytes) % 4096];
 }
 
-/* So many shake hands that whoever comes has to show first that he is where he says. */
+/* So many handshakes are in progress that a client has to prove its address first. */
 static bool is_busy(const struct listener *listener, const struct addr *peer)
 {
     static time_t told;

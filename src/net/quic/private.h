@@ -121,7 +121,7 @@ enum quic_state {
     QUIC_ESTABLISHED, /* the handshake is complete */
     QUIC_CLOSING,     /* we said CONNECTION_CLOSE */
     QUIC_DRAINING,    /* the peer did, or a stateless reset came */
-    QUIC_ENDED,       /* nobody is told anything */
+    QUIC_ENDED,       /* nothing is called or sent */
 };
 
 /* What is to be sent once, as bits. */
@@ -149,7 +149,7 @@ struct quic_connection {
     bool is_confirmed;         /* RFC 9001, 4.1.2 */
     bool is_established_due;   /* the owner is to hear of it */
     bool is_adopted;           /* it has an owner */
-    bool is_accepted;          /* the server's owner was told that TLS has chosen and answered */
+    bool is_accepted;          /* the server's owner was called: TLS has chosen and answered */
     bool is_held;              /* the owner still asks of it what quic_hold says */
     bool is_freed;             /* it was freed in the meantime */
     bool is_expiring;          /* inside quic_recovery_expired */

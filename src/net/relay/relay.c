@@ -328,7 +328,7 @@ static uint64_t stall_ends(const struct relay *relay, enum relay_end end)
                : side->conn->moved_ms + side->stall_timeout_ms;
 }
 
-/* While bytes move the timer is left as it is: when it comes up it is set anew. */
+/* While bytes move the timer is left as it is: when it comes up it is set again. */
 static void mind_stalls(struct relay *relay)
 {
     struct conn *client = relay->sides[RELAY_CLIENT].conn;

@@ -34,13 +34,13 @@ struct relay_side {
     /* It may take nothing of what waits for it for so long; 0 = as long as timeout_ms says. */
     uint64_t stall_timeout_ms;
     struct relay_pipe *pipe; /* of ours: holds what the other end has not taken yet; or NULL */
-    /* Its end is told to the other one, whose bytes go on; else it ends all, once what was read is
+    /* Its end is passed on to the other one, whose bytes still come; else it ends all, once what was read is
      * delivered. */
     unsigned is_half_close_on : 1;
     /* Small pieces for it are not to wait for one another: TCP_NODELAY, set when one follows another. */
     unsigned wants_nodelay : 1;
     unsigned is_input_over : 1; /* of ours: nothing more comes from it */
-    unsigned is_end_told : 1;   /* of ours: the other end was told so */
+    unsigned is_end_told : 1;   /* of ours: the other end got that */
     unsigned is_large : 1;      /* of ours: it sends much: buffers came full */
 };
 
@@ -55,7 +55,7 @@ struct relay_side {
  */
 struct relay {
     uint32_t magic; /* of ours */
-    /* Bytes read at a time, and so the most that wait for a peer who does not drink; 0 = 16384. */
+    /* Bytes read at a time, and so the most that wait for a peer that does not read; 0 = 16384. */
     uint32_t buffer_size;
     /* Since the last byte either way. May change at any time: relay_check_time. */
     uint64_t timeout_ms;

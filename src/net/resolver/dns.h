@@ -45,7 +45,7 @@ bool dns_name_parse(struct str text, struct dns_name *out);
 
 /*
  * The text of a name, without a dot at its end, as a piece of the arena. False when a label holds
- * what no text form could be told from another (a dot, a blank, a control character, a backslash).
+ * what no text form could be distinguished from another (a dot, a blank, a control character, a backslash).
  */
 bool dns_name_format(const struct dns_name *name, struct arena *arena, struct str *out);
 

@@ -100,14 +100,14 @@ struct resolver {
     unsigned queued_count;  /* of them */
     uint64_t sent;          /* messages, for statistics */
     uint64_t evicted;       /* answers that still held and had to go, for statistics */
-    uint64_t said_full_ms;  /* when the log was last told of that; 0 = never */
+    uint64_t said_full_ms;  /* when that was logged last; 0 = never */
     struct resolver_entry *buckets[RESOLVER_BUCKETS];
 };
 
 /* A fiber that wants to know; on its stack or in its arena. Belongs to resolver_wait_begin and _end. */
 struct resolver_waiter {
-    struct list node;               /* on question->waiters while it is not told */
-    struct question *question;      /* that it waits for, while it is not told */
+    struct list node;               /* on question->waiters while it has no answer */
+    struct question *question;      /* that it waits for, while it has no answer */
     struct wait_point told;         /* signalled with is_told */
     bool is_told;                   /* result and answer are set */
     enum resolve_result result;     /* of the question */

@@ -12,7 +12,7 @@ enum {
     ROUND_LEAST_MS = 20,  /* time to answer when little is left */
     RCODE_UNIMPLEMENTED = 4,
     RCODE_REFUSED = 5,
-    ROUNDS_EACH = 2, /* each server is asked so often before a question may be given up */
+    ROUNDS_EACH = 2, /* each server is asked so often before a question may be abandoned */
 };
 
 /* ---- the end ---- */

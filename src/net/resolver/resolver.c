@@ -9,7 +9,7 @@
 
 enum {
     ITEMS_MAX = 1024, /* addresses of one service, over all its targets */
-    AGAIN_MS = 1000,  /* sooner than this nobody is told to ask again */
+    AGAIN_MS = 1000,  /* no TTL is shorter than this */
 };
 
 static struct list resolvers = {&resolvers, &resolvers}; /* of this worker */
@@ -144,7 +144,7 @@ static void tell_at_once(struct resolver_waiter *waiter, enum resolve_result res
 }
 
 /*
- * Wants to know about a name: is told at once from the cache, or waits with the others for a
+ * Wants to know about a name: gets it at once from the cache, or waits with the others for a
  * question. wait_end must follow.
  */
 static void wait_begin(struct resolver_waiter *waiter, const struct dns_lookup *lookup,

@@ -71,7 +71,7 @@ enum resolve_result resolver_services(const struct dns_lookup *lookup, struct st
                                       struct resolved *out);
 
 /*
- * The name of an address (PTR), the first where there are several; lookup->name does not count. Whoever owns the address
+ * The name of an address (PTR), the first where there are several; lookup->name does not count. The owner of the address
  * may have it say what he likes: ask for the addresses of the name before it is believed. MAY WAIT.
  */
 enum resolve_result resolver_name_of(const struct dns_lookup *lookup, const struct addr *addr,
@@ -83,7 +83,7 @@ const char *resolve_result_text(enum resolve_result result);
 
 /*
  * Forgets all answers, closes sockets, fails the questions under way (who waits for them is woken and
- * told RESOLVE_FAILED): when the worker ends, before loop_destroy.
+ * get RESOLVE_FAILED): when the worker ends, before loop_destroy.
  */
 void resolver_close_all(void);
 

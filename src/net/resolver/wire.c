@@ -128,7 +128,7 @@ static bool query_heard(struct query *query, unsigned server, struct str message
 
         log_info(&log, 0, "DNS error (%u: %s)", answer.rcode,
                  verdict == DNS_MALFORMED ? "malformed response" : dns_rcode_text(answer.rcode));
-        /* From a server that was given up meanwhile this is no news. */
+        /* From a server that was abandoned in the meantime, so this is ignored. */
         return server == query->server && query_refused(query, verdict);
     }
     default:

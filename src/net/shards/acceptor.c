@@ -64,7 +64,7 @@ void acceptors_unwatch(void)
 
 /*
  * The kernel asks those that watch a socket in the order in which they came, so this worker is now the last; and
- * what waits there is told anew.
+ * what waits there is reported again.
  */
 static void queue_up(struct acceptor *acceptor)
 {

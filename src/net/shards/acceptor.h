@@ -10,7 +10,7 @@ enum acceptor_kind {
     ACCEPTOR_OWN,     /* of this worker's slot */
     ACCEPTOR_COMMON,  /* of a set that has one socket for all workers */
     ACCEPTOR_SIBLING, /* of another slot, whose worker may be busy */
-    ACCEPTOR_RETIRED, /* of a slot that is given up, adopted: the descriptor is owned */
+    ACCEPTOR_RETIRED, /* of a slot that is retired, adopted: the descriptor is owned */
 };
 
 struct acceptor {

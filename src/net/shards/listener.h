@@ -261,7 +261,7 @@ bool acceptors_start(struct listener *listeners, unsigned slot,
 void acceptors_stop(void);
 
 /*
- * Looks at the socket of a sibling's slot now, and takes what waits there: whoever was woken for it may stand still.
+ * Looks at the socket of a sibling's slot now, and takes what waits there: the worker that was woken for it may be blocked.
  */
 void acceptors_look_at(unsigned slot);
 

@@ -21,7 +21,7 @@ struct retirement {
     uint64_t last_accept_ms;
     struct handshakes *under_way; /* those that began before; NULL = not asked yet or unknown */
     uint64_t asked_ms;            /* 0 = not yet */
-    void (*done)(void *);         /* told when it is closed */
+    void (*done)(void *);         /* called when it is closed */
     void *done_arg;
 };
 

@@ -24,7 +24,7 @@ struct shard_slot {
     /* Connections that it accepted and requests that it served so far: as load. */
     const uint64_t *_Atomic accepted;
     const uint64_t *_Atomic requests;
-    /* Raised when its worker has queued up anew at its socket: siblings then stand before it, and go behind it. */
+    /* Raised when its worker has queued up again at its socket: siblings are then before it, and queue up after it. */
     _Atomic uint32_t order;
     /* Of slot 0: enum coalesce_level + 1 that was found best last; 0 = none yet. */
     _Atomic uint32_t coalesce;

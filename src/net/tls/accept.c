@@ -1,4 +1,4 @@
-/* The server's side of the handshake: plain HTTP told from TLS, the server chosen by name, ALPN. */
+/* The server's side of the handshake: plain HTTP distinguished from TLS, the server chosen by name, ALPN. */
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
@@ -53,7 +53,7 @@ static bool read_server_name(const unsigned char *at, size_t size, char *name, s
 }
 
 /*
- * The connection goes on with another server's context. OpenSSL takes over its certificates, ciphers, authorities
+ * The connection continues with another server's context. OpenSSL takes over its certificates, ciphers, authorities
  * and callbacks; what else is the chosen server's, is set here; what is not, README.md lists.
  */
 static bool follow_context(struct tls *tls, struct tls_context *context)
@@ -123,7 +123,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
                                                                    : SSL_CLIENT_HELLO_ERROR;
 }
 
-/* That the name was used is told to the client, and kept with its session. */
+/* That the name was used is confirmed to the client, and kept with its session. */
 static int on_server_name(SSL *ssl, int *alert, void *arg)
 {
     return SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) == NULL ? SSL_TLSEXT_ERR_NOACK

@@ -76,7 +76,7 @@ bool tls_ask_end(struct tls *tls)
         tls->io_error = ECANCELED; /* nothing is written any more */
     } else if (tls->selector != NULL && tls->has_waited && tls->conn->log != tls->asking_log &&
                tls->selector->log != NULL) {
-        /* Whoever called the first part of the step has taken his log away. */
+        /* The caller of the first part of the step has taken its log away. */
         tls->asked_log = tls->conn->log;
         tls->selector->log(tls->conn, tls->asking_log);
         tls->conn->log = tls->asking_log;

@@ -52,7 +52,7 @@ bool tls_messages_connect(struct conn *conn, struct tls_context *context,
 
 /* Bytes of the peer's messages at a level, in order. Takes all of them. False: see tls_messages_alert. */
 bool tls_messages_input(struct conn *conn, enum tls_level level, struct str bytes);
-/* Goes on with the handshake, or with what comes after it. TLS_FAILED: logged. */
+/* Continues with the handshake, or with what comes after it. TLS_FAILED: logged. */
 enum tls_progress tls_messages_step(struct conn *conn);
 /* Of the client, after TLS_DONE: is the peer who it should be? False: logged. */
 bool tls_messages_verify(struct conn *conn, const struct tls_client_options *options);

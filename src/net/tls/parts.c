@@ -106,7 +106,7 @@ bool tls_apply_certificates(struct tls_making *making, const struct tls_settings
 
 /* ---- verification ---- */
 
-/* The handshake goes on whatever is wrong with a client's certificate: the request is refused. */
+/* The handshake continues whatever is wrong with a client's certificate: the request is refused. */
 static int accept_any(int is_good, X509_STORE_CTX *store)
 {
     return 1;
@@ -187,7 +187,7 @@ bool tls_apply_verification(struct tls_making *making, const struct tls_settings
 /* ---- encrypted ClientHello ---- */
 
 #if TLS_HAS_ECH
-/* Clients whose key is of no use are told the first file's (RFC 9849, 7.1). */
+/* Clients whose key is of no use get the first file's (RFC 9849, 7.1). */
 static bool read_ech(OSSL_ECHSTORE *store, struct arena *arena, struct str name, int is_told,
                      struct str *error)
 {
@@ -234,7 +234,7 @@ bool tls_apply_ech(SSL_CTX *ctx, const struct tls_settings *settings, struct are
 bool tls_apply_ech(SSL_CTX *ctx, const struct tls_settings *settings, struct arena *arena,
                    struct str *error)
 {
-    return true; /* warn_of_missing has told of it */
+    return true; /* warn_of_missing has logged it */
 }
 #endif
 

@@ -210,7 +210,7 @@ void tls_log_errno(const struct log *log, int error, const char *what);
 
 /*
  * Each gives a reference of the caller's own, or NULL with *error. The name is a full path, or "data:…",
- * for keys "engine:…" and "store:…", too. Of one reading each is loaded once (arena; NULL = always anew).
+ * for keys "engine:…" and "store:…", too. Of one reading each is loaded once (arena; NULL = always again).
  */
 STACK_OF(X509) *
     tls_load_chain(struct arena *cache, struct arena *arena, struct str name, struct str *error);

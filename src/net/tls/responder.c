@@ -136,7 +136,7 @@ static const char *head_end(struct str input)
     return NULL;
 }
 
-/* Status 200, the right type; *length: of the body, SIZE_MAX when it is not told. */
+/* Status 200, the right type; *length: of the body, SIZE_MAX when it is not announced. */
 static bool check_head(const struct ocsp_question *question, struct str head, size_t *length)
 {
     struct str line = str_cut(&head, '\n');

@@ -59,7 +59,7 @@ static void reset(struct zone *zone)
 {
     struct session_store *store = zone->root;
 
-    /* A process died inside: what it left cannot be trusted, and sessions can be made anew. Their memory
+    /* A process died inside: what it left cannot be trusted, and sessions can be made again. Their memory
      * stays taken until the zone goes. */
     memset(store->buckets, 0, store->bucket_count * sizeof(store->buckets[0]));
     store->newest = store->oldest = NULL;
@@ -277,7 +277,7 @@ bool tls_sessions_init(struct tls_context *context, SSL_CTX *ctx)
     SSL_CTX_sess_set_new_cb(ctx, on_new_session);
     SSL_CTX_sess_set_get_cb(ctx, on_get_session);
     if (settings->session_zone == NULL && settings->builtin_sessions == 0) {
-        /* "none": clients are told that their sessions may be resumed, and never are. */
+        /* "none": sessions are announced as resumable, and never are. */
         SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_SERVER | SSL_SESS_CACHE_NO_INTERNAL |
                                                 SSL_SESS_CACHE_NO_AUTO_CLEAR);
         return true;

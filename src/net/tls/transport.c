@@ -465,7 +465,7 @@ const struct conn_transport tls_transport_ktls = {
 /* ---- the handshake ---- */
 
 /* The first early data makes the connection usable before the client's Finished. 1 = usable, 0 = as the
- * usual handshake, which goes on, -1 = see SSL_get_error. */
+ * usual handshake, which continues, -1 = see SSL_get_error. */
 static int step_early(struct tls *tls)
 {
     size_t n;

@@ -203,7 +203,7 @@ static void look_at_all(struct tls_watch *watch)
         is_changed |= look_at_file(file);
     }
     if (is_changed) {
-        watch->is_unsettled = true; /* whoever writes them may not be done */
+        watch->is_unsettled = true; /* the process that writes them may not be done */
     } else if (watch->is_unsettled) {
         watch->is_unsettled = false;
         if (pool == NULL) {

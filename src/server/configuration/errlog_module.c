@@ -37,7 +37,7 @@ static const struct directive_table table = {.key = &key,
                                              .size = sizeof(struct errlog_settings)};
 static const struct directive_table *const tables[] = {&table, NULL};
 
-/* The first log goes on when the configuration names none, or none that keeps what it gets: syslog and memory alone. */
+/* The first log stays when the configuration names none, or none that keeps what it gets: syslog and memory alone. */
 static struct log_sink *default_sink(struct generation *generation)
 {
     struct log_sink *sink = arena_new(&generation->arena, struct log_sink);

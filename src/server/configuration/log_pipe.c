@@ -1,6 +1,6 @@
 /*
  * Tengine's "pipe:" targets: one pipe and one program for each distinct command of a generation. The master keeps both
- * ends, so that a program that is started again goes on where the one before it ended; whoever logs has the writing
+ * ends, so that a program that is started again continues where the one before it ended; the process that logs has the writing
  * end. A program reads the end of its input when master and workers have left the generation.
  */
 #define _GNU_SOURCE
@@ -33,7 +33,7 @@ struct log_pipe {
     pid_t pid;               /* of the program; 0 = it does not run */
     uint64_t start_at_ms;    /* not before this */
     uint64_t lost;           /* lines since the last report */
-    uint64_t next_report_ms; /* lost lines are told again from this moment on */
+    uint64_t next_report_ms; /* lost lines are reported again from this moment on */
 };
 
 static void close_end(int *fd)

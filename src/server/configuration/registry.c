@@ -157,7 +157,7 @@ static struct loaded_module *loaded_check(struct conf *conf, const struct conf_n
 /*
  * Where the object may be: the name as it is written, below the prefix; and the file of that name in the folder of our
  * own modules, if the first is not there or is nginx's. So "modules/X.so" means our module X, whatever the prefix is
- * and whoever else has put modules below it.
+ * and others who have put modules below it.
  */
 enum { OBJECT_PLACES = 2 };
 

@@ -94,7 +94,7 @@ static void kill_all(void)
 /* ---- signals */
 
 /*
- * systemd is told that the service ends, but not by one of two masters that leaves it to the other: it would wait for
+ * systemd gets a message that the service ends, but not by one of two masters that leaves it to the other: it would wait for
  * the other's end, and kill it at last.
  */
 static void tell_end(void)

@@ -34,7 +34,7 @@ void master_start_slot(unsigned slot);
 /* Memory for respawn_at_ms. */
 void master_forget_respawns(void);
 void master_reload(void);
-/* All new workers accept, or time is up: the old ones are told to quit. */
+/* All new workers accept, or time is up: the old ones are asked to quit. */
 void master_switch(void);
 /* New workers that are neither ready nor dead. */
 bool master_is_waiting_for_workers(void);

@@ -128,7 +128,7 @@ static int open_handover(const struct process *old)
     return ends[1];
 }
 
-/* Those of even older generations are told again: their successor of then goes as well. */
+/* Those of even older generations are asked again: their successor of then goes as well. */
 static void dismiss(struct process *old)
 {
     if (old->kind == PROCESS_AGENT) {

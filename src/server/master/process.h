@@ -25,7 +25,7 @@ struct process {
     uint32_t cell;       /* CELL_NONE for a new binary */
     int channel;         /* our end; -1 = none */
     bool is_ready;       /* it accepts */
-    bool is_leaving;     /* it was told to end */
+    bool is_leaving;     /* it was asked to end */
     uint64_t started_ms;
 };
 
@@ -39,7 +39,7 @@ struct process *process_add(enum process_kind kind, pid_t pid);
 
 struct process *process_find(pid_t pid);
 
-/* The worker, or agent, of this slot and generation that was not told to end, or NULL. */
+/* The worker, or agent, of this slot and generation that was not asked to end, or NULL. */
 struct process *process_of_slot(unsigned generation, unsigned slot);
 
 /* The new binary that runs, or NULL. */

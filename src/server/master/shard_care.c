@@ -30,7 +30,7 @@ enum {
 /* A worker whose loop turned in the last look but one takes what waits by itself. */
 #define LOOK_NS (UINT64_C(1000000) * SHARD_LOOK_MS)
 
-/* A slot that is given up: its socket, which a survivor empties. */
+/* A slot that is retired: its socket, which a survivor empties. */
 struct adoption {
     struct adoption *next;
     struct shard_set *set;
@@ -277,7 +277,7 @@ void shard_care_restart(void)
     look_again();
     for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
         if (!adoption->is_done) {
-            adoption->by = 0; /* its worker ends; a new one goes on */
+            adoption->by = 0; /* its worker ends; a new one takes over */
         }
     }
     free(watches);

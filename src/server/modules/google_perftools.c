@@ -37,7 +37,7 @@ static bool worker_start(struct generation *generation)
     const struct perftools_settings *settings = settings_of(generation);
     struct arena *arena = &generation->arena;
 
-    if (profiled != NULL) { /* a single process was told another configuration */
+    if (profiled != NULL) { /* a single process got another configuration */
         ProfilerStop();
         profiled = NULL;
     }

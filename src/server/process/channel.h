@@ -15,7 +15,7 @@ enum channel_type {
     CHANNEL_REPLACED,
     CHANNEL_UPGRADED, /* as CHANNEL_REPLACED, by another master's workers, who know nothing of UDP here */
     CHANNEL_TERMINATE, /* end at once */
-    CHANNEL_REOPEN,    /* open the logs anew */
+    CHANNEL_REOPEN,    /* open the logs again */
     CHANNEL_GONE,      /* `listener` is not served by the next generation */
     CHANNEL_HANDOVER,  /* the descriptor brings parked connections of an older worker */
     CHANNEL_ADOPT, /* the retired `slot` of `listener`: accept from the descriptor until it is empty */

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-/* Writes the number of this process, mode 0644, so that whoever reads never sees half of it: by another file that takes
+/* Writes the number of this process, mode 0644, so that readers never see half of it: by another file that takes
  * the place of PATH, where that can be. False after a message. Paths are NUL-terminated. */
 bool pid_file_write(struct str path);
 /* -t: it can be opened or created; nothing is written. False after a message. */

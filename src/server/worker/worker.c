@@ -501,7 +501,7 @@ void worker_destroy(struct generation *generation)
     loop_destroy();
 }
 
-/* debug_points: for whoever looks at a worker that WINCH has ended. */
+/* debug_points: to inspect a worker that WINCH has ended. */
 static void debug_point(const struct core_settings *core)
 {
     if (worker.was_winched && core->debug_points == 1) {

@@ -16,7 +16,7 @@ struct worker_start {
     bool is_agent; /* it serves nobody: no listening sockets, and the rights of the master */
 };
 
-/* Serves until it is told to end; the exit status. */
+/* Serves until it is asked to end; the exit status. */
 int worker_run(const struct worker_start *start);
 
 /* ---- the steps of it, shared with `master_process off` */
@@ -29,7 +29,7 @@ bool worker_accept(struct generation *generation);
 /* Hooks of all modules. */
 void worker_modules_quit(struct generation *generation);
 void worker_modules_end(struct generation *generation);
-/* Stops accepting and lets idle things go; the loop goes on until worker_is_done. */
+/* Stops accepting and lets idle things go; the loop continues until worker_is_done. */
 void worker_quit(void);
 /* Nothing is open any more, or the time is up. */
 bool worker_is_done(void);

@@ -262,7 +262,7 @@ static void sweep_head(struct keyval_store *store, uint32_t head, uint64_t now_m
     }
 }
 
-/* True: a process died inside, and what it left was mended. */
+/* True: a process died inside, and what it left was repaired. */
 static bool lock_quietly(struct keyval_store *store)
 {
     if (!shm_lock_take(&store->lock)) {

@@ -77,7 +77,7 @@ struct keyval_written {
     uint64_t name; /* hash of the file's */
 };
 
-/* For whoever keeps the pairs in a file: the lock of that, and what it guards. */
+/* For code that keeps the pairs in a file: the lock of that, and what it guards. */
 struct shm_lock *keyval_file_lock(struct keyval_store *store);
 struct keyval_written *keyval_file_written(struct keyval_store *store);
 

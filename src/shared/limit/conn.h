@@ -51,7 +51,7 @@ struct conn_outcome {
 struct conn_rules {
     const struct vec *limits; /* struct conn_limit: all must let it pass */
     unsigned log_level;       /* of the line about one that may not */
-    bool is_dry_run;          /* it passes, and is told of */
+    bool is_dry_run;          /* it passes, and is logged */
     /* A share of this count that is free for it, in *share; NULL: there never is one. */
     bool (*take_over)(void *subject, struct shm_table *table, const struct shm_key *key,
                       struct count_share *share);

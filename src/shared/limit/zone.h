@@ -65,7 +65,7 @@ static inline struct str limit_kind_word(const struct limit_kind *kind)
     return kind->delays ? STR("limit_req") : STR("limit_conn");
 }
 
-/* They begin anew. */
+/* They begin again. */
 void limit_counts_reset(const struct limit_zone *zone);
 
 /* Its counts as members of the object that is open, in the words of nginx Plus. */

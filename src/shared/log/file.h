@@ -24,7 +24,7 @@ struct log_lines {
     struct buf pending;      /* whole lines that are not written yet */
     struct deferred write;   /* at the end of this turn, when lines are not buffered */
     struct timer flush;      /* with flush= */
-    uint64_t next_report_ms; /* failures are told once a second */
+    uint64_t next_report_ms; /* failures are logged once a second */
     bool is_torn;            /* the disk got a part of a line only: the next write ends it first */
 };
 

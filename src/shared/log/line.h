@@ -8,7 +8,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 
-/* What is done to bytes that could harm whoever reads the log. */
+/* What is done to bytes that could harm readers of the log. */
 enum log_escape {
     LOG_ESCAPE_DEFAULT, /* \xHH for bytes below 32 and above 126, '"' and '\' */
     LOG_ESCAPE_JSON,    /* as strings of JSON */

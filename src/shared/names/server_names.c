@@ -50,7 +50,7 @@ static bool classify(struct server_name *name)
     return true;
 }
 
-/* Can the name be told from others? A server that is alone may have any name, as with nginx. */
+/* Can the name be distinguished from others? A server that is alone may have any name, as with nginx. */
 static bool is_sound(const struct server_name *name)
 {
     size_t stars = count_stars(name->written);

@@ -37,8 +37,8 @@ bool server_names_read(struct conf *conf, struct conf_node *node, struct str hos
                        const struct server_name *owner, struct vec *names);
 
 /*
- * Adds the names of one server to those of an address. A name that is there already is told and ignored. is_alone: the
- * address has no other server; then nothing is told. False after conf_error.
+ * Adds the names of one server to those of an address. A name that is there already is logged and ignored. is_alone: the
+ * address has no other server; then nothing is logged. False after conf_error.
  */
 bool server_names_add(struct server_names *names, struct conf *conf, const struct vec *added,
                       struct str address, bool is_alone);

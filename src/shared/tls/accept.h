@@ -19,7 +19,7 @@ const struct tls_server_settings *tls_server_certified(const struct tls_server_s
                                                        const struct tls_server_settings *first);
 
 /*
- * Does the client's certificate do, as ssl_verify_client of the server says? False: told at info, and the session
+ * Does the client's certificate do, as ssl_verify_client of the server says? False: logged at info, and the session
  * may not be resumed. *has_certificate: there is one, and it is what is wrong.
  */
 bool tls_server_check_client(const struct tls_server_settings *settings, struct conn *conn,

@@ -190,7 +190,7 @@ static struct str host_of(struct str target)
     return str_starts_nocase(target, STR("unix:")) ? STR("localhost") : target;
 }
 
-/* A host is not told apart by a port; an IPv6 address keeps its brackets. */
+/* Ports do not distinguish hosts; an IPv6 address keeps its brackets. */
 static struct str without_port(struct str name)
 {
     const char *end = name.data;

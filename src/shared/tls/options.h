@@ -5,7 +5,7 @@
 #include "conf/directive.h"
 #include "net/tls/tls.h"
 
-/* Versions, as ssl_protocols and its kin name them: enum tls_protocol. */
+/* Versions, as ssl_protocols and similar directives name them: enum tls_protocol. */
 extern const struct directive_word tls_protocol_words[];
 
 /* Each reads the arguments of a node; what it gives lives as long as the configuration. */

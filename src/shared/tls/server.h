@@ -53,7 +53,7 @@ bool tls_server_finish(struct conf_scope *scope, struct tls_server_settings *set
                        const struct resolver_settings *resolver, uint64_t resolver_timeout_ms,
                        struct log_sink *const *error_log);
 
-/* In a handshake, where names of certificates have variables: loads them. False: told in the log. */
+/* In a handshake, where names of certificates have variables: loads them. False: logged. */
 bool tls_server_certify(const struct tls_server_settings *settings, struct conn *conn,
                         struct variable_env *env);
 

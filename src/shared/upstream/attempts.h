@@ -23,7 +23,7 @@ struct attempt {
     uint64_t bytes_sent, bytes_received, response_length; /* on the connection; of the body alone */
 };
 
-/* What is told of an attempt. */
+/* What is logged of an attempt. */
 enum attempt_part {
     PART_PEER,
     PART_STATUS,

@@ -25,7 +25,7 @@ bool variable_give_port(struct variable_env *env, struct str *out, const struct 
 bool variable_give_binary_address(struct variable_env *env, struct str *out,
                                   const struct addr *addr);
 
-/* Of the header of the PROXY protocol, which may be NULL: $proxy_protocol_addr and its kin. */
+/* Of the header of the PROXY protocol, which may be NULL: $proxy_protocol_addr and similar variables. */
 bool variable_give_proxy_address(struct variable_env *env, struct str *out,
                                  const struct proxy_header *proxy, bool is_destination);
 bool variable_give_proxy_port(struct variable_env *env, struct str *out,

@@ -1,4 +1,4 @@
-/* ngx_stream_mqtt_filter_module: CONNECT of a client of MQTT goes on with other names and passwords than it came with. */
+/* ngx_stream_mqtt_filter_module: CONNECT of a client of MQTT is passed on with other names and passwords than it came with. */
 #include "server/generation.h"
 #include "server/module.h"
 #include "stream/session/hooks.h"

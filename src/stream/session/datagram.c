@@ -12,12 +12,12 @@
 
 #define FLOW_KEY_MOST 1024u /* bytes of a key that count */
 
-/* Datagrams that wait, and the one that is being told of, which lies in its reader's room. */
+/* Datagrams that wait, and the one that is being delivered, which lies in its reader's buffer. */
 struct datagram_queue {
     struct datagram_list list;
-    struct str passing;        /* the first, while it is told of; then it is copied */
+    struct str passing;        /* the first, while it is delivered; then it is copied */
     struct wait_point arrived; /* a fiber that waits for one */
-    bool is_taken;             /* passing was taken by who it was told of */
+    bool is_taken;             /* passing was taken by the hook that it was given to */
     bool is_begun;             /* the story has begun */
     bool is_told;              /* the log knows that some are dropped */
 };

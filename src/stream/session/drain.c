@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "stream/session/session.h"
 
-/* What is told while it goes on; what the session keeps is in its content. */
+/* What is called while it runs; what the session keeps is in its content. */
 struct drain {
     uint64_t timeout_ms;
     uint64_t sent; /* bytes that the socket had taken when the time began */

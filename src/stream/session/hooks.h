@@ -21,7 +21,7 @@ struct stream_handshake {
     uint64_t (*timeout_ms)(const struct stream_server *server);
     /* Of an address that is not TLS's from the first byte: can a script begin a handshake in the middle of a session? */
     bool (*is_possible)(const struct session *session);
-    /* After a handshake: is the client's certificate what the server asks for? False is told. */
+    /* After a handshake: is the client's certificate what the server asks for? False is logged. */
     bool (*accepts_client)(struct session *session);
 };
 

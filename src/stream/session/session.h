@@ -38,10 +38,10 @@ enum session_stage {
     SESSION_HANDSHAKE,    /* that of TLS */
     SESSION_PREREADING,   /* the client's first words are awaited, or looked at */
     SESSION_CONTENT,      /* its content handler works, on a fiber */
-    SESSION_CARRIED, /* content without a fiber: who has it is told by the loop, or by a relay */
+    SESSION_CARRIED,      /* content without a fiber: the loop or a relay calls it */
 };
 
-/* What a content handler without a fiber is told. Of who left the session with SESSION_LEFT. */
+/* What a content handler without a fiber is called for. Of a handler that left the session with SESSION_LEFT. */
 struct session_holder {
     /* The worker ends, or worker_shutdown_timeout is over: end it. It calls session_end. */
     void (*abort)(struct session *session);
@@ -65,7 +65,7 @@ struct session {
     uint32_t magic;             /* SESSION_MAGIC */
     uint16_t status;            /* enum session_status; 0 = not known yet */
     uint8_t stage;              /* enum session_stage */
-    uint8_t next_handler;       /* of the phase of that stage: who goes on */
+    uint8_t next_handler;       /* of the phase of that stage: the handler that continues */
     bool is_secure : 1;         /* the handshake of TLS is done */
     bool is_over : 1;           /* it is ending: nothing is to be begun */
     bool is_over_memory : 1;    /* session_memory_limit was reached */
@@ -136,7 +136,7 @@ uint64_t session_number(const struct session *session);
 
 /*
  * For handlers of preread that wait, and read for themselves: between these two the loop tells nobody but their fiber of
- * what the client says (conn_wait_input), and preread_timeout stands still; after them it begins anew.
+ * what the client says (conn_wait_input), and preread_timeout stands still; after them it begins again.
  */
 void session_hold_input(struct session *session);
 void session_release_input(struct session *session);
@@ -160,7 +160,7 @@ void session_take_datagrams(struct session *session);
 /* ---- its life */
 
 /*
- * The session goes on without a fiber: this one holds it until it calls session_end. What a content handler returns last:
+ * The session continues without a fiber: this one holds it until it calls session_end. What a content handler returns last:
  * `return session_carry(session, &holder);`
  */
 enum session_step session_carry(struct session *session, const struct session_holder *holder);
@@ -172,7 +172,7 @@ enum session_step session_carry(struct session *session, const struct session_ho
 enum session_step session_end_sent(struct session *session, uint64_t timeout_ms);
 
 /*
- * The session is over, its status told: the log phase runs, everything is freed, the connection is closed. On the loop's
+ * The session is over, its status known: the log phase runs, everything is freed, the connection is closed. On the loop's
  * stack, or as the last thing of its fiber.
  */
 void session_end(struct session *session, unsigned status);

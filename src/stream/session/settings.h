@@ -26,7 +26,7 @@ enum session_step {
     SESSION_SKIP,  /* nobody else of this phase is asked */
     SESSION_MORE,  /* of preread: more of the client's input is needed; it is asked again then */
     SESSION_ENDED, /* the session is over; status says how */
-    SESSION_LEFT, /* of content: it goes on without a fiber; whoever has it ends it by session_end */
+    SESSION_LEFT,  /* of content: it continues without a fiber; its owner ends it by session_end */
 };
 typedef enum session_step (*session_handler)(struct session *session);
 

@@ -107,7 +107,7 @@ static void proxy_header_input(struct conn *conn)
     session_end(session, SESSION_BAD_REQUEST);
 }
 
-/* The client took too long, in a stage in which it is told. */
+/* The client took too long, in a stage in which that is answered. */
 static void client_timed_out(struct conn *conn)
 {
     struct session *session = conn->user;

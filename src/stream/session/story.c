@@ -78,7 +78,7 @@ static enum session_step preread(struct session *session)
         if (step == SESSION_MORE) {
             step = session->conn != NULL
                        ? read_more(session)
-                       : SESSION_SKIP; /* one datagram is all: it goes on as it is */
+                       : SESSION_SKIP; /* one datagram is all: it is passed on as it is */
             if (step == SESSION_SKIP) {
                 session->next_handler = 0;
                 return SESSION_NEXT;

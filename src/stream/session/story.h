@@ -1,11 +1,11 @@
 /* The story of a session (story.c), and the stages in which it waits without a fiber: the faces of this room's parts to each
- * other, and to whoever makes sessions of something else than accepted connections (UDP). */
+ * other, and to code that makes sessions of something else than accepted connections (UDP). */
 #ifndef STREAM_SESSION_STORY_H
 #define STREAM_SESSION_STORY_H
 
 #include "stream/session/session.h"
 
-/* Asks who is let in, once more, of a client that came from another address. False, told in the log: not this one. */
+/* Asks who is let in, once more, of a client that came from another address. False, logged: not this one. */
 bool session_is_let_in(struct session *session);
 
 /* A session that is asked for values of variables alone: of that client, cleared before. The arena is the caller's to free. */
@@ -32,10 +32,10 @@ struct str session_first_datagram(const struct session *session);
 /* The line of its log that tells of a client. */
 void session_log_client(const struct session *session, const struct addr *peer);
 
-/* Goes on with the story from the session's stage, on a fiber of its own. The session may be over when it returns. */
+/* Continues from the session's stage, on a fiber of its own. The session may be over when it returns. */
 void session_go_on(struct session *session);
 
-/* The same for content that had left, on a fiber of its own: `handler` goes on with it. */
+/* The same for content that had left, on a fiber of its own: `handler` continues it. */
 void session_content(struct session *session, session_handler handler);
 
 /* It is at this stage from now on; the only place that says whom the loop tells. */
@@ -46,7 +46,7 @@ void session_await(struct session *session);
 
 /* Breaks it off, whatever it does: its fiber unwinds, its holder ends it, or it is over. */
 void session_abort(struct session *session);
-/* Worker hook: worker_shutdown_timeout is over, or the worker is told to end at once. */
+/* Worker hook: worker_shutdown_timeout is over, or the worker is asked to end at once. */
 void sessions_abort(void);
 
 /* Variables of the core, ended by an empty name. */

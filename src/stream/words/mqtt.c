@@ -1,4 +1,4 @@
-/* Reads CONNECT of MQTT, and writes it anew. */
+/* Reads CONNECT of MQTT, and rewrites it. */
 #include "stream/words/mqtt.h"
 
 enum {

@@ -23,7 +23,7 @@ static uint64_t hash_network(struct upstream_pick *pick, struct str network)
 }
 
 /* What counts of the client's address: of $binary_remote_addr, which a real address that a proxy
- * told has changed already. */
+ * reported has changed already. */
 static struct str network_of(const struct upstream_pick *pick)
 {
     struct str client;

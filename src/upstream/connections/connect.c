@@ -101,7 +101,7 @@ static int socket_open(const struct addr *addr, bool is_datagram, const struct l
     return fd;
 }
 
-/* Told of nothing while it connects: who waits for it asks conn_wait_connected. */
+/* Not called while it connects: code that waits for it calls conn_wait_connected. */
 static void ignore_input(struct conn *conn)
 {
 }

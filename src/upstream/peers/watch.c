@@ -365,7 +365,7 @@ static enum resolve_result ask_resolver(const struct watch *watch, struct arena 
                                     : resolver_addresses(&lookup, out);
 }
 
-/* Told once; when to ask again. */
+/* Logged once; when to ask again. */
 static uint64_t note_failure(struct watch *watch, enum resolve_result result)
 {
     const struct upstream_group *group = watch->group;

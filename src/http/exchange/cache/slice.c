@@ -162,7 +162,7 @@ void slice_started(struct exchange *x)
     }
     slice->end = response->range_end != 0 ? response->range_end : slice->total;
     uint64_t first = response->range_start / slice->size * slice->size;
-    x->is_withheld = first != slice->start; /* it told about the whole only */
+    x->is_withheld = first != slice->start; /* it was about the whole only */
     if (x->is_withheld) {
         slice->next = first;
     }

@@ -33,7 +33,7 @@ bool slice_accept(struct exchange *x);
 /* The response's head was made of the first slice: what of the whole is wanted is known now, and which slice is next. */
 void slice_started(struct exchange *x);
 
-/* The response has ended: did as much come as its Content-Range told? Logged if not. */
+/* The response has ended: did as much come as its Content-Range says? Logged if not. */
 bool slice_is_complete(const struct exchange *x);
 
 /* It is the one that begins there now. */

@@ -45,7 +45,7 @@ void h2_bytes_add(struct h2_bytes *bytes, struct str data)
 struct h2_decoding {
     struct h2_stream *stream;
     struct fields *fields; /* where they go */
-    unsigned status;       /* 0 = not told yet */
+    unsigned status;       /* 0 = not known yet */
     bool has_status_place; /* a head, not trailers */
     bool has_regular;      /* a field that is not :status came */
     size_t size;           /* bytes of names and values */

@@ -334,7 +334,7 @@ static const char *const names[] = {"data",          "headers",      "priority",
                                     "settings",      "push promise", "ping",     "goaway",
                                     "window update", "continuation"};
 
-/* What can be told of a frame from its head. False: the connection has failed. */
+/* What can be checked of a frame from its head. False: the connection has failed. */
 static bool check_head(struct h2_connection *connection, const struct frame_head *head)
 {
     bool is_stream_error;

@@ -47,7 +47,7 @@ bool head_field_apply(struct conf_scope *scope, const struct directive *row, str
                       void *settings);
 /*
  * Lays heads out. set_headers: struct key_template. host: of the target, where it is known already; NULL: it
- * is told for each request.
+ * is reported for each request.
  */
 struct head_plan *head_plan_make(struct arena *arena, const struct vec *set_headers,
                                  const struct str *host);

@@ -104,7 +104,7 @@ static void hide_fields(struct conf *conf, struct exchange_settings *own)
 /* ---- the rest ---- */
 
 /* A cache without a key, but for a protocol that has one of its own (protocol.default_cache_key). Nothing happens in
- * the http block itself: who inherits is told. */
+ * the http block itself: blocks that inherit get a message. */
 static void check_cache_key(struct conf_scope *scope, const struct exchange_settings *own)
 {
     bool has_cache = own->cache != NULL || own->cache_name != NULL;

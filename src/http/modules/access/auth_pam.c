@@ -14,7 +14,7 @@ struct pam_settings {
     struct str service;     /* name of PAM's configuration; NUL-terminated */
     struct str
         directory; /* folder of the service's file; NUL-terminated; empty = where the system has it */
-    bool sets_environment; /* HOST and REQUEST are told to PAM's modules */
+    bool sets_environment; /* HOST and REQUEST are passed to PAM's modules */
 };
 
 static struct settings_key pam_key;

@@ -1,4 +1,4 @@
-/* ngx_http_secure_link_module: links that were signed by whoever knows a secret, and may expire. */
+/* ngx_http_secure_link_module: links that were signed with a shared secret, and may expire. */
 #include <openssl/crypto.h>
 
 #include "base/checksum.h"
@@ -112,7 +112,7 @@ static bool get_secure_link(struct variable_env *env, const struct variable *var
            check_connection(request, settings, out);
 }
 
-/* It is told of links that are not good, too. */
+/* It is set for links that are not valid, too. */
 static bool get_secure_link_expires(struct variable_env *env, const struct variable *variable,
                                     struct str *out)
 {

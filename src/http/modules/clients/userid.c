@@ -36,7 +36,7 @@ struct userid_settings {
     int64_t service;   /* first word of an id, where has_service */
     bool has_service;  /* else it is the server's address, with v1 0 */
     unsigned flags;    /* enum userid_flag */
-    char mark;         /* after the id in the cookie: another one is set anew; 0 = none */
+    char mark;         /* after the id in the cookie: the cookie is set again; 0 = none */
 };
 
 static struct settings_key userid_key;
@@ -170,7 +170,7 @@ static struct str id_text(struct request *request, struct str name, const unsign
                         words[2], words[3]);
 }
 
-/* $uid_reset: empty and "0" leave what the client has, "log" is told of in the log, too. */
+/* $uid_reset: empty and "0" leave what the client has, "log" is logged, too. */
 static bool is_reset(struct request *request, const struct userid_state *state)
 {
     struct str reset;

@@ -68,7 +68,7 @@ struct block {
     size_t size;        /* bytes after this struct */
 };
 
-/* The library cannot begin anew with an encoder that it has: so its memory is kept. */
+/* The library cannot begin again with an encoder that it has: so its memory is kept. */
 struct brotli {
     BrotliEncoderState *encoder; /* NULL before a body */
     struct block *free;          /* given back by the former encoder */

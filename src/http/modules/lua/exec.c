@@ -1,4 +1,4 @@
-/* ngx.exec and ngx.redirect: the request goes on elsewhere. */
+/* ngx.exec and ngx.redirect: the request continues elsewhere. */
 #include "base/text.h"
 #include "http/message/uri.h"
 #include "http/modules/lua/lua.h"

@@ -20,7 +20,7 @@ static bool drops_client(int code)
     return code == 444 || code == 499 || code == 408;
 }
 
-/* A status that comes too late is told of, and the response goes on as it is. */
+/* A status that comes too late is logged, and the response continues as it is. */
 static int check_late(struct http_lua_request *lua, enum script_phase phase, int code)
 {
     const struct request *request = lua->request;

@@ -83,7 +83,7 @@ struct http_lua_request {
         is_refused : 1; /* by ngx.exit in header_filter_by_lua*: that is not run for the page that follows */
     struct abort_watcher aborts; /* set while Lua runs that may wait (abort.c) */
     struct script_abort abort;   /* what ngx.on_abort asked for */
-    bool has_left;               /* the client has; the script goes on */
+    bool has_left;               /* the client has; the script continues */
     unsigned redirects;          /* of the request, when ngx.ctx was made */
     bool has_type;               /* a script has set Content-Type, or removed it */
     bool is_reading_body;        /* ngx.req.read_body waits */
@@ -93,7 +93,7 @@ struct http_lua_request {
     char *file_to_remove;            /* path of the body that a script gave; or NULL */
     struct str *arguments;           /* ngx.arg of set_by_lua, while that runs */
     unsigned argument_count;         /* number of ngx.arg's members */
-    unsigned captures;               /* ngx.location.capture and its kin that wait */
+    unsigned captures;               /* ngx.location.capture and similar functions that wait */
 };
 
 extern const struct script_subject_kind http_lua_request_kind;
@@ -114,7 +114,7 @@ struct http_lua_request *http_lua_check_request(lua_State *L, const struct scrip
 /* The same, for a function that these phases (enum script_phase) alone have; an error else ("API disabled in the current context"). */
 struct request *http_lua_demand(lua_State *L, const struct script_thread *thread, uint32_t phases);
 /*
- * The running thread decides what becomes of the request, and no Lua of this run goes on. An error is thrown while another thread waits
+ * The running thread decides what becomes of the request, and no Lua of this run continues. An error is thrown while another thread waits
  * for a subrequest.
  */
 _Noreturn void http_lua_decide(lua_State *L, struct script_thread *thread,
@@ -156,8 +156,8 @@ void http_lua_req_line_add(lua_State *L); /* ngx.req.http_version, ngx.HTTP_GET,
 void http_lua_library_add(
     lua_State *L); /* request.lua: ngx.var, ngx.header, ngx.status, … (library.c) */
 
-void http_lua_uri_add(lua_State *L);      /* ngx.req.set_uri and its kin (uri.c) */
-void http_lua_req_body_add(lua_State *L); /* ngx.req.read_body and its kin (req_body.c) */
+void http_lua_uri_add(lua_State *L);      /* ngx.req.set_uri and related functions (uri.c) */
+void http_lua_req_body_add(lua_State *L); /* ngx.req.read_body and related functions (req_body.c) */
 void http_lua_subrequests_add(
     lua_State *L);                    /* ngx.location.capture and capture_multi (subrequests.c) */
 void http_lua_exec_add(lua_State *L); /* ngx.exec, ngx.redirect (exec.c) */
@@ -193,7 +193,7 @@ struct str http_lua_method_name(int number);
 bool http_lua_has_output(const struct http_lua_request *lua);
 /* Gives all that is left to give: the head, what was gathered, the end. HANDLER_DONE, or how it failed. MAY WAIT. */
 enum handler_result http_lua_finish_output(struct http_lua_request *lua);
-/* The request is answered anew (an error page, another location): what was said before is forgotten. */
+/* The request is answered again (an error page, another location): what was said before is forgotten. */
 void http_lua_reset_output(struct http_lua_request *lua);
 
 /* ---- exits (exit.c) */

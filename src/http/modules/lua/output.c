@@ -1,4 +1,4 @@
-/* ngx.say, ngx.print and their kin: a response out of Lua. */
+/* ngx.say, ngx.print and related functions: a response out of Lua. */
 #include <stdlib.h>
 
 #include "http/modules/lua/lua.h"
@@ -60,7 +60,7 @@ static void leave_turn(struct http_lua_output *output)
 
 /* ---- what goes out ---- */
 
-/* A client of HTTP/1.0 is told the length of all that will be said. */
+/* A client of HTTP/1.0 gets the length of all that will be said. */
 static bool gathers(const struct http_lua_request *lua)
 {
     const struct request *request = lua->request;

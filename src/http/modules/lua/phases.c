@@ -66,7 +66,7 @@ enum handler_result http_lua_rewrite(struct request *request)
     const struct script_code *code = http_lua_settings_of(request)->rewrite;
 
     if (code == NULL || request->uri_changed) {
-        return HANDLER_NEXT; /* of another `if`; or a location is searched anew */
+        return HANDLER_NEXT; /* of another `if`; or a location is searched again */
     }
     return run(request, SCRIPT_REWRITE, code);
 }

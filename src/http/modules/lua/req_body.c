@@ -1,4 +1,4 @@
-/* ngx.req.read_body and its kin: the body of a request, read, given and replaced. */
+/* ngx.req.read_body and related functions: the body of a request, read, given and replaced. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

@@ -200,7 +200,7 @@ static void prepare(struct subrequest *sub)
     const struct variable_env *from = &capture->parent->env;
     struct request *child = sub->request;
 
-    child->response.is_error_page = true; /* the script is told of a failure, error_page is not */
+    child->response.is_error_page = true; /* the script sees a failure, error_page is not */
     if (capture->copies_variables && from->values != NULL) {
         size_t count = from->set->used.count;
         child->env.values = arena_array(child->env.arena, count, sizeof(struct variable_value));
@@ -367,7 +367,7 @@ static bool run_all(struct script_thread *thread, struct capture **captures,
     return begun == count;
 }
 
-/* ngx.exit(444) and its kin, a filter of bodies that failed: not the answer alone is dropped, but the client. */
+/* ngx.exit(444) and similar statuses, a filter of bodies that failed: not the answer alone is dropped, but the client. */
 static bool drops_all(struct request *child, enum handler_result result)
 {
     unsigned status = child->response.status;

@@ -71,7 +71,7 @@ static int set_uri(lua_State *L, struct script_thread *thread)
         script_demand_abortable(L, thread);
     }
     request_set_uri(request, arena_dup(&request->arena, uri), request->args);
-    request->is_internal = true; /* so it is escaped where it goes on */
+    request->is_internal = true; /* so it is escaped where it is passed on */
     request->is_uri_rewritten = true;
     if (!jumps) {
         return 0;

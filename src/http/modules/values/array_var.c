@@ -6,7 +6,7 @@
 #include "server/module.h"
 
 /*
- * A list is kept with its request. Its variable holds a text that names it, "array:N": whoever shows or copies it sees
+ * A list is kept with its request. Its variable holds a text that names it, "array:N": code that shows or copies it sees
  * nothing else, and a text of a client's can name no more than the lists of its own request.
  */
 struct array {
@@ -104,7 +104,7 @@ static struct str join(struct request *request, const struct vec *items, struct 
     return str_from(room, at);
 }
 
-/* Each item anew. False: a function has failed. */
+/* Each item is replaced. False: a function has failed. */
 static bool map(struct request *request, const struct array_step *array, const struct vec *items,
                 struct str *value)
 {

@@ -41,7 +41,7 @@ struct modern_browser {
 /* What a level says of modern browsers, or of ancient ones, takes the place of what the levels around it say. */
 struct browser_settings {
     struct vec modern; /* struct modern_browser, in the order in which they are searched for */
-    bool is_unlisted_modern;  /* who is not told of is modern */
+    bool is_unlisted_modern;  /* a browser that is not listed is modern */
     struct vec ancient;       /* struct str: words of ancient ones */
     bool is_netscape_ancient; /* Netscape 1 to 4 are */
     struct str modern_value;  /* of $modern_browser */
@@ -135,7 +135,7 @@ static bool is_modern(const struct request *request, const struct browser_settin
     if (field == NULL) {
         return settings->is_unlisted_modern;
     }
-    /* Opera says that it is another browser. Where it is not told of, none of the others is meant. */
+    /* Opera says that it is another browser. Where it is not listed, none of the others is meant. */
     if (first != NULL && first->browser != OPERA && find_browser(field->value, OPERA, &version)) {
         return false;
     }

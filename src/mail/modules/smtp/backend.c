@@ -3,7 +3,7 @@
 #include "mail/modules/smtp/smtp.h"
 #include "mail/words/sasl.h"
 
-/* The last line of a reply. MAY WAIT. False: told. */
+/* The last line of a reply. MAY WAIT. False: logged. */
 static bool read_reply(struct mail_backend *backend)
 {
     do {
@@ -27,7 +27,7 @@ static bool hello(struct mail_backend *backend, bool is_esmtp, struct str name)
     return agreed(backend, "250");
 }
 
-/* Who the client is, of whom the backend sees us only. It says hello anew after that. */
+/* Who the client is, of whom the backend sees us only. It says hello again after that. */
 static bool xclient(struct mail_backend *backend)
 {
     struct mail_session *session = backend->session;

@@ -15,7 +15,7 @@ static bool is_checked(const struct stream_lua *lua)
 
 /* ---- clients that leave ---- */
 
-/* The script is told, or ends, in a turn of the loop in which it does not run. */
+/* The script is resumed, or ends, in a turn of the loop in which it does not run. */
 static void client_has_left(struct timer *timer)
 {
     struct stream_lua *lua = container_of(timer, struct stream_lua, leaving);

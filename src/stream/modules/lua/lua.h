@@ -82,7 +82,7 @@ const struct tls_client_hooks *stream_lua_backend_hooks(struct session *session)
 /* ---- the client's input (input.c) */
 
 void stream_lua_init_input(struct stream_lua *lua);
-/* Around a run that may wait: nobody but it is told of what the client says. */
+/* Around a run that may wait: only the script sees what the client sends. */
 void stream_lua_begin_input(struct stream_lua *lua);
 void stream_lua_end_input(struct stream_lua *lua);
 void stream_lua_input_add(lua_State *L); /* req.socket, on_abort */

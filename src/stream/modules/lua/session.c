@@ -91,7 +91,7 @@ static void session_ends(void *arg)
     script_subject_end(&lua->subject);
 }
 
-/* lua_code_cache off: one of its own, so that all code is read anew. When that fails the shared one will do. */
+/* lua_code_cache off: one of its own, so that all code is read again. When that fails the shared one will do. */
 static struct script_vm *vm_for(struct session *session)
 {
     const struct stream_lua_main *main = stream_settings(session->server, &stream_lua_main_key);
@@ -129,7 +129,7 @@ struct stream_lua *stream_lua_check(lua_State *L, const struct script_thread *th
 /* Phases whose end concerns the work alone that they are asked about. */
 #define ON_BEHALF (SCRIPT_BALANCER | SCRIPT_PROXY_CERTIFICATE | SCRIPT_PROXY_VERIFY)
 
-/* ngx.exit: of a session it says how this goes on; elsewhere the thread ends. */
+/* ngx.exit: of a session it says how this continues; elsewhere the thread ends. */
 static int do_exit(lua_State *L, struct script_thread *thread)
 {
     luaL_checktype(L, 1, LUA_TNUMBER);

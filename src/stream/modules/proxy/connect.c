@@ -175,7 +175,7 @@ static unsigned hops_of(const struct proxying *proxying)
     return own_hops_at(&local, &peer);
 }
 
-/* More than it may? Told. */
+/* More than it may? Logged. */
 static bool came_round(const struct proxying *proxying, unsigned hops)
 {
     const struct session *session = proxying->session;
@@ -192,7 +192,7 @@ static bool came_round(const struct proxying *proxying, unsigned hops)
 }
 
 /*
- * A client who says nothing may be accepted before whoever connected has noted whose it is; by now that is done. Gives
+ * A client who says nothing may be accepted before the worker that connected has noted it; by now that is done. Gives
  * whether the session may go on.
  */
 static bool is_no_circle(struct proxying *proxying, unsigned hops_then)

@@ -268,7 +268,7 @@ static uint64_t pause_of(const struct datagram_proxying *proxying, uint64_t rate
     return due_ms <= elapsed_ms ? 0 : due_ms - elapsed_ms;
 }
 
-/* What the rate held back goes on, as far as it may. */
+/* Sends what the rate held back, as far as it may. */
 static void forward_held(struct datagram_proxying *proxying)
 {
     struct session *session = proxying->base.session;

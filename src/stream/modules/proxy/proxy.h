@@ -30,7 +30,7 @@ struct proxy_settings {
     bool half_close;
     bool session_drop;
     unsigned proxy_protocol;     /* enum proxy_protocol */
-    int64_t requests, responses; /* datagrams; responses -1 = not told */
+    int64_t requests, responses; /* datagrams; responses -1 = not set */
     bool ssl;
     struct vec ssl_alpn; /* struct template * */
     struct tls_client_settings tls;

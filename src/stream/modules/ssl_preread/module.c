@@ -29,7 +29,7 @@ static struct str lower(struct session *session, struct str name)
     return (struct str){text, name.len};
 }
 
-/* Whoever has the name takes the session. */
+/* The server that has the name takes the session. */
 static void choose_server(struct session *session, struct hello *hello)
 {
     hello->name = lower(session, hello->name);

@@ -44,7 +44,7 @@ bool rule_set_merge(struct rule_set *set, const struct rule_set *outer, const ch
 bool rule_set_finish(struct rule_set *set, struct arena *arena, const char **error);
 
 /*
- * How many bytes of a body of this type (without parameters; empty = none is told) the rules look at, at most
+ * How many bytes of a body of this type (without parameters; empty = not known) the rules look at, at most
  * RESPONSE_LOOKED_AT_MAX; 0 = at none. In a worker; never waits.
  */
 uint64_t rule_set_response_limit(struct rule_set *set, struct str type);

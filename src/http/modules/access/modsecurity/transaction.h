@@ -57,7 +57,7 @@ struct inspection *inspection_new(struct request *request, struct rule_set *set,
 
 /*
  * Phases 1, 2, 3 and 4. True: nothing against it. False: `status` and `location` (empty = none) are the answer; the reason
- * was logged. 1, 2 and 4 run on a thread: they MAY WAIT. A fiber that was cancelled is told status 499.
+ * was logged. 1, 2 and 4 run on a thread: they MAY WAIT. A fiber that was cancelled gets status 499.
  */
 struct verdict {
     unsigned status;

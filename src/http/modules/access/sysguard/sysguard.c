@@ -57,7 +57,7 @@ struct guard_state {
     struct second *seconds; /* of rt: by time, as many as its period has */
 };
 
-/* The system's numbers, read anew after an interval. */
+/* The system's numbers, read again after an interval. */
 static struct {
     uint64_t load_at_ms, memory_at_ms; /* when they were read; 0 = not yet */
     uint64_t load;                     /* thousandths */

@@ -48,7 +48,7 @@ void fastcgi_facts_release(struct peer_cell *cell)
 void fastcgi_facts_settle(struct peer_cell *cell, struct backend_facts facts, unsigned max_conns)
 {
     if (facts.connections_max == 0 && !facts.multiplexes) {
-        facts.connections_max = max_conns; /* what php-fpm does not say, we were told */
+        facts.connections_max = max_conns; /* what php-fpm does not say, the configuration says */
     }
     atomic_store_explicit(&cell->connections_max, facts.connections_max, memory_order_relaxed);
     atomic_store_explicit(&cell->requests_max,

@@ -36,7 +36,7 @@ struct session_sticky {
 /* What a request's cookie says. */
 struct session_cookie {
     struct str server;        /* that it is bound to; empty = none */
-    uint64_t used_s, begun_s; /* seconds since the epoch; 0 = not told */
+    uint64_t used_s, begun_s; /* seconds since the epoch; 0 = not known */
 };
 
 static inline const struct session_sticky *session_settings(const struct upstream_group *group)

@@ -45,7 +45,7 @@ bool ssl_end(struct conf *conf, struct http_main *main);
 /* variables.c */
 extern const struct variable ssl_variables[];
 
-/* A client's connection, before there is a request: what may be asked while its handshake goes on. On the stack. */
+/* A client's connection, before there is a request: what may be asked during its handshake. On the stack. */
 struct handshake {
     struct variable_env env;
     struct arena arena; /* of what is asked */

@@ -313,7 +313,7 @@ static enum handler_result find_target(struct request *request, struct dav_targe
     struct stat info;
 
     if (settings_at(request->location)->creates_full_path) {
-        make_parents(request); /* what is missing then is told below */
+        make_parents(request); /* what is missing then is reported below */
     }
     enum handler_result result = dav_target_open(request, target, 409);
     if (result != HANDLER_NEXT) {

@@ -34,7 +34,7 @@ extern const struct str property_names[PROPERTY_COUNT];
 struct wanted {
     unsigned properties; /* PROPERTY_BIT of those that we have */
     bool names_only;     /* propname */
-    struct vec unknown;  /* struct xml_name: that nobody has, to be told so */
+    struct vec unknown;  /* struct xml_name: that no resource has, for the answer */
     size_t unknown_size; /* bytes of those */
 };
 

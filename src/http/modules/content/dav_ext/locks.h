@@ -22,7 +22,7 @@ struct lock {
     struct lock_token token;
     struct str path;     /* of the file or directory, without a slash at its end */
     struct str uri;      /* under which it was locked, decoded */
-    struct str owner;    /* as the client told: a text */
+    struct str owner;    /* as the client gave it: a text */
     uint64_t timeout_ms; /* from now on */
     bool is_deep;        /* what is inside is locked as well */
     bool is_shared;

@@ -104,8 +104,7 @@ enum handler_result echo_subrequest(struct echo_run *run, const struct echo_comm
         return request_fail(request, 500);
     }
     echo->sub.output = SUBREQUEST_INLINE;
-    echo->sub.own_variables =
-        true; /* as with nginx: what it is told by head and arguments is its own */
+    echo->sub.own_variables = true; /* as with nginx: its head and arguments are its own */
     echo->sub.passes_body = request->body != NULL;
     enum handler_result result = echo_begin(run);
     if (result != HANDLER_NEXT) {

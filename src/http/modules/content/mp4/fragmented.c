@@ -256,7 +256,7 @@ static bool send_unnamed(struct film *film)
     return response_send(film->request, &piece, false);
 }
 
-/* The fragments, each told as one of the new film. MAY WAIT. */
+/* The fragments, each described as a part of the new video. MAY WAIT. */
 static bool send_fragments(struct search *search, const struct fragment_move *move, uint64_t last)
 {
     struct film *film = search->film;

@@ -1,4 +1,4 @@
-/* Films in fragments: which of them hold a part, and how they are told in an answer. */
+/* Fragmented videos: which fragments hold a part, and how an answer describes them. */
 #include "http/modules/content/mp4/fragments.h"
 
 enum {

@@ -1,4 +1,4 @@
-/* Films in fragments: which of them hold a part, and how they are told in an answer that begins with that. Pure. */
+/* Fragmented videos: which fragments hold a part, and how an answer that begins with that describes them. Pure. */
 #ifndef HTTP_MODULES_CONTENT_MP4_FRAGMENTS_H
 #define HTTP_MODULES_CONTENT_MP4_FRAGMENTS_H
 
@@ -35,7 +35,7 @@ struct fragment {
 /* Fragments are read in their order where they tell no times. False: it is malformed. */
 bool fragment_read(struct fragments *fragments, struct str moof, struct fragment *out);
 
-/* How a fragment is told in the answer. */
+/* How the answer describes a fragment. */
 struct fragment_move {
     uint64_t time;   /* units of the main track by which it comes earlier */
     uint64_t offset; /* added to places in the file; what is less is a negative one */
@@ -43,7 +43,7 @@ struct fragment_move {
 void fragment_move(const struct fragments *fragments, char *moof, size_t size,
                    const struct fragment_move *move);
 
-/* Which fragments hold the part: points where one begins are told in their order. */
+/* Which fragments hold the part: points where one begins are given in their order. */
 struct fragment_choice {
     uint64_t start_ms, end_ms; /* wanted; CUT_TO_THE_END */
     bool has_first;

@@ -39,7 +39,7 @@ struct slow_copy {
 
 static struct list copies;
 static unsigned copy_count;
-static const struct generation *ended; /* whose copies are given up, and none begun */
+static const struct generation *ended; /* whose copies are abandoned, and none is begun */
 
 static void read_part(void *arg)
 {

@@ -45,12 +45,12 @@ struct str slowfs_key_of(struct request *request, struct str key);
 struct str slowfs_status(struct request *request);
 
 /*
- * Begins to copy a file that is open into the cache, under the key of this access, on a fiber of its own; it goes on without the
+ * Begins to copy a file that is open into the cache, under the key of this access, on a fiber of its own; the copy continues without the
  * request. Who waits for the key is woken at the end. False: too many are being made, or the worker ends.
  */
 bool slowfs_copy_begin(const struct request *request, const struct cache_access *access,
                        struct file *file, uint64_t seconds);
-/* No more copies for this generation: those that are being made are given up. */
+/* No more copies for this generation: those that are being made are abandoned. */
 void slowfs_copies_end(const struct generation *generation);
 
 #endif

@@ -99,7 +99,7 @@ int utf8_decode(const unsigned char *at, size_t len, uint32_t *code_point)
 
 /*
  * A sequence of a text as nginx reads it: what is too long, or beyond the last code point, is one malformed whole, and
- * any byte beyond ASCII goes on with a sequence. A byte of ASCII never does: markup cannot vanish in it. Returns as
+ * any byte beyond ASCII continues a sequence. A byte of ASCII never does: markup cannot vanish in it. Returns as
  * utf8_decode() does.
  */
 static int read_sequence(const unsigned char *at, size_t len, uint32_t *code_point)
@@ -145,7 +145,7 @@ static void put_code_point(const struct recode_table *table, uint32_t code, stru
     *out->at++ = ';';
 }
 
-/* Goes on with the sequence that is held, by one byte. */
+/* Continues the sequence that is held, by one byte. */
 static void step_held(struct recoder *recoder, struct str *in, struct writer *out)
 {
     uint32_t code;

@@ -25,7 +25,7 @@ struct expires_rule {
     struct expires_texts *texts; /* of a fixed number of seconds from now; else NULL */
 };
 
-/* What a fixed number of seconds from now looks like; of this worker, made anew with each second. */
+/* What a fixed number of seconds from now looks like; of this worker, renewed each second. */
 struct expires_texts {
     struct str cache_control;
     time_t second; /* for which the date holds */
@@ -260,7 +260,7 @@ static bool trailer_send(struct body_filter *filter, struct request *request,
     return body_filter_next(filter, request, piece, is_last);
 }
 
-/* Trailers need chunks (RFC 9112, 7.1.2), and so a response whose length is not told. */
+/* Trailers need chunks (RFC 9112, 7.1.2), and so a response whose length is not announced. */
 static bool can_have_trailers(const struct request *request)
 {
     const struct response *response = &request->response;

@@ -60,7 +60,7 @@ static bool include_in_variable(struct ssi_page *page, struct subrequest *sub, s
 
 /* ---- in the page ---- */
 
-/* An include that goes on beside its page; in the arena of the page's request. */
+/* An include that runs in parallel to its page; in the arena of the page's request. */
 struct inclusion {
     struct subrequest sub;
     struct ordered_slot *slot; /* in the page's output, until it was answered */

@@ -23,7 +23,7 @@ enum ssi_state {
 struct ssi_scanner {
     enum ssi_state state;
     unsigned matched;     /* bytes of "<!--#" or of "-->" that came last */
-    size_t value_max;     /* bytes of a value; more is told as an error */
+    size_t value_max;     /* bytes of a value; more is an error */
     struct buf directive; /* what stands between the marks; bounded by value_max; owned */
     size_t value_size;    /* bytes of the value that is being gathered */
     char quote;           /* that began it; 0 outside of values */

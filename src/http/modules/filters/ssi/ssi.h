@@ -94,7 +94,7 @@ void ssi_fail(struct ssi_page *page);
 
 /* ---- include.c ---- */
 
-/* Another place's answer in the place of the directive, which goes on beside the page, or in a variable; true, or a
+/* Another place's answer in the place of the directive, which runs in parallel to the page, or in a variable; true, or a
  * failure that was logged. MAY WAIT. */
 struct ssi_include {
     const struct str *virtual; /* each NULL where it was not written */

@@ -24,7 +24,7 @@ unsigned search_set_count(const struct search_set *set);
 
 /*
  * A search that is under way. The first match in the bytes is taken, of several that begin at one place the
- * one whose pattern comes first; the search goes on after it. Of the bytes that were fed no more are kept
+ * one whose pattern comes first; the search continues after it. Of the bytes that were fed no more are kept
  * than the longest pattern has.
  */
 struct search {

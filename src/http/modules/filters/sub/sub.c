@@ -58,7 +58,7 @@ static bool replace(struct sub_filter *sub, struct request *request, unsigned pa
 }
 
 /*
- * The usual piece has nothing to be replaced: it is passed on as it came. Others are laid out anew.
+ * The usual piece has nothing to be replaced: it is passed on as it came. Others are rebuilt.
  */
 static bool sub_send(struct body_filter *filter, struct request *request,
                      const struct body_piece *piece, bool is_last)

@@ -21,7 +21,7 @@ struct block {
     struct metrics_cell cells[BLOCK_CELLS];
 };
 
-/* The cells of one worker at a time; who comes later goes on counting where a former one stopped. */
+/* The cells of one worker at a time; a later worker continues counting where a former one stopped. */
 struct sheet {
     _Atomic pid_t owner;              /* 0 = nobody */
     _Atomic uintptr_t blocks[BLOCKS]; /* places in the zone, from its start; 0 = none yet */

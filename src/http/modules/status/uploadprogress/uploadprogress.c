@@ -1,4 +1,4 @@
-/* ngx_http_uploadprogress_module: how far uploads are, told to those who ask by the name that the client gave them. */
+/* ngx_http_uploadprogress_module: how far uploads are, shown to clients that ask with the identifier that the client gave them. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/text.h"

@@ -9,7 +9,7 @@
 
 #define LOOKED_AT_MOST 8 /* records that one request for a place asks to give way */
 
-/* May it be forgotten, or be begun anew? The second: though nobody has had the time to ask how it ended. */
+/* May it be forgotten, or be begun again? The second: though no client has had the time to ask how it ended. */
 static bool is_over(const struct upload *upload)
 {
     return upload->has_ended ? upload->until_ms <= clock_now.now_ms
