@@ -2,7 +2,8 @@
  * The master's care for the shards. Rules, by the numbers of docs/architecture.md:
  *   3. a slot that is not wanted any more gets no new connection, a survivor empties it, then it is
  *      closed, from the top;
- *   5. what a worker that does not turn was woken for is shown to others, and the log tells of it.
+ *   5. what a worker that does not turn was woken for is shown to others, and the log tells of it. New clients of QUIC, which
+ *      only the worker of their slot reads, come to another worker once the log has told of it.
  */
 #include "server/master/shard_care.h"
 
@@ -336,7 +337,18 @@ void shard_care_process_gone(struct generation *generation, const struct process
 
 /* ---- workers that do not turn */
 
-/* Does a connection wait in one of the accept queues of the slot? */
+/* Only the worker of its slot reads a socket of the set, and others can take what it does not. */
+static bool is_quic(const struct shard_set *set)
+{
+    return set->options.is_datagram && set->options.has_ids;
+}
+
+bool shard_care_watches(const struct shard_set *set)
+{
+    return set->is_wanted && set->is_sharded && (!set->options.is_datagram || is_quic(set));
+}
+
+/* Does a connection wait in one of the accept queues of the slot, or a datagram for a new one? */
 static bool has_waiting(unsigned slot)
 {
     enum { MANY = 64 };
@@ -344,7 +356,7 @@ static bool has_waiting(unsigned slot)
     nfds_t count = 0;
 
     for (struct shard_set *set = shard_sets(); set != NULL; set = set->next) {
-        if (!set->is_wanted || !set->is_sharded || slot >= set->count || set->options.is_datagram) {
+        if (!shard_care_watches(set) || slot >= set->count) {
             continue;
         }
         fds[count++] = (struct pollfd){.fd = set->fds[slot], .events = POLLIN};
@@ -415,6 +427,20 @@ static void replace_adopter(const struct generation *generation, pid_t pid)
     }
 }
 
+/* Another worker reads the datagrams of QUIC that wait: it serves new clients, and passes on the rest. */
+static void lend_datagrams(const struct generation *generation, unsigned slot)
+{
+    struct process *survivor = survivor_for(generation, slot);
+    struct channel_message message = {.type = CHANNEL_ADOPT, .slot = slot};
+
+    for (struct shard_set *set = shard_sets(); survivor != NULL && set != NULL; set = set->next) {
+        if (is_quic(set) && shard_care_watches(set) && slot < set->count &&
+            number_of(generation, set, &message.listener)) {
+            process_tell(survivor, &message, set->fds[slot]);
+        }
+    }
+}
+
 /* Others do what it should: is it alive? A worker that only sleeps turns when it is poked. */
 static void poke(struct process *process, struct slot_watch *watch)
 {
@@ -459,6 +485,9 @@ static bool look_at_slot(const struct generation *generation, unsigned slot)
         watch->looks++;
     } else if (is_needed) {
         poke(process, watch);
+    }
+    if (is_waiting && watch->is_stuck) {
+        lend_datagrams(generation, slot);
     }
     watch->pid = process->pid;
     watch->turns = turns;
@@ -531,7 +560,7 @@ bool shard_care_has_to_look(const struct generation *generation)
         return false;
     }
     for (struct shard_set *set = shard_sets(); set != NULL; set = set->next) {
-        if (set->is_sharded && set->is_wanted && !set->options.is_datagram) {
+        if (shard_care_watches(set)) {
             return true;
         }
     }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "net/shards/listener.h"
 #include "server/generation.h"
 #include "server/master/process.h"
 
@@ -30,6 +31,9 @@ void shard_care_look(struct generation *generation);
 
 /* Is there anything to look for? */
 bool shard_care_has_to_look(const struct generation *generation);
+
+/* Can another worker take what comes to a socket of the set? Those of flows belong to one worker. */
+bool shard_care_watches(const struct shard_set *set);
 
 /* Another master, older or newer, has the same sockets: nothing is taken away from it. */
 bool another_master_lives(void);

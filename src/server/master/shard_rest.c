@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "net/shards/listener.h"
+#include "server/master/shard_care.h"
 
 static int rest_fd = -1;
 
@@ -38,8 +39,7 @@ bool shard_rest_begin(const struct generation *generation)
     rest_fd = epoll_create1(EPOLL_CLOEXEC);
     for (struct shard_set *set = shard_sets(); rest_fd >= 0 && set != NULL && is_watched;
          set = set->next) {
-        is_watched = !set->is_wanted || !set->is_sharded || set->options.is_datagram ||
-                     watch_set(set, generation->slots);
+        is_watched = !shard_care_watches(set) || watch_set(set, generation->slots);
     }
     if (rest_fd < 0 || !is_watched) {
         log_alert(log_main, errno, "the master cannot wait for connections and looks for them");
