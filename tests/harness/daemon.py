@@ -1,6 +1,7 @@
 """Masters that are no children of ours: daemons, and what an upgrade left."""
 
 import os
+import re
 import subprocess
 import time
 
@@ -59,3 +60,23 @@ def swap_binary(path, binary):
         target.write(source.read())
     os.chmod(path + ".new", 0o755)
     os.replace(path + ".new", path)
+
+
+def children(pid):
+    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], stdout=subprocess.PIPE,
+                          check=False, encoding="ascii")
+    return [int(word) for word in done.stdout.split()]
+
+
+def workers_of(pid):
+    return [child for child in children(pid)
+            if re.search("nginx: worker process$", proc.title(child))]
+
+
+def upgrade(server, count=2):
+    """USR2; gives the new master when it has its workers."""
+    server.signal("upgrade")
+    until(lambda: server.read("nginx.pid.oldbin") == "%d\n" % server.pid, server.evidence)
+    new = int(until(lambda: server.read("nginx.pid"), server.evidence))
+    until(lambda: len(workers_of(new)) == count, server.evidence)
+    return new

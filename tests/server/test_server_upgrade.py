@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from harness import Client, binaries, proc, until
-from harness.daemon import Adopted, Daemon, follow_upgrade, swap_binary
+from harness.daemon import Adopted, Daemon, children, follow_upgrade, swap_binary, upgrade, workers_of
 
 HTTP = 'server { listen 127.0.0.1:@PORT@; location / { return 200 "$pid\\n"; } }'
 REFERENCE = "/usr/sbin/nginx"
@@ -42,26 +42,6 @@ def daemon():
         if proc.is_alive(left.pid):  # of an upgrade that the test did not see to its end
             os.kill(left.pid, signal.SIGTERM)
             left.wait()
-
-
-def children(pid):
-    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], stdout=subprocess.PIPE,
-                          check=False, encoding="ascii")
-    return [int(word) for word in done.stdout.split()]
-
-
-def workers_of(pid):
-    return [child for child in children(pid)
-            if re.search("nginx: worker process$", proc.title(child))]
-
-
-def upgrade(server, count=2):
-    """USR2; gives the new master when it has its workers."""
-    server.signal("upgrade")
-    until(lambda: server.read("nginx.pid.oldbin") == "%d\n" % server.pid, server.evidence)
-    new = int(until(lambda: server.read("nginx.pid"), server.evidence))
-    until(lambda: len(workers_of(new)) == count, server.evidence)
-    return new
 
 
 def answering(server, times=24):

@@ -65,11 +65,19 @@ static bool is_idle(const struct v3_connection *c)
     return c->stream_count == 0 && list_is_empty(&c->finished);
 }
 
+/* The worker ends. A replaced worker keeps idle connections for their keep-alive time: their next response is the last. */
+static void leave_with_worker(struct v3_connection *c)
+{
+    if (!worker_is_replaced || !is_idle(c)) {
+        v3_go_away(c);
+    }
+}
+
 static void settle(struct v3_connection *c)
 {
     loop_undefer(&c->connection->settle);
     if (worker_is_quitting && !c->is_closed) {
-        v3_go_away(c);
+        leave_with_worker(c);
     }
     v3_send_instructions(c);
     v3_recycle(c);
@@ -283,10 +291,9 @@ static void settle_connection(struct http_connection *connection)
     settle(connection->wire_state);
 }
 
-/* Worker hook: no further streams. */
 static void connection_quit(struct http_connection *connection)
 {
-    v3_go_away(connection->wire_state);
+    leave_with_worker(connection->wire_state);
 }
 
 static void abort_connection(struct http_connection *connection)

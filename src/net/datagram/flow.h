@@ -134,11 +134,13 @@ void datagram_mailboxes_close_all(void);
  */
 bool datagrams_start(struct listener *listeners, uint32_t generation, unsigned slot);
 
-/*
- * No new flows. is_replaced: newer workers read, and pass on what belongs to the flows of this one, which stay while the
- * address is served; else all of them end.
- */
-void datagrams_stop(bool is_replaced);
+enum datagram_stop {
+    DATAGRAMS_ENDED, /* all flows and what takers have end */
+    DATAGRAMS_REPLACED, /* newer workers read, and pass on what belongs to this one: it stays while the address is served */
+    DATAGRAMS_UPGRADED, /* … of another binary, which does so for takers; flows end */
+};
+/* Nothing new begins, and nothing is read. */
+void datagrams_stop(enum datagram_stop why);
 /*
  * The service quits: flows end. What a taker has begun continues, on the sockets of this worker, which nothing else reads; it takes
  * nothing new (datagram_has_stopped).
@@ -150,8 +152,9 @@ void datagrams_abort(void);
 void datagrams_destroy(void);
 
 /*
- * Reads from fd (owned from now on, closed on failure) too: the socket of the retired slot, until nothing can come there
- * any more; then closes it and calls done(arg) (not when datagrams_stop or datagram_return come first). False with errno.
+ * Reads from fd (owned from now on, closed on failure) too: the socket of a slot that retires, or whose worker is blocked, until
+ * nothing came there for 50 ms; then closes it and calls done(arg) (not when datagrams_stop or datagram_return come first). A slot
+ * that is adopted already stays so. False with errno.
  */
 bool datagram_adopt(struct listener *listener, unsigned slot, int fd, void (*done)(void *),
                     void *arg);

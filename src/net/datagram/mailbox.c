@@ -2,6 +2,9 @@
  * Mailboxes: how a worker gets datagrams of its flows that another one has read, since sockets outlive workers and groups
  * grow and shrink. A pair of unix sockets for each slot of a generation, made in the master before its workers start, so
  * that each of them has the way to all that came before; a message holds what gathered in one turn of the loop.
+ *
+ * During an upgrade the workers of two binaries pass datagrams to each other (binaries.h). The numbers of their mailboxes
+ * differ in one bit.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -12,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "net/datagram/binaries.h"
 #include "net/datagram/packet.h"
 #include "net/datagram/private.h"
 
@@ -39,8 +43,14 @@ struct mailbox {
     size_t waiting;      /* bytes in it */
 };
 
-static struct mailbox *mailboxes; /* by number - 1 */
+/* A number: the place in the table + 1, and in one bit the binary. */
+#define BINARY_BIT 0x8000u
+
+static struct mailbox *mailboxes; /* of this binary */
 static unsigned mailbox_count;
+static uint32_t own_bit;       /* BINARY_BIT or 0 */
+static struct mailbox *others; /* of the other binary: write_fd only */
+static unsigned other_count;
 static struct event_source incoming = {.fd = -1};
 static unsigned char *received; /* a message; owned */
 static struct timer retry;      /* what a mailbox had no room for */
@@ -59,6 +69,19 @@ static struct mailbox *mailbox_find(uint32_t generation, unsigned slot)
     return NULL;
 }
 
+static struct mailbox *table_grown(struct mailbox *table, unsigned *count, unsigned wanted)
+{
+    struct mailbox *more = realloc(table, wanted * sizeof(*more));
+
+    if (more == NULL) {
+        fatal_no_memory(wanted * sizeof(*more));
+    }
+    for (; *count < wanted; ++*count) {
+        more[*count] = (struct mailbox){.is_used = false, .read_fd = -1, .write_fd = -1};
+    }
+    return more;
+}
+
 static struct mailbox *mailbox_place(void)
 {
     for (unsigned i = 0; i < mailbox_count; i++) {
@@ -70,13 +93,8 @@ static struct mailbox *mailbox_place(void)
         errno = ENFILE;
         return NULL;
     }
-    struct mailbox *more = realloc(mailboxes, (mailbox_count + 1) * sizeof(*more));
-    if (more == NULL) {
-        fatal_no_memory((mailbox_count + 1) * sizeof(*more));
-    }
-    mailboxes = more;
-    memset(&mailboxes[mailbox_count], 0, sizeof(*more));
-    return &mailboxes[mailbox_count++];
+    mailboxes = table_grown(mailboxes, &mailbox_count, mailbox_count + 1);
+    return &mailboxes[mailbox_count - 1];
 }
 
 static bool mailbox_open(uint32_t generation, unsigned slot)
@@ -139,16 +157,61 @@ void datagram_mailbox_close(uint32_t generation, unsigned slot)
     }
 }
 
-void datagram_mailboxes_close_all(void)
+static void table_free(struct mailbox **table, unsigned *count)
 {
-    for (unsigned i = 0; i < mailbox_count; i++) {
-        if (mailboxes[i].is_used) {
-            mailbox_free(&mailboxes[i]);
+    for (unsigned i = 0; i < *count; i++) {
+        if ((*table)[i].is_used) {
+            mailbox_free(&(*table)[i]);
         }
     }
-    free(mailboxes);
-    mailboxes = NULL;
-    mailbox_count = 0;
+    free(*table);
+    *table = NULL;
+    *count = 0;
+}
+
+void datagram_mailboxes_close_all(void)
+{
+    table_free(&mailboxes, &mailbox_count);
+    datagram_binary_gone();
+}
+
+/* ---- the other binary of an upgrade ---- */
+
+void datagram_mailboxes_each(void (*visit)(uint32_t number, int fd, void *arg), void *arg)
+{
+    for (unsigned i = 0; i < mailbox_count; i++) {
+        if (mailboxes[i].is_used && mailboxes[i].write_fd != -1) {
+            visit((i + 1) | own_bit, mailboxes[i].write_fd, arg);
+        }
+    }
+}
+
+bool datagram_mailbox_of_other(uint32_t number, int fd)
+{
+    uint32_t place = (number & ~BINARY_BIT) - 1;
+
+    if (place >= MAILBOXES_MOST || number > UINT16_MAX) {
+        return false;
+    }
+    if (mailbox_count == 0) { /* it came first */
+        own_bit = ~number & BINARY_BIT;
+    }
+    if ((number & BINARY_BIT) == own_bit) {
+        return false;
+    }
+    if (place >= other_count) {
+        others = table_grown(others, &other_count, place + 1);
+    }
+    if (others[place].is_used) {
+        mailbox_free(&others[place]);
+    }
+    others[place] = (struct mailbox){.is_used = true, .read_fd = -1, .write_fd = fd};
+    return true;
+}
+
+void datagram_binary_gone(void)
+{
+    table_free(&others, &other_count);
 }
 
 /* ---- receiving ---- */
@@ -217,7 +280,7 @@ bool mailbox_start(uint32_t generation, unsigned slot)
     if (received == NULL) {
         fatal_no_memory(MESSAGE_MOST);
     }
-    mailbox_own = (uint32_t) (own - mailboxes) + 1;
+    mailbox_own = ((uint32_t) (own - mailboxes) + 1) | own_bit;
     event_source_init(&incoming, own->read_fd, mail_comes);
     return event_add_listener(&incoming, false);
 }
@@ -258,14 +321,22 @@ static bool mailbox_flush(struct mailbox *mailbox)
     return true;
 }
 
+/* False: some has to wait. */
+static bool table_flush(struct mailbox *table, unsigned count)
+{
+    bool is_empty = true;
+
+    for (unsigned i = 0; i < count; i++) {
+        is_empty = mailbox_flush(&table[i]) && is_empty;
+    }
+    return is_empty;
+}
+
 void mailboxes_flush(void)
 {
-    bool must_wait = false;
+    bool is_empty = table_flush(mailboxes, mailbox_count);
 
-    for (unsigned i = 0; i < mailbox_count; i++) {
-        must_wait = !mailbox_flush(&mailboxes[i]) || must_wait;
-    }
-    if (must_wait) {
+    if (!table_flush(others, other_count) || !is_empty) {
         timer_set(&retry, clock_now.now_ms + RETRY_MS);
     }
 }
@@ -283,6 +354,19 @@ static void drop(void)
     }
 }
 
+/* NULL: there is no such worker, or it is gone. */
+static struct mailbox *mailbox_numbered(uint32_t number)
+{
+    bool is_own = (number & BINARY_BIT) == own_bit;
+    struct mailbox *table = is_own ? mailboxes : others;
+    uint32_t place = (number & ~BINARY_BIT) - 1;
+
+    return place < (is_own ? mailbox_count : other_count) && table[place].is_used &&
+                   table[place].write_fd != -1
+               ? &table[place]
+               : NULL;
+}
+
 bool mailbox_pass(uint32_t to, const struct datagram *datagram)
 {
     const struct passed passed = {.size = (uint32_t) datagram->bytes.len,
@@ -291,10 +375,11 @@ bool mailbox_pass(uint32_t to, const struct datagram *datagram)
                                   .peer = datagram->peer};
     size_t size = sizeof(passed) + datagram->bytes.len;
 
-    if (to > mailbox_count || !mailboxes[to - 1].is_used || mailboxes[to - 1].write_fd == -1) {
+    struct mailbox *mailbox = mailbox_numbered(to);
+
+    if (mailbox == NULL) {
         return false;
     }
-    struct mailbox *mailbox = &mailboxes[to - 1];
     if (mailbox->room == NULL && (mailbox->room = malloc(MESSAGE_MOST)) == NULL) {
         fatal_no_memory(MESSAGE_MOST);
     }

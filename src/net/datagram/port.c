@@ -21,7 +21,7 @@
 #define LOOK_EVERY_MS 200 /* whether an address that is answered from is served still */
 #define RETIRE_TICK_MS 50 /* between looks at a retired socket */
 
-/* The socket of a retired slot. */
+/* The socket of a retired slot, or of one whose worker is blocked. */
 struct retired {
     struct retired *next;
     struct event_source source; /* owned descriptor */
@@ -243,25 +243,32 @@ static void look_again(struct timer *timer)
     }
 }
 
-void datagrams_stop(bool is_replaced)
+/* Do newer workers pass on what belongs to the port's clients? */
+static bool port_stays(const struct datagram_port *port, enum datagram_stop why)
+{
+    return why == DATAGRAMS_REPLACED ||
+           (why == DATAGRAMS_UPGRADED && port->listener->taker != NULL);
+}
+
+void datagrams_stop(enum datagram_stop why)
 {
     if (datagram_ports == NULL) {
         return;
     }
     datagrams_have_stopped = true;
     retired_free_all();
-    for (struct datagram_port *port = datagram_ports; port != NULL; port = port->next) {
+    for (struct datagram_port *port = datagram_ports, *next; port != NULL; port = next) {
+        next = port->next;
         datagram_output_flush(port);
         event_remove(&port->source);
         port->source.fd = -1;
         port->send_fd = port->first_fd;
+        if (!port_stays(port, why)) {
+            port_free(port);
+        }
     }
-    if (is_replaced) {
+    if (datagram_ports != NULL) {
         timer_set(&look, clock_now.now_ms + LOOK_EVERY_MS);
-        return;
-    }
-    while (datagram_ports != NULL) {
-        port_free(datagram_ports);
     }
 }
 
@@ -305,7 +312,7 @@ void datagrams_abort(void)
 
 void datagrams_destroy(void)
 {
-    datagrams_stop(false);
+    datagrams_stop(DATAGRAMS_ENDED);
     while (datagram_ports != NULL) {
         port_free(datagram_ports);
     }
@@ -343,9 +350,23 @@ static void retired_tick(struct timer *timer)
     done(arg);
 }
 
+static struct retired *retired_find(const struct listener *listener, unsigned slot)
+{
+    struct retired *retired = retired_first;
+
+    while (retired != NULL && (retired->slot != slot || retired->port->listener != listener)) {
+        retired = retired->next;
+    }
+    return retired;
+}
+
 bool datagram_adopt(struct listener *listener, unsigned slot, int fd, void (*done)(void *),
                     void *arg)
 {
+    if (retired_find(listener, slot) != NULL) {
+        close(fd);
+        return true;
+    }
     struct datagram_port *port = port_find(listener->shards->number);
     struct retired *retired = port == NULL ? NULL : calloc(1, sizeof(*retired));
 
@@ -375,10 +396,9 @@ bool datagram_adopt(struct listener *listener, unsigned slot, int fd, void (*don
 
 void datagram_return(struct listener *listener, unsigned slot)
 {
-    for (struct retired *retired = retired_first; retired != NULL; retired = retired->next) {
-        if (retired->slot == slot && retired->port->listener == listener) {
-            retired_free(retired);
-            return;
-        }
+    struct retired *retired = retired_find(listener, slot);
+
+    if (retired != NULL) {
+        retired_free(retired);
     }
 }

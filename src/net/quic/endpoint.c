@@ -358,23 +358,35 @@ const struct datagram_taker quic_taker = {.packet = packet_received, .ended = po
 
 /* ---- settings ---- */
 
+/* Of this process and those that it forks: workers of all generations have the same. */
+static unsigned char random_key[QUIC_RANDOM_KEY_SIZE];
+static bool has_random_key;
+
+const unsigned char *quic_random_key(void)
+{
+    if (!has_random_key && RAND_bytes(random_key, sizeof(random_key)) != 1) {
+        return NULL;
+    }
+    has_random_key = true;
+    return random_key;
+}
+
+void quic_random_key_inherit(const unsigned char *key)
+{
+    memcpy(random_key, key, sizeof(random_key));
+    has_random_key = true;
+}
+
 bool quic_service_init(struct quic_service *service, struct arena *arena)
 {
-    /* Of this process and those that it forks: workers of all generations have the same. */
-    static unsigned char random[32];
-    static bool is_made;
     struct quic_secrets *secrets = arena_new(arena, struct quic_secrets);
     struct str key = service->settings.host_key;
 
     if (key.len == 0) {
-        if (!is_made && RAND_bytes(random, sizeof(random)) != 1) {
-            return false;
-        }
-        is_made = true;
-        key = (struct str){(const char *) random, sizeof(random)};
+        key = (struct str){(const char *) quic_random_key(), QUIC_RANDOM_KEY_SIZE};
     }
     service->secrets = secrets;
-    return quic_secrets_make(secrets, key);
+    return key.data != NULL && quic_secrets_make(secrets, key);
 }
 
 void quic_serve(struct listener *listener, const struct quic_service *service)

@@ -259,6 +259,12 @@ struct quic_service {
     void *user;
 };
 
+#define QUIC_RANDOM_KEY_SIZE 32u /* bytes */
+/* What stands for quic_host_key where there is none; made at the first call. A new binary gets it from the older one, so that it
+ * understands ids and tokens of its connections. NULL: OpenSSL failed. */
+const unsigned char *quic_random_key(void);
+void quic_random_key_inherit(const unsigned char *key);
+
 /* When the configuration is read, with the settings filled in. False: OpenSSL failed. */
 bool quic_service_init(struct quic_service *service, struct arena *arena);
 

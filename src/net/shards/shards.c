@@ -18,7 +18,6 @@
 #define BIND_WAIT_MS 500
 
 static struct shard_set *sets;
-static uint32_t sets_so_far;
 
 struct shard_set *shard_sets(void)
 {
@@ -37,6 +36,17 @@ struct shard_set *shard_set_numbered(uint32_t number)
 
 /* ---- a set ---- */
 
+/* The same in every binary that has the address, so that workers of two masters mean one socket by it. */
+static uint32_t number_for(const struct addr *addr, bool is_datagram)
+{
+    uint32_t number = str_hash((struct str){(const char *) &addr->any, addr->len}) ^ is_datagram;
+
+    while (number == 0 || shard_set_numbered(number) != NULL) {
+        number++;
+    }
+    return number;
+}
+
 struct shard_set *shard_set_new(const struct addr *addr, bool is_datagram)
 {
     struct shard_set *set = calloc(1, sizeof(*set));
@@ -45,7 +55,7 @@ struct shard_set *shard_set_new(const struct addr *addr, bool is_datagram)
     if (set == NULL) {
         fatal_no_memory(sizeof(*set));
     }
-    set->number = ++sets_so_far;
+    set->number = number_for(addr, is_datagram);
     set->addr = *addr;
     set->options.is_datagram = is_datagram;
     own_listens(addr, is_datagram);

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "net/datagram/binaries.h"
 #include "net/datagram/flow.h"
 #include "net/shards/listener.h"
 #include "server/configuration/generation_life.h"
@@ -457,6 +458,7 @@ static void look_at_older_master(void)
     }
     server.is_upgrade = false;
     upgrade_look_at_ms = 0;
+    datagram_binary_gone();
     tell_adopted();
     shard_care_settle(master.generation);
 }

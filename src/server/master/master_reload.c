@@ -51,6 +51,7 @@ void master_start_workers(void)
     log_notice(log_main, 0, "start worker processes");
     placement_open(generation->number, generation->slots);
     datagram_mailboxes_open(generation->listeners, generation->number, generation->slots);
+    other_master_send_mailboxes();
     for (unsigned slot = 0; slot < generation->slots + generation->has_agent; slot++) {
         master_start_slot(slot);
     }

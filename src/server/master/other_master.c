@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/parse.h"
+#include "net/datagram/binaries.h"
 #include "net/shards/listener.h"
 #include "server/master/master.h"
 #include "server/process/channel.h"
@@ -153,6 +154,39 @@ void other_master_announce(void)
     }
 }
 
+static void send_mailbox(uint32_t number, int fd, void *arg)
+{
+    const struct channel_message message = {.type = CHANNEL_MAILBOX, .slot = number};
+
+    channel_send(other.fd, &message, fd);
+}
+
+void other_master_send_mailboxes(void)
+{
+    if (other.fd >= 0) {
+        datagram_mailboxes_each(send_mailbox, NULL);
+    }
+}
+
+/* A worker of the other master can be given datagrams. Workers that start from now on know it by this table. */
+static void take_mailbox(uint32_t number, int fd)
+{
+    const struct channel_message message = {.type = CHANNEL_MAILBOX, .slot = number};
+    int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+    if (copy >= 0 && !datagram_mailbox_of_other(number, copy)) {
+        close(copy);
+        return;
+    }
+    list_each(item, &processes) {
+        struct process *process = container_of(item, struct process, node);
+
+        if (copy >= 0 && process->kind == PROCESS_WORKER) {
+            process_tell(process, &message, fd);
+        }
+    }
+}
+
 /* ---- handing over */
 
 static bool other_is_ready(void)
@@ -222,6 +256,9 @@ static void take(const struct channel_message *message, int fd)
         break;
     case CHANNEL_HANDOVER:
         take_handover(message->slot, fd);
+        break;
+    case CHANNEL_MAILBOX:
+        take_mailbox(message->slot, fd);
         break;
     default:
         break;

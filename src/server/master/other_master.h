@@ -19,6 +19,8 @@ void other_master_inherit(void);
 /* For poll(); -1 = there is no other master, or it is none of ours. */
 int other_master_fd(void);
 void other_master_take_messages(void);
+/* Its workers may pass datagrams to ours, which are about to start (net/datagram/binaries.h). */
+void other_master_send_mailboxes(void);
 /* Our workers accept: the other master may send what its workers have. */
 void other_master_announce(void);
 /* It is one of ours, and its workers do not accept yet: nobody could take what ours have. */

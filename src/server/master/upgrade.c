@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "net/datagram/binaries.h"
 #include "net/shards/listener.h"
 #include "server/master/master.h"
 #include "server/master/other_master.h"
 #include "server/process/environment.h"
+#include "server/process/handed_down.h"
 #include "server/process/notify.h"
 #include "server/process/pid_file.h"
 #include "server/process/server.h"
@@ -19,12 +21,12 @@
     "SPARE=XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX" \
     "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX"
 
-/* In the child: what `env` names, the sockets, the channel to this master, and where to tell of readiness. */
+/* In the child: what `env` names, the sockets, the channel to this master, what QUIC needs, and where to report readiness. */
 static char **make_environment(struct arena *arena, char *channel)
 {
     struct str list = shards_export(arena);
     const char *notify = server_environment("NOTIFY_SOCKET");
-    char *extra[5] = {NULL};
+    char *extra[6] = {NULL}, *handed_down = handed_down_make(arena);
     unsigned count = 0;
 
     extra[count++] = (char *) arena_printf(arena, "NGINX=%.*s", STR_ARG(list)).data;
@@ -33,6 +35,9 @@ static char **make_environment(struct arena *arena, char *channel)
     }
     if (channel != NULL) {
         extra[count++] = channel;
+    }
+    if (handed_down != NULL) {
+        extra[count++] = handed_down;
     }
     extra[count] = (char *) SPARE;
     return environment_make(arena, &master.generation->core->environment, server.environment,
@@ -93,6 +98,7 @@ void master_upgrade_over(void)
     struct str path = master.generation->core->pid_path;
 
     other_master_close();
+    datagram_binary_gone();
     if (!str_equal(master.pid_path, path) && pid_file_rename(master.pid_path, path)) {
         master_set_pid_path(path);
     }

@@ -13,7 +13,7 @@ enum channel_type {
      * of the descriptor, or stays until its next answer. Comes again when there is a newer one yet.
      */
     CHANNEL_REPLACED,
-    CHANNEL_UPGRADED, /* as CHANNEL_REPLACED, by another master's workers, who know nothing of UDP here */
+    CHANNEL_UPGRADED, /* as CHANNEL_REPLACED, by another master's workers: they pass on datagrams of QUIC only */
     CHANNEL_TERMINATE, /* end at once */
     CHANNEL_REOPEN,    /* open the logs again */
     CHANNEL_GONE,      /* `listener` is not served by the next generation */
@@ -29,6 +29,8 @@ enum channel_type {
     /* To the other master of an upgrade; CHANNEL_HANDOVER, too, and CHANNEL_READY, where `listener` is the number of
      * CHANNEL_SERVES that follow. */
     CHANNEL_SERVES, /* `listener` is a number by which both know one that our workers serve */
+    /* To the other master, and from it to its workers: the descriptor is the mailbox `slot` of a worker (net/datagram/binaries.h). */
+    CHANNEL_MAILBOX,
 };
 
 /* One message; the kernel keeps them apart (SOCK_SEQPACKET). */

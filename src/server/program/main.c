@@ -17,6 +17,7 @@
 #include "server/configuration/registry.h"
 #include "server/module.h"
 #include "server/process/cells.h"
+#include "server/process/handed_down.h"
 #include "server/process/pid_file.h"
 #include "server/process/server.h"
 #include "server/process/signals.h"
@@ -133,6 +134,7 @@ static void inherit_sockets(void)
     if (list != NULL && *list != '\0') {
         server.is_upgrade = true;
         shards_inherit(str_of(list), log_main);
+        handed_down_take();
     } else {
         shards_inherit_systemd(log_main);
     }

@@ -15,6 +15,7 @@
 #include "event/loop.h"
 #include "fiber/fiber.h"
 #include "net/conn/conn.h"
+#include "net/datagram/binaries.h"
 #include "net/datagram/flow.h"
 #include "net/shards/listener.h"
 #include "net/shards/placement.h"
@@ -125,17 +126,17 @@ static void quit_worker(void)
 {
     if (worker_is_replaced) {
         worker_is_replaced = false;
-        datagrams_stop(false);
+        datagrams_stop(DATAGRAMS_ENDED);
         worker_modules_quit(generation_now);
     }
     worker_quit();
 }
 
-/* Workers of another master serve. Of one that is replaced already only the datagrams end: no mailbox is read any more. */
+/* Workers of another master serve. Of one that is replaced already only flows end: those workers pass on nothing for them. */
 static void obey_upgrade(int fd)
 {
     if (worker_is_quitting) {
-        datagrams_stop(false);
+        datagrams_stop(DATAGRAMS_UPGRADED);
     } else if (fd >= 0) {
         worker_is_replaced = worker.is_upgraded = true;
         handover_start(fd);
@@ -196,6 +197,11 @@ static void obey_message(const struct channel_message *message, int fd)
         break;
     case CHANNEL_LOOK:
         acceptors_look_at(message->slot);
+        break;
+    case CHANNEL_MAILBOX:
+        if (datagram_mailbox_of_other(message->slot, fd)) {
+            fd = -1;
+        }
         break;
     case CHANNEL_RETURN:
         listener = listener_by_number(message->listener);
@@ -421,7 +427,7 @@ void worker_quit(void)
                               : STR("worker process is shutting down"));
     acceptors_stop();
     if (worker_is_replaced) {
-        datagrams_stop(!worker.is_upgraded);
+        datagrams_stop(worker.is_upgraded ? DATAGRAMS_UPGRADED : DATAGRAMS_REPLACED);
     } else {
         datagrams_quit();
     }

@@ -1,9 +1,43 @@
-"""HTTP/3 and the generations of workers: what is open at a reload comes to its end, and then the connection."""
+"""HTTP/3 and the generations of workers: connections outlive a reload, another number of workers and an upgrade of the binary."""
+
+import os
+import signal
 
 import pytest
 
+import certificates
 from h3_site import BIG, _site  # noqa: F401
+from harness import h3, until
+from harness.daemon import Adopted, Daemon, follow_upgrade, upgrade
 from harness.h3 import H3, NO_ERROR
+
+SLOW = "location /slow { root html; rewrite ^/slow(.*) $1 break; limit_rate 300k; }"
+WHO = "location /who { return 200 $pid; }"
+
+
+def begin(client, path="/slow/big"):
+    """A request of which a part has come."""
+    stream = client.send(path)
+    client.turn_until(lambda: client.answer(stream).body)
+    return stream
+
+
+def wait_all(clients, streams, are_closed=False):
+    """Answers of all, which take their packets by turns."""
+    def is_over():
+        for client in clients:
+            client.turn()
+        return all(client.closed or (not are_closed and client.answer(stream).is_over)
+                   for client, stream in zip(clients, streams))
+
+    until(is_over, "all answers")
+    return [client.answer(stream).body for client, stream in zip(clients, streams)]
+
+
+def reload(server, count):
+    """Until `count` workers were told to leave."""
+    server.reload()
+    until(lambda: server.error_log.count("gracefully shutting down") >= count, server.evidence)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -11,8 +45,7 @@ def test_reload_in_a_response(site, workers):
     """The client takes a part, the server is reloaded, the rest comes; the next connection is the new worker's."""
     server = site(main="worker_processes %d;" % workers)
     with H3(server.port) as client:
-        stream = client.send("/big")
-        client.turn_until(lambda: client.answer(stream).body)
+        stream = begin(client, "/big")
         server.reload()
         answer = client.wait(stream)
         assert answer.body == BIG
@@ -21,20 +54,175 @@ def test_reload_in_a_response(site, workers):
         assert client.get("/a.txt").status == 200
 
 
-def test_reload_of_idle_connections(site):
-    """They are told GOAWAY, and closed."""
+@pytest.mark.parametrize("main", ["worker_processes 1;", "worker_processes 2;"])
+@pytest.mark.parametrize("events", ["", "reuse_port off;"])
+def test_idle_connection_survives_a_reload(site, main, events):
+    """Its next response comes from the worker that has it, and is the last one; a new connection is a newer worker's."""
+    server = site(main=main, events=events, server=WHO)
+    with H3(server.port) as client:
+        former = client.get("/who").body
+        reload(server, 1)
+        answer = client.get("/who")
+        assert (answer.status, answer.body) == (200, former)
+        assert client.wait_closed() == NO_ERROR
+    with H3(server.port) as client:
+        assert client.get("/who").body != former
+
+
+def test_idle_connection_is_closed_when_the_server_quits(site):
     server = site()
     with H3(server.port) as client:
         assert client.get("/a.txt").status == 200
-        server.reload()
+        server.signal("quit")
         assert client.wait_closed() == NO_ERROR
+
+
+def test_idle_connection_of_a_replaced_worker_is_closed_when_the_server_quits(site):
+    server = site()
+    with H3(server.port) as client:
+        assert client.get("/a.txt").status == 200
+        reload(server, 1)
+        server.signal("quit")
+        assert client.wait_closed() == 0  # by the transport: nothing reads the sockets any more
 
 
 def test_quit_in_a_request(site):
     """A request that was begun before the server quits is answered."""
-    server = site(server="location /slow { root html; rewrite ^/slow(.*) $1 break; limit_rate 300k; }")
+    server = site(server=SLOW)
     with H3(server.port) as client:
-        stream = client.send("/slow/big")
-        client.turn_until(lambda: client.answer(stream).body)
+        stream = begin(client)
         server.signal("quit")
         assert client.wait(stream).body == BIG
+
+
+def test_transfers_over_reloads_with_other_numbers_of_workers(site):
+    """Six reloads with 4, 1 and 4 workers in turn: each transfer goes on where it was."""
+    server = site(main="worker_processes 4;", server=SLOW)
+    clients = [H3(server.port) for _ in range(12)]
+    streams = [begin(client) for client in clients]
+    gone = 0
+    for now, then in [(4, 1), (1, 4), (4, 4), (4, 1), (1, 4), (4, 4)]:
+        server.configure(conf=server.conf.replace("worker_processes %d;" % now, "worker_processes %d;" % then))
+        gone += now
+        reload(server, gone)
+        for client in clients:
+            client.turn()
+    assert wait_all(clients, streams) == [BIG] * 12
+    for client in clients:
+        client.close()
+
+
+# workers that are blocked, or die
+
+def client_of(server):
+    """The worker that serves a new client."""
+    with H3(server.port) as client:
+        return int(client.get("/who").body)
+
+
+def all_serve(server):
+    """Two workers, after both have served a client."""
+    seen = set()
+
+    def have_served():
+        seen.add(client_of(server))
+        return len(server.children()) == 2 and seen >= set(server.children())
+
+    until(have_served, server.evidence)
+    return server.children()
+
+
+def test_new_connections_go_around_a_blocked_worker(site):
+    """Half of the new clients are steered to a worker that does not run: the other one serves them."""
+    server = site(main="worker_processes 2;", server=WHO)
+    blocked = all_serve(server)[0]
+    os.kill(blocked, signal.SIGSTOP)
+    try:
+        for _ in range(8):
+            assert client_of(server) != blocked
+        assert "worker process %d does not turn" % blocked in server.error_log
+    finally:
+        os.kill(blocked, signal.SIGCONT)
+    server.wait_log("worker process %d turns again" % blocked)
+    all_serve(server)
+
+
+def test_new_connections_after_a_worker_was_killed(site):
+    server = site(main="worker_processes 2;", server=WHO, allow=["exited on signal 9"])
+    victim = all_serve(server)[0]
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: victim not in server.children(), server.evidence)
+    assert victim not in all_serve(server)
+
+
+# upgrades of the binary
+
+@pytest.fixture(name="daemon")
+def _daemon():
+    if not h3.HAS_AIOQUIC:
+        pytest.skip("without aioquic: see auto/aioquic")
+    pair = certificates.own("localhost")
+    server = Daemon("ssl_certificate %s; ssl_certificate_key %s; server { listen 127.0.0.1:@PORT@ quic; %s %s "
+                    "location / { root html; } }" % (pair.crt, pair.key, SLOW, WHO),
+                    main="worker_processes 2;", files={"html/a.txt": "hello\n", "html/big": BIG})
+    server.configure(conf=server.conf.replace("daemon off;", "daemon on;"))
+    server.start()
+    yield server
+    left = Adopted(int(server.read("nginx.pid") or 0) or server.pid)
+    server.close()
+    if left.poll() is None:
+        os.kill(left.pid, signal.SIGTERM)
+        left.wait()
+
+
+def upgrade_to_the_end(server):
+    upgrade(server)
+    os.kill(server.pid, signal.SIGQUIT)
+
+
+def test_upgrade_in_a_response(daemon):
+    """Connections that transfer go on in the old binary, whose sockets the new one reads; new ones are the new binary's."""
+    clients = [H3(daemon.port) for _ in range(6)]
+    streams = [begin(client) for client in clients]
+    old = daemon.pid
+    upgrade_to_the_end(daemon)
+    with H3(daemon.port) as client:
+        assert client.get("/a.txt").status == 200
+    assert wait_all(clients, streams, are_closed=True) == [BIG] * 6
+    for client in clients:
+        assert client.closed[0] == NO_ERROR
+        client.close()
+    assert follow_upgrade(daemon) != old
+
+
+def test_idle_connection_survives_an_upgrade(daemon):
+    with H3(daemon.port) as client:
+        former = client.get("/who").body
+        upgrade_to_the_end(daemon)
+        until(lambda: daemon.error_log.count("gracefully shutting down") == 2, daemon.evidence)
+        assert client.get("/who").body == former
+        assert client.wait_closed() == NO_ERROR
+    follow_upgrade(daemon)
+    with H3(daemon.port) as client:
+        assert client.get("/who").body != former
+
+
+def test_two_binaries_serve_their_connections_at_one_time(daemon):
+    """Both read the sockets; each passes on what is the other's. The new one gives up, then a newer one takes over."""
+    with H3(daemon.port) as former:
+        worker = former.get("/who").body
+        new = upgrade(daemon)
+        clients = [H3(daemon.port) for _ in range(8)]
+        for _ in range(3):
+            for client in clients:
+                assert client.get("/who").status == 200
+            assert former.get("/who").body == worker
+        streams = [begin(client) for client in clients]
+        os.kill(new, signal.SIGQUIT)
+        assert wait_all(clients, streams) == [BIG] * 8
+        for client in clients:
+            client.close()
+        until(lambda: daemon.read("nginx.pid") == "%d\n" % daemon.pid, daemon.evidence)
+        upgrade_to_the_end(daemon)
+        assert former.get("/who").body == worker
+    follow_upgrade(daemon)

@@ -197,7 +197,7 @@ static void check_steering(const char *ip)
     int fd = -1;
 
     start_at(ip, 4);
-    datagrams_stop(false);
+    datagrams_stop(DATAGRAMS_ENDED);
     assert_true(shard_steer(listener.shards, 4, &memory_log));
     unsigned met = 0;
     for (int i = 0; i < 64; i++) {

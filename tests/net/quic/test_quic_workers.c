@@ -54,7 +54,7 @@ static void a_newer_worker_reads(void **state)
     assert_int_equal(read(ready[0], &byte, 1), 1);
 
     uint64_t taken = datagram_counts.taken;
-    datagrams_stop(true);
+    datagrams_stop(DATAGRAMS_REPLACED);
     transfer();
     assert_true(datagram_counts.taken > taken);
     ends_shut_client();
