@@ -1,5 +1,6 @@
 """conf/resty: scripts without a server, in a timer of a single process."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -127,12 +128,14 @@ def test_versions_and_help(resty):
 def test_a_signal_ends_a_script_that_never_waits(tmp_path, number):
     process = subprocess.Popen([RESTY, "--nginx", binaries.under_test(), "-e",
                                 'print(1) io.stdout:flush() while true do end'],
-                               stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
+                               stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)},
+                               start_new_session=True)
     try:
         assert process.stdout.readline() == "1\n"
         process.send_signal(number)
         assert process.wait(30) == 128 + number
     finally:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # the script, too, where it was left behind
         process.stdout.close()
     assert not list(tmp_path.iterdir())
