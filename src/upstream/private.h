@@ -52,6 +52,7 @@ struct group_state {
     struct list queue;    /* struct queued: requests that wait for a peer */
     struct list resolving; /* struct resolve_waiter: requests that wait for names */
     struct watch *watches; /* servers whose names are watched */
+    bool has_unused_names; /* of dynamic_resolve: some were not resolved yet, see watch_first_use */
     unsigned
         users; /* picks under way, connections, and who holds it: a run-time group with users stays */
     struct run_time_group *run_time; /* the whole of a run-time group; else NULL */
@@ -177,6 +178,9 @@ bool watch_has_failed(const struct upstream_group *group, const struct upstream_
 /* The only watched name of a group has these addresses from now on. */
 void watch_answer(struct upstream_group *group, const struct resolved *found);
 
+/* For the first requests of a group with dynamic_resolve: has its names resolved and waits until each was answered, at
+ * most for resolver_timeout. MAY WAIT. */
+enum wait_result watch_first_use(struct upstream_group *group);
 /* Asks for the names of a group without addresses, and waits until all were answered. MAY WAIT. */
 enum wait_result watch_wait(struct upstream_group *group);
 

@@ -44,6 +44,36 @@ def test_names_are_followed(serve, dns):
     until(lambda: answers(server) == {"127.0.0.1"}, "and the first one again")
 
 
+def test_the_first_request_has_its_group_resolved(serve, dns):
+    """And no other group: a name that is resolved for the first time when its server fails has the address of the start."""
+    dns.records["localhost"] = ["127.0.0.2"]
+    server = serve(group(dns, "", "localhost:@PORT1@") + """
+        upstream v { dynamic_resolve; server localhost:@PORT1@; }
+        server { listen 127.0.0.1:@PORT3@; location / { proxy_pass http://v; } }""")
+    assert server.get("/").text == "127.0.0.2"  # without a wait for anything else
+    dns.records["localhost"] = NXDOMAIN
+    server.wait_log(r"localhost could not be resolved .* in upstream \"u\"")
+    other = server.port_of("PORT3")
+    assert {server.get("/", port=other).text for _ in range(4)} == {"127.0.0.1"}
+    server.wait_log(r"localhost could not be resolved .* in upstream \"v\"")
+    assert server.get("/").text == "127.0.0.2"
+    dns.records["localhost"] = ["127.0.0.3"]
+    until(lambda: server.get("/", port=other).text == "127.0.0.3", "it is followed from now on")
+
+
+def test_requests_that_come_together_wait_together(serve, dns):
+    dns.records["localhost"] = SILENCE
+    server = serve(group(dns, "fallback=next", "localhost:@PORT1@", "127.0.0.1:@PORT2@"))
+    clients = [server.client() for _ in range(4)]
+    for client in clients:
+        client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    until(lambda: dns.count("localhost"), "the name server was asked")
+    dns.records["localhost"] = ["127.0.0.2"]
+    assert {client.response().text for client in clients} <= {"127.0.0.2", "other"}
+    for client in clients:
+        client.close()
+
+
 @pytest.mark.parametrize("parameters", ["", "fallback=stale"])
 @pytest.mark.parametrize("failure", [NXDOMAIN, SERVFAIL])
 def test_stale(serve, dns, parameters, failure):
@@ -97,11 +127,12 @@ def test_fail_timeout(serve, dns):
         upstream v { dynamic_resolve; server asked.invalid:@PORT1@; }
         server { listen 127.0.0.1:@PORT3@; location / { proxy_pass http://v; } }""")
     other = server.port_of("PORT3")
-    until(lambda: dns.count("quiet.invalid") and dns.count("asked.invalid"), "each was asked for")
+    failures = [server.get("/").status, server.get("/", port=other).status]
+    assert dns.count("quiet.invalid") and dns.count("asked.invalid")
     dns.records.update({"quiet.invalid": ["127.0.0.2"], "asked.invalid": ["127.0.0.2"]})
-    failures = [server.get("/").status]
+    failures.append(server.get("/").status)
     until(lambda: server.get("/", port=other).status == 200, "it is asked for again")
-    assert failures + statuses(server) == [502] * 5
+    assert failures + statuses(server) == [502] * 7
     assert dns.count("quiet.invalid") == 1
 
 

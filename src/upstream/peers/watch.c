@@ -23,6 +23,8 @@ struct watch {
     struct wait_point wake;          /* it shall ask at once */
     bool is_asking;                  /* or about to: an answer will come */
     bool is_orphan;                  /* its group is gone: the fiber frees it */
+    bool waits_for_use;              /* dynamic_resolve: no request has picked from the group yet */
+    bool has_no_answer;              /* since then: the first question is not over */
     unsigned failures;               /* in a row */
     uint64_t asked_ms;               /* when it asked last */
     uint64_t quiet_until_ms;         /* fail_timeout: nobody has it ask before */
@@ -176,23 +178,19 @@ void watch_answer(struct upstream_group *group, const struct resolved *found)
     take_answer(group->worker_state->watches, found);
 }
 
-/* What the name had when it was asked last, in this generation or the former one; else what was found when
- * the configuration was read. */
-static struct vec first_addresses(struct upstream_group *group,
-                                  const struct upstream_server *server, struct arena *arena)
+/* What was found when the configuration was read. */
+static struct vec start_addresses(const struct upstream_server *server, struct arena *arena)
 {
-    struct vec known = {0};
+    struct vec found = {0};
 
-    cells_recall(group, server, arena, &known);
-    if (known.count != 0) {
-        return known;
-    }
     for (size_t i = 0; i < server->addresses.count; i++) {
-        add_address(&known, arena, (struct known_address){.addr = server->addresses.items[i]});
+        add_address(&found, arena, (struct known_address){.addr = server->addresses.items[i]});
     }
-    return known;
+    return found;
 }
 
+/* The first addresses are those that the name had when it was resolved last, in this generation or the one before; else
+ * those of the start, and with dynamic_resolve the first request has the name resolved. */
 void watch_prepare(struct upstream_group *group)
 {
     struct watch **end = &group->worker_state->watches;
@@ -211,7 +209,13 @@ void watch_prepare(struct upstream_group *group)
         watch->server = *server;
         arena_init(&watch->memory);
         arena_init(&memory);
-        struct vec known = first_addresses(group, *server, &memory);
+        struct vec known = {0};
+        cells_recall(group, *server, &memory, &known);
+        if (known.count == 0) {
+            watch->waits_for_use = watch->has_no_answer = group->fallback != FALLBACK_NONE;
+            group->worker_state->has_unused_names |= watch->waits_for_use;
+            known = start_addresses(*server, &memory);
+        }
         set_addresses(watch, memory, &known);
         *end = watch;
         end = &watch->next;
@@ -438,7 +442,7 @@ static uint64_t ask_and_take(struct watch *watch)
 /* There is an answer, or there will be none: who waits for it looks again. */
 static void tell_waiters(struct watch *watch)
 {
-    watch->is_asking = false;
+    watch->is_asking = watch->has_no_answer = false;
     if (watch->is_orphan) {
         return;
     }
@@ -469,7 +473,7 @@ static void watch_run(void *arg)
 bool watch_start(struct upstream_group *group)
 {
     for (struct watch *watch = group->worker_state->watches; watch != NULL; watch = watch->next) {
-        if (fiber_start(watch_run, watch, NULL) == FIBER_NO_STACK) {
+        if (!watch->waits_for_use && fiber_start(watch_run, watch, NULL) == FIBER_NO_STACK) {
             return false;
         }
     }
@@ -488,7 +492,55 @@ void watch_quit(struct upstream_group *group)
     }
 }
 
-/* ---- a request without peers ---- */
+/* ---- requests that wait for names ---- */
+
+/* Starts what waited for the first request; without a free fiber the next request tries again. */
+static void start_unused(const struct upstream_group *group)
+{
+    for (struct watch *watch = group->worker_state->watches; watch != NULL; watch = watch->next) {
+        if (watch->waits_for_use && !group->set->is_quitting) {
+            watch->waits_for_use = fiber_start(watch_run, watch, NULL) == FIBER_NO_STACK;
+        }
+    }
+}
+
+/* Is the first answer of a name still to come? */
+static bool lacks_answers(const struct group_state *state)
+{
+    for (const struct watch *watch = state->watches; watch != NULL; watch = watch->next) {
+        if (watch->has_no_answer && watch->fiber != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_unused(const struct group_state *state)
+{
+    for (const struct watch *watch = state->watches; watch != NULL; watch = watch->next) {
+        if (watch->waits_for_use) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum wait_result watch_first_use(struct upstream_group *group)
+{
+    struct group_state *state = group->worker_state;
+    struct resolve_waiter self = {.wake = {0}};
+    uint64_t deadline_ms = clock_now.now_ms + group->resolver_timeout_ms;
+    enum wait_result result = WAIT_READY;
+
+    start_unused(group);
+    list_push_back(&state->resolving, &self.node);
+    while (result == WAIT_READY && lacks_answers(state)) {
+        result = fiber_wait(&self.wake, deadline_ms);
+    }
+    list_remove(&self.node);
+    state->has_unused_names = has_unused(state) || lacks_answers(state);
+    return result;
+}
 
 /* Has all of them asked that did not do so just now. Is there anybody to wait for? */
 static bool ask_all(const struct group_state *state)

@@ -225,6 +225,12 @@ static enum pick_result pick_slowly(struct upstream_pick *pick)
 
 enum pick_result upstream_pick_next(struct upstream_pick *pick)
 {
+    if (__builtin_expect(pick->group->worker_state->has_unused_names, 0)) {
+        if (watch_first_use(pick->group) == WAIT_CANCELLED) {
+            return PICK_CANCELLED;
+        }
+        use_new_list(pick);
+    }
     if (__builtin_expect(pick->decision != NULL, 0) && !balancer_decision_leads(pick)) {
         return PICK_REFUSED;
     }

@@ -47,9 +47,10 @@ static const struct directive dynamic_rows[] = {
      .syntax = "[fallback=stale|next|shutdown] [fail_timeout=time]",
      .doc =
          "Resolves the names of the group's servers at run time, by the resolver, or by the "
-         "system if there is none. When a name cannot be resolved its server keeps the addresses "
-         "that it had (stale), is skipped (next), or its requests fail (shutdown). It is "
-         "resolved again after fail_timeout."},
+         "system if there is none: first when a request uses the group, which waits for it, then "
+         "whenever the answer expires. When a name cannot be resolved its server keeps the "
+         "addresses that it had, at first those of the start (stale), is skipped (next), or its "
+         "requests fail (shutdown). It is resolved again after fail_timeout."},
     {0},
 };
 
