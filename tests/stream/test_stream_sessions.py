@@ -1,10 +1,12 @@
 """What sessions of TCP do that the reference is not asked about: passing on, servers by name, bounds, reloads."""
 
 import socket
+import ssl
 
 import pytest
 
 from harness import Server, until
+from harness.certificates import Authority
 from peers import Peer
 
 MAIN = "pid nginx.pid; error_log error.log info; worker_processes 1; daemon off; events { }\n"
@@ -160,6 +162,24 @@ def test_a_circle_through_http_ends(server):
 def test_pass_to_nobody(server):
     assert say(server.port_of("PORT5")) == b""
     assert server.wait_lines("nobody.log")[0].startswith("500 ")
+
+
+def test_a_server_without_a_handler_shakes_hands_and_closes(tmp_path):
+    """As nginx 1.31 does; the configuration is accepted, with a warning of ours."""
+    authority = Authority(str(tmp_path))
+    authority.issue("localhost")
+    text = MAIN + """stream { log_format line '$status $ssl_protocol'; access_log handshakes.log line;
+        server { listen 127.0.0.1:@PORT@; listen 127.0.0.1:@PORT1@ ssl; ssl_certificate %s; ssl_certificate_key %s; } }
+    """ % (authority.path("localhost.crt"), authority.path("localhost.key"))
+    with Server(conf=text, allow=["no handler for server"]) as made:
+        assert say(made.port, b"x") == b""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with socket.create_connection(("127.0.0.1", made.port_of("PORT1")), timeout=10) as tcp:
+            with context.wrap_socket(tcp) as client:
+                assert client.version() is not None and client.recv(1) == b""
+        assert made.wait_lines("handshakes.log", 2) == ["500 -", "500 TLSv1.3"]
+        assert "[warn]" in made.read("stderr.txt") and "no handler for server in " in made.read("stderr.txt")
 
 
 def test_a_session_has_a_bound(server):

@@ -74,6 +74,12 @@ static void server_prepare(struct conf_scope *scope, void *arg)
     *vec_add(&server->main->servers, scope->conf->arena, struct stream_server *) = server;
 }
 
+/* nginx 1.31 accepts a server without a content handler. Its clients connect, complete the handshake and are closed. */
+static enum session_step close_without_content(struct session *session)
+{
+    return session_fail(session, SESSION_INTERNAL_ERROR);
+}
+
 static bool server_enter(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings)
 {
@@ -90,8 +96,9 @@ static bool server_enter(struct conf_scope *scope, const struct directive *row,
                           STR_ARG(node->file->name), node->end_line);
     }
     if (server->content == NULL) {
-        return conf_error(conf, NULL, "no handler for server in %.*s:%u", STR_ARG(node->file->name),
-                          node->end_line);
+        conf_warn(conf, NULL, "no handler for server in %.*s:%u", STR_ARG(node->file->name),
+                  node->end_line);
+        server->content = close_without_content;
     }
     if (server->names.count == 0) {
         struct server_name *name = vec_add(&server->names, conf->arena, struct server_name);
