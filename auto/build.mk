@@ -19,6 +19,10 @@ FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls datagra
 ifneq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
 FLOORS += $(addprefix lua/,vm values dict tasks sockets process tls config balancer upstream)
 endif
+# Tokens, for the modules that need them: only these need jansson.
+ifneq ($(findstring /access/auth_jwt/,$(STATIC_SOURCES)),)
+FLOORS += shared/jose
+endif
 FLOORS += $(addprefix stream/,words session config)
 FLOORS += $(addprefix mail/,words session auth backend config)
 ifeq ($(WITH_HTTP),yes)
@@ -43,6 +47,9 @@ UNIT_SOURCES := $(filter-out tests/lua/%,$(UNIT_SOURCES))
 endif
 UNIT_PROGRAMS := $(UNIT_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
+ifeq ($(filter shared/jose,$(FLOORS)),)
+FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_jose.c,$(FUZZ_SOURCES))
+endif
 FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
 # ---- how: what was configured comes after ours, CFLAGS and LDFLAGS of the command line last
