@@ -30,6 +30,9 @@ COMMERCIAL = {"health_check", "health_check_timeout", "match", "ntlm", "queue", 
               "memcached_allow_upstream", "tunnel_allow_upstream", "num_map",
               "mqtt", "mqtt_buffers", "mqtt_rewrite_buffer_size", "mqtt_set_connect", "mqtt_preread"}
 
+# … and modules of which we have all.
+COMMERCIAL_MODULES = {"ngx_http_auth_jwt_module"}
+
 
 def built_modules():
     with open(os.path.join(ROOT, "auto/modules"), encoding="utf-8") as rows:
@@ -45,7 +48,7 @@ def facts(path):
             contexts = row["contexts"].split(",")
             origin = row["origin"]
             is_ours = origin in ("nginx-oss", "tengine", "brotli", "lua", "slowfs") or \
-                origin == "nginx-commercial" and row["directive"] in COMMERCIAL
+                origin == "nginx-commercial" and (row["directive"] in COMMERCIAL or row["module"] in COMMERCIAL_MODULES)
             if row["module"] not in modules or not is_ours:
                 continue
             if row["directive"].startswith("(") or contexts[0].endswith("-block"):

@@ -1,0 +1,187 @@
+/* ngx_http_auth_jwt_module: access with a JSON Web Token (RFC 7519). */
+#include "http/modules/access/auth_jwt/auth_jwt.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+struct settings_key auth_jwt_key;
+
+/* ---- directives ---- */
+
+/* auth_jwt REALM [token=$variable]; */
+static bool auth_jwt_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *arg)
+{
+    struct jwt_settings *settings = arg;
+    struct conf *conf = scope->conf;
+    const struct str prefix = STR("token=");
+
+    settings->realm = template_compile(conf, node, node->args[1]);
+    settings->token = NULL;
+    if (settings->realm == NULL) {
+        return false;
+    }
+    if (node->count == 3) {
+        struct str word = node->args[2];
+        if (!str_starts(word, prefix) || word.len == prefix.len) {
+            return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
+        }
+        settings->token = template_compile(conf, node, str_skip(word, prefix.len));
+        return settings->token != NULL;
+    }
+    return true;
+}
+
+/* The first line of a block, of either kind, takes the place of what was inherited. */
+static bool add_source(struct conf_scope *scope, struct conf_node *node,
+                       struct jwt_settings *settings, bool is_request)
+{
+    bool is_first = !conf_is_set(scope, &auth_jwt_key, "auth_jwt_key_file") &&
+                    !conf_is_set(scope, &auth_jwt_key, "auth_jwt_key_request");
+    struct template *text = template_compile(scope->conf, node, node->args[1]);
+
+    if (text == NULL) {
+        return false;
+    }
+    if (!is_request) {
+        template_make_path(text, scope->conf->arena, scope->conf->conf_prefix);
+    }
+    settings->sources =
+        is_first ? (struct vec){.items = NULL}
+                 : vec_copy(&settings->sources, scope->conf->arena, sizeof(struct key_source));
+    *vec_add(&settings->sources, scope->conf->arena, struct key_source) =
+        (struct key_source){.is_request = is_request, .text = text};
+    return true;
+}
+
+static bool key_file_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
+{
+    return add_source(scope, node, settings, false);
+}
+
+static bool key_request_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings)
+{
+    return add_source(scope, node, settings, true);
+}
+
+/* auth_jwt_require $value ... [error=401|403]; */
+static bool require_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *arg)
+{
+    struct jwt_settings *settings = arg;
+    struct conf *conf = scope->conf;
+    struct jwt_require require = {.status = 401};
+
+    for (unsigned i = 1; i < node->count; i++) {
+        struct str word = node->args[i];
+        if (str_starts(word, STR("error="))) {
+            if (!str_is(word, "error=401") && !str_is(word, "error=403")) {
+                return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
+            }
+            require.status = str_is(word, "error=401") ? 401 : 403;
+            continue;
+        }
+        struct template *value = template_compile(conf, node, word);
+        if (value == NULL) {
+            return false;
+        }
+        *vec_add(&require.values, conf->arena, struct template *) = value;
+    }
+    *vec_add(&settings->requires, conf->arena, struct jwt_require) = require;
+    return true;
+}
+
+static const struct directive_word forms[] = {
+    {"signed", JOSE_SIGNED},
+    {"encrypted", JOSE_ENCRYPTED},
+    {"nested", JOSE_NESTED},
+    {NULL, 0},
+};
+
+#define JWT_PLACES (IN_HTTP_ALL | IN_LIMIT_EXCEPT)
+#define LEEWAY_MAX (10 * 365 * 86400) /* seconds */
+
+#define S struct jwt_settings
+static const struct directive jwt_rows[] = {
+    {"auth_jwt", JWT_PLACES, CUSTOM_FIELD(S, realm, auth_jwt_apply), ARGS(1, 2), .initial = "off",
+     .syntax = "string [token=$variable] | off",
+     .doc =
+         "Allows clients with a JSON Web Token that a key of `auth_jwt_key_file` or `auth_jwt_key_request` has signed, or "
+         "encrypted, and that is valid now; others get 401 with this realm. The token is in the field Authorization, as "
+         "`Bearer`, or in the variable. `off` allows everybody. Tokens have 16k at most; verified ones are kept by each worker "
+         "until they expire. RSA decrypts on threads: `thread_pool auth_jwt` sets their number (2) and how many "
+         "requests may wait (128); more get 503."},
+    {"auth_jwt_claim_set", IN_HTTP, CUSTOM(jwt_claim_set_apply), ARGS(2, ARGS_ANY),
+     .repeat = REPEAT_CUSTOM, .syntax = "$variable name ...",
+     .doc =
+         "Defines a variable whose value is a claim of the token: several names lead through objects inside each other. The "
+         "values of an array are separated by commas."},
+    {"auth_jwt_header_set", IN_HTTP, CUSTOM(jwt_header_set_apply), ARGS(2, ARGS_ANY),
+     .repeat = REPEAT_CUSTOM, .syntax = "$variable name ...",
+     .doc = "The same of a parameter of the token's header."},
+    {"auth_jwt_key_cache", IN_HTTP_ALL, MSEC(S, key_cache_ms), .initial = "0",
+     .doc =
+         "How long keys are used before their file is looked at, or their request is made, again; keys of a request are renewed "
+         "in the last quarter of this time, and when a token names a key that is not among them, at most every 5 seconds. Not for keys "
+         "whose file or URI has variables. 0: a file is looked at for each request, and read when it has changed; a request is "
+         "made for each one."},
+    {"auth_jwt_key_file", JWT_PLACES, CUSTOM_FIELD(S, sources, key_file_apply), ARGS(1, 1),
+     .repeat = REPEAT_CUSTOM, .syntax = "file",
+     .doc =
+         "A file with a JSON Web Key set (RFC 7517), relative to the configuration's directory: 128 keys, 256k. Several lines "
+         "add up, those of `auth_jwt_key_request` too. Where one of them cannot be used the client gets 500."},
+    {"auth_jwt_key_request", JWT_PLACES, CUSTOM(key_request_apply), ARGS(1, 1),
+     .repeat = REPEAT_CUSTOM, .syntax = "uri",
+     .doc =
+         "A URI of this server whose answer, to a subrequest, is a JSON Web Key set. With `auth_jwt_key_cache` one request asks and "
+         "others wait for its answer; after a failure none asks for a second."},
+    {"auth_jwt_leeway", IN_HTTP_ALL, SEC(S, leeway_s), .initial = "0s", .max = LEEWAY_MAX,
+     .doc =
+         "How far clocks may differ: a token is accepted so long after `exp`, and so long before `nbf`."},
+    {"auth_jwt_require", JWT_PLACES, CUSTOM_FIELD(S, requires, require_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .syntax = "$value ... [error=401 | 403]",
+     .doc =
+         "A token is accepted only where none of these values is empty, `0` or `false`; others get this status."},
+    {"auth_jwt_type", JWT_PLACES, ENUM(S, form, forms), .initial = "signed",
+     .doc =
+         "What a token has to be: signed (JWS), encrypted (JWE), or encrypted with a signed one inside."},
+    {0},
+};
+#undef S
+
+static const struct directive_table jwt_table = {
+    .key = &auth_jwt_key,
+    .rows = jwt_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct jwt_settings),
+};
+static const struct directive_table *const jwt_tables[] = {&jwt_table, NULL};
+
+static bool is_active(const struct http_location *location)
+{
+    return realm_may_be_on(jwt_settings_at(location)->realm);
+}
+
+/* Nothing of this generation is used by the next one of this process. */
+static void worker_end(struct generation *generation)
+{
+    jwt_tokens_forget();
+    jwt_keys_forget();
+}
+
+static const struct phase_hook jwt_phases[] = {
+    {.phase = PHASE_ACCESS, .name = "auth_jwt", .run = jwt_check, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module jwt_hooks = {.variables = jwt_variables, .phases = jwt_phases};
+
+const struct module ngx_http_auth_jwt_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_auth_jwt_module",
+    .kind = MODULE_HTTP,
+    .tables = jwt_tables,
+    .hooks = &jwt_hooks,
+    .worker_end = worker_end,
+};

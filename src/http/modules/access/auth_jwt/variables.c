@@ -1,0 +1,208 @@
+/* Claims and header parameters as variables. */
+#include "http/modules/access/auth_jwt/auth_jwt.h"
+
+/* ---- the token ---- */
+
+/* One text that is read on the worker's own stack. */
+struct unverified_reading {
+    struct arena *arena;
+    struct str text;
+    struct jose_token *token;
+};
+
+static void read_unverified(void *arg)
+{
+    struct unverified_reading *reading = arg;
+
+    reading->token = jose_token_unverified(reading->arena, reading->text);
+}
+
+/* As nginx does it, so that claims can be keys of limits: before the access phase, of signed tokens. */
+static const struct jose_token *unverified_token(struct request *request, struct jwt_state *state)
+{
+    const struct jwt_settings *settings = jwt_settings_at(request->location);
+    struct unverified_reading reading = {.arena = &request->arena};
+
+    if (state->was_read || settings->form != JOSE_SIGNED ||
+        request->location->satisfy == SATISFY_ANY ||
+        (settings->realm->is_constant && str_is(settings->realm->constant, "off"))) {
+        return state->unverified;
+    }
+    state->was_read = true;
+    if (jwt_text(request, settings, &reading.text)) {
+        fiber_call_on_main(read_unverified, &reading);
+    }
+    if (reading.token != NULL) {
+        state->unverified = reading.token;
+        arena_on_free(&request->main->arena, jose_token_release, reading.token);
+    }
+    return state->unverified;
+}
+
+static const struct jose_token *token_of(struct variable_env *env)
+{
+    struct request *request = variable_request(env);
+    struct jwt_state *state = jwt_state_of(request);
+
+    switch (state->outcome) {
+    case JWT_ACCEPTED:
+        return state->token;
+    case JWT_UNCHECKED:
+        return unverified_token(request, state);
+    default:
+        return NULL;
+    }
+}
+
+/* ---- values ---- */
+
+/* One value that is written on the worker's own stack: jansson recurses. */
+struct value_writing {
+    const json_t *value;
+    bool as_list;
+    struct arena *arena;
+    struct str text;
+    bool is_there;
+};
+
+static void write_value(void *arg)
+{
+    struct value_writing *writing = arg;
+
+    writing->is_there = jose_text(writing->value, writing->as_list, writing->arena, &writing->text);
+}
+
+static bool give_value(struct variable_env *env, const json_t *value, bool as_list, struct str *out)
+{
+    struct value_writing writing = {.value = value, .as_list = as_list, .arena = env->arena};
+
+    if (json_is_string(value)) {
+        write_value(&writing);
+    } else {
+        fiber_call_on_main(write_value, &writing);
+    }
+    *out = writing.text;
+    return writing.is_there;
+}
+
+/* A member by a name of a variable, in which letters have no case. NULL: none, or several that differ in case alone. */
+static const json_t *member_of(json_t *object, struct str name)
+{
+    const json_t *exact = json_object_getn(object, name.data, name.len);
+    const json_t *found = NULL;
+    const char *key;
+    json_t *value;
+
+    if (exact != NULL) {
+        return exact;
+    }
+    json_object_foreach(object, key, value)
+    {
+        if (str_equal_nocase(str_of(key), name)) {
+            if (found != NULL) {
+                return NULL;
+            }
+            found = value;
+        }
+    }
+    return found;
+}
+
+static bool get_claim(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct jose_token *token = token_of(env);
+
+    return token != NULL && give_value(env, member_of(token->claims, variable->rest), false, out);
+}
+
+static bool get_header(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct jose_token *token = token_of(env);
+
+    return token != NULL && give_value(env, member_of(token->header, variable->rest), false, out);
+}
+
+static bool get_payload(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct jose_token *token = token_of(env);
+
+    if (token == NULL || token->payload.len == 0) {
+        return false;
+    }
+    *out = arena_dup(env->arena, token->payload);
+    return true;
+}
+
+/* ---- names of their own ---- */
+
+/* An auth_jwt_claim_set or auth_jwt_header_set line. */
+struct value_path {
+    bool is_header;
+    const struct str *names;
+    unsigned count;
+};
+
+static bool get_path(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct value_path *path = (const struct value_path *) variable->data;
+    const struct jose_token *token = token_of(env);
+
+    if (token == NULL) {
+        return false;
+    }
+    const json_t *value = path->is_header ? token->header : token->claims;
+    for (unsigned i = 0; value != NULL && i < path->count; i++) {
+        value = json_object_getn(value, path->names[i].data, path->names[i].len);
+    }
+    return give_value(env, value, true, out);
+}
+
+static bool define_path(struct conf_scope *scope, struct conf_node *node, bool is_header)
+{
+    struct conf *conf = scope->conf;
+    struct variable *variable = variable_define_word(conf, node, node->args[1]);
+
+    if (variable == NULL) {
+        return false;
+    }
+    struct value_path *path = arena_new(conf->arena, struct value_path);
+    path->is_header = is_header;
+    path->names = node->args + 2;
+    path->count = node->count - 2;
+    variable->get = get_path;
+    variable->kind = &request_subject;
+    variable->data = (uintptr_t) path;
+    variable->flags |= VARIABLE_VOLATILE;
+    return true;
+}
+
+bool jwt_claim_set_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    return define_path(scope, node, false);
+}
+
+bool jwt_header_set_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    return define_path(scope, node, true);
+}
+
+#define FAMILY .flags = VARIABLE_PREFIX | VARIABLE_VOLATILE
+
+const struct variable jwt_variables[] = {
+    {.name = STR_INIT("jwt_claim_"),
+     .doc = "A claim of the JSON Web Token, by its name: text as it is, other values as JSON.",
+     .get = get_claim,
+     FAMILY},
+    {.name = STR_INIT("jwt_header_"),
+     .doc = "A parameter of the header of the JSON Web Token, by its name.",
+     .get = get_header,
+     FAMILY},
+    {.name = STR_INIT("jwt_payload"),
+     .doc =
+         "What was decrypted of an encrypted or nested JSON Web Token: its claims, or the signed token inside.",
+     .get = get_payload,
+     .flags = VARIABLE_VOLATILE},
+    {.name = {NULL, 0}},
+};
