@@ -236,11 +236,19 @@ static void append(struct fiber **first, struct fiber **last, struct fiber *fibe
     *last = fiber;
 }
 
-static void make_ready(struct fiber *fiber)
+/* When a fiber that is woken runs. */
+enum wake_turn { WAKE_AT_ONCE, WAKE_FIRST, WAKE_LAST };
+
+static void make_ready(struct fiber *fiber, enum wake_turn turn)
 {
     fiber->state = FIBER_IS_READY;
     if (fiber_worker.host.post != NULL) {
         fiber_worker.host.post(fiber);
+        return;
+    }
+    if (turn == WAKE_FIRST && fiber_first_ready != NULL) {
+        fiber->next_ready = fiber_first_ready;
+        fiber_first_ready = fiber;
         return;
     }
     append(&fiber_first_ready, &last_ready, fiber);
@@ -260,21 +268,21 @@ void fiber_turn(void)
 }
 
 /* Ends the wait of a fiber. */
-static void wake(struct fiber *fiber, enum wait_result result, bool may_run_now)
+static void wake(struct fiber *fiber, enum wait_result result, enum wake_turn turn)
 {
     if (fiber->point != NULL) {
         fiber->point->waiter = NULL;
         fiber->point = NULL;
     }
     fiber->result = (uint8_t) result;
-    if (may_run_now && may_switch()) {
+    if (turn == WAKE_AT_ONCE && may_switch()) {
         go_on(fiber);
     } else {
-        make_ready(fiber);
+        make_ready(fiber, turn);
     }
 }
 
-static inline void signal_point(struct wait_point *point, bool may_run_now)
+static inline void signal_point(struct wait_point *point, enum wake_turn turn)
 {
     struct fiber *fiber = point->waiter;
 
@@ -285,17 +293,22 @@ static inline void signal_point(struct wait_point *point, bool may_run_now)
     require(fiber->magic == FIBER_MAGIC && fiber->state == FIBER_IS_WAITING &&
                 fiber->point == point,
             "a wait point names a fiber that does not wait there");
-    wake(fiber, WAIT_READY, may_run_now);
+    wake(fiber, WAIT_READY, turn);
 }
 
 void wait_signal(struct wait_point *point)
 {
-    signal_point(point, true);
+    signal_point(point, WAKE_AT_ONCE);
 }
 
 void wait_signal_later(struct wait_point *point)
 {
-    signal_point(point, false);
+    signal_point(point, WAKE_LAST);
+}
+
+void wait_signal_first(struct wait_point *point)
+{
+    signal_point(point, WAKE_FIRST);
 }
 
 void fiber_resume(struct fiber *fiber)
@@ -359,7 +372,7 @@ void fiber_timer_fired(struct fiber_timer *timer)
         arm(fiber);
         return;
     }
-    wake(fiber, WAIT_TIMED_OUT, true);
+    wake(fiber, WAIT_TIMED_OUT, WAKE_AT_ONCE);
 }
 
 /* Switches away from the running fiber until it is woken. */
@@ -436,7 +449,7 @@ enum wait_result fiber_yield(void)
     }
     fiber->result = WAIT_READY;
     if (fiber_worker.host.post != NULL) {
-        make_ready(fiber);
+        make_ready(fiber, WAKE_LAST);
     } else {
         fiber->state = FIBER_IS_READY;
         append(&fiber_first_yielded, &last_yielded, fiber);
@@ -493,7 +506,7 @@ void fiber_set_subject(const void *subject)
 static void wake_to_return(struct fiber *fiber)
 {
     if (fiber->state == FIBER_IS_WAITING && fiber->shield == 0) {
-        wake(fiber, WAIT_CANCELLED, false);
+        wake(fiber, WAIT_CANCELLED, WAKE_LAST);
     }
 }
 

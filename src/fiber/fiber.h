@@ -240,6 +240,9 @@ void wait_signal(struct wait_point *point);
 /* The same, but always queues: for callers in the middle of something. */
 void wait_signal_later(struct wait_point *point);
 
+/* The same, but before all that are ready: for a fiber that ends and hands its result to the one that waits for it. */
+void wait_signal_first(struct wait_point *point);
+
 /* Runs the fibers that were queued before this call. True if there are more by now, so that the
    loop must not sleep. From the worker's own stack, once per turn of the loop before it sleeps. */
 bool fiber_run_ready(void);

@@ -97,6 +97,20 @@ static void signal_later_queues_on_the_workers_stack(void **state)
     assert_string_equal(trace, "aRa");
 }
 
+static void signal_first_goes_before_those_that_are_ready(void **state)
+{
+    struct waiter a, b, c;
+
+    start_waiter(&a, 'a', FIBER_NEVER);
+    start_waiter(&b, 'b', FIBER_NEVER);
+    start_waiter(&c, 'c', FIBER_NEVER);
+    wait_signal_later(&a.point);
+    wait_signal_later(&b.point);
+    wait_signal_first(&c.point);
+    fiber_run_ready();
+    assert_string_equal(trace, "abcRcRaRb");
+}
+
 static void run_yielder(void *arg)
 {
     for (int i = 0; i < 3; i++) {
@@ -462,6 +476,7 @@ int main(void)
         TEST(a_signal_before_the_wait_is_kept_once),
         TEST(signals_from_a_fiber_are_queued_in_order),
         TEST(signal_later_queues_on_the_workers_stack),
+        TEST(signal_first_goes_before_those_that_are_ready),
         TEST(yielding_fibers_take_turns_and_the_loop_too),
         TEST(a_fiber_starts_a_fiber_that_outlives_it),
         TEST(deadlines_end_waits_in_order_of_time),

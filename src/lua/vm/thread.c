@@ -393,10 +393,13 @@ static void tell_end(struct script_thread *thread)
         entry->run_left = true;
         script_kill(entry);
     }
-    if (thread->parent != NULL && thread->parent != entry) {
-        wait_signal_later(&thread->parent->child_ended);
+    /* A parent that waits runs next, before threads that are ready: scripts see the results in the order of the ends. */
+    if (thread->parent != NULL) {
+        wait_signal_first(&thread->parent->child_ended);
     }
-    wait_signal_later(&entry->child_ended);
+    if (thread->parent != entry) {
+        wait_signal_later(&entry->child_ended);
+    }
 }
 
 static void run_spawned(void *arg)
