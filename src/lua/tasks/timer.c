@@ -49,7 +49,7 @@ static struct timer_counts *counts_of(struct script_vm *vm)
 
 static void describe(const struct log *log, struct writer *out)
 {
-    const struct script_timer *timer = container_of(log, struct script_timer, log);
+    const struct script_timer *timer = log->subject; /* the log may be a copy */
 
     writer_put(out, STR(", context: ngx.timer"));
     writer_put(out, str_of(timer->whom));
@@ -210,6 +210,7 @@ static struct script_timer *timer_new(struct script_vm *vm, const struct log *lo
     timer->log = *log;
     timer->log.action = NULL;
     timer->log.describe = describe;
+    timer->log.subject = timer;
     timer->function = function;
     script_subject_begin(&timer->subject, &timer_kind, vm, &timer->log);
     timer_init(&timer->timer, fire);
