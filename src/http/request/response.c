@@ -61,9 +61,6 @@ void response_set_location(struct request *request, struct str location)
     response->is_location_late = false;
     /* A decoded line end out of $uri or a capture must not become one of the head. */
     response->location = escape_str(&request->arena, location, ESCAPE_CONTROLS);
-    if (location.len != 0) {
-        make_location_absolute(request);
-    }
 }
 
 /* limit_rate and limit_rate_after at this location, unless a variable was assigned before. */
@@ -122,6 +119,9 @@ static enum handler_result finish_head(struct request *request, header_filter *f
         }
     }
     request->responded_ms = clock_now.now_ms;
+    if (response->location.len != 0) {
+        make_location_absolute(request); /* the filters have seen it as it was given, as in nginx */
+    }
     request->wire->send_head(request);
     if (response->is_header_only) {
         response->is_complete = true;

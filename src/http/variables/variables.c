@@ -8,7 +8,8 @@
 
 #define NAMED(text) .name = STR_INIT(text)
 #define PART(member) .get = get_request_part, .data = offsetof(struct request, member)
-#define HEADER(id) .get = get_header, .data = id
+/* Scripts and modules change fields: a value is never kept. */
+#define HEADER(id) .get = get_header, .data = id, .flags = VARIABLE_VOLATILE
 #define ANY .kind = &any_subject
 #define VOLATILE .flags = VARIABLE_VOLATILE
 #define FAMILY .flags = VARIABLE_PREFIX
@@ -30,7 +31,7 @@ const struct variable core_variables[] = {
      .get = get_is_args, VOLATILE},
     {NAMED("arg_"), .doc = "Argument of this name in the query string, as it was sent.",
      .get = get_argument, VOLATILE_FAMILY},
-    {NAMED("cookie_"), .doc = "Cookie of this name.", .get = get_cookie, FAMILY},
+    {NAMED("cookie_"), .doc = "Cookie of this name.", .get = get_cookie, VOLATILE_FAMILY},
     {NAMED("host"),
      .doc =
          "Host of the request line, otherwise of the Host field, otherwise the first name of the "
@@ -56,7 +57,7 @@ const struct variable core_variables[] = {
     {NAMED("http_cookie"), .doc = "All Cookie fields, joined with \"; \".", HEADER(FIELD_COOKIE)},
     {NAMED("http_"),
      .doc = "Header field of the request; the name is in lower case, with underscores for dashes.",
-     .get = get_header_by_name, FAMILY},
+     .get = get_header_by_name, VOLATILE_FAMILY},
     {NAMED("request_length"), .doc = "Length of the request: line, header and body.",
      .get = get_request_length, VOLATILE},
     {NAMED("request_memory"), .doc = "Bytes of memory that the request holds.",
