@@ -190,12 +190,14 @@ static void set_captures(const struct regex *regex, struct str subject, struct v
         PCRE2_SIZE end = offsets[2 * i + 1];
         /* With \K in a lookahead a match may start after its end. */
         bool is_set = start != PCRE2_UNSET && start <= end;
-        captures[i] = is_set ? (struct str){subject.data + start, end - start} : STR("");
+        captures[i] = is_set ? (struct str){subject.data + start, end - start} : STR_NONE;
     }
     env->captures = captures;
     env->capture_count = count;
     for (unsigned i = 0; i < regex->name_count; i++) {
-        variable_assign(env, regex->names[i].variable, captures[regex->names[i].group]);
+        struct str capture = captures[regex->names[i].group];
+
+        variable_assign(env, regex->names[i].variable, capture.data != NULL ? capture : STR(""));
     }
 }
 

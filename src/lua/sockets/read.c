@@ -177,12 +177,17 @@ static int receive_taking(lua_State *L, struct script_thread *thread, struct scr
     }
 }
 
+static bool is_closed(const struct script_socket *socket)
+{
+    return socket == NULL || (socket->source == NULL && socket->stage != SOCKET_CONNECTING) ||
+           socket->has_read_last;
+}
+
 /* May the socket at index 1 be read? Else what is to be returned, pushed. */
 static int check_readable(lua_State *L, const struct script_thread *thread,
                           const struct script_socket *socket)
 {
-    if (socket == NULL || (socket->source == NULL && socket->stage != SOCKET_CONNECTING) ||
-        socket->has_read_last) {
+    if (is_closed(socket)) {
         return fail_closed(L, thread, socket);
     }
     socket_demand_own(L, thread, socket);
@@ -299,6 +304,9 @@ static int iterate(lua_State *L, struct script_thread *thread)
     lua_settop(L, 0);
     lua_pushvalue(L, script_value_index(1));
     struct script_socket *socket = socket_check(L);
+    if (is_closed(socket)) {
+        return script_fail(L, "closed"); /* without a line: loops call it until it says so */
+    }
     int failed = check_readable(L, thread, socket);
     if (failed != 0) {
         return failed;

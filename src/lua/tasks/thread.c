@@ -5,6 +5,7 @@
 static int spawn(lua_State *L, struct script_thread *thread)
 {
     luaL_argcheck(L, lua_isfunction(L, 1) && !lua_iscfunction(L, 1), 1, "Lua function expected");
+    script_demand(L, thread, SCRIPT_WAITING);
     return script_spawn(thread, L, lua_gettop(L) - 1) != NULL ? 1 : lua_error(L);
 }
 
@@ -110,7 +111,7 @@ static int kill_thread(lua_State *L, struct script_thread *thread)
 }
 
 static const struct script_row rows[] = {
-    {"thread.spawn", spawn, SCRIPT_WAITING, .waits = true},
+    {"thread.spawn", spawn, 0, .waits = true},
     {"thread.wait", wait_for, SCRIPT_WAITING, .waits = true},
     {"thread.kill", kill_thread, SCRIPT_WAITING, .waits = true},
     {0},

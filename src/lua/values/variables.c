@@ -33,7 +33,7 @@ int script_ffi_capture(int number, struct str *out)
     if (number <= 0 || (unsigned) number >= count) {
         return SCRIPT_VARIABLE_NONE;
     }
-    *out = env->captures[number];
+    *out = env->captures[number].data != NULL ? env->captures[number] : STR("");
     return SCRIPT_VARIABLE_OK;
 }
 

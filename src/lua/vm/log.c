@@ -29,7 +29,7 @@ static void push_text(lua_State *L, int index)
         if (!luaL_callmeta(L, index, "__tostring")) {
             luaL_argerror(L, index, "expected table to have __tostring metamethod");
         }
-        if (lua_type(L, -1) != LUA_TSTRING) {
+        if (!lua_isstring(L, -1)) {
             luaL_argerror(L, index, "__tostring must return a string");
         }
         return;

@@ -47,7 +47,6 @@ static int on_abort(lua_State *L, struct script_thread *thread)
     const uint32_t phases =
         SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT;
 
-    script_demand(L, thread, phases);
     return script_on_abort(L, thread, &http_lua_check_request(L, thread)->abort, phases);
 }
 

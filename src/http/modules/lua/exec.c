@@ -71,8 +71,10 @@ static int exec(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "attempt to call ngx.exec after sending out response headers");
     }
     if (uri.data[0] == '@') {
-        uri = str_cut(&(struct str){uri.data, uri.len}, '?');
-        http_lua_decide(L, thread, go_to_name(request, uri, args));
+        struct str rest = uri;
+
+        uri = str_cut(&rest, '?');
+        http_lua_decide(L, thread, go_to_name(request, uri, join_args(request, rest, args)));
     }
     http_lua_decide(L, thread, request_redirect(request, uri, join_args(request, uri_args, args)));
 }

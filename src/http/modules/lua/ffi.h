@@ -38,6 +38,7 @@ int http_lua_ffi_request_field(int number, struct http_lua_ffi_pair *out);
 int http_lua_ffi_request_field_set(const char *name, size_t len, const char *value,
                                    size_t value_len, int appends);
 int http_lua_ffi_response_fields(void);
+int http_lua_ffi_response_made(void);
 int http_lua_ffi_response_field(int number, struct http_lua_ffi_pair *out);
 /* How many values the field has; the first of them. */
 int http_lua_ffi_response_get(const char *name, size_t len, struct str *out);

@@ -64,14 +64,17 @@ static int read_body(lua_State *L, struct script_thread *thread)
 /* What has come is dropped now, and the rest when the answer has been given. */
 static int discard_body(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = http_lua_demand(L, thread, READ_PHASES);
+    struct request *request = http_lua_demand(L, thread, LOOK_PHASES);
     struct http_lua_request *lua = http_lua_check_request(L, thread);
 
     check_count(L, 0, 0, "0 arguments");
-    if (!request->is_body_read && !lua->is_reading_body && !request_drop_arrived_body(request)) {
+    if (request->is_body_read || (thread->phase & READ_PHASES) == 0) {
+        return 0; /* a body that was read stays, and outside of these phases nothing is read any more */
+    }
+    if (!lua->is_reading_body && !request_drop_arrived_body(request)) {
         leave(L, thread, HANDLER_FAIL);
     }
-    request->is_body_taken |= !request->is_body_read;
+    request->is_body_taken = true;
     if (request->body != NULL) {
         request->body = new_body(request);
         request->is_body_lost = true;
@@ -126,12 +129,15 @@ static int get_post_args(lua_State *L, struct script_thread *thread)
 
 /* ---- replacing it */
 
-/* The request, whose body was read. */
-static struct request *check_read(lua_State *L, struct request *request)
+/* The request, whose body was read and may be replaced. */
+static struct request *check_read(lua_State *L, struct script_thread *thread)
 {
+    struct request *request = http_lua_demand(L, thread, LOOK_PHASES);
+
     if (request->body == NULL && http_lua_request_of(request)->body_source == NULL) {
         luaL_error(L, "request body not read yet");
     }
+    script_demand(L, thread, CHANGE_PHASES);
     return request;
 }
 
@@ -148,11 +154,11 @@ static void remove_file(void *arg)
 
 static int set_body_data(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = http_lua_demand(L, thread, CHANGE_PHASES);
-
+    http_lua_demand(L, thread, LOOK_PHASES);
     check_count(L, 1, 1, "1 arguments");
     struct str text = script_check_str(L, 1);
-    struct request_body *body = new_body(check_read(L, request));
+    struct request *request = check_read(L, thread);
+    struct request_body *body = new_body(request);
     remove_file(http_lua_check_request(L, thread));
     arena_allow(&request->arena, text.len);
     body->bytes = arena_dup(&request->arena, text);
@@ -164,12 +170,13 @@ static int set_body_data(lua_State *L, struct script_thread *thread)
 
 static int set_body_file(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = http_lua_demand(L, thread, CHANGE_PHASES);
+    http_lua_demand(L, thread, LOOK_PHASES);
     struct http_lua_request *lua = http_lua_check_request(L, thread);
 
     check_count(L, 1, 2, "1 or 2 arguments");
     struct str name = script_check_str(L, 1);
-    struct request_body *body = new_body(check_read(L, request));
+    struct request *request = check_read(L, thread);
+    struct request_body *body = new_body(request);
     if (lua_gettop(L) == 2) {
         luaL_checktype(L, 2, LUA_TBOOLEAN);
     }
@@ -191,12 +198,12 @@ static int set_body_file(lua_State *L, struct script_thread *thread)
 
 static int init_body(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = http_lua_demand(L, thread, CHANGE_PHASES);
     struct http_lua_request *lua = http_lua_check_request(L, thread);
-    uint64_t size = request->location->client_body_buffer_size;
 
     check_count(L, 0, 1, "0 or 1 argument");
-    check_read(L, request);
+    struct request *request = check_read(L, thread);
+    uint64_t size = request->location->client_body_buffer_size;
+
     if (lua_gettop(L) == 1) {
         lua_Integer wanted = luaL_checkinteger(L, 1);
         if (wanted < 0 || wanted > INT32_MAX) {
@@ -213,12 +220,13 @@ static int init_body(lua_State *L, struct script_thread *thread)
 
 static struct body_writer *check_writer(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = http_lua_demand(L, thread, CHANGE_PHASES);
+    struct request *request = http_lua_demand(L, thread, LOOK_PHASES);
     struct http_lua_request *lua = http_lua_check_request(L, thread);
 
     if (lua->writer == NULL || lua->writer->body != request->body) {
         luaL_error(L, "request_body not initialized");
     }
+    script_demand(L, thread, CHANGE_PHASES);
     return lua->writer;
 }
 

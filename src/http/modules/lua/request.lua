@@ -14,6 +14,7 @@ int http_lua_ffi_request_fields(void);
 int http_lua_ffi_request_field(int number, http_lua_ffi_pair *out);
 int http_lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
 int http_lua_ffi_response_fields(void);
+int http_lua_ffi_response_made(void);
 int http_lua_ffi_response_field(int number, http_lua_ffi_pair *out);
 int http_lua_ffi_response_get(const char *name, size_t len, lua_ffi_str *out);
 int http_lua_ffi_response_next(const char *name, size_t len, int *number, lua_ffi_str *out);
@@ -32,7 +33,7 @@ int http_lua_ffi_uri_args(lua_ffi_str *out);
 int script_ffi_args_next(script_args *args, char *room, http_lua_ffi_pair *out);
 ]]
 local C = ffi.C
-local text_of = ffi.string
+local text_of, cast = ffi.string, ffi.cast
 local error, pcall, type, tostring, tonumber, rawget = error, pcall, type, tostring, tonumber, rawget
 local lower, gsub, find = string.lower, string.gsub, string.find
 local select, setmetatable = select, setmetatable
@@ -45,6 +46,7 @@ local usual_room = ffi.new("char[?]", 4096) -- for arguments of usual length
 
 local BAD_VALUE = results.BAD_VALUE
 local fail, as_text = results.fail, results.as_text
+local MADE = C.http_lua_ffi_response_made() -- fields of a response that are no part of its list
 local MAX = 100 -- fields and arguments that are given unless a script says how many
 
 -- What tells requests from each other, to libraries: not NULL where there is one.
@@ -105,8 +107,6 @@ ndk = {
 }
 package.loaded.ndk = ndk
 
-package.loaded.ndk = ndk
-
 -- ---- fields of heads
 
 -- t.User_Agent is t["user-agent"].
@@ -135,21 +135,22 @@ local function put_in(values, name, value)
     end
 end
 
--- All fields, of which `at` gives one by number; those that come again as a list.
-local function give_fields(count, at, max, is_raw)
-    if not max then
-        max = MAX
-    elseif max <= 0 then
+-- All fields, of which `at` gives one by number; those that come again as a list. The first `uncounted` are given whatever max is.
+local function give_fields(count, at, max, is_raw, uncounted)
+    max = max and tonumber(cast("int", max)) or MAX
+    if max <= 0 then
         max = count
     end
     local fields, given, is_cut = {}, 0, nil
     for i = 0, count - 1 do
         if at(i, pair) == 0 then
-            if given == max then
-                is_cut = "truncated"
-                break
+            if i >= uncounted then
+                if given == max then
+                    is_cut = "truncated"
+                    break
+                end
+                given = given + 1
             end
-            given = given + 1
             local name = text_of(pair[0].name.data, pair[0].name.len)
             local value = text_of(pair[0].value.data, pair[0].value.len)
             if not is_raw then
@@ -220,7 +221,7 @@ function req.get_headers(max, is_raw)
     if count < 0 then
         fail(count, 2)
     end
-    return give_fields(count, C.http_lua_ffi_request_field, max, is_raw)
+    return give_fields(count, C.http_lua_ffi_request_field, max, is_raw, 0)
 end
 
 function req.set_header(name, value)
@@ -282,7 +283,8 @@ function req.get_uri_args(max, fields)
     local state = args_state[0]
     state.rest.data, state.rest.len = out[0].data, out[0].len
     state.count = 0
-    max = not max and MAX or max < 0 and 0 or max
+    max = max and tonumber(cast("int", max)) or MAX
+    max = max < 0 and 0 or max
     state.max = 0
     local named = 0
     local room = out[0].len <= 4096 and usual_room or ffi.new("char[?]", out[0].len)
@@ -355,7 +357,7 @@ function ngx.resp.get_headers(max, is_raw)
     if count < 0 then
         fail(count, 2)
     end
-    return give_fields(count, C.http_lua_ffi_response_field, max, is_raw)
+    return give_fields(count, C.http_lua_ffi_response_field, max, is_raw, MADE)
 end
 
 package.preload["ngx.resp"] = function()

@@ -57,6 +57,11 @@ int http_lua_ffi_response_fields(void)
     return result != LUA_FFI_OK ? result : (int) request->response.fields.count + MADE;
 }
 
+int http_lua_ffi_response_made(void)
+{
+    return MADE;
+}
+
 int http_lua_ffi_response_field(int number, struct http_lua_ffi_pair *out)
 {
     struct request *request = http_lua_running_request();

@@ -288,7 +288,13 @@ static void give_header(lua_State *L, struct request *child)
     }
     for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
         bool is_of_page = child->response.is_built_in && i == 1;
-        if (!is_of_page && response_made_field(child, made[i].variable, &value)) {
+        if (is_of_page || !response_made_field(child, made[i].variable, &value)) {
+            continue;
+        }
+        if (i == 1) { /* a number, as in OpenResty */
+            lua_pushnumber(L, (lua_Number) child->response.content_length);
+            lua_setfield(L, -2, "Content-Length");
+        } else {
             give_field(L, made[i].name, value);
         }
     }
@@ -305,8 +311,10 @@ static bool is_head_alone(struct request *child)
     const struct http_lua_request *lua = http_lua_request_begun(child);
     const struct response *response = &child->response;
 
-    return child->exchange == NULL && (lua == NULL || !lua->output.has_ended) &&
-           (response->content_length == 0 || response->status == 204);
+    if (lua != NULL && lua->output.has_ended) {
+        return lua->result.kind == LUA_RESULT_EXITED && lua->result.code == 204;
+    }
+    return child->exchange == NULL && (response->content_length == 0 || response->status == 204);
 }
 
 /* A page of the server's own for a failure is not the location's answer. */

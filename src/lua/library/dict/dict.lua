@@ -371,7 +371,7 @@ local function one_number(usual, ...)
     if not number then
         error("bad argument #2 to '?' (number expected, got " .. type(most) .. ")", 3)
     end
-    return dict, number
+    return dict, tonumber(ffi.cast("int", number))
 end
 
 function dict_methods.flush_expired(...)

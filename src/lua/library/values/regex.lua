@@ -557,10 +557,13 @@ package.preload["ngx.re"] = function()
             error("res is not a table", 2)
         end
         local parts, last = split(subject, made, ctx and begin_of(ctx) or 0, most or 0, res or {})
-        if parts and ctx and parts[1] then
+        if not parts then
+            return nil, last
+        end
+        if ctx and parts[1] then
             ctx.pos = last
         end
-        return parts, not parts and last or nil
+        return parts
     end
 
     function re.opt(option, value)

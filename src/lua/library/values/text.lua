@@ -104,9 +104,9 @@ function ngx.escape_uri(value, kind)
     if kind == nil then
         kind = 2
     elseif type(kind) ~= "number" then
-        return error("\"type\" is not a number", 3)
+        error("\"type\" is not a number", 3)
     elseif not (kind >= 0 and kind <= 6) then
-        return error("\"type\" " .. kind .. " out of range", 3)
+        error("\"type\" " .. kind .. " out of range", 3)
     end
     if type(value) ~= "string" then
         value = text_of(value)

@@ -1,0 +1,171 @@
+"""Small things that scripts see, each as lua-nginx-module 0.10.23 shows it: order, log lines, values at the edges."""
+
+import re
+
+import pytest
+
+from harness import Server
+from harness.backend import Backend
+
+HTTP = """
+log_format agent '$http_user_agent';
+access_log agent.log agent;
+lua_shared_dict keys 32k;
+init_by_lua_block {
+    function show(...)
+        local words = {}
+        for i = 1, select("#", ...) do words[i] = tostring((select(i, ...))) end
+        ngx.say(table.concat(words, "|"))
+    end
+    function tell(...) ngx.log(ngx.WARN, "told ", ...) end
+}
+server {
+    listen 127.0.0.1:@PORT@;
+    location /until { content_by_lua_block {
+        local sock = ngx.socket.tcp()
+        assert(sock:connect("127.0.0.1", tonumber(ngx.var.arg_port)))
+        assert(sock:send("go\\r\\n\\r\\n"))
+        local next_line = sock:receiveuntil("--")
+        for i = 1, 5 do show(next_line()) end
+    } }
+    location /agent { content_by_lua_block {
+        local before = ngx.var.http_user_agent
+        ngx.req.set_header("User-Agent", "changed")
+        show(before, ngx.var.http_user_agent)
+    } }
+    location /moved { return 301 /new;
+        header_filter_by_lua_block { tell("in the filter ", ngx.header.location) }
+        log_by_lua_block { tell("in the log ", ngx.var.sent_http_location) } }
+    location /status { content_by_lua_block { ngx.exit(tonumber(ngx.var.arg_s)) } }
+    location /plain { return 200 abc; }
+    location /order { content_by_lua_block {
+        local function ask(uri)
+            ngx.say("in ", ngx.location.capture(uri).status)
+            return uri
+        end
+        local first = ngx.thread.spawn(ask, "/status?s=404")
+        local second = ngx.thread.spawn(ask, "/status?s=201")
+        show(ngx.thread.wait(first))
+        show(ngx.thread.wait(second))
+    } }
+    location /captured { content_by_lua_block {
+        for _, uri in ipairs({"/status?s=204", "/status?s=200", "/plain"}) do
+            local res = ngx.location.capture(uri)
+            show(res.status, res.truncated, res.body, type(res.header["Content-Length"]))
+        end
+    } }
+    location /fails_late { content_by_lua_block {
+        ngx.timer.at(0, function() error("late") end)
+        ngx.timer.at(0, function() coroutine.wrap(function() error("wrapped") end)() end)
+    } }
+    location ~ ^/groups/(a)?(b)?(c)?$ { content_by_lua_block { show(ngx.var[1], ngx.var[2], ngx.var[3]) } }
+    location /values { content_by_lua_block {
+        ngx.shared.keys:set("a", 1) ngx.shared.keys:set("b", 1)
+        ngx.header.a = {"1", "2"}
+        show(#ngx.shared.keys:get_keys(1.5), select("#", require("ngx.re").split("a,b", ",")))
+        local fields, cut = ngx.resp.get_headers(1)
+        show(fields.a, fields["content-type"], fields.connection, cut)
+        show(select(2, ngx.req.get_headers(1.9)))
+        show(pcall(ngx.log, ngx.WARN, setmetatable({}, {__tostring = function() return 7 end})))
+    } }
+    location /body { content_by_lua_block {
+        ngx.req.read_body()
+        ngx.req.discard_body()
+        show(ngx.req.get_body_data())
+    } }
+    location /late_body { return 200 ok; log_by_lua_block {
+        tell(pcall(ngx.req.set_body_data, "x")) tell(pcall(ngx.req.append_body, "x")) tell(pcall(ngx.req.discard_body))
+    } }
+    location /named { content_by_lua_block { ngx.exec("@name?x=1", "y=2") } }
+    location @name { return 200 named; }
+    location /filter { return 200 ok; header_filter_by_lua_block {
+        tell(pcall(ngx.on_abort, print)) tell(pcall(ngx.thread.spawn, 1)) tell(pcall(ngx.thread.spawn, function() end))
+    } }
+    location /old { content_by_lua_block { ngx.req.set_header("a", "b") show(ngx.req.http_version(), ngx.req.get_headers().a) } }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    allow = ("late", "wrapped", "told")
+    with Server(HTTP, allow=allow) as running:
+        yield running
+
+
+def said(server, target, *headers):
+    return server.get(target, *headers).body.decode().splitlines()
+
+
+def test_a_loop_over_receiveuntil_ends_without_an_error_line(server):
+    backend = Backend([b"a--b--c"])
+    assert said(server, f"/until?port={backend.port}") == ["a", "b", "nil|closed|c", "nil|closed", "nil|closed"]
+    backend.close()
+    assert "closed socket" not in server.error_log
+
+
+def test_a_field_that_was_changed_is_seen_by_its_variable(server):
+    assert said(server, "/agent", "User-Agent: first") == ["first|changed"]
+    assert server.wait_log(r"changed\n", "agent.log")
+
+
+def test_filters_see_a_location_as_it_was_given(server):
+    assert server.get("/moved").header("location") == f"http://localhost:{server.port_of()}/new"
+    assert server.wait_log("told in the filter /new,")
+    assert server.wait_log(r"told in the log http://localhost:\d+/new while logging")
+
+
+def test_a_thread_that_ends_hands_over_before_the_next_one_speaks(server):
+    assert said(server, "/order") == ["in 404", "true|/status?s=404", "in 201", "true|/status?s=201"]
+
+
+def test_what_captures_say_of_their_ends(server):
+    assert said(server, "/captured") == ["204|true||nil", "200|false||nil", "200|false|abc|number"]
+
+
+def test_error_lines_of_timers_end_with_their_client(server):
+    server.get("/fails_late")
+    server.wait_log("runtime error: .*late")
+    server.wait_log("runtime error: .*wrapped")
+    ends = re.findall(r"context: ngx\.timer.*", server.error_log)
+    assert len(ends) == 2
+    assert all(re.fullmatch(r"context: ngx\.timer, client: 127\.0\.0\.1, server: 127\.0\.0\.1:\d+", end) for end in ends)
+
+
+@pytest.mark.parametrize("path, groups", [("ab", "a|b|nil"), ("b", "|b|nil"), ("c", "||c"), ("", "nil|nil|nil")])
+def test_groups_after_the_last_one_that_matched_are_nil(server, path, groups):
+    assert said(server, f"/groups/{path}") == [groups]
+
+
+def test_values_at_the_edges(server):
+    assert said(server, "/values", "X-More: 1") == ["1|1", "1|text/plain|keep-alive|truncated", "truncated", "true"]
+
+
+def test_a_body_that_was_read_cannot_be_discarded(server):
+    with server.client() as client:
+        assert client.request("/body", method="POST", body=b"hello").body == b"hello\n"
+
+
+def test_bodies_are_not_replaced_once_the_request_is_logged(server):
+    server.get("/late_body")
+    assert server.wait_log("told falserequest body not read yet while logging")
+    assert server.wait_log("told falserequest_body not initialized while logging")
+    assert server.wait_log("told true while logging")
+
+
+def test_exec_to_a_name_says_which_arguments_it_drops(server):
+    assert server.get("/named").body == b"named"
+    assert server.wait_log(r"query strings x=1&y=2 ignored when exec'ing named location @name")
+
+
+def test_arguments_are_looked_at_before_the_phase(server):
+    server.get("/filter")
+    assert server.wait_log("told truenillua_check_client_abort is off")
+    assert server.wait_log("told falsebad argument #1 to '.*' .Lua function expected")
+    assert server.wait_log(r"told falseAPI disabled in the context of header_filter_by_lua\*")
+
+
+def test_http_0_9_has_no_fields_to_set(server):
+    with server.client() as client:
+        client.send(b"GET /old\r\n")
+        assert client.rest() == b"0.9|nil\n"
