@@ -35,7 +35,7 @@ help:
 	@echo "make serve     build, and run it on LISTEN=127.0.0.1:8080 with conf/serve.conf"
 	@echo "make check     every test: units, sanitizers, fuzzing for a while, pytest"
 	@echo "make unit      the unit tests; make BUILD=objs-asan unit under sanitizers"
-	@echo "make lint      floors, circles, function length, formatting"
+	@echo "make lint      layers, words, formatting, warnings of two compilers"
 	@echo "make doors     the functions that one kept request enters"
 	@echo "make format    lay the sources out as make lint wants them"
 	@echo "make bench     compare with Debian's nginx"

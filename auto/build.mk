@@ -12,25 +12,25 @@ include $(BUILD)/config.mk
 
 # ---- what is built
 
-FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls datagram quic relay) conf \
+PACKAGES = base fiber event $(addprefix net/,addr conn shards resolver tls datagram quic relay) conf \
     $(addprefix server/,process configuration worker master program) \
     $(addprefix upstream/,cells connections peers picking health settings methods worker) cache \
     $(addprefix shared/,access geo health keyval limit listen log names tls upstream variables)
 ifneq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
-FLOORS += $(addprefix lua/,vm values dict tasks sockets process tls config balancer upstream)
+PACKAGES += $(addprefix lua/,vm values dict tasks sockets process tls config balancer upstream)
 endif
 # Tokens, for the modules that need them: only these need jansson.
 ifneq ($(findstring /access/auth_jwt/,$(STATIC_SOURCES)),)
-FLOORS += shared/jose
+PACKAGES += shared/jose
 endif
-FLOORS += $(addprefix stream/,words session config)
-FLOORS += $(addprefix mail/,words session auth backend config)
+PACKAGES += $(addprefix stream/,words session config)
+PACKAGES += $(addprefix mail/,words session auth backend config)
 ifeq ($(WITH_HTTP),yes)
-FLOORS += $(addprefix http/,message routing client request files codings variables v1 v2 v3 $(addprefix exchange/,options probe) exchange $(addprefix exchange/,heads h2 cache module) config)
+PACKAGES += $(addprefix http/,message routing client request files codings variables v1 v2 v3 $(addprefix exchange/,options probe) exchange $(addprefix exchange/,heads h2 cache module) config)
 endif
 
 MAIN = server/program/main.c
-SOURCES := $(patsubst src/%,%,$(wildcard $(FLOORS:%=src/%/*.c) src/fiber/*.S)) $(STATIC_SOURCES)
+SOURCES := $(patsubst src/%,%,$(wildcard $(PACKAGES:%=src/%/*.c) src/fiber/*.S)) $(STATIC_SOURCES)
 OBJECTS := $(addsuffix .o,$(basename $(addprefix $(BUILD)/,$(SOURCES)))) $(BUILD)/modules.o
 MAIN_OBJECT := $(filter $(BUILD)/$(MAIN:.c=.o),$(OBJECTS))
 LIBRARY_OBJECTS := $(filter-out $(MAIN_OBJECT),$(OBJECTS))
@@ -47,7 +47,7 @@ UNIT_SOURCES := $(filter-out tests/lua/%,$(UNIT_SOURCES))
 endif
 UNIT_PROGRAMS := $(UNIT_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
-ifeq ($(filter shared/jose,$(FLOORS)),)
+ifeq ($(filter shared/jose,$(PACKAGES)),)
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_jose.c,$(FUZZ_SOURCES))
 endif
 FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
@@ -169,4 +169,4 @@ install: all
 	    HTTP_LOG_PATH='$(HTTP_LOG_PATH)' auto/install $(PROGRAM) $(SHARED)
 
 -include $(OBJECTS:.o=.d) $(ADDON_OBJECTS:.o=.d) $(UNIT_PROGRAMS:=.d) $(FUZZ_PROGRAMS:=.d)
--include $(foreach floor,server http stream mail,$(wildcard $(addprefix $(BUILD)/$(floor)/modules/,*.pic.d */*.pic.d */*/*.pic.d)))
+-include $(foreach layer,server http stream mail,$(wildcard $(addprefix $(BUILD)/$(layer)/modules/,*.pic.d */*.pic.d */*/*.pic.d)))

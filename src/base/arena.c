@@ -174,7 +174,7 @@ void *arena_grow(struct arena *arena, size_t size)
     char *piece = (char *) (block + 1);
     char *next = piece + rounded;
     char *end = (char *) block + block->size;
-    /* The block with more room left is the one to go on with. */
+    /* The block with more room left is kept as the current one. */
     if (end - next >= arena->end - arena->next) {
         arena->next = next;
         arena->end = end;

@@ -204,7 +204,7 @@ struct str percent_decode(struct arena *arena, struct str s)
     return str_from(start, at);
 }
 
-/* What stands behind a backslash for this byte; 0 = the byte stays as it is. */
+/* What follows a backslash for this byte; 0 = the byte stays as it is. */
 static char sql_letter(char c)
 {
     switch (c) {

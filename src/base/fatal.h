@@ -14,7 +14,7 @@ _Noreturn void fatal_no_memory(size_t size);
 _Noreturn void fatal_wrong_object(const char *file, int line, const char *magic);
 
 /*
- * At the face of a floor, in release builds as well: the object's member `magic` must be the number, say CONN_MAGIC, or
+ * Where a struct enters a package, in release builds as well: the object's member `magic` must be the number, say CONN_MAGIC, or
  * the process ends with a line that names place and number. A crash with a name beats a wild pointer.
  */
 #define CHECK_MAGIC(object, number)                                                                \

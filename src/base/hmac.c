@@ -96,7 +96,7 @@ void sha256_of(struct str s, unsigned char out[32])
 
 typedef void (*hash_function)(struct str s, unsigned char *out);
 
-/* The text is copied behind its key: short texts are what is signed here. */
+/* The text is copied after its key: short texts are what is signed here. */
 static void hmac_of(struct arena *arena, hash_function hash, size_t size,
                     const struct str *key_and_text, unsigned char *out)
 {

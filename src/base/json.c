@@ -144,7 +144,7 @@ bool json_take_number(struct json_text *text, uint64_t *out)
     return !is_padded && !is_fraction && parse_uint(digits, out);
 }
 
-/* Four hex digits behind "\u". */
+/* Four hex digits after "\u". */
 static bool take_unit(struct json_text *text, uint32_t *unit)
 {
     uint64_t value;
@@ -193,7 +193,7 @@ static char *put_point(char *at, uint32_t point)
     return at;
 }
 
-/* What stands behind a backslash. */
+/* What follows a backslash. */
 static bool take_escape(struct json_text *text, char **at)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";

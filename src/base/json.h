@@ -35,7 +35,7 @@ struct json_text {
 
 /* What the next value is: '{', '[', '"', '0' (a number), 't', 'f', 'n'; 0: none. Blanks before it are passed over. */
 char json_peek(struct json_text *text);
-/* Passes this byte, behind blanks. False: another one is there. */
+/* Passes this byte, after spaces. False: another one is there. */
 bool json_skip(struct json_text *text, char byte);
 /* A literal: "null", "true", "false". */
 bool json_take_word(struct json_text *text, struct str word);

@@ -496,7 +496,7 @@ void syslog_send(struct syslog_target *target, int severity, struct str message)
     struct msghdr datagram = {.msg_iov = parts, .msg_iovlen = 2};
 
     /*
-     * A receiver that was started again has another socket behind the same path, and a refusal of an
+     * A receiver that was started again has another socket at the same path, and a refusal of an
      * earlier datagram is reported for the next: in both cases a second attempt with a new socket may do.
      */
     const char *call;

@@ -201,7 +201,7 @@ bool shm_table_lock(struct shm_table *table)
         return false;
     }
     rebuild(table);
-    log_alert(log_main, 0, "a process died inside a table in shared memory; it was mended");
+    log_alert(log_main, 0, "a process died inside a table in shared memory; it was repaired");
     return true;
 }
 

@@ -398,7 +398,7 @@ void cache_wake(const struct cache *cache, const uint8_t *hash)
     }
 }
 
-/* Who came first of those in this worker that wait for the same; NULL when nobody does. */
+/* The first of those in this worker that wait for the same; NULL = none does. */
 static struct waiter *first_waiter(const struct cache_access *access)
 {
     list_each(item, waiters_of(access->hash)) {

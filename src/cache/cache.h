@@ -33,8 +33,8 @@ struct cache {
     uint64_t purger_sleep_ms,
         purger_threshold_ms;      /* pause between two runs, and how long one may take */
     struct zone *zone;            /* the index */
-    void *index;                  /* of this floor: root of the zone as this process sees it */
-    void *worker_state;           /* of this floor: kept descriptors and contents */
+    void *index;                  /* of this package: root of the zone as this process sees it */
+    void *worker_state;           /* of this package: kept descriptors and contents */
     const struct conf_node *node; /* its line */
 };
 
@@ -84,8 +84,8 @@ enum cache_found {
     CACHE_ERROR,   /* its file cannot be read (logged): as a miss */
 };
 
-struct cache_entry;   /* the shared node; of this floor */
-struct cache_content; /* an open file or memory; of this floor */
+struct cache_entry;   /* the shared node; of this package */
+struct cache_content; /* an open file or memory; of this package */
 
 /* A request's dealings with one key. All zero at first; closed by cache_close. */
 struct cache_access {
@@ -102,7 +102,7 @@ struct cache_access {
     bool is_updating;              /* another request is fetching it now */
     bool is_mine; /* this one is: it must end with cache_fill_commit, cache_refresh or close */
     struct cache_fill *fill; /* while a response is being written */
-    /* Of this floor: */
+    /* Of this package: */
     uint8_t main_hash[CACHE_KEY_SIZE]; /* of the key alone, once it was needed */
     uint8_t variant[CACHE_KEY_SIZE];   /* that was opened; zero = the key alone */
     bool has_main_hash, has_hash;      /* they were computed */

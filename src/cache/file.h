@@ -1,4 +1,4 @@
-/* The format of a file of the cache. Private to this floor, and to its tests. */
+/* The format of a file of the cache. Private to this package, and to its tests. */
 #ifndef CACHE_FILE_H
 #define CACHE_FILE_H
 

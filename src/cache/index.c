@@ -215,7 +215,7 @@ void cache_index_take(struct cache_index *index)
 {
     if (shm_lock_take(&index->lock)) {
         mend(index);
-        log_alert(log_main, 0, "a process died inside the index of cache \"%.*s\"; it was mended",
+        log_alert(log_main, 0, "a process died inside the index of cache \"%.*s\"; it was repaired",
                   (int) index->path_length, index->path);
     }
 }

@@ -186,7 +186,7 @@ void cache_file_name(const struct cache *cache, const uint8_t *hash, char name[C
 /* A name for a file that is being written, in that directory (has levels, too) or beside its place. */
 void cache_temp_name(const struct cache *cache, const struct wanted_path *temp, const uint8_t *hash,
                      char name[CACHE_NAME_MAX]);
-/* A name for what the floor itself keeps in the cache's directory, while it is being written. */
+/* A name for what the package itself keeps in the cache's directory, while it is being written. */
 void cache_hidden_temp_name(const struct cache *cache, char name[CACHE_NAME_MAX]);
 /* Opens for writing what must not exist; makes the directories of its levels. -1 with errno. */
 int cache_temp_open(const struct wanted_path *below, const char *name);

@@ -88,8 +88,8 @@ struct conf {
      * its number is that of keys whose table nobody has. */
     struct conf_table *tables;
     unsigned table_count;
-    void *generation; /* struct generation *, of the server floor */
-    /* Handed down by the server floor, or NULL: what is known of a directive that no table has, put
+    void *generation; /* struct generation *, of src/server */
+    /* Handed down by src/server, or NULL: what is known of a directive that no table has, put
      * in parentheses after "unknown directive"; empty when nothing is. context: where it stands (enum context). */
     struct str (*explain_unknown)(struct conf *conf, struct str directive, uint32_t context);
 };

@@ -173,7 +173,7 @@ static void too_long(struct lexer *lexer, const char *start, unsigned line)
                   (int) (lexer->end - start < 10 ? lexer->end - start : 10), start);
 }
 
-/* A word in quotes; `at` is behind the opening one. Only a blank, ';', '{' or ')' may follow. */
+/* A word in quotes; `at` is after the opening one. Only a space, ';', '{' or ')' may follow. */
 static void read_quoted(struct lexer *lexer, char quote)
 {
     const char *start = lexer->at;

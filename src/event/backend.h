@@ -1,4 +1,4 @@
-/* The face behind which an event backend fits; private to this floor. */
+/* The interface of an event backend; private to this package. */
 #ifndef EVENT_BACKEND_H
 #define EVENT_BACKEND_H
 

@@ -27,7 +27,7 @@ static void call_free(struct call *call)
     free(call);
 }
 
-/* Who decides first, the thread that takes it or the fiber that gives it up, has decided. */
+/* The first of the thread that takes it and the fiber that abandons it decides. */
 static bool call_decide(struct call *call, enum call_state state)
 {
     int queued = CALL_QUEUED;

@@ -1,4 +1,4 @@
-/* Fibers: start, wait, sleep, cancel, join. The only public header of this floor. */
+/* Fibers: start, wait, sleep, cancel, join. The only public header of this package. */
 #ifndef FIBER_FIBER_H
 #define FIBER_FIBER_H
 
@@ -43,7 +43,7 @@ struct fiber_timer {
     void *host_data[4]; /* for the host alone; all NULL when a fiber arms it for the first time */
 };
 
-/* Handed down by the event floor: how deadlines are kept. This floor knows no loop and no clock. */
+/* Handed down by src/event: how deadlines are kept. This package knows no loop and no clock. */
 struct fiber_host {
     /* Arm the timer, or move it if armed, to this time of the loop's monotonic clock. */
     void (*deadline_set)(struct fiber_timer *timer, uint64_t deadline_ms);
@@ -168,7 +168,7 @@ size_t fiber_former_count(void);
 void fiber_set_subject(const void *subject);
 
 /* The running fiber; NULL on the worker's own stack. */
-extern struct fiber *fiber_running; /* of this floor to write */
+extern struct fiber *fiber_running; /* of this package to write */
 static inline struct fiber *fiber_self(void)
 {
     return fiber_running;
@@ -248,7 +248,7 @@ void wait_signal_first(struct wait_point *point);
 bool fiber_run_ready(void);
 
 /* Are fibers queued? Then the loop must not sleep: what it did since fiber_run_ready has woken some. */
-extern struct fiber *fiber_first_ready; /* oldest first; of this floor to write */
+extern struct fiber *fiber_first_ready; /* oldest first; of this package to write */
 static inline bool fiber_has_ready(void)
 {
     return fiber_first_ready != NULL;
@@ -258,7 +258,7 @@ static inline bool fiber_has_ready(void)
 void fiber_turn(void);
 
 /* Has a fiber yielded? Then the loop must not sleep. */
-extern struct fiber *fiber_first_yielded; /* oldest first; of this floor to write */
+extern struct fiber *fiber_first_yielded; /* oldest first; of this package to write */
 static inline bool fiber_has_yielded(void)
 {
     return fiber_first_yielded != NULL;

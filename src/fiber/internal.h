@@ -1,4 +1,4 @@
-/* What the files of this floor share: the fiber object and the run state of the worker. */
+/* What the files of this package share: the fiber object and the run state of the worker. */
 #ifndef FIBER_INTERNAL_H
 #define FIBER_INTERNAL_H
 
@@ -47,14 +47,14 @@ struct fiber {
 /* What runs now in this process. */
 struct fiber_worker {
     uint32_t main_calls;    /* fiber_call_on_main calls that are under way */
-    struct fiber_host host; /* the event floor */
+    struct fiber_host host; /* src/event */
     uint32_t era;           /* of fibers that the worker's own stack starts */
     size_t former;          /* fibers of other eras that live */
 };
 
 extern struct fiber_worker fiber_worker FIBER_HIDDEN;
 
-/* Says why and aborts: for breaches of this floor's rules, which leave no sound way on. */
+/* Says why and aborts: for breaches of this package's rules, which leave no sound way on. */
 void fiber_panic(const char *message) FIBER_HIDDEN __attribute__((noreturn, cold));
 
 static inline void require(bool condition, const char *rule)

@@ -91,8 +91,8 @@ struct generation {
     struct zone *zones;
     struct log log;                      /* of the generation */
     const struct module *const *modules; /* NULL-ended */
-    void *http;                          /* struct http_main *: of the http floor */
-    void *stream;                        /* struct stream_main *: of the stream floor */
+    void *http;                          /* struct http_main *: of src/http */
+    void *stream;                        /* struct stream_main *: of src/stream */
     size_t
         fiber_stack_size; /* bytes of address space that modules want for each fiber; 0 = the usual */
     unsigned slots;       /* workers */
@@ -144,7 +144,7 @@ bool error_log_apply(struct conf_scope *scope, const struct directive *row, stru
 /* The worker's own generation, and the number of its slot. */
 extern struct generation *generation_now;
 extern unsigned worker_slot;
-/* This process is the agent: its slot is the one behind those of the workers. */
+/* This process is the agent: its slot is the one after those of the workers. */
 extern bool worker_is_agent;
 
 /* Is this worker on its way out: answers should close their connections, parked ones are let go. */
@@ -193,8 +193,8 @@ unsigned workers_pids(pid_t *pids, unsigned max);
 pid_t workers_pid(unsigned slot);
 
 /*
- * For the http floor: what to do with parked connections when this worker quits because of a
- * reload. The server floor calls it with a sender that passes one descriptor and a few bytes of
+ * For src/http: what to do with parked connections when this worker quits because of a
+ * reload. src/server calls it with a sender that passes one descriptor and a few bytes of
  * state to the new worker of the slot; false = cannot be handed over, it stays.
  */
 struct handover {

@@ -1,4 +1,4 @@
-/* Groups that come, change and go while the service runs: in this worker alone. Who has them in all workers is above. */
+/* Groups that come, change and go while the service runs: in this worker alone. The owner of those of all workers is above. */
 #ifndef UPSTREAM_CHANGES_H
 #define UPSTREAM_CHANGES_H
 

@@ -1,5 +1,5 @@
 /* Active health checks: who probes a peer when, and what the results mean. How a probe speaks is handed
- * down by the protocols' floor. */
+ * down by the protocols' layer. */
 #ifndef UPSTREAM_HEALTH_H
 #define UPSTREAM_HEALTH_H
 
@@ -108,7 +108,7 @@ bool health_receive(struct health_probe *probe, size_t max, bool *is_end);
 
 /*
  * In each worker: a fiber that starts probes when they are due, each a fiber of its own. One worker
- * makes each probe: who first moves peer_check.next_ms forward. Who dies in the middle is followed by
+ * makes each probe: the worker that first moves peer_check.next_ms forward. One that dies in the middle is followed by
  * another when that time has come. False: no memory, no stack.
  */
 bool health_worker_start(struct upstream_set *set);

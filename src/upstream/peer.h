@@ -153,7 +153,7 @@ struct balancer {
     bool refuses_backup;
 };
 
-/* Requests of one client that go to the same peer. Of the upstream floor or of a module above. */
+/* Requests of one client that go to the same peer. Of src/upstream or of a module above. */
 struct stickiness {
     const char *name; /* of its directive, for messages */
     /* The peer that this request is bound to, or NULL. Found peers may be draining. May set

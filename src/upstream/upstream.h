@@ -72,7 +72,7 @@ struct upstream_server {
     bool resolves;       /* watched at run time: `resolve`, `dynamic_resolve`, or it did not resolve
                             at start */
     bool wants_resolve;  /* `resolve` was written */
-    unsigned first_cell; /* of this floor: number of the cell of the first address */
+    unsigned first_cell; /* of this package: number of the cell of the first address */
     struct str service;  /* of SRV records; empty = none */
     struct str route;    /* for sticky; empty = none */
     struct str id;       /* Tengine's id=; empty = none */
@@ -134,7 +134,7 @@ struct upstream_group {
 
     unsigned number;         /* place among the groups of its set; of run-time ones: none */
     struct peer_list *peers; /* of this worker, now; see peer.h */
-    struct group_state *worker_state; /* of this floor: idle pool, queue, resolving fibers */
+    struct group_state *worker_state; /* of this package: idle pool, queue, resolving fibers */
 };
 
 /* All groups of one subsystem in a reading. */
@@ -149,7 +149,7 @@ struct upstream_set {
     struct log log;                    /* of what is done for no request; in a running worker */
     unsigned no_server_status;         /* of requests that find nobody to serve them: 502 or 500 */
     uint64_t discard_most;      /* turns of round robin that are passed over at first, at most */
-    struct cell_memory *memory; /* of this floor: shared cells of all peers */
+    struct cell_memory *memory; /* of this package: shared cells of all peers */
     struct map blocks;          /* struct upstream_group * by name, without case */
     struct map implicit;        /* struct upstream_group * by "host:port" or "unix:/path" */
     struct map ports_left_out;  /* uint16_t * by name: of blocks that were used before they came */
@@ -169,7 +169,7 @@ struct upstream_set {
 
 /* ---- when the configuration is read ---- */
 
-/* The tables of ngx_http_upstream_module and ngx_stream_upstream_module that are of this floor: the settings in an
+/* The tables of ngx_http_upstream_module and ngx_stream_upstream_module that are of this package: the settings in an
  * `upstream` block (struct upstream_group) with the rows that stand inside, and the `upstream` row of the outer block. */
 extern struct settings_key upstream_http_group_key, upstream_stream_group_key;
 extern const struct directive_table upstream_http_group_table, upstream_http_block_table;

@@ -1,4 +1,4 @@
-/* What the unit tests of this floor share: cmocka with what it needs, and checks of slices. */
+/* What the unit tests of src/server share: cmocka with what it needs, and checks of slices. */
 #ifndef TESTS_BASE_UNIT_H
 #define TESTS_BASE_UNIT_H
 

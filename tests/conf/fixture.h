@@ -1,4 +1,4 @@
-/* For the tests of this floor: a reading in an arena, and its report as text. */
+/* For the tests of src/server: a reading in an arena, and its report as text. */
 #ifndef TESTS_CONF_FIXTURE_H
 #define TESTS_CONF_FIXTURE_H
 

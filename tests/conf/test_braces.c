@@ -49,7 +49,7 @@ static void each_brace_needs_its_mistake(void **state)
                           "[emerg] directive \"http\" has no opening \"{\" in t.conf:2\n");
 }
 
-/* ---- what the floor above knows of unknown directives */
+/* ---- what src/server knows of unknown directives */
 
 static struct str explain(struct conf *reading, struct str directive, uint32_t context)
 {

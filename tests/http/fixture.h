@@ -1,5 +1,5 @@
 /*
- * The http floor without sockets, for unit tests: a configuration is read as the server reads it, and requests go through
+ * src/http without sockets, for unit tests: a configuration is read as the server reads it, and requests go through
  * the engine to a wire that keeps what it is given.
  */
 #ifndef TESTS_HTTP_FIXTURE_H

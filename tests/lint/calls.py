@@ -1,10 +1,10 @@
-"""Calls: what an object needs from another must lie on its own floor or below, as includes do."""
+"""Calls: what an object needs from another must lie on its own layer or below, as includes do."""
 
 import os
 import subprocess
 
 import circles
-import floors
+import layers
 
 
 def symbols(objects):
@@ -58,11 +58,11 @@ def uses_of(objects):
 
 def faults(build, sources):
     objects, found = objects_of(build, sources)
-    groups = floors.module_groups()
+    groups = layers.module_groups()
     uses = uses_of(objects)
     for user in sorted(uses):
         for used in sorted(uses[user]):
-            reason = floors.may_use(user, used, groups)
+            reason = layers.may_use(user, used, groups)
             if reason:
                 found += ["src/%s:1: uses %s of src/%s: %s" % (user, name, used, reason)
                           for name in sorted(uses[user][used])]

@@ -1,9 +1,9 @@
-"""Includes: from src/ on, never up a floor, never in a circle."""
+"""Includes: from src/ on, never up a layer, never in a circle."""
 
 import os
 import re
 
-import floors
+import layers
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 GENERATED = ("config.h",)
@@ -33,7 +33,7 @@ def blind_choices(path):
 
 def faults(sources):
     found = [fault for path in sources for fault in blind_choices(path)]
-    groups = floors.module_groups()
+    groups = layers.module_groups()
     graph = {}
     for path in sources:
         user = path[len("src/"):]
@@ -44,14 +44,14 @@ def faults(sources):
                 found.append(place + 'includes are written from src/ on: "%s"' % used)
                 continue
             graph[user].append(used)
-            reason = floors.may_use(user, used, groups)
+            reason = layers.may_use(user, used, groups)
             if reason:
                 found.append(place + 'include of "%s": %s' % (used, reason))
                 continue
-            room = floors.room_of(used)
-            if room in floors.FACES and room != floors.room_of(user):
-                if used not in floors.FACES[room]:
-                    found.append(place + '"%s" is private to src/%s' % (used, room))
+            package = layers.package_of(used)
+            if package in layers.INTERFACES and package != layers.package_of(user):
+                if used not in layers.INTERFACES[package]:
+                    found.append(place + '"%s" is private to src/%s' % (used, package))
     return found + circles(graph)
 
 

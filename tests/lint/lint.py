@@ -1,4 +1,4 @@
-"""Checks what docs/architecture.md promises of the sources: floors, circles, length, layout, pages.
+"""Checks what docs/architecture.md promises of the sources: layers, circles, length, layout, pages.
 
 lint.py BUILD                     looks at src/ and tests/, and at the objects in BUILD for the calls
 lint.py --circles BUILD [PLACE]   every call that ties files into circles, below src/PLACE

@@ -78,7 +78,7 @@ def test_rooms_of_http(tree):
                   "http/lost.c": '#include "http/message/uri.h"\n'})
     assert includes.faults(paths) == [
         'src/http/message/uri.c:1: include of "http/exchange/options/pass.h": src/http/exchange/options lies'
-        ' above src/http/message', 'src/http/lost.c:1: include of "http/message/uri.h": http/lost.c is on no floor']
+        ' above src/http/message', 'src/http/lost.c:1: include of "http/message/uri.h": http/lost.c belongs to no layer']
 
 
 def test_protocols_stand_beside_each_other(tree):

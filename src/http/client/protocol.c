@@ -91,8 +91,8 @@ const struct http_protocol *protocol_agreed(const struct http_listen *listen, st
     return listen->protocol;
 }
 
-static bool is_told_by_preface(const struct http_protocol *protocol,
-                               const struct http_listen *listen)
+static bool is_known_by_preface(const struct http_protocol *protocol,
+                                const struct http_listen *listen)
 {
     return protocol->preface.len != 0 && protocol_is_on(protocol, listen, listen->default_server);
 }
@@ -104,7 +104,7 @@ const struct http_protocol *protocol_of_preface(const struct http_listen *listen
     vec_each(const struct http_protocol *, protocol, &listen->default_server->main->protocols) {
         struct str preface = (*protocol)->preface;
 
-        if (!is_told_by_preface(*protocol, listen)) {
+        if (!is_known_by_preface(*protocol, listen)) {
             continue;
         }
         if (input.len >= preface.len && str_starts(input, preface)) {
@@ -118,7 +118,7 @@ const struct http_protocol *protocol_of_preface(const struct http_listen *listen
 bool protocols_have_preface(const struct http_listen *listen)
 {
     vec_each(const struct http_protocol *, protocol, &listen->default_server->main->protocols) {
-        if (is_told_by_preface(*protocol, listen)) {
+        if (is_known_by_preface(*protocol, listen)) {
             return true;
         }
     }

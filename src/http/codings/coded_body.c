@@ -146,7 +146,7 @@ static bool pass_rest(struct coded_body *body, struct request *request)
     return false;
 }
 
-/* Codes; full rooms of output go on. MAY WAIT. */
+/* Codes; full buffers of output are passed on. MAY WAIT. */
 static bool code_bytes(struct coded_body *body, struct request *request, struct str bytes,
                        enum codec_aim aim)
 {

@@ -23,7 +23,7 @@
 /* ---- notes for the $upstream_ variables ---- */
 
 /* The group as the configuration has it. A name that a request gave is not shown: not of CONNECT, either, whose target is one. */
-static struct str group_told(const struct exchange *x)
+static struct str group_logged(const struct exchange *x)
 {
     if (!x->group->is_at_run_time) {
         return x->group->name;
@@ -37,7 +37,7 @@ void attempt_begin(struct exchange *x, struct str name)
     bool is_first = x->attempt_start_ms == 0;
 
     x->attempt = attempts_add(&x->attempts, &request->arena, name);
-    x->attempt->group = group_told(x);
+    x->attempt->group = group_logged(x);
     x->attempt->is_at_run_time = x->group->is_at_run_time;
     x->attempt->is_after_redirect = is_first && x->attempts.count > 1;
     if (x->pick.queued_ms != 0) {
@@ -342,7 +342,7 @@ static bool send_request(struct exchange *x)
         conn_write(conn, x->head);
     }
     /* The head goes to a peer now: nothing of the body has. */
-    x->sent = (struct sent_body){.announced = length < 0 ? SENT_BODY_UNTOLD : (uint64_t) length,
+    x->sent = (struct sent_body){.announced = length < 0 ? SENT_BODY_UNKNOWN : (uint64_t) length,
                                  .is_doubtful = x->sent.is_doubtful};
     x->has_sent = true;
     bool is_sound = true;

@@ -161,9 +161,9 @@ struct protocol {
 };
 
 /* The request's body on its way to one peer (sent_body.c): what was announced to the peer, and what it got. */
-#define SENT_BODY_UNTOLD UINT64_MAX
+#define SENT_BODY_UNKNOWN UINT64_MAX
 struct sent_body {
-    uint64_t announced; /* bytes; SENT_BODY_UNTOLD: its end is marked where it comes */
+    uint64_t announced; /* bytes; SENT_BODY_UNKNOWN: its end is marked where it comes */
     uint64_t given;     /* bytes that were given to the channel so far */
     uint64_t begun_ms;  /* when a piece was last given while nothing else was on its way */
     unsigned refusal;   /* status that the client's fault has: 400, 408, 413; 0 = it left */

@@ -100,7 +100,7 @@ bool sent_body_give(struct exchange *x, const struct body_piece *piece, bool is_
     uint64_t size = piece == NULL ? 0 : piece->bytes.data != NULL ? piece->bytes.len : piece->size;
     uint64_t given = sent->given + size;
 
-    if (sent->announced != SENT_BODY_UNTOLD &&
+    if (sent->announced != SENT_BODY_UNKNOWN &&
         (given > sent->announced || (is_last && given != sent->announced))) {
         log_crit(&x->request->log, 0, "request body of %llu bytes was announced with %llu",
                  (unsigned long long) given, (unsigned long long) sent->announced);

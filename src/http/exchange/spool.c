@@ -26,9 +26,9 @@ struct part {
 
 struct spool {
     struct exchange *exchange;
-    struct fiber_handle drinker; /* gives the client what is here */
-    struct wait_point filled;    /* something came, or no more will */
-    struct wait_point emptied;   /* something went */
+    struct fiber_handle reader; /* gives the client what is here */
+    struct wait_point filled;   /* something came, or no more will */
+    struct wait_point emptied;  /* something went */
     struct part *first, *last;
     uint64_t in_memory; /* bytes of chunks, those on their way to the client too */
     uint64_t memory_max;
@@ -98,7 +98,7 @@ static bool spool_give(struct spool *spool, struct part *part, bool is_last)
 }
 
 /* The fiber that empties the spool. */
-static void drink(void *arg)
+static void spool_read(void *arg)
 {
     struct spool *spool = arg;
     struct body_piece flush = {.fd = -1, .is_flush = true};
@@ -143,7 +143,7 @@ struct spool *spool_start(struct exchange *x, bool never_waits)
     spool->fd = -1;
     spool->never_waits = never_waits;
     spool->references = 1;
-    if (request_fiber_start(drink, spool, &spool->drinker) == FIBER_NO_STACK) {
+    if (request_fiber_start(spool_read, spool, &spool->reader) == FIBER_NO_STACK) {
         log_crit(&x->request->log, 0, "no stack for the client of a response");
         free(spool);
         return NULL;
@@ -345,9 +345,9 @@ bool spool_finish(struct spool *spool, bool is_whole)
         request->wire->leave(request);
     }
     wait_signal_later(&spool->filled);
-    bool is_joined = fiber_join(&spool->drinker, FIBER_NEVER) == WAIT_READY;
+    bool is_joined = fiber_join(&spool->reader, FIBER_NEVER) == WAIT_READY;
     if (!is_joined) {
-        fiber_cancel_and_join(&spool->drinker);
+        fiber_cancel_and_join(&spool->reader);
     }
     bool is_given = is_joined && !spool->has_failed;
     drop_rest(spool);
@@ -358,6 +358,6 @@ void spool_abort(struct spool *spool)
 {
     spool->has_failed = true;
     wait_signal_later(&spool->filled);
-    fiber_cancel_and_join(&spool->drinker);
+    fiber_cancel_and_join(&spool->reader);
     drop_rest(spool);
 }

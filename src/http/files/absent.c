@@ -38,8 +38,8 @@ static bool is_same(const struct directory *a, const struct stat *b)
 }
 
 /* The directory is another one than it was, or changed: what was known is void. */
-static void look_anew(struct absent_slot *slot, const char *path, const struct stat *st,
-                      struct timespec now)
+static void look_again(struct absent_slot *slot, const char *path, const struct stat *st,
+                       struct timespec now)
 {
     slot->known = 0;
     slot->directory = (struct directory){0};
@@ -93,7 +93,7 @@ struct absent_names absent_names(struct request *request, struct str path)
         return names;
     }
     if (!is_same(&names.slot->directory, &st)) {
-        look_anew(names.slot, names.directory, &st, now);
+        look_again(names.slot, names.directory, &st, now);
     }
     names.known = names.slot->known;
     return names;

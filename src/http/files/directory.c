@@ -13,7 +13,7 @@
 
 enum {
     NAMES_A_TURN = 32,  /* that are looked at before others may have their turn */
-    FIRST_ENTRIES = 16, /* room of a listing at first */
+    FIRST_ENTRIES = 16, /* initial size of a listing */
     RUN_LENGTH = 1024   /* entries that are sorted at once */
 };
 

@@ -13,7 +13,7 @@
  */
 int accept_encoding_weight(struct str accepted, struct str coding);
 
-/* The parameters behind what an Accept or Accept-Encoding names, "q=0.5; level=1": the least weight among them, 1000 without one. */
+/* The parameters after what an Accept or Accept-Encoding names, "q=0.5; level=1": the least weight among them, 1000 without one. */
 int accept_parameters_weight(struct str parameters);
 
 #endif

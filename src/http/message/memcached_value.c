@@ -1,4 +1,4 @@
-/* How memcached gives a value: the line before it, and what stands behind it. Pure functions. */
+/* How memcached gives a value: the line before it, and what follows it. Pure functions. */
 #include "http/message/memcached_value.h"
 
 #include "base/parse.h"

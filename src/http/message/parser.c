@@ -68,7 +68,7 @@ static enum parse_result bad_line(struct head *head, struct str line, const char
         at++;
     }
     if (at < end && *at == ':' && at != line.data) {
-        at = end; /* the name is good, what stands behind the value is not */
+        at = end; /* the name is good, what follows the value is not */
     }
     if (at != limit && *at != '\n' && !(*at == '\r' && at + 1 != limit && at[1] == '\n')) {
         head->has_bad_byte = true;

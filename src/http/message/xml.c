@@ -240,7 +240,7 @@ static bool resolve(const struct xml_reader *reader, struct str tag, struct xml_
 
 /* ---- tags ---- */
 
-/* ` = "value"`, behind a name. */
+/* ` = "value"`, after a name. */
 static bool take_value(struct str *rest, struct str *out)
 {
     skip_spaces(rest);
@@ -376,7 +376,7 @@ static enum xml_event read_end(struct xml_reader *reader)
 
 /* ---- all of it ---- */
 
-/* Goes to behind `end`, from `skip` bytes on; the part between is *inner. */
+/* Goes to after `end`, from `skip` bytes on; the part between is *inner. */
 static bool pass(struct xml_reader *reader, size_t skip, struct str end, struct str *inner)
 {
     struct str rest = str_skip(reader->rest, skip);

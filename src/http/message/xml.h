@@ -69,7 +69,7 @@ void xml_begin(struct xml_reader *reader, struct arena *arena, struct str docume
 enum xml_event xml_next(struct xml_reader *reader);
 
 /* The next child of the element that is being read, over texts: XML_START, whose element is read to its end before the next call;
- * XML_END behind the last one; or XML_ERROR. */
+ * XML_END after the last one; or XML_ERROR. */
 enum xml_event xml_next_child(struct xml_reader *reader);
 
 /* After XML_START: reads on to the end of that element. False: XML_ERROR. */

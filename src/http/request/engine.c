@@ -96,7 +96,7 @@ static enum handler_result delay_refusal(struct request *request, enum handler_r
     return result;
 }
 
-/* Who answers: the location's own handler, or, where there is none or it says that this is not its affair, those that serve
+/* The handler that answers: the location's own handler, or, where there is none or it says that this is not its affair, those that serve
  * files. */
 static enum handler_result produce_content(struct request *request)
 {

@@ -19,7 +19,7 @@
  * what is due: one fiber at a time, so a filter sees one. Zero but for filter and request at first.
  */
 struct ordered {
-    struct body_filter *filter; /* behind which all of it goes */
+    struct body_filter *filter; /* after which all of it goes */
     struct request *request;    /* the request in whose response all of it goes */
     struct list slots;          /* struct ordered_slot, the one in turn first */
     struct wait_point progress; /* the owner: a place went */

@@ -44,7 +44,7 @@ struct client {
 /* What variables of http are asked of. */
 extern const struct subject_kind request_subject;
 
-/* Who works for a request and has something to tell in its log lines, after the request's own words. It stands in a struct
+/* Code that works for a request and adds to its log lines, after the request's own words. It is in a struct
  * that lives as long as the request, and is put into request->log_contexts. */
 struct log_context {
     void (*describe)(const struct log_context *log_context, struct writer *out);
@@ -205,7 +205,7 @@ static inline bool request_is_encrypted(const struct request *request)
     return connection_tls(request->connection) != NULL;
 }
 
-/* Who asks: the other end of the connection (len 0: a unix socket without a name), or whom it speaks for. */
+/* The client: the other end of the connection (len 0: a unix socket without a name), or whom it speaks for. */
 void request_client(const struct request *request, struct addr *out);
 /* The same as text, without port; "unix:" for a unix socket. Lives as long as the request. */
 struct str request_client_text(const struct request *request);

@@ -62,7 +62,7 @@ struct http_wire {
     /* Bytes of output so far that the client's side took, as out_start and out_end count them. */
     uint64_t (*sent)(const struct request *request);
     /*
-     * Or NULL: the head is the request's own. It lies in the connection's input buffer. Who reads more into that (conn_fill) while the
+     * Or NULL: the head is the request's own. It lies in the connection's input buffer. Code that reads more into that (conn_fill) while the
      * request lives calls this first: the request takes the buffer over.
      */
     void (*keep_head)(struct request *request);

@@ -133,7 +133,7 @@ enum location_kind {
     LOCATION_UNNAMED
 };
 
-/* Who answers at a location: set by the directive that says so (empty_gif, proxy_pass …). */
+/* The handler of a location: set by its directive (empty_gif, proxy_pass …). */
 struct content_handler {
     request_handler run;          /* NULL: those of the phases directory and content are asked */
     const void *settings;         /* that run reads; its own affair */

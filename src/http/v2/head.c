@@ -6,7 +6,7 @@
 
 static void set_priority(const struct stream_head *head, struct v2_stream *stream)
 {
-    /* Who says nothing is served by turns. */
+    /* Streams without a priority take turns. */
     stream->urgency = 3;
     stream->is_incremental = true;
     if (head->priority.data != NULL) {

@@ -49,10 +49,10 @@ void v2_go_away(struct v2_connection *c, enum v2_error error)
         return;
     }
     if (!c->is_going_away) {
-        c->last_told = c->last_stream; /* it may not grow (RFC 9113, 6.8) */
+        c->goaway_stream = c->last_stream; /* it may not grow (RFC 9113, 6.8) */
     }
     char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 8);
-    put_u32(put_u32(frame_put(room, 8, FRAME_GOAWAY, 0, 0), c->last_told), error);
+    put_u32(put_u32(frame_put(room, 8, FRAME_GOAWAY, 0, 0), c->goaway_stream), error);
     conn_out_commit(c->conn, FRAME_HEAD_SIZE + 8);
     c->is_going_away = true;
     c->connection->is_last = true;

@@ -90,8 +90,8 @@ struct v2_connection {
     uint32_t stream_count; /* whose requests are worked on */
     struct list finished;  /* requests whose last frame is in the queue, oldest first */
     uint32_t finished_count;
-    uint32_t last_stream; /* highest identifier that the client has used */
-    uint32_t last_told;   /* last_stream when GOAWAY was sent: streams above it are ignored */
+    uint32_t last_stream;   /* highest identifier that the client has used */
+    uint32_t goaway_stream; /* last_stream when GOAWAY was sent: streams above it are ignored */
     struct {
         uint32_t id;
         uint8_t end;       /* enum v2_end */
@@ -289,7 +289,7 @@ enum v2_end {
 /* Of a request that was on its way when the client got GOAWAY: all frames of it are ignored. */
 static inline bool v2_is_overlooked(const struct v2_connection *c, uint32_t id)
 {
-    return c->is_going_away && id > c->last_told && id <= c->last_stream && id % 2 != 0;
+    return c->is_going_away && id > c->goaway_stream && id <= c->last_stream && id % 2 != 0;
 }
 enum v2_end v2_ending(const struct v2_connection *c, uint32_t id);
 void v2_note_closed(struct v2_connection *c, uint32_t id, enum v2_end end);

@@ -82,7 +82,7 @@ static bool v2_send_body(struct request *request, const struct body_piece *piece
     return true;
 }
 
-/* Who gives the body has all of it: nobody waits for the client any more, see tail.c. */
+/* The code that makes the body has made all of it: nothing waits for the client any more, see tail.c. */
 static void v2_leave(struct request *request)
 {
     struct v2_stream *stream = request->wire_state;

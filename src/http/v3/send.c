@@ -10,11 +10,11 @@ void v3_go_away(struct v3_connection *c)
         return;
     }
     c->is_going_away = true;
-    c->last_told = c->next_stream;
+    c->goaway_stream = c->next_stream;
     c->connection->is_last = true;
     if (c->control != NULL && !c->is_closed) {
-        char *at = h3_put_frame(frame, H3_GOAWAY, h3_integer_size(c->last_told));
-        at = h3_put_integer(at, c->last_told);
+        char *at = h3_put_frame(frame, H3_GOAWAY, h3_integer_size(c->goaway_stream));
+        at = h3_put_integer(at, c->goaway_stream);
         quic_stream_write(c->control, str_from(frame, at));
     }
     v3_settle_later(c);

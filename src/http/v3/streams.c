@@ -73,7 +73,7 @@ static struct v3_stream *stream_make(struct v3_connection *c, struct quic_stream
 
 void v3_stream_opened(struct v3_connection *c, struct quic_stream *quic)
 {
-    if (c->is_failed || (c->is_going_away && quic->id >= c->last_told)) {
+    if (c->is_failed || (c->is_going_away && quic->id >= c->goaway_stream)) {
         quic_stream_release(quic, H3_REQUEST_REJECTED);
         return;
     }

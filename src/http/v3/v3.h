@@ -82,10 +82,10 @@ struct v3_connection {
     struct list finished; /* struct v3_stream: whose requests have ended and are not recycled */
     uint32_t stream_count;
     uint32_t blocked_count;
-    uint64_t next_stream; /* above the highest of the client's requests so far */
-    uint64_t error;       /* that the connection fails with; 0 = none */
-    const char *reason;   /* for the log; or NULL */
-    uint64_t last_told;   /* of GOAWAY: requests from this id on are refused */
+    uint64_t next_stream;   /* above the highest of the client's requests so far */
+    uint64_t error;         /* that the connection fails with; 0 = none */
+    const char *reason;     /* for the log; or NULL */
+    uint64_t goaway_stream; /* of GOAWAY: requests from this id on are refused */
     struct timer idle_timer;
     uint64_t flush_until_ms; /* the client has had time to acknowledge the last response */
     struct h3_settings peer; /* once has_settings */

@@ -14,7 +14,7 @@ struct script_settings;
 /* What the subsystem's outermost block says, for code that runs without a request. */
 struct script_location {
     const struct script_settings *settings;
-    struct log_sink *const *error_log; /* its chain; NULL behind it: that of the main level */
+    struct log_sink *const *error_log; /* its chain; NULL after it: that of the main level */
 };
 
 /* What a subsystem has of Lua. The first member of its settings of the main level; lives as long as the generation. */

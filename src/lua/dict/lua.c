@@ -7,7 +7,7 @@
 #include "lua/vm/names.h"
 #include "lua/vm/thread.h"
 
-/* The dictionary behind what an object of ngx.shared has at 1; NULL: there is none. */
+/* The dictionary for what an object of ngx.shared has at 1; NULL: there is none. */
 static void *udata_to_zone(void *udata)
 {
     const struct script_subject *subject = script_running_subject();

@@ -282,7 +282,7 @@ void dict_lock(struct dict_table *table)
 {
     if (shm_lock_take(&table->lock)) {
         mend(table);
-        log_alert(log_main, 0, "a process died inside a shared dictionary; it was mended");
+        log_alert(log_main, 0, "a process died inside a shared dictionary; it was repaired");
     }
 }
 

@@ -27,7 +27,7 @@ struct socket_pool {
     unsigned waiting_count;
     unsigned size;   /* places */
     int64_t backlog; /* who may wait; -1: nobody is held up */
-    struct str key;  /* on the heap, behind the struct */
+    struct str key;  /* on the heap, after the struct */
 };
 
 /* A connection that rests. */

@@ -19,7 +19,7 @@ void delimiter_init(struct delimiter *delimiter, struct str text, uint32_t *shor
     shorter[text.len] = length;
 }
 
-/* The first CR or LF. In blocks, so that what comes behind it is not looked at again and again. */
+/* The first CR or LF. In blocks, so that what comes after it is not looked at again and again. */
 static size_t find_end(struct str input)
 {
     enum { BLOCK = 256 };

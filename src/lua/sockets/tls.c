@@ -135,7 +135,7 @@ static int fail_handshake(lua_State *L, struct script_socket *socket, const char
     return script_fail(L, reason);
 }
 
-/* Who is there? 0, or what is to be returned. */
+/* Finds who is there: 0, or what is to be returned. */
 static int verify(lua_State *L, struct script_thread *thread, struct script_socket *socket,
                   const struct handshake *handshake)
 {

@@ -1,4 +1,4 @@
-/* ngx.sleep, and how the parts of this room are added. */
+/* ngx.sleep, and how the parts of this package are added. */
 #include "base/clock.h"
 #include "lua/tasks/tasks.h"
 #include "lua/vm/function.h"

@@ -20,7 +20,7 @@ struct script_timer {
     struct timer timer;
     struct list node; /* in pending, or alone */
     struct script_vm *vm;
-    int function; /* reference to a table: the function, and its arguments behind */
+    int function; /* reference to a table: the function, and its arguments after it */
     int arguments;
     uint64_t every_ms; /* 0 = it runs once */
     bool is_premature;
@@ -38,13 +38,13 @@ struct timer_counts {
 
 static struct timer_counts *counts_of(struct script_vm *vm)
 {
-    if (vm->rooms[SCRIPT_ROOM_TASKS] == NULL) {
-        vm->rooms[SCRIPT_ROOM_TASKS] = calloc(1, sizeof(struct timer_counts));
-        if (vm->rooms[SCRIPT_ROOM_TASKS] == NULL) {
+    if (vm->parts[SCRIPT_PART_TASKS] == NULL) {
+        vm->parts[SCRIPT_PART_TASKS] = calloc(1, sizeof(struct timer_counts));
+        if (vm->parts[SCRIPT_PART_TASKS] == NULL) {
             fatal_no_memory(sizeof(struct timer_counts));
         }
     }
-    return vm->rooms[SCRIPT_ROOM_TASKS];
+    return vm->parts[SCRIPT_PART_TASKS];
 }
 
 static void describe(const struct log *log, struct writer *out)

@@ -228,7 +228,7 @@ int script_failure_seen(lua_State *L)
                        message != NULL ? lua_tostring(L, -1) + sizeof("stack traceback:") - 1 : "");
     }
     say_failure(thread, message, lua_tostring(L, -1));
-    thread->is_told = true;
+    thread->is_logged = true;
     lua_settop(L, 1);
     return 1;
 }
@@ -238,7 +238,7 @@ void script_failure_end(struct script_thread *thread)
     const char *message = lua_tostring(thread->state, -1);
 
     thread->subject->failed_with = 500;
-    if (!thread->is_told) {
+    if (!thread->is_logged) {
         say_failure(thread, message, "");
     }
     if (thread->lacks_memory) {

@@ -14,7 +14,7 @@
 #define FREE_SHARE 8
 
 #define FINALIZERS_MOST 100 /* that may fail in one collection */
-#define TOLD_EVERY_MS 60000
+#define LOG_EVERY_MS 60000
 #define GRACE_SHARE 4 /* part of the limit that may be taken beyond it where a script has failed */
 #define LARGE_PART ((size_t) 1 << 20) /* bytes of a part of a table that may be refused */
 
@@ -131,8 +131,8 @@ bool script_memory_is_short(struct script_vm *vm, lua_State *L)
     vm->failed_at = vm->memory;
     vm->check_at = vm->memory;
     counters_mine->limited++;
-    if (vm->limit_told_ms == 0 || clock_now.now_ms - vm->limit_told_ms >= TOLD_EVERY_MS) {
-        vm->limit_told_ms = clock_now.now_ms;
+    if (vm->limit_logged_ms == 0 || clock_now.now_ms - vm->limit_logged_ms >= LOG_EVERY_MS) {
+        vm->limit_logged_ms = clock_now.now_ms;
         log_error(&vm->options->log, 0,
                   "lua_memory_limit of %llu bytes is reached: scripts fail for want of memory",
                   (unsigned long long) limit);

@@ -59,7 +59,7 @@ struct script_subject_kind {
     unsigned (*hops)(struct script_subject *subject);
 };
 
-/* Whom Lua works for: a request, a session, a handshake, a timer, a worker. Embedded in what the upper floor has. */
+/* What Lua works for: a request, a session, a handshake, a timer, a worker. Embedded in what the layer above has. */
 struct script_subject {
     const struct script_subject_kind *kind;
     struct script_vm *vm;
@@ -109,7 +109,7 @@ struct script_thread {
         run_left; /* of an entry: a thread of the run has left (ngx.exit), and so the whole run ends */
     int left_values; /* of a spawned one that failed: reference to what stood on its stack, or LUA_NOREF */
     bool lacks_memory; /* it failed by that: there was none for Lua */
-    bool is_told;      /* its failure was logged */
+    bool is_logged;    /* its failure was logged */
     jmp_buf *leave;    /* out of Lua, while it runs that; on the stack of the code that runs it */
 };
 

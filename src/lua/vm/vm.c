@@ -133,8 +133,8 @@ void script_vm_free(struct script_vm *vm)
     lua_close(vm->state);
     fiber_word = running;
     free(vm->nobody);
-    for (size_t i = 0; i < sizeof(vm->rooms) / sizeof(vm->rooms[0]); i++) {
-        free(vm->rooms[i]);
+    for (size_t i = 0; i < sizeof(vm->parts) / sizeof(vm->parts[0]); i++) {
+        free(vm->parts[i]);
     }
     free(vm->functions);
     free(vm);

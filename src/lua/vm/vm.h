@@ -92,7 +92,7 @@ struct script_vm {
     uint64_t check_at;     /* bytes above which a safe point is asked for (memory.c) */
     uint64_t
         failed_at; /* bytes when a script failed for them last; 0 = none has since there was room */
-    uint64_t limit_told_ms; /* when it was logged last that the limit was reached; 0 = never */
+    uint64_t limit_logged_ms; /* when it was logged last that the limit was reached; 0 = never */
     bool
         is_collector_hurried; /* the limit was reached, so the collector runs a full cycle at once (memory.c) */
     int step_share;               /* else the collector works in steps of this share, in percent */
@@ -106,12 +106,12 @@ struct script_vm {
     bool is_collector_stopped;    /* by collectgarbage("stop") */
     struct list subjects;         /* struct script_subject that are at work */
     struct script_nobody *nobody; /* of thread.c, or NULL */
-    void *rooms
-        [8]; /* what the rooms of this floor keep for a VM, by enum script_room; freed with free(3) after Lua */
+    void *parts
+        [8]; /* what the packages of src/lua keep for a VM, by enum script_part; freed with free(3) after Lua */
 };
 
-/* Who keeps something in script_vm.rooms. */
-enum script_room { SCRIPT_ROOM_TASKS, SCRIPT_ROOM_SOCKETS, SCRIPT_ROOM_VALUES, SCRIPT_ROOM_TLS };
+/* The packages that keep something in script_vm.parts. */
+enum script_part { SCRIPT_PART_TASKS, SCRIPT_PART_SOCKETS, SCRIPT_PART_VALUES, SCRIPT_PART_TLS };
 
 static inline bool script_vm_is_stream(const struct script_vm *vm)
 {

@@ -30,7 +30,7 @@ static struct {
     uint64_t limit_ms; /* 0 = nothing is watched */
     uint64_t turn;     /* of the loop, at the last tick */
     unsigned ticks;    /* in that turn, while Lua ran */
-    bool was_told;     /* in that turn */
+    bool was_logged;   /* in that turn */
 } watch;
 
 static void tell(const char *traceback)
@@ -39,10 +39,10 @@ static void tell(const char *traceback)
     static __thread char line[LOG_LINE_MAX]; /* too much for a stack */
     struct writer writer = {line, line + sizeof(line)};
 
-    if (watch.was_told || thread == NULL) {
+    if (watch.was_logged || thread == NULL) {
         return;
     }
-    watch.was_told = true;
+    watch.was_logged = true;
     counters_mine->limited++;
     writer_printf(&writer, "[lua] %s computes for more than %llu ms without a wait%s%s",
                   script_phase_text(thread->phase), (unsigned long long) watch.limit_ms,
@@ -72,7 +72,7 @@ static void on_tick(int signo)
     if (thread == NULL || loop_turns() != watch.turn) {
         watch.turn = loop_turns();
         watch.ticks = 0;
-        watch.was_told = false;
+        watch.was_logged = false;
     } else {
         watch.ticks++;
         if (watch.ticks == TICKS_LATE) {

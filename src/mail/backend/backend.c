@@ -113,10 +113,10 @@ bool backend_read(struct mail_backend *backend)
 
 bool backend_refuses(struct mail_backend *backend, struct str what)
 {
-    bool is_told = backend->settings->pass_error_message;
+    bool is_shown = backend->settings->pass_error_message;
 
     backend->has_refused = true;
-    log_at(&backend->session->log, is_told ? LOG_INFO : LOG_ERROR, 0,
+    log_at(&backend->session->log, is_shown ? LOG_INFO : LOG_ERROR, 0,
            "upstream sent invalid response: \"%.*s\"", STR_ARG(what));
     return false;
 }

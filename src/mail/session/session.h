@@ -29,7 +29,7 @@ enum mail_step {
 /* Why a client is refused, and so in which words. */
 enum mail_refusal {
     MAIL_REFUSED_LOGIN,       /* the authentication server said so, in `text` */
-    MAIL_REFUSED_INTERNAL,    /* our trouble, or that of a server behind us */
+    MAIL_REFUSED_INTERNAL,    /* our trouble, or that of a server that we use */
     MAIL_REFUSED_CERTIFICATE, /* its certificate is none that we want: `text` */
 };
 

@@ -94,7 +94,7 @@ struct conn {
     unsigned is_busy_backend : 1;  /* to a backend, and does not rest: conn_pool counts it */
     unsigned is_noted : 1;   /* may lead to this service itself: stands in the table of own.h */
     unsigned is_at_home : 1; /* it does lead to this service itself */
-    /* Of this floor only: */
+    /* Of this package only: */
     unsigned is_fresh : 1;          /* nothing was read yet: the first read teaches the predictor */
     unsigned is_output_waiting : 1; /* output was left in the queue for the loop to send */
     unsigned is_shutdown_wanted : 1; /* our side ends when the queue is empty */

@@ -168,7 +168,7 @@ static void append_reference(struct conn *conn, struct out_piece *piece, uint64_
     }
 }
 
-/* A piece behind which bytes may go on in the chunk that is in use. */
+/* A piece after which bytes may continue in the chunk that is in use. */
 static struct out_piece *reference_new(struct conn *conn, enum out_kind kind)
 {
     if (conn->out_at != NULL) {

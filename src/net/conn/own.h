@@ -37,7 +37,7 @@ void own_name(int fd, const struct addr *peer);
 bool own_note(int fd, const struct addr *peer, unsigned hops);
 /* The same, where it surely leads to this machine; gives whether it was noted: for what is short-lived and many. */
 bool own_note_at_home(int fd, const struct addr *peer, unsigned hops);
-/* It is about to be closed. Who accepted it may still look for a while: it has perhaps not come to it yet. */
+/* It is about to be closed. The worker that accepted it may still look for a while: it has perhaps not come to it yet. */
 void own_forget(int fd, const struct addr *peer);
 
 /*

@@ -1,4 +1,4 @@
-/* What the files of connections share among themselves; private to this floor. */
+/* What the files of connections share among themselves; private to this package. */
 #ifndef NET_CONN_PRIVATE_H
 #define NET_CONN_PRIVATE_H
 
@@ -35,7 +35,7 @@ struct out_piece {
 struct out_chunk {
     struct out_chunk *next_free; /* in the pool */
     uint32_t refs;               /* pieces that point here */
-    uint32_t used;               /* bytes taken; behind the truth while its last piece is open */
+    uint32_t used;               /* bytes taken; too low while its last piece is open */
     struct out_piece first;      /* so that a queue of one chunk takes nothing else */
     char bytes[OUT_CHUNK_SIZE];
 };

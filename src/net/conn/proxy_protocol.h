@@ -38,7 +38,7 @@ bool proxy_header_tlv(const struct proxy_header *header, struct str name, struct
 #define PROXY_HEADER_V1_MAX 107 /* bytes of the longest header of version 1 */
 
 /*
- * Writes a header of version 1 at `at` (PROXY_HEADER_V1_MAX bytes of room): who speaks to whom. Addresses that
+ * Writes a header of version 1 at `at` (PROXY_HEADER_V1_MAX bytes of room): source and destination. Addresses that
  * it cannot tell, or that are of two families, become UNKNOWN. Gives its length.
  */
 size_t proxy_header_write(const struct addr *source, const struct addr *destination, char *at);

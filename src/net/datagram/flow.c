@@ -270,7 +270,7 @@ static bool go_along(struct datagram_flow *flow, const struct datagram *datagram
 }
 
 /* The flow is found at this address from now on. */
-static void bind_anew(struct datagram_flow *flow, const struct datagram *datagram, uint64_t hash)
+static void bind_again(struct datagram_flow *flow, const struct datagram *datagram, uint64_t hash)
 {
     hashed_remove(&table, &flow->entry);
     directory_leave(flow->entry.hash, mailbox_own);
@@ -291,7 +291,7 @@ static bool follow_id(struct datagram_port *port, const struct datagram *datagra
     *flow = identity_find(port, datagram->bytes, &elsewhere);
     if (*flow != NULL) {
         if (go_along(*flow, datagram)) {
-            bind_anew(*flow, datagram, hash);
+            bind_again(*flow, datagram, hash);
         } else {
             directory_leave(hash, mailbox_own);
             *flow = NULL;

@@ -23,7 +23,7 @@
 #define MESSAGE_MOST ((size_t) 96 * 1024)
 #define MESSAGES_A_TURN 16
 #define RETRY_MS 1
-#define TELL_EVERY_MS 1000
+#define LOG_EVERY_MS 1000
 
 /* One datagram in a message; its bytes follow, and what makes the next one aligned. */
 struct passed {
@@ -344,11 +344,11 @@ void mailboxes_flush(void)
 /* The worker that has the flow does not read. */
 static void drop(void)
 {
-    static uint64_t told_ms;
+    static uint64_t logged_ms;
 
     datagram_counts.dropped++;
-    if (told_ms == 0 || clock_now.now_ms - told_ms >= TELL_EVERY_MS) {
-        told_ms = clock_now.now_ms;
+    if (logged_ms == 0 || clock_now.now_ms - told_ms >= LOG_EVERY_MS) {
+        logged_ms = clock_now.now_ms;
         log_warn(log_main, 0,
                  "datagrams are dropped: the worker that has their flows does not read");
     }

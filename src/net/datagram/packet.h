@@ -21,7 +21,7 @@ struct datagram_packet {
     const struct datagram *datagram; /* for datagram_pass_on */
 };
 
-/* Who takes them: listener->taker. On the loop's stack. */
+/* What takes them: listener->taker. On the loop's stack. */
 struct datagram_taker {
     void (*packet)(struct datagram_port *port, const struct datagram_packet *packet);
     /* The port ends: its address is served no longer, or this worker ends. */

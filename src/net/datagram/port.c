@@ -145,7 +145,7 @@ static void drop_ports(const struct listener *listeners)
     }
 }
 
-/* Who takes datagrams as they are sees their ECN, and finds out himself how large they may be: none is cut on its way. */
+/* A taker of datagrams as they are sees their ECN, and finds out itself how large they may be: none is cut on its way. */
 static void prepare_taken(int fd, int family)
 {
     int on = 1, probe = IP_PMTUDISC_PROBE;

@@ -1,4 +1,4 @@
-/* What the files of this room share; private to it. */
+/* What the files of this package share; private to it. */
 #ifndef NET_DATAGRAM_PRIVATE_H
 #define NET_DATAGRAM_PRIVATE_H
 
@@ -60,9 +60,9 @@ void datagram_output_end(void);
 
 /* Makes it, once, in the first process. False with errno. */
 bool directory_make(void);
-/* Who has it; 0 = nobody is known to. */
+/* The worker that has it; 0 = unknown. */
 uint32_t directory_find(uint64_t hash);
-/* Who has the flow, if that is another one than `me`; else it belongs to me from now on, and that gives me. */
+/* The worker that has the flow; if none has, it belongs to `me` from now on. */
 uint32_t directory_claim(uint64_t hash, uint32_t me);
 /* The same, though another one had it, who is gone. */
 void directory_seize(uint64_t hash, uint32_t former, uint32_t me);

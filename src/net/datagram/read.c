@@ -60,24 +60,25 @@ void datagram_read_end(void)
 }
 
 /* What the kernel says of a message besides. */
-struct told {
+struct ancillary {
     unsigned ecn;
     size_t segment; /* bytes of each datagram, where it has put several together; 0 = it is one */
 };
 
-static void read_number(const struct cmsghdr *header, struct told *told)
+static void read_number(const struct cmsghdr *header, struct ancillary *ancillary)
 {
     int number;
 
     memcpy(&number, CMSG_DATA(header), sizeof(number));
     if (header->cmsg_level == IPPROTO_UDP && header->cmsg_type == UDP_GRO) {
-        told->segment = (size_t) number;
+        ancillary->segment = (size_t) number;
     } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_TCLASS) {
-        told->ecn = (unsigned) number & 3u;
+        ancillary->ecn = (unsigned) number & 3u;
     }
 }
 
-static void read_controls(struct msghdr *message, struct datagram_key *key, struct told *told)
+static void read_controls(struct msghdr *message, struct datagram_key *key,
+                          struct ancillary *ancillary)
 {
     for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
          header = CMSG_NXTHDR(message, header)) {
@@ -92,9 +93,9 @@ static void read_controls(struct msghdr *message, struct datagram_key *key, stru
             memcpy(&info, CMSG_DATA(header), sizeof(info));
             memcpy(key->local, &info.ipi6_addr, sizeof(info.ipi6_addr));
         } else if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_TOS) {
-            told->ecn = *(const unsigned char *) CMSG_DATA(header) & 3u;
+            ancillary->ecn = *(const unsigned char *) CMSG_DATA(header) & 3u;
         } else if (header->cmsg_len >= CMSG_LEN(sizeof(int))) {
-            read_number(header, told);
+            read_number(header, ancillary);
         }
     }
 }
@@ -142,18 +143,18 @@ static void take(struct datagram_port *port, unsigned i)
     struct msghdr *message = &messages[i].msg_hdr;
     struct str rest = {pieces[i].iov_base, messages[i].msg_len};
     struct datagram datagram = {.peer = peers[i]};
-    struct told told = {.segment = 0};
+    struct ancillary ancillary = {.segment = 0};
 
-    /* The kernel counts a byte behind a path that fills all its room. */
+    /* The kernel counts a byte after a path that fills all its room. */
     datagram.peer.len =
         message->msg_namelen < sizeof(peers[i].un) ? message->msg_namelen : sizeof(peers[i].un);
     make_key(port, &datagram.peer, &datagram.key);
     if (message->msg_controllen != 0) {
-        read_controls(message, &datagram.key, &told);
+        read_controls(message, &datagram.key, &ancillary);
     }
-    datagram.ecn = told.ecn;
+    datagram.ecn = ancillary.ecn;
     do {
-        datagram.bytes = str_head(rest, told.segment == 0 ? rest.len : told.segment);
+        datagram.bytes = str_head(rest, ancillary.segment == 0 ? rest.len : ancillary.segment);
         rest = str_skip(rest, datagram.bytes.len);
         datagram_counts.received++;
         datagram_deliver(port, &datagram, false);

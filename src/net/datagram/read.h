@@ -1,4 +1,4 @@
-/* Reading datagrams of clients; private to this room. */
+/* Reading datagrams of clients; private to this package. */
 #ifndef NET_DATAGRAM_READ_H
 #define NET_DATAGRAM_READ_H
 

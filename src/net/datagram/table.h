@@ -1,4 +1,4 @@
-/* Things of this worker that are found by a hash: one look, then those of the same bucket. Private to this room. */
+/* Things of this worker that are found by a hash: one look, then those of the same bucket. Private to this package. */
 #ifndef NET_DATAGRAM_TABLE_H
 #define NET_DATAGRAM_TABLE_H
 
@@ -18,7 +18,7 @@ struct hashed_table {
     size_t count;
 };
 
-/* The first of its bucket, others of the same hash among those behind it; or NULL. */
+/* The first of its bucket, others of the same hash among those after it; or NULL. */
 struct hashed *hashed_first(const struct hashed_table *table, uint64_t hash);
 /* Ends the process when there is no memory. */
 void hashed_add(struct hashed_table *table, struct hashed *entry, uint64_t hash);

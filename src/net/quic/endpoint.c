@@ -143,15 +143,15 @@ static uint16_t *same_address(const struct addr *peer)
 /* So many handshakes are in progress that a client has to prove its address first. */
 static bool is_busy(const struct listener *listener, const struct addr *peer)
 {
-    static time_t told;
+    static time_t logged_at;
     uint64_t most = conn_pool.limit / 4;
 
     if (quic_worker.handshakes < (most < HANDSHAKES_MOST ? most : HANDSHAKES_MOST) &&
         *same_address(peer) < HANDSHAKES_OF_ADDRESS) {
         return false;
     }
-    if (told != clock_now.seconds) {
-        told = clock_now.seconds;
+    if (logged_at != clock_now.seconds) {
+        logged_at = clock_now.seconds;
         log_warn(listener->log, 0,
                  "%lu QUIC handshakes are under way: new clients have to prove their addresses",
                  (unsigned long) quic_worker.handshakes);

@@ -180,7 +180,7 @@ static void note_authentic(struct quic_connection *c, const struct packet_in *pa
     c->idle_us = quic_now_us();
     c->was_idle_restarted = false;
     if (c->is_server && packet->space == QUIC_SPACE_HANDSHAKE) {
-        /* Who can say this has got our answer (RFC 9000, 8.1). */
+        /* A client that can send this has got our answer (RFC 9000, 8.1). */
         path->is_validated = true;
         c->recovery.is_amplification_limited = false;
         quic_level_discard(c, QUIC_SPACE_INITIAL);

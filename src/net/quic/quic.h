@@ -240,7 +240,7 @@ struct quic_settings {
 
 struct quic_secrets;
 
-/* How the listener serves. Made by the floor above, lives as long as the generation; in listener->quic. */
+/* How the listener serves. Made by the layer above, lives as long as the generation; in listener->quic. */
 struct quic_service {
     struct quic_settings settings;
     const struct quic_secrets *secrets; /* set by quic_service_init */

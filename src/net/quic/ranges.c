@@ -193,7 +193,7 @@ uint64_t quic_ranges_next(const struct quic_ranges *ranges, uint64_t number)
 void quic_received_init(struct quic_received *received, uint32_t most)
 {
     quic_ranges_init(&received->ranges, most);
-    received->floor = 0;
+    received->below = 0;
 }
 
 void quic_received_free(struct quic_received *received)
@@ -203,29 +203,29 @@ void quic_received_free(struct quic_received *received)
 
 bool quic_received_has(const struct quic_received *received, uint64_t number)
 {
-    return number < received->floor || quic_ranges_has(&received->ranges, number);
+    return number < received->below || quic_ranges_has(&received->ranges, number);
 }
 
 void quic_received_add(struct quic_received *received, uint64_t number)
 {
-    if (number < received->floor) {
+    if (number < received->below) {
         return;
     }
     while (!quic_ranges_add(&received->ranges, number, number + 1)) {
         uint64_t lowest_end = quic_ranges_at(&received->ranges, 0).end;
         if (number < lowest_end) { /* lower than all that are kept: it takes the place of none */
-            received->floor = number + 1;
+            received->below = number + 1;
             return;
         }
-        received->floor = lowest_end;
+        received->below = lowest_end;
         quic_ranges_drop_first(&received->ranges);
     }
 }
 
 void quic_received_reported(struct quic_received *received, uint64_t number)
 {
-    if (number >= received->floor) {
-        received->floor = number + 1;
+    if (number >= received->below) {
+        received->below = number + 1;
         quic_ranges_drop_below(&received->ranges, number + 1);
     }
 }

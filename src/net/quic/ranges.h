@@ -48,10 +48,10 @@ uint64_t quic_ranges_gap(const struct quic_ranges *ranges, uint64_t number);
 /* The first number from this one on that is in the set; UINT64_MAX: none. */
 uint64_t quic_ranges_next(const struct quic_ranges *ranges, uint64_t number);
 
-/* The packet numbers that were received in one space. All below `floor` count as received. */
+/* The packet numbers that were received in one space. All numbers below `below` count as received. */
 struct quic_received {
-    struct quic_ranges ranges; /* for the ACK frame, all at or above the floor */
-    uint64_t floor;
+    struct quic_ranges ranges; /* for the ACK frame, all at or above `below` */
+    uint64_t below;
 };
 
 /* `most`: how many ranges an ACK frame may have. */
@@ -59,7 +59,7 @@ void quic_received_init(struct quic_received *received, uint32_t most);
 void quic_received_free(struct quic_received *received);
 /* Whether a packet number was received before; such a packet is discarded. */
 bool quic_received_has(const struct quic_received *received, uint64_t number);
-/* Never fails: when there are too many ranges, the lowest one is forgotten and the floor rises above it. */
+/* Never fails: when there are too many ranges, the lowest one is forgotten and `below` rises above it. */
 void quic_received_add(struct quic_received *received, uint64_t number);
 /* An ACK frame of ours that named `number` as its largest was acknowledged (RFC 9000, 13.2.4): these and lower ones are
  * reported no more, and late packets below are discarded. */

@@ -34,7 +34,7 @@ void quic_schedule_add(struct quic_schedule *schedule, struct quic_turn *turn);
 void quic_schedule_remove(struct quic_schedule *schedule, struct quic_turn *turn);
 /* The next one, which stays; NULL: none waits. */
 struct quic_turn *quic_schedule_first(const struct quic_schedule *schedule);
-/* n bytes of it went into a packet: an incremental one whose turn is over goes behind the others. */
+/* n bytes of it went into a packet: an incremental one whose turn is over goes after the others. */
 void quic_schedule_sent(struct quic_schedule *schedule, struct quic_turn *turn, uint32_t n);
 void quic_schedule_prioritize(struct quic_schedule *schedule, struct quic_turn *turn,
                               unsigned urgency, bool is_incremental);

@@ -59,7 +59,7 @@ static bool has_pending(const struct conn *conn)
 }
 
 /* Is what is left for another turn on the socket, so that conn_watch has the loop tell of it? */
-static bool is_told_of(const struct conn *conn)
+static bool is_watched_for_input(const struct conn *conn)
 {
     return conn->in_start == conn->in_end && !conn->is_broken;
 }
@@ -217,7 +217,7 @@ static void carry(struct relay *relay, enum relay_end from)
     if (side->pipe != NULL) {
         pour(relay, from);
     }
-    while ((moved < budget || !is_told_of(side->conn)) && may_move(relay, from)) {
+    while ((moved < budget || !is_watched_for_input(side->conn)) && may_move(relay, from)) {
         uint64_t allowed = allowed_by_rate(relay, side);
         uint64_t most = get_pipe(relay, from) ? budget - moved : relay->buffer_size;
         most = allowed < most ? allowed : most;
@@ -279,11 +279,11 @@ static void look_at_end(struct relay *relay, enum relay_end end)
         if (side->is_input_over || other->conn->is_broken) {
             begin_end(relay, RELAY_BROKEN, end);
         }
-    } else if (side->is_input_over && !side->is_end_told) {
+    } else if (side->is_input_over && !side->is_end_passed) {
         if (!side->is_half_close_on || other->is_input_over) {
             begin_end(relay, RELAY_CLOSED, end);
         } else if (is_delivered(relay, relay_other(end))) {
-            side->is_end_told = 1;
+            side->is_end_passed = 1;
             conn_shutdown_output(other->conn);
         }
     }

@@ -40,7 +40,7 @@ struct relay_side {
     /* Small pieces for it are not to wait for one another: TCP_NODELAY, set when one follows another. */
     unsigned wants_nodelay : 1;
     unsigned is_input_over : 1; /* of ours: nothing more comes from it */
-    unsigned is_end_told : 1;   /* of ours: the other end got that */
+    unsigned is_end_passed : 1; /* of ours: the other end got that */
     unsigned is_large : 1;      /* of ours: it sends much: buffers came full */
 };
 

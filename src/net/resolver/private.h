@@ -108,8 +108,8 @@ struct resolver {
 struct resolver_waiter {
     struct list node;               /* on question->waiters while it has no answer */
     struct question *question;      /* that it waits for, while it has no answer */
-    struct wait_point told;         /* signalled with is_told */
-    bool is_told;                   /* result and answer are set */
+    struct wait_point answered;     /* signalled with is_answered */
+    bool is_answered;               /* result and answer are set */
     enum resolve_result result;     /* of the question */
     struct resolver_answer *answer; /* one reference, or NULL */
 };

@@ -48,13 +48,13 @@ static void tell_waiters(struct question *question, enum resolve_result result,
         struct resolver_waiter *waiter = container_of(node, struct resolver_waiter, node);
 
         waiter->question = NULL;
-        waiter->is_told = true;
+        waiter->is_answered = true;
         waiter->result = result;
         waiter->answer = answer;
         if (answer != NULL) {
             answer->references++;
         }
-        wait_signal_later(&waiter->told);
+        wait_signal_later(&waiter->answered);
     }
 }
 
@@ -264,7 +264,7 @@ static void question_ask(struct question *question)
     next_round(question);
 }
 
-/* There is room on the wire again: those who wait for their turn, if anybody still wants to know. */
+/* There is room on the wire again: continues the questions that wait for their turn, if anything still waits for them. */
 static void start_queued(struct resolver *resolver)
 {
     while (resolver->on_wire_count < RESOLVER_AT_ONCE_MAX && !list_is_empty(&resolver->queued)) {

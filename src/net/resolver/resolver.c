@@ -135,7 +135,7 @@ const char *resolve_result_text(enum resolve_result result)
 static void tell_at_once(struct resolver_waiter *waiter, enum resolve_result result,
                          struct resolver_answer *answer)
 {
-    waiter->is_told = true;
+    waiter->is_answered = true;
     waiter->result = result;
     waiter->answer = answer;
     if (answer != NULL) {
@@ -179,13 +179,13 @@ static enum resolve_result wait_end(struct resolver_waiter *waiter, uint64_t dea
 {
     enum wait_result wait = WAIT_READY;
 
-    if (!waiter->is_told) {
-        wait = fiber_wait(&waiter->told, deadline_ms);
+    if (!waiter->is_answered) {
+        wait = fiber_wait(&waiter->answered, deadline_ms);
     }
-    if (!waiter->is_told && wait == WAIT_TIMED_OUT) {
+    if (!waiter->is_answered && wait == WAIT_TIMED_OUT) {
         question_hurry(waiter->question);
     }
-    if (!waiter->is_told) {
+    if (!waiter->is_answered) {
         list_remove(&waiter->node);
         return wait == WAIT_CANCELLED ? RESOLVE_CANCELLED : RESOLVE_TIMED_OUT;
     }

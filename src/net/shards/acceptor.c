@@ -74,14 +74,14 @@ static void queue_up(struct acceptor *acceptor)
 
 /* ---- who is asked first ---- */
 
-/* This worker is the first again at its own sockets, as soon as its siblings have come there and gone behind it. */
+/* This worker is the first again at its own sockets, as soon as its siblings have come there and queued up after it. */
 static void come_first(void)
 {
     atomic_fetch_add_explicit(&shard_slot(own_slot)->order, 1, memory_order_relaxed);
 }
 
 /*
- * With many more connections than the mean it stands behind its siblings everywhere, so that it accepts only what
+ * With many more connections than the mean it is after its siblings everywhere, so that it accepts only what
  * comes while they are busy. That is looked at now and then, since others queue up as well.
  */
 static void find_place(void)

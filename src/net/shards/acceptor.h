@@ -1,4 +1,4 @@
-/* A socket from which this worker accepts; private to this floor. */
+/* A socket from which this worker accepts; private to this package. */
 #ifndef NET_SHARDS_ACCEPTOR_H
 #define NET_SHARDS_ACCEPTOR_H
 
@@ -21,7 +21,7 @@ struct acceptor {
     unsigned slot;
     unsigned confidence; /* that a second connection waits after the first; saturates */
     unsigned probe;      /* events since it was last tried against experience */
-    uint32_t order; /* of the slot, when this worker queued up behind its own worker; of SIBLING */
+    uint32_t order; /* of the slot, when this worker queued up after its own worker; of SIBLING */
     struct retirement *retirement; /* of RETIRED, owned; else NULL */
 };
 

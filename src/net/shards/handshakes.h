@@ -1,4 +1,4 @@
-/* TCP handshakes under way, as sock_diag shows them; private to this floor. */
+/* TCP handshakes under way, as sock_diag shows them; private to this package. */
 #ifndef NET_SHARDS_HANDSHAKES_H
 #define NET_SHARDS_HANDSHAKES_H
 

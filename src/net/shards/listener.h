@@ -43,7 +43,7 @@ struct listen_options {
 #define LISTENER_MAGIC 0x115e4e75u
 
 /*
- * An address that a configuration wants served. Made by the http floor while the configuration is
+ * An address that a configuration wants served. Made by src/http while the configuration is
  * read; sockets are attached by the master. Several names for one address are one listener.
  */
 struct listener {
@@ -54,7 +54,7 @@ struct listener {
     struct listen_options options;
     struct log *log; /* for accept errors and new connections */
     /*
-     * Handed down by the upper floor: takes ownership of the accepted descriptor. On the loop's
+     * Handed down by the layer above: takes ownership of the accepted descriptor. On the loop's
      * stack. When no connection is left (conn_new gives NULL) it counts the client, and closes.
      * NULL for datagrams.
      */
@@ -76,9 +76,9 @@ struct listener {
     const struct datagram_taker *taker;
     const struct quic_service
         *quic;  /* of the taker of QUIC: how it serves (net/quic/quic.h); or NULL */
-    void *user; /* of the upper floor: its table of servers */
+    void *user; /* of the layer above: its table of servers */
     uint32_t
-        opening; /* of the upper floor: what a connection begins with (TLS ...). One passes only to a
+        opening; /* of the layer above: what a connection begins with (TLS ...). One passes only to a
                          listener that asks for the same */
     struct shard_set *shards; /* the service's sockets for it, set by shards_open; not owned */
 };
@@ -281,7 +281,7 @@ unsigned acceptors_retiring(void);
 
 /*
  * Called when descriptors (EMFILE, ENFILE) or connections ran out: closes one idle connection;
- * false = there is none. The upper floor may set its own; the default tells the owner of the
+ * false = there is none. The layer above may set its own; the default calls the owner of the
  * connection that was idle longest that its time is up, and closes it if the owner did not.
  */
 extern bool (*acceptors_make_room)(void);

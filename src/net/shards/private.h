@@ -1,4 +1,4 @@
-/* What the files of shards share among themselves; private to this floor. */
+/* What the files of shards share among themselves; private to this package. */
 #ifndef NET_SHARDS_PRIVATE_H
 #define NET_SHARDS_PRIVATE_H
 

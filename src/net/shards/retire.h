@@ -1,4 +1,4 @@
-/* The end of a slot's socket; private to this floor. */
+/* The end of a slot's socket; private to this package. */
 #ifndef NET_SHARDS_RETIRE_H
 #define NET_SHARDS_RETIRE_H
 

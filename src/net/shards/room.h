@@ -1,4 +1,4 @@
-/* When connections or descriptors run out: who gives way, who waits, who is closed; private to this floor. */
+/* When connections or descriptors run out: which connections give way, wait or are closed; private to this package. */
 #ifndef NET_SHARDS_ROOM_H
 #define NET_SHARDS_ROOM_H
 

@@ -1,4 +1,4 @@
-/* What the floors above ask about a connection's TLS. */
+/* What the layers above ask about a connection's TLS. */
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 

@@ -188,7 +188,7 @@ bool tls_apply_verification(struct tls_making *making, const struct tls_settings
 
 #if TLS_HAS_ECH
 /* Clients whose key is of no use get the first file's (RFC 9849, 7.1). */
-static bool read_ech(OSSL_ECHSTORE *store, struct arena *arena, struct str name, int is_told,
+static bool read_ech(OSSL_ECHSTORE *store, struct arena *arena, struct str name, int for_retry,
                      struct str *error)
 {
     BIO *bio = BIO_new_file(arena_cstr(arena, name), "r");
@@ -197,7 +197,7 @@ static bool read_ech(OSSL_ECHSTORE *store, struct arena *arena, struct str name,
         *error = tls_reason(arena, "BIO_new_file(\"%.*s\") failed", STR_ARG(name));
         return false;
     }
-    bool is_good = OSSL_ECHSTORE_read_pem(store, bio, is_told) == 1;
+    bool is_good = OSSL_ECHSTORE_read_pem(store, bio, for_retry) == 1;
     BIO_free(bio);
     if (!is_good) {
         *error = tls_reason(arena, "OSSL_ECHSTORE_read_pem(\"%.*s\") failed", STR_ARG(name));
@@ -243,7 +243,7 @@ bool tls_apply_ech(SSL_CTX *ctx, const struct tls_settings *settings, struct are
 /* One line of NSS's key log format, without its end (RFC 9850). */
 void tls_key_log(const SSL *ssl, const char *line)
 {
-    static bool was_told;
+    static bool was_logged;
     const struct log_file *file = tls_chosen_context(ssl)->settings.key_log;
     struct iovec parts[] = {{(void *) (uintptr_t) line, strlen(line)}, {(void *) "\n", 1}};
 
@@ -252,10 +252,10 @@ void tls_key_log(const SSL *ssl, const char *line)
     }
     /* In one piece: other workers write to it, too. */
     bool is_written = writev(file->fd, parts, 2) == (ssize_t) (parts[0].iov_len + 1);
-    if (!is_written && !was_told) {
+    if (!is_written && !was_logged) {
         log_alert(log_main, errno, "write to the key log \"%.*s\" failed", STR_ARG(file->path));
     }
-    was_told = !is_written;
+    was_logged = !is_written;
 }
 
 void tls_apply_key_log(SSL_CTX *ctx, const struct tls_settings *settings)

@@ -1,4 +1,4 @@
-/* What the files of TLS share among themselves; private to this floor. */
+/* What the files of TLS share among themselves; private to this package. */
 #ifndef NET_TLS_PRIVATE_H
 #define NET_TLS_PRIVATE_H
 

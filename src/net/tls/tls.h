@@ -226,7 +226,7 @@ static inline bool conn_is_tls(const struct conn *conn)
     return conn->transport != NULL;
 }
 
-/* Who the peer of an established connection is, for who did not have tls_connect look: is its chain trusted (else *code and
+/* The peer of an established connection, for callers that did not have tls_connect look: is its chain trusted (else *code and
  * *reason say why not), and, unless the name is empty, is its certificate for it? */
 enum tls_trust { TLS_TRUSTED, TLS_UNTRUSTED, TLS_OTHER_NAME };
 enum tls_trust tls_peer_trust(const struct conn *conn, struct str name, long *code,
@@ -270,7 +270,7 @@ void tls_objects_begin(struct arena *arena, bool inherits);
 bool tls_use_engine(struct str name, struct arena *arena, struct str *error);
 
 /* In a worker: ticket keys rotate, certificate watches run, staples are fetched (through this function,
- * which the upper floor hands down: an HTTP POST that MAY WAIT). */
+ * which the layer above hands down: an HTTP POST that MAY WAIT). */
 bool tls_worker_start(const struct log *log);
 /* It is going to end: no staple is waited for. */
 void tls_worker_quit(void);

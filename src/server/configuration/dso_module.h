@@ -1,4 +1,4 @@
-/* load_module and the dso block: they act before anything else is applied. Private to this floor.
+/* load_module and the dso block: they act before anything else is applied. Private to this package.
  */
 #ifndef SERVER_CONFIGURATION_DSO_MODULE_H
 #define SERVER_CONFIGURATION_DSO_MODULE_H

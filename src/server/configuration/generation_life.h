@@ -1,4 +1,4 @@
-/* How a generation comes to life and ends. Private to this floor. */
+/* How a generation comes to life and ends. Private to this package. */
 #ifndef SERVER_CONFIGURATION_GENERATION_LIFE_H
 #define SERVER_CONFIGURATION_GENERATION_LIFE_H
 

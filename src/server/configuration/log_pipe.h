@@ -1,4 +1,4 @@
-/* Logs that go to programs ("pipe:"), as those see them who have processes. Private to this floor. */
+/* Logs that go to programs ("pipe:"), as they look to code that has processes. Private to this package. */
 #ifndef SERVER_CONFIGURATION_LOG_PIPE_H
 #define SERVER_CONFIGURATION_LOG_PIPE_H
 

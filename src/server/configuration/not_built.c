@@ -116,7 +116,7 @@ static const char *instead_of(const char *module, struct str directive)
                  "\"server ... resolve\", by dyups_interface, or by ngx.dyups of Lua";
 }
 
-/* Who has the directive in that context; else who has it elsewhere; or NULL. */
+/* The module that has the directive in that context; else one that has it elsewhere; or NULL. */
 static const struct not_built_row *find_row(struct str directive, uint32_t context)
 {
     const struct not_built_row *elsewhere = NULL;

@@ -1,4 +1,4 @@
-/* Modules that this build is without: whose an unknown directive is. Private to this floor. */
+/* Modules that this build is without: whose an unknown directive is. Private to this package. */
 #ifndef SERVER_CONFIGURATION_NOT_BUILT_H
 #define SERVER_CONFIGURATION_NOT_BUILT_H
 

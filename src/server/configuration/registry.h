@@ -1,5 +1,5 @@
 /* The modules of a reading, and their tables under numbers that never change. Private to this
- * floor. */
+ * package. */
 #ifndef SERVER_CONFIGURATION_REGISTRY_H
 #define SERVER_CONFIGURATION_REGISTRY_H
 

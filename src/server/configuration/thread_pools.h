@@ -1,4 +1,4 @@
-/* The thread_pool directive. Private to this floor. */
+/* The thread_pool directive. Private to this package. */
 #ifndef SERVER_CONFIGURATION_THREAD_POOLS_H
 #define SERVER_CONFIGURATION_THREAD_POOLS_H
 

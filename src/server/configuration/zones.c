@@ -117,7 +117,7 @@ struct zone *generation_zone(struct generation *generation, struct conf_node *no
     return zone;
 }
 
-/* Who named a zone that nobody has defined. */
+/* The directive that named a zone which nothing defines. */
 static void say_where(const struct zone_holder *holder)
 {
     const struct conf_node *node = holder->node;

@@ -1,4 +1,4 @@
-/* The master: what its files share. Private to this floor. */
+/* The master: what its files share. Private to this package. */
 #ifndef SERVER_MASTER_MASTER_H
 #define SERVER_MASTER_MASTER_H
 

@@ -1,4 +1,4 @@
-/* The processes that the master has started. Private to this floor. */
+/* The processes that the master has started. Private to this package. */
 #ifndef SERVER_MASTER_PROCESS_H
 #define SERVER_MASTER_PROCESS_H
 
@@ -20,7 +20,7 @@ struct process {
     struct list node;
     enum process_kind kind;
     pid_t pid;
-    unsigned slot;       /* of an agent: behind those of the workers */
+    unsigned slot;       /* of an agent: after those of the workers */
     unsigned generation; /* its number */
     uint32_t cell;       /* CELL_NONE for a new binary */
     int channel;         /* our end; -1 = none */
@@ -31,7 +31,7 @@ struct process {
 
 extern struct list processes;
 
-/* Forks the worker of a slot, or for the slot behind the last the agent; in the child this does not return. NULL after a message. */
+/* Forks the worker of a slot, or for the slot after the last the agent; in the child this does not return. NULL after a message. */
 struct process *process_start(struct generation *generation, unsigned slot);
 
 /* Adds a child that was started otherwise. */

@@ -370,7 +370,7 @@ static bool has_waiting(unsigned slot)
     return count != 0 && poll(fds, count, 0) > 0;
 }
 
-/* Who watches the slot's sockets, too, and sleeps, or is there at least; NULL = nobody. */
+/* A worker that watches the slot's sockets, too, and sleeps, or at least exists; NULL = none. */
 static struct process *helper_for(const struct generation *generation, unsigned slot)
 {
     struct process *helper = NULL;

@@ -1,4 +1,4 @@
-/* What the process was started with, and the steps of its life. Private to this floor. */
+/* What the process was started with, and the steps of its life. Private to this package. */
 #ifndef SERVER_PROCESS_SERVER_H
 #define SERVER_PROCESS_SERVER_H
 

@@ -1,4 +1,4 @@
-/* The signals: which are taken by whom, their names and words. Private to this floor. */
+/* The signals: which are taken by which process, their names and words. Private to this package. */
 #ifndef SERVER_PROCESS_SIGNALS_H
 #define SERVER_PROCESS_SIGNALS_H
 

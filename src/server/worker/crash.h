@@ -1,4 +1,4 @@
-/* A fatal signal in a worker leaves a line in the error log. Private to this floor. */
+/* A fatal signal in a worker leaves a line in the error log. Private to this package. */
 #ifndef SERVER_WORKER_CRASH_H
 #define SERVER_WORKER_CRASH_H
 
@@ -7,7 +7,7 @@
 /* Takes the signals of crashes; the signal then does what it always does. */
 void crash_watch(void);
 
-/* How many frames of the stack are written behind that line, and to which file; NULL: to that of the line. */
+/* How many frames of the stack are written after that line, and to which file; NULL: to that of the line. */
 void crash_trace(const struct log_file *file, unsigned frames);
 #define CRASH_FRAMES_MOST 200
 

@@ -1,4 +1,4 @@
-/* Parked connections on their way from an old worker to its successor. Private to this floor. */
+/* Parked connections on their way from an old worker to its successor. Private to this package. */
 #ifndef SERVER_WORKER_HANDOVER_H
 #define SERVER_WORKER_HANDOVER_H
 

@@ -1,4 +1,4 @@
-/* The worker: what runs between its fork and its exit. Private to this floor. */
+/* The worker: what runs between its fork and its exit. Private to this package. */
 #ifndef SERVER_WORKER_WORKER_H
 #define SERVER_WORKER_WORKER_H
 

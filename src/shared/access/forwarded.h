@@ -8,7 +8,7 @@
 #include "conf/conf.h"
 #include "net/addr/addr.h"
 
-/* Who is believed, and how far. */
+/* Which proxies are trusted, and how far. */
 struct forwarded {
     struct vec trusted; /* struct cidr */
     bool is_recursive;  /* what a trusted one says of another trusted one is believed, too */

@@ -33,7 +33,7 @@ struct geoip_settings {
     struct forwarded forwarded; /* geoip_proxy, of http alone: who is believed about the client */
 };
 
-/* Who asks, and what there is to ask. */
+/* The client, and what there is to ask. */
 struct geoip_lookup {
     const struct geoip_settings *settings;
     const struct geoip_library *library;

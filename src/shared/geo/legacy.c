@@ -147,7 +147,7 @@ bool geo_legacy_find(const struct geo_legacy *db, const struct addr *addr, uint3
 
 /* ---- what leaves stand for ---- */
 
-/* The bytes of a leaf's record: from its place behind the nodes to the end of the file. False: there is none. */
+/* The bytes of a leaf's record: from its place after the nodes to the end of the file. False: there is none. */
 static bool record_of(const struct geo_legacy *db, uint32_t leaf, struct str *out)
 {
     uint64_t at = (uint64_t) db->leaves * 2 * db->record_size + leaf;

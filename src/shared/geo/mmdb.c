@@ -24,7 +24,7 @@ static uint64_t number_of(const unsigned char *bytes, size_t size)
     return number;
 }
 
-/* So many bytes at *at, which moves behind them; NULL when they are not there. */
+/* So many bytes at *at, which moves past them; NULL when they are not there. */
 static const unsigned char *take(struct str data, size_t *at, size_t size)
 {
     if (*at > data.len || size > data.len - *at) {
@@ -175,7 +175,7 @@ static bool read_value(struct str data, size_t at, struct geo_value *out)
     return contents != NULL && read_contents(out);
 }
 
-/* The same; where it is a pointer, what it points to, with *after the place behind the pointer. */
+/* The same; where it is a pointer, what it points to, with *after the place after the pointer. */
 static bool read_target(struct str data, size_t at, struct geo_value *out, size_t *after)
 {
     if (!read_value(data, at, out)) {
@@ -190,7 +190,7 @@ static bool read_target(struct str data, size_t at, struct geo_value *out, size_
     return true;
 }
 
-/* The place behind so many values. */
+/* The place after so many values. */
 static bool pass_over(struct str data, size_t *at, uint64_t count, unsigned *steps)
 {
     for (struct geo_value value; count > 0; count--) {
@@ -337,7 +337,7 @@ bool geo_mmdb_find(const struct geo_mmdb *db, const struct addr *addr, size_t *p
 
 /* ---- the whole file ---- */
 
-/* Where the metadata begins: behind the last mark; 0 = there is none. */
+/* Where the metadata begins: after the last mark; 0 = there is none. */
 static size_t find_metadata(struct str bytes)
 {
     struct str mark = METADATA_MARK;

@@ -43,7 +43,7 @@ struct geo_value {
     uint64_t number_high; /* the upper half of uint128 */
     double real;          /* of doubles and floats */
     uint32_t count;       /* entries of a map or an array */
-    size_t next;          /* place behind its head: of a map or an array that of the first entry */
+    size_t next;          /* place after its head: of a map or an array that of the first entry */
 };
 
 /* Finds the parts of a database in these bytes. NULL, or why it is none, as libmaxminddb says it. */

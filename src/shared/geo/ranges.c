@@ -89,7 +89,7 @@ static void chunk_make_room(struct geo_ranges *ranges, struct place *position)
     }
 }
 
-/* Puts it there; the place is behind it then. */
+/* Puts it there; the place is after it then. */
 static void range_insert(struct geo_ranges *ranges, struct place *position, struct geo_range range)
 {
     chunk_make_room(ranges, position);

@@ -26,7 +26,7 @@ static size_t join_equal(struct geo_span *spans, size_t count)
     return kept;
 }
 
-/* Whole nodes that begin with a cache line: what is behind the last key of a level is never looked at. */
+/* Whole nodes that begin with a cache line: what is after the last key of a level is never looked at. */
 static void *new_keys(struct arena *arena, size_t count, size_t key_size)
 {
     char *memory = arena_alloc(arena, count * key_size + 63);

@@ -280,7 +280,7 @@ static bool lock_quietly(struct keyval_store *store)
 static void lock(struct keyval_store *store)
 {
     if (lock_quietly(store)) {
-        log_alert(log_main, 0, "a process died inside a zone of keys and values; it was mended");
+        log_alert(log_main, 0, "a process died inside a zone of keys and values; it was repaired");
     }
 }
 

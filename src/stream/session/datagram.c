@@ -19,7 +19,7 @@ struct datagram_queue {
     struct wait_point arrived; /* a fiber that waits for one */
     bool is_taken;             /* passing was taken by the hook that it was given to */
     bool is_begun;             /* the story has begun */
-    bool is_told;              /* the log knows that some are dropped */
+    bool is_logged;            /* the log knows that some are dropped */
 };
 
 static struct datagram_queue *queue_of(struct session *session)
@@ -54,8 +54,8 @@ static void queue_add(struct session *session, struct str datagram)
         wait_signal_later(&queue->arrived);
         return;
     }
-    if (!queue->is_told) {
-        queue->is_told = true;
+    if (!queue->is_logged) {
+        queue->is_logged = true;
         log_warn(&session->log, 0, "datagrams of the client are dropped: the session is not ready");
     }
     counters_mine->limited++;

@@ -1,4 +1,4 @@
-/* The story of a session (story.c), and the stages in which it waits without a fiber: the faces of this room's parts to each
+/* How a session runs (story.c), and the stages in which it waits without a fiber: the interfaces of this package's parts to each
  * other, and to code that makes sessions of something else than accepted connections (UDP). */
 #ifndef STREAM_SESSION_STORY_H
 #define STREAM_SESSION_STORY_H

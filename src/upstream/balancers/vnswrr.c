@@ -37,7 +37,7 @@ static unsigned greatest_common_divisor(unsigned a, unsigned b)
     return a;
 }
 
-/* One more turn: that of the peer that is most behind. */
+/* One more turn: that of the peer that is furthest behind its share. */
 static void lay_turn(struct turns *turns, const struct peer_set *set)
 {
     unsigned best = 0;

@@ -234,7 +234,7 @@ enum pick_result upstream_pick_next(struct upstream_pick *pick)
     if (__builtin_expect(pick->decision != NULL, 0) && !balancer_decision_leads(pick)) {
         return PICK_REFUSED;
     }
-    /* Who comes later may not go before those that wait. */
+    /* A later request may not go before those that wait. */
     if (__builtin_expect(list_is_empty(&pick->group->worker_state->queue), 1) &&
         pick_now(pick) != NULL) {
         return PICK_OK;

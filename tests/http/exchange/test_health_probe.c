@@ -254,7 +254,7 @@ static unsigned cgi_status(const char *text)
 
 static unsigned cgi_status_unless_told(const char *text)
 {
-    return status_of(&(struct probe_parser){.is_cgi = true, .is_200_unless_told = true}, text);
+    return status_of(&(struct probe_parser){.is_cgi = true, .is_200_unless_set = true}, text);
 }
 
 static void test_status_of_cgi(void **state)

@@ -549,7 +549,7 @@ static void who_writes_at_once_learns_that_the_peer_left(void **state)
 }
 
 /* A flush in between, which finds the queue empty, is no reason to forget it. */
-static void what_is_held_elsewhere_is_told_when_the_socket_drinks(void **state)
+static void what_is_held_elsewhere_is_counted_when_the_socket_takes_bytes(void **state)
 {
     struct pair pair;
 
@@ -585,7 +585,7 @@ int main(void)
         TEST(bytes_that_the_socket_takes_are_not_copied),
         TEST(what_the_socket_does_not_take_at_once_is_copied),
         TEST(who_writes_at_once_learns_that_the_peer_left),
-        TEST(what_is_held_elsewhere_is_told_when_the_socket_drinks),
+        TEST(what_is_held_elsewhere_is_counted_when_the_socket_takes_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,7 +138,7 @@ static void what_was_reported_is_forgotten(void **state)
     assert_int_equal(quic_ranges_at(&received.ranges, 0).start, 7);
     assert_true(quic_received_has(&received, 3));
     quic_received_reported(&received, 2);
-    assert_int_equal(received.floor, 7);
+    assert_int_equal(received.below, 7);
     quic_received_free(&received);
 }
 

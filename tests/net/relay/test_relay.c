@@ -1,4 +1,4 @@
-/* Relays: bytes both ways, ends of each kind, peers that do not drink, limits of time and rate, pipes. */
+/* Relays: bytes both ways, ends of each kind, peers that do not read, limits of time and rate, pipes. */
 #include "net/relay/relay_ends.h"
 
 #include <netinet/tcp.h>
@@ -203,7 +203,7 @@ static void both_may_break(void **state)
     session_close(&session);
 }
 
-/* ---- peers that do not drink, and large flows ---- */
+/* ---- peers that do not read, and large flows ---- */
 
 /* Sends what the socket takes of bytes that tell their place. */
 static size_t pours(struct session *session, enum relay_end end, size_t from, size_t to)

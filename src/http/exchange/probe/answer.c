@@ -72,12 +72,12 @@ static bool find_cgi_status(struct probe_parser *parser)
             !parse_uint(str_head(status->value, 3), &number) || number < 100) {
             return false;
         }
-    } else if (!parser->is_200_unless_told &&
+    } else if (!parser->is_200_unless_set &&
                fields_get(&response->fields, FIELD_LOCATION) != NULL) {
         number = 302;
     }
     response->status = (unsigned) number;
-    response->is_assumed = status == NULL && parser->is_200_unless_told;
+    response->is_assumed = status == NULL && parser->is_200_unless_set;
     return true;
 }
 

@@ -75,7 +75,7 @@ bool probe_speak_fastcgi(struct health_probe *probe)
     struct probe_parser parser = {
         .arena = probe->arena,
         .is_cgi = true,
-        .is_200_unless_told = http->is_200_unless_told,
+        .is_200_unless_set = http->is_200_unless_set,
         .wants_body = http->wants_body,
     };
     enum probe_step step;

@@ -17,7 +17,7 @@
 struct probe_response {
     unsigned version;     /* 10, 11 …; of the status line */
     unsigned status;      /* 100 to 999 */
-    bool is_assumed;      /* no field says the status: see is_200_unless_told */
+    bool is_assumed;      /* no field says the status: see is_200_unless_set */
     struct fields fields; /* of the head */
     struct str body;      /* its first bytes, when they were wanted */
 };
@@ -31,10 +31,10 @@ enum probe_step {
 
 /* Reads a response (RFC 9112), or one of the CGI kind (RFC 3875, 6), piece by piece. */
 struct probe_parser {
-    struct arena *arena;     /* of the probe */
-    bool is_cgi;             /* there is no status line; the body ends with the input */
-    bool is_200_unless_told; /* without the field Status it is 200, whatever Location says */
-    bool wants_body;         /* response.body is filled with up to PROBE_BODY_MAX bytes */
+    struct arena *arena;    /* of the probe */
+    bool is_cgi;            /* there is no status line; the body ends with the input */
+    bool is_200_unless_set; /* without the field Status it is 200, whatever Location says */
+    bool wants_body;        /* response.body is filled with up to PROBE_BODY_MAX bytes */
     bool wants_end; /* reads to the end even without wants_body, so that more can follow it */
 
     struct probe_response response; /* out */
@@ -80,7 +80,7 @@ struct http_probe {
     struct str request;      /* bytes to be sent when the connection ends with the response */
     struct str request_kept; /* bytes to be sent when another request may follow */
     bool wants_body;         /* judge looks at response->body */
-    bool is_200_unless_told; /* FastCGI: see probe_parser */
+    bool is_200_unless_set;  /* FastCGI: see probe_parser */
     /* Is this the response of a healthy peer? False: probe->reason tells why not. */
     bool (*judge)(struct health_probe *probe, struct probe_response *response,
                   const void *settings);

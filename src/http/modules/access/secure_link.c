@@ -39,7 +39,7 @@ static bool is_digest(struct str digest, struct str text)
     return digest.len == MD5_SIZE && CRYPTO_memcmp(digest.data, expected, MD5_SIZE) == 0;
 }
 
-/* Cuts what stands behind the first comma off the link. False: that is no moment. Without a comma `expires` is empty. */
+/* Cuts what follows the first comma off the link. False: that is no moment. Without a comma `expires` is empty. */
 static bool cut_expires(struct str *link, struct str *expires, int64_t *moment)
 {
     struct str rest = *link;

@@ -8,7 +8,7 @@
 
 struct slice_settings {
     struct str begin, end;     /* names of the arguments */
-    struct str header, footer; /* before, and behind a part */
+    struct str header, footer; /* before, and after a part */
     bool header_first;         /* also before the part with the first byte of the file */
     bool footer_last;          /* also after the part with the last byte */
 };

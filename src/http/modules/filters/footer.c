@@ -1,4 +1,4 @@
-/* ngx_http_footer_filter_module: a text behind the bodies of responses. */
+/* ngx_http_footer_filter_module: a text after the bodies of responses. */
 #include "http/message/type_set.h"
 #include "http/request/body_filter.h"
 #include "http/request/request.h"
@@ -36,7 +36,7 @@ static bool footer_send(struct body_filter *filter, struct request *request,
            body_filter_next(filter, request, &text, true);
 }
 
-/* Is it a body that a text can be put behind? A part of one is none, nor what was encoded. */
+/* Is it a body that a text can be put after? A part of one is none, nor what was encoded. */
 static bool fits(const struct request *request, const struct footer_settings *settings)
 {
     const struct response *response = &request->response;

@@ -51,8 +51,8 @@ struct subs_filter {
     unsigned capture_count;
     struct str *
         *values; /* by rule: the values of its parts that are variables; NULL = not evaluated yet */
-    bool *is_spent;    /* by rule: it was to be replaced once, and was */
-    bool is_over_told; /* a line that is too long was logged */
+    bool *is_spent;      /* by rule: it was to be replaced once, and was */
+    bool is_over_logged; /* a line that is too long was logged */
 };
 
 static void free_buffers(void *arg)
@@ -212,8 +212,8 @@ static bool hold(struct subs_filter *subs, struct request *request, struct str p
     while (is_sound && subs->held.len + part.len > line_max(subs)) {
         struct str head = str_head(part, (size_t) line_max(subs) - subs->held.len);
 
-        if (!subs->is_over_told) {
-            subs->is_over_told = true;
+        if (!subs->is_over_logged) {
+            subs->is_over_logged = true;
             counters_mine->limited++;
             log_info(
                 &request->log, 0,

@@ -187,7 +187,7 @@ static struct http_lua_filter *demand_filter(lua_State *L, const struct script_t
     return lua->filter;
 }
 
-/* Of set_by_lua: one of those that stand behind its Lua. */
+/* Of set_by_lua: one of those that follow its Lua. */
 static int get_set_argument(lua_State *L, const struct http_lua_request *lua)
 {
     int number = luaL_checkint(L, 2);

@@ -118,7 +118,7 @@ static enum handler_result send_head(struct http_lua_request *lua)
         response_set_type(request);
     }
     request->is_body_streamed |=
-        !request->is_body_read; /* scripts may read it behind the head (req_socket.c) */
+        !request->is_body_read; /* scripts may read it after the head (req_socket.c) */
     output->head = response_start(request);
     leave_early(request);
     return output->head;

@@ -372,7 +372,7 @@ static enum handler_result answer_limit(struct request *request, struct str prot
 
 /* ---- paths ---- */
 
-/* What of the path stands behind the location's own part. */
+/* What of the path follows the location's own part. */
 static struct str rest_of_path(const struct request *request)
 {
     const struct http_location *location = request->location;
@@ -390,7 +390,7 @@ static struct str rest_of_path(const struct request *request)
     return rest.len != 0 && *rest.data == '/' ? str_skip(rest, 1) : rest;
 }
 
-/* The next segment; empty behind the last one. */
+/* The next segment; empty after the last one. */
 static struct str next_segment(struct str *path)
 {
     return path->data == NULL ? STR_NONE : str_cut(path, '/');
@@ -405,10 +405,10 @@ static bool may_do(const struct request *request)
     return is_read(request) || (settings->may_write && (request->method & writing) != 0);
 }
 
-/* The words of a path behind the location's own part. */
+/* The words of a path after the location's own part. */
 struct api_path {
     struct str version, protocol, what, name;
-    bool has_more; /* behind the name */
+    bool has_more; /* after the name */
 };
 
 static struct api_path path_of(const struct request *request)

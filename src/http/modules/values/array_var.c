@@ -191,7 +191,7 @@ static bool read_what(struct conf_scope *scope, struct conf_node *node, struct a
     return true;
 }
 
-/* The words behind the list: a limit, and "to=$variable". The list itself is changed where that is not said. */
+/* The words after the list: a limit, and "to=$variable". The list itself is changed where that is not said. */
 static bool read_rest(struct conf_scope *scope, struct conf_node *node, struct array_step *array)
 {
     struct conf *conf = scope->conf;

@@ -83,7 +83,7 @@ static bool is_older(const struct version *version, const struct version *other)
 
 /* ---- for a request ---- */
 
-/* Does the User-Agent tell of this browser? Its version is what stands behind the first token. */
+/* Does the User-Agent tell of this browser? Its version is what follows the first token. */
 static bool find_browser(struct str agent, enum browser browser, struct version *version)
 {
     const struct browser_kind *kind = &kinds[browser];

@@ -27,7 +27,7 @@ static bool hello(struct mail_backend *backend, bool is_esmtp, struct str name)
     return agreed(backend, "250");
 }
 
-/* Who the client is, of whom the backend sees us only. It says hello again after that. */
+/* Who the client is, of which the backend sees only us. It says hello again after that. */
 static bool xclient(struct mail_backend *backend)
 {
     struct mail_session *session = backend->session;

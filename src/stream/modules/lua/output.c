@@ -10,7 +10,7 @@
 /* Bytes that may wait for the client before who says more waits with them. */
 #define WAITING_MOST (128u * 1024)
 
-/* Who cannot wait for the client, since another thread does, looks again after so long. */
+/* A thread that cannot wait for the client, since another one does, looks again after so long. */
 #define CROWDED_MS 10
 
 /* The client takes what waits until fewer than `below` bytes are left. False: it does not; that was logged. MAY WAIT. */

@@ -216,7 +216,7 @@ static struct str with_header(struct datagram_proxying *proxying, struct str dat
     return str_from(room, end);
 }
 
-/* Is it too long for the peer, behind the header? Sent, it would look like a fault of the peer. */
+/* Is it too long for the peer, after the header? Sent, it would look like an error of the peer. */
 static bool is_too_long(struct datagram_proxying *proxying, struct str datagram)
 {
     size_t most = proxying->base.pick.peer->addr.any.sa_family == AF_INET ? IP4_MOST : IP6_MOST;

@@ -193,7 +193,7 @@ static bool make_probe(struct conf *conf, struct check_settings *check)
     struct http_probe *probe = &check->probe;
     struct health_settings *health = check->health;
 
-    probe->is_200_unless_told = true;
+    probe->is_200_unless_set = true;
     probe->judge = judge;
     probe->judge_settings = check;
     health->speak_settings = probe;

@@ -94,8 +94,8 @@ unsigned fastcgi_facts_users_max(const struct peer_cell *cell)
         atomic_load_explicit(&cell->multiplexes, memory_order_relaxed) == 0) {
         return 1;
     }
-    uint32_t told = atomic_load_explicit(&cell->requests_max, memory_order_relaxed);
-    return told == 0 || told > MULTIPLEX_MAX ? MULTIPLEX_MAX : told;
+    uint32_t requests = atomic_load_explicit(&cell->requests_max, memory_order_relaxed);
+    return requests == 0 || requests > MULTIPLEX_MAX ? MULTIPLEX_MAX : requests;
 }
 
 bool fastcgi_facts_may_look(struct peer_cell *cell, uint64_t pause_ms)

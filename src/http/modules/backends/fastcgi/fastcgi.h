@@ -151,7 +151,7 @@ unsigned fastcgi_open_max(const struct exchange *x);
 
 /* Has nobody asked the peer yet? */
 bool fastcgi_facts_are_unknown(const struct peer_cell *cell);
-/* Who is to ask: false when somebody did or does. */
+/* Is this the one to ask? False when another did or does. */
 bool fastcgi_facts_claim(struct peer_cell *cell);
 /* The claim is given back without an answer: somebody else may ask. */
 void fastcgi_facts_release(struct peer_cell *cell);

@@ -51,7 +51,7 @@ static uint32_t unread(const struct fastcgi_stream *stream)
 
 /* ---- one who does not read must not fill our memory ---- */
 
-/* Who is alone on the connection holds it back; nobody joins meanwhile. */
+/* A request that is alone on the connection delays this; no other joins in the meantime. */
 static void limit_input(struct fastcgi_connection *connection, struct fastcgi_stream *stream)
 {
     if (stream->is_full || stream->is_bad || unread(stream) <= UNREAD_MAX) {

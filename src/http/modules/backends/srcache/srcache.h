@@ -7,7 +7,7 @@
 #include "http/request/subrequest.h"
 #include "http/routing/hooks.h"
 
-/* Who is asked: a subrequest. */
+/* The subrequest that asks. */
 struct srcache_call {
     struct str method;     /* empty: nobody */
     struct template *uri;  /* path, and arguments where `args` is NULL */

@@ -61,7 +61,7 @@ struct echo_run {
     const struct echo_settings *settings;
     bool has_begun;            /* the head was sent */
     struct ordered *ordered;   /* once something runs beside; in the arena */
-    struct body_filter outlet; /* behind which all of that goes */
+    struct body_filter outlet; /* after which all of that goes */
     struct vec pending;        /* struct echo_sub *: that are to begin */
 
     /* The loop that runs. */
@@ -76,7 +76,7 @@ enum handler_result echo_answer(struct request *request);
 
 /* Sends the head unless it was. HANDLER_NEXT: go on; else what the handler returns. MAY WAIT. */
 enum handler_result echo_begin(struct echo_run *run);
-/* Gives a piece, behind all that came before. MAY WAIT. False: the client is gone. */
+/* Gives a piece, after all that came before. MAY WAIT. False: the client is gone. */
 bool echo_give(struct echo_run *run, const struct body_piece *piece, bool is_last);
 
 /* Asks another location, and waits unless it is to run beside. HANDLER_NEXT: go on. MAY WAIT. */

@@ -62,7 +62,7 @@ static inline bool box_has(const struct box *box, size_t small, size_t large)
     return box->data.len != 0 && box->data.len >= (*box->data.data == 0 ? small : large);
 }
 
-/* The table of a box whose items have so many bytes, behind `skip` bytes and the number. False: it is not whole. */
+/* The table of a box whose items have so many bytes, after `skip` bytes and the number. False: it is not whole. */
 bool box_table_read(const struct box *box, size_t skip, size_t item_size, struct box_table *out);
 
 /* Writing: a box begins, gets its contents, and ends, which tells it its size. */

@@ -21,7 +21,7 @@ struct search {
     struct film *film;
     struct fragments fragments;
     struct fragment_choice choice;
-    uint64_t begin; /* behind the moov box */
+    uint64_t begin; /* after the moov box */
     uint64_t end;   /* of the last fragment */
     uint64_t time;  /* of the first fragment of the part, in units of the main track */
 };
@@ -294,12 +294,12 @@ static enum handler_result send_part(struct search *search, uint64_t last)
 {
     struct film *film = search->film;
     const struct fragment_choice *choice = &search->choice;
-    bool is_told = choice->last_ms > choice->first_ms;
+    bool is_known = choice->last_ms > choice->first_ms;
     struct buf head = {0};
 
     buf_append(&head, (struct str){film->ftyp, film->ftyp_length});
     fragments_put_moov(&head, buf_str(&film->moov),
-                       is_told ? choice->last_ms - choice->first_ms : 0);
+                       is_known ? choice->last_ms - choice->first_ms : 0);
     const struct fragment_move move = {.time = search->time, .offset = head.len - choice->first};
     const struct body_piece piece = {.bytes = buf_str(&head),
                                      .fd = -1,

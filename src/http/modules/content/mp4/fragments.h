@@ -49,7 +49,7 @@ struct fragment_choice {
     bool has_first;
     uint64_t first; /* offset: key frame at, or before, the start */
     uint64_t first_ms;
-    uint64_t last;    /* offset of what comes behind the part; 0: it is to the end */
+    uint64_t last;    /* offset of what comes after the part; 0: it is to the end */
     uint64_t last_ms; /* where the part ends; 0: not known */
 };
 void fragment_choose(struct fragment_choice *choice, uint64_t at, uint64_t at_ms, bool is_key);

@@ -205,7 +205,7 @@ static enum handler_result answer_part(struct film *film)
                                                    : answer_by_tables(film);
 }
 
-/* A time in seconds, with up to three digits behind the point. */
+/* A time in seconds, with up to three digits after the point. */
 static bool get_time(const struct request *request, struct str name, uint64_t *out_ms)
 {
     struct str text;

@@ -46,7 +46,7 @@ struct str slowfs_status(struct request *request);
 
 /*
  * Begins to copy a file that is open into the cache, under the key of this access, on a fiber of its own; the copy continues without the
- * request. Who waits for the key is woken at the end. False: too many are being made, or the worker ends.
+ * request. Fibers that wait for the key are woken at the end. False: too many are being made, or the worker ends.
  */
 bool slowfs_copy_begin(const struct request *request, const struct cache_access *access,
                        struct file *file, uint64_t seconds);

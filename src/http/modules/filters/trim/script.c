@@ -72,7 +72,7 @@ static void note_blank(struct trimmer *trimmer, char c)
     }
 }
 
-/* Words behind which a value begins, and not an operator. */
+/* Words after which a value begins, and not an operator. */
 static bool is_word_before_value(struct str word)
 {
     static const struct str words[] = {
@@ -92,7 +92,7 @@ static bool is_word_before_value(struct str word)
 
 enum slash { SLASH_DIVIDES, SLASH_BEGINS_REGEX, SLASH_UNKNOWN };
 
-/* What is a '/' behind this code, when it begins no comment? */
+/* What is a '/' after this code, when it begins no comment? */
 static enum slash what_slash(const struct trimmer *trimmer)
 {
     char before = trimmer->before;

@@ -1,7 +1,7 @@
 /* Trimming CSS. */
 #include "http/modules/filters/trim/trimmer.h"
 
-/* White space behind these means nothing. */
+/* White space after these means nothing. */
 static bool separates(char c)
 {
     return c == '\0' || memchr(";>{}:,", c, 6) != NULL;
@@ -125,7 +125,7 @@ static void feed_slash(struct trimmer *trimmer, char c)
     feed_code(trimmer, c);
 }
 
-/* Two comments are hacks for browsers of long ago, and stay: an empty one behind '>', and that which ends in a backslash, with all up
+/* Two comments are hacks for browsers of long ago, and stay: an empty one after '>', and that which ends in a backslash, with all up
  * to the next one's end. */
 static void end_comment(struct trimmer *trimmer)
 {

@@ -15,8 +15,8 @@
 /* Where in HTML the next byte stands. */
 enum trim_state {
     TRIM_TEXT,
-    TRIM_LESS,    /* behind '<', which waits */
-    TRIM_MARK,    /* behind "<!" and more of the beginnings of comments, which wait */
+    TRIM_LESS,    /* after '<', which waits */
+    TRIM_MARK,    /* after "<!" and more of the beginnings of comments, which wait */
     TRIM_TAG,     /* in a tag, or a declaration */
     TRIM_QUOTED,  /* in a quoted value of it */
     TRIM_COMMENT, /* in a comment that goes */
@@ -29,8 +29,8 @@ enum trim_state {
 /* Where in a script, or in a style, it stands. */
 enum trim_code {
     CODE_PLAIN,
-    CODE_ESCAPE,       /* of a style: behind '\' */
-    CODE_SLASH,        /* behind '/', which waits */
+    CODE_ESCAPE,       /* of a style: after '\' */
+    CODE_SLASH,        /* after '/', which waits */
     CODE_LINE_COMMENT, /* of a script */
     CODE_COMMENT,
     CODE_STRING,
@@ -39,7 +39,7 @@ enum trim_code {
     CODE_REGEX_ESCAPE,
     CODE_REGEX_CLASS, /* between [ and ] */
     CODE_REGEX_CLASS_ESCAPE,
-    CODE_URL,  /* of a style: behind "url(" */
+    CODE_URL,  /* of a style: after "url(" */
     CODE_HACK, /* of a style: between the comments of the hack for IE 5 */
     CODE_REST, /* to its end it stays as it is */
 };
@@ -66,7 +66,7 @@ struct trimmer {
     bool is_doubled; /* the same stood before it: ++, -- */
     char word[12];   /* of a script: the word that ends there */
     size_t word_length;      /* sizeof(word): it is longer */
-    bool is_glued;           /* a comment went out behind `before`, without white space */
+    bool is_glued;           /* a comment went out after `before`, without white space */
     unsigned comment_length; /* bytes of CODE_COMMENT so far, up to 4 */
     char comment[4];         /* the first of these, and the last one */
     char comment_last;

@@ -1,4 +1,4 @@
-/* The numbers that are shown to those who scrape, family by family: those of the cells, and those that other floors keep. */
+/* The numbers that are shown to scrapers, family by family: those of the cells, and those that other packages keep. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-/* The numbers as protobuf: messages MetricFamily of io.prometheus.client, each behind its length. The only form that has native histograms. */
+/* The numbers as protobuf: messages MetricFamily of io.prometheus.client, each after its length. The only form that has native histograms. */
 #include <math.h>
 #include <string.h>
 

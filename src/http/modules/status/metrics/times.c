@@ -23,7 +23,7 @@ static unsigned classic_of(uint32_t time_ms)
     return bucket;
 }
 
-/* A cell behind the others, unless no whole millisecond would be in it. */
+/* A cell after the others, unless no whole millisecond would be in it. */
 static unsigned add_cell(unsigned count, uint32_t end_ms, int bucket)
 {
     if (end_ms > time_cells[count - 1].end_ms) {

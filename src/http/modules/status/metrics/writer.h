@@ -61,7 +61,7 @@ void families_end(struct metrics_writer *writer);
 
 /* ---- for the forms ---- */
 
-/* What stands behind a family's name in its samples: "_total" of counters. */
+/* What follows a family's name in its samples: "_total" of counters. */
 const char *family_tail(enum family_type type);
 
 /* The next character of a label's value; empty: there is none any more. Bytes that are no UTF-8 and controls but '\n' are left out. */

@@ -110,7 +110,7 @@ static void count_all(struct request *request, const struct choice *choice, uint
 static uint64_t number_of(struct str text)
 {
     uint64_t number = 0;
-    unsigned places = 0; /* behind the point */
+    unsigned places = 0; /* after the point */
     bool has_point = false;
 
     for (; text.len != 0 && places < 3 && number < UINT64_MAX / 100; text = str_skip(text, 1)) {

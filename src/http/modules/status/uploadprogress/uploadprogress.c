@@ -181,7 +181,7 @@ static void forbid_caching(struct request *request)
     fields_add_known(fields, &request->arena, FIELD_CACHE_CONTROL, STR("no-cache"));
 }
 
-/* Who names no upload is answered as if this were not here. */
+/* A request that names no upload is answered as if this were not here. */
 static enum handler_result report(struct request *request)
 {
     const struct progress_settings *settings = settings_at(request->location);

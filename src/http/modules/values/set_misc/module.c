@@ -169,7 +169,7 @@ static void add_step(struct conf_scope *scope, const struct rewrite_step *step)
     http_main_of(scope->conf)->hooks->add_step(scope, step);
 }
 
-/* A function is applied to the arguments behind the variable; where one is missing, to the variable itself first. */
+/* A function is applied to the arguments after the variable; where one is missing, to the variable itself first. */
 static bool set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings)
 {

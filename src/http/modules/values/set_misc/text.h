@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-/* 'text', with what ends or changes a literal of MySQL behind a backslash; with `prefix` in front of it. */
+/* 'text', with what ends or changes a literal of MySQL after a backslash; with `prefix` in front of it. */
 struct str quote_sql(struct arena *arena, struct str text, struct str prefix);
 /* "text" as JSON has it (RFC 8259, 7); null when it is empty. */
 struct str quote_json(struct arena *arena, struct str text);

@@ -1,9 +1,9 @@
-"""The house: which room a file lives in, and which room may use which."""
+"""Packages and layers: which package a file belongs to, and which package may use which."""
 
-# From docs/architecture.md, from the ground up. A room is a folder with all folders in it that are
-# no rooms of their own. It uses itself and the rooms of the rows above its own here; rooms of one
+# From docs/architecture.md, from the ground up. A package is a folder with all folders in it that are
+# no packages of their own. It uses itself and the packages of the rows above its own here; packages of one
 # row do not know each other.
-FLOORS = (
+LAYERS = (
     ("base",),
     ("fiber",),
     ("event",),
@@ -14,13 +14,13 @@ FLOORS = (
     ("net/quic",),
     ("net/relay",),
     ("conf",),
-    ("server",),    # generation.h and module.h: what upper floors see
+    ("server",),    # generation.h and module.h: what upper layers see
     ("server/process",),
     ("server/configuration",),
     ("server/worker",),
     ("server/master",),
     ("server/program",),
-    ("upstream", "cache"),  # of upstream: what upper floors see, and what its rooms share
+    ("upstream", "cache"),  # of upstream: what upper layers see, and what its packages share
     ("upstream/cells",),
     ("upstream/connections",),
     ("upstream/peers",),
@@ -57,17 +57,17 @@ FLOORS = (
     ("http/config",),
     ("http/modules",),
 )
-LEVELS = {room: level for level, row in enumerate(FLOORS) for room in row}
+LEVELS = {package: level for level, row in enumerate(LAYERS) for package in row}
 
-# Folders that stand side by side with all their rooms.
+# Folders that stand side by side with all their packages.
 PROTOCOLS = ("http", "stream", "mail")
 
-# What only the room itself may include: nothing outside src/fiber knows that stacks exist.
-FACES = {"fiber": ("fiber/fiber.h",)}
+# What only the package itself may include: nothing outside src/fiber knows that stacks exist.
+INTERFACES = {"fiber": ("fiber/fiber.h",)}
 
 
-def room_of(path):
-    """The room of a path below src/ such as http/v1/parse.c, or None when there is none."""
+def package_of(path):
+    """The package of a path below src/ such as http/v1/parse.c, or None when there is none."""
     folder = path
     while "/" in folder:
         folder = folder.rsplit("/", 1)[0]
@@ -89,31 +89,31 @@ def module_groups():
 
 
 def module_of(path, groups):
-    """The module that a file of a room of modules belongs to; a header goes with the .c beside it."""
+    """The module that a file of a package of modules belongs to; a header goes with the .c beside it."""
     stem = path.rsplit(".", 1)[0]
     folder = path.rsplit("/", 1)[0] + "/"
     return groups.get(stem + ".c") or groups.get(folder) or stem
 
 
 def stand_beside(one, other):
-    """Whether neither of two rooms may use the other."""
+    """Whether neither of two packages may use the other."""
     tops = {one.split("/")[0], other.split("/")[0]}
     return LEVELS[one] == LEVELS[other] or (len(tops) == 2 and tops <= set(PROTOCOLS))
 
 
 def may_use(user, used, groups):
     """None when the file `user` may use the file `used`; else the reason why not."""
-    from_room, to_room = room_of(user), room_of(used)
-    if from_room is None or to_room is None:
-        return "%s is on no floor" % (user if from_room is None else used)
-    if from_room == to_room and from_room.endswith("/modules"):
+    from_package, to_package = package_of(user), package_of(used)
+    if from_package is None or to_package is None:
+        return "%s belongs to no layer" % (user if from_package is None else used)
+    if from_package == to_package and from_package.endswith("/modules"):
         if module_of(user, groups) != module_of(used, groups):
             return "a module does not use another module"
         return None
-    if from_room == to_room:
+    if from_package == to_package:
         return None
-    if stand_beside(from_room, to_room):
-        return "src/%s lies beside src/%s" % (to_room, from_room)
-    if LEVELS[to_room] > LEVELS[from_room]:
-        return "src/%s lies above src/%s" % (to_room, from_room)
+    if stand_beside(from_package, to_package):
+        return "src/%s lies beside src/%s" % (to_package, from_package)
+    if LEVELS[to_package] > LEVELS[from_package]:
+        return "src/%s lies above src/%s" % (to_package, from_package)
     return None
