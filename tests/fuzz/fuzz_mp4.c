@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .file_size = (data[2] & 4) != 0 ? UINT64_MAX : (uint64_t) data[3] << 12,
     };
     struct str moov = {(const char *) data + 4, size - 4};
-    if (cut_film(&cut, moov)) {
+    if (cut_video(&cut, moov)) {
         struct str rest = buf_str(&cut.moov);
         struct box box;
 
@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(cut.moov.len <= 2 * size + 4096 * (size_t) cut.tracks);
         cut_position(&cut, 1000);
         struct cut again = {.end_ms = CUT_TO_THE_END, .file_size = UINT64_MAX};
-        must(cut_film(&again, box.data) || again.problem != NULL);
+        must(cut_video(&again, box.data) || again.problem != NULL);
         buf_free(&again.moov);
     } else {
         must(cut.problem != NULL);

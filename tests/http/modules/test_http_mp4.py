@@ -1,4 +1,4 @@
-"""mp4: parts of films, looked at by ffprobe and ffmpeg; films that are odd or broken."""
+"""mp4: parts of videos, looked at by ffprobe and ffmpeg; videos that are odd or broken."""
 
 import hashlib
 import json
@@ -45,8 +45,8 @@ FRAGMENTED = {"fragments.mp4": "+frag_keyframe+empty_moov", "relative.mp4": "+fr
 
 
 @pytest.fixture(scope="module")
-def films(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("films")
+def videos(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("videos")
     make(directory / "a.mp4")
     make(directory / "front.mp4", "-movflags", "+faststart")
     for name, flags in FRAGMENTED.items():
@@ -57,14 +57,14 @@ def films(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(films):
-    with Server(http=CONF, files=films) as running:
+def server(videos):
+    with Server(http=CONF, files=videos) as running:
         yield running
 
 
 @pytest.fixture
-def site(serve, films):
-    return serve(CONF, files=films)
+def site(serve, videos):
+    return serve(CONF, files=videos)
 
 
 # ---- boxes ----
@@ -101,10 +101,10 @@ def rewrite(data, change):
     return out
 
 
-def with_large_boxes(film):
+def with_large_boxes(video):
     """64-bit sizes and offsets: the moov box in front, a mdat box with a large head, co64."""
-    top = dict(boxes(film))
-    start = film.index(top["mdat"])
+    top = dict(boxes(video))
+    start = video.index(top["mdat"])
 
     def build(shift):
         def change(kind, inside):
@@ -117,7 +117,7 @@ def with_large_boxes(film):
     return box("ftyp", top["ftyp"]) + build(length - start) + box("mdat", top["mdat"], large=True)
 
 
-# ---- looking at films ----
+# ---- looking at videos ----
 
 def probe(data, tmp_path):
     path = tmp_path / "part.mp4"
@@ -153,24 +153,24 @@ def test_durations(server, tmp_path, name, args, seconds):
 
 
 @pytest.mark.parametrize("name", ["a.mp4", "front.mp4", "large.mp4"])
-def test_pictures_are_the_same(server, films, tmp_path, name):
-    whole = frames(films["html/" + name], tmp_path)
+def test_pictures_are_the_same(server, videos, tmp_path, name):
+    whole = frames(videos["html/" + name], tmp_path)
     assert len(whole) == 60
     for start, end in ((0, 6), (1, 3), (2, 6), (4, 5)):
         assert frames(server.get("/%s?start=%d&end=%d" % (name, start, end)).body, tmp_path) == whole[10 * start:10 * end]
 
 
-def test_key_frame(server, films, tmp_path):
-    whole = frames(films["html/a.mp4"], tmp_path)
+def test_key_frame(server, videos, tmp_path):
+    whole = frames(videos["html/a.mp4"], tmp_path)
     part = server.get("/key/a.mp4?start=2.5&end=4").body
     assert frames(part, tmp_path) == whole[25:40]
     assert abs(float(probe(part, tmp_path)[0]["duration"]) - 1.5) < 0.01
     assert b"elst" in part and b"elst" not in server.get("/key/a.mp4?start=2&end=4").body.split(b"mdat")[0].split(b"trak")[1]
 
 
-def test_like_nginx(server, films, tmp_path):
+def test_like_nginx(server, videos, tmp_path):
     """Durations and packets are those of Debian's nginx."""
-    with Server(http=OLD, files=films, binary=binaries.reference(), allow=["zero size buf"]) as reference:
+    with Server(http=OLD, files=videos, binary=binaries.reference(), allow=["zero size buf"]) as reference:
         for args in ("start=0", "start=1", "start=2.3", "start=0.05", "end=3.33", "start=1.5&end=4.5", "start=4&end=2", "start=5.95", "start=2&end=2.05"):
             left, right = (probe(one.get("/a.mp4?" + args).body, tmp_path) for one in (reference, server))
             for theirs, ours in zip(left, right):
@@ -179,8 +179,8 @@ def test_like_nginx(server, films, tmp_path):
 
 
 @pytest.mark.parametrize("args", ["", "?", "?start=", "?start=x", "?start=-1", "?end=", "?end=0", "?x=1", "?start=1x"])
-def test_whole_films(server, films, args):
-    assert server.get("/a.mp4" + args).body == films["html/a.mp4"]
+def test_whole_videos(server, videos, args):
+    assert server.get("/a.mp4" + args).body == videos["html/a.mp4"]
 
 
 @pytest.mark.parametrize("place", ["/read", "/direct", "/aio", "/key"])
@@ -190,9 +190,9 @@ def test_ways_of_reading(server, place):
 
 
 @pytest.mark.parametrize("name", FRAGMENTED)
-def test_fragments(server, films, tmp_path, name):
+def test_fragments(server, videos, tmp_path, name):
     """A second is a fragment, which begins with a key frame; the pictures begin some milliseconds after the sound."""
-    whole = frames(films["html/" + name], tmp_path)
+    whole = frames(videos["html/" + name], tmp_path)
     assert len(whole) == 60
     for start, end in ((0, 6), (1.05, 2.95), (2.5, 6), (2.5, 2.6)):
         response = server.get("/%s?start=%g%s" % (name, start, "&end=%g" % end if end < 6 else ""))
@@ -216,10 +216,10 @@ def test_fragments_tell_how_long_they_last(server, tmp_path, name):
     assert abs(float(streams[0]["duration"]) - 2) < 0.11
 
 
-def test_the_same_by_index_and_by_search(server, films):
-    film = films["html/relative.mp4"]
-    server.write("html/noindex.mp4", film[:film.rindex(b"mfra") - 4], mtime=None)
-    server.write("html/wrongindex.mp4", film[:film.rindex(b"tfra") + 20] + b"\xff" * 20 + film[film.rindex(b"tfra") + 40:], mtime=None)
+def test_the_same_by_index_and_by_search(server, videos):
+    video = videos["html/relative.mp4"]
+    server.write("html/noindex.mp4", video[:video.rindex(b"mfra") - 4], mtime=None)
+    server.write("html/wrongindex.mp4", video[:video.rindex(b"tfra") + 20] + b"\xff" * 20 + video[video.rindex(b"tfra") + 40:], mtime=None)
     for args in ("start=2&end=4", "start=1.5", "end=3"):
         found = server.get("/noindex.mp4?" + args).body
         parts = [kind for kind, _ in boxes(found)]
@@ -239,17 +239,17 @@ def test_ways_of_reading_fragments(server, place):
         assert part.status == 206 and part.body == whole[700:40001]
 
 
-def test_broken_fragments(site, films):
+def test_broken_fragments(site, videos):
     for name in ("scanned.mp4", "relative.mp4", "segments.mp4", "fragments.mp4"):
-        film = films["html/" + name]
-        broken = [film[:film.index(b"moof") + n] for n in (-4, 0, 4, 20, 60, 200, 5000)]
+        video = videos["html/" + name]
+        broken = [video[:video.index(b"moof") + n] for n in (-4, 0, 4, 20, 60, 200, 5000)]
         for kind in (b"moof", b"traf", b"tfhd", b"tfdt", b"trun", b"mdat", b"sidx", b"mvex", b"trex", b"mfra", b"tfra", b"mfro"):
-            at = film.find(kind)
+            at = video.find(kind)
             if at != -1:
                 for size in (b"\0\0\0\0", b"\0\0\0\1", b"\0\0\0\7", b"\xff\xff\xff\xff"):
-                    broken.append(film[:at - 4] + size + film[at:])
+                    broken.append(video[:at - 4] + size + video[at:])
                 for junk in (b"\xff", b"\0"):
-                    broken.append(film[:at + 4] + junk * 24 + film[at + 28:])
+                    broken.append(video[:at + 4] + junk * 24 + video[at + 28:])
         for number, data in enumerate(broken):
             site.write("html/bad.mp4", data, mtime=None)
             for args in ("start=2", "start=1&end=2", "end=0.1"):
@@ -297,23 +297,23 @@ def test_start_beyond_the_end(site):
 
 
 @pytest.mark.parametrize("kind", ["mvhd", "tkhd", "mdhd", "stsd", "stts", "stsc", "stsz", "stco"])
-def test_film_without_a_box(site, films, kind):
+def test_video_without_a_box(site, videos, kind):
     def change(name, inside):
         return None if name == kind else (name, inside)
-    site.write("html/bad.mp4", rewrite(films["html/a.mp4"], change), mtime=None)
+    site.write("html/bad.mp4", rewrite(videos["html/a.mp4"], change), mtime=None)
     assert site.get("/bad.mp4?start=1").status == 500
     site.wait_log("bad.mp4")
 
 
-def test_broken_films(site, films):
-    film = films["html/a.mp4"]
-    moov = film.index(b"moov")
-    broken = [film[:n] for n in (0, 1, 7, 8, 20, 40, moov, moov + 4, moov + 50, len(film) - 100, len(film) - 1)]
+def test_broken_videos(site, videos):
+    video = videos["html/a.mp4"]
+    moov = video.index(b"moov")
+    broken = [video[:n] for n in (0, 1, 7, 8, 20, 40, moov, moov + 4, moov + 50, len(video) - 100, len(video) - 1)]
     for name in (b"stts", b"stsc", b"stsz", b"stco", b"stss", b"mvhd", b"mdhd", b"trak", b"stbl", b"ftyp", b"mdat", b"moov"):
-        at = film.index(name)
+        at = video.index(name)
         for size in (b"\0\0\0\0", b"\0\0\0\1", b"\0\0\0\7", b"\xff\xff\xff\xff"):
-            broken.append(film[:at - 4] + size + film[at:])
-        broken.append(film[:at + 4] + b"\xff" * 40 + film[at + 44:])
+            broken.append(video[:at - 4] + size + video[at:])
+        broken.append(video[:at + 4] + b"\xff" * 40 + video[at + 44:])
     for number, data in enumerate(broken):
         site.write("html/bad%d.mp4" % number, data, mtime=None)
         for args in ("start=1", "start=1&end=2", "end=0.1"):
@@ -327,10 +327,10 @@ def test_many_small_boxes(site):
     site.wait_log("no moov box")
 
 
-def test_sparse_film_beyond_4_gigabytes(site, films, tmp_path):
+def test_sparse_video_beyond_4_gigabytes(site, videos, tmp_path):
     """A mdat box of 5 GB in front of what is shown: offsets are told with 64 bits."""
-    film = films["html/front.mp4"]
-    top = dict(boxes(film))
+    video = videos["html/front.mp4"]
+    top = dict(boxes(video))
     head = box("ftyp", top["ftyp"]) + struct.pack(">I4sQ", 1, b"mdat", 5 << 30)
 
     def change(kind, inside):
@@ -341,7 +341,7 @@ def test_sparse_film_beyond_4_gigabytes(site, films, tmp_path):
     path = site.path("html/huge.mp4")
     with open(path, "wb") as out:
         out.write(head)
-        out.seek((4 << 30) + film.index(top["mdat"]))
+        out.seek((4 << 30) + video.index(top["mdat"]))
         out.write(top["mdat"])
         out.seek(len(box("ftyp", top["ftyp"])) + (5 << 30))
         out.write(box("moov", rewrite(top["moov"], change)))

@@ -259,8 +259,8 @@ static bool put_samples(struct cut *cut, const struct track *track)
     return true;
 }
 
-/* Units of the film for those of a track. */
-static uint64_t in_film_units(const struct cut *cut, const struct track *track, uint64_t time)
+/* Units of the video for those of a track. */
+static uint64_t in_video_units(const struct cut *cut, const struct track *track, uint64_t time)
 {
     return time / track->units * cut->units + time % track->units * cut->units / track->units;
 }
@@ -271,7 +271,7 @@ static bool put_track(struct cut *cut, const struct track *track)
     static const size_t of_mdhd[2] = {16, 24};
     struct buf *out = &cut->moov;
     uint64_t shown = track->duration > track->prefix ? track->duration - track->prefix : 0;
-    uint64_t duration = in_film_units(cut, track, shown);
+    uint64_t duration = in_video_units(cut, track, shown);
     struct str rest = track->minf.data;
     struct box box;
 
@@ -313,7 +313,7 @@ static bool add_track(struct cut *cut, struct str trak)
     return cut->tracks == CUT_TRACKS_MAX ? fail(cut, "too many tracks") : put_track(cut, &track);
 }
 
-/* ---- the film ---- */
+/* ---- the video ---- */
 
 bool cut_is_fragmented(struct str moov)
 {
@@ -322,7 +322,7 @@ bool cut_is_fragmented(struct str moov)
     return box_find(moov, BOX('m', 'v', 'e', 'x'), &box);
 }
 
-bool cut_film(struct cut *cut, struct str moov)
+bool cut_video(struct cut *cut, struct str moov)
 {
     static const size_t of_mvhd[2] = {16, 24};
     struct box mvhd;

@@ -1,4 +1,4 @@
-/* A part of a film: a moov box that tells of a part of the samples, and where in the file these are. Pure. */
+/* A part of a video: a moov box that tells of a part of the samples, and where in the file these are. Pure. */
 #ifndef HTTP_MODULES_CONTENT_MP4_CUT_H
 #define HTTP_MODULES_CONTENT_MP4_CUT_H
 
@@ -30,16 +30,16 @@ struct cut {
 
     struct cut_offsets offsets[CUT_TRACKS_MAX];
     unsigned tracks;   /* that have samples in the part */
-    uint64_t duration; /* the longest of them, in units of the film */
-    uint32_t units;    /* of the film, in a second */
+    uint64_t duration; /* the longest of them, in units of the video */
+    uint32_t units;    /* of the video, in a second */
 };
 
 /* Cuts by the contents of the file's moov box. False: `problem` says why. In the new box offsets of chunks count from `first`. */
-bool cut_film(struct cut *cut, struct str moov);
+bool cut_video(struct cut *cut, struct str moov);
 /* In the answer the byte at `first` stands here. */
 void cut_position(struct cut *cut, uint64_t at);
 
-/* Is it a film in fragments, whose samples the moov box does not tell of? */
+/* Is it a video in fragments, whose samples the moov box does not tell of? */
 bool cut_is_fragmented(struct str moov);
 
 #endif

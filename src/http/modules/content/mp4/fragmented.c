@@ -1,8 +1,8 @@
-/* Films in fragments: the search for those that hold the part, and the answer. */
+/* Videos in fragments: the search for those that hold the part, and the answer. */
 #include <stdlib.h>
 
 #include "event/loop.h"
-#include "http/modules/content/mp4/film.h"
+#include "http/modules/content/mp4/video.h"
 #include "http/modules/content/mp4/fragments.h"
 #include "server/process/cells.h"
 
@@ -16,9 +16,9 @@ enum {
 #define SIDX BOX('s', 'i', 'd', 'x')
 #define MFRA BOX('m', 'f', 'r', 'a')
 
-/* What is known of the fragments of a film. */
+/* What is known of the fragments of a video. */
 struct search {
-    struct film *film;
+    struct video *video;
     struct fragments fragments;
     struct fragment_choice choice;
     uint64_t begin; /* after the moov box */
@@ -27,13 +27,13 @@ struct search {
 };
 
 /* The contents of a box; data == NULL: it is too large, or cannot be read. The caller frees it. */
-static char *read_box(const struct film *film, uint64_t at, const struct box_head *head,
+static char *read_box(const struct video *video, uint64_t at, const struct box_head *head,
                       struct str *out)
 {
     size_t size = head->size - head->length;
-    char *bytes = head->size > film->box_most ? NULL : malloc(size + 1);
+    char *bytes = head->size > video->box_most ? NULL : malloc(size + 1);
 
-    if (bytes != NULL && film_read(film, at + head->length, bytes, size) != size) {
+    if (bytes != NULL && video_read(video, at + head->length, bytes, size) != size) {
         free(bytes);
         bytes = NULL;
     }
@@ -46,7 +46,7 @@ static bool read_fragment(struct search *search, uint64_t at, const struct box_h
                           struct fragment *out)
 {
     struct str moof;
-    char *bytes = read_box(search->film, at, head, &moof);
+    char *bytes = read_box(search->video, at, head, &moof);
     bool is_good = bytes != NULL && fragment_read(&search->fragments, moof, out);
 
     free(bytes);
@@ -57,8 +57,8 @@ static bool read_fragment(struct search *search, uint64_t at, const struct box_h
 
 static void begin_choice(struct search *search)
 {
-    search->choice = (struct fragment_choice){.start_ms = search->film->cut.start_ms,
-                                              .end_ms = search->film->cut.end_ms};
+    search->choice = (struct fragment_choice){.start_ms = search->video->cut.start_ms,
+                                              .end_ms = search->video->cut.end_ms};
 }
 
 /* Does a segment begin there? Reads the time of its first fragment. */
@@ -71,7 +71,7 @@ static bool check_first(struct search *search)
     if (at < search->begin) {
         return false;
     }
-    for (unsigned i = 0; i < BOXES_BEFORE_MAX && film_box_at(search->film, at, &head); i++) {
+    for (unsigned i = 0; i < BOXES_BEFORE_MAX && video_box_at(search->video, at, &head); i++) {
         if (head.type == MOOF) {
             search->time = 0;
             if (!read_fragment(search, at, &head, &fragment) || !fragment.has_main) {
@@ -96,7 +96,7 @@ static bool check_choice(struct search *search)
 
     return choice->has_first && choice->first < search->end &&
            (choice->last == 0 || (choice->last > choice->first && choice->last <= search->end &&
-                                  film_box_at(search->film, choice->last, &head))) &&
+                                  video_box_at(search->video, choice->last, &head))) &&
            check_first(search);
 }
 
@@ -107,12 +107,12 @@ static bool search_segments(struct search *search)
     struct box_head head;
     struct str sidx;
 
-    for (unsigned i = 0; i < BOXES_BEFORE_MAX && film_box_at(search->film, at, &head); i++) {
+    for (unsigned i = 0; i < BOXES_BEFORE_MAX && video_box_at(search->video, at, &head); i++) {
         if (head.type == MOOF) {
             return false;
         }
         if (head.type == SIDX) {
-            char *bytes = read_box(search->film, at, &head, &sidx);
+            char *bytes = read_box(search->video, at, &head, &sidx);
             begin_choice(search);
             bool is_good = fragments_by_segments(sidx, at + head.size, &search->choice, &end);
             free(bytes);
@@ -124,23 +124,23 @@ static bool search_segments(struct search *search)
 }
 
 /* The mfra box, which the last bytes of the file lead to: where it begins; 0: there is none. */
-static uint64_t find_access(const struct film *film, struct box_head *head)
+static uint64_t find_access(const struct video *video, struct box_head *head)
 {
-    uint64_t size = film->file->size;
+    uint64_t size = video->file->size;
     char bytes[16];
 
-    if (size < 32 || film_read(film, size - 16, bytes, 16) != 16 ||
+    if (size < 32 || video_read(video, size - 16, bytes, 16) != 16 ||
         box_get32(bytes + 4) != BOX('m', 'f', 'r', 'o') || box_get32(bytes + 12) > size) {
         return 0;
     }
     uint64_t at = size - box_get32(bytes + 12);
-    return film_box_at(film, at, head) && head->type == MFRA ? at : 0;
+    return video_box_at(video, at, head) && head->type == MFRA ? at : 0;
 }
 
 static bool search_access(struct search *search, uint64_t at, const struct box_head *head)
 {
     struct str mfra;
-    char *bytes = read_box(search->film, at, head, &mfra);
+    char *bytes = read_box(search->video, at, head, &mfra);
 
     begin_choice(search);
     bool is_good = fragments_by_access(&search->fragments, mfra, &search->choice);
@@ -187,7 +187,7 @@ static const char *search_all(struct search *search, bool *is_gone)
             counters_mine->limited++;
             return "too many boxes";
         }
-        if (!film_box_at(search->film, at, &head)) {
+        if (!video_box_at(search->video, at, &head)) {
             return "a box that is not whole";
         }
         if (head.type == MOOF && !look_at_fragment(search, at, &head)) {
@@ -205,9 +205,9 @@ static const char *search_all(struct search *search, bool *is_gone)
 static const char *search_part(struct search *search, bool *is_gone)
 {
     struct box_head head;
-    uint64_t access = find_access(search->film, &head);
+    uint64_t access = find_access(search->video, &head);
 
-    search->end = access != 0 ? access : search->film->file->size;
+    search->end = access != 0 ? access : search->video->file->size;
     if (search_segments(search) || (access != 0 && search_access(search, access, &head))) {
         return NULL;
     }
@@ -220,23 +220,23 @@ static const char *search_part(struct search *search, bool *is_gone)
 /* ---- the answer ---- */
 
 /* A part of the file as it is. MAY WAIT. */
-static bool send_bytes(struct film *film, uint64_t from, uint64_t to)
+static bool send_bytes(struct video *video, uint64_t from, uint64_t to)
 {
     if (from == to) {
         return true;
     }
-    film->file->references++;
-    return response_send_part(film->request, film->file, from, to - from, false);
+    video->file->references++;
+    return response_send_part(video->request, video->file, from, to - from, false);
 }
 
 /* MAY WAIT. */
 static bool send_moof(struct search *search, uint64_t at, const struct box_head *head,
                       const struct fragment_move *move)
 {
-    struct film *film = search->film;
+    struct video *video = search->video;
     char *bytes = malloc(head->size);
 
-    if (bytes == NULL || film_read(film, at, bytes, head->size) != head->size) {
+    if (bytes == NULL || video_read(video, at, bytes, head->size) != head->size) {
         free(bytes);
         return false; /* the file became shorter: the response is not whole, and its connection ends */
     }
@@ -245,116 +245,116 @@ static bool send_moof(struct search *search, uint64_t at, const struct box_head 
                                      .fd = -1,
                                      .release = free,
                                      .release_arg = bytes};
-    return response_send(film->request, &piece, false);
+    return response_send(video->request, &piece, false);
 }
 
-/* Nothing is to jump by an index that tells of the whole film: MAY WAIT. */
-static bool send_unnamed(struct film *film)
+/* Nothing is to jump by an index that tells of the whole video: MAY WAIT. */
+static bool send_unnamed(struct video *video)
 {
     const struct body_piece piece = {.bytes = STR_INIT("free"), .fd = -1};
 
-    return response_send(film->request, &piece, false);
+    return response_send(video->request, &piece, false);
 }
 
 /* The fragments, each described as a part of the new video. MAY WAIT. */
 static bool send_fragments(struct search *search, const struct fragment_move *move, uint64_t last)
 {
-    struct film *film = search->film;
+    struct video *video = search->video;
     uint64_t at = search->choice.first, from = at;
     struct box_head head;
 
     /* A box that goes beyond the part is cut there. */
-    while (at < last && film_box_at(film, at, &head) && head.size <= last - at) {
-        if (head.type == MOOF && head.size <= film->box_most) {
-            if (!send_bytes(film, from, at) || !send_moof(search, at, &head, move)) {
+    while (at < last && video_box_at(video, at, &head) && head.size <= last - at) {
+        if (head.type == MOOF && head.size <= video->box_most) {
+            if (!send_bytes(video, from, at) || !send_moof(search, at, &head, move)) {
                 return false;
             }
             from = at + head.size;
         } else if (head.type == SIDX || head.type == MFRA) {
-            if (!send_bytes(film, from, at + 4) || !send_unnamed(film)) {
+            if (!send_bytes(video, from, at + 4) || !send_unnamed(video)) {
                 return false;
             }
             from = at + BOX_HEAD;
         }
         at += head.size;
     }
-    return from >= last || send_bytes(film, from, last);
+    return from >= last || send_bytes(video, from, last);
 }
 
 /* MAY WAIT. */
-static enum handler_result end_body(struct film *film, bool was_sent)
+static enum handler_result end_body(struct video *video, bool was_sent)
 {
     const struct body_piece end = {.bytes = STR_INIT(""), .fd = -1};
 
-    return was_sent && response_send(film->request, &end, true) ? HANDLER_DONE : HANDLER_CLOSED;
+    return was_sent && response_send(video->request, &end, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
 /* Head and fragments. MAY WAIT. */
 static enum handler_result send_part(struct search *search, uint64_t last)
 {
-    struct film *film = search->film;
+    struct video *video = search->video;
     const struct fragment_choice *choice = &search->choice;
     bool is_known = choice->last_ms > choice->first_ms;
     struct buf head = {0};
 
-    buf_append(&head, (struct str){film->ftyp, film->ftyp_length});
-    fragments_put_moov(&head, buf_str(&film->moov),
+    buf_append(&head, (struct str){video->ftyp, video->ftyp_length});
+    fragments_put_moov(&head, buf_str(&video->moov),
                        is_known ? choice->last_ms - choice->first_ms : 0);
     const struct fragment_move move = {.time = search->time, .offset = head.len - choice->first};
     const struct body_piece piece = {.bytes = buf_str(&head),
                                      .fd = -1,
                                      .release = free,
                                      .release_arg = head.data};
-    response_describe_file(film->request, film->file, head.len + (last - choice->first));
-    film->request->response.is_single_range = true;
-    enum handler_result result = response_start(film->request);
+    response_describe_file(video->request, video->file, head.len + (last - choice->first));
+    video->request->response.is_single_range = true;
+    enum handler_result result = response_start(video->request);
     if (result != HANDLER_NEXT) {
         buf_free(&head);
         return result;
     }
-    return end_body(film, response_send(film->request, &piece, false) &&
-                              send_fragments(search, &move, last));
+    return end_body(video, response_send(video->request, &piece, false) &&
+                               send_fragments(search, &move, last));
 }
 
 /* The beginning of the file: samples that the moov box tells of are wanted. MAY WAIT. */
-static enum handler_result send_beginning(struct film *film, uint64_t last)
+static enum handler_result send_beginning(struct video *video, uint64_t last)
 {
-    response_describe_file(film->request, film->file, last);
-    enum handler_result result = response_start(film->request);
-    return result != HANDLER_NEXT ? result : end_body(film, send_bytes(film, 0, last));
+    response_describe_file(video->request, video->file, last);
+    enum handler_result result = response_start(video->request);
+    return result != HANDLER_NEXT ? result : end_body(video, send_bytes(video, 0, last));
 }
 
 /* MAY WAIT. */
 static enum handler_result answer_part(struct search *search)
 {
-    struct film *film = search->film;
+    struct video *video = search->video;
     const struct fragment_choice *choice = &search->choice;
     bool is_gone = false;
-    const char *problem = fragments_read(&search->fragments, buf_str(&film->moov));
+    const char *problem = fragments_read(&search->fragments, buf_str(&video->moov));
 
     problem = problem != NULL ? problem : search_part(search, &is_gone);
     if (is_gone) {
         return HANDLER_CLOSED;
     }
-    if (problem == NULL && choice->last_ms != 0 && film->cut.start_ms >= choice->last_ms) {
+    if (problem == NULL && choice->last_ms != 0 && video->cut.start_ms >= choice->last_ms) {
         problem = "no samples from there on";
     }
     if (problem != NULL) {
-        return film_refuse(film, problem);
+        return video_refuse(video, problem);
     }
     uint64_t last = choice->last != 0 ? choice->last : search->end;
-    return search->fragments.has_samples && choice->first_ms > film->cut.start_ms
-               ? send_beginning(film, last)
+    return search->fragments.has_samples && choice->first_ms > video->cut.start_ms
+               ? send_beginning(video, last)
                : send_part(search, last);
 }
 
-enum handler_result film_answer_fragments(struct film *film)
+enum handler_result video_answer_fragments(struct video *video)
 {
-    struct search *search = arena_new(&film->request->arena, struct search);
+    struct search *search = arena_new(&video->request->arena, struct search);
 
-    search->film = film;
-    search->begin = film->moov_at + film->moov_size;
+    search->video = video;
+    search->begin = video->moov_at + video->moov_size;
     enum handler_result result = answer_part(search);
-    file_release(film->file);
+    file_release(video->file);
     return result;
 }

@@ -432,7 +432,7 @@ static void put_mehd(struct buf *out, uint64_t duration)
 /* A copy on its way. */
 struct copying {
     struct buf *out;
-    uint64_t duration; /* of the film, in its units; 0: not known */
+    uint64_t duration; /* of the video, in its units; 0: not known */
     unsigned depth;    /* of the box that is copied */
 };
 

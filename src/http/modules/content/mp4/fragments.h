@@ -61,7 +61,7 @@ bool fragments_by_segments(struct str sidx, uint64_t anchor, struct fragment_cho
 bool fragments_by_access(const struct fragments *fragments, struct str mfra,
                          struct fragment_choice *choice);
 
-/* The moov box of the answer: without samples, of a film that lasts so long (0: that is not known). */
+/* The moov box of the answer: without samples, of a video that lasts so long (0: that is not known). */
 void fragments_put_moov(struct buf *out, struct str moov, uint64_t duration_ms);
 
 #endif

@@ -1,4 +1,4 @@
-/* ngx_http_mp4_module: a part of a film, by its times. */
+/* ngx_http_mp4_module: a part of a video, by its times. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/parse.h"
-#include "http/modules/content/mp4/film.h"
+#include "http/modules/content/mp4/video.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
 #include "server/module.h"
@@ -28,17 +28,17 @@ static const struct mp4_settings *settings_at(const struct request *request)
     return location_settings(request->location, &mp4_key);
 }
 
-enum handler_result film_refuse(struct film *film, const char *problem)
+enum handler_result video_refuse(struct video *video, const char *problem)
 {
-    log_error(&film->request->log, 0, "mp4: \"%.*s\": %s", STR_ARG(film->file->path), problem);
-    return request_fail(film->request, 500);
+    log_error(&video->request->log, 0, "mp4: \"%.*s\": %s", STR_ARG(video->file->path), problem);
+    return request_fail(video->request, 500);
 }
 
 /* ---- reading ---- */
 
-size_t film_read(const struct film *film, uint64_t offset, char *at, size_t size)
+size_t video_read(const struct video *video, uint64_t offset, char *at, size_t size)
 {
-    const struct file *file = film->file;
+    const struct file *file = video->file;
     size_t taken = 0;
 
     if (file->contents.data != NULL) {
@@ -55,13 +55,13 @@ size_t film_read(const struct film *film, uint64_t offset, char *at, size_t size
     return taken;
 }
 
-bool film_box_at(const struct film *film, uint64_t at, struct box_head *out)
+bool video_box_at(const struct video *video, uint64_t at, struct box_head *out)
 {
     char bytes[BOX_HEAD_LARGE];
-    size_t length = film_read(film, at, bytes, sizeof(bytes));
+    size_t length = video_read(video, at, bytes, sizeof(bytes));
 
-    return at < film->file->size &&
-           box_head_read((struct str){bytes, length}, film->file->size - at, out);
+    return at < video->file->size &&
+           box_head_read((struct str){bytes, length}, video->file->size - at, out);
 }
 
 /* Direct I/O takes whole blocks only, and boxes are none. */
@@ -75,24 +75,25 @@ static void leave_direct_io(const struct file *file)
 }
 
 /* Looks for the boxes that are needed. NULL, or what is wrong. */
-static const char *scan_boxes(struct film *film)
+static const char *scan_boxes(struct video *video)
 {
     uint64_t at = 0;
 
-    for (unsigned i = 0; i < BOXES_MAX && at < film->file->size; i++) {
+    for (unsigned i = 0; i < BOXES_MAX && at < video->file->size; i++) {
         struct box_head head;
 
-        if (!film_box_at(film, at, &head)) {
+        if (!video_box_at(video, at, &head)) {
             return "a box that is not whole";
         }
-        if (head.type == BOX('f', 't', 'y', 'p') && film->ftyp_length == 0) {
-            if (head.size > FTYP_MAX || film_read(film, at, film->ftyp, head.size) != head.size) {
+        if (head.type == BOX('f', 't', 'y', 'p') && video->ftyp_length == 0) {
+            if (head.size > FTYP_MAX ||
+                video_read(video, at, video->ftyp, head.size) != head.size) {
                 return "a ftyp box that is too large";
             }
-            film->ftyp_length = head.size;
+            video->ftyp_length = head.size;
         } else if (head.type == BOX('m', 'o', 'o', 'v')) {
-            film->moov_at = at + head.length;
-            film->moov_size = head.size - head.length;
+            video->moov_at = at + head.length;
+            video->moov_size = head.size - head.length;
             return NULL;
         }
         at += head.size;
@@ -103,15 +104,15 @@ static const char *scan_boxes(struct film *film)
 /* ---- the answer ---- */
 
 /* What stands before the samples: kind of file, moov box, and the head of the box that they are in. */
-static struct buf make_head(struct film *film)
+static struct buf make_head(struct video *video)
 {
-    struct cut *cut = &film->cut;
+    struct cut *cut = &video->cut;
     uint64_t samples = cut->last - cut->first;
     bool is_large = samples + BOX_HEAD > UINT32_MAX;
     struct buf head = {0};
 
-    buf_append(&head, (struct str){film->ftyp, film->ftyp_length});
-    cut_position(cut, film->ftyp_length + cut->moov.len + (is_large ? BOX_HEAD_LARGE : BOX_HEAD));
+    buf_append(&head, (struct str){video->ftyp, video->ftyp_length});
+    cut_position(cut, video->ftyp_length + cut->moov.len + (is_large ? BOX_HEAD_LARGE : BOX_HEAD));
     buf_append(&head, buf_str(&cut->moov));
     box_put32(&head, is_large ? 1 : (uint32_t) (samples + BOX_HEAD));
     box_put32(&head, BOX('m', 'd', 'a', 't'));
@@ -122,18 +123,18 @@ static struct buf make_head(struct film *film)
 }
 
 /* Takes over the file. MAY WAIT. */
-static enum handler_result send_film(struct film *film)
+static enum handler_result send_video(struct video *video)
 {
-    struct request *request = film->request;
-    struct buf head = make_head(film);
-    uint64_t length = film->cut.last - film->cut.first;
+    struct request *request = video->request;
+    struct buf head = make_head(video);
+    uint64_t length = video->cut.last - video->cut.first;
 
-    response_describe_file(request, film->file, head.len + length);
+    response_describe_file(request, video->file, head.len + length);
     request->response.is_single_range = true; /* it comes in two pieces */
     enum handler_result result = response_start(request);
     if (result != HANDLER_NEXT) {
         buf_free(&head);
-        file_release(film->file);
+        file_release(video->file);
         return result;
     }
     const struct body_piece piece = {.bytes = buf_str(&head),
@@ -141,68 +142,70 @@ static enum handler_result send_film(struct film *film)
                                      .release = free,
                                      .release_arg = head.data};
     if (!response_send(request, &piece, false)) {
-        file_release(film->file);
+        file_release(video->file);
         return HANDLER_CLOSED;
     }
-    return response_send_part(request, film->file, film->cut.first, length, true) ? HANDLER_DONE
-                                                                                  : HANDLER_CLOSED;
+    return response_send_part(request, video->file, video->cut.first, length, true)
+               ? HANDLER_DONE
+               : HANDLER_CLOSED;
 }
 
-/* Finds the moov box and reads it. HANDLER_NEXT: film->moov has it. */
-static enum handler_result read_moov(struct film *film)
+/* Finds the moov box and reads it. HANDLER_NEXT: video->moov has it. */
+static enum handler_result read_moov(struct video *video)
 {
-    const char *problem = scan_boxes(film);
+    const char *problem = scan_boxes(video);
 
     if (problem != NULL) {
-        return film_refuse(film, problem);
+        return video_refuse(video, problem);
     }
-    if (film->moov_size > film->box_most) {
+    if (video->moov_size > video->box_most) {
         counters_mine->limited++;
-        return film_refuse(
-            film, "the moov box is too large, you may want to increase mp4_max_buffer_size");
+        return video_refuse(
+            video, "the moov box is too large, you may want to increase mp4_max_buffer_size");
     }
-    char *bytes = buf_reserve(&film->moov, film->moov_size + 1);
-    film->moov.len = film_read(film, film->moov_at, bytes, film->moov_size);
-    return film->moov.len == film->moov_size ? HANDLER_NEXT
-                                             : film_refuse(film, "the moov box could not be read");
+    char *bytes = buf_reserve(&video->moov, video->moov_size + 1);
+    video->moov.len = video_read(video, video->moov_at, bytes, video->moov_size);
+    return video->moov.len == video->moov_size
+               ? HANDLER_NEXT
+               : video_refuse(video, "the moov box could not be read");
 }
 
 /* Takes over the file. MAY WAIT. */
-static enum handler_result answer_by_tables(struct film *film)
+static enum handler_result answer_by_tables(struct video *video)
 {
-    struct cut *cut = &film->cut;
+    struct cut *cut = &video->cut;
 
-    cut->file_size = film->file->size;
-    cut->is_large = film->file->size + film->moov_size > UINT32_MAX;
-    if (!cut_film(cut, buf_str(&film->moov))) {
-        enum handler_result result = film_refuse(film, cut->problem);
-        file_release(film->file);
+    cut->file_size = video->file->size;
+    cut->is_large = video->file->size + video->moov_size > UINT32_MAX;
+    if (!cut_video(cut, buf_str(&video->moov))) {
+        enum handler_result result = video_refuse(video, cut->problem);
+        file_release(video->file);
         return result;
     }
-    buf_free(&film->moov);
-    return send_film(film);
+    buf_free(&video->moov);
+    return send_video(video);
 }
 
 static void free_buffers(void *arg)
 {
-    struct film *film = arg;
+    struct video *video = arg;
 
-    buf_free(&film->moov);
-    buf_free(&film->cut.moov);
+    buf_free(&video->moov);
+    buf_free(&video->cut.moov);
 }
 
 /* Takes over the file. MAY WAIT. */
-static enum handler_result answer_part(struct film *film)
+static enum handler_result answer_part(struct video *video)
 {
-    leave_direct_io(film->file);
-    arena_on_free(&film->request->arena, free_buffers, film);
-    enum handler_result result = read_moov(film);
+    leave_direct_io(video->file);
+    arena_on_free(&video->request->arena, free_buffers, video);
+    enum handler_result result = read_moov(video);
     if (result != HANDLER_NEXT) {
-        file_release(film->file);
+        file_release(video->file);
         return result;
     }
-    return cut_is_fragmented(buf_str(&film->moov)) ? film_answer_fragments(film)
-                                                   : answer_by_tables(film);
+    return cut_is_fragmented(buf_str(&video->moov)) ? video_answer_fragments(video)
+                                                    : answer_by_tables(video);
 }
 
 /* A time in seconds, with up to three digits after the point. */
@@ -241,12 +244,12 @@ static enum handler_result mp4_answer(struct request *request)
     if (!read_times(request, &cut)) {
         return response_file(request, file);
     }
-    struct film *film = arena_new(&request->arena, struct film);
-    film->request = request;
-    film->file = file;
-    film->cut = cut;
-    film->box_most = settings_at(request)->max_buffer_size;
-    return answer_part(film);
+    struct video *video = arena_new(&request->arena, struct video);
+    video->request = request;
+    video->file = file;
+    video->cut = cut;
+    video->box_most = settings_at(request)->max_buffer_size;
+    return answer_part(video);
 }
 
 /* ---- directives ---- */

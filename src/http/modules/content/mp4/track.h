@@ -1,4 +1,4 @@
-/* One track of a film: its tables, and the samples of it that are wanted. For cut.c. */
+/* One track of a video: its tables, and the samples of it that are wanted. For cut.c. */
 #ifndef HTTP_MODULES_CONTENT_MP4_TRACK_H
 #define HTTP_MODULES_CONTENT_MP4_TRACK_H
 

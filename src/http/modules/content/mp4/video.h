@@ -1,6 +1,6 @@
-/* A film that is being cut: what the files of the module share that read and send. */
-#ifndef HTTP_MODULES_CONTENT_MP4_FILM_H
-#define HTTP_MODULES_CONTENT_MP4_FILM_H
+/* A video that is being cut: what the files of the module share that read and send. */
+#ifndef HTTP_MODULES_CONTENT_MP4_Video_H
+#define HTTP_MODULES_CONTENT_MP4_Video_H
 
 #include "http/files/file.h"
 #include "http/modules/content/mp4/cut.h"
@@ -8,7 +8,7 @@
 
 #define FTYP_MAX 1024 /* bytes of the box that tells the kind of file */
 
-struct film {
+struct video {
     struct request *request;
     struct file *file;
     struct cut cut;
@@ -21,15 +21,15 @@ struct film {
 };
 
 /* 500, with a line about the file. */
-enum handler_result film_refuse(struct film *film, const char *problem);
+enum handler_result video_refuse(struct video *video, const char *problem);
 
 /* So many bytes from there, as far as the file goes; fewer where it could not be read. Blocks for the disk. */
-size_t film_read(const struct film *film, uint64_t offset, char *at, size_t size);
+size_t video_read(const struct video *video, uint64_t offset, char *at, size_t size);
 
 /* The head of the box that begins there. False: there is none, or it is longer than the file. Blocks for the disk. */
-bool film_box_at(const struct film *film, uint64_t at, struct box_head *out);
+bool video_box_at(const struct video *video, uint64_t at, struct box_head *out);
 
 /* Answers with the fragments that hold the part. Takes over the file. MAY WAIT. */
-enum handler_result film_answer_fragments(struct film *film);
+enum handler_result video_answer_fragments(struct video *video);
 
 #endif
