@@ -42,7 +42,7 @@ help:
 	@echo "make docs      write the reference in docs/ from the tables in the sources"
 	@echo "make asan      build in objs-asan with ASan and UBSan"
 	@echo "make fuzz      build and run the fuzz targets, FUZZ_SECONDS=$(FUZZ_SECONDS) together"
-	@echo "make install   put it where configure was told, below DESTDIR"
+	@echo "make install   install where configure says, below DESTDIR"
 	@echo "make deb       a Debian package that takes the place of nginx; its layout and paths"
 	@echo "make clean     remove objs and objs-*"
 

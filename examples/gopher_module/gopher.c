@@ -1,5 +1,5 @@
 /*
- * ngx_http_gopher_module, an example of a protocol towards backends (RFC 1436): all that the exchange has to be told to pass
+ * ngx_http_gopher_module, an example of a protocol towards backends (RFC 1436): all that the exchange has to know to pass
  * requests on in it. The answer is what comes until the server closes the connection.
  *
  *     location / {

@@ -81,7 +81,7 @@ void buf_free(struct buf *buf)
 
 /*
  * vsnprintf spends the last byte of the room on its NUL, so a text that does not end before it is
- * laid out aside and cut. Without memory for that, all but the last byte stands.
+ * formatted into a copy and cut. Without memory for that, all but the last byte stands.
  */
 void writer_vprintf(struct writer *writer, const char *format, va_list args)
 {
@@ -93,12 +93,12 @@ void writer_vprintf(struct writer *writer, const char *format, va_list args)
     if (n > 0 && (size_t) n < free_bytes) {
         writer->at += n;
     } else if (n > 0 && free_bytes != 0) {
-        char *aside = malloc(free_bytes + 1);
-        if (aside != NULL) {
-            vsnprintf(aside, free_bytes + 1, format, again);
-            memcpy(writer->at, aside, free_bytes);
+        char *copy = malloc(free_bytes + 1);
+        if (copy != NULL) {
+            vsnprintf(copy, free_bytes + 1, format, again);
+            memcpy(writer->at, copy, free_bytes);
             writer->at = writer->end;
-            free(aside);
+            free(copy);
         } else {
             writer->at = writer->end - 1;
         }

@@ -116,7 +116,7 @@ static void order_remove(struct cache_index *index, struct cache_entry *entry)
     }
 }
 
-/* ---- mending ---- */
+/* ---- repair ---- */
 
 static struct cache_entry *entry_or_none(const struct cache_index *index, uint32_t number)
 {
@@ -183,7 +183,7 @@ static void count_change(struct cache_index *index)
 }
 
 /* Builds chains, order and sums again: entries and their flags alone count. */
-static void mend(struct cache_index *index)
+static void repair(struct cache_index *index)
 {
     memset(index->buckets, 0, ((size_t) index->bucket_mask + 1) * sizeof(index->buckets[0]));
     index->free_first = 0;
@@ -214,7 +214,7 @@ static void mend(struct cache_index *index)
 void cache_index_take(struct cache_index *index)
 {
     if (shm_lock_take(&index->lock)) {
-        mend(index);
+        repair(index);
         log_alert(log_main, 0, "a process died inside the index of cache \"%.*s\"; it was repaired",
                   (int) index->path_length, index->path);
     }

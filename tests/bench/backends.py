@@ -53,7 +53,7 @@ def build(directory):
     loads.compile_program(directory, "fastcgi_responder",
                           ("fastcgi_responder.c", "service.c"))
     loads.compile_program(directory, "fastcgi_libfcgi", ("fastcgi_libfcgi.c",), ("-lfcgi",))
-    loads.compile_program(directory, "fastcgi_chain", ("fastcgi_chain.c", "answer.c"), ("-lfcgi",))
+    loads.compile_program(directory, "fastcgi_chain", ("fastcgi_chain.c", "response.c"), ("-lfcgi",))
 
 
 class Backend:

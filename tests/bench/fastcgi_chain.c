@@ -1,7 +1,7 @@
 /* fastcgi_chain: a FastCGI application on libfcgi that asks a second service for each request, by HTTP on a connection
  * that it keeps, and passes its body on: `fastcgi_chain PORT`. */
 #define _GNU_SOURCE
-#include "answer.h"
+#include "response.h"
 
 #include <arpa/inet.h>
 #include <fcgiapp.h>

@@ -36,7 +36,7 @@ STEP_SECONDS = 0.1          # between two looks at the machine's memory
 def build(directory):
     """The client, compiled."""
     return loads.compile_program(directory, "hold",
-                                 ("hold.c", "answer.c", "options.c", "requests.c"))
+                                 ("hold.c", "response.c", "options.c", "requests.c"))
 
 
 class Watch:

@@ -1,7 +1,7 @@
 /* hold: opens very many kept connections, from as many addresses of 127.0.0.0/8 as their ports take, and does with them
  * what standard input says. */
 #define _GNU_SOURCE
-#include "answer.h"
+#include "response.h"
 #include "options.h"
 #include "requests.h"
 

@@ -2,7 +2,7 @@
  * where that is asked for. */
 
 #define _GNU_SOURCE
-#include "answer.h"
+#include "response.h"
 #include "chunks.h"
 #include "latency.h"
 #include "options.h"

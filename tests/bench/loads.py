@@ -9,7 +9,7 @@ from h2load import H2load
 from servers import BenchError, prepare_child
 
 WAITING_SECONDS = 60    # longer than anybody needs that waits for waiting requests
-SOURCES = ("load.c", "answer.c", "chunks.c", "latency.c", "options.c", "requests.c", "tls.c")
+SOURCES = ("load.c", "response.c", "chunks.c", "latency.c", "options.c", "requests.c", "tls.c")
 LIBRARIES = ("-lssl", "-lcrypto")
 
 

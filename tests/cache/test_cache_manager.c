@@ -235,7 +235,8 @@ static void a_purge_is_finished_after_a_restart(void **state)
     struct cache_index *index = cache_index_of(cache);
     index->rules[0] = (struct cache_rule){.length = 3};
     md5_of(STR("key"), index->rules[0].digest);
-    index->rules[0].version = index->rules_version = cache_index_version(index);
+    index->rules_version = cache_index_version(index);
+    index->rules[0].version = index->rules_version;
     cache_rules_write(cache);
     end();
     start("");
@@ -252,7 +253,8 @@ static void the_manager_helps_with_purges(void **state)
     struct cache_index *index = cache_index_of(cache);
     index->rules[0] = (struct cache_rule){.length = 3};
     md5_of(STR("key"), index->rules[0].digest);
-    index->rules[0].version = index->rules_version = cache_index_version(index);
+    index->rules_version = cache_index_version(index);
+    index->rules[0].version = index->rules_version;
     turn_until(count_files() == 0);
     turn_until(index->rules[0].walked_ms != 0);
     assert_int_equal(stats().entries, 0);

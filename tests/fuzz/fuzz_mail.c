@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "mail/words/answer.h"
+#include "mail/words/auth_response.h"
 #include "mail/words/commands.h"
 #include "mail/words/sasl.h"
 

@@ -151,7 +151,7 @@ static void give(struct quic_connection *c, enum quic_space space, struct str pa
 
     if (quic_frames_received(c, &packet) && packet.is_eliciting) {
         quic_received_add(&c->levels[space]->received, number);
-        c->levels[space]->has_news = c->levels[space]->is_ack_due = true;
+        c->levels[space]->has_received = c->levels[space]->is_ack_due = true;
         c->levels[space]->largest = number;
     }
     quic_wake(c);

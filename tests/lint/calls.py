@@ -26,7 +26,7 @@ def symbols(objects):
 
 
 def objects_of(build, sources):
-    """The object of each C source as {object: path below src/}, and one fault for each that has none."""
+    """The object of each C source as {object: path below src/}, and one error for each that has none."""
     objects, missing = {}, []
     for path in sources:
         if not path.endswith(".c"):
@@ -56,7 +56,8 @@ def uses_of(objects):
     return uses
 
 
-def faults(build, sources):
+def look(build, sources):
+    """What uses_of gives, and one error for each use of a higher layer and each circle across folders."""
     objects, found = objects_of(build, sources)
     groups = layers.module_groups()
     uses = uses_of(objects)
@@ -66,4 +67,4 @@ def faults(build, sources):
             if reason:
                 found += ["src/%s:1: uses %s of src/%s: %s" % (user, name, used, reason)
                           for name in sorted(uses[user][used])]
-    return found + circles.faults(uses)
+    return uses, found + circles.across(uses)

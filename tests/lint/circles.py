@@ -6,7 +6,7 @@ import sys
 # The walk below goes as deep as the longest chain of calls between files.
 sys.setrecursionlimit(20000)
 
-# The most files of one folder that may form a circle, and where more may.
+# Files of one folder that form a circle above which lint prints a note, and folders where it does not.
 MOST_FILES = 6
 EXEMPT = ("fiber", "event")
 
@@ -52,23 +52,32 @@ def weakest(uses, ring, most=8):
     return [edge for edge in tried if edge[0] < len(ring)][:most]
 
 
-def faults(uses):
-    """One fault a circle that is too large; `uses` is file -> file -> the names that it needs."""
-    graph = {file: set(used) for file, used in uses.items()}
-    found = []
-    for ring in components(graph):
-        folders = sorted({os.path.dirname(file) for file in ring})
-        if len(folders) == 1 and (len(ring) <= MOST_FILES or folders[0] in EXEMPT):
-            continue
-        kind = ("across folders (%s)" % ", ".join(folders) if len(folders) > 1
-                else "in one folder, where %d are allowed" % MOST_FILES)
-        text = "src/%s:1: a circle of calls, %d files %s: %s" % (
-            ring[0], len(ring), kind, " ".join(os.path.basename(file) for file in ring))
-        for left, _, file, used in weakest(uses, ring):
-            text += "\n    %s needs of %s: %s; without it the largest is of %d" % (
-                file, used, ", ".join(sorted(uses[file][used])), left)
-        found.append(text)
-    return found
+def described(uses, ring, kind):
+    text = "src/%s:1: a circle of calls, %d files %s: %s" % (
+        ring[0], len(ring), kind, " ".join(os.path.basename(file) for file in ring))
+    for left, _, file, used in weakest(uses, ring):
+        text += "\n    %s needs of %s: %s; without it the largest is of %d" % (
+            file, used, ", ".join(sorted(uses[file][used])), left)
+    return text
+
+
+def rings(uses):
+    """(files, their folders) of each circle; `uses` is file -> file -> the names that it needs."""
+    for ring in components({file: set(used) for file, used in uses.items()}):
+        yield ring, sorted({os.path.dirname(file) for file in ring})
+
+
+def across(uses):
+    """One error for each circle of files of several folders."""
+    return [described(uses, ring, "across folders (%s)" % ", ".join(folders))
+            for ring, folders in rings(uses) if len(folders) > 1]
+
+
+def large(uses):
+    """One note for each circle of more than MOST_FILES files of a folder."""
+    return [described(uses, ring, "in one folder, where %d are easy to follow" % MOST_FILES)
+            for ring, folders in rings(uses)
+            if len(folders) == 1 and len(ring) > MOST_FILES and folders[0] not in EXEMPT]
 
 
 def listing(uses, place):

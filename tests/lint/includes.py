@@ -31,7 +31,7 @@ def blind_choices(path):
             for number, match in asked if match]
 
 
-def faults(sources):
+def errors(sources):
     found = [fault for path in sources for fault in blind_choices(path)]
     groups = layers.module_groups()
     graph = {}
@@ -56,7 +56,7 @@ def faults(sources):
 
 
 def circles(graph):
-    """One fault for each circle that a walk along the includes comes upon."""
+    """One error for each circle that a walk along the includes comes upon."""
     found = []
     done = set()
 

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 
+# Above these lint prints a note.
 LONGEST = 70        # lines of a function
 MOST_PARAMETERS = 5
 
@@ -34,7 +35,7 @@ def functions(paths):
 
 
 def long_functions(paths):
-    return ["%s:%d: a function of %d lines, where %d are allowed" % (path, line, length, LONGEST)
+    return ["%s:%d: a function of %d lines; above %d it should say why" % (path, line, length, LONGEST)
             for path, line, _, length in functions(paths) if length > LONGEST]
 
 
@@ -55,7 +56,7 @@ def many_parameters(paths, known):
         match = re.search(r"(\w+)\(", signature)
         if match and count_parameters(signature) > MOST_PARAMETERS and (
                 "%s %s" % (path, match.group(1)) not in known):
-            found.append("%s:%d: %s has %d parameters, where %d are allowed: make a struct of those that go together"
+            found.append("%s:%d: %s has %d parameters; above %d, make a struct of those that go together"
                          % (path, line, match.group(1), count_parameters(signature), MOST_PARAMETERS))
     return found
 
@@ -115,7 +116,7 @@ def missing_pages(top):
 
 
 def unformatted(paths):
-    """One fault a file, at the first place where clang-format would write something else."""
+    """One error a file, at the first place where clang-format would write something else."""
     if not paths:
         return []
     output = subprocess.run(["clang-format", "--dry-run", "-Werror"] + paths,

@@ -45,7 +45,7 @@ def exists(name, path, known):
 
 
 def lost_names(tops, others=()):
-    """One fault for each file named in the texts below `tops`, and in the files `others`, that is not there."""
+    """One error for each file named in the texts below `tops`, and in the files `others`, that is not there."""
     known = known_names(tuple(tops) + ("auto", "conf", "examples")) | set(os.listdir("."))
     found = []
     for path in list(text_files(tops)) + [other for other in others if os.path.isfile(other)]:
@@ -65,5 +65,5 @@ def stale_pages(build):
     return ["docs/directives.md:1: " + (answer.stdout or answer.stderr).strip()] if answer.returncode else []
 
 
-def faults(build):
+def errors(build):
     return lost_names(("src", "docs", "tests"), ("README.md", "auto/README.md", "SECURITY.md")) + stale_pages(build)

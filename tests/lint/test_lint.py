@@ -14,6 +14,7 @@ import circles  # noqa: E402
 import includes  # noqa: E402
 import layout  # noqa: E402
 import pages  # noqa: E402
+import words  # noqa: E402
 
 
 @pytest.fixture
@@ -47,9 +48,9 @@ def build(paths):
 
 def test_include_down_is_fine_and_up_is_not(tree):
     good = tree({"base/str.h": "", "net/conn/conn.c": '#include "base/str.h"\n'})
-    assert includes.faults(good) == []
+    assert includes.errors(good) == []
     bad = tree({"net/conn/conn.h": "", "base/str.c": '/* x */\n#include "net/conn/conn.h"\n'})
-    assert includes.faults(bad) == [
+    assert includes.errors(bad) == [
         'src/base/str.c:2: include of "net/conn/conn.h": src/net/conn lies above src/base']
 
 
@@ -58,7 +59,7 @@ def test_include_beside_and_of_another_module(tree):
                   "http/modules/a.h": "", "http/modules/a.c": '#include "http/modules/a.h"\n',
                   "http/modules/a_more.c": '#include "http/modules/a.h"\n',
                   "http/modules/b.c": '#include "http/modules/a.h"\n'})
-    found = includes.faults(paths)
+    found = includes.errors(paths)
     assert len(found) == 2
     assert "src/cache lies beside src/upstream" in found[0]
     assert found[1].startswith("src/http/modules/b.c:1:") and "another module" in found[1]
@@ -67,7 +68,7 @@ def test_include_beside_and_of_another_module(tree):
 def test_module_in_a_folder(tree):
     paths = tree({"http/modules/c/c.h": "", "http/modules/c/c.c": '#include "http/modules/c/c.h"\n',
                   "http/modules/b.c": '#include "http/modules/c/c.h"\n'})
-    [found] = includes.faults(paths)
+    [found] = includes.errors(paths)
     assert found.startswith("src/http/modules/b.c:1:") and "another module" in found
 
 
@@ -76,7 +77,7 @@ def test_rooms_of_http(tree):
                   '#include "http/exchange/options/pass.h"\n#include "http/message/uri.h"\n',
                   "http/message/uri.c": '#include "http/exchange/options/pass.h"\n',
                   "http/lost.c": '#include "http/message/uri.h"\n'})
-    assert includes.faults(paths) == [
+    assert includes.errors(paths) == [
         'src/http/message/uri.c:1: include of "http/exchange/options/pass.h": src/http/exchange/options lies'
         ' above src/http/message', 'src/http/lost.c:1: include of "http/message/uri.h": http/lost.c belongs to no layer']
 
@@ -85,7 +86,7 @@ def test_protocols_stand_beside_each_other(tree):
     paths = tree({"http/v1/v1.h": "", "http/v2/setup.c": '#include "http/v1/v1.h"\n',
                   "stream/session/session.h": "",
                   "http/config/rows.c": '#include "stream/session/session.h"\n'})
-    assert [fault.rsplit(": ", 1)[1] for fault in includes.faults(paths)] == [
+    assert [fault.rsplit(": ", 1)[1] for fault in includes.errors(paths)] == [
         "src/http/v1 lies beside src/http/v2", "src/stream/session lies beside src/http/config"]
 
 
@@ -93,31 +94,31 @@ def test_private_header_of_the_fibers(tree):
     paths = tree({"fiber/stack.h": "", "fiber/fiber.h": "", "fiber/fiber.c":
                   '#include "fiber/stack.h"\n', "net/conn/conn.c":
                   '#include "fiber/fiber.h"\n#include "fiber/stack.h"\n'})
-    assert includes.faults(paths) == ['src/net/conn/conn.c:2: "fiber/stack.h" is private to src/fiber']
+    assert includes.errors(paths) == ['src/net/conn/conn.c:2: "fiber/stack.h" is private to src/fiber']
 
 
 def test_circle(tree):
     paths = tree({"base/a.h": '#include "base/b.h"\n', "base/b.h": '#include "base/a.h"\n'})
-    assert includes.faults(paths) == [
+    assert includes.errors(paths) == [
         "src/base/a.h:1: includes go in a circle: base/a.h > base/b.h > base/a.h"]
 
 
 def test_relative_include(tree):
     paths = tree({"base/a.h": "", "base/a.c": '#include "a.h"\n'})
-    assert "written from src/" in includes.faults(paths)[0]
+    assert "written from src/" in includes.errors(paths)[0]
 
 
 def test_choice_without_config_h(tree):
     paths = tree({"base/a.c": "#ifdef HAVE_JEMALLOC\n#endif\n#if WITH_DEBUG\n#endif\n",
                   "base/b.c": '#include "config.h"\n#ifdef HAVE_JEMALLOC\n#endif\n'})
-    assert includes.faults(paths) == ['src/base/a.c:1: asks for HAVE_JEMALLOC without "config.h"']
+    assert includes.errors(paths) == ['src/base/a.c:1: asks for HAVE_JEMALLOC without "config.h"']
 
 
-def test_call_up_a_floor(tree):
+def test_call_up_a_layer(tree):
     paths = tree({"base/low.c": "void high(void);\nvoid low(void);\nvoid low(void)\n{\n    high();\n}\n",
                   "http/request/high.c": "void high(void);\nvoid high(void)\n{\n}\n"})
     build(paths)
-    assert calls.faults("objs", paths) == [
+    assert calls.look("objs", paths)[1] == [
         "src/base/low.c:1: uses high of src/http/request/high.c: src/http/request lies above src/base"]
 
 
@@ -126,7 +127,7 @@ def test_call_of_another_module(tree):
                   "http/modules/a_more.c": "int a_more(void)\n{\n    return 1;\n}\n",
                   "http/modules/b.c": "extern int a_state;\nint b(void)\n{\n    return a_state;\n}\n"})
     build(paths)
-    found = calls.faults("objs", paths)
+    found = calls.look("objs", paths)[1]
     assert len(found) == 1 and "b.c:1: uses a_state" in found[0] and "another module" in found[0]
 
 
@@ -140,7 +141,7 @@ def ring(files):
 def test_circle_of_calls_across_folders(tree):
     paths = tree(ring(["stream/session/pick.c", "stream/session/way/hash.c"]))
     build(paths)
-    [found] = calls.faults("objs", paths)
+    [found] = calls.look("objs", paths)[1]
     assert "2 files across folders (stream/session, stream/session/way)" in found
     assert "stream/session/pick.c needs of stream/session/way/hash.c: f1; without it the largest is of 0" in found
 
@@ -149,23 +150,24 @@ def test_circle_of_calls_in_one_folder(tree):
     small, large = (["net/conn/c%d.c" % number for number in range(count)] for count in (6, 7))
     paths = tree(ring(small))
     build(paths)
-    assert calls.faults("objs", paths) == []
+    assert circles.large(calls.look("objs", paths)[0]) == []
     assert len(circles.listing(calls.uses_of(calls.objects_of("objs", paths)[0]), "net")) == 7
     paths = tree(ring(large))
     build(paths)
-    assert "7 files in one folder, where 6 are allowed" in calls.faults("objs", paths)[0]
+    uses, errors = calls.look("objs", paths)
+    assert errors == [] and "7 files in one folder" in circles.large(uses)[0]
     paths = tree(ring(["event/c%d.c" % number for number in range(7)]))
     build(paths)
-    assert calls.faults("objs", paths) == []
+    assert circles.large(calls.look("objs", paths)[0]) == []
 
 
 def test_source_that_is_never_built(tree):
-    assert "has no object" in calls.faults("objs", tree({"base/lost.c": ""}))[0]
+    assert "has no object" in calls.look("objs", tree({"base/lost.c": ""}))[1][0]
 
 
 def test_long_function(tree):
     [path] = tree({"base/a.c": "/* a */\n\nvoid f(void)\n{\n" + "    f();\n" * 68 + "}\n"})
-    assert layout.long_functions([path]) == ["src/base/a.c:3: a function of 71 lines, where 70 are allowed"]
+    assert layout.long_functions([path]) == ["src/base/a.c:3: a function of 71 lines; above 70 it should say why"]
     [path] = tree({"base/b.c": "/* b */\n\nvoid f(void)\n{\n" + "    f();\n" * 67 + "}\n"})
     assert layout.long_functions([path]) == []
 
@@ -175,7 +177,7 @@ def test_many_parameters(tree):
                                "int g(int a, int b, int c, int d, const char *format, ...)\n{\n}\n\n"
                                "int h(int a, void (*b)(void *), int c, int d, int e, int f)\n{\n}\n"})
     [found] = layout.many_parameters([path], [])
-    assert found.startswith("src/base/a.c:10: h has 6 parameters, where 5 are allowed")
+    assert found.startswith("src/base/a.c:10: h has 6 parameters; above 5")
     assert layout.many_parameters([path], ["src/base/a.c h"]) == []
 
 
@@ -228,3 +230,31 @@ def test_stale_page(tree):
             out.write(text)
     assert pages.stale_pages("objs") == ["docs/directives.md:1: old"]
     assert pages.stale_pages("elsewhere") == []
+
+
+def test_retired_words(tree):
+    [path] = tree({"base/a.c": "/* Whoever asks is answered. */\nint drink_all; /* \u2026 or none */\n"
+                               "const char *a = \"it was told\"; // goes on\n/* stold, unfloored, anew-is, Kin */\n"})
+    assert [fault.split(": write")[0] for fault in words.retired([path], set())] == [
+        'src/base/a.c:1: "Whoever"', 'src/base/a.c:2: "drink"', 'src/base/a.c:2: "..."', 'src/base/a.c:3: "told"',
+        'src/base/a.c:3: "goes on"']
+    assert len(words.retired([path], {("src/base/a.c", "told"), ("src/base/a.c", "whoever")})) == 3
+
+
+def test_an_exception_needs_a_reason(tree):
+    [path] = tree({"words.txt": "# PATH WORD REASON\nsrc/a.c floor floor() of C\nsrc/b.c floor\n"})
+    assert words.exceptions(path) == {("src/a.c", "floor")}
+
+
+def test_no_exception_is_left_over():
+    os.chdir(os.path.join(HERE, "../.."))
+    for path, word in words.exceptions():
+        with open(path, encoding="utf-8") as text:
+            assert word in text.read().lower(), "%s: %s is no longer there" % (path, word)
+
+
+def test_spelling(tree):
+    [path] = tree({"base/a.c": "/* It occ" + "ured. */\n"})
+    os.makedirs("tests/lint")
+    open(words.CORRECT, "w").close()
+    assert words.misspelt([path])[0].startswith("src/base/a.c:1: occ" + "ured ==> occurred")

@@ -61,7 +61,7 @@ struct file {
 
     /* Of the cache. */
     struct file *next;        /* of the same bucket */
-    struct list lru_link;     /* most recently used first */
+    struct list lru_node;     /* most recently used first */
     struct file_cache *cache; /* where it is kept, or NULL */
     struct str path;          /* NUL-terminated; lies after this struct */
     uint64_t hash;            /* of path */

@@ -16,7 +16,7 @@ struct file_cache {
     uint64_t count;        /* files */
     uint64_t bytes;        /* of contents and books */
     struct file_cache_limits limits;
-    struct list lru; /* struct file.lru_link, most recently used first */
+    struct list lru; /* struct file.lru_node, most recently used first */
 };
 
 static struct file **new_buckets(size_t count)
@@ -46,7 +46,7 @@ struct file_cache *file_cache_new(const struct file_cache_limits *limits)
 void file_cache_free(struct file_cache *cache)
 {
     while (!list_is_empty(&cache->lru)) {
-        file_cache_remove(container_of(cache->lru.next, struct file, lru_link));
+        file_cache_remove(container_of(cache->lru.next, struct file, lru_node));
     }
     free(cache->buckets);
     free(cache);
@@ -102,9 +102,9 @@ struct file *file_cache_find(struct file_cache *cache, const struct file_options
     while (file != NULL && (file->hash != options->hash || !str_equal(file->path, options->path))) {
         file = file->next;
     }
-    if (file != NULL && cache->lru.next != &file->lru_link) {
-        list_remove(&file->lru_link);
-        list_push_front(&cache->lru, &file->lru_link);
+    if (file != NULL && cache->lru.next != &file->lru_node) {
+        list_remove(&file->lru_node);
+        list_push_front(&cache->lru, &file->lru_node);
     }
     return file;
 }
@@ -144,7 +144,7 @@ void file_cache_remove(struct file *file)
         at = &(*at)->next;
     }
     *at = file->next;
-    list_remove(&file->lru_link);
+    list_remove(&file->lru_node);
     cache->count--;
     cache->bytes -= weight(file);
     file->cache = NULL;
@@ -156,7 +156,7 @@ static void file_cache_make_room(struct file_cache *cache, uint64_t needed)
 {
     while (!list_is_empty(&cache->lru) &&
            (cache->count >= cache->limits.files || cache->bytes + needed > cache->limits.bytes)) {
-        file_cache_remove(container_of(cache->lru.prev, struct file, lru_link));
+        file_cache_remove(container_of(cache->lru.prev, struct file, lru_node));
     }
 }
 
@@ -177,7 +177,7 @@ void file_cache_put(struct file_cache *cache, struct file *file, uint64_t hash)
     file->next = *bucket;
     *bucket = file;
     file->cache = cache;
-    list_push_front(&cache->lru, &file->lru_link);
+    list_push_front(&cache->lru, &file->lru_node);
     cache->count++;
     cache->bytes += weight(file);
     file->references++;
@@ -191,7 +191,7 @@ bool file_cache_is_empty(const struct file_cache *cache)
 void file_cache_expire(struct file_cache *cache, uint64_t now_ms, unsigned at_most)
 {
     for (unsigned i = 0; i < at_most && !list_is_empty(&cache->lru); i++) {
-        struct file *oldest = container_of(cache->lru.prev, struct file, lru_link);
+        struct file *oldest = container_of(cache->lru.prev, struct file, lru_node);
 
         if (now_ms - oldest->used_ms <= cache->limits.inactive_ms) {
             return;

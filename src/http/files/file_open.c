@@ -33,7 +33,7 @@ struct file *file_new(struct str path)
     file->path = (struct str){(const char *) (file + 1), path.len};
     file->references = 1;
     file->fd = -1;
-    list_init(&file->lru_link);
+    list_init(&file->lru_node);
     return file;
 }
 
@@ -54,7 +54,7 @@ struct file *file_copy_status(const struct file *from)
     copy.next = NULL;
     copy.cache = NULL;
     *file = copy;
-    list_init(&file->lru_link);
+    list_init(&file->lru_node);
     return file;
 }
 

@@ -46,7 +46,7 @@ struct file_cache_limits {
 struct file_cache *file_cache_new(const struct file_cache_limits *limits);
 void file_cache_free(struct file_cache *cache);
 uint64_t file_cache_hash(struct str path);
-/* The file of wish->path, now the most recently used, or NULL. No reference is taken. */
+/* The file of options->path, now the most recently used, or NULL. No reference is taken. */
 struct file *file_cache_find(struct file_cache *cache, const struct file_options *options);
 /* Keeps it (one reference is taken); what is used least goes when there is too much. Replaces one
  * of the same path. */

@@ -110,11 +110,11 @@ static void take_priority(struct v3_connection *c, struct str payload)
         v3_prioritise(stream, urgency, is_incremental);
     }
     if (id >= c->next_stream || (stream != NULL && !stream->has_head)) {
-        unsigned place = (unsigned) (id / 4 % V3_PRIORITIES_KEPT);
-        c->early[place].id = id;
-        c->early[place].is_kept = true;
-        c->early[place].urgency = urgency;
-        c->early[place].is_incremental = is_incremental;
+        unsigned bucket = (unsigned) (id / 4 % V3_PRIORITIES_KEPT);
+        c->early[bucket].id = id;
+        c->early[bucket].is_used = true;
+        c->early[bucket].urgency = urgency;
+        c->early[bucket].is_incremental = is_incremental;
     }
 }
 
@@ -221,7 +221,7 @@ static void unblock(struct v3_connection *c)
     list_init(&waiting);
     list_splice_back(&waiting, &c->blocked);
     while (!c->is_failed && !list_is_empty(&waiting)) {
-        v3_stream_unblocked(container_of(waiting.next, struct v3_stream, blocked_link));
+        v3_stream_unblocked(container_of(waiting.next, struct v3_stream, blocked_node));
     }
     list_splice_back(&c->blocked, &waiting);
 }

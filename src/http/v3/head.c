@@ -11,7 +11,7 @@
 
 /* ---- decoding ---- */
 
-/* The worker has no place for another request of this connection: it may be sent again (RFC 9114, 4.1.1). */
+/* The worker has no slot for another request of this connection: it may be sent again (RFC 9114, 4.1.1). */
 static void refuse_stream(struct v3_stream *stream)
 {
     struct v3_connection *c = stream->connection;
@@ -60,7 +60,7 @@ static bool head_make(struct v3_stream *stream)
     return true;
 }
 
-/* What is known of a name by its place in the static table. */
+/* What is known of a name by its index in the static table. */
 static stream_name name_of(const struct coded_field *field)
 {
     static stream_name names[QPACK_STATIC_COUNT + 1];
@@ -172,13 +172,13 @@ static void count_request(struct v3_stream *stream)
 static void set_priority(struct v3_stream *stream)
 {
     struct v3_connection *c = stream->connection;
-    unsigned place = (unsigned) (stream->id / 4 % V3_PRIORITIES_KEPT);
+    unsigned bucket = (unsigned) (stream->id / 4 % V3_PRIORITIES_KEPT);
     uint8_t urgency;
     bool is_incremental;
 
-    if (c->early[place].is_kept && c->early[place].id == stream->id) {
-        c->early[place].is_kept = false;
-        v3_prioritise(stream, c->early[place].urgency, c->early[place].is_incremental);
+    if (c->early[bucket].is_used && c->early[bucket].id == stream->id) {
+        c->early[bucket].is_used = false;
+        v3_prioritise(stream, c->early[bucket].urgency, c->early[bucket].is_incremental);
     } else if (stream->head->priority.data != NULL) {
         priority_parse(stream->head->priority, &urgency, &is_incremental);
         v3_prioritise(stream, urgency, is_incremental);

@@ -112,7 +112,7 @@ static void block_stream(struct v3_stream *stream)
         return;
     }
     stream->input.part = V3_PART_BLOCKED;
-    list_push_back(&c->blocked, &stream->blocked_link);
+    list_push_back(&c->blocked, &stream->blocked_node);
     c->blocked_count++;
 }
 
@@ -174,7 +174,7 @@ void v3_stream_unblocked(struct v3_stream *stream)
 {
     struct v3_connection *c = stream->connection;
 
-    list_remove(&stream->blocked_link);
+    list_remove(&stream->blocked_node);
     c->blocked_count--;
     stream->input.part = V3_PART_HEADERS;
     v3_stream_readable(stream);

@@ -60,7 +60,7 @@ static struct v3_stream *stream_make(struct v3_connection *c, struct quic_stream
     stream->quic = quic;
     stream->id = quic->id;
     quic->user = stream;
-    list_init(&stream->blocked_link);
+    list_init(&stream->blocked_node);
     timer_init(&stream->timer, fire);
     list_push_back(&c->streams, &stream->link);
     c->stream_count++;
@@ -102,8 +102,8 @@ static void wake(struct v3_stream *stream)
 
 static void leave_blocked(struct v3_stream *stream)
 {
-    if (!list_is_empty(&stream->blocked_link)) {
-        list_remove(&stream->blocked_link);
+    if (!list_is_empty(&stream->blocked_node)) {
+        list_remove(&stream->blocked_node);
         stream->connection->blocked_count--;
     }
 }

@@ -96,8 +96,8 @@ struct v3_connection {
     uint64_t copies_seen;   /* of decoder.duplicated */
     uint64_t feedback_seen; /* of encoder.cancelled */
     struct {
-        uint64_t id; /* with is_kept; at id / 4 % V3_PRIORITIES_KEPT, the newest */
-        bool is_kept;
+        uint64_t id; /* with is_used; at id / 4 % V3_PRIORITIES_KEPT, the newest */
+        bool is_used;
         uint8_t urgency;
         bool is_incremental;
     } early[V3_PRIORITIES_KEPT];
@@ -114,7 +114,7 @@ struct v3_connection {
     bool was_refused;   /* worker_requests were not enough: logged once */
 };
 
-/* What the bytes of a stream are at this place. */
+/* What the bytes of a stream are at this position. */
 enum v3_part {
     V3_PART_FRAME, /* the head of a frame */
     V3_PART_HEADERS,
@@ -141,7 +141,7 @@ struct v3_stream {
     struct stream_head *head; /* what was decoded of the section; in the request's arena */
     uint64_t id;
     struct list link;         /* on connection->streams or finished */
-    struct list blocked_link; /* on connection->blocked, or empty */
+    struct list blocked_node; /* on connection->blocked, or empty */
     struct v3_input input;
     struct timer timer; /* the client has to send its head, or to take something, until then */
     struct wait_point reader; /* the fiber that reads the body */

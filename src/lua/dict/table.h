@@ -85,7 +85,7 @@ static inline char *dict_value_of(struct dict_item *item)
     return item->data + item->key_len;
 }
 
-/* Takes the lock; mends the table when a process died inside. */
+/* Takes the lock; repairs the table when a process died inside. */
 void dict_lock(struct dict_table *table);
 void dict_unlock(struct dict_table *table);
 

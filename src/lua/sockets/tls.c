@@ -251,7 +251,7 @@ static void hold_certificate(lua_State *L)
 static int handshake(lua_State *L, struct script_thread *thread)
 {
     struct script_socket *socket = socket_check_own(L);
-    struct handshake wish;
+    struct handshake handshake;
 
     if (socket == NULL) {
         return luaL_error(L, "socket is never created nor connected");
@@ -268,24 +268,24 @@ static int handshake(lua_State *L, struct script_thread *thread)
     if (context == NULL) {
         return script_fail(L, "no context");
     }
-    read_handshake(L, socket, &wish);
+    read_handshake(L, socket, &handshake);
     socket_hold(L);
     hold_certificate(L);
     if (conn_is_tls(socket->conn)) {
-        if (socket->tls_identity == identity_of(context, &wish)) {
-            return give_session(L, thread, socket, &wish);
+        if (socket->tls_identity == identity_of(context, &handshake)) {
+            return give_session(L, thread, socket, &handshake);
         }
         if (socket->reused == 0 || socket->is_touched) {
-            int failed = wish.verifies ? verify(L, thread, socket, &wish) : 0;
+            int failed = handshake.verifies ? verify(L, thread, socket, &handshake) : 0;
 
-            return failed != 0 ? failed : give_session(L, thread, socket, &wish);
+            return failed != 0 ? failed : give_session(L, thread, socket, &handshake);
         }
         int failed = reconnect(L, thread, socket);
         if (failed != 0) {
             return failed;
         }
     }
-    return shake_hands(L, thread, socket, context, &wish);
+    return shake_hands(L, thread, socket, context, &handshake);
 }
 
 /* ---- the rest ---- */

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "mail/words/answer.h"
+#include "mail/words/auth_response.h"
 #include "mail/words/sasl.h"
 #include "server/generation.h"
 #include "upstream/connection.h"

@@ -137,7 +137,7 @@ bool datagrams_start(struct listener *listeners, uint32_t generation, unsigned s
 enum datagram_stop {
     DATAGRAMS_ENDED, /* all flows and what takers have end */
     DATAGRAMS_REPLACED, /* newer workers read, and pass on what belongs to this one: it stays while the address is served */
-    DATAGRAMS_UPGRADED, /* … of another binary, which does so for takers; flows end */
+    DATAGRAMS_UPGRADED, /* newer workers of another binary do so for takers; flows end */
 };
 /* Nothing new begins, and nothing is read. */
 void datagrams_stop(enum datagram_stop why);

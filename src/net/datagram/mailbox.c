@@ -347,7 +347,7 @@ static void drop(void)
     static uint64_t logged_ms;
 
     datagram_counts.dropped++;
-    if (logged_ms == 0 || clock_now.now_ms - told_ms >= LOG_EVERY_MS) {
+    if (logged_ms == 0 || clock_now.now_ms - logged_ms >= LOG_EVERY_MS) {
         logged_ms = clock_now.now_ms;
         log_warn(log_main, 0,
                  "datagrams are dropped: the worker that has their flows does not read");

@@ -27,7 +27,7 @@ static void note_received(struct quic_connection *c, const struct packet_in *pac
     bool is_next = level->largest == QUIC_NUMBER_NONE || packet->number == level->largest + 1;
 
     quic_received_add(&level->received, packet->number);
-    level->has_news = true;
+    level->has_received = true;
     if (packet->ecn != 0) {
         level->ecn[packet->ecn == 2 ? 0 : packet->ecn == 1 ? 1 : 2]++;
     }

@@ -26,7 +26,7 @@ void quic_put_ack(struct packer *p)
     struct quic_level *level = p->packet->level;
     uint64_t delay = 0;
 
-    if (!level->has_news || level->received.ranges.count == 0) {
+    if (!level->has_received || level->received.ranges.count == 0) {
         return;
     }
     if (p->packet->space == QUIC_SPACE_APPLICATION) {
@@ -37,7 +37,7 @@ void quic_put_ack(struct packer *p)
         p->out.is_short = false;
         return;
     }
-    level->is_ack_due = level->has_news = false;
+    level->is_ack_due = level->has_received = false;
     level->unacknowledged = 0;
     level->ack_due_us = QUIC_NEVER;
     quic_sent_carry(&p->c->recovery, p->packet->sent,

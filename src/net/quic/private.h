@@ -42,7 +42,7 @@ struct quic_level {
     uint64_t ecn[3];         /* ECT(0), ECT(1), CE received */
     uint32_t unacknowledged; /* packets received since the last ACK that ask for one */
     bool is_ack_due;         /* at the next chance */
-    bool has_news;           /* something was received since the last ACK */
+    bool has_received;       /* something was received since the last ACK */
     bool is_discarded;
     bool has_sent; /* a packet */
     struct quic_send crypto_out;

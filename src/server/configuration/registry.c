@@ -115,7 +115,7 @@ static void skip(struct conf *conf, const struct conf_node *node, struct str pat
         conf_warn(conf, node, "dlopen() \"%.*s\" failed (%s)%s%s", STR_ARG(path), why,
                   *absent != '\0' ? ", the module is " : "", absent);
     }
-    conf_hint(conf, "the start goes on without it, as long as none of its directives is used");
+    conf_hint(conf, "the start continues without it, as long as none of its directives is used");
 }
 
 static struct loaded_module *loaded_add(const struct module *module, void *handle, struct str path)

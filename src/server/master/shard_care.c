@@ -2,8 +2,8 @@
  * The master's care for the shards. Rules, by the numbers of docs/architecture.md:
  *   3. a slot that is not wanted any more gets no new connection, a survivor empties it, then it is
  *      closed, from the top;
- *   5. what a worker that does not turn was woken for is shown to others, and the log tells of it. New clients of QUIC, which
- *      only the worker of their slot reads, come to another worker once the log has told of it.
+ *   5. connections that a blocked worker was woken for are shown to others, and that is logged. New clients of QUIC, which
+ *      only the worker of their slot reads, come to another worker once that was logged.
  */
 #include "server/master/shard_care.h"
 

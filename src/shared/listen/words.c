@@ -1,4 +1,4 @@
-/* The words of `listen` that every protocol has: options of the socket. */
+/* The parameters of `listen` that every protocol has: options of the socket. */
 #include "base/parse.h"
 #include "shared/listen/address.h"
 

@@ -115,7 +115,7 @@ bool tls_server_conf_command_apply(struct conf_scope *scope, const struct direct
 
 /* ---- caches ---- */
 
-/* "shared:NAME:SIZE" to a zone; NULL after conf_error, in the words of `what`. */
+/* "shared:NAME:SIZE" to a zone; NULL after conf_error, phrased for the directive `what`. */
 static struct zone *shared_zone(struct conf *conf, struct conf_node *node, struct str text,
                                 const char *what, const void *tag)
 {

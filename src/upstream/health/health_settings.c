@@ -1,4 +1,4 @@
-/* Active health checks as the configuration has them: the checks of a group, the words of `health_check`, and the names
+/* Active health checks as the configuration has them: the checks of a group, the parameters of `health_check`, and the names
  * of `match` blocks. */
 #include "base/map.h"
 #include "base/parse.h"

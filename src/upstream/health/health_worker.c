@@ -20,10 +20,10 @@ static struct list workers = {&workers, &workers};
 static uint64_t due_time(const struct prober *prober)
 {
     uint64_t due = atomic_load(&prober->cell->checks[prober->index].next_ms);
-    uint64_t patience = prober->settings->interval_ms / 2;
+    uint64_t grace_ms = prober->settings->interval_ms / 2;
 
     if (!prober->is_ours && atomic_load(&prober->cell->checks[prober->index].probes) != 0) {
-        due += patience < LOOK_EVERY_MS ? patience : LOOK_EVERY_MS;
+        due += grace_ms < LOOK_EVERY_MS ? grace_ms : LOOK_EVERY_MS;
     }
     return due;
 }

@@ -1,4 +1,4 @@
-/* The words of `resolver` and `resolver_file`: name servers by address, or out of a file like
+/* The parameters of `resolver` and `resolver_file`: name servers by address, or out of a file like
  * /etc/resolv.conf. */
 #include "upstream/settings/resolver_rows.h"
 

@@ -1,5 +1,5 @@
 /* Tests of heads of answers: status lines, fields, framing, and the status of the CGI kinds. */
-#include "http/exchange/heads/answer.h"
+#include "http/exchange/heads/response_head.h"
 #include "http/fixture.h"
 
 #include "http/exchange.h"

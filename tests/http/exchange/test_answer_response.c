@@ -1,5 +1,5 @@
 /* Tests of accepted answers on their way to clients: which fields go, what X-Accel-* fields do. */
-#include "http/exchange/heads/answer.h"
+#include "http/exchange/heads/response_head.h"
 #include "http/fixture.h"
 
 #include "http/exchange.h"

@@ -1,5 +1,5 @@
 /* What is said in mail: commands, logins, answers of an authentication server. */
-#include "mail/words/answer.h"
+#include "mail/words/auth_response.h"
 #include "mail/words/commands.h"
 #include "mail/words/sasl.h"
 #include "base/unit.h"

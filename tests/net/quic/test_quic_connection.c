@@ -251,7 +251,7 @@ static void a_peer_that_acknowledges_too_much(void **state)
     ends_connect();
     turn_until(client_end.connection->is_confirmed);
     quic_received_add(&client_end.connection->levels[QUIC_SPACE_APPLICATION]->received, 5000);
-    client_end.connection->levels[QUIC_SPACE_APPLICATION]->has_news = true;
+    client_end.connection->levels[QUIC_SPACE_APPLICATION]->has_received = true;
     quic_stream_write(quic_stream_open(client_end.connection, false), STR("x"));
     turn_until(server_end.closed != 0);
     assert_int_equal(server_end.how.code, QUIC_PROTOCOL_VIOLATION);

@@ -180,7 +180,7 @@ void h2_put_number(struct h2_connection *connection, uint8_t type, uint32_t stre
 /* Uses the frames that have arrived whole. */
 void h2_connection_receive(struct h2_connection *connection);
 
-/* ---- answer.c ---- */
+/* ---- response.c ---- */
 
 /* A header block is whole. */
 void h2_take_block(struct h2_stream *stream, struct str block, bool is_end);

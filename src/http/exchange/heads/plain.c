@@ -1,5 +1,5 @@
 /* Answers that are a CGI head and a body to the end of the connection: SCGI, uwsgi. */
-#include "http/exchange/heads/answer.h"
+#include "http/exchange/heads/response_head.h"
 #include "http/exchange/heads/plain.h"
 
 #include <errno.h>

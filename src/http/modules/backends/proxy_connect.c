@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "http/exchange/heads/answer.h"
+#include "http/exchange/heads/response_head.h"
 #include "http/exchange/options/rows.h"
 #include "http/exchange/exchange.h"
 #include "http/routing/hooks.h"

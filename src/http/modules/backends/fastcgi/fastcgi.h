@@ -182,7 +182,7 @@ bool fastcgi_processes_asks(const struct upstream_connection *connection);
 /* It has answered; if it took long there are fewer processes than was thought. */
 void fastcgi_processes_answered(const struct upstream_connection *connection);
 
-/* ---- answer.c ---- */
+/* ---- response.c ---- */
 
 enum head_result fastcgi_read_head(struct exchange *x);
 enum body_result fastcgi_read_body(struct exchange *x, struct str *data);

@@ -113,7 +113,7 @@ void proxy_send_announced(struct exchange *x);
 struct str proxy_announcement(struct exchange *x);
 void proxy_send_body(struct exchange *x, const struct body_piece *piece, bool is_last);
 
-/* ---- answer.c ---- */
+/* ---- response.c ---- */
 
 void proxy_begin_response(struct exchange *x);
 enum head_result proxy_read_head(struct exchange *x);

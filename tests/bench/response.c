@@ -1,7 +1,7 @@
-/* answer: reads the head of an HTTP/1.1 response. */
+/* Reads the head of an HTTP/1.1 response. */
 
 #define _GNU_SOURCE
-#include "answer.h"
+#include "response.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What comes back from a FastCGI backend, once its records are decoded: a CGI head, a body, words for the log. */
-#include "http/exchange/heads/answer.h"
+#include "http/exchange/heads/response_head.h"
 #include "http/modules/backends/fastcgi/connection.h"
 #include "server/generation.h"
 

@@ -1,5 +1,5 @@
 /* The answer of an authentication server. */
-#include "mail/words/answer.h"
+#include "mail/words/auth_response.h"
 
 #include "base/parse.h"
 

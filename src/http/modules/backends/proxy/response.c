@@ -1,5 +1,5 @@
 /* What comes back from a proxied server: the head, and the body by length, in chunks or until it closes. */
-#include "http/exchange/heads/answer.h"
+#include "http/exchange/heads/response_head.h"
 #include "http/modules/backends/proxy/proxy.h"
 
 #include "base/parse.h"

@@ -1,5 +1,5 @@
 /* Heads of responses: the status line, the fields, and what they say of the body's length. */
-#include "http/exchange/heads/answer.h"
+#include "http/exchange/heads/response_head.h"
 
 #include <stdio.h>
 

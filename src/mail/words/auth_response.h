@@ -1,6 +1,6 @@
 /* The answer of an authentication server: the fields of an HTTP response that matter to mail. Pure functions on slices. */
-#ifndef MAIL_WORDS_ANSWER_H
-#define MAIL_WORDS_ANSWER_H
+#ifndef MAIL_WORDS_AUTH_RESPONSE_H
+#define MAIL_WORDS_AUTH_RESPONSE_H
 
 #include <stdbool.h>
 #include <stdint.h>

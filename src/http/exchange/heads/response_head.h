@@ -1,6 +1,6 @@
 /* Heads of responses: how protocols read them. */
-#ifndef HTTP_EXCHANGE_HEADS_ANSWER_H
-#define HTTP_EXCHANGE_HEADS_ANSWER_H
+#ifndef HTTP_EXCHANGE_HEADS_RESPONSE_HEAD_H
+#define HTTP_EXCHANGE_HEADS_RESPONSE_HEAD_H
 
 #include "http/exchange/exchange.h"
 
