@@ -12,7 +12,7 @@ TESTS ?= tests
 DESTDIR ?=
 
 # Targets that only start other makes and scripts; they need no configured build directory.
-DRIVERS = help serve check lint doors bench docs asan fuzz deps deb clean format
+DRIVERS = help serve check lint doors coverage bench docs asan fuzz deps deb clean format
 .DEFAULT_GOAL = all
 GOALS = $(or $(MAKECMDGOALS),all)
 
@@ -37,6 +37,7 @@ help:
 	@echo "make unit      the unit tests; make BUILD=objs-asan unit under sanitizers"
 	@echo "make lint      layers, words, formatting, warnings of two compilers"
 	@echo "make doors     the functions that one kept request enters"
+	@echo "make coverage  what the tests reach of src: lines, functions, branches"
 	@echo "make format    lay the sources out as make lint wants them"
 	@echo "make bench     compare with Debian's nginx"
 	@echo "make docs      write the reference in docs/ from the tables in the sources"
@@ -76,6 +77,17 @@ doors:
 	+@$(MAKE) --no-print-directory BUILD=objs-doors CFLAGS='$(DOORS_CFLAGS)' all objs-doors/doors_trace.so
 	@$(PYTHON) tests/lint/doors.py objs-doors $(DOORS_ARGS)
 
+# Programs that count what they run, in files that they share while they run.
+COVERAGE_CFLAGS = -O1 -g0 -Wno-error=frame-larger-than= -fcoverage-mapping -mllvm -runtime-counter-relocation \
+    -fprofile-instr-generate=$(CURDIR)/objs-coverage/profiles/%c%m.profraw
+coverage:
+	@auto/deps --tests
+	@test -f objs-coverage/config.mk || ./configure --builddir=objs-coverage --with-debug --with-cc=clang
+	@mkdir -p objs-coverage/profiles
+	+@$(MAKE) --no-print-directory BUILD=objs-coverage CFLAGS='$(COVERAGE_CFLAGS)' \
+	    LDFLAGS=-fprofile-instr-generate all unit-programs fuzz-programs
+	@auto/coverage objs-coverage
+
 format:
 	@$(PYTHON) tests/lint/lint.py --format
 
@@ -107,4 +119,4 @@ fuzz:
 	@auto/fuzz objs-fuzz $(FUZZ_SECONDS)
 
 clean:
-	rm -rf objs objs-deb objs-asan objs-fuzz objs-gcc objs-clang objs-doors
+	rm -rf objs objs-deb objs-asan objs-fuzz objs-gcc objs-clang objs-doors objs-coverage

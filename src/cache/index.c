@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/fatal.h"
 #include "base/clock.h"
 #include "cache/internal.h"
 
@@ -213,6 +214,7 @@ static void repair(struct cache_index *index)
 
 void cache_index_take(struct cache_index *index)
 {
+    CHECK_MAGIC(index, CACHE_INDEX_MAGIC);
     if (shm_lock_take(&index->lock)) {
         repair(index);
         log_alert(log_main, 0, "a process died inside the index of cache \"%.*s\"; it was repaired",

@@ -61,6 +61,7 @@ struct http_connection *connection_on(const struct http_listen *listen, struct c
 
 void connection_leave_protocol(struct http_connection *connection)
 {
+    CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     if (connection->wire_state != NULL) {
         connection->protocol->end(connection);
         connection->wire_state = NULL;
@@ -76,6 +77,7 @@ struct request *connection_current(const struct http_connection *connection)
 
 struct conn *connection_free(struct http_connection *connection)
 {
+    CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     struct conn *conn = connection->conn;
 
     loop_undefer(&connection->settle);
@@ -92,6 +94,7 @@ struct conn *connection_free(struct http_connection *connection)
 
 struct connection_details *connection_details(struct http_connection *connection)
 {
+    CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     if (connection->details == NULL) {
         connection->details = calloc(1, sizeof(*connection->details));
         if (connection->details == NULL) {
@@ -146,6 +149,7 @@ const struct addr *connection_local(struct http_connection *connection)
 
 void connection_set_local(struct http_connection *connection, const struct addr *local)
 {
+    CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     connection_details(connection)->local = *local;
 }
 

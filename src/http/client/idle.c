@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/fatal.h"
 #include "base/clock.h"
 #include "http/client/stages.h"
 #include "server/generation.h"
@@ -98,6 +99,7 @@ static bool is_too_young(const struct http_connection *connection)
 
 void idle_quit(struct http_connection *connection)
 {
+    CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     struct conn *conn = connection->conn;
 
     if (!conn->is_idle || conn_input(conn).len != 0 || connection->requests == 0) {
@@ -116,6 +118,7 @@ void idle_quit(struct http_connection *connection)
 
 void connection_go_idle(struct http_connection *connection)
 {
+    CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     struct conn *conn = connection->conn;
 
     if (worker_is_quitting && connection->requests != 0) {
@@ -144,6 +147,7 @@ void connection_go_idle(struct http_connection *connection)
 
 void idle_resume(struct http_connection *connection, const void *state, size_t size)
 {
+    CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     struct conn *conn = connection->conn;
     uint32_t life = conn->life;
     uint64_t timeout_ms = 0;

@@ -1,5 +1,6 @@
 /* The end of a TCP connection, and the lingering close: our side is shut, and what the client still sends is read and dropped. A client that was answered
  * by early data (RFC 8446, 2.3) finishes the handshake before. */
+#include "base/fatal.h"
 #include "base/clock.h"
 #include "http/client/stages.h"
 #include "net/tls/tls.h"
@@ -41,6 +42,7 @@ void linger_timeout(struct conn *conn)
 
 void connection_linger(struct http_connection *connection)
 {
+    CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     connection_leave_protocol(connection);
     loop_undefer(&connection->settle);
     connection_enter(connection, STAGE_LINGERING);
@@ -52,6 +54,7 @@ void connection_linger(struct http_connection *connection)
 
 void connection_end_later(struct http_connection *connection)
 {
+    CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     connection_enter(connection, STAGE_ENDING);
     connection->conn->is_ending = 1;
     loop_undefer(&connection->settle);
@@ -60,6 +63,7 @@ void connection_end_later(struct http_connection *connection)
 
 void connection_end(struct http_connection *connection)
 {
+    CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     if (connection->wants_reset) {
         connection_reset(connection);
     } else {
@@ -69,10 +73,12 @@ void connection_end(struct http_connection *connection)
 
 void connection_close(struct http_connection *connection)
 {
+    CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     conn_close(connection_free(connection));
 }
 
 void connection_reset(struct http_connection *connection)
 {
+    CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     conn_reset(connection_free(connection));
 }

@@ -1,4 +1,5 @@
 /* The stages of a connection, and how one goes from one to the next. */
+#include "base/fatal.h"
 #include "http/client/stages.h"
 
 #include <errno.h>
@@ -68,6 +69,7 @@ static const struct {
 
 void connection_enter(struct http_connection *connection, enum connection_stage stage)
 {
+    CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     const struct conn_owner *owner = &stages[stage].owner;
 
     connection->stage = (uint8_t) stage;
@@ -76,6 +78,7 @@ void connection_enter(struct http_connection *connection, enum connection_stage 
 
 void connection_serve(struct http_connection *connection, const struct http_protocol *protocol)
 {
+    CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     connection->protocol = protocol;
     connection_enter(connection, STAGE_SERVING);
     if (protocol->begin != NULL) {

@@ -37,14 +37,24 @@ static void give_back(struct v1_connection *c)
 {
     struct free_v1 *freed = (struct free_v1 *) (void *) c;
 
+    c->magic = 0;
     freed->next = free_ones;
     free_ones = freed;
+}
+
+/* A client's connection that speaks HTTP/1, as its owners know it. */
+static struct v1_connection *v1_state(const struct http_connection *connection)
+{
+    struct v1_connection *c = connection->wire_state;
+
+    CHECK_MAGIC(c, V1_CONNECTION_MAGIC);
+    return c;
 }
 
 /* The connection of HTTP/1 that the loop reports about. */
 static struct v1_connection *v1_of(const struct conn *conn)
 {
-    return ((struct http_connection *) conn->user)->wire_state;
+    return v1_state(conn->user);
 }
 
 /* ---- settling ---- */
@@ -299,6 +309,7 @@ static void begin(struct http_connection *connection)
 {
     struct v1_connection *c = take();
 
+    c->magic = V1_CONNECTION_MAGIC;
     c->connection = connection;
     c->conn = connection->conn;
     list_init(&c->unfinished);
@@ -307,7 +318,7 @@ static void begin(struct http_connection *connection)
 
 static void end(struct http_connection *connection)
 {
-    struct v1_connection *c = connection->wire_state;
+    struct v1_connection *c = v1_state(connection);
 
     counters_mine->reading -= c->was_parsed_partly;
     give_back(c);
@@ -315,12 +326,12 @@ static void end(struct http_connection *connection)
 
 static void settle(struct http_connection *connection)
 {
-    v1_settle(connection->wire_state);
+    v1_settle(v1_state(connection));
 }
 
 static void abort_connection(struct http_connection *connection)
 {
-    struct v1_connection *c = connection->wire_state;
+    struct v1_connection *c = v1_state(connection);
 
     conn_fail(c->conn, ECANCELED);
     if (c->current != NULL) {
@@ -333,7 +344,7 @@ static void abort_connection(struct http_connection *connection)
 
 static struct request *current(const struct http_connection *connection)
 {
-    return ((const struct v1_connection *) connection->wire_state)->current;
+    return v1_state(connection)->current;
 }
 
 const struct http_protocol v1_protocol = {
@@ -381,7 +392,7 @@ static bool must_reset(const struct request *request)
 void v1_request_ended(struct request *request, enum handler_result result)
 {
     struct http_connection *connection = request->connection;
-    struct v1_connection *c = connection->wire_state;
+    struct v1_connection *c = v1_state(connection);
     struct conn *conn = c->conn;
 
     if (!request->is_body_read) {
@@ -413,14 +424,14 @@ void v1_request_ended(struct request *request, enum handler_result result)
 
 void v1_log_first(struct request *request)
 {
-    struct v1_connection *c = request->connection->wire_state;
+    struct v1_connection *c = v1_state(request->connection);
 
     c->logged_first = request;
 }
 
 struct request *v1_former(const struct request *request)
 {
-    const struct v1_connection *c = request->connection->wire_state;
+    const struct v1_connection *c = v1_state(request->connection);
 
     return request->node.prev == &c->unfinished
                ? NULL

@@ -13,6 +13,8 @@
 #include "http/message/parser.h"
 #include "http/request/wire.h"
 
+#define V1_CONNECTION_MAGIC 0x43c011c7u
+
 /* A client's connection while it speaks HTTP/1: http_connection.wire_state. Small: it stays while the connection is idle. */
 struct v1_connection {
     struct http_connection *connection;
@@ -20,9 +22,10 @@ struct v1_connection {
     struct request *current;      /* that is worked on, or NULL */
     struct list unfinished;       /* requests whose response is not wholly sent, oldest first */
     struct request *logged_first; /* has to be logged before the next one begins; or NULL */
-    uint16_t unfinished_count;    /* requests on that list */
-    bool is_pumping;              /* the pump is on the stack below */
-    bool was_parsed_partly;       /* a head is there in part: its time runs */
+    uint32_t magic;
+    uint16_t unfinished_count; /* requests on that list */
+    bool is_pumping;           /* the pump is on the stack below */
+    bool was_parsed_partly;    /* a head is there in part: its time runs */
 };
 
 /* The reading of one request's body; in the request's arena. */

@@ -11,12 +11,21 @@
 /* Bytes of DATA that a client sends of a frame before its time begins again. */
 #define PART_PROGRESS_MIN 1024
 
+/* A client's connection that speaks HTTP/2, as its owners know it. */
+static struct v2_connection *state_of(const struct http_connection *connection)
+{
+    struct v2_connection *c = connection->wire_state;
+
+    CHECK_MAGIC(c, V2_CONNECTION_MAGIC);
+    return c;
+}
+
 /* ---- the end ---- */
 
 /* What is left is the connection of any protocol: its closing, or its lingering end. */
 static void connection_ended(struct http_connection *connection)
 {
-    struct v2_connection *c = connection->wire_state;
+    struct v2_connection *c = state_of(connection);
 
     c->conn->is_input_paused = 0;
     timer_remove(&c->drain_timer);
@@ -25,6 +34,7 @@ static void connection_ended(struct http_connection *connection)
     hpack_table_free(&c->encoder);
     free(c->block);
     free(c->streams);
+    c->magic = 0;
     free(c);
 }
 
@@ -150,7 +160,7 @@ void v2_settle(struct v2_connection *c)
 static void on_input(struct conn *conn)
 {
     struct http_connection *connection = conn->user;
-    struct v2_connection *c = connection->wire_state;
+    struct v2_connection *c = state_of(connection);
 
     if (!c->is_failed) {
         v2_pump(c);
@@ -168,7 +178,7 @@ static void on_drained(struct conn *conn)
 {
     struct http_connection *connection = conn->user;
 
-    v2_settle(connection->wire_state);
+    v2_settle(state_of(connection));
 }
 
 /* After its stream was abandoned, what is left of a frame has this time, or as long as it had at first. */
@@ -212,7 +222,7 @@ static bool is_stalled(const struct v2_connection *c)
 static void on_timeout(struct conn *conn)
 {
     struct http_connection *connection = conn->user;
-    struct v2_connection *c = connection->wire_state;
+    struct v2_connection *c = state_of(connection);
     struct log log;
 
     connection_log(connection, ACTION, &log);
@@ -273,6 +283,7 @@ static void connection_begin(struct http_connection *connection)
     for (unsigned urgency = 0; urgency < URGENCIES; urgency++) {
         list_init(&c->waiting[urgency]);
     }
+    c->magic = V2_CONNECTION_MAGIC;
     connection->wire_state = c;
     connection->rest_location = server->root;
     c->drained_ms = clock_now.now_ms;
@@ -287,14 +298,14 @@ static void connection_begin(struct http_connection *connection)
 /* Worker hook: no further streams. */
 static void connection_quit(struct http_connection *connection)
 {
-    struct v2_connection *c = connection->wire_state;
+    struct v2_connection *c = state_of(connection);
 
     v2_go_away(c, V2_NO_ERROR);
 }
 
 static void abort_connection(struct http_connection *connection)
 {
-    struct v2_connection *c = connection->wire_state;
+    struct v2_connection *c = state_of(connection);
 
     conn_fail(connection->conn, ECANCELED);
     v2_cancel_all(c);
@@ -303,7 +314,7 @@ static void abort_connection(struct http_connection *connection)
 
 static void settle_connection(struct http_connection *connection)
 {
-    v2_settle(connection->wire_state);
+    v2_settle(state_of(connection));
 }
 
 const struct http_protocol v2_protocol = {

@@ -78,8 +78,11 @@ struct v2_drained {
     int64_t send_window; /* ours, which has to stay within bounds */
 };
 
+#define V2_CONNECTION_MAGIC 0x43c022c7u
+
 /* A connection; freed when it ends, which is never before its last stream has. */
 struct v2_connection {
+    uint32_t magic;
     struct http_connection *connection;
     struct conn *conn;
     const struct v2_settings *settings; /* of the address's default server */

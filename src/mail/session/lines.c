@@ -1,6 +1,7 @@
 /* Lines of clients, and what is said to them. */
 #include <errno.h>
 
+#include "base/fatal.h"
 #include "base/clock.h"
 #include "mail/session/session.h"
 #include "server/generation.h"
@@ -44,6 +45,7 @@ enum mail_line mail_line_too_long(struct mail_session *session)
 
 enum mail_line mail_read_more(struct mail_session *session, size_t had)
 {
+    CHECK_MAGIC(session, MAIL_SESSION_MAGIC);
     struct conn *conn = session->conn;
     uint32_t size = (uint32_t) session->server->protocol->buffer_size(session);
 
@@ -72,6 +74,7 @@ enum mail_line mail_read_more(struct mail_session *session, size_t had)
 
 enum mail_line mail_read_line(struct mail_session *session, struct str *out)
 {
+    CHECK_MAGIC(session, MAIL_SESSION_MAGIC);
     size_t seen = 0;
 
     for (;;) {
@@ -97,6 +100,7 @@ enum mail_line mail_read_line(struct mail_session *session, struct str *out)
 
 bool mail_has_command(struct mail_session *session, enum mail_line read, struct str complaint)
 {
+    CHECK_MAGIC(session, MAIL_SESSION_MAGIC);
     if (read == MAIL_LINE_TOO_LONG) {
         mail_say(session, complaint);
     }

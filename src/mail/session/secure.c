@@ -1,6 +1,7 @@
 /* TLS with clients: from the first byte, or after STARTTLS. */
 #include <errno.h>
 
+#include "base/fatal.h"
 #include "base/clock.h"
 #include "mail/session/session.h"
 #include "server/generation.h"
@@ -54,6 +55,7 @@ static bool shake_hands(struct mail_session *session, struct tls_context *contex
 
 bool mail_secure(struct mail_session *session)
 {
+    CHECK_MAGIC(session, MAIL_SESSION_MAGIC);
     const struct mail_ssl *ssl = mail_settings(session->server, &mail_ssl_key);
     bool has_certificate;
 
@@ -90,6 +92,7 @@ bool mail_needs_starttls(const struct mail_session *session)
 
 bool mail_starttls(struct mail_session *session)
 {
+    CHECK_MAGIC(session, MAIL_SESSION_MAGIC);
     size_t injected = mail_input(session).len;
 
     if (injected != 0) {

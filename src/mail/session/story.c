@@ -36,6 +36,7 @@ static void session_free(struct mail_session *session)
 
 void mail_session_shrink(struct mail_session *session)
 {
+    CHECK_MAGIC(session, MAIL_SESSION_MAGIC);
     struct str *texts[] = {&session->client_text, &session->login, &session->upstream};
     size_t size = 0;
 
@@ -66,6 +67,7 @@ void mail_session_shrink(struct mail_session *session)
 
 void mail_session_end(struct mail_session *session)
 {
+    CHECK_MAGIC(session, MAIL_SESSION_MAGIC);
     struct conn *conn = session->conn;
 
     if (!conn->is_broken) {
