@@ -145,6 +145,8 @@ def module_page(name, rows, has_variables):
     note = NOTES.get(KNOWN.get(name, ("", ""))[0], "")
     text += "\n\n" + (note % name if "%s" in note else note)
     rows = re.sub(r"\]\((?!https?:|#)", "](../", rows)    # rows name pages of docs/
+    # Where the row is, for those who read the text; without the line, which changes with every commit.
+    rows = re.sub(r"^- Source: (?:.*/)?(src/.*):\d+$", r"<!-- \1 -->", rows, flags=re.M)
     return text + re.sub(r"^### ", "## ", rows, flags=re.M)
 
 

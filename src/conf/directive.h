@@ -129,7 +129,8 @@ struct directive {
     const char *syntax; /* arguments for the manual when the type does not say it */
     /* Deprecated: warns `the "x" directive is deprecated, use the "y" directive instead`. */
     const char *replaced_by;
-    bool is_free_form; /* BLOCK whose lines are entries, not directives (types, map, …) */
+    bool is_free_form;  /* BLOCK whose lines are entries, not directives (types, map, …) */
+    const char *source; /* "file:line" of the row, or of the macro that makes it; `nginx -ll` */
     bool
         is_late; /* variables that are named in `http` must be known only where a server has no such row of
                           its own, as with lists that nginx compiles for each server */
@@ -137,11 +138,16 @@ struct directive {
 
 #define ARGS_ANY UINT16_MAX
 
+/* Where a row is in the sources: part of the macros below, one of which each row has. */
+#define ROW_SOURCE .source = __FILE__ ":" ROW_LINE(__LINE__)
+#define ROW_LINE(line) ROW_LINE_TEXT(line)
+#define ROW_LINE_TEXT(line) #line
+
 /* The member as a typed field: a wrong type does not compile. */
 #define FIELD_OF(settings, member, wanted)                                                         \
     .offset =                                                                                      \
         offsetof(settings, member) + 0 * sizeof(_Generic(((settings *) 0)->member, wanted : 0)),   \
-    .size = sizeof(((settings *) 0)->member)
+    .size = sizeof(((settings *) 0)->member), ROW_SOURCE
 
 #define FLAG(settings, member) .type = TYPE_FLAG, FIELD_OF(settings, member, bool)
 #define ENUM(settings, member, list)                                                               \
@@ -165,12 +171,14 @@ struct directive {
 #define KEY_TEMPLATE(settings, member)                                                             \
     .type = TYPE_KEY_TEMPLATE, FIELD_OF(settings, member, struct vec)
 #define BUFFERS(settings, member) .type = TYPE_BUFFERS, FIELD_OF(settings, member, struct buffers)
-#define CUSTOM(function) .type = TYPE_CUSTOM, .apply = function
+#define CUSTOM(function) .type = TYPE_CUSTOM, .apply = function, ROW_SOURCE
 /* A custom row that has a field: so that inheritance and defaults know it. Any type. */
 #define CUSTOM_FIELD(settings, member, function)                                                   \
     .type = TYPE_CUSTOM, .apply = function, .offset = offsetof(settings, member),                  \
-    .size = sizeof(((settings *) 0)->member)
-#define BLOCK(function) .type = TYPE_BLOCK, .enter = function
+    .size = sizeof(((settings *) 0)->member), ROW_SOURCE
+#define BLOCK(function) .type = TYPE_BLOCK, .enter = function, ROW_SOURCE
+#define FREE_FORM(function) .type = TYPE_BLOCK, .apply = function, .is_free_form = true, ROW_SOURCE
+#define OBSOLETE .type = TYPE_OBSOLETE, ROW_SOURCE
 #define ARGS(least, most) .min_args = least, .max_args = most
 
 /*

@@ -140,7 +140,7 @@ static void put_row_manual(struct buf *out, const struct directive *row)
     }
     buf_append(out, STR("- Context: "));
     put_contexts(out, row->contexts);
-    buf_append(out, STR("\n\n"));
+    buf_printf(out, "\n- Source: %s\n\n", row->source == NULL ? "unknown" : row->source);
     if (row->replaced_by != NULL) {
         buf_printf(out, "Deprecated, use `%s` instead. ", row->replaced_by);
     }

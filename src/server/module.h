@@ -10,7 +10,7 @@
 enum module_kind { MODULE_CORE, MODULE_EVENT, MODULE_HTTP, MODULE_STREAM, MODULE_MAIL };
 
 #define MODULE_MAGIC                                                                               \
-    0x90427504u /* raised when struct module changes: a loaded object of another shape is refused  \
+    0x90427505u /* raised when struct module changes: a loaded object of another shape is refused  \
                  */
 
 struct module {

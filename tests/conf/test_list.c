@@ -39,7 +39,9 @@ static void the_manual(void **state)
     conf_list_directives(all, COUNT(all), &out, true);
     assert_true(has(&out, "# Directives\n\n## main_module\n\n### daemon\n\n"
                           "- Syntax: `daemon on | off;`\n- Default: `daemon on;`\n"
-                          "- Context: main\n\nOwn process.\n\n### pid\n"));
+                          "- Context: main\n- Source: tests/conf/toy.h:"));
+    assert_true(has(&out, "\n\nOwn process.\n\n### pid\n"));
+    assert_false(has(&out, "unknown"));
     assert_true(has(&out, "- Syntax: `http { ... }`\n- Default: none\n"));
     assert_true(has(&out, "- Syntax: `location value [value ...] { ... }`\n"));
     assert_true(has(&out, "- Syntax: `satisfy all | any;`\n"));

@@ -291,6 +291,9 @@ static void each_row_is_a_fact(void **state)
              table != NULL && *table != NULL; table++) {
             for (const struct directive *row = (*table)->rows; row != NULL && row->name != NULL;
                  row++) {
+                if (row->source == NULL) {
+                    fail_msg("the row of \"%s\" has no source", row->name);
+                }
                 if (!is_fact(&facts, (*module)->name, row->name)) {
                     differ(str_of((*module)->name), str_of(row->name), EXTRA, STR_NONE,
                            STR("no row"));

@@ -213,9 +213,9 @@ static const struct directive core_rows[] = {
      .replaced_by = "worker_shutdown_timeout", .doc = "Tengine 2's name of the same."},
     {"working_directory", IN_MAIN, PATH(struct core_settings, working_directory),
      .doc = "Current directory of the workers; core files are written there."},
-    {"thread_stack_size", IN_MAIN, .type = TYPE_OBSOLETE, ARGS(1, 1),
+    {"thread_stack_size", IN_MAIN, OBSOLETE, ARGS(1, 1),
      .doc = "Of threads that Tengine no longer has."},
-    {"worker_threads", IN_MAIN, .type = TYPE_OBSOLETE, ARGS(1, 1),
+    {"worker_threads", IN_MAIN, OBSOLETE, ARGS(1, 1),
      .doc = "Of threads that Tengine no longer has."},
     {0},
 };

@@ -95,8 +95,7 @@ static const struct directive dso_rows[] = {
             "path, and in the default directory of modules. One that is linked in is skipped."},
     {"path", IN_DSO, CUSTOM(dso_row_apply), ARGS(1, 1), .syntax = "<directory>",
      .initial = DEFAULT_MODULES_PATH, .doc = "Where load looks for modules."},
-    {"module_stub", IN_DSO, .type = TYPE_OBSOLETE, ARGS(1, 1), .repeat = REPEAT_APPEND,
-     .syntax = "<name>",
+    {"module_stub", IN_DSO, OBSOLETE, ARGS(1, 1), .repeat = REPEAT_APPEND, .syntax = "<name>",
      .doc = "It set the order of modules in Tengine 2; here the order is fixed."},
     {0},
 };

@@ -74,7 +74,7 @@ const struct module ngx_errlog_module = {
 
 /* Tengine 2's: targets `syslog:…` are of error_log and access_log. */
 static const struct directive syslog_rows[] = {
-    {"syslog_retry_interval", IN_MAIN, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = "time",
+    {"syslog_retry_interval", IN_MAIN, OBSOLETE, ARGS(1, 1), .syntax = "time",
      .doc = "Of Tengine 2.1: a target that failed is tried again with the next line."},
     {0},
 };

@@ -21,8 +21,7 @@ bool geoip2_read(struct conf *conf, const struct conf_node *node, struct geoip2_
 /* The row of the block, in blocks of this context; APPLY calls geoip2_read. */
 #define GEOIP2_ROW(CONTEXT, APPLY)                                                                 \
     {                                                                                              \
-        "geoip2", CONTEXT,                                                                         \
-            .type = TYPE_BLOCK, .apply = APPLY, .is_free_form = true, ARGS(1, 1),                  \
+        "geoip2", CONTEXT, FREE_FORM(APPLY), ARGS(1, 1),                                           \
             .repeat = REPEAT_CUSTOM, .syntax = "file",                                             \
             .doc = "Variables by a database of MaxMind's format (.mmdb). Lines are "               \
                    "`$variable [default=value] [source=$variable] key ...`, where the keys "       \

@@ -18,9 +18,7 @@ bool value_map_apply(struct conf_scope *scope, const struct directive *row, stru
 #define VALUE_MAP_ROWS(CONTEXT)                                                                    \
     {"map",                                                                                        \
      CONTEXT,                                                                                      \
-     .type = TYPE_BLOCK,                                                                           \
-     .apply = value_map_apply,                                                                     \
-     .is_free_form = true,                                                                         \
+     FREE_FORM(value_map_apply),                                                                   \
      ARGS(2, 2),                                                                                   \
      .repeat = REPEAT_CUSTOM,                                                                      \
      .syntax = "text $variable",                                                                   \

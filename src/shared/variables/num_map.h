@@ -11,8 +11,7 @@ bool num_map_apply(struct conf_scope *scope, const struct directive *row, struct
 /* The row of a num_map module, for blocks of this context; it has no settings. */
 #define NUM_MAP_ROW(CONTEXT)                                                                                              \
     {                                                                                                                     \
-        "num_map", CONTEXT,                                                                                               \
-            .type = TYPE_BLOCK, .apply = num_map_apply, .is_free_form = true, ARGS(1, 2),                                 \
+        "num_map", CONTEXT, FREE_FORM(num_map_apply), ARGS(1, 2),                                                         \
             .repeat = REPEAT_CUSTOM, .syntax = "[number] $variable",                                                      \
             .doc =                                                                                                        \
                 "Defines a variable by a number, `$remote_port` where none is named: the value of the smallest range "    \

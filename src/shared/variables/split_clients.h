@@ -11,8 +11,7 @@ bool split_clients_apply(struct conf_scope *scope, const struct directive *row,
 /* The row of a split_clients module, for blocks of this context; it has no settings. */
 #define SPLIT_CLIENTS_ROW(CONTEXT)                                                                    \
     {                                                                                                 \
-        "split_clients", CONTEXT,                                                                     \
-            .type = TYPE_BLOCK, .apply = split_clients_apply, .is_free_form = true, ARGS(2, 2),       \
+        "split_clients", CONTEXT, FREE_FORM(split_clients_apply), ARGS(2, 2),                         \
             .repeat = REPEAT_CUSTOM, .syntax = "text $variable",                                      \
             .doc =                                                                                    \
                 "Defines a variable that has one of several values, by the hash of this text: lines " \

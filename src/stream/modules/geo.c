@@ -12,8 +12,8 @@ static bool geo_apply(struct conf_scope *scope, const struct directive *row, str
 }
 
 static const struct directive geo_rows[] = {
-    {"geo", IN_STREAM, .type = TYPE_BLOCK, .apply = geo_apply, .is_free_form = true, ARGS(1, 2),
-     .repeat = REPEAT_CUSTOM, .syntax = "[$address] $variable",
+    {"geo", IN_STREAM, FREE_FORM(geo_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,
+     .syntax = "[$address] $variable",
      .doc = "Defines a variable by the client's address, or by that in $address: the value of the "
             "smallest network, or with `ranges` of the range, that has it. `default`, `delete`, "
             "`volatile`."},

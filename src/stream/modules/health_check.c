@@ -221,8 +221,8 @@ static const struct directive rows[] = {
          "checks of a group: one that fails is enough."},
     {"health_check_timeout", IN_BOTH, MSEC(struct check_settings, timeout_ms), .initial = "5s",
      .min = 1, .max = INT32_MAX, .doc = "Longest time of one probe, connecting included."},
-    {"match", IN_STREAM, .type = TYPE_BLOCK, .apply = match_apply, .is_free_form = true, ARGS(1, 1),
-     .repeat = REPEAT_CUSTOM, .syntax = "name",
+    {"match", IN_STREAM, FREE_FORM(match_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
+     .syntax = "name",
      .doc =
          "What a healthy answer is: lines `send text`, which is sent first, and `expect text | ~ regex "
          "| ~* regex`, which must be somewhere in the first 64k of the answer. \\xHH in a text is a "

@@ -113,7 +113,7 @@ static const struct directive fair_rows[] = {
          "The server with the fewest requests in progress for its weight, as least_conn. With `weight_mode=idle` those with "
          "fewer than their weight count as idle, and with `weight_mode=peak` none takes more than its weight. Of several with "
          "the same each gets its turn, or with `no_rr` the first one always."},
-    {"upstream_fair_shm_size", IN_HTTP, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = "size",
+    {"upstream_fair_shm_size", IN_HTTP, OBSOLETE, ARGS(1, 1), .syntax = "size",
      .doc = "Ignored: nothing has to be tuned."},
     {0},
 };

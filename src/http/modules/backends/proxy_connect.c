@@ -399,7 +399,7 @@ static const struct directive connect_rows[] = {
     {"proxy_connect_read_timeout", IN_HTTP | IN_SERVER, MSEC(C, exchange.read_timeout_ms),
      .replaced_by = "proxy_connect_data_timeout",
      .doc = "Longest time in which no byte goes through a tunnel; the former name."},
-    {"proxy_connect_send_timeout", IN_HTTP | IN_SERVER, .type = TYPE_OBSOLETE, ARGS(1, 1),
+    {"proxy_connect_send_timeout", IN_HTTP | IN_SERVER, OBSOLETE, ARGS(1, 1),
      .doc = "Without effect in Tengine, too; proxy_connect_data_timeout holds both ways."},
     {"proxy_connect_send_lowat", IN_HTTP | IN_SERVER, SIZE(C, exchange.send_lowat), .initial = "0",
      .doc = "SO_SNDLOWAT where the system has it; Linux has not."},

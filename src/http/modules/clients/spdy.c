@@ -4,9 +4,9 @@
 
 #define SPDY(directive, where, words, instead)                                                     \
     {                                                                                              \
-        directive, where, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = words,                      \
-                          .replaced_by = instead,                                                  \
-                          .doc = "Of SPDY, in whose place HTTP/2 is spoken: " instead " holds."    \
+        directive, where, OBSOLETE, ARGS(1, 1),                                                    \
+            .syntax = words, .replaced_by = instead,                                               \
+            .doc = "Of SPDY, in whose place HTTP/2 is spoken: " instead " holds."                  \
     }
 
 static const struct directive spdy_rows[] = {

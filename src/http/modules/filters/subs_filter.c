@@ -372,7 +372,7 @@ static const struct directive subs_rows[] = {
      .syntax = "[number] size",
      .doc = "The longest line, 1m by default: longer ones are cut, and what crosses the cut is not "
             "found."},
-    {"subs_buffers", IN_HTTP_ALL, .type = TYPE_OBSOLETE, ARGS(2, 2), .syntax = "number size",
+    {"subs_buffers", IN_HTTP_ALL, OBSOLETE, ARGS(2, 2), .syntax = "number size",
      .doc = "Ignored: output is gathered in pieces of 16k."},
     {0},
 };

@@ -241,8 +241,8 @@ static bool user_agent_apply(struct conf_scope *scope, const struct directive *r
 }
 
 static const struct directive user_agent_rows[] = {
-    {"user_agent", IN_HTTP, .type = TYPE_BLOCK, .apply = user_agent_apply, .is_free_form = true,
-     ARGS(1, 1), .repeat = REPEAT_CUSTOM, .syntax = "$variable",
+    {"user_agent", IN_HTTP, FREE_FORM(user_agent_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
+     .syntax = "$variable",
      .doc = "Defines a variable by words of the User-Agent field, each line `word [versions] "
             "value`. Versions: `5.0` or `5.0=` this one, `5.0+` and above, `5.0-` and below, "
             "`5.0~6.9` from and to; a word without a version has 0. The last word whose version "

@@ -366,8 +366,8 @@ static bool ldap_finish(struct conf_scope *scope, void *arg)
 #define IN_ALL IN_HTTP_ALL | IN_LIMIT_EXCEPT
 #define UNDERSTOOD(name, words)                                                                    \
     {                                                                                              \
-        name, IN_HTTP, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = words,                         \
-                       .doc = "Ignored: nothing that was verified is remembered."                  \
+        name, IN_HTTP, OBSOLETE, ARGS(1, 1),                                                       \
+            .syntax = words, .doc = "Ignored: nothing that was verified is remembered."            \
     }
 #define S struct ldap_settings
 static const struct directive ldap_rows[] = {
@@ -377,8 +377,8 @@ static const struct directive ldap_rows[] = {
             "their number for each server (4) and how many requests may wait (128); more get 503."},
     {"auth_ldap_servers", IN_ALL, STRINGS(S, names), .syntax = "name ...",
      .doc = "The ldap_server blocks that are used, in this order, until one accepts."},
-    {"ldap_server", IN_HTTP, .type = TYPE_BLOCK, .apply = server_apply, ARGS(1, 1),
-     .repeat = REPEAT_CUSTOM, .is_free_form = true, .syntax = "name",
+    {"ldap_server", IN_HTTP, FREE_FORM(server_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
+     .syntax = "name",
      .doc = "An LDAP server: `url`, and what else [access](access.md#ldap) tells."},
     UNDERSTOOD("auth_ldap_cache_enabled", "on | off"),
     UNDERSTOOD("auth_ldap_cache_expiration_time", "milliseconds"),

@@ -88,7 +88,7 @@ static const struct directive rows[] = {
          "Shared memory for groups that were changed: their texts. It outlives a reload of the same size."},
     {"dyups_trylock", IN_HTTP, FLAG(S, trylock), .initial = "off",
      .doc = "Accepted and ignored: changes do not wait, so that none is refused with 409."},
-    {"dyups_upstream_conf", IN_HTTP, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = "path",
+    {"dyups_upstream_conf", IN_HTTP, OBSOLETE, ARGS(1, 1), .syntax = "path",
      .doc = "Nothing has been read from this file since Tengine 2.2."},
     {0},
 };

@@ -318,8 +318,8 @@ static const struct directive health_check_rows[] = {
          "grpc_service, or the server as a whole, on a new connection each time; healthy when it "
          "is SERVING, or when the call ends with grpc_status (12 where there is no such "
          "service). Several checks of a group: one that fails is enough. A probe may take 5s."},
-    {"match", IN_HTTP, .type = TYPE_BLOCK, .apply = match_apply, .is_free_form = true, ARGS(1, 1),
-     .repeat = REPEAT_CUSTOM, .syntax = "name",
+    {"match", IN_HTTP, FREE_FORM(match_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
+     .syntax = "name",
      .doc = "What a healthy answer is: lines `status [!] code | code-code ...`, `header name [= | "
             "!= | ~ | !~ value]`, `header ! name`, `body ~ | !~ regex` (of the first 256k), "
             "`require $variable ...`. All must hold."},

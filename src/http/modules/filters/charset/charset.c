@@ -404,8 +404,8 @@ static const struct directive charset_rows[] = {
      .syntax = "mime-type ...",
      .doc =
          "Media types of the responses that `charset` is for, in addition to text/html; * is any."},
-    {"charset_map", IN_HTTP, .type = TYPE_BLOCK, .apply = charset_map_apply, .is_free_form = true,
-     ARGS(2, 2), .repeat = REPEAT_CUSTOM, .syntax = "charset1 charset2",
+    {"charset_map", IN_HTTP, FREE_FORM(charset_map_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
+     .syntax = "charset1 charset2",
      .doc = "A table between two charsets, for both ways: lines of two codes in hex. The second "
             "charset may be utf-8, with codes of several bytes such as D18E."},
     {0},

@@ -394,8 +394,8 @@ static const struct directive rewrite_rows[] = {
      .doc = "Answers at once. 444 closes the connection without an answer."},
     {"set", IN_REWRITE, CUSTOM(set_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
      .syntax = "$variable value", .doc = "Assigns a value to a variable."},
-    {"if", IN_SERVER | IN_LOCATION, .type = TYPE_BLOCK, .apply = if_apply, .enter = if_enter,
-     ARGS(1, ARGS_ANY), .repeat = REPEAT_CUSTOM, .syntax = "(condition)",
+    {"if", IN_SERVER | IN_LOCATION, BLOCK(if_enter), .apply = if_apply, ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_CUSTOM, .syntax = "(condition)",
      .doc = "Settings and rewrite directives for requests that meet a condition: a variable alone, "
             "compared by = != ~ ~* !~ !~* < > <= >=, or -f -d -e -x (with ! in front) on a path."},
     {"break", IN_REWRITE, CUSTOM(break_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
