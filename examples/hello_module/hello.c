@@ -52,15 +52,11 @@ static void hello_filter(struct request *request)
     fields_add(&request->response.fields, &request->arena, STR("X-Hello"), STR("world"));
 }
 
-static bool hello_is_active(const struct http_location *location)
-{
-    const struct hello_settings *settings = location_settings(location, &hello_key);
-
-    return settings->has_header;
-}
-
 static const struct filter_hook hello_filters[] = {
-    {.name = "hello", .after = "headers", .run = hello_filter, .is_active = hello_is_active},
+    {.name = "hello",
+     .after = "headers",
+     .run = hello_filter,
+     WHEN_SET(hello_key, struct hello_settings, has_header)},
     {0},
 };
 

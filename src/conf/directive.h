@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -189,6 +190,33 @@ struct settings_key {
     unsigned
         number; /* place in conf_scope.settings; given by conf_apply; 0 = no reading had its table */
 };
+
+/* A condition on one member of settings: it is on, set, not 0; a list is not empty. */
+struct settings_condition {
+    const struct settings_key *key; /* NULL: always true */
+    uint32_t offset;
+    uint32_t size;
+};
+
+/* `.when = SETTING(gzip_key, struct gzip_settings, is_on)`; of a list, its member `count`. */
+#define SETTING(settings_key, settings, member)                                                    \
+    {                                                                                              \
+        &(settings_key), offsetof(settings, member),                                               \
+            sizeof(char[sizeof(((settings *) 0)->member) <= sizeof(uint64_t) ? 1 : -1]) *          \
+                sizeof(((settings *) 0)->member)                                                   \
+    }
+
+/* Is the condition true in these settings of a block (conf_scope.settings)? */
+static inline bool setting_is_set(const struct settings_condition *when, void *const *settings)
+{
+    static const char zeros[sizeof(uint64_t)];
+
+    if (when->key == NULL) {
+        return true;
+    }
+    const char *found = settings[when->key->number];
+    return found != NULL && memcmp(found + when->offset, zeros, when->size) != 0;
+}
 
 /*
  * A table: the rows of one module at one level, and the settings struct that they fill. Settings

@@ -26,23 +26,16 @@
                                                  .module_name = "ngx_http_" #NAME "_module"};      \
     static const struct directive_table *const tables[] = {&table, NULL};                          \
                                                                                                    \
-    static unsigned mode_at(const struct http_location *location)                                  \
-    {                                                                                              \
-        return ((const struct coded_file_settings *) location_settings(location, &key))->mode;     \
-    }                                                                                              \
-                                                                                                   \
-    static bool is_on(const struct http_location *location)                                        \
-    {                                                                                              \
-        return mode_at(location) != CODED_FILES_OFF;                                               \
-    }                                                                                              \
-                                                                                                   \
     static bool is_forced(const struct http_location *location)                                    \
     {                                                                                              \
-        return mode_at(location) == CODED_FILES_ALWAYS;                                            \
+        const struct coded_file_settings *settings = location_settings(location, &key);            \
+                                                                                                   \
+        return settings->mode == CODED_FILES_ALWAYS;                                               \
     }                                                                                              \
                                                                                                    \
     static const struct coding_hook files_hook = {.coding = &(CODING),                             \
-                                                  .is_active = is_on,                              \
+                                                  .when = SETTING(key, struct coded_file_settings, \
+                                                                  mode),                           \
                                                   .is_forced = is_forced};                         \
     static const struct http_module hooks = {.coded_files = &files_hook};                          \
                                                                                                    \

@@ -214,6 +214,13 @@ struct http_hooks *hooks_collect(struct conf *conf, const struct module *const *
     return hooks;
 }
 
+/* Does a location need the hook that has these two? */
+static bool is_needed(const struct http_location *location, const struct settings_condition *when,
+                      bool (*is_active)(const struct http_location *location))
+{
+    return setting_is_set(when, location->settings) && (is_active == NULL || is_active(location));
+}
+
 /* The handlers of a phase that are active at a location; NULL: all. */
 static struct handler_list select_handlers(struct arena *arena, const struct vec *hooks,
                                            const struct http_location *location)
@@ -221,7 +228,7 @@ static struct handler_list select_handlers(struct arena *arena, const struct vec
     struct handler_list list = {arena_array(arena, hooks->count + 1, sizeof(request_handler)), 0};
 
     vec_each(const struct phase_hook *, hook, hooks) {
-        if ((*hook)->is_active == NULL || location == NULL || (*hook)->is_active(location)) {
+        if (location == NULL || is_needed(location, &(*hook)->when, (*hook)->is_active)) {
             list.items[list.count++] = (*hook)->run;
         }
     }
@@ -235,7 +242,7 @@ static header_filter *select_filters(struct arena *arena, const struct vec *hook
     unsigned count = 0;
 
     vec_each(const struct filter_hook *, hook, hooks) {
-        if ((*hook)->is_active == NULL || (*hook)->is_active(location)) {
+        if (is_needed(location, &(*hook)->when, (*hook)->is_active)) {
             list[count++] = (*hook)->run;
         }
     }
@@ -250,7 +257,7 @@ static const struct coding_hook **select_codings(struct arena *arena, const stru
     unsigned count = 0;
 
     vec_each(const struct coding_hook *, hook, hooks) {
-        if ((*hook)->is_active(location)) {
+        if (is_needed(location, &(*hook)->when, (*hook)->is_active)) {
             list[count++] = *hook;
         }
     }
@@ -285,9 +292,9 @@ static struct handler_list select_post_read(struct arena *arena, const struct ht
     struct vec wanted = {0};
 
     vec_each(const struct phase_hook *, hook, &main->hooks->phases[PHASE_POST_READ]) {
-        bool is_wanted = (*hook)->is_active == NULL;
+        bool is_wanted = false;
         vec_each(struct http_server *, server, &main->servers) {
-            is_wanted = is_wanted || (*hook)->is_active((*server)->root);
+            is_wanted = is_wanted || is_needed((*server)->root, &(*hook)->when, (*hook)->is_active);
         }
         if (is_wanted) {
             *vec_add(&wanted, arena, const struct phase_hook *) = *hook;

@@ -34,8 +34,11 @@ struct phase_hook {
     const char *after;  /* the hook of this phase that it stands after; or NULL */
     const char *before; /* the hook of this phase that comes after this one; or NULL */
     request_handler run;
-    /* Does this place need it? NULL = always. Asked when the configuration is read, so that a
-     * request pays for nothing it does not use. */
+    /*
+     * Locations that need it: those where the setting is set, and for which is_active (may be NULL) is true. Asked when
+     * the configuration is read, so that a request pays for nothing it does not use.
+     */
+    struct settings_condition when;
     bool (*is_active)(const struct http_location *location);
 };
 
@@ -51,7 +54,8 @@ struct filter_hook {
     const char *after;  /* the filter that it stands after; or NULL */
     const char *before; /* the filter that comes after this one; or NULL */
     header_filter run;
-    bool (*is_active)(const struct http_location *location); /* as in phase_hook */
+    struct settings_condition when; /* these two as in phase_hook */
+    bool (*is_active)(const struct http_location *location);
 };
 
 /* A content coding (RFC 9110, 8.4.1); those that there are stand in codings/choice.h. */
@@ -65,7 +69,8 @@ struct content_coding {
 /* What a module has to do with a coding: it encodes responses, or has files that are sent encoded. */
 struct coding_hook {
     const struct content_coding *coding;
-    bool (*is_active)(const struct http_location *location); /* as in phase_hook */
+    struct settings_condition when; /* these two as in phase_hook */
+    bool (*is_active)(const struct http_location *location);
     /* Of one that encodes: is it worth it, going by type and length? */
     bool (*fits)(const struct request *request);
     /* Of files: are they sent to clients that do not ask for the coding, too? */

@@ -23,13 +23,6 @@ static enum session_step check_access(struct session *session)
     return session_fail(session, SESSION_FORBIDDEN);
 }
 
-static bool is_active(const struct stream_server *server)
-{
-    const struct access_settings *settings = stream_settings(server, &access_key);
-
-    return settings->rules.count != 0;
-}
-
 /* The two rows fill one list, so that the first of either replaces what was inherited. */
 static bool access_apply(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings)
@@ -54,7 +47,9 @@ static const struct directive_table access_table = {.key = &access_key,
 static const struct directive_table *const access_tables[] = {&access_table, NULL};
 
 static const struct session_hook session_hooks[] = {
-    {.phase = STREAM_ACCESS, .run = check_access, .is_active = is_active},
+    {.phase = STREAM_ACCESS,
+     .run = check_access,
+     .when = SETTING(access_key, struct access_settings, rules.count)},
     {.run = NULL},
 };
 static const struct stream_module access_hooks = {.hooks = session_hooks};

@@ -29,13 +29,6 @@ static enum session_step limit_sessions(struct session *session)
                : session_fail(session, SESSION_UNAVAILABLE);
 }
 
-static bool is_active(const struct stream_server *server)
-{
-    const struct conn_settings *settings = stream_settings(server, &conn_key);
-
-    return settings->limits.count != 0;
-}
-
 static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     return conn_outcome_text(session_data(variable_session(env), &conn_key, 0), out);
@@ -80,7 +73,9 @@ static const struct variable conn_variables[] = {
 };
 
 static const struct session_hook session_hooks[] = {
-    {.phase = STREAM_PREACCESS, .run = limit_sessions, .is_active = is_active},
+    {.phase = STREAM_PREACCESS,
+     .run = limit_sessions,
+     .when = SETTING(conn_key, struct conn_settings, limits.count)},
     {.run = NULL},
 };
 static const struct stream_module conn_hooks = {.variables = conn_variables,

@@ -54,13 +54,6 @@ static enum session_step write_all(struct session *session)
     return SESSION_NEXT;
 }
 
-static bool is_active(const struct stream_server *server)
-{
-    const struct log_settings *settings = stream_settings(server, &log_key);
-
-    return settings->logs.items.count != 0;
-}
-
 /* ---- directives ---- */
 
 /* Copied down with the rest. */
@@ -108,7 +101,9 @@ static const struct directive_table log_table = {.key = &log_key,
 static const struct directive_table *const tables[] = {&log_table, NULL};
 
 static const struct session_hook session_hooks[] = {
-    {.phase = STREAM_LOG, .run = write_all, .is_active = is_active},
+    {.phase = STREAM_LOG,
+     .run = write_all,
+     .when = SETTING(log_key, struct log_settings, logs.items.count)},
     {.run = NULL},
 };
 static const struct stream_module hooks = {.hooks = session_hooks};

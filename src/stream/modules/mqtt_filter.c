@@ -89,13 +89,6 @@ static enum session_step filter(struct session *session)
     return result == MQTT_MORE ? SESSION_MORE : rewrite(session, settings, &connect);
 }
 
-static bool is_active(const struct stream_server *server)
-{
-    const struct mqtt_settings *settings = stream_settings(server, &mqtt_key);
-
-    return settings->is_on;
-}
-
 /* ---- the directives ---- */
 
 static bool set_connect_apply(struct conf_scope *scope, const struct directive *row,
@@ -169,7 +162,9 @@ static const struct directive_table mqtt_table = {
 static const struct directive_table *const tables[] = {&mqtt_table, NULL};
 
 static const struct session_hook session_hooks[] = {
-    {.phase = STREAM_PREREAD, .run = filter, .is_active = is_active},
+    {.phase = STREAM_PREREAD,
+     .run = filter,
+     .when = SETTING(mqtt_key, struct mqtt_settings, is_on)},
     {.run = NULL},
 };
 static const struct stream_module hooks = {.hooks = session_hooks};

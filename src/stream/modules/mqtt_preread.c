@@ -43,13 +43,6 @@ static enum session_step look(struct session *session)
     return SESSION_NEXT;
 }
 
-static bool is_active(const struct stream_server *server)
-{
-    const struct preread_settings *settings = stream_settings(server, &preread_key);
-
-    return settings->is_on;
-}
-
 /* ---- variables ---- */
 
 static const struct preread *known_of(struct variable_env *env)
@@ -100,7 +93,9 @@ static const struct directive_table preread_table = {.key = &preread_key,
 static const struct directive_table *const tables[] = {&preread_table, NULL};
 
 static const struct session_hook session_hooks[] = {
-    {.phase = STREAM_PREREAD, .run = look, .is_active = is_active},
+    {.phase = STREAM_PREREAD,
+     .run = look,
+     .when = SETTING(preread_key, struct preread_settings, is_on)},
     {.run = NULL},
 };
 static const struct stream_module hooks = {.variables = variables, .hooks = session_hooks};

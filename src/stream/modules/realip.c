@@ -25,13 +25,6 @@ static enum session_step find_client(struct session *session)
     return SESSION_NEXT;
 }
 
-static bool is_active(const struct stream_server *server)
-{
-    const struct realip_settings *settings = stream_settings(server, &realip_key);
-
-    return settings->forwarded.trusted.count != 0;
-}
-
 static bool trust_apply(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings)
 {
@@ -86,7 +79,9 @@ static const struct variable realip_variables[] = {
 };
 
 static const struct session_hook session_hooks[] = {
-    {.phase = STREAM_POST_ACCEPT, .run = find_client, .is_active = is_active},
+    {.phase = STREAM_POST_ACCEPT,
+     .run = find_client,
+     .when = SETTING(realip_key, struct realip_settings, forwarded.trusted.count)},
     {.run = NULL},
 };
 static const struct stream_module realip_hooks = {.variables = realip_variables,

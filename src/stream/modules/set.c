@@ -31,13 +31,6 @@ static enum session_step assign(struct session *session)
     return SESSION_NEXT;
 }
 
-static bool is_active(const struct stream_server *server)
-{
-    const struct set_settings *settings = stream_settings(server, &set_key);
-
-    return settings->assignments.count != 0;
-}
-
 /* Nobody has assigned it: it is empty, as in nginx. */
 static bool get_unset(struct variable_env *env, const struct variable *variable, struct str *out)
 {
@@ -77,7 +70,9 @@ static const struct directive_table set_table = {.key = &set_key,
 static const struct directive_table *const set_tables[] = {&set_table, NULL};
 
 static const struct session_hook session_hooks[] = {
-    {.phase = STREAM_PREACCESS, .run = assign, .is_active = is_active},
+    {.phase = STREAM_PREACCESS,
+     .run = assign,
+     .when = SETTING(set_key, struct set_settings, assignments.count)},
     {.run = NULL},
 };
 static const struct stream_module set_hooks = {.hooks = session_hooks};

@@ -35,6 +35,7 @@ static void link_some(struct conf *conf, struct stream_server *server, enum stre
 
         for (; hook != NULL && hook->run != NULL; hook++) {
             if (hook->phase == phase && hook->is_early == is_early &&
+                setting_is_set(&hook->when, server->settings) &&
                 (hook->is_active == NULL || hook->is_active(server))) {
                 *vec_add(handlers, conf->arena, session_handler) = hook->run;
             }

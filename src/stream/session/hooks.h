@@ -10,7 +10,9 @@ struct session_hook {
     enum stream_phase phase;
     bool is_early; /* before those of all modules that do not say so */
     session_handler run;
-    /* Does this server need it? NULL = always. Asked when the configuration is read. */
+    /* Servers that need it: those where the setting is set, and for which is_active (may be NULL) is true. Asked when
+     * the configuration is read. */
+    struct settings_condition when;
     bool (*is_active)(const struct stream_server *server);
 };
 

@@ -34,11 +34,6 @@ static enum handler_result check_access(struct request *request)
     return request_fail(request, 403);
 }
 
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->rules.count != 0;
-}
-
 /* The two rows fill one list, so that the first of either replaces what was inherited. */
 static bool access_apply(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings)
@@ -63,7 +58,10 @@ static const struct directive_table access_table = {.key = &access_key,
 static const struct directive_table *const access_tables[] = {&access_table, NULL};
 
 static const struct phase_hook access_phases[] = {
-    {.phase = PHASE_ACCESS, .name = "access", .run = check_access, .is_active = is_active},
+    {.phase = PHASE_ACCESS,
+     .name = "access",
+     .run = check_access,
+     .when = SETTING(access_key, struct access_settings, rules.count)},
     {.run = NULL},
 };
 

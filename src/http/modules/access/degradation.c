@@ -29,11 +29,6 @@ static enum handler_result degrade(struct request *request)
                          : request_fail(request, status);
 }
 
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->status != 0;
-}
-
 static bool degradation_apply(struct conf_scope *scope, const struct directive *row,
                               struct conf_node *node, void *settings)
 {
@@ -82,7 +77,10 @@ static const struct directive_table degradation_table = {
 static const struct directive_table *const degradation_tables[] = {&degradation_table, NULL};
 
 static const struct phase_hook degradation_phases[] = {
-    {.phase = PHASE_PREACCESS, .name = "degradation", .run = degrade, .is_active = is_active},
+    {.phase = PHASE_PREACCESS,
+     .name = "degradation",
+     .run = degrade,
+     .when = SETTING(degradation_key, struct degradation_settings, status)},
     {.run = NULL},
 };
 static const struct http_module degradation_hooks = {.phases = degradation_phases};

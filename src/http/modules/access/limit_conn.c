@@ -68,11 +68,6 @@ static enum handler_result limit_connections(struct request *request)
     return request_fail(request, (unsigned) settings->status);
 }
 
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->limits.count != 0;
-}
-
 static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     return conn_outcome_text(request_data(variable_request(env)->main, &conn_key, 0), out);
@@ -134,7 +129,7 @@ static const struct phase_hook conn_phases[] = {
     {.phase = PHASE_PREACCESS,
      .name = "limit_conn",
      .run = limit_connections,
-     .is_active = is_active},
+     .when = SETTING(conn_key, struct conn_settings, limits.count)},
     {.run = NULL},
 };
 

@@ -256,11 +256,6 @@ static enum handler_result limit_requests(struct request *request)
     return HANDLER_NEXT;
 }
 
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->limits.count != 0;
-}
-
 static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     static const struct str names[] = {[REQ_PASSED] = STR_INIT("PASSED"),
@@ -506,7 +501,10 @@ static const struct variable req_variables[] = {
 };
 
 static const struct phase_hook req_phases[] = {
-    {.phase = PHASE_PREACCESS, .name = "limit_req", .run = limit_requests, .is_active = is_active},
+    {.phase = PHASE_PREACCESS,
+     .name = "limit_req",
+     .run = limit_requests,
+     .when = SETTING(req_key, struct req_settings, limits.count)},
     {.run = NULL},
 };
 

@@ -86,11 +86,6 @@ static enum handler_result mirror_request(struct request *request)
     return HANDLER_NEXT;
 }
 
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->uris.count != 0;
-}
-
 /* ---- directives ---- */
 
 /* `off` stands alone. */
@@ -138,7 +133,10 @@ static const struct directive_table mirror_table = {
 static const struct directive_table *const mirror_tables[] = {&mirror_table, NULL};
 
 static const struct phase_hook mirror_phases[] = {
-    {.phase = PHASE_PRECONTENT, .name = "mirror", .run = mirror_request, .is_active = is_active},
+    {.phase = PHASE_PRECONTENT,
+     .name = "mirror",
+     .run = mirror_request,
+     .when = SETTING(mirror_key, struct mirror_settings, uris.count)},
     {.run = NULL},
 };
 static const struct http_module mirror_hooks = {.phases = mirror_phases};

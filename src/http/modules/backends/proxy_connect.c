@@ -156,16 +156,11 @@ static enum handler_result connect_handle(struct request *request)
     return exchange_run(x);
 }
 
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->is_on;
-}
-
 static const struct phase_hook connect_phases[] = {
     {.phase = PHASE_PRECONTENT,
      .name = "proxy_connect",
      .run = connect_handle,
-     .is_active = is_active},
+     .when = SETTING(connect_key, struct connect_settings, is_on)},
     {.run = NULL},
 };
 

@@ -78,11 +78,6 @@ static enum handler_result find_client(struct request *request)
     return HANDLER_NEXT;
 }
 
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->forwarded.trusted.count != 0;
-}
-
 /* ---- directives ---- */
 
 static bool set_real_ip_from_apply(struct conf_scope *scope, const struct directive *row,
@@ -157,8 +152,14 @@ static const struct variable realip_variables[] = {
 };
 
 static const struct phase_hook realip_phases[] = {
-    {.phase = PHASE_POST_READ, .name = "realip", .run = find_client, .is_active = is_active},
-    {.phase = PHASE_PREACCESS, .name = "realip", .run = find_client, .is_active = is_active},
+    {.phase = PHASE_POST_READ,
+     .name = "realip",
+     .run = find_client,
+     .when = SETTING(realip_key, struct realip_settings, forwarded.trusted.count)},
+    {.phase = PHASE_PREACCESS,
+     .name = "realip",
+     .run = find_client,
+     .when = SETTING(realip_key, struct realip_settings, forwarded.trusted.count)},
     {.run = NULL},
 };
 

@@ -348,15 +348,9 @@ static enum handler_result list_directory(struct request *request)
     return send_listing(page);
 }
 
-static bool is_active(const struct http_location *location)
-{
-    const struct autoindex_settings *settings = location_settings(location, &key);
-
-    return settings->is_on;
-}
-
 static const struct phase_hook phases[] = {
-    {PHASE_DIRECTORY, .name = "autoindex", .run = list_directory, .is_active = is_active},
+    {PHASE_DIRECTORY, .name = "autoindex", .run = list_directory,
+     .when = SETTING(key, struct autoindex_settings, is_on)},
     {.run = NULL},
 };
 static const struct http_module hooks = {.phases = phases};

@@ -226,15 +226,9 @@ static const struct directive_table concat_table = {
 };
 static const struct directive_table *const concat_tables[] = {&concat_table, NULL};
 
-static bool is_active(const struct http_location *location)
-{
-    const struct concat_settings *settings = location_settings(location, &concat_key);
-
-    return settings->is_on;
-}
-
 static const struct phase_hook concat_phases[] = {
-    {PHASE_DIRECTORY, .name = "concat", .run = concat_files, .is_active = is_active},
+    {PHASE_DIRECTORY, .name = "concat", .run = concat_files,
+     .when = SETTING(concat_key, struct concat_settings, is_on)},
     {.run = NULL},
 };
 static const struct http_module concat_hooks = {.phases = concat_phases};

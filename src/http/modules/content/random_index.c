@@ -63,15 +63,9 @@ static const struct directive_table random_index_table = {
 };
 static const struct directive_table *const random_index_tables[] = {&random_index_table, NULL};
 
-static bool is_active(const struct http_location *location)
-{
-    const struct random_index_settings *settings = location_settings(location, &random_index_key);
-
-    return settings->is_on;
-}
-
 static const struct phase_hook random_index_phases[] = {
-    {PHASE_DIRECTORY, .name = "random_index", .run = answer_by_any, .is_active = is_active},
+    {PHASE_DIRECTORY, .name = "random_index", .run = answer_by_any,
+     .when = SETTING(random_index_key, struct random_index_settings, is_on)},
     {.run = NULL},
 };
 static const struct http_module random_index_hooks = {.phases = random_index_phases};

@@ -71,11 +71,6 @@ static void footer_header(struct request *request)
     response_append_filter(request, &footer->filter);
 }
 
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->text != NULL;
-}
-
 #define S struct footer_settings
 static const struct directive footer_rows[] = {
     {"footer", IN_HTTP_ALL, TEMPLATE(S, text), .syntax = "string",
@@ -98,7 +93,9 @@ static const struct directive_table footer_table = {
 static const struct directive_table *const footer_tables[] = {&footer_table, NULL};
 
 static const struct filter_hook footer_filters[] = {
-    {.name = "footer", .run = footer_header, .is_active = is_active},
+    {.name = "footer",
+     .run = footer_header,
+     .when = SETTING(footer_key, struct footer_settings, text)},
     {.run = NULL},
 };
 static const struct http_module footer_hooks = {.filters = footer_filters};

@@ -116,11 +116,6 @@ static void headers_more_filter(struct request *request)
     }
 }
 
-static bool has_output(const struct http_location *location)
-{
-    return settings_at(location)->output.count != 0;
-}
-
 /* ---- requests ---- */
 
 static void change_input(struct request *request, const struct rule *rule,
@@ -397,7 +392,7 @@ static const struct filter_hook headers_more_filters[] = {
     {.name = "headers_more",
      .before = "headers",
      .run = headers_more_filter,
-     .is_active = has_output},
+     .when = SETTING(headers_more_key, struct headers_more_settings, output.count)},
     {.run = NULL},
 };
 static const struct http_module headers_more_hooks = {

@@ -296,11 +296,6 @@ static void subs_header(struct request *request)
     response_append_filter(request, &subs->filter);
 }
 
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->rules.count != 0;
-}
-
 /* ---- directives ---- */
 
 static bool subs_filter_apply(struct conf_scope *scope, const struct directive *row,
@@ -388,7 +383,10 @@ static const struct directive_table *const subs_tables[] = {&subs_table, NULL};
 
 /* Before sub_filter, as with nginx. */
 static const struct filter_hook subs_filters[] = {
-    {.name = "subs", .before = "sub", .run = subs_header, .is_active = is_active},
+    {.name = "subs",
+     .before = "sub",
+     .run = subs_header,
+     .when = SETTING(subs_key, struct subs_settings, rules.count)},
     {.run = NULL},
 };
 static const struct http_module subs_hooks = {.filters = subs_filters};

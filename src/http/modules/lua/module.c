@@ -256,11 +256,6 @@ static const struct http_lua_main *main_at(const struct http_location *location)
     return location_settings(location, &http_lua_main_key);
 }
 
-static bool has_server_rewrite(const struct http_location *location)
-{
-    return settings_at(location)->server_rewrite != NULL;
-}
-
 static bool may_rewrite(const struct http_location *location)
 {
     return settings_at(location)->rewrite != NULL || main_at(location)->has_if_rewrite;
@@ -296,11 +291,6 @@ static bool has_early_precontent(const struct http_location *location)
     return settings_at(location)->precontent != NULL && main_at(location)->precontent_is_early;
 }
 
-static bool has_log(const struct http_location *location)
-{
-    return settings_at(location)->log != NULL;
-}
-
 static bool has_filter(const struct http_location *location)
 {
     const struct http_lua_settings *settings = settings_at(location);
@@ -313,7 +303,7 @@ static const struct phase_hook phases[] = {
      .name = "lua",
      .before = "rewrite",
      .run = http_lua_server_rewrite,
-     .is_active = has_server_rewrite},
+     .when = SETTING(http_lua_key, struct http_lua_settings, server_rewrite)},
     {.phase = PHASE_REWRITE,
      .name = "lua",
      .after = "rewrite",
@@ -344,7 +334,11 @@ static const struct phase_hook phases[] = {
      .before = "try_files",
      .run = http_lua_precontent,
      .is_active = has_early_precontent},
-    {.phase = PHASE_LOG, .name = "lua", .before = "log", .run = http_lua_log, .is_active = has_log},
+    {.phase = PHASE_LOG,
+     .name = "lua",
+     .before = "log",
+     .run = http_lua_log,
+     .when = SETTING(http_lua_key, struct http_lua_settings, log)},
     {0},
 };
 

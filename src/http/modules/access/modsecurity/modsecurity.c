@@ -25,11 +25,6 @@ static const struct modsecurity_settings *settings_at(const struct http_location
     return location_settings(location, &modsecurity_key);
 }
 
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->is_on;
-}
-
 /* ---- requests ---- */
 
 static enum handler_result refuse(struct request *request, const struct verdict *verdict)
@@ -339,12 +334,12 @@ static const struct phase_hook modsecurity_phases[] = {
      .name = "modsecurity_head",
      .before = "rewrite",
      .run = look_at_head,
-     .is_active = is_active},
+     .when = SETTING(modsecurity_key, struct modsecurity_settings, is_on)},
     {.phase = PHASE_PREACCESS,
      .name = "modsecurity_body",
      .after = "limit_conn",
      .run = look_at_body,
-     .is_active = is_active},
+     .when = SETTING(modsecurity_key, struct modsecurity_settings, is_on)},
     {.phase = PHASE_LOG,
      .name = "modsecurity_log",
      .before = "log",
@@ -353,7 +348,10 @@ static const struct phase_hook modsecurity_phases[] = {
     {.run = NULL},
 };
 static const struct filter_hook modsecurity_filters[] = {
-    {.name = "modsecurity", .after = "headers", .run = look_at_response, .is_active = is_active},
+    {.name = "modsecurity",
+     .after = "headers",
+     .run = look_at_response,
+     .when = SETTING(modsecurity_key, struct modsecurity_settings, is_on)},
     {.run = NULL},
 };
 static const struct http_module modsecurity_hooks = {

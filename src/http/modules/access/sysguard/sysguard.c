@@ -245,11 +245,6 @@ static enum handler_result guard_request(struct request *request)
     return last != NULL && settings->wants_all ? turn_away(request, last) : HANDLER_NEXT;
 }
 
-static bool guards(const struct http_location *location)
-{
-    return settings_at(location)->is_on;
-}
-
 static bool notes_time(const struct http_location *location)
 {
     return settings_at(location)->is_on && settings_at(location)->guards[GUARD_RT].is_set;
@@ -453,7 +448,7 @@ static const struct phase_hook sysguard_phases[] = {
      .name = "sysguard",
      .before = "limit_req",
      .run = guard_request,
-     .is_active = guards},
+     .when = SETTING(sysguard_key, struct sysguard_settings, is_on)},
     {.phase = PHASE_LOG,
      .name = "sysguard",
      .after = "log",

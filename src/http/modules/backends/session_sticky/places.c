@@ -26,11 +26,6 @@ static const struct place_settings *place_of(const struct http_location *locatio
     return location_settings(location, &session_places_key);
 }
 
-static bool hides(const struct http_location *location)
-{
-    return place_of(location)->hidden.count != 0;
-}
-
 /* What the server shall see of a cookie: all, nothing, or what follows the prefix. */
 static bool keeps_cookie(const struct vec *hidden, struct str pair, struct buf *out)
 {
@@ -103,11 +98,6 @@ static enum handler_result hide_cookies(struct request *request)
 }
 
 /* ---- session_sticky_header ---- */
-
-static bool gives(const struct http_location *location)
-{
-    return place_of(location)->given.count != 0;
-}
 
 /* Binds a client to a server of the group, although none of them was asked for this response. */
 static void give_cookie(struct request *request, const struct upstream_group *group)
@@ -226,11 +216,14 @@ const struct directive_table session_places_table = {.key = &session_places_key,
                                                      .size = sizeof(struct place_settings)};
 /* Before try_files, so that what it asks for goes to the server without the cookie, too. */
 static const struct phase_hook phases[] = {
-    {PHASE_PRECONTENT, .name = "session_sticky", .run = hide_cookies, .is_active = hides},
+    {PHASE_PRECONTENT, .name = "session_sticky", .run = hide_cookies,
+     .when = SETTING(session_places_key, struct place_settings, hidden.count)},
     {.run = NULL},
 };
 static const struct filter_hook filters[] = {
-    {.name = "session_sticky", .run = give_cookies, .is_active = gives},
+    {.name = "session_sticky",
+     .run = give_cookies,
+     .when = SETTING(session_places_key, struct place_settings, given.count)},
     {.run = NULL},
 };
 

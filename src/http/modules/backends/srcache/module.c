@@ -26,16 +26,6 @@ bool srcache_aim(struct request *request, const struct srcache_call *call, struc
     return true;
 }
 
-static bool fetches(const struct http_location *location)
-{
-    return srcache_at(location)->fetch.method.len != 0;
-}
-
-static bool stores(const struct http_location *location)
-{
-    return srcache_at(location)->store.method.len != 0;
-}
-
 /* ---- variables ---- */
 
 static const struct str status_names[] = {[SRCACHE_BYPASS] = STR_INIT("BYPASS"),
@@ -218,13 +208,16 @@ static const struct phase_hook srcache_phases[] = {
      .name = "srcache",
      .before = "try_files",
      .run = srcache_fetch,
-     .is_active = fetches},
+     .when = SETTING(srcache_key, struct srcache_settings, fetch.method.len)},
     {.run = NULL},
 };
 
 /* What it stores is what the handler gave: it stands before the filters that change that. */
 static const struct filter_hook srcache_filters[] = {
-    {.name = "srcache", .after = "not_modified", .run = srcache_store, .is_active = stores},
+    {.name = "srcache",
+     .after = "not_modified",
+     .run = srcache_store,
+     .when = SETTING(srcache_key, struct srcache_settings, store.method.len)},
     {.run = NULL},
 };
 static const struct http_module srcache_hooks = {.variables = srcache_variables,

@@ -548,13 +548,11 @@ static const struct directive_table dav_table = {
 };
 static const struct directive_table *const dav_tables[] = {&dav_table, NULL};
 
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->methods != 0;
-}
-
 static const struct phase_hook dav_phases[] = {
-    {.phase = PHASE_CONTENT, .name = "dav", .run = dav_handle, .is_active = is_active},
+    {.phase = PHASE_CONTENT,
+     .name = "dav",
+     .run = dav_handle,
+     .when = SETTING(dav_key, struct dav_settings, methods)},
     {.run = NULL},
 };
 static const struct http_module dav_hooks = {.phases = dav_phases};

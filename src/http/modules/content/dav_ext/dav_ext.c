@@ -201,11 +201,6 @@ static enum handler_result dav_ext_handle(struct request *request)
 
 /* ---- directives ---- */
 
-static bool has_locks(const struct http_location *location)
-{
-    return dav_ext_settings_at(location)->zone != NULL;
-}
-
 static bool read_zone_word(struct conf *conf, struct conf_node *node, struct str word,
                            struct limit_zone_words *words, uint64_t *timeout_ms)
 {
@@ -302,15 +297,19 @@ static const struct directive_table dav_ext_table = {
 };
 static const struct directive_table *const dav_ext_tables[] = {&dav_ext_table, NULL};
 
-static bool is_active(const struct http_location *location)
-{
-    return dav_ext_settings_at(location)->methods != 0;
-}
-
 static const struct phase_hook dav_ext_phases[] = {
-    {.phase = PHASE_PRECONTENT, .name = "dav_ext", .run = dav_guard, .is_active = has_locks},
-    {.phase = PHASE_CONTENT, .name = "dav_ext", .run = dav_ext_handle, .is_active = is_active},
-    {.phase = PHASE_LOG, .name = "dav_ext", .run = dav_forget, .is_active = has_locks},
+    {.phase = PHASE_PRECONTENT,
+     .name = "dav_ext",
+     .run = dav_guard,
+     .when = SETTING(dav_ext_key, struct dav_ext_settings, zone)},
+    {.phase = PHASE_CONTENT,
+     .name = "dav_ext",
+     .run = dav_ext_handle,
+     .when = SETTING(dav_ext_key, struct dav_ext_settings, methods)},
+    {.phase = PHASE_LOG,
+     .name = "dav_ext",
+     .run = dav_forget,
+     .when = SETTING(dav_ext_key, struct dav_ext_settings, zone)},
     {.run = NULL},
 };
 static const struct http_module dav_ext_hooks = {.phases = dav_ext_phases};

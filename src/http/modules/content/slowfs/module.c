@@ -119,15 +119,9 @@ static const struct variable slowfs_variables[] = {
     {.name = {NULL, 0}},
 };
 
-static bool is_active(const struct http_location *location)
-{
-    const struct slowfs_settings *settings = location_settings(location, &slowfs_key);
-
-    return settings->cache != NULL;
-}
-
 static const struct phase_hook slowfs_phases[] = {
-    {PHASE_CONTENT, .name = "slowfs", .run = slowfs_answer, .is_active = is_active},
+    {PHASE_CONTENT, .name = "slowfs", .run = slowfs_answer,
+     .when = SETTING(slowfs_key, struct slowfs_settings, cache)},
     {.run = NULL},
 };
 

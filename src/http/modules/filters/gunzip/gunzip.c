@@ -81,13 +81,8 @@ static void gunzip_header(struct request *request)
     response_decode(request, &decoder);
 }
 
-static bool is_on(const struct http_location *location)
-{
-    return settings_at(location)->is_on;
-}
-
 static const struct filter_hook filters[] = {
-    {.name = "gunzip", .run = gunzip_header, .is_active = is_on},
+    {.name = "gunzip", .run = gunzip_header, .when = SETTING(key, struct gunzip_settings, is_on)},
     {.run = NULL},
 };
 static const struct http_module hooks = {.filters = filters};

@@ -158,11 +158,6 @@ static void gzip_header(struct request *request)
     }
 }
 
-static bool is_on(const struct http_location *location)
-{
-    return settings_at(location)->is_on;
-}
-
 static bool fits(const struct request *request)
 {
     return encoder_fits(settings_at(request->location), request);
@@ -179,11 +174,12 @@ static const struct variable variables[] =
       .get = get_ratio},
      {.name = {NULL, 0}}};
 static const struct filter_hook filters[] = {
-    {.name = "gzip", .run = gzip_header, .is_active = is_on},
+    {.name = "gzip", .run = gzip_header, .when = SETTING(key, struct encoder_settings, is_on)},
     {.run = NULL},
 };
 static const struct coding_hook encoder_hook = {.coding = &coding_gzip,
-                                                .is_active = is_on,
+                                                .when =
+                                                    SETTING(key, struct encoder_settings, is_on),
                                                 .fits = fits};
 static const struct http_module hooks = {.variables = variables,
                                          .filters = filters,

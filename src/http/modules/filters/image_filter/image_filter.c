@@ -328,11 +328,6 @@ static void image_header(struct request *request)
     response_hold(request);
 }
 
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->way != WAY_OFF;
-}
-
 /* ---- directives ---- */
 
 static bool invalid(struct conf_scope *scope, const struct conf_node *node, unsigned arg)
@@ -498,7 +493,9 @@ static const struct directive_table image_table = {
 static const struct directive_table *const image_tables[] = {&image_table, NULL};
 
 static const struct filter_hook image_filters[] = {
-    {.name = "image_filter", .run = image_header, .is_active = is_active},
+    {.name = "image_filter",
+     .run = image_header,
+     .when = SETTING(image_key, struct image_settings, way)},
     {.run = NULL},
 };
 static const struct http_module image_hooks = {.filters = image_filters};

@@ -104,11 +104,6 @@ static void ssi_header(struct request *request)
     }
 }
 
-static bool is_on(const struct http_location *location)
-{
-    return ssi_settings_at(location)->is_on;
-}
-
 /* ---- $date_local, $date_gmt ---- */
 
 /* data: 1 = GMT. In the format that the page's `config` says, or the usual one. */
@@ -146,7 +141,7 @@ static const struct variable variables[] = {
 };
 
 static const struct filter_hook filters[] = {
-    {.name = "ssi", .run = ssi_header, .is_active = is_on},
+    {.name = "ssi", .run = ssi_header, .when = SETTING(key, struct ssi_settings, is_on)},
     {.run = NULL},
 };
 static const struct http_module hooks = {.variables = variables, .filters = filters};

@@ -137,11 +137,6 @@ static void sub_header(struct request *request)
     response_append_filter(request, &sub->filter);
 }
 
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->rules.count != 0;
-}
-
 /* ---- directives ---- */
 
 static bool sub_filter_apply(struct conf_scope *scope, const struct directive *row,
@@ -214,7 +209,7 @@ static const struct directive_table sub_table = {
 static const struct directive_table *const sub_tables[] = {&sub_table, NULL};
 
 static const struct filter_hook sub_filters[] = {
-    {.name = "sub", .run = sub_header, .is_active = is_active},
+    {.name = "sub", .run = sub_header, .when = SETTING(sub_key, struct sub_settings, rules.count)},
     {.run = NULL},
 };
 static const struct http_module sub_hooks = {.filters = sub_filters};

@@ -249,11 +249,6 @@ static void xslt_header(struct request *request)
     response_hold(request);
 }
 
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->sheets.count != 0;
-}
-
 /* ---- directives ---- */
 
 static bool sheet_apply(struct conf_scope *scope, const struct directive *row,
@@ -359,7 +354,9 @@ static const struct directive_table xslt_table = {
 static const struct directive_table *const xslt_tables[] = {&xslt_table, NULL};
 
 static const struct filter_hook xslt_filters[] = {
-    {.name = "xslt", .run = xslt_header, .is_active = is_active},
+    {.name = "xslt",
+     .run = xslt_header,
+     .when = SETTING(xslt_key, struct xslt_settings, sheets.count)},
     {.run = NULL},
 };
 static const struct http_module xslt_hooks = {.filters = xslt_filters};

@@ -175,12 +175,6 @@ static enum handler_result count(struct request *request)
     return HANDLER_NEXT;
 }
 
-/* Where requests come that were chosen elsewhere, too: so everywhere, once there is a zone. */
-static bool is_active(const struct http_location *location)
-{
-    return settings_at(location)->zones.count != 0;
-}
-
 /* ---- showing ---- */
 
 struct page {
@@ -489,7 +483,8 @@ static const struct phase_hook reqstat_phases[] = {
      .name = "reqstat",
      .before = "rewrite",
      .run = choose,
-     .is_active = is_active},
+     /* Also where requests come that were chosen elsewhere: so everywhere, once there is a zone. */
+     .when = SETTING(reqstat_key, struct reqstat_settings, zones.count)},
     {.phase = PHASE_LOG,
      .name = "reqstat",
      .after = "log",

@@ -155,11 +155,6 @@ static enum handler_result note_refusal(struct request *request)
     return HANDLER_NEXT;
 }
 
-static bool is_tracked(const struct http_location *location)
-{
-    return settings_at(location)->tracked != NULL;
-}
-
 /* ---- reports ---- */
 
 static enum upload_state state_of(bool is_there, const struct upload *upload)
@@ -434,12 +429,12 @@ static const struct phase_hook progress_phases[] = {
      .name = "uploadprogress",
      .before = "degradation",
      .run = track,
-     .is_active = is_tracked},
+     .when = SETTING(progress_key, struct progress_settings, tracked)},
     {.phase = PHASE_LOG,
      .name = "uploadprogress",
      .before = "log",
      .run = note_refusal,
-     .is_active = is_tracked},
+     .when = SETTING(progress_key, struct progress_settings, tracked)},
     {.run = NULL},
 };
 static const struct http_module progress_hooks = {.variables = progress_variables,

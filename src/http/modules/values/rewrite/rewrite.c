@@ -373,11 +373,6 @@ static bool rewrite_begin(struct conf *conf, struct http_main *main)
 
 /* ---- the module ---- */
 
-static bool is_active(const struct http_location *location)
-{
-    return rewrite_settings_at(location)->instructions.count != 0;
-}
-
 static void rewrite_fresh(void *settings)
 {
     ((struct rewrite_settings *) settings)->instructions = (struct vec){0};
@@ -420,11 +415,11 @@ static const struct phase_hook rewrite_phases[] = {
     {.phase = PHASE_SERVER_REWRITE,
      .name = "rewrite",
      .run = rewrite_run_server,
-     .is_active = is_active},
+     .when = SETTING(rewrite_key, struct rewrite_settings, instructions.count)},
     {.phase = PHASE_REWRITE,
      .name = "rewrite",
      .run = rewrite_run_location,
-     .is_active = is_active},
+     .when = SETTING(rewrite_key, struct rewrite_settings, instructions.count)},
     {.run = NULL},
 };
 
