@@ -56,7 +56,7 @@ static const struct filter_hook hello_filters[] = {
     {.name = "hello",
      .after = "headers",
      .run = hello_filter,
-     WHEN_SET(hello_key, struct hello_settings, has_header)},
+     .when = SETTING(hello_key, struct hello_settings, has_header)},
     {0},
 };
 
@@ -89,15 +89,6 @@ static const struct directive hello_rows[] = {
     {NULL},
 };
 
-static const struct directive_table hello_table = {
-    .key = &hello_key,
-    .rows = hello_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct hello_settings),
-};
-
-static const struct directive_table *const hello_tables[] = {&hello_table, NULL};
-
 static const struct http_module hello_hooks = {
     .variables = hello_variables,
     .filters = hello_filters,
@@ -107,6 +98,9 @@ const struct module ngx_http_hello_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_hello_module",
     .kind = MODULE_HTTP,
-    .tables = hello_tables,
+    .table = {.key = &hello_key,
+              .rows = hello_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct hello_settings)},
     .hooks = &hello_hooks,
 };

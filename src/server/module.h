@@ -17,7 +17,9 @@ struct module {
     unsigned magic;
     const char *name; /* "ngx_http_empty_gif_module" */
     enum module_kind kind;
-    const struct directive_table *const *tables; /* NULL-ended; or NULL */
+    struct directive_table table; /* of a module that has one; else no rows and no key */
+    const struct directive_table *const
+        *tables;       /* in place of it, if there are several; NULL-ended */
     const void *hooks; /* of its kind: struct http_module for MODULE_HTTP */
 
     /* In the master (and with -t), after all directives were applied; may add to the generation.
@@ -42,6 +44,9 @@ struct module {
      */
     const struct variable *(*variables_of)(const struct module *module, unsigned list);
 };
+
+/* The tables of a module, numbered from 0; NULL after the last one. */
+const struct directive_table *module_table(const struct module *module, unsigned number);
 
 /* Made by configure, NULL-ended, in order of `-V`. */
 extern const struct module *const linked_modules[];

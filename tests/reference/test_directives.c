@@ -70,12 +70,10 @@ static const struct module *find_module(struct str name)
 /* The n-th row of this name, or NULL. */
 static const struct directive *find_row(const struct module *module, struct str name, unsigned n)
 {
-    if (module->tables == NULL) {
-        return NULL;
-    }
-    for (const struct directive_table *const *table = module->tables; *table != NULL; table++) {
-        for (const struct directive *row = (*table)->rows; row != NULL && row->name != NULL;
-             row++) {
+    const struct directive_table *table;
+
+    for (unsigned i = 0; (table = module_table(module, i)) != NULL; i++) {
+        for (const struct directive *row = table->rows; row != NULL && row->name != NULL; row++) {
             if (str_is(name, row->name) && n-- == 0) {
                 return row;
             }
@@ -287,9 +285,10 @@ static void each_row_is_a_fact(void **state)
 
     differences = 0;
     for (const struct module *const *module = linked_modules; *module != NULL; module++) {
-        for (const struct directive_table *const *table = (*module)->tables;
-             table != NULL && *table != NULL; table++) {
-            for (const struct directive *row = (*table)->rows; row != NULL && row->name != NULL;
+        const struct directive_table *table;
+
+        for (unsigned i = 0; (table = module_table(*module, i)) != NULL; i++) {
+            for (const struct directive *row = table->rows; row != NULL && row->name != NULL;
                  row++) {
                 if (row->source == NULL) {
                     fail_msg("the row of \"%s\" has no source", row->name);

@@ -19,13 +19,6 @@
         {0},                                                                                       \
     };                                                                                             \
                                                                                                    \
-    static const struct directive_table table = {.key = &key,                                      \
-                                                 .rows = rows,                                     \
-                                                 .contexts = IN_HTTP_LOCATION_SETTINGS,            \
-                                                 .size = sizeof(struct coded_file_settings),       \
-                                                 .module_name = "ngx_http_" #NAME "_module"};      \
-    static const struct directive_table *const tables[] = {&table, NULL};                          \
-                                                                                                   \
     static bool is_forced(const struct http_location *location)                                    \
     {                                                                                              \
         const struct coded_file_settings *settings = location_settings(location, &key);            \
@@ -43,7 +36,10 @@
         .magic = MODULE_MAGIC,                                                                     \
         .name = "ngx_http_" #NAME "_module",                                                       \
         .kind = MODULE_HTTP,                                                                       \
-        .tables = tables,                                                                          \
+        .table = {.key = &key,                                                                     \
+                  .rows = rows,                                                                    \
+                  .contexts = IN_HTTP_LOCATION_SETTINGS,                                           \
+                  .size = sizeof(struct coded_file_settings)},                                     \
         .hooks = &hooks,                                                                           \
     }
 

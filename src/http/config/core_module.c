@@ -44,9 +44,6 @@ static const struct directive block_rows[] = {
     {0},
 };
 
-static const struct directive_table block_table = {.rows = block_rows,
-                                                   .module_name = "ngx_http_module"};
-
 /* ---- http level alone ---- */
 
 #define M struct http_main
@@ -345,7 +342,6 @@ static const struct directive_table http_location_table = {.key = &http_location
                                                            .finish = location_settings_finish,
                                                            .module_name = "ngx_http_core_module"};
 
-static const struct directive_table *const http_tables[] = {&block_table, NULL};
 static const struct directive_table *const core_tables[] = {&http_main_table, &http_server_table,
                                                             &http_location_table, &http_gzip_table,
                                                             NULL};
@@ -377,7 +373,7 @@ const struct module ngx_http_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_module",
     .kind = MODULE_CORE,
-    .tables = http_tables,
+    .table = {.rows = block_rows},
     .configured = http_configured,
     .worker_quit = http_worker_quit,
     .worker_abort = http_worker_abort,

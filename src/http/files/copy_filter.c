@@ -34,12 +34,6 @@ static const struct directive rows[] = {
 #undef S
 
 static struct settings_key key;
-static const struct directive_table table = {.key = &key,
-                                             .rows = rows,
-                                             .contexts = IN_HTTP_ALL,
-                                             .size = sizeof(struct copy_settings),
-                                             .module_name = "ngx_http_copy_filter_module"};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 /* ---- reading ---- */
 
@@ -310,5 +304,8 @@ const struct module ngx_http_copy_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_copy_filter_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.key = &key,
+              .rows = rows,
+              .contexts = IN_HTTP_ALL,
+              .size = sizeof(struct copy_settings)},
 };

@@ -20,17 +20,12 @@ static bool lay_out(struct conf_scope *scope, void *settings)
     return true;
 }
 
-static const struct directive_table table = {
-    .key = &v1_key,
-    .contexts = IN_HTTP_ALL,
-    .size = sizeof(struct v1_texts),
-    .finish = lay_out,
-};
-static const struct directive_table *const tables[] = {&table, NULL};
-
 const struct module ngx_http_header_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_header_filter_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.key = &v1_key,
+              .contexts = IN_HTTP_ALL,
+              .size = sizeof(struct v1_texts),
+              .finish = lay_out},
 };

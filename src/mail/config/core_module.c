@@ -180,8 +180,6 @@ static bool server_finish(struct conf_scope *scope, void *settings)
     return true;
 }
 
-static const struct directive_table block_table = {.rows = block_rows,
-                                                   .module_name = "ngx_mail_module"};
 static const struct directive_table main_table = {.key = &mail_main_key,
                                                   .rows = main_rows,
                                                   .contexts = IN_MAIL,
@@ -192,7 +190,6 @@ static const struct directive_table server_table = {.key = &mail_server_key,
                                                     .size = sizeof(struct mail_server),
                                                     .fresh = server_fresh,
                                                     .finish = server_finish};
-static const struct directive_table *const block_tables[] = {&block_table, NULL};
 static const struct directive_table *const core_tables[] = {&main_table, &server_table, NULL};
 
 /* ---- the modules ---- */
@@ -234,7 +231,7 @@ const struct module ngx_mail_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_mail_module",
     .kind = MODULE_CORE,
-    .tables = block_tables,
+    .table = {.rows = block_rows},
 };
 
 const struct module ngx_mail_core_module = {

@@ -70,14 +70,6 @@ static const struct directive rows[] = {
 };
 #undef S
 
-static const struct directive_table table = {
-    .key = &mail_auth_key,
-    .rows = rows,
-    .contexts = IN_MAIL_ALL,
-    .size = sizeof(struct mail_auth),
-};
-static const struct directive_table *const tables[] = {&table, NULL};
-
 static bool check(struct conf_scope *scope, struct mail_server *server)
 {
     const struct mail_auth *auth = mail_settings(server, &mail_auth_key);
@@ -92,6 +84,9 @@ const struct module ngx_mail_auth_http_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_mail_auth_http_module",
     .kind = MODULE_MAIL,
-    .tables = tables,
+    .table = {.key = &mail_auth_key,
+              .rows = rows,
+              .contexts = IN_MAIL_ALL,
+              .size = sizeof(struct mail_auth)},
     .hooks = &hooks,
 };

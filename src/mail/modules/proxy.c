@@ -31,17 +31,12 @@ static const struct directive rows[] = {
 };
 #undef S
 
-static const struct directive_table table = {
-    .key = &mail_proxy_key,
-    .rows = rows,
-    .contexts = IN_MAIL_ALL,
-    .size = sizeof(struct mail_proxy),
-};
-static const struct directive_table *const tables[] = {&table, NULL};
-
 const struct module ngx_mail_proxy_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_mail_proxy_module",
     .kind = MODULE_MAIL,
-    .tables = tables,
+    .table = {.key = &mail_proxy_key,
+              .rows = rows,
+              .contexts = IN_MAIL_ALL,
+              .size = sizeof(struct mail_proxy)},
 };

@@ -15,17 +15,12 @@ static const struct directive rows[] = {
     {0},
 };
 
-static const struct directive_table table = {
-    .key = &mail_realip_key,
-    .rows = rows,
-    .contexts = IN_MAIL_ALL,
-    .size = sizeof(struct mail_realip),
-};
-static const struct directive_table *const tables[] = {&table, NULL};
-
 const struct module ngx_mail_realip_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_mail_realip_module",
     .kind = MODULE_MAIL,
-    .tables = tables,
+    .table = {.key = &mail_realip_key,
+              .rows = rows,
+              .contexts = IN_MAIL_ALL,
+              .size = sizeof(struct mail_realip)},
 };

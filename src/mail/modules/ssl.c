@@ -40,14 +40,6 @@ static const struct directive rows[] = {
     {0},
 };
 
-static const struct directive_table table = {
-    .key = &mail_ssl_key,
-    .rows = rows,
-    .contexts = IN_MAIL_ALL,
-    .size = sizeof(struct mail_ssl),
-};
-static const struct directive_table *const tables[] = {&table, NULL};
-
 /* ---- when a server was read ---- */
 
 /* What needs a certificate, and where that is written. */
@@ -112,7 +104,10 @@ const struct module ngx_mail_ssl_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_mail_ssl_module",
     .kind = MODULE_MAIL,
-    .tables = tables,
+    .table = {.key = &mail_ssl_key,
+              .rows = rows,
+              .contexts = IN_MAIL_ALL,
+              .size = sizeof(struct mail_ssl)},
     .hooks = &hooks,
     .worker_start = worker_start,
     .worker_end = worker_end,

@@ -14,12 +14,9 @@ static const struct directive rows[] = {
     {0},
 };
 
-static const struct directive_table table = {.rows = rows, .contexts = IN_ANY};
-static const struct directive_table *const tables[] = {&table, NULL};
-
 const struct module ngx_conf_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_conf_module",
     .kind = MODULE_CORE,
-    .tables = tables,
+    .table = {.rows = rows, .contexts = IN_ANY},
 };

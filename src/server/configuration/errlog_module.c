@@ -31,12 +31,6 @@ static const struct directive rows[] = {
     {0},
 };
 
-static const struct directive_table table = {.key = &key,
-                                             .rows = rows,
-                                             .contexts = IN_MAIN,
-                                             .size = sizeof(struct errlog_settings)};
-static const struct directive_table *const tables[] = {&table, NULL};
-
 /* The first log stays when the configuration names none, or none that keeps what it gets: syslog and memory alone. */
 static struct log_sink *default_sink(struct generation *generation)
 {
@@ -68,7 +62,10 @@ const struct module ngx_errlog_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_errlog_module",
     .kind = MODULE_CORE,
-    .tables = tables,
+    .table = {.key = &key,
+              .rows = rows,
+              .contexts = IN_MAIN,
+              .size = sizeof(struct errlog_settings)},
     .configured = configured,
 };
 
@@ -78,12 +75,10 @@ static const struct directive syslog_rows[] = {
      .doc = "Of Tengine 2.1: a target that failed is tried again with the next line."},
     {0},
 };
-static const struct directive_table syslog_table = {.rows = syslog_rows};
-static const struct directive_table *const syslog_tables[] = {&syslog_table, NULL};
 
 const struct module ngx_syslog_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_syslog_module",
     .kind = MODULE_CORE,
-    .tables = syslog_tables,
+    .table = {.rows = syslog_rows},
 };

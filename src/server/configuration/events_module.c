@@ -178,37 +178,29 @@ static const struct directive epoll_rows[] = {
     {0},
 };
 
-static const struct directive_table block_table = {.rows = block_rows, .contexts = IN_MAIN};
-static const struct directive_table events_table = {.key = &events_key,
-                                                    .rows = events_rows,
-                                                    .contexts = IN_EVENTS,
-                                                    .size = sizeof(struct events_settings)};
-static const struct directive_table epoll_table = {.key = &epoll_key,
-                                                   .rows = epoll_rows,
-                                                   .contexts = IN_EVENTS,
-                                                   .size = sizeof(struct epoll_settings)};
-
-static const struct directive_table *const block_tables[] = {&block_table, NULL};
-static const struct directive_table *const events_tables[] = {&events_table, NULL};
-static const struct directive_table *const epoll_tables[] = {&epoll_table, NULL};
-
 const struct module ngx_events_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_events_module",
     .kind = MODULE_CORE,
-    .tables = block_tables,
+    .table = {.rows = block_rows, .contexts = IN_MAIN},
 };
 
 const struct module ngx_event_core_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_event_core_module",
     .kind = MODULE_EVENT,
-    .tables = events_tables,
+    .table = {.key = &events_key,
+              .rows = events_rows,
+              .contexts = IN_EVENTS,
+              .size = sizeof(struct events_settings)},
 };
 
 const struct module ngx_epoll_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_epoll_module",
     .kind = MODULE_EVENT,
-    .tables = epoll_tables,
+    .table = {.key = &epoll_key,
+              .rows = epoll_rows,
+              .contexts = IN_EVENTS,
+              .size = sizeof(struct epoll_settings)},
 };

@@ -22,14 +22,12 @@ static const struct directive engine_rows[] = {
      .doc = "An engine of OpenSSL that does its work."},
     {0},
 };
-static const struct directive_table engine_table = {.rows = engine_rows, .contexts = IN_MAIN};
-static const struct directive_table *const engine_tables[] = {&engine_table, NULL};
 
 const struct module ngx_openssl_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_openssl_module",
     .kind = MODULE_CORE,
-    .tables = engine_tables,
+    .table = {.rows = engine_rows, .contexts = IN_MAIN},
 };
 
 /* ---- ssl_object_cache_inheritable ---- */
@@ -51,16 +49,14 @@ static const struct directive cache_rows[] = {
      .doc = "A reload takes certificates, keys and lists over whose files did not change."},
     {0},
 };
-static const struct directive_table cache_table = {.rows = cache_rows,
-                                                   .contexts = IN_MAIN,
-                                                   .size = sizeof(struct cache_settings),
-                                                   .finish = cache_finish};
-static const struct directive_table *const cache_tables[] = {&cache_table, NULL};
 
 const struct module ngx_openssl_cache_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_openssl_cache_module",
     .kind = MODULE_CORE,
-    .tables = cache_tables,
+    .table = {.rows = cache_rows,
+              .contexts = IN_MAIN,
+              .size = sizeof(struct cache_settings),
+              .finish = cache_finish},
 };
 #endif

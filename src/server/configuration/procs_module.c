@@ -31,17 +31,11 @@ static const struct directive processes_rows[] = {
     {0},
 };
 
-static const struct directive_table main_table = {.rows = main_rows, .contexts = IN_MAIN};
-static const struct directive_table processes_table = {.rows = processes_rows,
-                                                       .contexts = IN_PROCESSES};
-static const struct directive_table *const tables[] = {&main_table, NULL};
-static const struct directive_table *const process_tables[] = {&processes_table, NULL};
-
 const struct module ngx_procs_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_procs_module",
     .kind = MODULE_CORE,
-    .tables = tables,
+    .table = {.rows = main_rows, .contexts = IN_MAIN},
 };
 
 /* Of the blocks inside, as Tengine names it. */
@@ -49,5 +43,5 @@ const struct module ngx_proc_core_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_proc_core_module",
     .kind = MODULE_CORE,
-    .tables = process_tables,
+    .table = {.rows = processes_rows, .contexts = IN_PROCESSES},
 };

@@ -22,14 +22,9 @@ static const struct directive rows[] = {
     {0},
 };
 
-static const struct directive_table table = {.rows = rows,
-                                             .contexts = IN_MAIN,
-                                             .size = sizeof(struct regex_settings)};
-static const struct directive_table *const tables[] = {&table, NULL};
-
 const struct module ngx_regex_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_regex_module",
     .kind = MODULE_CORE,
-    .tables = tables,
+    .table = {.rows = rows, .contexts = IN_MAIN, .size = sizeof(struct regex_settings)},
 };

@@ -266,6 +266,15 @@ struct str registry_skipped(struct conf *conf, struct str directive)
     return STR_NONE;
 }
 
+const struct directive_table *module_table(const struct module *module, unsigned number)
+{
+    if (module->tables != NULL) {
+        return module->tables[number];
+    }
+    return number == 0 && (module->table.rows != NULL || module->table.key != NULL) ? &module->table
+                                                                                    : NULL;
+}
+
 static void number_table(const struct directive_table *table, const struct module *owner)
 {
     for (unsigned i = 0; i < tables.count; i++) {
@@ -289,9 +298,10 @@ static void number_table(const struct directive_table *table, const struct modul
 static void number_tables(const struct module *const *modules)
 {
     for (const struct module *const *m = modules; *m != NULL; m++) {
-        const struct directive_table *const *table = (*m)->tables;
-        for (; table != NULL && *table != NULL; table++) {
-            number_table(*table, *m);
+        const struct directive_table *table;
+
+        for (unsigned i = 0; (table = module_table(*m, i)) != NULL; i++) {
+            number_table(table, *m);
         }
     }
 }

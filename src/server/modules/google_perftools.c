@@ -70,17 +70,15 @@ static const struct directive perftools_rows[] = {
          "able to make files there."},
     {0},
 };
-static const struct directive_table perftools_table = {.key = &perftools_key,
-                                                       .rows = perftools_rows,
-                                                       .contexts = IN_MAIN,
-                                                       .size = sizeof(struct perftools_settings)};
-static const struct directive_table *const perftools_tables[] = {&perftools_table, NULL};
 
 const struct module ngx_google_perftools_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_google_perftools_module",
     .kind = MODULE_CORE,
-    .tables = perftools_tables,
+    .table = {.key = &perftools_key,
+              .rows = perftools_rows,
+              .contexts = IN_MAIN,
+              .size = sizeof(struct perftools_settings)},
     .configured = configured,
     .worker_start = worker_start,
     .worker_end = worker_end,

@@ -37,17 +37,15 @@ static const struct directive backtrace_rows[] = {
      .initial = "30", .max = CRASH_FRAMES_MOST, .doc = "How many frames are written; 0: none."},
     {0},
 };
-static const struct directive_table backtrace_table = {.key = &backtrace_key,
-                                                       .rows = backtrace_rows,
-                                                       .contexts = IN_MAIN,
-                                                       .size = sizeof(struct backtrace_settings)};
-static const struct directive_table *const backtrace_tables[] = {&backtrace_table, NULL};
 
 const struct module ngx_backtrace_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_backtrace_module",
     .kind = MODULE_CORE,
-    .tables = backtrace_tables,
+    .table = {.key = &backtrace_key,
+              .rows = backtrace_rows,
+              .contexts = IN_MAIN,
+              .size = sizeof(struct backtrace_settings)},
     .configured = configured,
     .worker_start = worker_start,
 };

@@ -61,7 +61,6 @@ static const struct directive block_rows[] = {
      .doc = "The settings of all servers that pass TCP and UDP on."},
     {0},
 };
-static const struct directive_table block_table = {.rows = block_rows};
 
 /* ---- the block `server` ---- */
 
@@ -269,7 +268,6 @@ static void stream_worker_abort(struct generation *generation)
     sessions_abort();
 }
 
-static const struct directive_table *const stream_tables[] = {&block_table, NULL};
 static const struct directive_table *const core_tables[] = {&main_table, &server_table, NULL};
 static const struct stream_module core_hooks = {.variables = session_variables};
 
@@ -284,7 +282,7 @@ const struct module ngx_stream_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_module",
     .kind = MODULE_CORE,
-    .tables = stream_tables,
+    .table = {.rows = block_rows},
     .configured = stream_configured,
     .worker_abort = stream_worker_abort,
     .variables_of = stream_variables_of,

@@ -40,12 +40,6 @@ static const struct directive access_rows[] = {
     {0},
 };
 
-static const struct directive_table access_table = {.key = &access_key,
-                                                    .rows = access_rows,
-                                                    .contexts = IN_STREAM | IN_STREAM_SERVER,
-                                                    .size = sizeof(struct access_settings)};
-static const struct directive_table *const access_tables[] = {&access_table, NULL};
-
 static const struct session_hook session_hooks[] = {
     {.phase = STREAM_ACCESS,
      .run = check_access,
@@ -58,6 +52,9 @@ const struct module ngx_stream_access_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_access_module",
     .kind = MODULE_STREAM,
-    .tables = access_tables,
+    .table = {.key = &access_key,
+              .rows = access_rows,
+              .contexts = IN_STREAM | IN_STREAM_SERVER,
+              .size = sizeof(struct access_settings)},
     .hooks = &access_hooks,
 };

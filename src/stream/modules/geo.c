@@ -20,12 +20,9 @@ static const struct directive geo_rows[] = {
     {0},
 };
 
-static const struct directive_table geo_table = {.rows = geo_rows, .contexts = IN_STREAM};
-static const struct directive_table *const geo_tables[] = {&geo_table, NULL};
-
 const struct module ngx_stream_geo_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_geo_module",
     .kind = MODULE_STREAM,
-    .tables = geo_tables,
+    .table = {.rows = geo_rows, .contexts = IN_STREAM},
 };

@@ -26,17 +26,15 @@ static const struct variable geoip_variables[] = {GEOIP_VARIABLES(get_value), {.
 
 static const struct directive geoip_rows[] = {GEOIP_ROWS(IN_STREAM), {0}};
 
-static const struct directive_table geoip_table = {.key = &geoip_key,
-                                                   .rows = geoip_rows,
-                                                   .contexts = IN_STREAM,
-                                                   .size = sizeof(struct geoip_settings)};
-static const struct directive_table *const geoip_tables[] = {&geoip_table, NULL};
 static const struct stream_module geoip_hooks = {.variables = geoip_variables};
 
 const struct module ngx_stream_geoip_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_geoip_module",
     .kind = MODULE_STREAM,
-    .tables = geoip_tables,
+    .table = {.key = &geoip_key,
+              .rows = geoip_rows,
+              .contexts = IN_STREAM,
+              .size = sizeof(struct geoip_settings)},
     .hooks = &geoip_hooks,
 };

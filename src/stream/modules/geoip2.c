@@ -13,14 +13,9 @@ static bool geoip2_apply(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive geoip2_rows[] = {GEOIP2_ROW(IN_STREAM, geoip2_apply), {0}};
 
-static const struct directive_table geoip2_table = {.rows = geoip2_rows,
-                                                    .contexts = IN_STREAM,
-                                                    .size = sizeof(struct geoip2_settings)};
-static const struct directive_table *const geoip2_tables[] = {&geoip2_table, NULL};
-
 const struct module ngx_stream_geoip2_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_geoip2_module",
     .kind = MODULE_STREAM,
-    .tables = geoip2_tables,
+    .table = {.rows = geoip2_rows, .contexts = IN_STREAM, .size = sizeof(struct geoip2_settings)},
 };

@@ -230,20 +230,16 @@ static const struct directive rows[] = {
     {0},
 };
 
-static const struct directive_table table = {
-    .rows = rows,
-    .contexts = IN_STREAM | IN_STREAM_SERVER,
-    .size = sizeof(struct check_settings),
-    .finish = health_check_finish,
-    .fresh = health_check_fresh,
-};
-static const struct directive_table *const tables[] = {&table, NULL};
 static const struct stream_module hooks = {.end = health_check_end};
 
 const struct module ngx_stream_upstream_hc_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_upstream_hc_module",
     .kind = MODULE_STREAM,
-    .tables = tables,
+    .table = {.rows = rows,
+              .contexts = IN_STREAM | IN_STREAM_SERVER,
+              .size = sizeof(struct check_settings),
+              .finish = health_check_finish,
+              .fresh = health_check_fresh},
     .hooks = &hooks,
 };

@@ -27,14 +27,12 @@ static void worker_end(struct generation *generation)
 }
 
 static const struct directive rows[] = {KEYVAL_ROWS(IN_STREAM, apply, zone_apply), {0}};
-static const struct directive_table table = {.rows = rows, .contexts = IN_STREAM};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 const struct module ngx_stream_keyval_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_keyval_module",
     .kind = MODULE_STREAM,
-    .tables = tables,
+    .table = {.rows = rows, .contexts = IN_STREAM},
     .worker_start = worker_start,
     .worker_end = worker_end,
 };

@@ -58,12 +58,6 @@ static const struct directive conn_rows[] = {
     {0},
 };
 
-static const struct directive_table conn_table = {.key = &conn_key,
-                                                  .rows = conn_rows,
-                                                  .contexts = IN_STREAM | IN_STREAM_SERVER,
-                                                  .size = sizeof(struct conn_settings)};
-static const struct directive_table *const conn_tables[] = {&conn_table, NULL};
-
 static const struct variable conn_variables[] = {
     {.name = STR_INIT("limit_conn_status"),
      .doc = "PASSED, REJECTED or REJECTED_DRY_RUN.",
@@ -98,7 +92,10 @@ const struct module ngx_stream_limit_conn_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_limit_conn_module",
     .kind = MODULE_STREAM,
-    .tables = conn_tables,
+    .table = {.key = &conn_key,
+              .rows = conn_rows,
+              .contexts = IN_STREAM | IN_STREAM_SERVER,
+              .size = sizeof(struct conn_settings)},
     .hooks = &conn_hooks,
     .worker_start = worker_start,
     .worker_end = worker_end,

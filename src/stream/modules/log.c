@@ -92,14 +92,6 @@ static const struct directive log_rows[] = {
 };
 #undef L
 
-static const struct directive_table log_table = {.key = &log_key,
-                                                 .rows = log_rows,
-                                                 .contexts = IN_STREAM | IN_STREAM_SERVER,
-                                                 .size = sizeof(struct log_settings),
-                                                 .fresh = log_fresh,
-                                                 .finish = log_finish};
-static const struct directive_table *const tables[] = {&log_table, NULL};
-
 static const struct session_hook session_hooks[] = {
     {.phase = STREAM_LOG,
      .run = write_all,
@@ -112,7 +104,12 @@ const struct module ngx_stream_log_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_log_module",
     .kind = MODULE_STREAM,
-    .tables = tables,
+    .table = {.key = &log_key,
+              .rows = log_rows,
+              .contexts = IN_STREAM | IN_STREAM_SERVER,
+              .size = sizeof(struct log_settings),
+              .fresh = log_fresh,
+              .finish = log_finish},
     .hooks = &hooks,
     .worker_end = access_logs_flush_all,
 };

@@ -4,14 +4,9 @@
 
 static const struct directive map_rows[] = {VALUE_MAP_ROWS(IN_STREAM), {0}};
 
-static const struct directive_table map_table = {.rows = map_rows,
-                                                 .contexts = IN_STREAM,
-                                                 .size = sizeof(struct value_map_settings)};
-static const struct directive_table *const map_tables[] = {&map_table, NULL};
-
 const struct module ngx_stream_map_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_map_module",
     .kind = MODULE_STREAM,
-    .tables = map_tables,
+    .table = {.rows = map_rows, .contexts = IN_STREAM, .size = sizeof(struct value_map_settings)},
 };

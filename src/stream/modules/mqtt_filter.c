@@ -152,15 +152,6 @@ static const struct directive rows[] = {
 };
 #undef S
 
-static const struct directive_table mqtt_table = {
-    .key = &mqtt_key,
-    .rows = rows,
-    .contexts = IN_BOTH,
-    .size = sizeof(struct mqtt_settings),
-    .finish = finish,
-};
-static const struct directive_table *const tables[] = {&mqtt_table, NULL};
-
 static const struct session_hook session_hooks[] = {
     {.phase = STREAM_PREREAD,
      .run = filter,
@@ -173,6 +164,10 @@ const struct module ngx_stream_mqtt_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_mqtt_filter_module",
     .kind = MODULE_STREAM,
-    .tables = tables,
+    .table = {.key = &mqtt_key,
+              .rows = rows,
+              .contexts = IN_BOTH,
+              .size = sizeof(struct mqtt_settings),
+              .finish = finish},
     .hooks = &hooks,
 };

@@ -116,15 +116,12 @@ static const struct directive rows[] = {
     {0},
 };
 
-static const struct directive_table pass_table = {.key = &pass_key,
-                                                  .rows = rows,
-                                                  .contexts = IN_STREAM | IN_STREAM_SERVER,
-                                                  .size = sizeof(struct pass_settings)};
-static const struct directive_table *const tables[] = {&pass_table, NULL};
-
 const struct module ngx_stream_pass_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_pass_module",
     .kind = MODULE_STREAM,
-    .tables = tables,
+    .table = {.key = &pass_key,
+              .rows = rows,
+              .contexts = IN_STREAM | IN_STREAM_SERVER,
+              .size = sizeof(struct pass_settings)},
 };

@@ -13,12 +13,10 @@ static bool get_vendor(struct variable_env *env, const struct variable *variable
 static const struct variable vendor_variables[] = {PROXY_VENDOR_VARIABLES(get_vendor),
                                                    {.name = {NULL, 0}}};
 static const struct stream_module vendor_hooks = {.variables = vendor_variables};
-static const struct directive_table *const vendor_tables[] = {NULL};
 
 const struct module ngx_stream_proxy_protocol_vendor_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_proxy_protocol_vendor_module",
     .kind = MODULE_STREAM,
-    .tables = vendor_tables,
     .hooks = &vendor_hooks,
 };

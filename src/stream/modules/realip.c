@@ -39,12 +39,6 @@ static const struct directive realip_rows[] = {
     {0},
 };
 
-static const struct directive_table realip_table = {.key = &realip_key,
-                                                    .rows = realip_rows,
-                                                    .contexts = IN_STREAM | IN_STREAM_SERVER,
-                                                    .size = sizeof(struct realip_settings)};
-static const struct directive_table *const realip_tables[] = {&realip_table, NULL};
-
 /* ---- variables: the other end of the connection ---- */
 
 static bool get_remote_addr(struct variable_env *env, const struct variable *variable,
@@ -91,6 +85,9 @@ const struct module ngx_stream_realip_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_realip_module",
     .kind = MODULE_STREAM,
-    .tables = realip_tables,
+    .table = {.key = &realip_key,
+              .rows = realip_rows,
+              .contexts = IN_STREAM | IN_STREAM_SERVER,
+              .size = sizeof(struct realip_settings)},
     .hooks = &realip_hooks,
 };

@@ -45,17 +45,12 @@ static const struct directive return_rows[] = {
     {0},
 };
 
-static const struct directive_table return_table = {
-    .key = &return_key,
-    .rows = return_rows,
-    .contexts = IN_STREAM | IN_STREAM_SERVER,
-    .size = sizeof(struct return_settings),
-};
-static const struct directive_table *const tables[] = {&return_table, NULL};
-
 const struct module ngx_stream_return_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_return_module",
     .kind = MODULE_STREAM,
-    .tables = tables,
+    .table = {.key = &return_key,
+              .rows = return_rows,
+              .contexts = IN_STREAM | IN_STREAM_SERVER,
+              .size = sizeof(struct return_settings)},
 };

@@ -63,12 +63,6 @@ static const struct directive set_rows[] = {
     {0},
 };
 
-static const struct directive_table set_table = {.key = &set_key,
-                                                 .rows = set_rows,
-                                                 .contexts = IN_STREAM | IN_STREAM_SERVER,
-                                                 .size = sizeof(struct set_settings)};
-static const struct directive_table *const set_tables[] = {&set_table, NULL};
-
 static const struct session_hook session_hooks[] = {
     {.phase = STREAM_PREACCESS,
      .run = assign,
@@ -81,6 +75,9 @@ const struct module ngx_stream_set_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_set_module",
     .kind = MODULE_STREAM,
-    .tables = set_tables,
+    .table = {.key = &set_key,
+              .rows = set_rows,
+              .contexts = IN_STREAM | IN_STREAM_SERVER,
+              .size = sizeof(struct set_settings)},
     .hooks = &set_hooks,
 };

@@ -157,15 +157,6 @@ static const struct directive rows[] = {
     {0},
 };
 
-static const struct directive_table ssl_table = {
-    .key = &ssl_key,
-    .rows = rows,
-    .contexts = IN_BOTH,
-    .size = sizeof(struct ssl_settings),
-    .finish = ssl_finish,
-};
-static const struct directive_table *const tables[] = {&ssl_table, NULL};
-
 /* ---- the module ---- */
 
 static bool get_ssl(struct variable_env *env, const struct variable *variable, struct str *out)
@@ -205,7 +196,11 @@ const struct module ngx_stream_ssl_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_ssl_module",
     .kind = MODULE_STREAM,
-    .tables = tables,
+    .table = {.key = &ssl_key,
+              .rows = rows,
+              .contexts = IN_BOTH,
+              .size = sizeof(struct ssl_settings),
+              .finish = ssl_finish},
     .hooks = &hooks,
     .worker_start = worker_start,
     .worker_end = worker_end,

@@ -69,13 +69,9 @@ static const struct directive consistent_hash_rows[] = {
     {0},
 };
 
-static const struct directive_table consistent_hash_table = {.rows = consistent_hash_rows};
-static const struct directive_table *const consistent_hash_tables[] = {&consistent_hash_table,
-                                                                       NULL};
-
 const struct module ngx_http_upstream_consistent_hash_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_upstream_consistent_hash_module",
     .kind = MODULE_HTTP,
-    .tables = consistent_hash_tables,
+    .table = {.rows = consistent_hash_rows},
 };

@@ -118,12 +118,9 @@ static const struct directive fair_rows[] = {
     {0},
 };
 
-static const struct directive_table fair_table = {.rows = fair_rows};
-static const struct directive_table *const fair_tables[] = {&fair_table, NULL};
-
 const struct module ngx_http_upstream_fair_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_upstream_fair_module",
     .kind = MODULE_HTTP,
-    .tables = fair_tables,
+    .table = {.rows = fair_rows},
 };

@@ -73,12 +73,9 @@ static const struct directive ip_hash_rows[] = {
     {0},
 };
 
-static const struct directive_table ip_hash_table = {.rows = ip_hash_rows};
-static const struct directive_table *const ip_hash_tables[] = {&ip_hash_table, NULL};
-
 const struct module ngx_http_upstream_ip_hash_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_upstream_ip_hash_module",
     .kind = MODULE_HTTP,
-    .tables = ip_hash_tables,
+    .table = {.rows = ip_hash_rows},
 };

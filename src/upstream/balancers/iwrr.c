@@ -115,12 +115,9 @@ static const struct directive iwrr_rows[] = {
     {0},
 };
 
-static const struct directive_table iwrr_table = {.rows = iwrr_rows};
-static const struct directive_table *const iwrr_tables[] = {&iwrr_table, NULL};
-
 const struct module ngx_http_upstream_iwrr_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_upstream_iwrr_module",
     .kind = MODULE_HTTP,
-    .tables = iwrr_tables,
+    .table = {.rows = iwrr_rows},
 };

@@ -9,12 +9,10 @@ static const struct directive rows[] =
          "its weight. `header` counts the time until an answer begins, `last_byte` until it is "
          "whole"),
      {0}};
-static const struct directive_table table = {.rows = rows};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 const struct module ngx_http_upstream_least_time_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_upstream_least_time_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.rows = rows},
 };

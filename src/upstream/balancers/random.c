@@ -5,12 +5,10 @@
 static const struct directive rows[] = {RANDOM_ROW(IN_UPSTREAM,
                                                    "least_time=header | least_time=last_byte"),
                                         {0}};
-static const struct directive_table table = {.rows = rows};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 const struct module ngx_http_upstream_random_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_upstream_random_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.rows = rows},
 };

@@ -479,12 +479,9 @@ static const struct directive sticky_rows[] = {
     {0},
 };
 
-static const struct directive_table sticky_table = {.rows = sticky_rows};
-static const struct directive_table *const sticky_tables[] = {&sticky_table, NULL};
-
 const struct module ngx_http_upstream_sticky_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_upstream_sticky_module",
     .kind = MODULE_HTTP,
-    .tables = sticky_tables,
+    .table = {.rows = sticky_rows},
 };

@@ -3,12 +3,10 @@
 #include "upstream/methods/rows.h"
 
 static const struct directive rows[] = {LEAST_CONN_ROW(IN_STREAM_UPSTREAM), {0}};
-static const struct directive_table table = {.rows = rows};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 const struct module ngx_stream_upstream_least_conn_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_upstream_least_conn_module",
     .kind = MODULE_STREAM,
-    .tables = tables,
+    .table = {.rows = rows},
 };

@@ -9,12 +9,10 @@ static const struct directive rows[] =
          "weight. `connect` counts the time until it is connected, `first_byte` until its "
          "first byte came, `last_byte` until the session ends"),
      {0}};
-static const struct directive_table table = {.rows = rows};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 const struct module ngx_stream_upstream_least_time_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_upstream_least_time_module",
     .kind = MODULE_STREAM,
-    .tables = tables,
+    .table = {.rows = rows},
 };

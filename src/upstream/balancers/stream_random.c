@@ -6,12 +6,10 @@ static const struct directive rows[] =
     {RANDOM_ROW(IN_STREAM_UPSTREAM,
                 "least_time=connect | least_time=first_byte | least_time=last_byte"),
      {0}};
-static const struct directive_table table = {.rows = rows};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 const struct module ngx_stream_upstream_random_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_upstream_random_module",
     .kind = MODULE_STREAM,
-    .tables = tables,
+    .table = {.rows = rows},
 };

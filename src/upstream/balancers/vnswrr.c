@@ -158,12 +158,9 @@ static const struct directive vnswrr_rows[] = {
     {0},
 };
 
-static const struct directive_table vnswrr_table = {.rows = vnswrr_rows};
-static const struct directive_table *const vnswrr_tables[] = {&vnswrr_table, NULL};
-
 const struct module ngx_http_upstream_vnswrr_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_upstream_vnswrr_module",
     .kind = MODULE_HTTP,
-    .tables = vnswrr_tables,
+    .table = {.rows = vnswrr_rows},
 };

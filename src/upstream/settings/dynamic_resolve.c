@@ -54,13 +54,10 @@ static const struct directive dynamic_rows[] = {
     {0},
 };
 
-static const struct directive_table dynamic_table = {.rows = dynamic_rows, .contexts = IN_UPSTREAM};
-static const struct directive_table *const tables[] = {&dynamic_table, NULL};
-
 extern const struct module ngx_http_upstream_dynamic_module;
 const struct module ngx_http_upstream_dynamic_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_upstream_dynamic_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.rows = dynamic_rows, .contexts = IN_UPSTREAM},
 };

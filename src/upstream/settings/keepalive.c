@@ -127,16 +127,13 @@ static const struct directive keepalive_rows[] = {
 };
 #undef K
 
-static const struct directive_table keepalive_table = {.rows = keepalive_rows,
-                                                       .contexts = IN_UPSTREAM,
-                                                       .size = sizeof(struct keepalive_settings),
-                                                       .finish = keepalive_finish};
-static const struct directive_table *const tables[] = {&keepalive_table, NULL};
-
 extern const struct module ngx_http_upstream_keepalive_module;
 const struct module ngx_http_upstream_keepalive_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_upstream_keepalive_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.rows = keepalive_rows,
+              .contexts = IN_UPSTREAM,
+              .size = sizeof(struct keepalive_settings),
+              .finish = keepalive_finish},
 };

@@ -37,23 +37,19 @@ static bool zone_apply(struct conf_scope *scope, const struct directive *row,
     }
 
 static const struct directive http_rows[] = {ZONE_ROW(IN_UPSTREAM), {0}};
-static const struct directive_table http_table = {.rows = http_rows};
-static const struct directive_table *const http_tables[] = {&http_table, NULL};
 
 static const struct directive stream_rows[] = {ZONE_ROW(IN_STREAM_UPSTREAM), {0}};
-static const struct directive_table stream_table = {.rows = stream_rows};
-static const struct directive_table *const stream_tables[] = {&stream_table, NULL};
 
 extern const struct module ngx_http_upstream_zone_module, ngx_stream_upstream_zone_module;
 const struct module ngx_http_upstream_zone_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_upstream_zone_module",
     .kind = MODULE_HTTP,
-    .tables = http_tables,
+    .table = {.rows = http_rows},
 };
 const struct module ngx_stream_upstream_zone_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_upstream_zone_module",
     .kind = MODULE_STREAM,
-    .tables = stream_tables,
+    .table = {.rows = stream_rows},
 };

@@ -213,20 +213,15 @@ static const struct directive slice_rows[] = {
     {0},
 };
 
-static const struct directive_table slice_table = {
-    .key = &slice_key,
-    .rows = slice_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct slice_settings),
-};
-static const struct directive_table *const slice_tables[] = {&slice_table, NULL};
-
 static const struct http_module slice_hooks = {.variables = slice_variables};
 
 const struct module ngx_http_slice_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_slice_filter_module",
     .kind = MODULE_HTTP,
-    .tables = slice_tables,
+    .table = {.key = &slice_key,
+              .rows = slice_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct slice_settings)},
     .hooks = &slice_hooks,
 };

@@ -51,12 +51,6 @@ static const struct directive access_rows[] = {
     {0},
 };
 
-static const struct directive_table access_table = {.key = &access_key,
-                                                    .rows = access_rows,
-                                                    .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                    .size = sizeof(struct access_settings)};
-static const struct directive_table *const access_tables[] = {&access_table, NULL};
-
 static const struct phase_hook access_phases[] = {
     {.phase = PHASE_ACCESS,
      .name = "access",
@@ -71,6 +65,9 @@ const struct module ngx_http_access_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_access_module",
     .kind = MODULE_HTTP,
-    .tables = access_tables,
+    .table = {.key = &access_key,
+              .rows = access_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct access_settings)},
     .hooks = &access_hooks,
 };

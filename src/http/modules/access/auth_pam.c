@@ -226,14 +226,6 @@ static const struct directive pam_rows[] = {
 };
 #undef S
 
-static const struct directive_table pam_table = {
-    .key = &pam_key,
-    .rows = pam_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct pam_settings),
-};
-static const struct directive_table *const pam_tables[] = {&pam_table, NULL};
-
 static const struct phase_hook pam_phases[] = {
     {.phase = PHASE_ACCESS,
      .name = "auth_pam",
@@ -248,6 +240,9 @@ const struct module ngx_http_auth_pam_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_auth_pam_module",
     .kind = MODULE_HTTP,
-    .tables = pam_tables,
+    .table = {.key = &pam_key,
+              .rows = pam_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct pam_settings)},
     .hooks = &pam_hooks,
 };

@@ -152,14 +152,6 @@ static const struct directive auth_request_rows[] = {
 };
 #undef S
 
-static const struct directive_table auth_request_table = {
-    .key = &auth_request_key,
-    .rows = auth_request_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct auth_request_settings),
-};
-static const struct directive_table *const auth_request_tables[] = {&auth_request_table, NULL};
-
 static const struct phase_hook auth_request_phases[] = {
     {.phase = PHASE_ACCESS,
      .name = "auth_request",
@@ -173,6 +165,9 @@ const struct module ngx_http_auth_request_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_auth_request_module",
     .kind = MODULE_HTTP,
-    .tables = auth_request_tables,
+    .table = {.key = &auth_request_key,
+              .rows = auth_request_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct auth_request_settings)},
     .hooks = &auth_request_hooks,
 };

@@ -68,14 +68,6 @@ static const struct directive degradation_rows[] = {
     {0},
 };
 
-static const struct directive_table degradation_table = {
-    .key = &degradation_key,
-    .rows = degradation_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct degradation_settings),
-};
-static const struct directive_table *const degradation_tables[] = {&degradation_table, NULL};
-
 static const struct phase_hook degradation_phases[] = {
     {.phase = PHASE_PREACCESS,
      .name = "degradation",
@@ -89,6 +81,9 @@ const struct module ngx_http_degradation_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_degradation_module",
     .kind = MODULE_HTTP,
-    .tables = degradation_tables,
+    .table = {.key = &degradation_key,
+              .rows = degradation_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct degradation_settings)},
     .hooks = &degradation_hooks,
 };

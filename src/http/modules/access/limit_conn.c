@@ -111,12 +111,6 @@ static const struct directive conn_rows[] = {
 };
 #undef S
 
-static const struct directive_table conn_table = {.key = &conn_key,
-                                                  .rows = conn_rows,
-                                                  .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                  .size = sizeof(struct conn_settings)};
-static const struct directive_table *const conn_tables[] = {&conn_table, NULL};
-
 static const struct variable conn_variables[] = {
     {.name = STR_INIT("limit_conn_status"),
      .doc = "PASSED, REJECTED or REJECTED_DRY_RUN.",
@@ -152,7 +146,10 @@ const struct module ngx_http_limit_conn_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_limit_conn_module",
     .kind = MODULE_HTTP,
-    .tables = conn_tables,
+    .table = {.key = &conn_key,
+              .rows = conn_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct conn_settings)},
     .hooks = &conn_hooks,
     .worker_start = worker_start,
     .worker_end = worker_end,

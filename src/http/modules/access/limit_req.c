@@ -486,12 +486,6 @@ static const struct directive req_rows[] = {
 };
 #undef S
 
-static const struct directive_table req_table = {.key = &req_key,
-                                                 .rows = req_rows,
-                                                 .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                 .size = sizeof(struct req_settings)};
-static const struct directive_table *const req_tables[] = {&req_table, NULL};
-
 static const struct variable req_variables[] = {
     {.name = STR_INIT("limit_req_status"),
      .doc = "PASSED, DELAYED, REJECTED, DELAYED_DRY_RUN or REJECTED_DRY_RUN.",
@@ -514,6 +508,9 @@ const struct module ngx_http_limit_req_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_limit_req_module",
     .kind = MODULE_HTTP,
-    .tables = req_tables,
+    .table = {.key = &req_key,
+              .rows = req_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct req_settings)},
     .hooks = &req_hooks,
 };

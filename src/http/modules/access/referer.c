@@ -247,15 +247,6 @@ static const struct directive referer_rows[] = {
 };
 #undef S
 
-static const struct directive_table referer_table = {
-    .key = &referer_key,
-    .rows = referer_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct referer_settings),
-    .finish = referer_finish,
-};
-static const struct directive_table *const referer_tables[] = {&referer_table, NULL};
-
 static const struct variable referer_variables[] = {
     {.name = STR_INIT("invalid_referer"),
      .doc = "Empty when `valid_referers` accepts the Referer field, otherwise 1.",
@@ -268,6 +259,10 @@ const struct module ngx_http_referer_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_referer_module",
     .kind = MODULE_HTTP,
-    .tables = referer_tables,
+    .table = {.key = &referer_key,
+              .rows = referer_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct referer_settings),
+              .finish = referer_finish},
     .hooks = &referer_hooks,
 };

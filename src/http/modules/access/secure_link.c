@@ -179,21 +179,16 @@ static const struct directive secure_link_rows[] = {
 };
 #undef S
 
-static const struct directive_table secure_link_table = {
-    .key = &secure_link_key,
-    .rows = secure_link_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct secure_link_settings),
-    .finish = secure_link_finish,
-};
-static const struct directive_table *const secure_link_tables[] = {&secure_link_table, NULL};
-
 static const struct http_module secure_link_hooks = {.variables = secure_link_variables};
 
 const struct module ngx_http_secure_link_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_secure_link_module",
     .kind = MODULE_HTTP,
-    .tables = secure_link_tables,
+    .table = {.key = &secure_link_key,
+              .rows = secure_link_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct secure_link_settings),
+              .finish = secure_link_finish},
     .hooks = &secure_link_hooks,
 };

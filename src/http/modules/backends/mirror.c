@@ -124,14 +124,6 @@ static const struct directive mirror_rows[] = {
 };
 #undef S
 
-static const struct directive_table mirror_table = {
-    .key = &mirror_key,
-    .rows = mirror_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct mirror_settings),
-};
-static const struct directive_table *const mirror_tables[] = {&mirror_table, NULL};
-
 static const struct phase_hook mirror_phases[] = {
     {.phase = PHASE_PRECONTENT,
      .name = "mirror",
@@ -145,6 +137,9 @@ const struct module ngx_http_mirror_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_mirror_module",
     .kind = MODULE_HTTP,
-    .tables = mirror_tables,
+    .table = {.key = &mirror_key,
+              .rows = mirror_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct mirror_settings)},
     .hooks = &mirror_hooks,
 };

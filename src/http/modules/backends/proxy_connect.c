@@ -408,13 +408,6 @@ static const struct directive connect_rows[] = {
 };
 #undef C
 
-static const struct directive_table connect_table = {.key = &connect_key,
-                                                     .rows = connect_rows,
-                                                     .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                     .size = sizeof(struct connect_settings),
-                                                     .finish = connect_finish};
-static const struct directive_table *const connect_tables[] = {&connect_table, NULL};
-
 static const struct http_module connect_hooks = {.variables = connect_variables,
                                                  .phases = connect_phases};
 
@@ -422,6 +415,10 @@ const struct module ngx_http_proxy_connect_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_proxy_connect_module",
     .kind = MODULE_HTTP,
-    .tables = connect_tables,
+    .table = {.key = &connect_key,
+              .rows = connect_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct connect_settings),
+              .finish = connect_finish},
     .hooks = &connect_hooks,
 };

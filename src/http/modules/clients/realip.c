@@ -113,15 +113,6 @@ static const struct directive realip_rows[] = {
 };
 #undef S
 
-static const struct directive_table realip_table = {
-    .key = &realip_key,
-    .rows = realip_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct realip_settings),
-    .finish = realip_finish,
-};
-static const struct directive_table *const realip_tables[] = {&realip_table, NULL};
-
 /* ---- variables: the other end of the connection ---- */
 
 static bool get_remote_addr(struct variable_env *env, const struct variable *variable,
@@ -172,6 +163,10 @@ const struct module ngx_http_realip_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_realip_module",
     .kind = MODULE_HTTP,
-    .tables = realip_tables,
+    .table = {.key = &realip_key,
+              .rows = realip_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct realip_settings),
+              .finish = realip_finish},
     .hooks = &realip_hooks,
 };

@@ -24,8 +24,6 @@ static const struct directive spdy_rows[] = {
     SPDY("spdy_keepalive_timeout", IN_HTTP | IN_SERVER, "time", "keepalive_timeout"),
     {0},
 };
-static const struct directive_table spdy_table = {.rows = spdy_rows};
-static const struct directive_table *const spdy_tables[] = {&spdy_table, NULL};
 
 /* No connection speaks SPDY. */
 static bool get_nothing(struct variable_env *env, const struct variable *variable, struct str *out)
@@ -51,6 +49,6 @@ const struct module ngx_http_spdy_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_spdy_module",
     .kind = MODULE_HTTP,
-    .tables = spdy_tables,
+    .table = {.rows = spdy_rows},
     .hooks = &spdy_hooks,
 };

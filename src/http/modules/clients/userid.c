@@ -465,14 +465,6 @@ static const struct directive userid_rows[] = {
 };
 #undef S
 
-static const struct directive_table userid_table = {
-    .key = &userid_key,
-    .rows = userid_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct userid_settings),
-};
-static const struct directive_table *const userid_tables[] = {&userid_table, NULL};
-
 static const struct filter_hook userid_filters[] = {
     {.name = "userid", .run = userid_header, .is_active = is_active},
     {.run = NULL},
@@ -486,7 +478,10 @@ const struct module ngx_http_userid_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_userid_filter_module",
     .kind = MODULE_HTTP,
-    .tables = userid_tables,
+    .table = {.key = &userid_key,
+              .rows = userid_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct userid_settings)},
     .hooks = &userid_hooks,
     .worker_start = worker_start,
 };

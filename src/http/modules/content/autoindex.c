@@ -44,12 +44,6 @@ static const struct directive rows[] = {
 #undef S
 
 static struct settings_key key;
-static const struct directive_table table = {.key = &key,
-                                             .rows = rows,
-                                             .contexts = IN_HTTP_ALL,
-                                             .size = sizeof(struct autoindex_settings),
-                                             .module_name = "ngx_http_autoindex_module"};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 /* A listing that is being sent; in the request's arena. */
 struct autoindex_page {
@@ -359,6 +353,9 @@ const struct module ngx_http_autoindex_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_autoindex_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.key = &key,
+              .rows = rows,
+              .contexts = IN_HTTP_ALL,
+              .size = sizeof(struct autoindex_settings)},
     .hooks = &hooks,
 };

@@ -218,14 +218,6 @@ static const struct directive concat_rows[] = {
 };
 #undef S
 
-static const struct directive_table concat_table = {
-    .key = &concat_key,
-    .rows = concat_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct concat_settings),
-};
-static const struct directive_table *const concat_tables[] = {&concat_table, NULL};
-
 static const struct phase_hook concat_phases[] = {
     {PHASE_DIRECTORY, .name = "concat", .run = concat_files,
      .when = SETTING(concat_key, struct concat_settings, is_on)},
@@ -237,6 +229,9 @@ const struct module ngx_http_concat_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_concat_module",
     .kind = MODULE_HTTP,
-    .tables = concat_tables,
+    .table = {.key = &concat_key,
+              .rows = concat_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct concat_settings)},
     .hooks = &concat_hooks,
 };

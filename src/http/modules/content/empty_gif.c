@@ -43,12 +43,9 @@ static const struct directive empty_gif_rows[] = {
     {0},
 };
 
-static const struct directive_table empty_gif_table = {.rows = empty_gif_rows};
-static const struct directive_table *const empty_gif_tables[] = {&empty_gif_table, NULL};
-
 const struct module ngx_http_empty_gif_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_empty_gif_module",
     .kind = MODULE_HTTP,
-    .tables = empty_gif_tables,
+    .table = {.rows = empty_gif_rows},
 };

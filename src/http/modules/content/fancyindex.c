@@ -451,15 +451,6 @@ static const struct directive fancy_rows[] = {
 };
 #undef S
 
-static const struct directive_table fancy_table = {
-    .key = &fancy_key,
-    .rows = fancy_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct fancy_settings),
-    .finish = fancy_finish,
-};
-static const struct directive_table *const fancy_tables[] = {&fancy_table, NULL};
-
 static const struct phase_hook fancy_phases[] = {
     {PHASE_DIRECTORY, .name = "fancyindex", .run = list_directory},
     {.run = NULL},
@@ -470,6 +461,10 @@ const struct module ngx_http_fancyindex_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_fancyindex_module",
     .kind = MODULE_HTTP,
-    .tables = fancy_tables,
+    .table = {.key = &fancy_key,
+              .rows = fancy_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct fancy_settings),
+              .finish = fancy_finish},
     .hooks = &fancy_hooks,
 };

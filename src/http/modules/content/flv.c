@@ -66,12 +66,9 @@ static const struct directive flv_rows[] = {
     {0},
 };
 
-static const struct directive_table flv_table = {.rows = flv_rows};
-static const struct directive_table *const flv_tables[] = {&flv_table, NULL};
-
 const struct module ngx_http_flv_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_flv_module",
     .kind = MODULE_HTTP,
-    .tables = flv_tables,
+    .table = {.rows = flv_rows},
 };

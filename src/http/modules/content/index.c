@@ -49,13 +49,6 @@ static const struct directive rows[] = {
     {0},
 };
 
-static const struct directive_table table = {.key = &key,
-                                             .rows = rows,
-                                             .contexts = IN_HTTP_ALL,
-                                             .size = sizeof(struct index_settings),
-                                             .module_name = "ngx_http_index_module"};
-static const struct directive_table *const tables[] = {&table, NULL};
-
 /* What the failure to look at an index file, or at its directory, is answered with. */
 static enum handler_result index_fail(struct request *request, int error, struct str path)
 {
@@ -157,6 +150,9 @@ const struct module ngx_http_index_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_index_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.key = &key,
+              .rows = rows,
+              .contexts = IN_HTTP_ALL,
+              .size = sizeof(struct index_settings)},
     .hooks = &hooks,
 };

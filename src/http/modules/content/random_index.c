@@ -55,14 +55,6 @@ static const struct directive random_index_rows[] = {
     {0},
 };
 
-static const struct directive_table random_index_table = {
-    .key = &random_index_key,
-    .rows = random_index_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct random_index_settings),
-};
-static const struct directive_table *const random_index_tables[] = {&random_index_table, NULL};
-
 static const struct phase_hook random_index_phases[] = {
     {PHASE_DIRECTORY, .name = "random_index", .run = answer_by_any,
      .when = SETTING(random_index_key, struct random_index_settings, is_on)},
@@ -74,6 +66,9 @@ const struct module ngx_http_random_index_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_random_index_module",
     .kind = MODULE_HTTP,
-    .tables = random_index_tables,
+    .table = {.key = &random_index_key,
+              .rows = random_index_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct random_index_settings)},
     .hooks = &random_index_hooks,
 };

@@ -125,15 +125,12 @@ static const struct directive slice_rows[] = {
 };
 #undef S
 
-static const struct directive_table slice_table = {.key = &slice_key,
-                                                   .rows = slice_rows,
-                                                   .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                   .size = sizeof(struct slice_settings)};
-static const struct directive_table *const slice_tables[] = {&slice_table, NULL};
-
 const struct module ngx_http_slice_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_slice_module",
     .kind = MODULE_HTTP,
-    .tables = slice_tables,
+    .table = {.key = &slice_key,
+              .rows = slice_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct slice_settings)},
 };

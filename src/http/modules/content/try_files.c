@@ -80,12 +80,6 @@ static const struct directive rows[] = {
 };
 
 static struct settings_key key;
-static const struct directive_table table = {.key = &key,
-                                             .rows = rows,
-                                             .contexts = IN_HTTP_ALL,
-                                             .size = sizeof(struct try_settings),
-                                             .module_name = "ngx_http_try_files_module"};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 static enum handler_result fall_back(struct request *request, const struct try_list *list)
 {
@@ -189,6 +183,9 @@ const struct module ngx_http_try_files_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_try_files_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.key = &key,
+              .rows = rows,
+              .contexts = IN_HTTP_ALL,
+              .size = sizeof(struct try_settings)},
     .hooks = &hooks,
 };

@@ -104,14 +104,6 @@ static const struct directive addition_rows[] = {
 };
 #undef S
 
-static const struct directive_table addition_table = {
-    .key = &addition_key,
-    .rows = addition_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct addition_settings),
-};
-static const struct directive_table *const addition_tables[] = {&addition_table, NULL};
-
 /* After all that changes the body itself: what is added is not changed with it. */
 static const struct filter_hook addition_filters[] = {
     {.name = "addition", .run = addition_header, .is_active = is_active},
@@ -123,6 +115,9 @@ const struct module ngx_http_addition_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_addition_filter_module",
     .kind = MODULE_HTTP,
-    .tables = addition_tables,
+    .table = {.key = &addition_key,
+              .rows = addition_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct addition_settings)},
     .hooks = &addition_hooks,
 };

@@ -53,13 +53,6 @@ static const struct directive rows[] = {
 };
 #undef S
 
-static const struct directive_table table = {.key = &key,
-                                             .rows = rows,
-                                             .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                             .size = sizeof(struct encoder_settings),
-                                             .module_name = "ngx_http_brotli_filter_module"};
-static const struct directive_table *const tables[] = {&table, NULL};
-
 /* ---- memory ---- */
 
 /* A part of memory that an encoder asked for; the next encoder of the same codec asks for the same sizes. */
@@ -263,7 +256,10 @@ const struct module ngx_http_brotli_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_brotli_filter_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.key = &key,
+              .rows = rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct encoder_settings)},
     .hooks = &hooks,
     .worker_end = codecs_drop,
 };

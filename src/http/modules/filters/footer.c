@@ -84,14 +84,6 @@ static const struct directive footer_rows[] = {
 };
 #undef S
 
-static const struct directive_table footer_table = {
-    .key = &footer_key,
-    .rows = footer_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct footer_settings),
-};
-static const struct directive_table *const footer_tables[] = {&footer_table, NULL};
-
 static const struct filter_hook footer_filters[] = {
     {.name = "footer",
      .run = footer_header,
@@ -104,6 +96,9 @@ const struct module ngx_http_footer_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_footer_filter_module",
     .kind = MODULE_HTTP,
-    .tables = footer_tables,
+    .table = {.key = &footer_key,
+              .rows = footer_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct footer_settings)},
     .hooks = &footer_hooks,
 };

@@ -372,14 +372,6 @@ static const struct directive headers_more_rows[] = {
     {0},
 };
 
-static const struct directive_table headers_more_table = {
-    .key = &headers_more_key,
-    .rows = headers_more_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct headers_more_settings),
-};
-static const struct directive_table *const headers_more_tables[] = {&headers_more_table, NULL};
-
 static const struct phase_hook headers_more_phases[] = {
     {.phase = PHASE_REWRITE,
      .name = "headers_more",
@@ -405,6 +397,9 @@ const struct module ngx_http_headers_more_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_headers_more_filter_module",
     .kind = MODULE_HTTP,
-    .tables = headers_more_tables,
+    .table = {.key = &headers_more_key,
+              .rows = headers_more_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct headers_more_settings)},
     .hooks = &headers_more_hooks,
 };

@@ -373,14 +373,6 @@ static const struct directive subs_rows[] = {
 };
 #undef S
 
-static const struct directive_table subs_table = {
-    .key = &subs_key,
-    .rows = subs_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct subs_settings),
-};
-static const struct directive_table *const subs_tables[] = {&subs_table, NULL};
-
 /* Before sub_filter, as with nginx. */
 static const struct filter_hook subs_filters[] = {
     {.name = "subs",
@@ -395,6 +387,9 @@ const struct module ngx_http_subs_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_subs_filter_module",
     .kind = MODULE_HTTP,
-    .tables = subs_tables,
+    .table = {.key = &subs_key,
+              .rows = subs_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct subs_settings)},
     .hooks = &subs_hooks,
 };

@@ -516,12 +516,10 @@ static const struct directive rows[] = {
          "`allow`."},
     {0},
 };
-static const struct directive_table table = {.rows = rows};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 const struct module ngx_http_api_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_api_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.rows = rows},
 };

@@ -48,14 +48,12 @@ static const struct directive status_rows[] = {
          "entries, and whether the directory was read to its end since the start (warm) or not yet (cold)."},
     {0},
 };
-static const struct directive_table status_table = {.rows = status_rows};
-static const struct directive_table *const status_tables[] = {&status_table, NULL};
 static const struct http_module status_hooks = {.variables = NULL};
 
 const struct module ngx_cache_path_status_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_cache_path_status_module",
     .kind = MODULE_HTTP,
-    .tables = status_tables,
+    .table = {.rows = status_rows},
     .hooks = &status_hooks,
 };

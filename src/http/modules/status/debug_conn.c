@@ -127,14 +127,12 @@ static const struct directive debug_conn_rows[] = {
          "descriptor, its address, bytes sent, what it is doing, its requests, and the request that is worked on."},
     {0},
 };
-static const struct directive_table debug_conn_table = {.rows = debug_conn_rows};
-static const struct directive_table *const debug_conn_tables[] = {&debug_conn_table, NULL};
 static const struct http_module debug_conn_hooks = {.variables = NULL};
 
 const struct module ngx_http_debug_conn_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_debug_conn_module",
     .kind = MODULE_HTTP,
-    .tables = debug_conn_tables,
+    .table = {.rows = debug_conn_rows},
     .hooks = &debug_conn_hooks,
 };

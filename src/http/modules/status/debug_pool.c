@@ -69,14 +69,12 @@ static const struct directive debug_pool_rows[] = {
          "large. Memory outside of arenas is not shown."},
     {0},
 };
-static const struct directive_table debug_pool_table = {.rows = debug_pool_rows};
-static const struct directive_table *const debug_pool_tables[] = {&debug_pool_table, NULL};
 static const struct http_module debug_pool_hooks = {.variables = NULL};
 
 const struct module ngx_http_debug_pool_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_debug_pool_module",
     .kind = MODULE_HTTP,
-    .tables = debug_pool_tables,
+    .table = {.rows = debug_pool_rows},
     .hooks = &debug_pool_hooks,
 };

@@ -61,14 +61,12 @@ static const struct directive debug_timer_rows[] = {
          "Answers with the number of timers in the worker that answers, and when each of them, up to 1000, fires."},
     {0},
 };
-static const struct directive_table debug_timer_table = {.rows = debug_timer_rows};
-static const struct directive_table *const debug_timer_tables[] = {&debug_timer_table, NULL};
 static const struct http_module debug_timer_hooks = {.variables = NULL};
 
 const struct module ngx_http_debug_timer_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_debug_timer_module",
     .kind = MODULE_HTTP,
-    .tables = debug_timer_tables,
+    .table = {.rows = debug_timer_rows},
     .hooks = &debug_timer_hooks,
 };

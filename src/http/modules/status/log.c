@@ -286,15 +286,6 @@ static const struct directive log_rows[] = {
 };
 #undef L
 
-static const struct directive_table log_table = {.key = &log_key,
-                                                 .rows = log_rows,
-                                                 .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                 .size = sizeof(struct http_log_settings),
-                                                 .fresh = log_fresh,
-                                                 .finish = log_finish};
-
-static const struct directive_table *const log_tables[] = {&log_table, NULL};
-
 static const struct phase_hook log_phases[] = {
     {.phase = PHASE_LOG, .name = "log", .run = log_write_all, .is_active = is_active},
     {.run = NULL},
@@ -311,7 +302,12 @@ const struct module ngx_http_log_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_log_module",
     .kind = MODULE_HTTP,
-    .tables = log_tables,
+    .table = {.key = &log_key,
+              .rows = log_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct http_log_settings),
+              .fresh = log_fresh,
+              .finish = log_finish},
     .hooks = &log_hooks,
     .worker_end = access_logs_flush_all,
 };

@@ -56,14 +56,12 @@ static const struct directive slab_stat_rows[] = {
          "size fare."},
     {0},
 };
-static const struct directive_table slab_stat_table = {.rows = slab_stat_rows};
-static const struct directive_table *const slab_stat_tables[] = {&slab_stat_table, NULL};
 static const struct http_module slab_stat_hooks = {.variables = NULL};
 
 const struct module ngx_http_slab_stat_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_slab_stat_module",
     .kind = MODULE_HTTP,
-    .tables = slab_stat_tables,
+    .table = {.rows = slab_stat_rows},
     .hooks = &slab_stat_hooks,
 };

@@ -149,14 +149,12 @@ static const struct directive stub_status_rows[] = {
     {0},
 };
 
-static const struct directive_table stub_status_table = {.rows = stub_status_rows};
-static const struct directive_table *const stub_status_tables[] = {&stub_status_table, NULL};
 static const struct http_module stub_status_hooks = {.variables = stub_status_variables};
 
 const struct module ngx_http_stub_status_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_stub_status_module",
     .kind = MODULE_HTTP,
-    .tables = stub_status_tables,
+    .table = {.rows = stub_status_rows},
     .hooks = &stub_status_hooks,
 };

@@ -252,14 +252,12 @@ static const struct directive array_rows[] = {
     {0},
 };
 
-static const struct directive_table array_table = {.rows = array_rows};
-static const struct directive_table *const array_tables[] = {&array_table, NULL};
 static const struct http_module array_hooks = {.variables = array_variables};
 
 const struct module ngx_http_array_var_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_array_var_module",
     .kind = MODULE_HTTP,
-    .tables = array_tables,
+    .table = {.rows = array_rows},
     .hooks = &array_hooks,
 };

@@ -285,20 +285,15 @@ static const struct directive browser_rows[] = {
 };
 #undef S
 
-static const struct directive_table browser_table = {
-    .key = &browser_key,
-    .rows = browser_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct browser_settings),
-};
-static const struct directive_table *const browser_tables[] = {&browser_table, NULL};
-
 static const struct http_module browser_hooks = {.variables = browser_variables};
 
 const struct module ngx_http_browser_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_browser_module",
     .kind = MODULE_HTTP,
-    .tables = browser_tables,
+    .table = {.key = &browser_key,
+              .rows = browser_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct browser_settings)},
     .hooks = &browser_hooks,
 };

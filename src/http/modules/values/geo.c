@@ -21,12 +21,9 @@ static const struct directive geo_rows[] = {
     {0},
 };
 
-static const struct directive_table geo_table = {.rows = geo_rows, .contexts = IN_HTTP};
-static const struct directive_table *const geo_tables[] = {&geo_table, NULL};
-
 const struct module ngx_http_geo_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_geo_module",
     .kind = MODULE_HTTP,
-    .tables = geo_tables,
+    .table = {.rows = geo_rows, .contexts = IN_HTTP},
 };

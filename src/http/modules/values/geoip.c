@@ -55,17 +55,15 @@ static const struct directive geoip_rows[] = {
 };
 #undef S
 
-static const struct directive_table geoip_table = {.key = &geoip_key,
-                                                   .rows = geoip_rows,
-                                                   .contexts = IN_HTTP,
-                                                   .size = sizeof(struct geoip_settings)};
-static const struct directive_table *const geoip_tables[] = {&geoip_table, NULL};
 static const struct http_module geoip_hooks = {.variables = geoip_variables};
 
 const struct module ngx_http_geoip_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_geoip_module",
     .kind = MODULE_HTTP,
-    .tables = geoip_tables,
+    .table = {.key = &geoip_key,
+              .rows = geoip_rows,
+              .contexts = IN_HTTP,
+              .size = sizeof(struct geoip_settings)},
     .hooks = &geoip_hooks,
 };

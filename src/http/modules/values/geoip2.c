@@ -32,14 +32,9 @@ static const struct directive geoip2_rows[] = {
 };
 #undef S
 
-static const struct directive_table geoip2_table = {.rows = geoip2_rows,
-                                                    .contexts = IN_HTTP,
-                                                    .size = sizeof(struct geoip2_settings)};
-static const struct directive_table *const geoip2_tables[] = {&geoip2_table, NULL};
-
 const struct module ngx_http_geoip2_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_geoip2_module",
     .kind = MODULE_HTTP,
-    .tables = geoip2_tables,
+    .table = {.rows = geoip2_rows, .contexts = IN_HTTP, .size = sizeof(struct geoip2_settings)},
 };

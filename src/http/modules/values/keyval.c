@@ -27,14 +27,12 @@ static void worker_end(struct generation *generation)
 }
 
 static const struct directive rows[] = {KEYVAL_ROWS(IN_HTTP, apply, zone_apply), {0}};
-static const struct directive_table table = {.rows = rows, .contexts = IN_HTTP};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 const struct module ngx_http_keyval_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_keyval_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.rows = rows, .contexts = IN_HTTP},
     .worker_start = worker_start,
     .worker_end = worker_end,
 };

@@ -3,11 +3,8 @@
 #include "http/routing/hooks.h"
 #include "server/module.h"
 
-static const struct directive_table *const ndk_tables[] = {NULL};
-
 const struct module ndk_http_module = {
     .magic = MODULE_MAGIC,
     .name = "ndk_http_module",
     .kind = MODULE_HTTP,
-    .tables = ndk_tables,
 };

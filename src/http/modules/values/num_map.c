@@ -4,12 +4,9 @@
 
 static const struct directive num_map_rows[] = {NUM_MAP_ROW(IN_HTTP), {0}};
 
-static const struct directive_table num_map_table = {.rows = num_map_rows, .contexts = IN_HTTP};
-static const struct directive_table *const num_map_tables[] = {&num_map_table, NULL};
-
 const struct module ngx_http_num_map_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_num_map_module",
     .kind = MODULE_HTTP,
-    .tables = num_map_tables,
+    .table = {.rows = num_map_rows, .contexts = IN_HTTP},
 };

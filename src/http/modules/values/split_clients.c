@@ -4,13 +4,9 @@
 
 static const struct directive split_clients_rows[] = {SPLIT_CLIENTS_ROW(IN_HTTP), {0}};
 
-static const struct directive_table split_clients_table = {.rows = split_clients_rows,
-                                                           .contexts = IN_HTTP};
-static const struct directive_table *const split_clients_tables[] = {&split_clients_table, NULL};
-
 const struct module ngx_http_split_clients_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_split_clients_module",
     .kind = MODULE_HTTP,
-    .tables = split_clients_tables,
+    .table = {.rows = split_clients_rows, .contexts = IN_HTTP},
 };

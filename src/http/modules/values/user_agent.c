@@ -251,13 +251,9 @@ static const struct directive user_agent_rows[] = {
     {0},
 };
 
-static const struct directive_table user_agent_table = {.rows = user_agent_rows,
-                                                        .contexts = IN_HTTP};
-static const struct directive_table *const user_agent_tables[] = {&user_agent_table, NULL};
-
 const struct module ngx_http_user_agent_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_user_agent_module",
     .kind = MODULE_HTTP,
-    .tables = user_agent_tables,
+    .table = {.rows = user_agent_rows, .contexts = IN_HTTP},
 };

@@ -50,14 +50,6 @@ static bool finish(struct conf_scope *scope, void *arg)
 }
 
 struct settings_key imap_key;
-static const struct directive_table table = {
-    .key = &imap_key,
-    .rows = rows,
-    .contexts = IN_MAIL_ALL,
-    .size = sizeof(struct imap_settings),
-    .finish = finish,
-};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 static const struct mail_module hooks = {.protocol = &imap_protocol};
 
@@ -65,6 +57,10 @@ const struct module ngx_mail_imap_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_mail_imap_module",
     .kind = MODULE_MAIL,
-    .tables = tables,
+    .table = {.key = &imap_key,
+              .rows = rows,
+              .contexts = IN_MAIL_ALL,
+              .size = sizeof(struct imap_settings),
+              .finish = finish},
     .hooks = &hooks,
 };

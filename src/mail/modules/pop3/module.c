@@ -68,14 +68,6 @@ static bool finish(struct conf_scope *scope, void *arg)
 }
 
 struct settings_key pop3_key;
-static const struct directive_table table = {
-    .key = &pop3_key,
-    .rows = rows,
-    .contexts = IN_MAIL_ALL,
-    .size = sizeof(struct pop3_settings),
-    .finish = finish,
-};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 static const struct mail_module hooks = {.protocol = &pop3_protocol};
 
@@ -83,6 +75,10 @@ const struct module ngx_mail_pop3_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_mail_pop3_module",
     .kind = MODULE_MAIL,
-    .tables = tables,
+    .table = {.key = &pop3_key,
+              .rows = rows,
+              .contexts = IN_MAIL_ALL,
+              .size = sizeof(struct pop3_settings),
+              .finish = finish},
     .hooks = &hooks,
 };

@@ -73,14 +73,6 @@ static bool finish(struct conf_scope *scope, void *arg)
 }
 
 struct settings_key smtp_key;
-static const struct directive_table table = {
-    .key = &smtp_key,
-    .rows = rows,
-    .contexts = IN_MAIL_ALL,
-    .size = sizeof(struct smtp_settings),
-    .finish = finish,
-};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 static const struct mail_module hooks = {.protocol = &smtp_protocol};
 
@@ -88,6 +80,10 @@ const struct module ngx_mail_smtp_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_mail_smtp_module",
     .kind = MODULE_MAIL,
-    .tables = tables,
+    .table = {.key = &smtp_key,
+              .rows = rows,
+              .contexts = IN_MAIL_ALL,
+              .size = sizeof(struct smtp_settings),
+              .finish = finish},
     .hooks = &hooks,
 };

@@ -92,18 +92,13 @@ static const struct directive rows[] = {
 };
 #undef S
 
-static const struct directive_table proxy_table = {
-    .key = &proxy_key,
-    .rows = rows,
-    .contexts = IN_BOTH,
-    .size = sizeof(struct proxy_settings),
-    .finish = finish,
-};
-static const struct directive_table *const tables[] = {&proxy_table, NULL};
-
 const struct module ngx_stream_proxy_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_proxy_module",
     .kind = MODULE_STREAM,
-    .tables = tables,
+    .table = {.key = &proxy_key,
+              .rows = rows,
+              .contexts = IN_BOTH,
+              .size = sizeof(struct proxy_settings),
+              .finish = finish},
 };

@@ -119,12 +119,6 @@ static const struct directive rows[] = {
     {0},
 };
 
-static const struct directive_table preread_table = {.key = &preread_key,
-                                                     .rows = rows,
-                                                     .contexts = IN_STREAM | IN_STREAM_SERVER,
-                                                     .size = sizeof(struct preread_settings)};
-static const struct directive_table *const tables[] = {&preread_table, NULL};
-
 static const struct session_hook session_hooks[] = {
     {.phase = STREAM_PREREAD,
      .run = look,
@@ -137,6 +131,9 @@ const struct module ngx_stream_ssl_preread_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_stream_ssl_preread_module",
     .kind = MODULE_STREAM,
-    .tables = tables,
+    .table = {.key = &preread_key,
+              .rows = rows,
+              .contexts = IN_STREAM | IN_STREAM_SERVER,
+              .size = sizeof(struct preread_settings)},
     .hooks = &hooks,
 };

@@ -168,14 +168,6 @@ static const struct directive auth_basic_rows[] = {
 };
 #undef S
 
-static const struct directive_table auth_basic_table = {
-    .key = &auth_basic_key,
-    .rows = auth_basic_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct auth_basic_settings),
-};
-static const struct directive_table *const auth_basic_tables[] = {&auth_basic_table, NULL};
-
 static const struct phase_hook auth_basic_phases[] = {
     {.phase = PHASE_ACCESS, .name = "auth_basic", .run = auth_basic_check, .is_active = is_active},
     {.run = NULL},
@@ -186,6 +178,9 @@ const struct module ngx_http_auth_basic_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_auth_basic_module",
     .kind = MODULE_HTTP,
-    .tables = auth_basic_tables,
+    .table = {.key = &auth_basic_key,
+              .rows = auth_basic_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct auth_basic_settings)},
     .hooks = &auth_basic_hooks,
 };

@@ -387,15 +387,6 @@ static const struct directive ldap_rows[] = {
 };
 #undef S
 
-static const struct directive_table ldap_table = {
-    .key = &ldap_key,
-    .rows = ldap_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct ldap_settings),
-    .finish = ldap_finish,
-};
-static const struct directive_table *const ldap_tables[] = {&ldap_table, NULL};
-
 static const struct phase_hook ldap_phases[] = {
     {.phase = PHASE_ACCESS,
      .name = "auth_ldap",
@@ -410,6 +401,10 @@ const struct module ngx_http_auth_ldap_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_auth_ldap_module",
     .kind = MODULE_HTTP,
-    .tables = ldap_tables,
+    .table = {.key = &ldap_key,
+              .rows = ldap_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct ldap_settings),
+              .finish = ldap_finish},
     .hooks = &ldap_hooks,
 };

@@ -319,16 +319,6 @@ static const struct directive modsecurity_rows[] = {
 };
 #undef S
 
-static const struct directive_table modsecurity_table = {
-    .key = &modsecurity_key,
-    .rows = modsecurity_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct modsecurity_settings),
-    .finish = settings_finish,
-    .fresh = settings_fresh,
-};
-static const struct directive_table *const modsecurity_tables[] = {&modsecurity_table, NULL};
-
 static const struct phase_hook modsecurity_phases[] = {
     {.phase = PHASE_REWRITE,
      .name = "modsecurity_head",
@@ -364,6 +354,11 @@ const struct module ngx_http_modsecurity_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_modsecurity_module",
     .kind = MODULE_HTTP,
-    .tables = modsecurity_tables,
+    .table = {.key = &modsecurity_key,
+              .rows = modsecurity_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct modsecurity_settings),
+              .finish = settings_finish,
+              .fresh = settings_fresh},
     .hooks = &modsecurity_hooks,
 };

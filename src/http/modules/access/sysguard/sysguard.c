@@ -437,12 +437,6 @@ static const struct directive sysguard_rows[] = {
 };
 #undef S
 
-static const struct directive_table sysguard_table = {.key = &sysguard_key,
-                                                      .rows = sysguard_rows,
-                                                      .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                      .size = sizeof(struct sysguard_settings)};
-static const struct directive_table *const sysguard_tables[] = {&sysguard_table, NULL};
-
 static const struct phase_hook sysguard_phases[] = {
     {.phase = PHASE_PREACCESS,
      .name = "sysguard",
@@ -462,6 +456,9 @@ const struct module ngx_http_sysguard_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_sysguard_module",
     .kind = MODULE_HTTP,
-    .tables = sysguard_tables,
+    .table = {.key = &sysguard_key,
+              .rows = sysguard_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct sysguard_settings)},
     .hooks = &sysguard_hooks,
 };

@@ -326,20 +326,16 @@ static const struct directive health_check_rows[] = {
     {0},
 };
 
-static const struct directive_table health_check_table = {
-    .rows = health_check_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct check_settings),
-    .finish = health_check_finish,
-    .fresh = health_check_fresh,
-};
-static const struct directive_table *const health_check_tables[] = {&health_check_table, NULL};
 static const struct http_module health_check_hooks = {.end = health_check_end};
 
 const struct module ngx_http_upstream_hc_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_upstream_hc_module",
     .kind = MODULE_HTTP,
-    .tables = health_check_tables,
+    .table = {.rows = health_check_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct check_settings),
+              .finish = health_check_finish,
+              .fresh = health_check_fresh},
     .hooks = &health_check_hooks,
 };

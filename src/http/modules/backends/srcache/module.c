@@ -195,14 +195,6 @@ static const struct directive srcache_rows[] = {
 #undef S
 #undef HERE
 
-static const struct directive_table srcache_table = {
-    .key = &srcache_key,
-    .rows = srcache_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct srcache_settings),
-};
-static const struct directive_table *const srcache_tables[] = {&srcache_table, NULL};
-
 static const struct phase_hook srcache_phases[] = {
     {.phase = PHASE_PRECONTENT,
      .name = "srcache",
@@ -228,6 +220,9 @@ const struct module ngx_http_srcache_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_srcache_filter_module",
     .kind = MODULE_HTTP,
-    .tables = srcache_tables,
+    .table = {.key = &srcache_key,
+              .rows = srcache_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct srcache_settings)},
     .hooks = &srcache_hooks,
 };

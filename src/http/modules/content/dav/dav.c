@@ -540,14 +540,6 @@ static const struct directive dav_rows[] = {
 };
 #undef S
 
-static const struct directive_table dav_table = {
-    .key = &dav_key,
-    .rows = dav_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct dav_settings),
-};
-static const struct directive_table *const dav_tables[] = {&dav_table, NULL};
-
 static const struct phase_hook dav_phases[] = {
     {.phase = PHASE_CONTENT,
      .name = "dav",
@@ -561,6 +553,9 @@ const struct module ngx_http_dav_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_dav_module",
     .kind = MODULE_HTTP,
-    .tables = dav_tables,
+    .table = {.key = &dav_key,
+              .rows = dav_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct dav_settings)},
     .hooks = &dav_hooks,
 };

@@ -289,14 +289,6 @@ static const struct directive dav_ext_rows[] = {
 };
 #undef S
 
-static const struct directive_table dav_ext_table = {
-    .key = &dav_ext_key,
-    .rows = dav_ext_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct dav_ext_settings),
-};
-static const struct directive_table *const dav_ext_tables[] = {&dav_ext_table, NULL};
-
 static const struct phase_hook dav_ext_phases[] = {
     {.phase = PHASE_PRECONTENT,
      .name = "dav_ext",
@@ -318,6 +310,9 @@ const struct module ngx_http_dav_ext_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_dav_ext_module",
     .kind = MODULE_HTTP,
-    .tables = dav_ext_tables,
+    .table = {.key = &dav_ext_key,
+              .rows = dav_ext_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct dav_ext_settings)},
     .hooks = &dav_ext_hooks,
 };

@@ -433,14 +433,6 @@ static const struct directive echo_rows[] = {
 };
 #undef S
 
-static const struct directive_table echo_table = {
-    .key = &echo_key,
-    .rows = echo_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct echo_settings),
-};
-static const struct directive_table *const echo_tables[] = {&echo_table, NULL};
-
 static const struct filter_hook echo_filters[] = {
     {.name = "echo", .after = "gunzip", .run = echo_header, .is_active = is_active},
     {.run = NULL},
@@ -454,6 +446,9 @@ const struct module ngx_http_echo_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_echo_module",
     .kind = MODULE_HTTP,
-    .tables = echo_tables,
+    .table = {.key = &echo_key,
+              .rows = echo_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct echo_settings)},
     .hooks = &echo_hooks,
 };

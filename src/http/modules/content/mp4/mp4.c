@@ -280,17 +280,12 @@ static const struct directive mp4_rows[] = {
 };
 #undef S
 
-static const struct directive_table mp4_table = {
-    .key = &mp4_key,
-    .rows = mp4_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct mp4_settings),
-};
-static const struct directive_table *const mp4_tables[] = {&mp4_table, NULL};
-
 const struct module ngx_http_mp4_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_mp4_module",
     .kind = MODULE_HTTP,
-    .tables = mp4_tables,
+    .table = {.key = &mp4_key,
+              .rows = mp4_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct mp4_settings)},
 };

@@ -95,15 +95,6 @@ static const struct directive slowfs_rows[] = {
 };
 #undef S
 
-static const struct directive_table slowfs_table = {
-    .key = &slowfs_key,
-    .rows = slowfs_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct slowfs_settings),
-    .finish = slowfs_finish,
-};
-static const struct directive_table *const slowfs_tables[] = {&slowfs_table, NULL};
-
 static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     struct str status = slowfs_status(variable_request(env));
@@ -139,7 +130,11 @@ const struct module ngx_http_slowfs_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_slowfs_module",
     .kind = MODULE_HTTP,
-    .tables = slowfs_tables,
+    .table = {.key = &slowfs_key,
+              .rows = slowfs_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct slowfs_settings),
+              .finish = slowfs_finish},
     .hooks = &slowfs_hooks,
     .worker_quit = quit,
     .worker_abort = quit,

@@ -32,13 +32,6 @@ static const struct directive rows[] = {
 };
 #undef S
 
-static const struct directive_table table = {.key = &key,
-                                             .rows = rows,
-                                             .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                             .size = sizeof(struct gunzip_settings),
-                                             .module_name = "ngx_http_gunzip_filter_module"};
-static const struct directive_table *const tables[] = {&table, NULL};
-
 static const struct gunzip_settings *settings_at(const struct http_location *location)
 {
     return location_settings(location, &key);
@@ -91,7 +84,10 @@ const struct module ngx_http_gunzip_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_gunzip_filter_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.key = &key,
+              .rows = rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct gunzip_settings)},
     .hooks = &hooks,
     .worker_end = codecs_drop,
 };

@@ -69,12 +69,6 @@ static const struct directive rows[] = {
 #undef S
 
 static struct settings_key key;
-static const struct directive_table table = {.key = &key,
-                                             .rows = rows,
-                                             .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                             .size = sizeof(struct encoder_settings),
-                                             .module_name = "ngx_http_gzip_filter_module"};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 /* ---- the compressor ---- */
 
@@ -189,7 +183,10 @@ const struct module ngx_http_gzip_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_gzip_filter_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.key = &key,
+              .rows = rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct encoder_settings)},
     .hooks = &hooks,
     .worker_end = codecs_drop,
 };

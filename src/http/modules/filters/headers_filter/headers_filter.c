@@ -532,14 +532,6 @@ static const struct directive headers_rows[] = {
 };
 #undef L
 
-static const struct directive_table headers_table = {.key = &headers_key,
-                                                     .rows = headers_rows,
-                                                     .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                     .size = sizeof(struct headers_settings),
-                                                     .finish = headers_finish,
-                                                     .fresh = headers_fresh};
-static const struct directive_table *const headers_tables[] = {&headers_table, NULL};
-
 static const struct filter_hook headers_filters[] = {
     {.name = "headers", .run = filter_headers, .is_active = is_active},
     {.name = "length", .run = filter_length, .is_active = has_trailer_rules},
@@ -552,6 +544,11 @@ const struct module ngx_http_headers_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_headers_filter_module",
     .kind = MODULE_HTTP,
-    .tables = headers_tables,
+    .table = {.key = &headers_key,
+              .rows = headers_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct headers_settings),
+              .finish = headers_finish,
+              .fresh = headers_fresh},
     .hooks = &headers_hooks,
 };

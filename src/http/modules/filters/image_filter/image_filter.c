@@ -484,14 +484,6 @@ static const struct directive image_rows[] = {
 };
 #undef S
 
-static const struct directive_table image_table = {
-    .key = &image_key,
-    .rows = image_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct image_settings),
-};
-static const struct directive_table *const image_tables[] = {&image_table, NULL};
-
 static const struct filter_hook image_filters[] = {
     {.name = "image_filter",
      .run = image_header,
@@ -510,7 +502,10 @@ const struct module ngx_http_image_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_image_filter_module",
     .kind = MODULE_HTTP,
-    .tables = image_tables,
+    .table = {.key = &image_key,
+              .rows = image_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct image_settings)},
     .hooks = &image_hooks,
     .worker_start = worker_start,
 };

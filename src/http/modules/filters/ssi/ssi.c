@@ -34,12 +34,6 @@ static const struct directive rows[] = {
 #undef S
 
 static struct settings_key key;
-static const struct directive_table table = {.key = &key,
-                                             .rows = rows,
-                                             .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                             .size = sizeof(struct ssi_settings),
-                                             .module_name = "ngx_http_ssi_filter_module"};
-static const struct directive_table *const tables[] = {&table, NULL};
 
 const struct ssi_settings *ssi_settings_at(const struct http_location *location)
 {
@@ -49,7 +43,7 @@ const struct ssi_settings *ssi_settings_at(const struct http_location *location)
 /* The page of a request whose response is worked on, or NULL. */
 static struct ssi_page *page_of(struct request *request)
 {
-    return request_data(request, &table, 0);
+    return request_data(request, &key, 0);
 }
 
 /* ---- the filter ---- */
@@ -93,7 +87,7 @@ static void ssi_header(struct request *request)
         !type_set_has(settings->types, response->content_type)) {
         return;
     }
-    struct ssi_page *page = request_data(request, &table, sizeof(*page));
+    struct ssi_page *page = request_data(request, &key, sizeof(*page));
     ssi_page_free(page); /* of a response that an error page takes the place of */
     ssi_page_begin(page, request, settings);
     response_change_body(request, settings->keeps_last_modified);
@@ -150,6 +144,9 @@ const struct module ngx_http_ssi_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_ssi_filter_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .table = {.key = &key,
+              .rows = rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct ssi_settings)},
     .hooks = &hooks,
 };

@@ -199,15 +199,6 @@ static const struct directive sub_rows[] = {
 };
 #undef S
 
-static const struct directive_table sub_table = {
-    .key = &sub_key,
-    .rows = sub_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct sub_settings),
-    .finish = sub_finish,
-};
-static const struct directive_table *const sub_tables[] = {&sub_table, NULL};
-
 static const struct filter_hook sub_filters[] = {
     {.name = "sub", .run = sub_header, .when = SETTING(sub_key, struct sub_settings, rules.count)},
     {.run = NULL},
@@ -218,6 +209,10 @@ const struct module ngx_http_sub_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_sub_filter_module",
     .kind = MODULE_HTTP,
-    .tables = sub_tables,
+    .table = {.key = &sub_key,
+              .rows = sub_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct sub_settings),
+              .finish = sub_finish},
     .hooks = &sub_hooks,
 };

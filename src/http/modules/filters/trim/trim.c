@@ -156,14 +156,6 @@ static const struct directive trim_rows[] = {
 };
 #undef S
 
-static const struct directive_table trim_table = {
-    .key = &trim_key,
-    .rows = trim_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct trim_settings),
-};
-static const struct directive_table *const trim_tables[] = {&trim_table, NULL};
-
 static const struct filter_hook trim_filters[] = {
     {.name = "trim", .run = trim_header, .is_active = is_active},
     {.run = NULL},
@@ -177,6 +169,9 @@ const struct module ngx_http_trim_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_trim_filter_module",
     .kind = MODULE_HTTP,
-    .tables = trim_tables,
+    .table = {.key = &trim_key,
+              .rows = trim_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct trim_settings)},
     .hooks = &trim_hooks,
 };

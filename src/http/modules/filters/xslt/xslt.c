@@ -345,14 +345,6 @@ static const struct directive xslt_rows[] = {
 };
 #undef S
 
-static const struct directive_table xslt_table = {
-    .key = &xslt_key,
-    .rows = xslt_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct xslt_settings),
-};
-static const struct directive_table *const xslt_tables[] = {&xslt_table, NULL};
-
 static const struct filter_hook xslt_filters[] = {
     {.name = "xslt",
      .run = xslt_header,
@@ -371,7 +363,10 @@ const struct module ngx_http_xslt_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_xslt_filter_module",
     .kind = MODULE_HTTP,
-    .tables = xslt_tables,
+    .table = {.key = &xslt_key,
+              .rows = xslt_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct xslt_settings)},
     .hooks = &xslt_hooks,
     .worker_start = worker_start,
 };

@@ -460,12 +460,6 @@ static const struct directive reqstat_rows[] = {
 };
 #undef S
 
-static const struct directive_table reqstat_table = {.key = &reqstat_key,
-                                                     .rows = reqstat_rows,
-                                                     .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                     .size = sizeof(struct reqstat_settings)};
-static const struct directive_table *const reqstat_tables[] = {&reqstat_table, NULL};
-
 /* A request is counted where it was chosen, and may end elsewhere. */
 static bool may_be_counted(const struct http_location *location)
 {
@@ -500,6 +494,9 @@ const struct module ngx_http_reqstat_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_reqstat_module",
     .kind = MODULE_HTTP,
-    .tables = reqstat_tables,
+    .table = {.key = &reqstat_key,
+              .rows = reqstat_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct reqstat_settings)},
     .hooks = &reqstat_hooks,
 };

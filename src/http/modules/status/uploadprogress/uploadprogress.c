@@ -414,15 +414,6 @@ static const struct directive progress_rows[] = {
 };
 #undef S
 
-static const struct directive_table progress_table = {
-    .key = &progress_key,
-    .rows = progress_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct progress_settings),
-    .finish = progress_finish,
-};
-static const struct directive_table *const progress_tables[] = {&progress_table, NULL};
-
 /* First of its phase, so that who reads the body there is seen, too. */
 static const struct phase_hook progress_phases[] = {
     {.phase = PHASE_PREACCESS,
@@ -444,6 +435,10 @@ const struct module ngx_http_uploadprogress_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_uploadprogress_module",
     .kind = MODULE_HTTP,
-    .tables = progress_tables,
+    .table = {.key = &progress_key,
+              .rows = progress_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct progress_settings),
+              .finish = progress_finish},
     .hooks = &progress_hooks,
 };

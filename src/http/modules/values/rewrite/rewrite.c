@@ -403,14 +403,6 @@ static const struct directive rewrite_rows[] = {
 };
 #undef L
 
-static const struct directive_table rewrite_table = {.key = &rewrite_key,
-                                                     .rows = rewrite_rows,
-                                                     .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                     .size = sizeof(struct rewrite_settings),
-                                                     .fresh = rewrite_fresh};
-
-static const struct directive_table *const rewrite_tables[] = {&rewrite_table, NULL};
-
 static const struct phase_hook rewrite_phases[] = {
     {.phase = PHASE_SERVER_REWRITE,
      .name = "rewrite",
@@ -429,6 +421,10 @@ const struct module ngx_http_rewrite_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_rewrite_module",
     .kind = MODULE_HTTP,
-    .tables = rewrite_tables,
+    .table = {.key = &rewrite_key,
+              .rows = rewrite_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct rewrite_settings),
+              .fresh = rewrite_fresh},
     .hooks = &rewrite_hooks,
 };

@@ -314,20 +314,15 @@ static const struct directive set_misc_rows[] = {
 };
 #undef S
 
-static const struct directive_table set_misc_table = {
-    .key = &set_misc_key,
-    .rows = set_misc_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS | IN_SERVER_IF,
-    .size = sizeof(struct set_misc_settings),
-};
-static const struct directive_table *const set_misc_tables[] = {&set_misc_table, NULL};
-
 static const struct http_module set_misc_hooks = {.functions = set_misc_functions};
 
 const struct module ngx_http_set_misc_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_set_misc_module",
     .kind = MODULE_HTTP,
-    .tables = set_misc_tables,
+    .table = {.key = &set_misc_key,
+              .rows = set_misc_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS | IN_SERVER_IF,
+              .size = sizeof(struct set_misc_settings)},
     .hooks = &set_misc_hooks,
 };
