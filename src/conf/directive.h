@@ -191,6 +191,16 @@ struct settings_key {
         number; /* place in conf_scope.settings; given by conf_apply; 0 = no reading had its table */
 };
 
+/*
+ * Defines `const TYPE *NAME(const OWNER *owner)`: the settings of a table in a struct that has those of all tables, such as a
+ * location of http or a server of stream.
+ */
+#define TYPED_SETTINGS(NAME, TYPE, KEY, OWNER)                                                     \
+    static inline const TYPE *NAME(const OWNER *owner)                                             \
+    {                                                                                              \
+        return owner->settings[(KEY).number];                                                      \
+    }
+
 /* A condition on one member of settings: it is on, set, not 0; a list is not empty. */
 struct settings_condition {
     const struct settings_key *key; /* NULL: always true */

@@ -18,7 +18,7 @@ static struct settings_key perftools_key;
 /* The generation whose profile is being written in this process; NULL: none is. */
 static const struct generation *profiled;
 
-static const struct perftools_settings *settings_of(struct generation *generation)
+static const struct perftools_settings *google_perftools_settings_of(struct generation *generation)
 {
     return conf_settings(conf_main_scope(&generation->conf), &perftools_key);
 }
@@ -34,7 +34,7 @@ static bool configured(struct conf *conf, struct generation *generation)
 
 static bool worker_start(struct generation *generation)
 {
-    const struct perftools_settings *settings = settings_of(generation);
+    const struct perftools_settings *settings = google_perftools_settings_of(generation);
     struct arena *arena = &generation->arena;
 
     if (profiled != NULL) { /* a single process got another configuration */

@@ -16,14 +16,11 @@ struct ssl_settings {
 
 static struct settings_key ssl_key;
 
-static const struct ssl_settings *settings_of(const struct stream_server *server)
-{
-    return stream_settings(server, &ssl_key);
-}
+TYPED_SETTINGS(stream_ssl_settings_of, struct ssl_settings, ssl_key, struct stream_server)
 
 static const struct tls_server_settings *tls_of(const void *server)
 {
-    return &settings_of(server)->tls;
+    return &stream_ssl_settings_of(server)->tls;
 }
 
 /* ---- the handshake ---- */
@@ -39,7 +36,7 @@ static struct tls_context *select_server(struct conn *conn, struct str name, str
         }
         session_set_server(session, session_find_server(session, name));
     }
-    *protocols = settings_of(session->server)->alpn;
+    *protocols = stream_ssl_settings_of(session->server)->alpn;
     return tls_server_context(tls_of(session->server), tls_of(session->listen->default_server));
 }
 
@@ -72,7 +69,7 @@ static enum tls_progress go_on(struct session *session)
 
 static uint64_t timeout_ms(const struct stream_server *server)
 {
-    return settings_of(server)->handshake_timeout_ms;
+    return stream_ssl_settings_of(server)->handshake_timeout_ms;
 }
 
 static bool is_possible(const struct session *session)

@@ -10,17 +10,14 @@ struct access_settings {
 
 static struct settings_key access_key;
 
-static const struct access_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &access_key);
-}
+TYPED_SETTINGS(access_settings_at, struct access_settings, access_key, struct http_location)
 
 static enum handler_result check_access(struct request *request)
 {
     struct addr client;
 
     request_client(request, &client);
-    switch (access_check(&settings_at(request->location)->rules, &client)) {
+    switch (access_check(&access_settings_at(request->location)->rules, &client)) {
     case ACCESS_UNDECIDED:
         return HANDLER_NEXT;
     case ACCESS_ALLOWED:

@@ -27,10 +27,7 @@ static const struct offload_pool pam_pool = {.name = STR_INIT("auth_pam"),
                                              .shares = &pam_shares,
                                              .may_stall = true};
 
-static const struct pam_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &pam_key);
-}
+TYPED_SETTINGS(auth_pam_settings_at, struct pam_settings, pam_key, struct http_location)
 
 /* ---- on a thread ---- */
 
@@ -146,7 +143,7 @@ static enum handler_result ask(struct request *request, const struct credentials
     struct arena *arena = &request->arena;
     struct pam_question *question = arena_new(arena, struct pam_question);
 
-    question->settings = settings_at(request->location);
+    question->settings = auth_pam_settings_at(request->location);
     question->user = arena_cstr(arena, given->user);
     question->password = arena_cstr(arena, given->password);
     question->client = arena_cstr(arena, request_client_text(request));
@@ -184,12 +181,12 @@ static enum handler_result ask(struct request *request, const struct credentials
 /* MAY WAIT. */
 static enum handler_result auth_pam_check(struct request *request)
 {
-    return request_check_credentials(request, settings_at(request->location)->realm, ask);
+    return request_check_credentials(request, auth_pam_settings_at(request->location)->realm, ask);
 }
 
 static bool is_active(const struct http_location *location)
 {
-    return realm_may_be_on(settings_at(location)->realm);
+    return realm_may_be_on(auth_pam_settings_at(location)->realm);
 }
 
 /* ---- directives ---- */

@@ -18,10 +18,8 @@ struct auth_request_settings {
 
 static struct settings_key auth_request_key;
 
-static const struct auth_request_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &auth_request_key);
-}
+TYPED_SETTINGS(auth_request_settings_at, struct auth_request_settings, auth_request_key,
+               struct http_location)
 
 /* ---- the answer ---- */
 
@@ -81,7 +79,7 @@ static enum handler_result judge_answer(struct request *request, const struct re
 /* MAY WAIT. */
 static enum handler_result auth_request_check(struct request *request)
 {
-    const struct auth_request_settings *settings = settings_at(request->location);
+    const struct auth_request_settings *settings = auth_request_settings_at(request->location);
     struct subrequest sub = {
         .uri = settings->uri,
         .output = SUBREQUEST_NONE,
@@ -105,7 +103,7 @@ static enum handler_result auth_request_check(struct request *request)
 
 static bool is_active(const struct http_location *location)
 {
-    return !str_is(settings_at(location)->uri, "off");
+    return !str_is(auth_request_settings_at(location)->uri, "off");
 }
 
 /* ---- directives ---- */

@@ -12,14 +12,12 @@ struct degradation_settings {
 
 static struct settings_key degradation_key;
 
-static const struct degradation_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &degradation_key);
-}
+TYPED_SETTINGS(degradation_settings_at, struct degradation_settings, degradation_key,
+               struct http_location)
 
 static enum handler_result degrade(struct request *request)
 {
-    unsigned status = settings_at(request->location)->status;
+    unsigned status = degradation_settings_at(request->location)->status;
 
     if (request != request->main || !request_is_degraded(request)) {
         return HANDLER_NEXT;

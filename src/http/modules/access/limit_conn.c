@@ -17,10 +17,7 @@ static struct settings_key conn_key;
 
 static const struct limit_kind conn_zones = CONN_ZONES("http");
 
-static const struct conn_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &conn_key);
-}
+TYPED_SETTINGS(limit_conn_settings_at, struct conn_settings, conn_key, struct http_location)
 
 /* ---- for a request ---- */
 
@@ -50,7 +47,7 @@ static bool take_over_share(void *subject, struct shm_table *table, const struct
 
 static enum handler_result limit_connections(struct request *request)
 {
-    const struct conn_settings *settings = settings_at(request->location);
+    const struct conn_settings *settings = limit_conn_settings_at(request->location);
     struct conn_outcome *outcome = /* its own once for its redirects and subrequests */
         request_data(request->main, &conn_key, sizeof(struct conn_outcome));
     const struct conn_rules rules = {

@@ -63,10 +63,7 @@ static const struct limit_kind req_kind = {.state = "http limit_req_zone",
                                            .record_size = BUCKET_RECORD_SIZE,
                                            .head_size = 0};
 
-static const struct req_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &req_key);
-}
+TYPED_SETTINGS(limit_req_settings_at, struct req_settings, req_key, struct http_location)
 
 /* ---- for a request ---- */
 
@@ -146,7 +143,7 @@ static const struct req_limit *find_refusal(struct request *request, const struc
 static enum handler_result limit_refuse(struct request *request, const struct req_limit *limit,
                                         uint64_t excess, struct req_outcome *outcome)
 {
-    const struct req_settings *settings = settings_at(request->location);
+    const struct req_settings *settings = limit_req_settings_at(request->location);
 
     log_at(&request->log, settings->log_level, 0,
            "limiting requests%s, excess: %llu.%03u by zone \"%.*s\"",
@@ -196,7 +193,7 @@ static const struct req_limit *find_delay(const struct vec *limits, const struct
 static enum handler_result delay(struct request *request, const struct req_limit *limit,
                                  uint64_t excess, uint64_t delay_ms, struct req_outcome *outcome)
 {
-    const struct req_settings *settings = settings_at(request->location);
+    const struct req_settings *settings = limit_req_settings_at(request->location);
     unsigned level = settings->log_level == LOG_INFO ? LOG_INFO : settings->log_level + 1;
 
     log_at(&request->log, level, 0, "delaying request%s, excess: %llu.%03u, by zone \"%.*s\"",
@@ -229,7 +226,7 @@ static void count_passed(const struct req_settings *settings, const struct bucke
 /* MAY WAIT. */
 static enum handler_result limit_requests(struct request *request)
 {
-    const struct req_settings *settings = settings_at(request->location);
+    const struct req_settings *settings = limit_req_settings_at(request->location);
     const struct vec *limits = &settings->limits;
     struct req_outcome *outcome = request_data(request->main, &req_key, sizeof(struct req_outcome));
     uint64_t delay_ms, excess = 0;

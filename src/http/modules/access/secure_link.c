@@ -23,7 +23,7 @@ struct secure_link_settings {
 
 static struct settings_key secure_link_key;
 
-static const struct secure_link_settings *settings_at(const struct request *request)
+static const struct secure_link_settings *secure_link_settings_at(const struct request *request)
 {
     return location_settings(request->location, &secure_link_key);
 }
@@ -103,7 +103,7 @@ static bool get_secure_link(struct variable_env *env, const struct variable *var
                             struct str *out)
 {
     struct request *request = variable_request(env);
-    const struct secure_link_settings *settings = settings_at(request);
+    const struct secure_link_settings *settings = secure_link_settings_at(request);
 
     if (settings->secret.len != 0) {
         return check_word(request, settings->secret, out);
@@ -117,7 +117,7 @@ static bool get_secure_link_expires(struct variable_env *env, const struct varia
                                     struct str *out)
 {
     struct request *request = variable_request(env);
-    const struct secure_link_settings *settings = settings_at(request);
+    const struct secure_link_settings *settings = secure_link_settings_at(request);
     int64_t moment;
 
     if (settings->link == NULL || settings->signed_text == NULL) {

@@ -13,10 +13,7 @@ struct mirror_settings {
 
 static struct settings_key mirror_key;
 
-static const struct mirror_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &mirror_key);
-}
+TYPED_SETTINGS(mirror_settings_at, struct mirror_settings, mirror_key, struct http_location)
 
 /*
  * Mirrors at work in this worker. Each holds two connections, the client's and the backend's, though the client has its answer
@@ -66,7 +63,7 @@ static enum handler_result begin(struct request *request, struct str uri, bool w
 /* Begins the subrequests, for whose end the request's own waits. MAY WAIT for the body. */
 static enum handler_result mirror_request(struct request *request)
 {
-    const struct mirror_settings *settings = settings_at(request->location);
+    const struct mirror_settings *settings = mirror_settings_at(request->location);
     enum handler_result result = HANDLER_NEXT;
 
     if (request != request->main) {

@@ -38,10 +38,8 @@ struct connect_state {
     uint64_t start_ms; /* when its target began to be looked for */
 };
 
-static const struct connect_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &connect_key);
-}
+TYPED_SETTINGS(proxy_connect_settings_at, struct connect_settings, connect_key,
+               struct http_location)
 
 /* ---- the protocol: nothing is sent, and the answer is the configuration's ---- */
 
@@ -106,7 +104,8 @@ static bool is_allowed(const struct connect_settings *settings, struct str port)
 static uint64_t time_of(struct request *request, unsigned which)
 {
     const struct connect_times *times = request_data(request, &connect_key, 0);
-    const struct exchange_settings *settings = &settings_at(request->location)->exchange;
+    const struct exchange_settings *settings =
+        &proxy_connect_settings_at(request->location)->exchange;
 
     if (times != NULL && times->is_set[which]) {
         return times->ms[which];
@@ -129,7 +128,7 @@ static struct str target_of(struct request *request, const struct connect_settin
 
 static enum handler_result connect_handle(struct request *request)
 {
-    const struct connect_settings *settings = settings_at(request->location);
+    const struct connect_settings *settings = proxy_connect_settings_at(request->location);
     uint64_t port = 0;
 
     if (request->method != METHOD_CONNECT) {
@@ -252,8 +251,9 @@ static void set_time(struct variable_env *env, const struct variable *variable, 
 
 VARIABLE_GET(get_response)
 {
-    return variable_give(out, template_text(settings_at(variable_request(env)->location)->response,
-                                            env));
+    return variable_give(
+        out,
+        template_text(proxy_connect_settings_at(variable_request(env)->location)->response, env));
 }
 
 #define ASSIGNABLE(text, getter, number, words)                                                    \

@@ -21,10 +21,7 @@ struct realip_settings {
 
 static struct settings_key realip_key;
 
-static const struct realip_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &realip_key);
-}
+TYPED_SETTINGS(realip_settings_at, struct realip_settings, realip_key, struct http_location)
 
 /* ---- finding the client ---- */
 
@@ -53,7 +50,7 @@ static void follow_proxy(const struct realip_settings *settings,
 /* For the settings of the server, before anything else; then for those of the location, if nothing came of it. */
 static enum handler_result find_client(struct request *request)
 {
-    const struct realip_settings *settings = settings_at(request->location);
+    const struct realip_settings *settings = realip_settings_at(request->location);
     struct addr peer = {.len = 0};
 
     if (request->main->client != NULL || settings->forwarded.trusted.count == 0) {

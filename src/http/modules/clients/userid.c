@@ -41,10 +41,7 @@ struct userid_settings {
 
 static struct settings_key userid_key;
 
-static const struct userid_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &userid_key);
-}
+TYPED_SETTINGS(userid_settings_at, struct userid_settings, userid_key, struct http_location)
 
 /* An id is 16 bytes: service, time, worker and its start, number. In cookies they are base64. */
 #define ID_SIZE 16
@@ -191,7 +188,7 @@ static bool is_reset(struct request *request, const struct userid_state *state)
 /* The state of a request where its location is now; NULL where ids are off. */
 static struct userid_state *state_of(struct request *request)
 {
-    const struct userid_settings *settings = settings_at(request->location);
+    const struct userid_settings *settings = userid_settings_at(request->location);
 
     if (settings->mode == USERID_OFF) {
         return NULL;
@@ -290,7 +287,7 @@ static void userid_header(struct request *request)
 
 static bool is_active(const struct http_location *location)
 {
-    return settings_at(location)->mode >= USERID_V1;
+    return userid_settings_at(location)->mode >= USERID_V1;
 }
 
 /* ---- variables ---- */

@@ -14,10 +14,7 @@ struct addition_settings {
 
 static struct settings_key addition_key;
 
-static const struct addition_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &addition_key);
-}
+TYPED_SETTINGS(addition_settings_at, struct addition_settings, addition_key, struct http_location)
 
 /* Of a response; in the request's arena. */
 struct addition_filter {
@@ -63,7 +60,7 @@ static bool addition_send(struct body_filter *filter, struct request *request,
 
 static void addition_header(struct request *request)
 {
-    const struct addition_settings *settings = settings_at(request->location);
+    const struct addition_settings *settings = addition_settings_at(request->location);
     struct response *response = &request->response;
 
     if (response->status != 200 || request != request->main ||
@@ -82,7 +79,7 @@ static void addition_header(struct request *request)
 
 static bool is_active(const struct http_location *location)
 {
-    const struct addition_settings *settings = settings_at(location);
+    const struct addition_settings *settings = addition_settings_at(location);
 
     return settings->before.len != 0 || settings->after.len != 0;
 }

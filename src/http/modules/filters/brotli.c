@@ -213,21 +213,18 @@ static const struct encoder brotli_encoder = {.coding = &coding_brotli, .shape_f
 
 /* ---- the head ---- */
 
-static const struct encoder_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &key);
-}
+TYPED_SETTINGS(brotli_settings_at, struct encoder_settings, key, struct http_location)
 
 static void brotli_header(struct request *request)
 {
     if (response_coding(request) == &coding_brotli) {
-        response_encode(request, &brotli_encoder, settings_at(request->location));
+        response_encode(request, &brotli_encoder, brotli_settings_at(request->location));
     }
 }
 
 static bool fits(const struct request *request)
 {
-    return encoder_fits(settings_at(request->location), request);
+    return encoder_fits(brotli_settings_at(request->location), request);
 }
 
 static bool get_ratio(struct variable_env *env, const struct variable *variable, struct str *out)

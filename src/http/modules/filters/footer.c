@@ -12,10 +12,7 @@ struct footer_settings {
 
 static struct settings_key footer_key;
 
-static const struct footer_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &footer_key);
-}
+TYPED_SETTINGS(footer_settings_at, struct footer_settings, footer_key, struct http_location)
 
 /* Of a response; in the request's arena. */
 struct footer_filter {
@@ -49,7 +46,7 @@ static bool fits(const struct request *request, const struct footer_settings *se
 
 static void footer_header(struct request *request)
 {
-    const struct footer_settings *settings = settings_at(request->location);
+    const struct footer_settings *settings = footer_settings_at(request->location);
     struct response *response = &request->response;
     int64_t length = response->content_length;
 

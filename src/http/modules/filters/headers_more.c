@@ -31,10 +31,8 @@ struct headers_more_settings {
 
 static struct settings_key headers_more_key;
 
-static const struct headers_more_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &headers_more_key);
-}
+TYPED_SETTINGS(headers_more_settings_at, struct headers_more_settings, headers_more_key,
+               struct http_location)
 
 static struct str value_of(struct request *request, const struct change *change)
 {
@@ -98,7 +96,7 @@ static void headers_more_filter(struct request *request)
 {
     const struct response *response = &request->response;
 
-    vec_each(const struct rule, rule, &settings_at(request->location)->output) {
+    vec_each(const struct rule, rule, &headers_more_settings_at(request->location)->output) {
         if (!lists_status(rule, response->status) || !lists_type(rule, response->content_type)) {
             continue;
         }
@@ -135,7 +133,7 @@ static void change_input(struct request *request, const struct rule *rule,
 
 static enum handler_result change_inputs(struct request *request)
 {
-    vec_each(const struct rule, rule, &settings_at(request->location)->input) {
+    vec_each(const struct rule, rule, &headers_more_settings_at(request->location)->input) {
         const struct field *type = fields_get(&request->headers, FIELD_CONTENT_TYPE);
 
         if (!lists_type(rule, type == NULL ? STR_NONE : type->value)) {

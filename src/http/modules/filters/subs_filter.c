@@ -32,10 +32,7 @@ struct subs_settings {
 
 static struct settings_key subs_key;
 
-static const struct subs_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &subs_key);
-}
+TYPED_SETTINGS(subs_filter_settings_at, struct subs_settings, subs_key, struct http_location)
 
 /* ---- the body ---- */
 
@@ -270,7 +267,7 @@ static bool subs_send(struct body_filter *filter, struct request *request,
 
 static void subs_header(struct request *request)
 {
-    const struct subs_settings *settings = settings_at(request->location);
+    const struct subs_settings *settings = subs_filter_settings_at(request->location);
     struct response *response = &request->response;
     size_t count = settings->rules.count;
 

@@ -232,21 +232,18 @@ static const struct encoder zstd_encoder = {.coding = &coding_zstd, .shape_for =
 
 /* ---- the head ---- */
 
-static const struct encoder_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &key);
-}
+TYPED_SETTINGS(zstd_settings_at, struct encoder_settings, key, struct http_location)
 
 static void zstd_header(struct request *request)
 {
     if (response_coding(request) == &coding_zstd) {
-        response_encode(request, &zstd_encoder, settings_at(request->location));
+        response_encode(request, &zstd_encoder, zstd_settings_at(request->location));
     }
 }
 
 static bool fits(const struct request *request)
 {
-    return encoder_fits(settings_at(request->location), request);
+    return encoder_fits(zstd_settings_at(request->location), request);
 }
 
 static bool get_ratio(struct variable_env *env, const struct variable *variable, struct str *out)

@@ -19,7 +19,8 @@ static bool run(struct script_handshake *handshake, const struct http_server *se
     return script_handshake_run(call, handshake);
 }
 
-static const struct http_lua_settings *settings_of(const struct http_server *server)
+static const struct http_lua_settings *http_lua_handshakes_settings_of(
+    const struct http_server *server)
 {
     return location_settings(server->root, &http_lua_key);
 }
@@ -29,7 +30,7 @@ static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
     const struct http_connection *connection = connection_of(conn);
     const struct http_server *server = connection->listen->default_server;
     struct script_handshake handshake = {.session = NULL};
-    struct script_handshake_call call = {.code = settings_of(server)->tls.hello,
+    struct script_handshake_call call = {.code = http_lua_handshakes_settings_of(server)->tls.hello,
                                          .phase = SCRIPT_CLIENT_HELLO,
                                          .conn = conn,
                                          .ssl = ssl,
@@ -43,11 +44,12 @@ static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
     const struct http_connection *connection = connection_of(conn);
     const struct http_server *server = connection_server(connection);
     struct script_handshake handshake = {.session = NULL};
-    struct script_handshake_call call = {.code = settings_of(server)->tls.certificate,
-                                         .phase = SCRIPT_CERTIFICATE,
-                                         .conn = conn,
-                                         .ssl = ssl,
-                                         .name = "lua_certificate_by_lua"};
+    struct script_handshake_call call =
+        {.code = http_lua_handshakes_settings_of(server)->tls.certificate,
+         .phase = SCRIPT_CERTIFICATE,
+         .conn = conn,
+         .ssl = ssl,
+         .name = "lua_certificate_by_lua"};
 
     return call.code == NULL || run(&handshake, server, &call);
 }
@@ -57,7 +59,7 @@ static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, 
     const struct http_connection *connection = connection_of(conn);
     const struct http_server *server = connection->listen->default_server;
     struct script_handshake handshake = {.session = NULL, .session_id = id};
-    struct script_handshake_call call = {.code = settings_of(server)->tls.fetch,
+    struct script_handshake_call call = {.code = http_lua_handshakes_settings_of(server)->tls.fetch,
                                          .phase = SCRIPT_SESSION_FETCH,
                                          .conn = conn,
                                          .ssl = ssl};
@@ -74,7 +76,7 @@ static void store(struct conn *conn, struct ssl_st *ssl, SSL_SESSION *session, v
     const struct http_connection *connection = connection_of(conn);
     const struct http_server *server = connection->listen->default_server;
     struct script_handshake handshake = {.session = session};
-    struct script_handshake_call call = {.code = settings_of(server)->tls.store,
+    struct script_handshake_call call = {.code = http_lua_handshakes_settings_of(server)->tls.store,
                                          .phase = SCRIPT_SESSION_STORE,
                                          .conn = conn,
                                          .ssl = ssl};
@@ -101,7 +103,7 @@ void http_lua_handshakes_end(struct http_main *http)
 {
     vec_each(struct http_listen *, listen, &http->listens) {
         vec_each(struct http_server *, server, &(*listen)->servers) {
-            const struct script_tls_codes *codes = &settings_of(*server)->tls;
+            const struct script_tls_codes *codes = &http_lua_handshakes_settings_of(*server)->tls;
 
             if (codes->hello != NULL || codes->certificate != NULL || codes->fetch != NULL ||
                 codes->store != NULL) {

@@ -246,54 +246,53 @@ static void worker_end(struct generation *generation)
 
 /* ---- hooks */
 
-static const struct http_lua_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &http_lua_key);
-}
+TYPED_SETTINGS(http_lua_settings_at, struct http_lua_settings, http_lua_key, struct http_location)
 
-static const struct http_lua_main *main_at(const struct http_location *location)
-{
-    return location_settings(location, &http_lua_main_key);
-}
+TYPED_SETTINGS(http_lua_main_at, struct http_lua_main, http_lua_main_key, struct http_location)
 
 static bool may_rewrite(const struct http_location *location)
 {
-    return settings_at(location)->rewrite != NULL || main_at(location)->has_if_rewrite;
+    return http_lua_settings_at(location)->rewrite != NULL ||
+           http_lua_main_at(location)->has_if_rewrite;
 }
 
 static bool has_late_rewrite(const struct http_location *location)
 {
-    return may_rewrite(location) && !main_at(location)->rewrite_is_early;
+    return may_rewrite(location) && !http_lua_main_at(location)->rewrite_is_early;
 }
 
 static bool has_early_rewrite(const struct http_location *location)
 {
-    return may_rewrite(location) && main_at(location)->rewrite_is_early;
+    return may_rewrite(location) && http_lua_main_at(location)->rewrite_is_early;
 }
 
 static bool has_late_access(const struct http_location *location)
 {
-    return settings_at(location)->access != NULL && !main_at(location)->access_is_early;
+    return http_lua_settings_at(location)->access != NULL &&
+           !http_lua_main_at(location)->access_is_early;
 }
 
 static bool has_early_access(const struct http_location *location)
 {
-    return settings_at(location)->access != NULL && main_at(location)->access_is_early;
+    return http_lua_settings_at(location)->access != NULL &&
+           http_lua_main_at(location)->access_is_early;
 }
 
 static bool has_late_precontent(const struct http_location *location)
 {
-    return settings_at(location)->precontent != NULL && !main_at(location)->precontent_is_early;
+    return http_lua_settings_at(location)->precontent != NULL &&
+           !http_lua_main_at(location)->precontent_is_early;
 }
 
 static bool has_early_precontent(const struct http_location *location)
 {
-    return settings_at(location)->precontent != NULL && main_at(location)->precontent_is_early;
+    return http_lua_settings_at(location)->precontent != NULL &&
+           http_lua_main_at(location)->precontent_is_early;
 }
 
 static bool has_filter(const struct http_location *location)
 {
-    const struct http_lua_settings *settings = settings_at(location);
+    const struct http_lua_settings *settings = http_lua_settings_at(location);
 
     return settings->header_filter != NULL || settings->body_filter != NULL;
 }

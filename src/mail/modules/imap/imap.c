@@ -5,14 +5,14 @@
 #include "mail/words/commands.h"
 #include "mail/words/sasl.h"
 
-static const struct imap_settings *settings_of(const struct mail_session *session)
+static const struct imap_settings *mail_imap_settings_of(const struct mail_session *session)
 {
     return mail_settings(session->server, &imap_key);
 }
 
 static uint64_t buffer_size(const struct mail_session *session)
 {
-    return settings_of(session)->client_buffer;
+    return mail_imap_settings_of(session)->client_buffer;
 }
 
 static bool greet(struct mail_session *session)
@@ -60,7 +60,7 @@ static enum mail_step unknown(struct mail_session *session)
 
 static enum mail_step capability(struct mail_session *session)
 {
-    const struct imap_settings *settings = settings_of(session);
+    const struct imap_settings *settings = mail_imap_settings_of(session);
 
     return completed(session, mail_needs_starttls(session)    ? settings->starttls_only_capabilities
                               : mail_offers_starttls(session) ? settings->starttls_capabilities
@@ -92,8 +92,9 @@ static enum mail_step authenticate(struct mail_session *session, const struct ma
 {
     unsigned method = command->count == 0 ? 0 : sasl_method_named(command->args[0]);
 
-    if (mail_needs_starttls(session) || !((settings_of(session)->auth | MAIL_ALWAYS) & method) ||
-        command->count > 2 || (command->count == 2 && method == MAIL_CRAM_MD5)) {
+    if (mail_needs_starttls(session) ||
+        !((mail_imap_settings_of(session)->auth | MAIL_ALWAYS) & method) || command->count > 2 ||
+        (command->count == 2 && method == MAIL_CRAM_MD5)) {
         return invalid(session);
     }
     session->method = method;

@@ -12,7 +12,7 @@ enum {
 #define OK STR("+OK\r\n")
 #define INVALID STR("-ERR invalid command\r\n")
 
-static const struct pop3_settings *settings_of(const struct mail_session *session)
+static const struct pop3_settings *mail_pop3_settings_of(const struct mail_session *session)
 {
     return mail_settings(session->server, &pop3_key);
 }
@@ -24,7 +24,7 @@ static uint64_t buffer_size(const struct mail_session *session)
 
 static bool greet(struct mail_session *session)
 {
-    if (settings_of(session)->auth & (MAIL_APOP | MAIL_CRAM_MD5)) {
+    if (mail_pop3_settings_of(session)->auth & (MAIL_APOP | MAIL_CRAM_MD5)) {
         struct str salt = mail_salt(session);
 
         mail_sayf(session, "+OK POP3 ready %.*s\r\n", STR_ARG(salt));
@@ -79,7 +79,7 @@ static bool is_known(const struct mail_command *command)
 
 static enum mail_step capa(struct mail_session *session)
 {
-    const struct pop3_settings *settings = settings_of(session);
+    const struct pop3_settings *settings = mail_pop3_settings_of(session);
 
     return say(session, conn_is_tls(session->conn)      ? settings->capabilities
                         : mail_needs_starttls(session)  ? settings->starttls_only_capabilities
@@ -99,7 +99,7 @@ static enum mail_step stls(struct mail_session *session)
 
 static enum mail_step apop(struct mail_session *session, const struct mail_command *command)
 {
-    if (command->count != 2 || !(settings_of(session)->auth & MAIL_APOP)) {
+    if (command->count != 2 || !(mail_pop3_settings_of(session)->auth & MAIL_APOP)) {
         return invalid(session);
     }
     mail_attempt_begin(session, MAIL_APOP);
@@ -111,7 +111,7 @@ static enum mail_step apop(struct mail_session *session, const struct mail_comma
 /* RFC 5034, 4. */
 static enum mail_step auth(struct mail_session *session, const struct mail_command *command)
 {
-    const struct pop3_settings *settings = settings_of(session);
+    const struct pop3_settings *settings = mail_pop3_settings_of(session);
     unsigned method;
 
     if (command->count == 0) {

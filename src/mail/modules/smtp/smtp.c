@@ -14,14 +14,14 @@
 #define INVALID_ARGUMENT STR("501 5.5.4 Invalid argument\r\n")
 #define BAD_SEQUENCE STR("503 5.5.1 Bad sequence of commands\r\n")
 
-static const struct smtp_settings *settings_of(const struct mail_session *session)
+static const struct smtp_settings *mail_smtp_settings_of(const struct mail_session *session)
 {
     return mail_settings(session->server, &smtp_key);
 }
 
 static uint64_t buffer_size(const struct mail_session *session)
 {
-    return settings_of(session)->client_buffer;
+    return mail_smtp_settings_of(session)->client_buffer;
 }
 
 static void refuse(struct mail_session *session, enum mail_refusal why, struct str text)
@@ -114,7 +114,7 @@ static bool wait_in_silence(struct mail_session *session, uint64_t delay_ms)
 
 static bool greet(struct mail_session *session)
 {
-    const struct smtp_settings *settings = settings_of(session);
+    const struct smtp_settings *settings = mail_smtp_settings_of(session);
     const struct mail_server *server = session->server;
 
     session->host = UNAVAILABLE;
@@ -165,7 +165,7 @@ static void keep(struct buf *out, struct str text)
 
 static enum mail_step hello(struct mail_session *session, const struct mail_command *command)
 {
-    const struct smtp_settings *settings = settings_of(session);
+    const struct smtp_settings *settings = mail_smtp_settings_of(session);
 
     if (command->count != 1) {
         return say(session, INVALID_ARGUMENT);
@@ -191,7 +191,7 @@ static enum mail_step auth(struct mail_session *session, const struct mail_comma
         return say(session, INVALID_ARGUMENT);
     }
     unsigned method = sasl_method_named(command->args[0]);
-    if (!((settings_of(session)->auth | MAIL_ALWAYS) & method) || command->count > 2 ||
+    if (!((mail_smtp_settings_of(session)->auth | MAIL_ALWAYS) & method) || command->count > 2 ||
         (command->count == 2 && method == MAIL_CRAM_MD5)) {
         return say(session, INVALID);
     }
@@ -219,7 +219,7 @@ static struct str without_blanks(struct str line)
 static enum mail_step mail_from(struct mail_session *session, const struct mail_command *command,
                                 struct str line)
 {
-    if (!(settings_of(session)->auth & MAIL_NONE)) {
+    if (!(mail_smtp_settings_of(session)->auth & MAIL_NONE)) {
         log_info(&session->log, 0, "client was rejected: \"%.*s\"", STR_ARG(line));
         return say(session, STR("530 5.7.1 Authentication required\r\n"));
     }

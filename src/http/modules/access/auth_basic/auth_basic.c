@@ -27,10 +27,8 @@ struct auth_basic_settings {
 
 static struct settings_key auth_basic_key;
 
-static const struct auth_basic_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &auth_basic_key);
-}
+TYPED_SETTINGS(auth_basic_settings_at, struct auth_basic_settings, auth_basic_key,
+               struct http_location)
 
 /* ---- verifying ---- */
 
@@ -104,7 +102,8 @@ static enum handler_result search_file(struct request *request, struct str path,
 /* MAY WAIT. */
 static enum handler_result check_password(struct request *request, const struct credentials *given)
 {
-    struct str path = template_text(settings_at(request->location)->user_file, &request->env);
+    struct str path =
+        template_text(auth_basic_settings_at(request->location)->user_file, &request->env);
     struct user_search search = {.user = given->user};
     enum handler_result result = search_file(request, path, &search);
 
@@ -130,13 +129,13 @@ static enum handler_result check_password(struct request *request, const struct 
 /* MAY WAIT. */
 static enum handler_result auth_basic_check(struct request *request)
 {
-    return request_check_credentials(request, settings_at(request->location)->realm,
+    return request_check_credentials(request, auth_basic_settings_at(request->location)->realm,
                                      check_password);
 }
 
 static bool is_active(const struct http_location *location)
 {
-    const struct auth_basic_settings *settings = settings_at(location);
+    const struct auth_basic_settings *settings = auth_basic_settings_at(location);
 
     return settings->user_file != NULL && realm_may_be_on(settings->realm);
 }

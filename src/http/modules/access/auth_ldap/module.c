@@ -26,10 +26,7 @@ static const struct offload_pool ldap_pool = {.name = STR_INIT("auth_ldap"),
                                               .shares = &ldap_shares,
                                               .may_stall = true};
 
-static const struct ldap_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &ldap_key);
-}
+TYPED_SETTINGS(auth_ldap_settings_at, struct ldap_settings, ldap_key, struct http_location)
 
 /* ---- asking ---- */
 
@@ -101,7 +98,7 @@ static enum handler_result ask_servers(struct request *request, const struct cre
         log_error(&request->log, 0, "user \"%.*s\" gave an empty password", STR_ARG(given->user));
         return HANDLER_NEXT;
     }
-    vec_each(struct ldap_server *, server, &settings_at(request->location)->servers) {
+    vec_each(struct ldap_server *, server, &auth_ldap_settings_at(request->location)->servers) {
         struct ldap_question *question = arena_new(&request->arena, struct ldap_question);
 
         *question = (struct ldap_question){
@@ -130,12 +127,13 @@ static enum handler_result ask_servers(struct request *request, const struct cre
 /* MAY WAIT. */
 static enum handler_result auth_ldap_check(struct request *request)
 {
-    return request_check_credentials(request, settings_at(request->location)->realm, ask_servers);
+    return request_check_credentials(request, auth_ldap_settings_at(request->location)->realm,
+                                     ask_servers);
 }
 
 static bool is_active(const struct http_location *location)
 {
-    return realm_may_be_on(settings_at(location)->realm);
+    return realm_may_be_on(auth_ldap_settings_at(location)->realm);
 }
 
 /* ---- ldap_server ---- */

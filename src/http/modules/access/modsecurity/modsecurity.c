@@ -20,10 +20,8 @@ struct modsecurity_settings {
 
 static struct settings_key modsecurity_key;
 
-static const struct modsecurity_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &modsecurity_key);
-}
+TYPED_SETTINGS(modsecurity_settings_at, struct modsecurity_settings, modsecurity_key,
+               struct http_location)
 
 /* ---- requests ---- */
 
@@ -39,7 +37,7 @@ static enum handler_result refuse(struct request *request, const struct verdict 
 /* Phase 1, once for a client's request, with the rules of the first location that has it looked at. MAY WAIT. */
 static enum handler_result look_at_head(struct request *request)
 {
-    const struct modsecurity_settings *settings = settings_at(request->location);
+    const struct modsecurity_settings *settings = modsecurity_settings_at(request->location);
     struct verdict verdict;
     const char *id = NULL;
 

@@ -35,10 +35,7 @@ struct sysguard_settings {
 
 static struct settings_key sysguard_key;
 
-static const struct sysguard_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &sysguard_key);
-}
+TYPED_SETTINGS(sysguard_settings_at, struct sysguard_settings, sysguard_key, struct http_location)
 
 /* ---- what a worker knows ---- */
 
@@ -133,7 +130,7 @@ static uint64_t rt_now(const struct guard *guard)
 
 static enum handler_result note_time(struct request *request)
 {
-    const struct sysguard_settings *settings = settings_at(request->location);
+    const struct sysguard_settings *settings = sysguard_settings_at(request->location);
     const struct guard *guard = &settings->guards[GUARD_RT];
 
     if (request != request->main) {
@@ -223,7 +220,7 @@ static enum handler_result turn_away(struct request *request, const struct guard
 /* Once a request: where an action leads to is not looked at. */
 static enum handler_result guard_request(struct request *request)
 {
-    const struct sysguard_settings *settings = settings_at(request->location);
+    const struct sysguard_settings *settings = sysguard_settings_at(request->location);
     const struct guard *last = NULL;
 
     if (request != request->main || request_data(request, &sysguard_key, 0) != NULL) {
@@ -247,7 +244,8 @@ static enum handler_result guard_request(struct request *request)
 
 static bool notes_time(const struct http_location *location)
 {
-    return settings_at(location)->is_on && settings_at(location)->guards[GUARD_RT].is_set;
+    return sysguard_settings_at(location)->is_on &&
+           sysguard_settings_at(location)->guards[GUARD_RT].is_set;
 }
 
 /* ---- when the configuration is read ---- */

@@ -37,10 +37,7 @@ struct dav_settings {
 
 static struct settings_key dav_key;
 
-static const struct dav_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &dav_key);
-}
+TYPED_SETTINGS(dav_settings_at, struct dav_settings, dav_key, struct http_location)
 
 /* ---- what the methods share ---- */
 
@@ -271,7 +268,7 @@ static int open_root(struct request *request, struct str name, unsigned mode)
 /* The directories above the file. */
 static bool make_parents(struct request *request)
 {
-    unsigned mode = access_mode_of_directory(settings_at(request->location)->access);
+    unsigned mode = access_mode_of_directory(dav_settings_at(request->location)->access);
     size_t root_length;
     struct str path;
 
@@ -312,7 +309,7 @@ static enum handler_result find_target(struct request *request, struct dav_targe
 {
     struct stat info;
 
-    if (settings_at(request->location)->creates_full_path) {
+    if (dav_settings_at(request->location)->creates_full_path) {
         make_parents(request); /* what is missing then is reported below */
     }
     enum handler_result result = dav_target_open(request, target, 409);
@@ -341,7 +338,7 @@ static enum handler_result put_body(struct request *request, struct dav_target *
         return request_fail(request, 500);
     }
     put->target = target;
-    put->access = settings_at(request->location)->access;
+    put->access = dav_settings_at(request->location)->access;
     put->mtime = date == NULL ? -1 : http_date_parse(date->value);
     put->fd = request->body->fd;
     put->temporary = request->body->file_name;
@@ -375,7 +372,7 @@ static enum handler_result dav_put(struct request *request)
         return request_fail(request, 501);
     }
     enum handler_result result = HANDLER_NEXT;
-    if (settings_at(request->location)->creates_full_path && lacks_parents(request)) {
+    if (dav_settings_at(request->location)->creates_full_path && lacks_parents(request)) {
         result = request_read_body(request); /* directories are made for a file that has come */
     }
     result = result == HANDLER_NEXT ? find_target(request, target) : result;
@@ -400,7 +397,7 @@ static void remove_on_thread(void *arg)
 /* Enough segments in the path? */
 static bool is_deep_enough(struct request *request)
 {
-    int64_t wanted = settings_at(request->location)->min_delete_depth;
+    int64_t wanted = dav_settings_at(request->location)->min_delete_depth;
     int64_t slashes = 0;
 
     for (size_t i = 0; i < request->uri.len; i++) {
@@ -472,7 +469,7 @@ static enum handler_result dav_mkcol(struct request *request)
         return result;
     }
     if (mkdirat(target.at.directory, target.at.name,
-                access_mode_of_directory(settings_at(request->location)->access)) == 0) {
+                access_mode_of_directory(dav_settings_at(request->location)->access)) == 0) {
         return dav_answer(request, 201, true);
     }
     if (errno == EEXIST) {
@@ -486,7 +483,7 @@ static enum handler_result dav_mkcol(struct request *request)
 
 static enum handler_result dav_handle(struct request *request)
 {
-    if ((request->method & settings_at(request->location)->methods) == 0) {
+    if ((request->method & dav_settings_at(request->location)->methods) == 0) {
         return HANDLER_NEXT;
     }
     switch (request->method) {

@@ -9,10 +9,7 @@
 
 struct settings_key echo_key;
 
-static const struct echo_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &echo_key);
-}
+TYPED_SETTINGS(echo_settings_at, struct echo_settings, echo_key, struct http_location)
 
 struct echo_state *echo_state_of(struct request *request)
 {
@@ -75,13 +72,13 @@ static void echo_header(struct request *request)
     }
     struct echo_filter *echo = arena_new(&request->arena, struct echo_filter);
     echo->filter.send = echo_send;
-    echo->settings = settings_at(request->location);
+    echo->settings = echo_settings_at(request->location);
     response_append_filter(request, &echo->filter);
 }
 
 static bool is_active(const struct http_location *location)
 {
-    const struct echo_settings *settings = settings_at(location);
+    const struct echo_settings *settings = echo_settings_at(location);
 
     return settings->before.count != 0 || settings->after.count != 0;
 }

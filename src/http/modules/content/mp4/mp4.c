@@ -23,7 +23,7 @@ struct mp4_settings {
 
 static struct settings_key mp4_key;
 
-static const struct mp4_settings *settings_at(const struct request *request)
+static const struct mp4_settings *mp4_settings_at(const struct request *request)
 {
     return location_settings(request->location, &mp4_key);
 }
@@ -240,7 +240,7 @@ static enum handler_result mp4_answer(struct request *request)
     if (file == NULL) {
         return result;
     }
-    struct cut cut = {.at_key_frame = settings_at(request)->start_key_frame};
+    struct cut cut = {.at_key_frame = mp4_settings_at(request)->start_key_frame};
     if (!read_times(request, &cut)) {
         return response_file(request, file);
     }
@@ -248,7 +248,7 @@ static enum handler_result mp4_answer(struct request *request)
     video->request = request;
     video->file = file;
     video->cut = cut;
-    video->box_most = settings_at(request)->max_buffer_size;
+    video->box_most = mp4_settings_at(request)->max_buffer_size;
     return answer_part(video);
 }
 

@@ -32,10 +32,7 @@ static const struct directive rows[] = {
 };
 #undef S
 
-static const struct gunzip_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &key);
-}
+TYPED_SETTINGS(gunzip_settings_at, struct gunzip_settings, key, struct http_location)
 
 /* The Content-Encoding that says gzip, if this is all that was done to the body. What add_header says does not count. */
 static struct field *find_gzip(struct request *request)
@@ -56,7 +53,7 @@ static struct field *find_gzip(struct request *request)
 static void gunzip_header(struct request *request)
 {
     struct response *response = &request->response;
-    const struct gunzip_settings *settings = settings_at(request->location);
+    const struct gunzip_settings *settings = gunzip_settings_at(request->location);
     struct field *encoding = find_gzip(request);
 
     if (encoding == NULL || response->status == 206 || response->status == 304 ||

@@ -55,10 +55,8 @@ struct headers_settings {
 
 static struct settings_key headers_key;
 
-static const struct headers_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &headers_key);
-}
+TYPED_SETTINGS(headers_filter_settings_at, struct headers_settings, headers_key,
+               struct http_location)
 
 /* Codes of responses that mean something to a cache. */
 static bool is_usual_status(unsigned status)
@@ -196,7 +194,8 @@ static bool append_value(struct request *request, struct str name, struct str va
     if (field == NULL) {
         return false;
     }
-    const struct str parts[] = {field->value, settings_at(request->location)->separator, value};
+    const struct str parts[] = {field->value,
+                                headers_filter_settings_at(request->location)->separator, value};
     field->value = arena_join(&request->arena, parts, value.len == 0 ? 1 : 3);
     return true;
 }
@@ -274,7 +273,8 @@ static bool has_trailers(const struct request *request)
 {
     bool is_usual = is_usual_status(request->response.status);
 
-    vec_each(const struct header_rule, rule, &settings_at(request->location)->trailers) {
+    vec_each(const struct header_rule, rule,
+             &headers_filter_settings_at(request->location)->trailers) {
         if (is_usual || rule->is_always) {
             return can_have_trailers(request);
         }
@@ -297,7 +297,7 @@ static void add_trailer_filter(struct request *request, const struct headers_set
 
 static void filter_headers(struct request *request)
 {
-    const struct headers_settings *settings = settings_at(request->location);
+    const struct headers_settings *settings = headers_filter_settings_at(request->location);
     bool is_usual = is_usual_status(request->response.status);
 
     if (request != request->main) {
@@ -330,7 +330,7 @@ static void filter_length(struct request *request)
 /* Asked before the inherited and the own fields were put together. */
 static bool is_active(const struct http_location *location)
 {
-    const struct headers_settings *settings = settings_at(location);
+    const struct headers_settings *settings = headers_filter_settings_at(location);
 
     return settings->headers.count != 0 || settings->own_headers.count != 0 ||
            settings->trailers.count != 0 || settings->own_trailers.count != 0 ||
@@ -340,7 +340,7 @@ static bool is_active(const struct http_location *location)
 
 static bool has_trailer_rules(const struct http_location *location)
 {
-    const struct headers_settings *settings = settings_at(location);
+    const struct headers_settings *settings = headers_filter_settings_at(location);
 
     return settings->trailers.count != 0 || settings->own_trailers.count != 0;
 }

@@ -35,10 +35,7 @@ struct image_settings {
 
 static struct settings_key image_key;
 
-static const struct image_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &image_key);
-}
+TYPED_SETTINGS(image_filter_settings_at, struct image_settings, image_key, struct http_location)
 
 /* ---- values ---- */
 
@@ -305,7 +302,7 @@ static bool is_wanted(const struct request *request)
 
 static void image_header(struct request *request)
 {
-    const struct image_settings *settings = settings_at(request->location);
+    const struct image_settings *settings = image_filter_settings_at(request->location);
     struct response *response = &request->response;
 
     if (!is_wanted(request)) {

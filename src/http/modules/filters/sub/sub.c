@@ -26,10 +26,7 @@ struct sub_settings {
 
 static struct settings_key sub_key;
 
-static const struct sub_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &sub_key);
-}
+TYPED_SETTINGS(sub_settings_at, struct sub_settings, sub_key, struct http_location)
 
 /* ---- the body ---- */
 
@@ -108,7 +105,7 @@ static const struct search_set *make_set(const struct vec *rules, struct arena *
 
 static void sub_header(struct request *request)
 {
-    const struct sub_settings *settings = settings_at(request->location);
+    const struct sub_settings *settings = sub_settings_at(request->location);
     struct response *response = &request->response;
 
     if (response->content_length == 0 || response->is_tunnel ||

@@ -21,10 +21,7 @@ struct trim_settings {
 
 static struct settings_key trim_key;
 
-static const struct trim_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &trim_key);
-}
+TYPED_SETTINGS(trim_settings_at, struct trim_settings, trim_key, struct http_location)
 
 /* Of a response; in the request's arena. */
 struct trim_filter {
@@ -85,7 +82,7 @@ static bool trim_send(struct body_filter *filter, struct request *request,
 
 static void trim_header(struct request *request)
 {
-    const struct trim_settings *settings = settings_at(request->location);
+    const struct trim_settings *settings = trim_settings_at(request->location);
     struct response *response = &request->response;
 
     if (response->status != 200 || response->is_tunnel ||
@@ -110,7 +107,7 @@ static void trim_header(struct request *request)
 
 static bool is_active(const struct http_location *location)
 {
-    const struct template *html = settings_at(location)->html;
+    const struct template *html = trim_settings_at(location)->html;
 
     return !html->is_constant || str_is(html->constant, "on");
 }

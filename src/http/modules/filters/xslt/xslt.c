@@ -44,10 +44,7 @@ struct xslt_settings {
 
 static struct settings_key xslt_key;
 
-static const struct xslt_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &xslt_key);
-}
+TYPED_SETTINGS(xslt_settings_at, struct xslt_settings, xslt_key, struct http_location)
 
 /* ---- parameters of a request ---- */
 
@@ -230,7 +227,7 @@ static bool xslt_send(struct body_filter *filter, struct request *request,
 
 static void xslt_header(struct request *request)
 {
-    const struct xslt_settings *settings = settings_at(request->location);
+    const struct xslt_settings *settings = xslt_settings_at(request->location);
     struct response *response = &request->response;
 
     if (request != request->main || response->is_built_in || response->is_tunnel ||

@@ -32,16 +32,13 @@ struct choice {
     bool is_bypassed;
 };
 
-static const struct reqstat_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &reqstat_key);
-}
+TYPED_SETTINGS(reqstat_settings_at, struct reqstat_settings, reqstat_key, struct http_location)
 
 /* ---- counting ---- */
 
 static enum handler_result choose(struct request *request)
 {
-    const struct reqstat_settings *settings = settings_at(request->location);
+    const struct reqstat_settings *settings = reqstat_settings_at(request->location);
 
     if (request != request->main || request_data(request, &reqstat_key, 0) != NULL) {
         return HANDLER_NEXT;
@@ -254,7 +251,7 @@ static enum handler_result send_page(struct request *request, struct buf *page)
 
 static enum handler_result show(struct request *request)
 {
-    const struct reqstat_settings *settings = settings_at(request->location);
+    const struct reqstat_settings *settings = reqstat_settings_at(request->location);
     struct page page = {.fields = &settings->fields};
 
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {

@@ -66,15 +66,13 @@ static const struct str jsonp_texts[STATES] = {
 };
 /* clang-format on */
 
-static const struct progress_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &progress_key);
-}
+TYPED_SETTINGS(uploadprogress_settings_at, struct progress_settings, progress_key,
+               struct http_location)
 
 /* The name of the upload that this request is, or asks for: of a field, else of an argument, as it is written. */
 static bool upload_name(const struct request *request, struct str *out)
 {
-    struct str wanted = settings_at(request->location)->header;
+    struct str wanted = uploadprogress_settings_at(request->location)->header;
     const struct field *field = fields_find(&request->headers, wanted);
 
     if (field != NULL) {
@@ -110,7 +108,7 @@ static bool is_new_upload(struct request *request, struct str *name)
 
 static enum handler_result track(struct request *request)
 {
-    const struct progress_settings *settings = settings_at(request->location);
+    const struct progress_settings *settings = uploadprogress_settings_at(request->location);
     struct str name;
 
     if (!is_new_upload(request, &name)) {
@@ -142,7 +140,7 @@ static enum handler_result track(struct request *request)
 /* One that was refused before it could be tracked: too large, as a rule. */
 static enum handler_result note_refusal(struct request *request)
 {
-    const struct progress_settings *settings = settings_at(request->location);
+    const struct progress_settings *settings = uploadprogress_settings_at(request->location);
     struct upload *upload;
     struct str name;
 
@@ -179,7 +177,7 @@ static void forbid_caching(struct request *request)
 /* A request that names no upload is answered as if this were not here. */
 static enum handler_result report(struct request *request)
 {
-    const struct progress_settings *settings = settings_at(request->location);
+    const struct progress_settings *settings = uploadprogress_settings_at(request->location);
     struct str name;
 
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
@@ -236,7 +234,8 @@ static bool get_callback(struct variable_env *env, const struct variable *variab
 {
     struct request *request = variable_request(env);
 
-    return request_argument(request, settings_at(request->location)->callback, out) &&
+    return request_argument(request, uploadprogress_settings_at(request->location)->callback,
+                            out) &&
            text_is_function_name(*out);
 }
 
