@@ -169,7 +169,7 @@ static int free_vms(lua_State *L)
 
 /* ---- the call */
 
-static int refuse(lua_State *L, const char *reason)
+static int script_threads_refuse(lua_State *L, const char *reason)
 {
     lua_pushboolean(L, false);
     lua_pushstring(L, reason);
@@ -210,11 +210,12 @@ static int push_results(lua_State *L, lua_State *from, bool is_failed)
 
     lua_settop(L, 0);
     if (is_failed) {
-        return refuse(L, lua_type(from, -1) == LUA_TSTRING ? lua_tostring(from, -1) : "");
+        return script_threads_refuse(L, lua_type(from, -1) == LUA_TSTRING ? lua_tostring(from, -1)
+                                                                          : "");
     }
     luaL_checkstack(L, last + SCRIPT_COPY_SLOTS, "too many results");
     if (!lua_checkstack(from, SCRIPT_COPY_SLOTS)) {
-        return refuse(L, "not enough memory");
+        return script_threads_refuse(L, "not enough memory");
     }
     lua_pushboolean(L, true);
     for (int i = PLACE_FREE; i <= last; i++) {
@@ -248,18 +249,19 @@ static int run_worker_thread(lua_State *L, struct script_thread *thread)
     const char *reason = check_names(L);
 
     if (reason != NULL) {
-        return refuse(L, reason);
+        return script_threads_refuse(L, reason);
     }
     struct thread_pool *pool = worker_thread_pool(script_check_str(L, 1));
 
     if (pool == NULL) {
-        return refuse(L, lua_pushfstring(L, "thread pool %s not found", lua_tostring(L, 1)));
+        return script_threads_refuse(L, lua_pushfstring(L, "thread pool %s not found",
+                                                        lua_tostring(L, 1)));
     }
     luaL_checkstack(L, SCRIPT_COPY_SLOTS, "too many arguments");
     struct script_vm *vm = take_vm(vms, thread->subject->log, &reason);
 
     if (vm == NULL) {
-        return refuse(L, reason);
+        return script_threads_refuse(L, reason);
     }
     struct thread_work *work = calloc(1, sizeof(*work));
 
@@ -275,7 +277,8 @@ static int run_worker_thread(lua_State *L, struct script_thread *thread)
     give_back_vm(
         vms,
         vm); /* what lies on its stack stays until it is taken, and nobody takes it before we wait */
-    return reason != NULL ? refuse(L, reason) : push_results(L, vm->state, is_failed);
+    return reason != NULL ? script_threads_refuse(L, reason)
+                          : push_results(L, vm->state, is_failed);
 }
 
 static const struct script_row row = {"run_worker_thread", run_worker_thread, SCRIPT_WAITING, true};

@@ -115,7 +115,7 @@ static void put_function(const struct script_timer *timer, struct writer *out)
     lua_pop(L, 1);
 }
 
-static void refuse(struct script_timer *timer, const char *why)
+static void script_timer_refuse(struct script_timer *timer, const char *why)
 {
     char place[WHOM_MAX];
     struct writer writer = {place, place + sizeof(place) - 1};
@@ -148,17 +148,17 @@ static void go(struct script_timer *timer)
         snprintf(why, sizeof(why), "%s%lld lua_max_running_timers are not enough",
                  script_vm_is_stream(vm) ? "stream lua: " : "",
                  (long long) vm->options->running_timers);
-        refuse(timer, why);
+        script_timer_refuse(timer, why);
         return;
     }
     if (fiber_pool_left() <= capacity.reserve) {
-        refuse(timer, "no fiber is left");
+        script_timer_refuse(timer, "no fiber is left");
         return;
     }
     counts->running++;
     if (fiber_start(run, timer, NULL) == FIBER_NO_STACK) {
         counts->running--;
-        refuse(timer, "no memory");
+        script_timer_refuse(timer, "no memory");
     }
 }
 

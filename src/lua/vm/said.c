@@ -46,7 +46,7 @@ static int length_of(struct walk *walk, int index)
     return length;
 }
 
-static void refuse(const struct walk *walk, int index)
+static void script_said_refuse(const struct walk *walk, int index)
 {
     const char *type = luaL_typename(walk->L, index);
     const char *message =
@@ -114,7 +114,7 @@ static void add_value(struct walk *walk, int index)
     default:
         break;
     }
-    refuse(walk, index);
+    script_said_refuse(walk, index);
 }
 
 static void add_all(struct walk *walk, int count, bool ends_line)

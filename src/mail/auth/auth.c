@@ -167,7 +167,8 @@ static bool wait_to_refuse(struct mail_session *session, uint64_t seconds)
     return fiber_sleep(wait_end_ms(seconds)) != WAIT_CANCELLED && !session->conn->is_broken;
 }
 
-static enum mail_verdict refuse(struct mail_session *session, const struct auth_response *response)
+static enum mail_verdict mail_auth_refuse(struct mail_session *session,
+                                          const struct auth_response *response)
 {
     log_info(&session->log, 0, "client login failed: \"%.*s\"", STR_ARG(response->status));
     if (response->wait_s != 0 && !wait_to_refuse(session, response->wait_s)) {
@@ -199,7 +200,7 @@ enum mail_verdict mail_authenticate(struct mail_session *session, struct mail_up
             continue;
         }
         if (response.has_status && !response.is_ok && !response.is_wait) {
-            verdict = refuse(session, &response);
+            verdict = mail_auth_refuse(session, &response);
             break;
         }
         take_credentials(session, &response);

@@ -184,7 +184,7 @@ static enum handler_result auth_pam_check(struct request *request)
     return request_check_credentials(request, auth_pam_settings_at(request->location)->realm, ask);
 }
 
-static bool is_active(const struct http_location *location)
+static bool auth_pam_is_active(const struct http_location *location)
 {
     return realm_may_be_on(auth_pam_settings_at(location)->realm);
 }
@@ -228,7 +228,7 @@ static const struct phase_hook pam_phases[] = {
      .name = "auth_pam",
      .after = "auth_basic",
      .run = auth_pam_check,
-     .is_active = is_active},
+     .is_active = auth_pam_is_active},
     {.run = NULL},
 };
 static const struct http_module pam_hooks = {.phases = pam_phases};

@@ -101,7 +101,7 @@ static enum handler_result auth_request_check(struct request *request)
     return judge_answer(request, sub.request);
 }
 
-static bool is_active(const struct http_location *location)
+static bool auth_request_is_active(const struct http_location *location)
 {
     return !str_is(auth_request_settings_at(location)->uri, "off");
 }
@@ -154,7 +154,7 @@ static const struct phase_hook auth_request_phases[] = {
     {.phase = PHASE_ACCESS,
      .name = "auth_request",
      .run = auth_request_check,
-     .is_active = is_active},
+     .is_active = auth_request_is_active},
     {.run = NULL},
 };
 static const struct http_module auth_request_hooks = {.phases = auth_request_phases};

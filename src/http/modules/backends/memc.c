@@ -83,7 +83,7 @@ static struct str value_of(struct exchange *x, const struct variable *variable)
     return variable_get(&x->request->env, variable, &text) ? text : STR_NONE;
 }
 
-static bool refuse(struct exchange *x, unsigned status)
+static bool memc_refuse(struct exchange *x, unsigned status)
 {
     x->request->response.status = status;
     return false;
@@ -179,7 +179,7 @@ static bool body_bytes(struct exchange *x, struct str *out)
         return true;
     }
     if (body->size > VALUE_MAX) {
-        return refuse(x, 413);
+        return memc_refuse(x, 413);
     }
     arena_allow(&x->request->arena, (size_t) body->size);
     char *room = arena_text(&x->request->arena, (size_t) body->size);
@@ -187,7 +187,7 @@ static bool body_bytes(struct exchange *x, struct str *out)
         ssize_t n = pread(body->fd, room + done, (size_t) body->size - done, (off_t) done);
         if (n <= 0 && errno != EINTR) {
             log_crit(&x->request->log, errno, "pread() \"%.*s\" failed", STR_ARG(body->file_name));
-            return refuse(x, 500);
+            return memc_refuse(x, 500);
         }
         done += n > 0 ? (size_t) n : 0;
     }
@@ -206,7 +206,7 @@ static bool make_store(struct exchange *x, const struct memc_state *state)
 
     if (!read_number_or_zero(x, own->flags, UINT32_MAX, &flags) ||
         !read_number_or_zero(x, own->exptime, INT64_MAX, &exptime)) {
-        return refuse(x, 400);
+        return memc_refuse(x, 400);
     }
     if (!variable_get(&x->request->env, own->value, &value) && !body_bytes(x, &value)) {
         return false;
@@ -242,7 +242,7 @@ static bool make_line(struct exchange *x, const struct memc_state *state)
         is_sound = read_number(x, own->exptime, INT64_MAX, &number);
     }
     if (!is_sound) {
-        return refuse(x, 400);
+        return memc_refuse(x, 400);
     }
     x->head = arena_printf(&x->request->arena, "%s%s%.*s%s%.*s\r\n", state->command->name,
                            state->value.key.len != 0 ? " " : "", STR_ARG(state->value.key),
@@ -259,15 +259,15 @@ static bool memc_make_request(struct exchange *x)
     x->state = state;
     state->command = find_command(x, value_of(x, own->command));
     if (state->command == NULL) {
-        return refuse(x, 400);
+        return memc_refuse(x, 400);
     }
     if (!is_allowed(x, state->command)) {
-        return refuse(x, 403);
+        return memc_refuse(x, 403);
     }
     if (state->command->kind < MEMC_FLUSH) {
         state->value.key = escape_str(&request->arena, value_of(x, own->key), ESCAPE_MEMCACHED);
         if (!is_key(x, state->value.key)) {
-            return refuse(x, 400);
+            return memc_refuse(x, 400);
         }
     }
     return state->command->kind == MEMC_STORE ? make_store(x, state) : make_line(x, state);

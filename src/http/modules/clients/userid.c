@@ -285,7 +285,7 @@ static void userid_header(struct request *request)
     }
 }
 
-static bool is_active(const struct http_location *location)
+static bool userid_is_active(const struct http_location *location)
 {
     return userid_settings_at(location)->mode >= USERID_V1;
 }
@@ -463,7 +463,7 @@ static const struct directive userid_rows[] = {
 #undef S
 
 static const struct filter_hook userid_filters[] = {
-    {.name = "userid", .run = userid_header, .is_active = is_active},
+    {.name = "userid", .run = userid_header, .is_active = userid_is_active},
     {.run = NULL},
 };
 static const struct http_module userid_hooks = {

@@ -42,7 +42,7 @@ static void release_files(struct concat *concat)
 
 /* ---- the names ---- */
 
-static bool refuse(struct request *request, const char *why, struct str name)
+static bool concat_refuse(struct request *request, const char *why, struct str name)
 {
     log_error(&request->log, 0, "concat: %s: \"%.*s\"", why, STR_ARG(name));
     request_fail(request, 400);
@@ -55,17 +55,17 @@ static bool add_name(struct request *request, struct concat *concat, struct str 
     struct str decoded = percent_decode(&request->arena, name);
 
     if (name.len == 0 || !uri_is_safe(decoded)) {
-        return refuse(request, "a name that is none", name);
+        return concat_refuse(request, "a name that is none", name);
     }
     if ((int64_t) concat->names.count >= settings->max_files) {
-        return refuse(request, "more than concat_max_files", name);
+        return concat_refuse(request, "more than concat_max_files", name);
     }
     struct str type = response_type_of(request, uri_extension(decoded));
     if (!type_set_has(settings->types, type)) {
-        return refuse(request, "not of concat_types", name);
+        return concat_refuse(request, "not of concat_types", name);
     }
     if (settings->is_unique && concat->names.count != 0 && !str_equal(type, concat->type)) {
-        return refuse(request, "another type than the files before it", name);
+        return concat_refuse(request, "another type than the files before it", name);
     }
     concat->type = type;
     *vec_add(&concat->names, &request->arena, struct str) = decoded;
@@ -81,7 +81,7 @@ static bool read_names(struct request *request, struct concat *concat, struct st
             return false;
         }
     }
-    return concat->names.count != 0 || refuse(request, "no name", request->args);
+    return concat->names.count != 0 || concat_refuse(request, "no name", request->args);
 }
 
 /* ---- the files ---- */

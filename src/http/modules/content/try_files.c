@@ -164,7 +164,7 @@ static enum handler_result try_files(struct request *request)
 }
 
 /* `if` and limit_except blocks have none, whatever stands around them. */
-static bool is_active(const struct http_location *location)
+static bool try_files_is_active(const struct http_location *location)
 {
     const struct try_settings *settings = location_settings(location, &key);
 
@@ -174,7 +174,7 @@ static bool is_active(const struct http_location *location)
 }
 
 static const struct phase_hook phases[] = {
-    {PHASE_PRECONTENT, .name = "try_files", .run = try_files, .is_active = is_active},
+    {PHASE_PRECONTENT, .name = "try_files", .run = try_files, .is_active = try_files_is_active},
     {.run = NULL},
 };
 static const struct http_module hooks = {.phases = phases};

@@ -77,7 +77,7 @@ static void addition_header(struct request *request)
     response_append_filter(request, &addition->filter);
 }
 
-static bool is_active(const struct http_location *location)
+static bool addition_is_active(const struct http_location *location)
 {
     const struct addition_settings *settings = addition_settings_at(location);
 
@@ -103,7 +103,7 @@ static const struct directive addition_rows[] = {
 
 /* After all that changes the body itself: what is added is not changed with it. */
 static const struct filter_hook addition_filters[] = {
-    {.name = "addition", .run = addition_header, .is_active = is_active},
+    {.name = "addition", .run = addition_header, .is_active = addition_is_active},
     {.run = NULL},
 };
 static const struct http_module addition_hooks = {.filters = addition_filters};

@@ -20,7 +20,7 @@ struct http_lua_filter {
 /* ---- heads ---- */
 
 /* ngx.exit has said what to answer with instead. */
-static void refuse(struct http_lua_request *lua, int code)
+static void http_lua_filters_refuse(struct http_lua_request *lua, int code)
 {
     struct response *response = &lua->request->response;
 
@@ -57,7 +57,7 @@ static void run_on_head(struct http_lua_request *lua, const struct script_code *
     if (end == SCRIPT_FAILED) {
         lua->request->response.is_dropped = true;
     } else if (lua->result.kind == LUA_RESULT_EXITED) {
-        refuse(lua, lua->result.code);
+        http_lua_filters_refuse(lua, lua->result.code);
     }
     lua->result = outer;
 }

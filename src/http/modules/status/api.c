@@ -34,8 +34,8 @@ static enum handler_result answer(struct request *request, unsigned status, stru
     return response_memory(request, status, STR("application/json"), copy);
 }
 
-static enum handler_result refuse(struct request *request, unsigned status, const char *code,
-                                  const char *text)
+static enum handler_result api_refuse(struct request *request, unsigned status, const char *code,
+                                      const char *text)
 {
     struct buf out = {0};
     struct json json = {.out = &out, .arena = &request->arena};
@@ -56,7 +56,7 @@ static enum handler_result refuse(struct request *request, unsigned status, cons
 
 static enum handler_result unknown_path(struct request *request)
 {
-    return refuse(request, 404, "PathNotFound", "path not found");
+    return api_refuse(request, 404, "PathNotFound", "path not found");
 }
 
 /* A list of words: what stands below a path. */
@@ -96,7 +96,7 @@ static enum handler_result show_pair(struct request *request, const struct keyva
 
     key = percent_decode(&request->arena, key);
     if (!keyval_get(zone->store, key, &request->arena, &pair)) {
-        return refuse(request, 404, "KeyvalKeyNotFound", "key not found");
+        return api_refuse(request, 404, "KeyvalKeyNotFound", "key not found");
     }
     json_open(&json, STR_NONE, '{');
     json_put_name(&json, pair.key);
@@ -216,17 +216,17 @@ static enum handler_result say_result(struct request *request, struct keyval_zon
         keyval_changed(zone);
         return response_memory(request, status, STR(""), STR(""));
     case KEYVAL_EXISTS:
-        return refuse(request, 409, "KeyvalKeyExists", "key already exists");
+        return api_refuse(request, 409, "KeyvalKeyExists", "key already exists");
     case KEYVAL_ABSENT:
-        return refuse(request, 404, "KeyvalKeyNotFound", "key not found");
+        return api_refuse(request, 404, "KeyvalKeyNotFound", "key not found");
     case KEYVAL_BAD_KEY:
-        return refuse(request, 400, "KeyvalFormatError", "invalid key");
+        return api_refuse(request, 400, "KeyvalFormatError", "invalid key");
     case KEYVAL_FULL:
         break;
     }
     counters_mine->limited++;
     log_error(&request->log, 0, "keyval_zone \"%.*s\" has no room", STR_ARG(zone->zone->name));
-    return refuse(request, 507, "KeyvalZoneFull", "zone has no room");
+    return api_refuse(request, 507, "KeyvalZoneFull", "zone has no room");
 }
 
 static enum keyval_result make_changes(const struct keyval_zone *zone, const struct vec *changes,
@@ -268,14 +268,14 @@ static enum handler_result change_zone(struct request *request, struct keyval_zo
         counters_mine->limited++;
         log_error(&request->log, 0, "keyval_zone \"%.*s\": the body is larger than the zone",
                   STR_ARG(zone->zone->name));
-        return refuse(request, 413, "RequestBodyTooLarge", "request body too large");
+        return api_refuse(request, 413, "RequestBodyTooLarge", "request body too large");
     }
     if (!request_body_text(request, &text)) {
         return request_fail(request, 500);
     }
     if (!keyval_text_read(text, &form, &request->arena, &changes) || changes.count == 0 ||
         (is_new && !are_whole(&changes))) {
-        return refuse(request, 400, "KeyvalFormatError", "key-value format error");
+        return api_refuse(request, 400, "KeyvalFormatError", "key-value format error");
     }
     enum keyval_result result = make_changes(zone, &changes, is_new);
     if (result == KEYVAL_FULL) {
@@ -294,7 +294,7 @@ static enum handler_result answer_zone(struct request *request, const struct key
     struct keyval_zone *zone = zone_named(kind, name);
 
     if (zone == NULL) {
-        return refuse(request, 404, "KeyvalNotFound", "keyval not found");
+        return api_refuse(request, 404, "KeyvalNotFound", "keyval not found");
     }
     switch (request->method) {
     case METHOD_POST:
@@ -354,15 +354,15 @@ static enum handler_result answer_limit(struct request *request, struct str prot
     }
     if (zone == NULL) {
         return str_is(what, "limit_reqs")
-                   ? refuse(request, 404, "LimitReqNotFound", "limit_req not found")
-                   : refuse(request, 404, "LimitConnNotFound", "limit_conn not found");
+                   ? api_refuse(request, 404, "LimitReqNotFound", "limit_req not found")
+                   : api_refuse(request, 404, "LimitConnNotFound", "limit_conn not found");
     }
     if (request->method == METHOD_DELETE) {
         limit_counts_reset(zone);
         return response_memory(request, 204, STR(""), STR(""));
     }
     if (!is_read(request)) {
-        return refuse(request, 405, "MethodNotSupported", "method not supported");
+        return api_refuse(request, 405, "MethodNotSupported", "method not supported");
     }
     json_open(&json, STR_NONE, '{');
     limit_counts_put(&json, zone);
@@ -467,10 +467,10 @@ static enum handler_result api_answer(struct request *request)
 
     fields_add(&request->response.fields, &request->arena, STR("Cache-Control"), STR("no-store"));
     if (!may_do(request)) {
-        return refuse(request, 405, "MethodDisabled", "method disabled");
+        return api_refuse(request, 405, "MethodDisabled", "method disabled");
     }
     if (path.version.len != 0 && !is_known_version(path.version)) {
-        return refuse(request, 404, "UnknownVersion", "unknown version");
+        return api_refuse(request, 404, "UnknownVersion", "unknown version");
     }
     if (path.has_more || (path.protocol.len != 0 && kind_of(path.protocol) == NULL)) {
         return unknown_path(request);
@@ -479,7 +479,7 @@ static enum handler_result api_answer(struct request *request)
         return answer_one(request, &path);
     }
     if (!is_read(request)) {
-        return refuse(request, 405, "MethodNotSupported", "method not supported");
+        return api_refuse(request, 405, "MethodNotSupported", "method not supported");
     }
     if (path.version.len == 0) {
         return answer_list(request, "[1,2,3,4,5,6,7,8,9]");

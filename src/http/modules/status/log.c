@@ -208,7 +208,7 @@ static enum handler_result log_write_all(struct request *request)
 }
 
 /* The default log of a server is added only after this was asked: only `off` is known for sure. */
-static bool is_active(const struct http_location *location)
+static bool log_is_active(const struct http_location *location)
 {
     const struct http_log_settings *settings = location_settings(location, &log_key);
 
@@ -287,7 +287,7 @@ static const struct directive log_rows[] = {
 #undef L
 
 static const struct phase_hook log_phases[] = {
-    {.phase = PHASE_LOG, .name = "log", .run = log_write_all, .is_active = is_active},
+    {.phase = PHASE_LOG, .name = "log", .run = log_write_all, .is_active = log_is_active},
     {.run = NULL},
 };
 

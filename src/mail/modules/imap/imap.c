@@ -21,7 +21,7 @@ static bool greet(struct mail_session *session)
     return true;
 }
 
-static void refuse(struct mail_session *session, enum mail_refusal why, struct str text)
+static void mail_imap_refuse(struct mail_session *session, enum mail_refusal why, struct str text)
 {
     switch (why) {
     case MAIL_REFUSED_LOGIN:
@@ -258,6 +258,6 @@ const struct mail_protocol imap_protocol = {
     .buffer_size = buffer_size,
     .greet = greet,
     .serve = serve,
-    .refuse = refuse,
+    .refuse = mail_imap_refuse,
     .log_in = log_in,
 };

@@ -34,7 +34,7 @@ static bool greet(struct mail_session *session)
     return true;
 }
 
-static void refuse(struct mail_session *session, enum mail_refusal why, struct str text)
+static void mail_pop3_refuse(struct mail_session *session, enum mail_refusal why, struct str text)
 {
     if (why == MAIL_REFUSED_INTERNAL) {
         mail_say(session, STR("-ERR internal server error\r\n"));
@@ -262,6 +262,6 @@ const struct mail_protocol pop3_protocol = {
     .buffer_size = buffer_size,
     .greet = greet,
     .serve = serve,
-    .refuse = refuse,
+    .refuse = mail_pop3_refuse,
     .log_in = log_in,
 };

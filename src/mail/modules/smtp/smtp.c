@@ -24,7 +24,7 @@ static uint64_t buffer_size(const struct mail_session *session)
     return mail_smtp_settings_of(session)->client_buffer;
 }
 
-static void refuse(struct mail_session *session, enum mail_refusal why, struct str text)
+static void mail_smtp_refuse(struct mail_session *session, enum mail_refusal why, struct str text)
 {
     struct str code = session->error_code.len != 0 ? session->error_code : STR("535 5.7.0");
 
@@ -314,6 +314,6 @@ const struct mail_protocol smtp_protocol = {
     .buffer_size = buffer_size,
     .greet = greet,
     .serve = serve,
-    .refuse = refuse,
+    .refuse = mail_smtp_refuse,
     .log_in = smtp_log_in,
 };

@@ -133,7 +133,7 @@ static enum handler_result auth_basic_check(struct request *request)
                                      check_password);
 }
 
-static bool is_active(const struct http_location *location)
+static bool auth_basic_is_active(const struct http_location *location)
 {
     const struct auth_basic_settings *settings = auth_basic_settings_at(location);
 
@@ -168,7 +168,10 @@ static const struct directive auth_basic_rows[] = {
 #undef S
 
 static const struct phase_hook auth_basic_phases[] = {
-    {.phase = PHASE_ACCESS, .name = "auth_basic", .run = auth_basic_check, .is_active = is_active},
+    {.phase = PHASE_ACCESS,
+     .name = "auth_basic",
+     .run = auth_basic_check,
+     .is_active = auth_basic_is_active},
     {.run = NULL},
 };
 static const struct http_module auth_basic_hooks = {.phases = auth_basic_phases};

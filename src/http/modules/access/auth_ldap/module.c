@@ -131,7 +131,7 @@ static enum handler_result auth_ldap_check(struct request *request)
                                      ask_servers);
 }
 
-static bool is_active(const struct http_location *location)
+static bool auth_ldap_is_active(const struct http_location *location)
 {
     return realm_may_be_on(auth_ldap_settings_at(location)->realm);
 }
@@ -390,7 +390,7 @@ static const struct phase_hook ldap_phases[] = {
      .name = "auth_ldap",
      .after = "auth_basic",
      .run = auth_ldap_check,
-     .is_active = is_active},
+     .is_active = auth_ldap_is_active},
     {.run = NULL},
 };
 static const struct http_module ldap_hooks = {.phases = ldap_phases};

@@ -25,7 +25,8 @@ TYPED_SETTINGS(modsecurity_settings_at, struct modsecurity_settings, modsecurity
 
 /* ---- requests ---- */
 
-static enum handler_result refuse(struct request *request, const struct verdict *verdict)
+static enum handler_result modsecurity_refuse(struct request *request,
+                                              const struct verdict *verdict)
 {
     if (verdict->status == 499) {
         return HANDLER_CLOSED;
@@ -50,7 +51,8 @@ static enum handler_result look_at_head(struct request *request)
     }
     struct inspection *inspection = inspection_new(request, settings->rules, id);
     inspection->uses_error_log = settings->uses_error_log;
-    return inspect_head(inspection, &verdict) ? HANDLER_NEXT : refuse(request, &verdict);
+    return inspect_head(inspection, &verdict) ? HANDLER_NEXT
+                                              : modsecurity_refuse(request, &verdict);
 }
 
 static bool is_over(const struct inspection *inspection)
@@ -72,7 +74,8 @@ static enum handler_result look_at_body(struct request *request)
         return result;
     }
     inspection->has_seen_body = true;
-    return inspect_body(inspection, &verdict) ? HANDLER_NEXT : refuse(request, &verdict);
+    return inspect_body(inspection, &verdict) ? HANDLER_NEXT
+                                              : modsecurity_refuse(request, &verdict);
 }
 
 /* ---- responses ---- */

@@ -103,7 +103,8 @@ static enum handler_result answer_group(struct request *request, struct str name
 /* ---- changes ---- */
 
 /* What came of a change: a status, and a word that scripts of others look for. */
-static unsigned refuse(const struct log *log, struct str name, struct str why, struct str *said)
+static unsigned dyups_interface_refuse(const struct log *log, struct str name, struct str why,
+                                       struct str *said)
 {
     log_error(log, 0, "dyups: upstream \"%.*s\" is not taken: %.*s", STR_ARG(name), STR_ARG(why));
     *said = STR("add server failed");
@@ -114,7 +115,8 @@ static unsigned put(const struct store_entry *entry, const struct log *log, stru
 {
     if (!store_put(dyups_now->zone, entry)) {
         counters_mine->limited++;
-        return refuse(log, entry->name, STR("dyups_shm_zone_size is too small"), said);
+        return dyups_interface_refuse(log, entry->name, STR("dyups_shm_zone_size is too small"),
+                                      said);
     }
     dyups_sync();
     *said = STR("success");
@@ -127,10 +129,10 @@ static unsigned update(struct str name, struct str text, const struct log *log, 
     struct buf why = {0};
 
     if (name.len == 0 || name.len > DYUPS_NAME_MAX) {
-        return refuse(log, name, STR("the name is empty or too long"), said);
+        return dyups_interface_refuse(log, name, STR("the name is empty or too long"), said);
     }
     if (!dyups_check(name, text, &why)) {
-        refuse(log, name, buf_str(&why), said);
+        dyups_interface_refuse(log, name, buf_str(&why), said);
         buf_free(&why);
         return 500;
     }
@@ -179,7 +181,8 @@ static enum handler_result answer_update(struct request *request, struct str nam
         struct str said;
 
         counters_mine->limited++;
-        refuse(&request->log, name, STR("the body is larger than dyups_shm_zone_size"), &said);
+        dyups_interface_refuse(&request->log, name,
+                               STR("the body is larger than dyups_shm_zone_size"), &said);
         return answer_text(request, 500, said);
     }
     return request_body_text(request, &text) ? answer_change(request, name, &text)

@@ -42,7 +42,7 @@ static const struct directive_table *const tables[] = {&ssl_table, &ssl_place_ta
 /* ---- hooks ---- */
 
 /* Some address of the server speaks TLS, or the old directive says so. */
-static bool is_active(const struct http_location *location)
+static bool ssl_is_active(const struct http_location *location)
 {
     const struct http_server *server = location->server;
 
@@ -65,7 +65,7 @@ static bool verifies(const struct http_location *location)
 }
 
 static const struct phase_hook phases[] = {
-    {.phase = PHASE_POST_READ, .name = "ssl", .run = ssl_check, .is_active = is_active},
+    {.phase = PHASE_POST_READ, .name = "ssl", .run = ssl_check, .is_active = ssl_is_active},
     {.phase = PHASE_REWRITE, .name = "ssl", .run = ssl_check_place, .is_active = verifies},
     {.run = NULL},
 };

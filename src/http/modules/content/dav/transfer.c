@@ -198,7 +198,8 @@ static bool read_headers(struct request *request, struct transfer *transfer)
     return true;
 }
 
-static enum handler_result refuse(struct request *request, const struct transfer *transfer)
+static enum handler_result dav_transfer_refuse(struct request *request,
+                                               const struct transfer *transfer)
 {
     const char *verb = transfer->is_move ? "MOVE" : "COPY";
 
@@ -255,7 +256,7 @@ enum handler_result dav_transfer(struct request *request)
         return result;
     }
     if (transfer->verdict != TRANSFER_DONE) {
-        return refuse(request, transfer);
+        return dav_transfer_refuse(request, transfer);
     }
     return dav_answer(request, transfer->from.is_collection ? 201 : 204, false);
 }

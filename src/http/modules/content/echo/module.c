@@ -76,7 +76,7 @@ static void echo_header(struct request *request)
     response_append_filter(request, &echo->filter);
 }
 
-static bool is_active(const struct http_location *location)
+static bool echo_is_active(const struct http_location *location)
 {
     const struct echo_settings *settings = echo_settings_at(location);
 
@@ -431,7 +431,7 @@ static const struct directive echo_rows[] = {
 #undef S
 
 static const struct filter_hook echo_filters[] = {
-    {.name = "echo", .after = "gunzip", .run = echo_header, .is_active = is_active},
+    {.name = "echo", .after = "gunzip", .run = echo_header, .is_active = echo_is_active},
     {.run = NULL},
 };
 static const struct http_module echo_hooks = {

@@ -328,7 +328,7 @@ static void filter_length(struct request *request)
 }
 
 /* Asked before the inherited and the own fields were put together. */
-static bool is_active(const struct http_location *location)
+static bool headers_filter_is_active(const struct http_location *location)
 {
     const struct headers_settings *settings = headers_filter_settings_at(location);
 
@@ -533,7 +533,7 @@ static const struct directive headers_rows[] = {
 #undef L
 
 static const struct filter_hook headers_filters[] = {
-    {.name = "headers", .run = filter_headers, .is_active = is_active},
+    {.name = "headers", .run = filter_headers, .is_active = headers_filter_is_active},
     {.name = "length", .run = filter_length, .is_active = has_trailer_rules},
     {.run = NULL},
 };

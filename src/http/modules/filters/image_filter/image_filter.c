@@ -132,7 +132,7 @@ static void drop_image(void *arg)
     }
 }
 
-static bool refuse(struct request *request)
+static bool image_filter_refuse(struct request *request)
 {
     return response_withdraw(request, 415, STR_NONE);
 }
@@ -141,7 +141,7 @@ static bool refuse_size(struct request *request, const char *what, uint64_t size
 {
     counters_mine->limited++;
     log_error(&request->log, 0, "image filter: too big %s: %llu", what, (unsigned long long) size);
-    return refuse(request);
+    return image_filter_refuse(request);
 }
 
 /* The head, then these bytes. MAY WAIT. False: stop. */
@@ -196,7 +196,7 @@ static bool transform_offloaded(struct image_filter *image, struct request *requ
 {
     switch (offload_run(&image_pool, request, transform_on_thread, image)) {
     case THREAD_CALL_DONE:
-        return image->result.data != NULL || refuse(request);
+        return image->result.data != NULL || image_filter_refuse(request);
     case THREAD_CALL_CANCELLED:
         return false;
     default:
@@ -210,11 +210,11 @@ static bool give_image(struct image_filter *image, struct request *request)
     struct str bytes = buf_str(&image->bytes);
 
     if (!image_head_parse(bytes, &image->head)) {
-        return refuse(request);
+        return image_filter_refuse(request);
     }
     if (!read_arguments(request, image->settings, &image->options)) {
         log_error(&request->log, 0, "image filter: a variable has no valid value");
-        return refuse(request);
+        return image_filter_refuse(request);
     }
     bool changes = image_changes(&image->options, &image->head);
     if (changes) {
@@ -230,7 +230,7 @@ static bool give_image(struct image_filter *image, struct request *request)
             return refuse_size(request, "image of scans", scans);
         }
         if (quality == 0) {
-            return refuse(request);
+            return image_filter_refuse(request);
         }
         if (!transform_offloaded(image, request)) {
             return false;
@@ -251,7 +251,7 @@ static bool test_beginning(struct image_filter *image, struct request *request, 
     enum image_kind kind = image_kind_of(buf_str(&image->bytes));
 
     if (kind == IMAGE_NONE) {
-        return refuse(request);
+        return image_filter_refuse(request);
     }
     request->response.content_type = image_media_type(kind);
     return give(image, request, buf_str(&image->bytes), is_last);

@@ -105,7 +105,7 @@ static void trim_header(struct request *request)
     response_append_filter(request, &trim->filter);
 }
 
-static bool is_active(const struct http_location *location)
+static bool trim_is_active(const struct http_location *location)
 {
     const struct template *html = trim_settings_at(location)->html;
 
@@ -154,7 +154,7 @@ static const struct directive trim_rows[] = {
 #undef S
 
 static const struct filter_hook trim_filters[] = {
-    {.name = "trim", .run = trim_header, .is_active = is_active},
+    {.name = "trim", .run = trim_header, .is_active = trim_is_active},
     {.run = NULL},
 };
 static const struct http_module trim_hooks = {

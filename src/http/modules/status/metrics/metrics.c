@@ -344,7 +344,7 @@ static const struct directive_table status_table = {.key = &status_key,
 static const struct directive_table *const tables[] = {&main_table, &server_table, &location_table,
                                                        &status_table, NULL};
 
-static bool is_active(const struct http_location *location)
+static bool metrics_is_active(const struct http_location *location)
 {
     return location->server != NULL && main_of(location->server->main)->is_wanted;
 }
@@ -354,7 +354,7 @@ static const struct phase_hook phases[] = {
      .name = "metrics",
      .after = "log",
      .run = count_request,
-     .is_active = is_active},
+     .is_active = metrics_is_active},
     {.run = NULL},
 };
 static const struct http_module hooks = {.phases = phases, .end = metrics_end};
