@@ -222,7 +222,7 @@ static bool configured(struct conf *conf, struct generation *generation)
     return true;
 }
 
-static void worker_abort(struct generation *generation)
+static void mail_core_worker_abort(struct generation *generation)
 {
     mail_sessions_abort();
 }
@@ -240,5 +240,5 @@ const struct module ngx_mail_core_module = {
     .kind = MODULE_MAIL,
     .tables = core_tables,
     .configured = configured,
-    .worker_abort = worker_abort,
+    .worker_abort = mail_core_worker_abort,
 };

@@ -90,12 +90,12 @@ static bool check(struct conf_scope *scope, struct mail_server *server)
 
 static const struct mail_module hooks = {.check = check};
 
-static bool worker_start(struct generation *generation)
+static bool mail_ssl_worker_start(struct generation *generation)
 {
     return tls_worker_start(&generation->log);
 }
 
-static void worker_end(struct generation *generation)
+static void mail_ssl_worker_end(struct generation *generation)
 {
     tls_worker_end();
 }
@@ -109,6 +109,6 @@ const struct module ngx_mail_ssl_module = {
               .contexts = IN_MAIL_ALL,
               .size = sizeof(struct mail_ssl)},
     .hooks = &hooks,
-    .worker_start = worker_start,
-    .worker_end = worker_end,
+    .worker_start = mail_ssl_worker_start,
+    .worker_end = mail_ssl_worker_end,
 };

@@ -32,7 +32,7 @@ static bool configured(struct conf *conf, struct generation *generation)
     return true;
 }
 
-static bool worker_start(struct generation *generation)
+static bool google_perftools_worker_start(struct generation *generation)
 {
     const struct perftools_settings *settings = google_perftools_settings_of(generation);
     struct arena *arena = &generation->arena;
@@ -54,7 +54,7 @@ static bool worker_start(struct generation *generation)
     return true;
 }
 
-static void worker_end(struct generation *generation)
+static void google_perftools_worker_end(struct generation *generation)
 {
     if (profiled == generation) {
         ProfilerStop();
@@ -80,6 +80,6 @@ const struct module ngx_google_perftools_module = {
               .contexts = IN_MAIN,
               .size = sizeof(struct perftools_settings)},
     .configured = configured,
-    .worker_start = worker_start,
-    .worker_end = worker_end,
+    .worker_start = google_perftools_worker_start,
+    .worker_end = google_perftools_worker_end,
 };

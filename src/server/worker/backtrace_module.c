@@ -20,7 +20,7 @@ static bool configured(struct conf *conf, struct generation *generation)
     return true;
 }
 
-static bool worker_start(struct generation *generation)
+static bool backtrace_worker_start(struct generation *generation)
 {
     const struct backtrace_settings *settings =
         conf_settings(conf_main_scope(&generation->conf), &backtrace_key);
@@ -47,5 +47,5 @@ const struct module ngx_backtrace_module = {
               .contexts = IN_MAIN,
               .size = sizeof(struct backtrace_settings)},
     .configured = configured,
-    .worker_start = worker_start,
+    .worker_start = backtrace_worker_start,
 };

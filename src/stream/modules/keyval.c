@@ -15,13 +15,13 @@ static bool zone_apply(struct conf_scope *scope, const struct directive *row,
     return keyval_zone_read(scope->conf, node, &keyval_stream);
 }
 
-static bool worker_start(struct generation *generation)
+static bool stream_keyval_worker_start(struct generation *generation)
 {
     keyval_worker_start(&generation->conf, &keyval_stream);
     return true;
 }
 
-static void worker_end(struct generation *generation)
+static void stream_keyval_worker_end(struct generation *generation)
 {
     keyval_worker_end(&generation->conf, &keyval_stream);
 }
@@ -33,6 +33,6 @@ const struct module ngx_stream_keyval_module = {
     .name = "ngx_stream_keyval_module",
     .kind = MODULE_STREAM,
     .table = {.rows = rows, .contexts = IN_STREAM},
-    .worker_start = worker_start,
-    .worker_end = worker_end,
+    .worker_start = stream_keyval_worker_start,
+    .worker_end = stream_keyval_worker_end,
 };

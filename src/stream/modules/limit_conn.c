@@ -77,13 +77,13 @@ static const struct stream_module conn_hooks = {.variables = conn_variables,
 
 /* ---- the worker ---- */
 
-static bool worker_start(struct generation *generation)
+static bool stream_limit_conn_worker_start(struct generation *generation)
 {
     conn_zones_join(&generation->conf, &conn_zones);
     return true;
 }
 
-static void worker_end(struct generation *generation)
+static void stream_limit_conn_worker_end(struct generation *generation)
 {
     conn_zones_leave(&generation->conf, &conn_zones);
 }
@@ -97,6 +97,6 @@ const struct module ngx_stream_limit_conn_module = {
               .contexts = IN_STREAM | IN_STREAM_SERVER,
               .size = sizeof(struct conn_settings)},
     .hooks = &conn_hooks,
-    .worker_start = worker_start,
-    .worker_end = worker_end,
+    .worker_start = stream_limit_conn_worker_start,
+    .worker_end = stream_limit_conn_worker_end,
 };

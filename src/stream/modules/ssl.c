@@ -179,12 +179,12 @@ static const struct stream_module hooks = {
     .end = ssl_end,
 };
 
-static bool worker_start(struct generation *generation)
+static bool stream_ssl_worker_start(struct generation *generation)
 {
     return tls_worker_start(&generation->log);
 }
 
-static void worker_end(struct generation *generation)
+static void stream_ssl_worker_end(struct generation *generation)
 {
     tls_worker_end();
 }
@@ -199,6 +199,6 @@ const struct module ngx_stream_ssl_module = {
               .size = sizeof(struct ssl_settings),
               .finish = ssl_finish},
     .hooks = &hooks,
-    .worker_start = worker_start,
-    .worker_end = worker_end,
+    .worker_start = stream_ssl_worker_start,
+    .worker_end = stream_ssl_worker_end,
 };

@@ -75,23 +75,23 @@ static bool configured(struct conf *conf, struct generation *generation)
     return generation->stream == NULL || upstream_finish(conf, &upstream_stream);
 }
 
-static bool worker_start(struct generation *generation)
+static bool stream_upstream_worker_start(struct generation *generation)
 {
     return upstream_worker_start(generation, &upstream_stream);
 }
 
-static void worker_quit(struct generation *generation)
+static void stream_upstream_worker_quit(struct generation *generation)
 {
     upstream_worker_quit(generation, &upstream_stream);
 }
 
-static void worker_abort(struct generation *generation)
+static void stream_upstream_worker_abort(struct generation *generation)
 {
-    worker_quit(generation);
+    stream_upstream_worker_quit(generation);
     resolver_close_all();
 }
 
-static void worker_end(struct generation *generation)
+static void stream_upstream_worker_end(struct generation *generation)
 {
     upstream_worker_end(generation, &upstream_stream);
     resolver_close_all();
@@ -106,8 +106,8 @@ const struct module ngx_stream_upstream_module = {
     .tables = tables,
     .hooks = &hooks,
     .configured = configured,
-    .worker_start = worker_start,
-    .worker_quit = worker_quit,
-    .worker_abort = worker_abort,
-    .worker_end = worker_end,
+    .worker_start = stream_upstream_worker_start,
+    .worker_quit = stream_upstream_worker_quit,
+    .worker_abort = stream_upstream_worker_abort,
+    .worker_end = stream_upstream_worker_end,
 };

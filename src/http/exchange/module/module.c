@@ -33,25 +33,25 @@ static bool configured(struct conf *conf, struct generation *generation)
     return cache_configured(conf, generation) && is_good;
 }
 
-static bool worker_start(struct generation *generation)
+static bool module_worker_start(struct generation *generation)
 {
     return upstream_worker_start(generation, &upstream_http) && cache_worker_start(generation);
 }
 
-static void worker_quit(struct generation *generation)
+static void module_worker_quit(struct generation *generation)
 {
     upstream_worker_quit(generation, &upstream_http);
     cache_worker_quit(generation);
 }
 
-static void worker_abort(struct generation *generation)
+static void module_worker_abort(struct generation *generation)
 {
     upstream_worker_quit(generation, &upstream_http);
     cache_worker_abort(generation);
     resolver_close_all();
 }
 
-static void worker_end(struct generation *generation)
+static void module_worker_end(struct generation *generation)
 {
     upstream_worker_end(generation, &upstream_http);
     cache_worker_end(generation);
@@ -67,8 +67,8 @@ const struct module ngx_http_upstream_module = {
     .tables = tables,
     .hooks = &hooks,
     .configured = configured,
-    .worker_start = worker_start,
-    .worker_quit = worker_quit,
-    .worker_abort = worker_abort,
-    .worker_end = worker_end,
+    .worker_start = module_worker_start,
+    .worker_quit = module_worker_quit,
+    .worker_abort = module_worker_abort,
+    .worker_end = module_worker_end,
 };

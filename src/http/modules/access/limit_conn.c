@@ -126,13 +126,13 @@ static const struct phase_hook conn_phases[] = {
 
 /* ---- the worker ---- */
 
-static bool worker_start(struct generation *generation)
+static bool limit_conn_worker_start(struct generation *generation)
 {
     conn_zones_join(&generation->conf, &conn_zones);
     return true;
 }
 
-static void worker_end(struct generation *generation)
+static void limit_conn_worker_end(struct generation *generation)
 {
     conn_zones_leave(&generation->conf, &conn_zones);
 }
@@ -148,6 +148,6 @@ const struct module ngx_http_limit_conn_module = {
               .contexts = IN_HTTP_LOCATION_SETTINGS,
               .size = sizeof(struct conn_settings)},
     .hooks = &conn_hooks,
-    .worker_start = worker_start,
-    .worker_end = worker_end,
+    .worker_start = limit_conn_worker_start,
+    .worker_end = limit_conn_worker_end,
 };

@@ -65,7 +65,7 @@ static uint32_t start_value;
 static uint32_t number_v1;
 static uint32_t number_v2;
 
-static bool worker_start(struct generation *generation)
+static bool userid_worker_start(struct generation *generation)
 {
     struct timeval now;
 
@@ -480,5 +480,5 @@ const struct module ngx_http_userid_filter_module = {
               .contexts = IN_HTTP_LOCATION_SETTINGS,
               .size = sizeof(struct userid_settings)},
     .hooks = &userid_hooks,
-    .worker_start = worker_start,
+    .worker_start = userid_worker_start,
 };

@@ -230,7 +230,7 @@ static bool opened(struct generation *generation)
     return script_main_opened(generation, main_key);
 }
 
-static bool worker_start(struct generation *generation)
+static bool http_lua_worker_start(struct generation *generation)
 {
     if (!upstream_worker_start(generation, &upstream_http)) { /* scripts of init_worker see peers */
         return false;
@@ -239,7 +239,7 @@ static bool worker_start(struct generation *generation)
     return true;
 }
 
-static void worker_end(struct generation *generation)
+static void http_lua_worker_end(struct generation *generation)
 {
     script_main_worker_end(generation, main_key);
 }
@@ -355,7 +355,7 @@ const struct module ngx_http_lua_module = {
     .tables = http_lua_tables,
     .hooks = &hooks,
     .opened = opened,
-    .worker_start = worker_start,
+    .worker_start = http_lua_worker_start,
     .worker_quit = script_main_worker_quit,
-    .worker_end = worker_end,
+    .worker_end = http_lua_worker_end,
 };

@@ -142,7 +142,7 @@ static bool opened(struct generation *generation)
     return script_main_opened(generation, main_key);
 }
 
-static bool worker_start(struct generation *generation)
+static bool stream_lua_worker_start(struct generation *generation)
 {
     if (!upstream_worker_start(generation, &upstream_stream)) { /* as in http */
         return false;
@@ -151,7 +151,7 @@ static bool worker_start(struct generation *generation)
     return true;
 }
 
-static void worker_end(struct generation *generation)
+static void stream_lua_worker_end(struct generation *generation)
 {
     script_main_worker_end(generation, main_key);
 }
@@ -201,7 +201,7 @@ const struct module ngx_stream_lua_module = {
     .tables = tables,
     .hooks = &hooks,
     .opened = opened,
-    .worker_start = worker_start,
+    .worker_start = stream_lua_worker_start,
     .worker_quit = script_main_worker_quit,
-    .worker_end = worker_end,
+    .worker_end = stream_lua_worker_end,
 };

@@ -50,7 +50,7 @@ static bool end(struct conf *conf, struct http_main *main)
             conf_error(conf, node, "zone \"_dyups\" is too small: dyups_shm_zone_size"));
 }
 
-static bool worker_start(struct generation *generation)
+static bool dyups_worker_start(struct generation *generation)
 {
     struct dyups_settings *own = settings_of(&generation->conf);
 
@@ -60,14 +60,14 @@ static bool worker_start(struct generation *generation)
     return true;
 }
 
-static void worker_quit(struct generation *generation)
+static void dyups_worker_quit(struct generation *generation)
 {
     if (dyups_now == settings_of(&generation->conf)) {
         dyups_quit();
     }
 }
 
-static void worker_end(struct generation *generation)
+static void dyups_worker_end(struct generation *generation)
 {
     if (dyups_now == settings_of(&generation->conf)) {
         dyups_end();
@@ -117,8 +117,8 @@ const struct module ngx_http_dyups_module = {
     .kind = MODULE_HTTP,
     .tables = tables,
     .hooks = &hooks,
-    .worker_start = worker_start,
-    .worker_quit = worker_quit,
-    .worker_abort = worker_quit,
-    .worker_end = worker_end,
+    .worker_start = dyups_worker_start,
+    .worker_quit = dyups_worker_quit,
+    .worker_abort = dyups_worker_quit,
+    .worker_end = dyups_worker_end,
 };

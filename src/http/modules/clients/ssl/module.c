@@ -77,17 +77,17 @@ static const struct http_module hooks = {
     .end = ssl_end,
 };
 
-static bool worker_start(struct generation *generation)
+static bool ssl_worker_start(struct generation *generation)
 {
     return tls_worker_start(&generation->log);
 }
 
-static void worker_quit(struct generation *generation)
+static void ssl_worker_quit(struct generation *generation)
 {
     tls_worker_quit();
 }
 
-static void worker_end(struct generation *generation)
+static void ssl_worker_end(struct generation *generation)
 {
     tls_worker_end();
 }
@@ -98,7 +98,7 @@ const struct module ngx_http_ssl_module = {
     .kind = MODULE_HTTP,
     .tables = tables,
     .hooks = &hooks,
-    .worker_start = worker_start,
-    .worker_quit = worker_quit,
-    .worker_end = worker_end,
+    .worker_start = ssl_worker_start,
+    .worker_quit = ssl_worker_quit,
+    .worker_end = ssl_worker_end,
 };

@@ -489,7 +489,7 @@ static const struct filter_hook image_filters[] = {
 };
 static const struct http_module image_hooks = {.filters = image_filters};
 
-static bool worker_start(struct generation *generation)
+static bool image_filter_worker_start(struct generation *generation)
 {
     image_quiet();
     return true;
@@ -504,5 +504,5 @@ const struct module ngx_http_image_filter_module = {
               .contexts = IN_HTTP_LOCATION_SETTINGS,
               .size = sizeof(struct image_settings)},
     .hooks = &image_hooks,
-    .worker_start = worker_start,
+    .worker_start = image_filter_worker_start,
 };

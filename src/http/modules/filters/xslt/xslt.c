@@ -350,7 +350,7 @@ static const struct filter_hook xslt_filters[] = {
 };
 static const struct http_module xslt_hooks = {.filters = xslt_filters};
 
-static bool worker_start(struct generation *generation)
+static bool xslt_worker_start(struct generation *generation)
 {
     xslt_confine();
     return true;
@@ -365,5 +365,5 @@ const struct module ngx_http_xslt_filter_module = {
               .contexts = IN_HTTP_LOCATION_SETTINGS,
               .size = sizeof(struct xslt_settings)},
     .hooks = &xslt_hooks,
-    .worker_start = worker_start,
+    .worker_start = xslt_worker_start,
 };
