@@ -41,7 +41,7 @@ static uint32_t count_open(void)
     return count;
 }
 
-static void begin(uint32_t connections)
+static void descriptors_begin(uint32_t connections)
 {
     uint32_t count = count_open();
 
@@ -68,7 +68,7 @@ uint32_t descriptors_limit(void)
 uint32_t descriptors_left(uint32_t connections)
 {
     if (!descriptors.is_known) {
-        begin(connections);
+        descriptors_begin(connections);
     }
     uint32_t open = count_of_kernel();
 

@@ -282,7 +282,7 @@ bool fs_move_tree(struct fs_location from, struct fs_location to, const struct f
 
 /* ---- places ---- */
 
-static bool is_same(const struct stat *a, const struct stat *b)
+static bool fs_tree_is_same(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
@@ -295,8 +295,8 @@ bool fs_is_inside(int directory, const struct stat *of)
     bool is_inside = false;
 
     while (fd != -1 && fstat(fd, &here) == 0) {
-        is_inside = is_same(&here, of);
-        if (is_inside || fstatat(fd, "..", &above, 0) != 0 || is_same(&here, &above)) {
+        is_inside = fs_tree_is_same(&here, of);
+        if (is_inside || fstatat(fd, "..", &above, 0) != 0 || fs_tree_is_same(&here, &above)) {
             break; /* at the root, which is above itself */
         }
         int next = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);

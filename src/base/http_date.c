@@ -52,7 +52,7 @@ static unsigned days_of_month(int64_t year, unsigned month)
     return days[month - 1] + (month == 2 && is_leap ? 1 : 0);
 }
 
-static bool take_text(struct str *s, struct str text)
+static bool http_date_take_text(struct str *s, struct str text)
 {
     if (!str_starts(*s, text)) {
         return false;
@@ -77,7 +77,7 @@ static bool take_number(struct str *s, size_t width, unsigned *out)
 static bool take_month(struct str *s, unsigned *out)
 {
     for (unsigned i = 0; i < 12; i++) {
-        if (take_text(s, (struct str){month_names[i], 3})) {
+        if (http_date_take_text(s, (struct str){month_names[i], 3})) {
             *out = i + 1;
             return true;
         }
@@ -87,8 +87,9 @@ static bool take_month(struct str *s, unsigned *out)
 
 static bool take_time(struct str *s, struct moment *m)
 {
-    return take_number(s, 2, &m->hour) && take_text(s, STR(":")) && take_number(s, 2, &m->minute) &&
-           take_text(s, STR(":")) && take_number(s, 2, &m->second);
+    return take_number(s, 2, &m->hour) && http_date_take_text(s, STR(":")) &&
+           take_number(s, 2, &m->minute) && http_date_take_text(s, STR(":")) &&
+           take_number(s, 2, &m->second);
 }
 
 /* After "Sun": " Nov  6 08:49:37 1994". */
@@ -96,12 +97,13 @@ static bool take_asctime_form(struct str *s, struct moment *m)
 {
     unsigned year;
 
-    if (!take_text(s, STR(" ")) || !take_month(s, &m->month) || !take_text(s, STR(" "))) {
+    if (!http_date_take_text(s, STR(" ")) || !take_month(s, &m->month) ||
+        !http_date_take_text(s, STR(" "))) {
         return false;
     }
-    size_t width = take_text(s, STR(" ")) ? 1 : 2;
-    if (!take_number(s, width, &m->day) || !take_text(s, STR(" ")) || !take_time(s, m) ||
-        !take_text(s, STR(" ")) || !take_number(s, 4, &year)) {
+    size_t width = http_date_take_text(s, STR(" ")) ? 1 : 2;
+    if (!take_number(s, width, &m->day) || !http_date_take_text(s, STR(" ")) || !take_time(s, m) ||
+        !http_date_take_text(s, STR(" ")) || !take_number(s, 4, &year)) {
         return false;
     }
     m->year = year;
@@ -116,9 +118,10 @@ static bool take_rfc850_form(struct str *s, struct moment *m)
 {
     unsigned year;
 
-    if (!take_text(s, STR(", ")) || !take_number(s, 2, &m->day) || !take_text(s, STR("-")) ||
-        !take_month(s, &m->month) || !take_text(s, STR("-")) || !take_number(s, 2, &year) ||
-        !take_text(s, STR(" ")) || !take_time(s, m)) {
+    if (!http_date_take_text(s, STR(", ")) || !take_number(s, 2, &m->day) ||
+        !http_date_take_text(s, STR("-")) || !take_month(s, &m->month) ||
+        !http_date_take_text(s, STR("-")) || !take_number(s, 2, &year) ||
+        !http_date_take_text(s, STR(" ")) || !take_time(s, m)) {
         return false;
     }
     struct moment today;
@@ -129,7 +132,7 @@ static bool take_rfc850_form(struct str *s, struct moment *m)
     } else if (m->year + 50 <= today.year) {
         m->year += 100;
     }
-    return take_text(s, STR(" GMT"));
+    return http_date_take_text(s, STR(" GMT"));
 }
 
 /* Two digits; what is none makes the result 100 or more. */
@@ -183,12 +186,12 @@ static bool is_usual_form(struct str s, struct moment *m)
 static bool take_any_form(struct str *s, struct moment *m)
 {
     for (int i = 0; i < 7; i++) {
-        if (take_text(s, long_day_names[i])) {
+        if (http_date_take_text(s, long_day_names[i])) {
             return take_rfc850_form(s, m);
         }
     }
     for (int i = 0; i < 7; i++) {
-        if (take_text(s, (struct str){day_names[i], 3})) {
+        if (http_date_take_text(s, (struct str){day_names[i], 3})) {
             return take_asctime_form(s, m);
         }
     }

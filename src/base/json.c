@@ -86,7 +86,7 @@ void json_close(struct json *json, char bracket)
 
 /* ---- reading ---- */
 
-static void skip_blanks(struct json_text *text)
+static void json_skip_blanks(struct json_text *text)
 {
     while (text->at < text->end && ascii_is_space(*text->at)) {
         text->at++;
@@ -100,7 +100,7 @@ static struct str rest_of(const struct json_text *text)
 
 char json_peek(struct json_text *text)
 {
-    skip_blanks(text);
+    json_skip_blanks(text);
     if (text->at == text->end) {
         return 0;
     }
@@ -113,7 +113,7 @@ char json_peek(struct json_text *text)
 
 bool json_skip(struct json_text *text, char byte)
 {
-    skip_blanks(text);
+    json_skip_blanks(text);
     if (text->at == text->end || *text->at != byte) {
         return false;
     }
@@ -123,7 +123,7 @@ bool json_skip(struct json_text *text, char byte)
 
 bool json_take_word(struct json_text *text, struct str word)
 {
-    skip_blanks(text);
+    json_skip_blanks(text);
     if (!str_starts(rest_of(text), word)) {
         return false;
     }
@@ -133,7 +133,7 @@ bool json_take_word(struct json_text *text, struct str word)
 
 bool json_take_number(struct json_text *text, uint64_t *out)
 {
-    skip_blanks(text);
+    json_skip_blanks(text);
     const char *start = text->at;
     while (text->at < text->end && ascii_is_digit((unsigned char) *text->at)) {
         text->at++;
@@ -295,6 +295,6 @@ bool json_next_member(struct json_text *text, bool *is_first, struct str *name, 
 
 bool json_is_over(struct json_text *text)
 {
-    skip_blanks(text);
+    json_skip_blanks(text);
     return text->at == text->end;
 }

@@ -444,7 +444,8 @@ static bool open_socket(struct syslog_target *target, const char **call)
 }
 
 /* "<190>Nov  6 08:49:37 host nginx: " (RFC 3164, 4.1). */
-static void put_head(struct writer *writer, const struct syslog_target *target, int severity)
+static void log_syslog_put_head(struct writer *writer, const struct syslog_target *target,
+                                int severity)
 {
     struct str date = CLOCK_STR(log_local); /* 22/Jul/2026:10:11:12 +0000 */
     char day = date.data[0] == '0' ? ' ' : date.data[0];
@@ -488,7 +489,7 @@ void syslog_send(struct syslog_target *target, int severity, struct str message)
     }
     char text[HEAD_MAX];
     struct writer writer = {text, text + sizeof(text)};
-    put_head(&writer, target, severity < 0 ? target->severity : severity);
+    log_syslog_put_head(&writer, target, severity < 0 ? target->severity : severity);
     struct iovec parts[2] = {
         {text, (size_t) (writer.at - text)},
         {(void *) message.data, message.len},

@@ -27,7 +27,7 @@ static inline void cpu_relax(void)
 }
 
 /* A lock that cannot be had means memory was overwritten: going on would make it worse. */
-static _Noreturn void give_up(const char *call, int error)
+static _Noreturn void shm_give_up(const char *call, int error)
 {
     log_emerg(log_main, error, "%s failed", call);
     abort();
@@ -43,7 +43,7 @@ void shm_lock_init(struct shm_lock *lock)
     int error = pthread_mutex_init(mutex_of(lock), &attributes);
     pthread_mutexattr_destroy(&attributes);
     if (error != 0) {
-        give_up("pthread_mutex_init()", error);
+        shm_give_up("pthread_mutex_init()", error);
     }
 }
 
@@ -63,7 +63,7 @@ bool shm_lock_take(struct shm_lock *lock)
         return false;
     }
     if (error != EOWNERDEAD) {
-        give_up("pthread_mutex_lock()", error);
+        shm_give_up("pthread_mutex_lock()", error);
     }
     /* Should this process die too before the data is right, the next one gets it again. */
     pthread_mutex_consistent(mutex);
@@ -75,7 +75,7 @@ void shm_lock_release(struct shm_lock *lock)
     int error = pthread_mutex_unlock(mutex_of(lock));
 
     if (error != 0) {
-        give_up("pthread_mutex_unlock()", error);
+        shm_give_up("pthread_mutex_unlock()", error);
     }
 }
 

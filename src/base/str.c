@@ -136,7 +136,7 @@ static inline uint64_t mixed(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
-static inline uint32_t hash_of(struct str s, bool is_nocase)
+static inline uint32_t str_hash_of(struct str s, bool is_nocase)
 {
     uint64_t hash = s.len;
 
@@ -149,10 +149,10 @@ static inline uint32_t hash_of(struct str s, bool is_nocase)
 
 uint32_t str_hash(struct str s)
 {
-    return hash_of(s, false);
+    return str_hash_of(s, false);
 }
 
 uint32_t str_hash_nocase(struct str s)
 {
-    return hash_of(s, true);
+    return str_hash_of(s, true);
 }

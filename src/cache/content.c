@@ -96,7 +96,7 @@ uint64_t cache_kept_hash(struct str key, const uint8_t *opened_as)
     return keyed_hash(key) ^ words[0] ^ words[1];
 }
 
-static struct cache_content **bucket_of(uint64_t hash)
+static struct cache_content **content_bucket_of(uint64_t hash)
 {
     return &cache_kept.buckets[hash & (cache_kept.bucket_count - 1)];
 }
@@ -107,7 +107,7 @@ struct cache_content *cache_kept_find(const struct cache *cache, uint64_t hash, 
     if (cache_kept.bucket_count == 0) {
         return NULL;
     }
-    struct cache_content *content = *bucket_of(hash);
+    struct cache_content *content = *content_bucket_of(hash);
     while (content != NULL && (content->kept_hash != hash || content->cache != cache ||
                                !str_equal(content->key, key) ||
                                memcmp(content->opened_as, opened_as, CACHE_KEY_SIZE) != 0)) {
@@ -121,7 +121,7 @@ void cache_kept_drop(struct cache_content *content)
     if (list_is_empty(&content->kept)) {
         return;
     }
-    struct cache_content **link = bucket_of(content->kept_hash);
+    struct cache_content **link = content_bucket_of(content->kept_hash);
     while (*link != content) {
         link = &(*link)->chain;
     }
@@ -200,7 +200,7 @@ static bool kept_grow(void)
     cache_kept.bucket_count = count;
     list_each(item, &cache_kept.order) {
         struct cache_content *content = container_of(item, struct cache_content, kept);
-        struct cache_content **bucket = bucket_of(content->kept_hash);
+        struct cache_content **bucket = content_bucket_of(content->kept_hash);
 
         content->chain = *bucket;
         *bucket = content;
@@ -224,7 +224,7 @@ void cache_kept_put(struct cache_content *content)
     if (cache_kept.count >= cache_kept.bucket_count && !kept_grow()) {
         return;
     }
-    struct cache_content **bucket = bucket_of(content->kept_hash);
+    struct cache_content **bucket = content_bucket_of(content->kept_hash);
     content->chain = *bucket;
     *bucket = content;
     list_push_front(&cache_kept.order, &content->kept);
@@ -385,7 +385,7 @@ static enum content_result make_content(struct reading *reading, struct str key,
     return CONTENT_READ;
 }
 
-static enum content_result read_file(struct reading *reading, struct cache_content **out)
+static enum content_result content_read_file(struct reading *reading, struct cache_content **out)
 {
     struct cache_meta meta;
     struct str texts, key;
@@ -454,7 +454,7 @@ enum content_result cache_content_read(const struct cache_access *access,
     if (reading.fd == -1) {
         return errno == ENOENT ? CONTENT_NONE : failed(&reading, "open()");
     }
-    enum content_result result = read_file(&reading, out);
+    enum content_result result = content_read_file(&reading, out);
     if (reading.fd != -1) {
         close(reading.fd);
     }

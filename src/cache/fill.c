@@ -115,7 +115,7 @@ static bool write_parts(int fd, const struct iovec *parts, int count)
 }
 
 /* What was gathered goes to the file, which is made with room for its header. */
-static bool flush(struct cache_access *access)
+static bool cache_fill_flush(struct cache_access *access)
 {
     struct cache_fill *fill = access->fill;
 
@@ -163,7 +163,7 @@ bool cache_fill_write(struct cache_access *access, struct str bytes)
     }
     while (bytes.len != 0) {
         fill_make_room(fill, bytes.len);
-        if (fill->used == fill->capacity && !flush(access)) {
+        if (fill->used == fill->capacity && !cache_fill_flush(access)) {
             return false;
         }
         size_t free_room = fill->capacity - fill->used;
@@ -239,7 +239,7 @@ static bool write_file(struct commit *commit)
     struct cache_fill *fill = commit->fill;
     bool is_small = fill->file == NULL;
 
-    if (!is_small && fill->used != 0 && !flush(access)) {
+    if (!is_small && fill->used != 0 && !cache_fill_flush(access)) {
         return false;
     }
     commit->meta.body_size = fill->written + fill->used;

@@ -71,7 +71,7 @@ struct cache_entry *cache_index_at(const struct cache_index *index, uint32_t num
 
 /* ---- chains of buckets, order of use ---- */
 
-static uint32_t *bucket_of(const struct cache_index *index, const uint8_t *hash)
+static uint32_t *cache_index_bucket_of(const struct cache_index *index, const uint8_t *hash)
 {
     uint32_t word;
 
@@ -196,7 +196,7 @@ static void repair(struct cache_index *index)
 
         entry->number = number;
         if ((entry->flags & ENTRY_USED) != 0) {
-            chain = bucket_of(index, entry->hash);
+            chain = cache_index_bucket_of(index, entry->hash);
             index->count++;
             index->files += entry->size != 0;
             index->variants += (entry->flags & ENTRY_VARIANT) != 0;
@@ -231,7 +231,7 @@ void cache_index_release(struct cache_index *index)
 
 struct cache_entry *cache_index_find(struct cache_index *index, const uint8_t *hash)
 {
-    struct cache_entry *entry = entry_or_none(index, *bucket_of(index, hash));
+    struct cache_entry *entry = entry_or_none(index, *cache_index_bucket_of(index, hash));
 
     while (entry != NULL && memcmp(entry->hash, hash, CACHE_KEY_SIZE) != 0) {
         entry = entry_or_none(index, entry->chain);
@@ -316,7 +316,7 @@ struct cache_entry *cache_index_add(struct cache_index *index, const uint8_t *ha
     entry->uses = 0;
     entry->used_at = (uint32_t) clock_now.seconds;
     entry->flags = ENTRY_USED | (is_variant ? ENTRY_VARIANT : 0);
-    uint32_t *bucket = bucket_of(index, hash);
+    uint32_t *bucket = cache_index_bucket_of(index, hash);
     entry->chain = *bucket;
     *bucket = entry->number;
     order_push(index, entry);
@@ -348,7 +348,7 @@ void cache_index_age(struct cache_index *index, struct cache_entry *entry, uint3
 
 void cache_index_drop(struct cache_index *index, struct cache_entry *entry)
 {
-    uint32_t *link = bucket_of(index, entry->hash);
+    uint32_t *link = cache_index_bucket_of(index, entry->hash);
 
     while (*link != entry->number) {
         link = &cache_index_at(index, *link)->chain;

@@ -58,7 +58,7 @@ static bool renew_lease(const struct cache_manager *manager)
     return is_mine;
 }
 
-static void give_up(const struct cache_manager *manager)
+static void manager_give_up(const struct cache_manager *manager)
 {
     struct cache_index *index = cache_index_of(manager->cache);
 
@@ -82,7 +82,7 @@ static bool lacks_room(const struct cache *cache)
     return (uint64_t) info.f_bavail * info.f_frsize < (uint64_t) cache->min_free;
 }
 
-static bool is_over(const struct cache *cache, const struct cache_index *index)
+static bool manager_is_over(const struct cache *cache, const struct cache_index *index)
 {
     return (cache->max_size != INT64_MAX && index->size > (uint64_t) cache->max_size) ||
            (index->capacity != UINT32_MAX &&
@@ -108,7 +108,8 @@ static struct cache_entry *victim(const struct cache *cache, struct cache_index 
         return NULL;
     }
     bool is_inactive = entry->used_at + cache->inactive_ms / 1000 <= now_s;
-    return is_inactive || is_over(cache, index) || (has_no_room && entry->size != 0) ? entry : NULL;
+    return is_inactive || manager_is_over(cache, index) || (has_no_room && entry->size != 0) ? entry
+                                                                                             : NULL;
 }
 
 /* Takes the next victim out of the index. False: there is none. */
@@ -301,7 +302,7 @@ static void manage_cache(void *arg)
     cache_purger_free(manager->purger);
     manager->loader = NULL;
     manager->purger = NULL;
-    give_up(manager);
+    manager_give_up(manager);
     manager->fiber = NULL;
     manager->is_running = false;
     if (!manager->must_end) {
@@ -325,7 +326,7 @@ static void try_lease(struct timer *timer)
             return;
         }
         manager->is_running = false;
-        give_up(manager);
+        manager_give_up(manager);
     }
     timer_set(timer, clock_now.now_ms + (worker_slot == 0 ? RETRY_FIRST_SLOT_MS : RETRY_MS));
 }

@@ -211,7 +211,8 @@ static bool parse_inactive(struct str value, uint64_t *out_ms)
 }
 
 /* Numbers, sizes and times. False: unknown or no value, see *is_known. */
-static bool read_value(struct cache *cache, struct str name, struct str value, bool *is_known)
+static bool cache_path_read_value(struct cache *cache, struct str name, struct str value,
+                                  bool *is_known)
 {
     struct {
         const char *name;
@@ -246,8 +247,8 @@ static bool read_value(struct cache *cache, struct str name, struct str value, b
     return false;
 }
 
-static bool read_word(struct conf *conf, const struct conf_node *node, struct str word,
-                      struct words *words)
+static bool cache_path_read_word(struct conf *conf, const struct conf_node *node, struct str word,
+                                 struct words *words)
 {
     struct str value = word;
     struct str name = str_cut(&value, '=');
@@ -265,7 +266,7 @@ static bool read_word(struct conf *conf, const struct conf_node *node, struct st
     if (value.data != NULL && str_is(name, "purger")) {
         return read_flag(conf, node, name, value, &words->cache.purger);
     }
-    if (value.data != NULL && read_value(&words->cache, name, value, &is_known)) {
+    if (value.data != NULL && cache_path_read_value(&words->cache, name, value, &is_known)) {
         return true;
     }
     return value.data != NULL && is_known
@@ -309,7 +310,7 @@ bool cache_path_apply(struct conf_scope *scope, const struct directive *row, str
         return true; /* asked for a default: there is none */
     }
     for (unsigned i = 2; i < node->count; i++) {
-        if (!read_word(conf, node, node->args[i], &words)) {
+        if (!cache_path_read_word(conf, node, node->args[i], &words)) {
             return false;
         }
     }

@@ -166,7 +166,7 @@ static bool read_whole(int fd, void *out, size_t size)
 }
 
 /* The records of a good file, on the heap; else NULL. */
-static struct snapshot_record *read_file(int fd, uint64_t *count)
+static struct snapshot_record *snapshot_read_file(int fd, uint64_t *count)
 {
     struct snapshot_header header;
     struct stat info;
@@ -229,7 +229,7 @@ int64_t cache_snapshot_read(struct cache *cache)
 
     snapshot_name(cache, name);
     int fd = open(name, CACHE_OPEN_FLAGS);
-    struct snapshot_record *records = fd == -1 ? NULL : read_file(fd, &count);
+    struct snapshot_record *records = fd == -1 ? NULL : snapshot_read_file(fd, &count);
     if (fd != -1) {
         close(fd);
     }

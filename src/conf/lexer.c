@@ -64,7 +64,7 @@ static void brace_error(struct lexer *lexer, int braces, const char *text)
 }
 
 /* The bytes of a word with its escapes decoded: \" \' \\ \t \r \n; any other backslash stays. */
-static struct str decode(struct arena *arena, struct str raw)
+static struct str lexer_decode(struct arena *arena, struct str raw)
 {
     char *text = arena_text(arena, raw.len + 1);
     char *out = text;
@@ -106,7 +106,7 @@ static void add_word(struct lexer *lexer, struct str raw, bool is_quoted)
 {
     struct word *word = vec_add(&lexer->words, lexer->conf->arena, struct word);
 
-    word->text = decode(lexer->conf->arena, raw);
+    word->text = lexer_decode(lexer->conf->arena, raw);
     word->is_quoted = is_quoted;
 }
 
@@ -247,7 +247,7 @@ static void read_bare(struct lexer *lexer)
     end_of_text(lexer, true, 0);
 }
 
-static void skip_blanks(struct lexer *lexer)
+static void lexer_skip_blanks(struct lexer *lexer)
 {
     while (lexer->at < lexer->end) {
         if (*lexer->at == '#') {
@@ -449,7 +449,7 @@ static bool read_statement(struct lexer *lexer)
     lexer->is_broken = false;
 
     for (;;) {
-        skip_blanks(lexer);
+        lexer_skip_blanks(lexer);
         if (lexer->at == lexer->end) {
             end_of_text(lexer, lexer->words.count != 0, 0);
             return false;

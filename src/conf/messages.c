@@ -79,8 +79,8 @@ static bool was_said(const struct conf *conf, const struct conf_message *message
     return false;
 }
 
-static void add_text(struct conf *conf, const struct conf_node *node, enum log_level level,
-                     int error, struct str text)
+static void conf_messages_add_text(struct conf *conf, const struct conf_node *node,
+                                   enum log_level level, int error, struct str text)
 {
     if (is_muted(conf)) {
         return;
@@ -100,7 +100,7 @@ bool conf_error(struct conf *conf, const struct conf_node *node, const char *for
 {
     va_list args;
     va_start(args, format);
-    add_text(conf, node, LOG_EMERG, 0, arena_vprintf(conf->arena, format, args));
+    conf_messages_add_text(conf, node, LOG_EMERG, 0, arena_vprintf(conf->arena, format, args));
     va_end(args);
     return false;
 }
@@ -109,7 +109,7 @@ bool conf_errno(struct conf *conf, const struct conf_node *node, int error, cons
 {
     va_list args;
     va_start(args, format);
-    add_text(conf, node, LOG_EMERG, error, arena_vprintf(conf->arena, format, args));
+    conf_messages_add_text(conf, node, LOG_EMERG, error, arena_vprintf(conf->arena, format, args));
     va_end(args);
     return false;
 }
@@ -119,7 +119,7 @@ bool conf_failure(struct conf *conf, const struct conf_node *node, enum log_leve
 {
     va_list args;
     va_start(args, format);
-    add_text(conf, node, level, error, arena_vprintf(conf->arena, format, args));
+    conf_messages_add_text(conf, node, level, error, arena_vprintf(conf->arena, format, args));
     va_end(args);
     return false;
 }
@@ -128,7 +128,7 @@ void conf_warn(struct conf *conf, const struct conf_node *node, const char *form
 {
     va_list args;
     va_start(args, format);
-    add_text(conf, node, LOG_WARN, 0, arena_vprintf(conf->arena, format, args));
+    conf_messages_add_text(conf, node, LOG_WARN, 0, arena_vprintf(conf->arena, format, args));
     va_end(args);
 }
 
@@ -136,7 +136,7 @@ void conf_alert(struct conf *conf, const struct conf_node *node, const char *for
 {
     va_list args;
     va_start(args, format);
-    add_text(conf, node, LOG_ALERT, 0, arena_vprintf(conf->arena, format, args));
+    conf_messages_add_text(conf, node, LOG_ALERT, 0, arena_vprintf(conf->arena, format, args));
     va_end(args);
 }
 

@@ -72,8 +72,8 @@ static unsigned find_same(const struct template *template, const struct variable
 }
 
 /* The part that a '$' makes. False after an error. */
-static bool add_name(struct conf *conf, const struct conf_node *node, struct template *template,
-                     struct str *rest)
+static bool template_add_name(struct conf *conf, const struct conf_node *node,
+                              struct template *template, struct str *rest)
 {
     struct variable_set *set = conf_variables(conf);
     struct template_part *part = &template->parts[template->count];
@@ -125,7 +125,7 @@ struct template *template_compile(struct conf *conf, const struct conf_node *nod
             continue;
         }
         rest = str_skip(rest, 1);
-        if (!add_name(conf, node, template, &rest)) {
+        if (!template_add_name(conf, node, template, &rest)) {
             return NULL;
         }
     }

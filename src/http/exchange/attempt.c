@@ -408,7 +408,7 @@ void exchange_log_early_end(struct exchange *x)
     }
 }
 
-static enum attempt_result read_head(struct exchange *x, struct failure *failure)
+static enum attempt_result attempt_read_head(struct exchange *x, struct failure *failure)
 {
     const struct channel *channel = x->protocol->channel;
     struct io_deadline deadline;
@@ -487,8 +487,8 @@ enum attempt_result exchange_ask_peer(struct exchange *x, struct failure *failur
         enum attempt_result result = connect_peer(x, failure);
         if (result == ATTEMPT_ANSWERED) {
             forget_response(x);
-            result =
-                send_request(x) ? read_head(x, failure) : fail_attempt(x, failure, NEXT_ERROR, 500);
+            result = send_request(x) ? attempt_read_head(x, failure)
+                                     : fail_attempt(x, failure, NEXT_ERROR, 500);
         }
         if (result == ATTEMPT_ANSWERED) {
             if (x->protocol->has_logins &&

@@ -118,7 +118,7 @@ static void take_location(struct exchange *x, const struct field *field)
 }
 
 /* A field that is not hidden: most have a place of their own in the response. */
-static void take_field(struct exchange *x, const struct field *field)
+static void exchange_response_take_field(struct exchange *x, const struct field *field)
 {
     struct request *request = x->request;
     struct response *response = &request->response;
@@ -230,7 +230,7 @@ bool response_from_upstream(struct exchange *x)
     }
     fields_each(field, &received->fields) {
         if (is_passed(x, field, not_here)) {
-            take_field(x, field);
+            exchange_response_take_field(x, field);
         }
     }
     if (x->pick.set_cookie.len != 0) {

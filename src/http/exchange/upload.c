@@ -53,7 +53,7 @@ static void keep_body(struct upload *upload)
  * What the client has sent by now, at least a byte: chunks that came together leave together. MAY WAIT for
  * the first. -1: it broke off; 0: the end, when nothing came before it.
  */
-static ssize_t gather(struct upload *upload)
+static ssize_t upload_gather(struct upload *upload)
 {
     struct request *request = upload->exchange->request;
     ssize_t n = request_read_some(request, upload->room, PIECE_SIZE);
@@ -100,7 +100,7 @@ static bool send_pieces(struct upload *upload)
         return false;
     }
     while (!x->sent.is_ended) {
-        ssize_t n = gather(upload);
+        ssize_t n = upload_gather(upload);
         if (n < 0 || request_body_is_too_large(request, size += (uint64_t) n)) {
             sent_body_cut(x, n < 0 ? request->body_refusal : 413);
             return false;

@@ -30,7 +30,7 @@ struct absent_slot {
 
 static struct absent_slot *slots; /* of this worker; made on first use */
 
-static bool is_same(const struct directory *a, const struct stat *b)
+static bool absent_is_same(const struct directory *a, const struct stat *b)
 {
     return a->inode == b->st_ino && a->device == b->st_dev &&
            a->ctime.tv_sec == b->st_ctim.tv_sec && a->ctime.tv_nsec == b->st_ctim.tv_nsec &&
@@ -92,7 +92,7 @@ struct absent_names absent_names(struct request *request, struct str path)
         names.slot = NULL;
         return names;
     }
-    if (!is_same(&names.slot->directory, &st)) {
+    if (!absent_is_same(&names.slot->directory, &st)) {
         look_again(names.slot, names.directory, &st, now);
     }
     names.known = names.slot->known;
@@ -113,7 +113,7 @@ static bool is_absent(const struct absent_names *names, struct str name)
         return false;
     }
     bool is_absent =
-        fstat(directory, &st) == 0 && is_same(&names->slot->directory, &st) &&
+        fstat(directory, &st) == 0 && absent_is_same(&names->slot->directory, &st) &&
         fstatat(directory, slash == NULL ? name.data : slash + 1, &st, AT_SYMLINK_NOFOLLOW) != 0 &&
         errno == ENOENT;
     close(directory);

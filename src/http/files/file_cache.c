@@ -90,14 +90,14 @@ uint64_t file_cache_hash(struct str path)
     return mix(hash ^ load_word(tail), secret[1] ^ load_word(tail + 8));
 }
 
-static struct file **bucket_of(struct file_cache *cache, uint64_t hash)
+static struct file **file_cache_bucket_of(struct file_cache *cache, uint64_t hash)
 {
     return &cache->buckets[hash & (cache->bucket_count - 1)];
 }
 
 struct file *file_cache_find(struct file_cache *cache, const struct file_options *options)
 {
-    struct file *file = *bucket_of(cache, options->hash);
+    struct file *file = *file_cache_bucket_of(cache, options->hash);
 
     while (file != NULL && (file->hash != options->hash || !str_equal(file->path, options->path))) {
         file = file->next;
@@ -119,7 +119,7 @@ static void file_cache_grow(struct file_cache *cache)
     for (size_t i = 0; i < old_count; i++) {
         while (old[i] != NULL) {
             struct file *file = old[i];
-            struct file **bucket = bucket_of(cache, file->hash);
+            struct file **bucket = file_cache_bucket_of(cache, file->hash);
 
             old[i] = file->next;
             file->next = *bucket;
@@ -138,7 +138,7 @@ static uint64_t weight(const struct file *file)
 void file_cache_remove(struct file *file)
 {
     struct file_cache *cache = file->cache;
-    struct file **at = bucket_of(cache, file->hash);
+    struct file **at = file_cache_bucket_of(cache, file->hash);
 
     while (*at != file) {
         at = &(*at)->next;
@@ -172,7 +172,7 @@ void file_cache_put(struct file_cache *cache, struct file *file, uint64_t hash)
     if (cache->count >= cache->bucket_count) {
         file_cache_grow(cache);
     }
-    struct file **bucket = bucket_of(cache, hash);
+    struct file **bucket = file_cache_bucket_of(cache, hash);
     file->hash = hash;
     file->next = *bucket;
     *bucket = file;

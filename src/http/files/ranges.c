@@ -326,8 +326,8 @@ static void drop_gathered(void *arg)
 }
 
 /* Several ranges may come in any order and overlap: they are cut when all pieces are there. */
-static bool gather(struct range_filter *state, struct request *request,
-                   const struct body_piece *piece, bool is_last)
+static bool files_ranges_gather(struct range_filter *state, struct request *request,
+                                const struct body_piece *piece, bool is_last)
 {
     if (piece != NULL) {
         struct body_piece *kept = vec_add(&state->pieces, &request->arena, struct body_piece);
@@ -362,7 +362,7 @@ static bool range_send(struct body_filter *filter, struct request *request,
         return true;
     }
     return state->ranges.count == 1 ? send_single(state, request, piece, is_last)
-                                    : gather(state, request, piece, is_last);
+                                    : files_ranges_gather(state, request, piece, is_last);
 }
 
 static const struct filter_hook filters[] = {

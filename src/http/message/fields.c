@@ -227,7 +227,7 @@ struct wanted {
     struct str name;
 };
 
-static inline bool is_wanted(const struct wanted *wanted, const struct field *field)
+static inline bool fields_is_wanted(const struct wanted *wanted, const struct field *field)
 {
     return !field->is_removed &&
            (wanted->id != FIELD_COUNT ? field->id == wanted->id
@@ -243,7 +243,7 @@ static bool join(const struct fields *fields, struct arena *arena, const struct 
     size_t size = 0;
 
     fields_each(field, fields) {
-        if (is_wanted(wanted, field)) {
+        if (fields_is_wanted(wanted, field)) {
             first = first == NULL ? field : first;
             size += field->value.len;
             count++;
@@ -257,7 +257,7 @@ static bool join(const struct fields *fields, struct arena *arena, const struct 
     char *text = arena_text(arena, size);
     char *at = str_put(text, first->value);
     for (const struct field *field = first + 1; field < fields->items + fields->count; field++) {
-        if (is_wanted(wanted, field)) {
+        if (fields_is_wanted(wanted, field)) {
             at = str_put(str_put(at, separator), field->value);
         }
     }

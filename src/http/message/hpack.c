@@ -372,7 +372,7 @@ static char *put_string(char *at, const struct hpack_table *table, struct str te
 
 #define SEEK_SIZE 256 /* places by hash; a newer entry takes the place of an older */
 
-static uint32_t hash_of(struct str name, struct str value)
+static uint32_t hpack_hash_of(struct str name, struct str value)
 {
     uint64_t hash = name.len * 0x9e3779b97f4a7c15u + value.len;
     uint64_t word;
@@ -472,7 +472,7 @@ char *hpack_put_field(char *at, struct hpack_table *table, struct hpack_form for
         may_index = false;
     }
     if (may_index && name.len + value.len + ENTRY_OVERHEAD <= table->max_size / 4) {
-        uint32_t hash = hash_of(name, value);
+        uint32_t hash = hpack_hash_of(name, value);
         uint32_t index = seek(table, hash, name, value);
         if (index != 0) {
             return put_integer(at, 0x80, 7, index);

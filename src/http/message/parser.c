@@ -198,7 +198,7 @@ static enum parse_result parse_target(struct head *head)
     return PARSE_DONE;
 }
 
-static struct str skip_spaces(struct str s)
+static struct str parser_skip_spaces(struct str s)
 {
     while (s.len != 0 && s.data[0] == ' ') {
         s = str_skip(s, 1);
@@ -240,7 +240,7 @@ static enum parse_result parse_request_line(struct head *head)
         return bad_head(head, 400, "client sent invalid method", STR_NONE);
     }
     head->method = str_head(rest, i);
-    rest = skip_spaces(str_skip(rest, i));
+    rest = parser_skip_spaces(str_skip(rest, i));
 
     const struct scan scan = {rest.data, rest.data + rest.len};
     head->target = str_from(rest.data, scan_blank(&scan, rest.data));
@@ -248,7 +248,7 @@ static enum parse_result parse_request_line(struct head *head)
     if (rest.len != 0 && rest.data[0] == '\t') {
         return bad_head(head, 400, "client sent invalid request", STR_NONE);
     }
-    rest = skip_spaces(rest);
+    rest = parser_skip_spaces(rest);
     while (rest.len != 0 && rest.data[rest.len - 1] == ' ') {
         rest.len--;
     }

@@ -366,7 +366,7 @@ static bool read_string(const struct section_reader *reader, unsigned bits,
     return size >= 0;
 }
 
-static bool read_line(const struct section_reader *reader, struct coded_field *field)
+static bool qpack_decode_read_line(const struct section_reader *reader, struct coded_field *field)
 {
     unsigned char first = (unsigned char) reader->section->rest.data[0];
 
@@ -400,7 +400,7 @@ enum qpack_result qpack_decode(const struct qpack_decoder *decoder, struct qpack
     if (section->rest.len == 0) {
         return QPACK_END;
     }
-    return read_line(&reader, field) ? QPACK_FIELD : QPACK_BAD;
+    return qpack_decode_read_line(&reader, field) ? QPACK_FIELD : QPACK_BAD;
 }
 
 /* ---- the decoder stream ---- */

@@ -118,7 +118,7 @@ static struct {
     uint8_t ids[QPACK_STATIC_COUNT];  /* enum field_id of the name */
 } lookup;
 
-static unsigned bucket_of(struct str name)
+static unsigned qpack_static_bucket_of(struct str name)
 {
     unsigned hash = (unsigned) name.len * 31;
 
@@ -134,7 +134,7 @@ static void lookup_make(void)
 {
     for (unsigned i = QPACK_STATIC_COUNT; i-- > 0;) {
         struct str name = static_table[i].name;
-        unsigned bucket = bucket_of(name);
+        unsigned bucket = qpack_static_bucket_of(name);
 
         lookup.ids[i] = (uint8_t) field_identify(name);
         lookup.next[i] = lookup.first[bucket];
@@ -163,7 +163,7 @@ bool qpack_static_find(struct str name, struct str value, unsigned *index)
     if (!lookup.is_ready) {
         lookup_make();
     }
-    for (unsigned i = lookup.first[bucket_of(name)]; i != 0; i = lookup.next[i - 1]) {
+    for (unsigned i = lookup.first[qpack_static_bucket_of(name)]; i != 0; i = lookup.next[i - 1]) {
         const struct qpack_static *entry = &static_table[i - 1];
 
         if (!str_equal(entry->name, name)) {

@@ -1,7 +1,7 @@
 /* The parser of byte ranges. */
 #include "http/message/ranges_parse.h"
 
-static void skip_spaces(struct str *text)
+static void ranges_parse_skip_spaces(struct str *text)
 {
     while (text->len != 0 && text->data[0] == ' ') {
         *text = str_skip(*text, 1);
@@ -40,7 +40,7 @@ static bool take_number(struct str *text, uint64_t *out)
 /* "5-9", "5-" or "-3". An empty range has start == end. */
 static bool take_range(struct str *text, uint64_t size, struct byte_range *out)
 {
-    skip_spaces(text);
+    ranges_parse_skip_spaces(text);
     if (take_char(text, '-')) {
         uint64_t suffix;
         if (!take_number(text, &suffix)) {
@@ -53,11 +53,11 @@ static bool take_range(struct str *text, uint64_t size, struct byte_range *out)
     if (!take_number(text, &out->start)) {
         return false;
     }
-    skip_spaces(text);
+    ranges_parse_skip_spaces(text);
     if (!take_char(text, '-')) {
         return false;
     }
-    skip_spaces(text);
+    ranges_parse_skip_spaces(text);
     out->end = size;
     if (text->len != 0 && text->data[0] != ',') {
         uint64_t last;
@@ -81,7 +81,7 @@ enum ranges_result ranges_parse(struct str text, uint64_t size, uint64_t most, s
         if (!take_range(&text, size, &range)) {
             return RANGES_NONE;
         }
-        skip_spaces(&text);
+        ranges_parse_skip_spaces(&text);
         if (text.len != 0 && text.data[0] != ',') {
             return RANGES_NONE;
         }

@@ -71,7 +71,7 @@ static bool take_part(struct str *s, struct str *out)
     }
 }
 
-static void skip_spaces(struct str *s)
+static void xml_skip_spaces(struct str *s)
 {
     while (s->len != 0 && ascii_is_space(s->data[0])) {
         *s = str_skip(*s, 1);
@@ -161,7 +161,7 @@ static size_t put_space(char *at, struct str raw, bool is_attribute)
 }
 
 /* With references replaced: never longer than it was. */
-static bool decode(struct arena *arena, struct str raw, bool is_attribute, struct str *out)
+static bool xml_decode(struct arena *arena, struct str raw, bool is_attribute, struct str *out)
 {
     char *start = arena_text(arena, raw.len);
     char *at = start;
@@ -243,12 +243,12 @@ static bool resolve(const struct xml_reader *reader, struct str tag, struct xml_
 /* ` = "value"`, after a name. */
 static bool take_value(struct str *rest, struct str *out)
 {
-    skip_spaces(rest);
+    xml_skip_spaces(rest);
     if (!str_starts(*rest, STR("="))) {
         return false;
     }
     *rest = str_skip(*rest, 1);
-    skip_spaces(rest);
+    xml_skip_spaces(rest);
     if (rest->len == 0 || (rest->data[0] != '"' && rest->data[0] != '\'')) {
         return false;
     }
@@ -268,7 +268,7 @@ static bool read_attribute(struct xml_reader *reader, struct str *rest)
     struct str value;
 
     if (reader->attribute_count == XML_ATTRIBUTES_MAX || !take_name(rest, &attribute.tag) ||
-        !take_value(rest, &value) || !decode(reader->arena, value, true, &attribute.value)) {
+        !take_value(rest, &value) || !xml_decode(reader->arena, value, true, &attribute.value)) {
         return false;
     }
     for (unsigned i = 0; i < reader->attribute_count; i++) {
@@ -326,7 +326,7 @@ static enum xml_event read_start(struct xml_reader *reader)
     reader->attribute_count = 0;
     for (;;) {
         size_t before = rest.len;
-        skip_spaces(&rest);
+        xml_skip_spaces(&rest);
         if (str_starts(rest, STR(">")) || str_starts(rest, STR("/>"))) {
             break;
         }
@@ -366,7 +366,7 @@ static enum xml_event read_end(struct xml_reader *reader)
         !str_equal(tag, reader->open[reader->depth - 1].tag)) {
         return XML_ERROR;
     }
-    skip_spaces(&rest);
+    xml_skip_spaces(&rest);
     if (!str_starts(rest, STR(">"))) {
         return XML_ERROR;
     }
@@ -390,13 +390,14 @@ static bool pass(struct xml_reader *reader, size_t skip, struct str end, struct 
     return true;
 }
 
-static enum xml_event read_text(struct xml_reader *reader)
+static enum xml_event xml_read_text(struct xml_reader *reader)
 {
     const char *end = str_find_char(reader->rest, '<');
     struct str raw = end == NULL ? reader->rest : str_from(reader->rest.data, end);
 
     reader->rest = str_skip(reader->rest, raw.len);
-    if (str_find(raw, STR("]]>")) != NULL || !decode(reader->arena, raw, false, &reader->text)) {
+    if (str_find(raw, STR("]]>")) != NULL ||
+        !xml_decode(reader->arena, raw, false, &reader->text)) {
         return XML_ERROR;
     }
     for (size_t i = 0; reader->depth == 0 && i < raw.len; i++) {
@@ -447,7 +448,7 @@ static enum xml_event read_any(struct xml_reader *reader)
             return reader->depth == 0 && reader->has_root ? XML_EOF : XML_ERROR;
         }
         if (reader->rest.data[0] != '<') {
-            return read_text(reader);
+            return xml_read_text(reader);
         }
         bool is_comment = str_starts(reader->rest, STR("<!--"));
         if (!is_comment && !str_starts(reader->rest, STR("<?"))) {

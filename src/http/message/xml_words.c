@@ -3,7 +3,7 @@
 
 /* ---- the declaration ---- */
 
-static bool skip_spaces(struct str *s)
+static bool xml_words_skip_spaces(struct str *s)
 {
     size_t before = s->len;
 
@@ -18,16 +18,16 @@ static bool take_part(struct str *s, struct str name, struct str *value)
 {
     struct str rest = *s;
 
-    if (!skip_spaces(&rest) || !str_starts(rest, name)) {
+    if (!xml_words_skip_spaces(&rest) || !str_starts(rest, name)) {
         return false;
     }
     rest = str_skip(rest, name.len);
-    skip_spaces(&rest);
+    xml_words_skip_spaces(&rest);
     if (!str_starts(rest, STR("="))) {
         return false;
     }
     rest = str_skip(rest, 1);
-    skip_spaces(&rest);
+    xml_words_skip_spaces(&rest);
     if (rest.len == 0 || (rest.data[0] != '"' && rest.data[0] != '\'')) {
         return false;
     }
@@ -68,7 +68,7 @@ bool xml_is_declaration(struct str inner)
         !str_is(value, "no")) {
         return false;
     }
-    skip_spaces(&inner);
+    xml_words_skip_spaces(&inner);
     return inner.len == 0;
 }
 

@@ -41,7 +41,7 @@ static bool stays_out(unsigned id)
            id == FIELD_CONTENT_RANGE || id == FIELD_CONTENT_LENGTH;
 }
 
-static void put_field(struct head_encoder *encoder, const struct field *field)
+static void head_fields_put_field(struct head_encoder *encoder, const struct field *field)
 {
     if (!field->is_removed && !field_is_of_connection(field)) {
         encoder->put(encoder, field->name, field->value, stays_out(field->id));
@@ -135,13 +135,13 @@ void head_fields_put(struct request *request, struct head_encoder *encoder)
     }
     fields_each(field, &response->fields) {
         if (field->is_early) {
-            put_field(encoder, field);
+            head_fields_put_field(encoder, field);
         }
     }
     fields_each(field, &response->fields) {
         put_validators(response, encoder, position++);
         if (!field->is_early) {
-            put_field(encoder, field);
+            head_fields_put_field(encoder, field);
         }
     }
     put_validators(response, encoder, position);
@@ -150,7 +150,7 @@ void head_fields_put(struct request *request, struct head_encoder *encoder)
 void head_fields_put_list(const struct fields *fields, struct head_encoder *encoder)
 {
     fields_each(field, fields) {
-        put_field(encoder, field);
+        head_fields_put_field(encoder, field);
     }
 }
 

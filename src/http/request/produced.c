@@ -19,7 +19,7 @@ static bool make_piece(const struct body_maker *maker, struct buf *out, bool *is
 }
 
 /* Gives the text, which is the response's then. MAY WAIT. False: the client is gone. */
-static bool give(struct request *request, struct buf *text, bool is_last)
+static bool produced_give(struct request *request, struct buf *text, bool is_last)
 {
     const struct body_piece piece = {.bytes = buf_str(text),
                                      .fd = -1,
@@ -42,7 +42,7 @@ static bool give_all(struct request *request, const struct body_maker *maker, st
             buf_free(text);
             return false;
         }
-        if (!give(request, text, ends && !has_more)) {
+        if (!produced_give(request, text, ends && !has_more)) {
             return false;
         }
     } while (has_more);

@@ -323,7 +323,7 @@ static struct subrequests *subrequests_of(struct request *parent)
     return parent->subrequests_begun;
 }
 
-static void count(struct request *parent, int more)
+static void subrequest_count(struct request *parent, int more)
 {
     parent->subrequests_begun->running += (unsigned) more;
     parent->main->subrequests_running += (unsigned) more;
@@ -362,7 +362,7 @@ static void run_child(void *arg)
         request_log_handlers(child);
     }
     child->fiber = NULL;
-    count(parent, -1);
+    subrequest_count(parent, -1);
     list_each(item, &parent->subrequests_begun->waiters) {
         wait_signal_later(&container_of(item, struct waiter, node)->point);
     }
@@ -405,9 +405,9 @@ static enum handler_result start_child(struct request *parent, struct sub_state 
 {
     struct subrequests *begun = parent->subrequests_begun;
 
-    count(parent, 1);
+    subrequest_count(parent, 1);
     while (request_fiber_start(run_child, state, &state->handle) == FIBER_NO_STACK) {
-        count(parent, -1);
+        subrequest_count(parent, -1);
         if (begun->running == 0) {
             log_crit(&state->child->log, 0, "no stack for a subrequest: too many wait at one time");
             return HANDLER_FAIL;
@@ -415,7 +415,7 @@ static enum handler_result start_child(struct request *parent, struct sub_state 
         if (!wait_for_one(begun)) {
             return HANDLER_CLOSED;
         }
-        count(parent, 1);
+        subrequest_count(parent, 1);
     }
     list_push_back(&begun->all, &state->node);
     join_ended(begun);

@@ -191,7 +191,7 @@ static ssize_t read_chunked(struct request *request, struct v1_body *body, void 
     }
 }
 
-static struct v1_body *start(struct request *request)
+static struct v1_body *v1_body_start(struct request *request)
 {
     struct v1_body *body = arena_new(&request->arena, struct v1_body);
 
@@ -226,7 +226,7 @@ ssize_t v1_read_body(struct request *request, void *at, size_t size)
         return 0;
     }
     if (body == NULL) {
-        body = start(request);
+        body = v1_body_start(request);
     }
     if (!body->is_started) {
         body->is_started = true;

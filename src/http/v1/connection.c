@@ -18,7 +18,7 @@ struct free_v1 {
 };
 static struct free_v1 *free_ones;
 
-static struct v1_connection *take(void)
+static struct v1_connection *v1_connection_take(void)
 {
     struct free_v1 *first = free_ones;
 
@@ -88,7 +88,7 @@ static void recycle_sent(struct v1_connection *c)
 }
 
 /* The last response is out: the connection ends, gently where the client may still be sending. */
-static void finish(struct v1_connection *c)
+static void v1_connection_finish(struct v1_connection *c)
 {
     struct http_connection *connection = c->connection;
     if (connection->wants_reset) {
@@ -200,7 +200,7 @@ void v1_settle(struct v1_connection *c)
         return;
     }
     if (connection->is_last) {
-        finish(c);
+        v1_connection_finish(c);
     } else if (conn->is_input_closed) {
         if (c->was_parsed_partly) {
             v1_log_open_head(c, 400, 0, "client prematurely closed connection");
@@ -305,9 +305,9 @@ static void on_timeout(struct conn *conn)
 
 /* ---- the protocol ---- */
 
-static void begin(struct http_connection *connection)
+static void v1_connection_begin(struct http_connection *connection)
 {
-    struct v1_connection *c = take();
+    struct v1_connection *c = v1_connection_take();
 
     c->magic = V1_CONNECTION_MAGIC;
     c->connection = connection;
@@ -316,7 +316,7 @@ static void begin(struct http_connection *connection)
     connection->wire_state = c;
 }
 
-static void end(struct http_connection *connection)
+static void v1_connection_end(struct http_connection *connection)
 {
     struct v1_connection *c = v1_state(connection);
 
@@ -354,8 +354,8 @@ const struct http_protocol v1_protocol = {
               .drained = on_drained,
               .timed_out = on_timeout,
               .hand_over = idle_hand_over},
-    .begin = begin,
-    .end = end,
+    .begin = v1_connection_begin,
+    .end = v1_connection_end,
     .settle = settle,
     .abort = abort_connection,
     .current = current,

@@ -81,7 +81,7 @@ static void head_refuse(struct v1_connection *c, struct request *request, const 
 #define REPEATS 16
 
 /* Parses what is there. True: a request was started (or refused), the pump continues. */
-static bool read_head(struct v1_connection *c)
+static bool v1_heads_read_head(struct v1_connection *c)
 {
     static struct repeated repeats[REPEATS];
     struct conn *conn = c->conn;
@@ -153,7 +153,7 @@ void v1_pump(struct v1_connection *c)
             }
         }
         /* With a head there in part the connection counts as being read. */
-        bool is_partly = !read_head(c);
+        bool is_partly = !v1_heads_read_head(c);
         counters_mine->reading += (uint64_t) is_partly - c->was_parsed_partly;
         c->was_parsed_partly = is_partly;
     }

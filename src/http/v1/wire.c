@@ -226,7 +226,7 @@ static char *put_in_order(char *at, const struct response *response)
 }
 
 /* The whole head in the order that nginx has: Last-Modified and Location stand after Connection where they are late. */
-static char *put_head(char *at, struct request *request)
+static char *v1_wire_put_head(char *at, struct request *request)
 {
     const struct response *response = &request->response;
     bool has_modified = response_tells_modified(response);
@@ -354,7 +354,7 @@ static void v1_send_head(struct request *request)
     if (size + COPY_MAX <= OUT_CHUNK_SIZE && !is_slow) {
         size_t whole = response->whole.len <= COPY_MAX ? response->whole.len : 0;
         char *room = conn_out_room(conn, size + whole);
-        char *end = put_head(room, request);
+        char *end = v1_wire_put_head(room, request);
         request->out_head_end = conn->queued + (uint64_t) (end - room) - request->out_interim;
         if (takes_whole(request)) {
             end = str_put(end, response->whole);
@@ -364,7 +364,7 @@ static void v1_send_head(struct request *request)
         return;
     }
     char *room = arena_text(&request->arena, size);
-    struct str head = str_from(room, put_head(room, request));
+    struct str head = str_from(room, v1_wire_put_head(room, request));
     if (is_slow) {
         write_slowly(request, head);
     } else {

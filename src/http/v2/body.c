@@ -37,7 +37,7 @@ static void replenish(struct v2_stream *stream)
     v2_put_window(stream->connection, stream->id, (uint32_t) used);
 }
 
-static void store(struct v2_stream *stream, struct str bytes)
+static void v2_body_store(struct v2_stream *stream, struct str bytes)
 {
     uint32_t unread = stream->in_end - stream->in_start;
 
@@ -189,7 +189,7 @@ void v2_data_part(struct v2_connection *c, struct str bytes, uint32_t padding, b
     stream->body_bytes += bytes.len;
     stream->request->body_received += length;
     if (bytes.len != 0) {
-        store(stream, bytes);
+        v2_body_store(stream, bytes);
         v2_wake(stream);
     }
     if (is_last) {

@@ -17,7 +17,7 @@ static struct v2_drained *drained_find(struct v2_connection *c, uint32_t id)
     return NULL;
 }
 
-static void end(struct v2_connection *c, struct v2_drained *drained, enum v2_error error)
+static void v2_drain_end(struct v2_connection *c, struct v2_drained *drained, enum v2_error error)
 {
     v2_put_reset(c, drained->id, error);
     v2_note_closed(c, drained->id, END_BY_US);
@@ -46,7 +46,7 @@ void v2_drains_end(struct v2_connection *c)
 {
     for (unsigned i = 0; i < DRAINS; i++) {
         if (c->drains[i].id != 0) {
-            end(c, &c->drains[i], V2_NO_ERROR);
+            v2_drain_end(c, &c->drains[i], V2_NO_ERROR);
         }
     }
 }
@@ -61,7 +61,7 @@ void v2_drain(struct v2_stream *stream)
         timer_set(&c->drain_timer, clock_now.now_ms + DRAIN_MS);
     } else if (drained == NULL) {
         drained = &c->drains[0];
-        end(c, drained, V2_NO_ERROR);
+        v2_drain_end(c, drained, V2_NO_ERROR);
     }
     *drained = (struct v2_drained){
         .id = stream->id,
@@ -88,7 +88,7 @@ bool v2_drain_data(struct v2_connection *c, uint32_t id, size_t size, uint32_t p
                      (is_last && drained->received != (uint64_t) drained->announced));
     if (is_wrong || drained->window < 0) {
         if (v2_guard(c, GUARD_ERRORS)) {
-            end(c, drained, is_wrong ? V2_PROTOCOL_ERROR : V2_FLOW_CONTROL_ERROR);
+            v2_drain_end(c, drained, is_wrong ? V2_PROTOCOL_ERROR : V2_FLOW_CONTROL_ERROR);
         }
     } else if (is_last) {
         forget(c, drained, END_WHOLE);
@@ -108,7 +108,7 @@ void v2_drain_trailers(struct v2_connection *c, uint32_t id, bool is_sound)
     if (is_sound) {
         forget(c, drained, END_WHOLE);
     } else if (v2_guard(c, GUARD_ERRORS)) {
-        end(c, drained, V2_PROTOCOL_ERROR);
+        v2_drain_end(c, drained, V2_PROTOCOL_ERROR);
     }
 }
 
@@ -121,7 +121,7 @@ bool v2_drain_window(struct v2_connection *c, uint32_t id, uint32_t by)
     }
     drained->send_window += by;
     if ((by == 0 || drained->send_window > WINDOW_MAX) && v2_guard(c, GUARD_ERRORS)) {
-        end(c, drained, by == 0 ? V2_PROTOCOL_ERROR : V2_FLOW_CONTROL_ERROR);
+        v2_drain_end(c, drained, by == 0 ? V2_PROTOCOL_ERROR : V2_FLOW_CONTROL_ERROR);
     }
     return true;
 }

@@ -150,7 +150,7 @@ static void follow_backend(struct v2_stream *stream, struct str value)
     v2_prioritise(stream, urgency, is_incremental);
 }
 
-static char *put_field(char *at, struct v2_connection *c, const struct field *field)
+static char *v2_send_head_put_field(char *at, struct v2_connection *c, const struct field *field)
 {
     return hpack_put_field(at, &c->encoder, form_of[field->id], field->name, field->value);
 }
@@ -160,7 +160,7 @@ static char *put_early(char *at, struct v2_connection *c, const struct response 
 {
     fields_each(field, &response->fields) {
         if (field->is_early && !field->is_removed) {
-            at = put_field(at, c, field);
+            at = v2_send_head_put_field(at, c, field);
         }
     }
     return at;
@@ -197,14 +197,14 @@ static char *put_fields(char *at, struct v2_stream *stream)
             if (field->id == FIELD_OTHER && str_equal_nocase(field->name, STR("priority"))) {
                 follow_backend(stream, field->value);
             }
-            at = put_field(at, c, field);
+            at = v2_send_head_put_field(at, c, field);
         }
     }
     return put_validators(at, c, response, position);
 }
 
 /* The header block, in the order that nginx has. */
-static char *put_head(char *at, struct v2_stream *stream)
+static char *v2_send_head_put_head(char *at, struct v2_stream *stream)
 {
     struct v2_connection *c = stream->connection;
     struct request *request = stream->request;
@@ -284,12 +284,12 @@ void v2_send_head(struct request *request)
     size_t size = head_room(request);
     if (size + FRAME_HEAD_SIZE * 2 + COPY_MAX > OUT_CHUNK_SIZE) {
         char *room = arena_text(&request->arena, size);
-        write_block(stream, str_from(room, put_head(room, stream)), is_last);
+        write_block(stream, str_from(room, v2_send_head_put_head(room, stream)), is_last);
     } else {
         bool is_whole = takes_whole(stream);
         char *room = conn_out_room(c->conn, size + FRAME_HEAD_SIZE * 2 +
                                                 (is_whole ? response->whole.len : 0));
-        char *end = put_head(room + FRAME_HEAD_SIZE, stream);
+        char *end = v2_send_head_put_head(room + FRAME_HEAD_SIZE, stream);
         uint32_t length = (uint32_t) (end - room - FRAME_HEAD_SIZE);
         frame_put(room, length, FRAME_HEADERS, FLAG_END_HEADERS | (is_last ? FLAG_END_STREAM : 0),
                   stream->id);

@@ -2,14 +2,14 @@
 #include "http/v2/v2.h"
 #include "server/generation.h"
 
-static struct v2_stream **bucket_of(const struct v2_connection *c, uint32_t id)
+static struct v2_stream **v2_table_bucket_of(const struct v2_connection *c, uint32_t id)
 {
     return &c->streams[id >> 1 & c->bucket_mask];
 }
 
 struct v2_stream *v2_find(const struct v2_connection *c, uint32_t id)
 {
-    struct v2_stream *stream = *bucket_of(c, id);
+    struct v2_stream *stream = *v2_table_bucket_of(c, id);
 
     while (stream != NULL && stream->id != id) {
         stream = stream->next;
@@ -19,7 +19,7 @@ struct v2_stream *v2_find(const struct v2_connection *c, uint32_t id)
 
 void v2_stream_add(struct v2_connection *c, struct v2_stream *stream, uint32_t id)
 {
-    struct v2_stream **bucket = bucket_of(c, id);
+    struct v2_stream **bucket = v2_table_bucket_of(c, id);
 
     stream->connection = c;
     stream->id = id;
@@ -38,7 +38,7 @@ void v2_stream_add(struct v2_connection *c, struct v2_stream *stream, uint32_t i
 
 void v2_stream_remove(struct v2_connection *c, struct v2_stream *stream)
 {
-    struct v2_stream **at = bucket_of(c, stream->id);
+    struct v2_stream **at = v2_table_bucket_of(c, stream->id);
 
     while (*at != stream) {
         at = &(*at)->next;
@@ -61,20 +61,20 @@ void v2_each(struct v2_connection *c, void (*visit)(struct v2_stream *stream, vo
 /* ---- those that have ended ---- */
 
 /* Where a stream's end is remembered, until another with the same place ends. */
-static unsigned place_of(uint32_t id)
+static unsigned v2_table_place_of(uint32_t id)
 {
     return id / 2 % CLOSED_KEPT;
 }
 
 void v2_note_closed(struct v2_connection *c, uint32_t id, enum v2_end end)
 {
-    c->closed[place_of(id)].id = id;
-    c->closed[place_of(id)].end = (uint8_t) end;
+    c->closed[v2_table_place_of(id)].id = id;
+    c->closed[v2_table_place_of(id)].end = (uint8_t) end;
 }
 
 enum v2_end v2_ending(const struct v2_connection *c, uint32_t id)
 {
-    unsigned position = place_of(id);
+    unsigned position = v2_table_place_of(id);
 
     return c->closed[position].id == id ? (enum v2_end) c->closed[position].end : END_UNKNOWN;
 }

@@ -48,7 +48,7 @@ static struct str phrase_of(const struct v3_connection *c)
 }
 
 /* What is said to the client is said: the connection is closed once all was acknowledged. */
-static void finish(struct v3_connection *c)
+static void v3_connection_finish(struct v3_connection *c)
 {
     if (quic_is_flushed(c->quic) || clock_now.now_ms >= c->flush_until_ms) {
         c->is_failed = true; /* nothing more is read */
@@ -98,7 +98,7 @@ static void settle(struct v3_connection *c)
         if (c->flush_until_ms == 0) {
             c->flush_until_ms = clock_now.now_ms + FLUSH_MAX_MS;
         }
-        finish(c);
+        v3_connection_finish(c);
     } else {
         timer_set(&c->idle_timer,
                   clock_now.now_ms + c->connection->rest_location->keepalive_timeout_ms);
@@ -114,7 +114,7 @@ static void idle_fire(struct timer *timer)
         return;
     }
     if (c->connection->is_last) {
-        finish(c);
+        v3_connection_finish(c);
     } else {
         v3_go_away(c);
     }

@@ -174,7 +174,7 @@ static bool may_follow(struct v3_connection *c, const struct v3_input *input)
 }
 
 /* Collects the payload of a frame that is understood, drops others. */
-static void collect(struct v3_input *input, struct str bytes)
+static void v3_control_collect(struct v3_input *input, struct str bytes)
 {
     if (input->part == V3_PART_HEADERS && bytes.len != 0) {
         if (input->block == NULL && (input->block = malloc(CONTROL_FRAME_MAX)) == NULL) {
@@ -198,7 +198,7 @@ static void read_control(struct v3_connection *c, struct v3_input *input, struct
         }
         struct str part =
             str_head(bytes, input->left < bytes.len ? (size_t) input->left : bytes.len);
-        collect(input, part);
+        v3_control_collect(input, part);
         bytes = str_skip(bytes, part.len);
         if (input->left != 0) {
             return;

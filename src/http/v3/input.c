@@ -183,7 +183,7 @@ void v3_stream_unblocked(struct v3_stream *stream)
 /* ---- HTTP/0.9 ---- */
 
 /* A line is collected up to its end, or that of the stream. */
-static void read_line(struct v3_stream *stream)
+static void v3_input_read_line(struct v3_stream *stream)
 {
     struct v3_input *input = &stream->input;
     size_t most = stream->connection->limits.line_max;
@@ -261,7 +261,7 @@ void v3_stream_read(struct v3_stream *stream)
 {
     if (stream->connection->is_hq) {
         if (stream_is_read(stream)) {
-            read_line(stream);
+            v3_input_read_line(stream);
         }
         return;
     }

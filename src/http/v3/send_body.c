@@ -93,7 +93,7 @@ static void put_part(struct v3_stream *stream, struct reference *reference, uint
 /* ---- how much may be given ---- */
 
 /* The client takes too little: the request ends. */
-static void give_up(struct v3_stream *stream)
+static void v3_send_body_give_up(struct v3_stream *stream)
 {
     struct request *request = stream->request;
 
@@ -140,7 +140,7 @@ static bool wait_to_send(struct v3_stream *stream, uint64_t below)
         return true; /* slowly, but it does */
     }
     if (result == WAIT_TIMED_OUT) {
-        give_up(stream);
+        v3_send_body_give_up(stream);
     }
     return result == WAIT_READY;
 }

@@ -11,8 +11,8 @@ struct section_encoder {
     struct qpack_writer writer;
 };
 
-static void put_field(struct head_encoder *encoder, struct str name, struct str value,
-                      bool stays_out)
+static void v3_send_head_put_field(struct head_encoder *encoder, struct str name, struct str value,
+                                   bool stays_out)
 {
     struct section_encoder *section = container_of(encoder, struct section_encoder, base);
 
@@ -24,7 +24,7 @@ static void section_begin(struct section_encoder *section, struct v3_stream *str
 {
     char *room = arena_text(&stream->request->arena, QPACK_PREFIX_ROOM + size);
 
-    section->base.put = put_field;
+    section->base.put = v3_send_head_put_field;
     qpack_begin(&section->writer, &stream->connection->encoder, stream->id, room);
 }
 

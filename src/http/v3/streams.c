@@ -18,7 +18,7 @@ void v3_stream_set_timer(struct v3_stream *stream, uint64_t timeout_ms)
 }
 
 /* The client does not take the rest of a response that nothing works on any more. */
-static void give_up(struct v3_stream *stream)
+static void v3_streams_give_up(struct v3_stream *stream)
 {
     struct request *request = stream->request;
 
@@ -43,7 +43,7 @@ static void fire(struct timer *timer)
     } else if (stream->sent_seen != v3_sent(stream)) {
         v3_stream_set_timer(stream, stream->request->location->send_timeout_ms);
     } else {
-        give_up(stream);
+        v3_streams_give_up(stream);
     }
 }
 

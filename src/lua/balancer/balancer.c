@@ -294,7 +294,7 @@ static const struct script_row rows[] = {
     {0},
 };
 
-static int open(lua_State *L)
+static int script_balancer_open(lua_State *L)
 {
     lua_newtable(L);
     script_add(L, rows);
@@ -305,5 +305,5 @@ static int open(lua_State *L)
 
 void script_balancer_add(lua_State *L)
 {
-    script_preload(L, "ngx.balancer", open);
+    script_preload(L, "ngx.balancer", script_balancer_open);
 }

@@ -17,7 +17,7 @@
 #include "lua/vm/life.h"
 #include "server/generation.h"
 
-static struct script_main **place_of(struct conf *conf, const char *key)
+static struct script_main **script_main_place_of(struct conf *conf, const char *key)
 {
     return conf_state(conf, key, sizeof(struct script_main *));
 }
@@ -30,12 +30,12 @@ void script_main_set(struct conf_scope *scope, const char *key, struct script_ma
     *own = *location;
     main->location = own;
     main->options.settings = location->settings;
-    *place_of(scope->conf, key) = main;
+    *script_main_place_of(scope->conf, key) = main;
 }
 
 struct script_main *script_main_of(struct conf *conf, const char *key)
 {
-    return *place_of(conf, key);
+    return *script_main_place_of(conf, key);
 }
 
 bool script_main_end(struct conf *conf, const char *key, const struct script_subsystem *subsystem)

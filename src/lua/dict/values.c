@@ -112,7 +112,7 @@ static void refill(struct dict_table *table, struct dict_item *item,
 }
 
 /* May this be set, where there is an item that is valid, or none? */
-static int check(int how, bool is_there)
+static int script_values_check(int how, bool is_there)
 {
     if (how == DICT_REPLACE && !is_there) {
         return DICT_NOT_FOUND;
@@ -127,7 +127,8 @@ static int set(struct dict_table *table, struct str key, int how, struct script_
     char is_true;
     struct str bytes = bytes_of(value, &is_true);
     struct dict_item *item = dict_find(table, key, hash);
-    int result = check(how, item != NULL && !dict_has_expired(item, clock_now.now_ms));
+    int result =
+        script_values_check(how, item != NULL && !dict_has_expired(item, clock_now.now_ms));
 
     if (result != DICT_OK) {
         return result;

@@ -82,7 +82,7 @@ static void drop_oldest(struct script_capture *capture)
     capture->used -= count;
 }
 
-static void take(struct log_tap *tap, enum log_level level, struct str line)
+static void script_capture_take(struct log_tap *tap, enum log_level level, struct str line)
 {
     struct script_capture *capture = container_of(tap, struct script_capture, tap);
     const struct kept_line kept = {.len = (uint32_t) line.len,
@@ -103,7 +103,7 @@ static void take(struct log_tap *tap, enum log_level level, struct str line)
     unlock(capture);
 }
 
-static void end(void *arg)
+static void script_capture_end(void *arg)
 {
     struct script_capture *capture = arg;
 
@@ -115,13 +115,13 @@ struct script_capture *script_capture_new(struct arena *arena, size_t size)
 {
     struct script_capture *capture = arena_new(arena, struct script_capture);
 
-    *capture = (struct script_capture){.tap = {.take = take},
+    *capture = (struct script_capture){.tap = {.take = script_capture_take},
                                        .level = LOG_DEBUG,
                                        .size = size,
                                        .ring = arena_alloc(arena, size)};
     pthread_mutex_init(&capture->lock, NULL);
     log_tap_add(&capture->tap);
-    arena_on_free(arena, end, capture);
+    arena_on_free(arena, script_capture_end, capture);
     return capture;
 }
 

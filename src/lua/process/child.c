@@ -242,7 +242,7 @@ _Noreturn __attribute__((noinline)) static void run(const struct child_program *
  * Not by fork: that copies the tables of all of our memory while everybody waits, 100 ms where there are many fibers. No handler of ours runs
  * in the child, which stands on our stack.
  */
-static pid_t start(const struct child_program *program, const int fds[3])
+static pid_t script_child_start(const struct child_program *program, const int fds[3])
 {
     char **own_environ = environ;
     sigset_t all, former;
@@ -290,7 +290,7 @@ bool child_start(struct child *child, const struct child_program *program, const
     const int theirs[3] = {pairs[0][0], pairs[1][1], pairs[2][1]};
 
     *failed = "pipe2";
-    pid_t pid = is_good ? start(program, theirs) : -1;
+    pid_t pid = is_good ? script_child_start(program, theirs) : -1;
     int pidfd = -1;
     if (pid > 0) {
         *failed = "pidfd_open";

@@ -118,7 +118,7 @@ static int call_function(lua_State *L)
     return lua_gettop(L) - 1;
 }
 
-static int prepare(lua_State *L)
+static int script_threads_prepare(lua_State *L)
 {
     lua_pushcfunction(L, take_arguments);
     lua_pushcfunction(L, call_function);
@@ -143,7 +143,7 @@ static struct script_vm *take_vm(struct thread_vms *vms, const struct log *log, 
     if (vm == NULL) {
         return NULL;
     }
-    lua_pushcfunction(vm->state, prepare);
+    lua_pushcfunction(vm->state, script_threads_prepare);
     if (lua_pcall(vm->state, 0, LUA_MULTRET, 0) != 0) {
         script_vm_free(vm);
         return NULL;

@@ -204,7 +204,7 @@ enum upstream_connect_result socket_reach(struct script_thread *thread,
 }
 
 /* The socket has nothing, and no place in its pool. */
-static void give_up(struct script_socket *socket)
+static void script_connect_give_up(struct script_socket *socket)
 {
     socket->stage = SOCKET_IDLE;
     if (socket->pool != NULL) {
@@ -228,7 +228,7 @@ static int make_connection(lua_State *L, struct script_thread *thread, struct sc
                            &(struct socket_target){options->host, options->port, options->is_unix},
                            &socket->peer);
     if (reason != NULL) {
-        give_up(socket);
+        script_connect_give_up(socket);
         return script_fail(L, reason);
     }
     name_peer(socket, options);
@@ -240,13 +240,13 @@ static int make_connection(lua_State *L, struct script_thread *thread, struct sc
         lua_pushinteger(L, 1);
         return 1;
     case UPSTREAM_CONNECT_TIMED_OUT:
-        give_up(socket);
+        script_connect_give_up(socket);
         return script_fail(L, "timeout");
     case UPSTREAM_CONNECT_CANCELLED:
-        give_up(socket);
+        script_connect_give_up(socket);
         return 0;
     default:
-        give_up(socket);
+        script_connect_give_up(socket);
         return script_fail(L, socket_error_text(reaching.error, text));
     }
 }

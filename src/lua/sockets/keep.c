@@ -20,7 +20,7 @@ static int getreusedtimes(lua_State *L, struct script_thread *thread)
     return 1;
 }
 
-static bool is_over(const struct script_socket *socket)
+static bool script_keep_is_over(const struct script_socket *socket)
 {
     const struct conn *conn = socket->conn;
 
@@ -126,7 +126,7 @@ static int setkeepalive(lua_State *L, struct script_thread *thread)
     if (busy != 0) {
         return busy;
     }
-    if (is_over(socket)) {
+    if (script_keep_is_over(socket)) {
         return script_fail(L, "closed");
     }
     unsigned size = has_pool(L, socket) ? 0 : pool_size_of(L, settings);

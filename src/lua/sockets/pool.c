@@ -59,14 +59,14 @@ static struct socket_pools *pools_of(lua_State *L)
     return pools;
 }
 
-static struct list *bucket_of(struct socket_pools *pools, struct str key)
+static struct list *script_pool_bucket_of(struct socket_pools *pools, struct str key)
 {
     return &pools->buckets[str_hash(key) % BUCKETS];
 }
 
 struct socket_pool *socket_pool_find(lua_State *L, struct str key)
 {
-    list_each(item, bucket_of(pools_of(L), key)) {
+    list_each(item, script_pool_bucket_of(pools_of(L), key)) {
         struct socket_pool *pool = container_of(item, struct socket_pool, node);
 
         if (str_equal(pool->key, key)) {
@@ -93,7 +93,7 @@ struct socket_pool *socket_pool_make(lua_State *L, struct str key, unsigned size
     pool->backlog = backlog;
     memcpy(pool + 1, key.data, key.len);
     pool->key = (struct str){(char *) (pool + 1), key.len};
-    list_push_front(bucket_of(pools_of(L), key), &pool->node);
+    list_push_front(script_pool_bucket_of(pools_of(L), key), &pool->node);
     return pool;
 }
 
@@ -181,7 +181,7 @@ static void rest(struct socket_pool *pool, const struct idle_conn *idle, uint64_
 /* ---- places ---- */
 
 /* Gives the first who waits what has become free. False: nobody waits. */
-static bool serve(struct socket_pool *pool, const struct idle_conn *idle)
+static bool script_pool_serve(struct socket_pool *pool, const struct idle_conn *idle)
 {
     struct list *first = list_pop_front(&pool->waiting);
 
@@ -206,7 +206,7 @@ void socket_pool_leave(struct socket_pool *pool)
 {
     const struct idle_conn none = {.conn = NULL};
 
-    if (!serve(pool, &none)) {
+    if (!script_pool_serve(pool, &none)) {
         pool->connections--;
         socket_pool_free_if_unused(pool);
     }
@@ -214,7 +214,7 @@ void socket_pool_leave(struct socket_pool *pool)
 
 void socket_pool_keep(struct socket_pool *pool, const struct idle_conn *idle, uint64_t timeout_ms)
 {
-    if (!serve(pool, idle)) {
+    if (!script_pool_serve(pool, idle)) {
         rest(pool, idle, timeout_ms);
     }
 }

@@ -10,7 +10,7 @@
 /* ---- how a receive ends ---- */
 
 /* Pushes what was received; gives how many. */
-static int give(lua_State *L, struct script_socket *socket)
+static int script_read_give(lua_State *L, struct script_socket *socket)
 {
     lua_pushlstring(L, socket->gathered.data, socket->gathered.len);
     buf_free(&socket->gathered);
@@ -21,7 +21,7 @@ static int give_part(lua_State *L, struct script_socket *socket, const char *rea
 {
     lua_pushnil(L);
     lua_pushstring(L, reason);
-    return 2 + give(L, socket);
+    return 2 + script_read_give(L, socket);
 }
 
 static int fail_closed(lua_State *L, const struct script_thread *thread,
@@ -130,7 +130,7 @@ static enum progress take_input(lua_State *L, struct script_socket *socket, stru
 static int end_of_input(lua_State *L, struct script_socket *socket, const struct take *take)
 {
     if (take->kind == TAKE_ALL) {
-        return give(L, socket);
+        return script_read_give(L, socket);
     }
     socket->has_read_last = true;
     return give_part(L, socket, "closed");
@@ -149,7 +149,7 @@ static int receive_taking(lua_State *L, struct script_thread *thread, struct scr
         case PROGRESS_PUSHED:
             return 1;
         case PROGRESS_DONE:
-            return give(L, socket);
+            return script_read_give(L, socket);
         case PROGRESS_TOO_LARGE:
             return fail_too_large(L, thread, socket);
         case PROGRESS_MORE:

@@ -118,7 +118,7 @@ struct script_socket *socket_check_own(lua_State *L)
     return socket;
 }
 
-static int collect(lua_State *L)
+static int script_socket_collect(lua_State *L)
 {
     struct script_socket *socket = lua_touserdata(L, 1);
 
@@ -144,7 +144,7 @@ struct script_socket *socket_new(lua_State *L)
     list_init(&socket->resource.node);
     socket->resource.release = subject_ends;
     if (luaL_newmetatable(L, "script socket")) {
-        lua_pushcfunction(L, collect);
+        lua_pushcfunction(L, script_socket_collect);
         lua_setfield(L, -2, "__gc");
     }
     lua_setmetatable(L, -2);
@@ -220,7 +220,7 @@ const char *socket_log_prefix(const struct script_thread *thread)
 }
 
 /* Behind the message: whom the socket talks to; then what the subject says of itself. */
-static void describe(const struct log *log, struct writer *out)
+static void script_socket_describe(const struct log *log, struct writer *out)
 {
     const struct socket_log *words = log->subject;
 
@@ -237,7 +237,7 @@ void socket_log_begin(const struct script_thread *thread, const char *name, stru
     out->base = thread->subject->log;
     out->name = name;
     out->log = *out->base;
-    out->log.describe = describe;
+    out->log.describe = script_socket_describe;
     out->log.subject = out;
     if (!socket_settings(thread)->log_errors) {
         out->log.level = LOG_STDERR;

@@ -57,7 +57,7 @@ static struct taken take_line(struct str input)
 }
 
 /* Notes what was given of the rest that is wanted. */
-static void give(struct take *take, struct taken *taken, struct str bytes)
+static void script_take_give(struct take *take, struct taken *taken, struct str bytes)
 {
     taken->bytes = bytes;
     take->has_given = true;
@@ -83,7 +83,7 @@ static struct taken take_before(struct take *take, struct str input)
         length = (size_t) take->rest;
     }
     taken.used = length;
-    give(take, &taken, (struct str){input.data, length});
+    script_take_give(take, &taken, (struct str){input.data, length});
     return taken;
 }
 
@@ -132,7 +132,8 @@ static struct taken take_until(struct take *take, struct str input)
             delimiter->seen++;
             taken.used++;
         } else {
-            give(take, &taken, delimiter_fall_back(delimiter, input.data[taken.used], &taken.used));
+            script_take_give(take, &taken,
+                             delimiter_fall_back(delimiter, input.data[taken.used], &taken.used));
             return taken;
         }
     }

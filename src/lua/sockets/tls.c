@@ -374,7 +374,7 @@ static const char *use_store(struct script_socket *socket, void *store)
     return NULL;
 }
 
-static int store(lua_State *L, struct script_thread *thread)
+static int script_tls_store(lua_State *L, struct script_thread *thread)
 {
     struct script_socket *socket = check_open(L, thread);
 
@@ -407,7 +407,7 @@ static const struct script_row given_rows[] = {
     {"pointer", pointer, 0, false},
     {"context", context, 0, false},
     {"certificate", certificate, 0, false},
-    {"store", store, 0, false},
+    {"store", script_tls_store, 0, false},
     {0},
 };
 

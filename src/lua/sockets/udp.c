@@ -89,7 +89,7 @@ static void demand_own(lua_State *L, const struct script_thread *thread,
     }
 }
 
-static int collect(lua_State *L)
+static int script_udp_collect(lua_State *L)
 {
     struct udp_socket *udp = lua_touserdata(L, 1);
 
@@ -109,7 +109,7 @@ static struct udp_socket *udp_make(lua_State *L)
         udp->resource.release = subject_ends;
         list_init(&udp->resource.node);
         if (luaL_newmetatable(L, "script udp socket")) {
-            lua_pushcfunction(L, collect);
+            lua_pushcfunction(L, script_udp_collect);
             lua_setfield(L, -2, "__gc");
         }
         lua_setmetatable(L, -2);

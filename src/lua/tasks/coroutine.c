@@ -87,7 +87,7 @@ static int status(lua_State *L, struct script_thread *thread)
     return 1;
 }
 
-static int keep(lua_State *L, struct script_thread *thread)
+static int script_coroutine_keep(lua_State *L, struct script_thread *thread)
 {
     (void) thread;
     script_failure_keep(L, check_coroutine(L, 1));
@@ -121,7 +121,7 @@ static int may_wait(lua_State *L)
 static const struct script_row rows[] = {
     {"yield", yield, 0, .waits = true},
     {"status", status, 0, false},
-    {"keep", keep, 0, false},
+    {"keep", script_coroutine_keep, 0, false},
 };
 
 void script_coroutines_add(lua_State *L)

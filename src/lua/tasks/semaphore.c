@@ -23,7 +23,7 @@ struct waiter {
     bool has_it;
 };
 
-static struct semaphore *check(lua_State *L)
+static struct semaphore *script_semaphore_check(lua_State *L)
 {
     return luaL_checkudata(L, 1, META);
 }
@@ -43,7 +43,7 @@ static void grant(struct timer *timer)
     }
 }
 
-static void give(struct semaphore *semaphore, double count)
+static void script_semaphore_give(struct semaphore *semaphore, double count)
 {
     semaphore->count += count;
     if (!list_is_empty(&semaphore->waiters)) {
@@ -68,14 +68,14 @@ static int make(lua_State *L, struct script_thread *thread)
 static int post(lua_State *L, struct script_thread *thread)
 {
     (void) thread;
-    give(check(L), luaL_checknumber(L, 2));
+    script_semaphore_give(script_semaphore_check(L), luaL_checknumber(L, 2));
     lua_pushboolean(L, true);
     return 1;
 }
 
 static int wait(lua_State *L, struct script_thread *thread)
 {
-    struct semaphore *semaphore = check(L);
+    struct semaphore *semaphore = script_semaphore_check(L);
     uint64_t delay_ms = (uint64_t) (luaL_checknumber(L, 2) * 1000);
     struct waiter waiter = {.has_it = false};
 
@@ -103,16 +103,16 @@ static int wait(lua_State *L, struct script_thread *thread)
         return 2;
     }
     if (result == WAIT_CANCELLED || fiber_is_cancelled()) {
-        give(semaphore, 1);
+        script_semaphore_give(semaphore, 1);
         return 0;
     }
     lua_pushboolean(L, true);
     return 1;
 }
 
-static int count(lua_State *L, struct script_thread *thread)
+static int script_semaphore_count(lua_State *L, struct script_thread *thread)
 {
-    const struct semaphore *semaphore = check(L);
+    const struct semaphore *semaphore = script_semaphore_check(L);
     double waiting = 0;
 
     (void) thread;
@@ -123,9 +123,9 @@ static int count(lua_State *L, struct script_thread *thread)
     return 1;
 }
 
-static int collect(lua_State *L)
+static int script_semaphore_collect(lua_State *L)
 {
-    timer_remove(&check(L)->due);
+    timer_remove(&script_semaphore_check(L)->due);
     return 0;
 }
 
@@ -133,13 +133,13 @@ static const struct script_row rows[] = {
     {"new", make, 0, false},
     {"post", post, 0, false},
     {"wait", wait, 0, .waits = true},
-    {"count", count, 0, false},
+    {"count", script_semaphore_count, 0, false},
 };
 
-static int open(lua_State *L)
+static int script_semaphore_open(lua_State *L)
 {
     luaL_newmetatable(L, META);
-    lua_pushcfunction(L, collect);
+    lua_pushcfunction(L, script_semaphore_collect);
     lua_setfield(L, -2, "__gc");
     lua_pop(L, 1);
     script_text_load(L, "ngx.semaphore", SCRIPT_TEXT_OF(script_semaphore_text));
@@ -153,5 +153,5 @@ static int open(lua_State *L)
 
 void script_semaphore_add(lua_State *L)
 {
-    script_preload(L, "ngx.semaphore", open);
+    script_preload(L, "ngx.semaphore", script_semaphore_open);
 }

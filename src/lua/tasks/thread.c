@@ -10,7 +10,7 @@ static int spawn(lua_State *L, struct script_thread *thread)
 }
 
 /* The results of a thread that has ended; it is forgotten. */
-static int collect(lua_State *L, struct script_thread *ended)
+static int script_thread_collect(lua_State *L, struct script_thread *ended)
 {
     int count = lua_gettop(ended->state);
     bool is_well = ended->end == SCRIPT_ENDED;
@@ -70,7 +70,7 @@ static int wait_for(lua_State *L, struct script_thread *thread)
             return script_fail(L, "already waited or killed");
         }
         if (ended != NULL) {
-            return collect(L, ended);
+            return script_thread_collect(L, ended);
         }
         if (fiber_wait(&thread->child_ended, FIBER_NEVER) == WAIT_CANCELLED) {
             return 0;

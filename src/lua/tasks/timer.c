@@ -47,7 +47,7 @@ static struct timer_counts *counts_of(struct script_vm *vm)
     return vm->parts[SCRIPT_PART_TASKS];
 }
 
-static void describe(const struct log *log, struct writer *out)
+static void script_timer_describe(const struct log *log, struct writer *out)
 {
     const struct script_timer *timer = log->subject; /* the log may be a copy */
 
@@ -88,7 +88,7 @@ static int push_call(lua_State *L, void *arg)
     return timer->arguments + 1;
 }
 
-static void run(void *arg)
+static void script_timer_run(void *arg)
 {
     struct script_timer *timer = arg;
     const struct script_call call = {.subject = &timer->subject,
@@ -156,7 +156,7 @@ static void go(struct script_timer *timer)
         return;
     }
     counts->running++;
-    if (fiber_start(run, timer, NULL) == FIBER_NO_STACK) {
+    if (fiber_start(script_timer_run, timer, NULL) == FIBER_NO_STACK) {
         counts->running--;
         script_timer_refuse(timer, "no memory");
     }
@@ -209,7 +209,7 @@ static struct script_timer *timer_new(struct script_vm *vm, const struct log *lo
     timer->is_late = is_ending(vm);
     timer->log = *log;
     timer->log.action = NULL;
-    timer->log.describe = describe;
+    timer->log.describe = script_timer_describe;
     timer->log.subject = timer;
     timer->function = function;
     script_subject_begin(&timer->subject, &timer_kind, vm, &timer->log);

@@ -4,8 +4,8 @@
 #include <openssl/x509.h>
 
 /* Runs the code; false: the handshake fails. MAY WAIT. */
-static bool run(struct script_backend *backend, const struct script_code *code,
-                enum script_phase phase, const char *action)
+static bool script_backend_run(struct script_backend *backend, const struct script_code *code,
+                               enum script_phase phase, const char *action)
 {
     struct script_subject *subject = backend->subject;
     struct script_call call = {.subject = subject, .phase = phase, .code = code};
@@ -28,13 +28,14 @@ static bool run(struct script_backend *backend, const struct script_code *code,
     return is_good;
 }
 
-static bool certify(SSL *ssl, void *arg)
+static bool script_backend_certify(SSL *ssl, void *arg)
 {
     struct script_backend *backend = arg;
 
     backend->ssl = ssl;
-    bool is_good = run(backend, backend->codes->certificate, SCRIPT_PROXY_CERTIFICATE,
-                       "loading proxy ssl certificate by lua");
+    bool is_good =
+        script_backend_run(backend, backend->codes->certificate, SCRIPT_PROXY_CERTIFICATE,
+                           "loading proxy ssl certificate by lua");
     backend->ssl = NULL;
     return is_good;
 }
@@ -45,8 +46,8 @@ static bool verify(SSL *ssl, X509_STORE_CTX *chain, void *arg)
 
     backend->ssl = ssl;
     backend->chain = chain;
-    bool is_good = run(backend, backend->codes->verify, SCRIPT_PROXY_VERIFY,
-                       "loading proxy ssl verify by lua");
+    bool is_good = script_backend_run(backend, backend->codes->verify, SCRIPT_PROXY_VERIFY,
+                                      "loading proxy ssl verify by lua");
     backend->ssl = NULL;
     backend->chain = NULL;
     return is_good;
@@ -59,7 +60,8 @@ const struct tls_client_hooks *script_backend_hooks(struct script_backend *backe
     backend->subject = subject;
     backend->codes = codes;
     backend->hooks =
-        (struct tls_client_hooks){.certify = codes->certificate != NULL ? certify : NULL,
+        (struct tls_client_hooks){.certify =
+                                      codes->certificate != NULL ? script_backend_certify : NULL,
                                   .verify = codes->verify != NULL ? verify : NULL,
                                   .skips_default = codes->skips_default,
                                   .arg = backend};

@@ -7,7 +7,7 @@
 #include "lua/tls/tls.h"
 
 /* Each failure is reported by the call that failed, as users of ngx.ssl know it. */
-static void fail(char **error, const char *what)
+static void script_certificates_fail(char **error, const char *what)
 {
     *error = (char *) (uintptr_t) what;
     ERR_clear_error();
@@ -29,7 +29,7 @@ static STACK_OF(X509) * read_pem(BIO *bio, char **error)
     X509 *certificate = PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL);
 
     if (certificate == NULL) {
-        fail(error, "PEM_read_bio_X509_AUX() failed");
+        script_certificates_fail(error, "PEM_read_bio_X509_AUX() failed");
         sk_X509_pop_free(chain, X509_free);
         return NULL;
     }
@@ -38,7 +38,7 @@ static STACK_OF(X509) * read_pem(BIO *bio, char **error)
         certificate = PEM_read_bio_X509(bio, NULL, NULL, NULL);
     } while (certificate != NULL);
     if (!is_end_of_pem()) {
-        fail(error, "PEM_read_bio_X509() failed");
+        script_certificates_fail(error, "PEM_read_bio_X509() failed");
         sk_X509_pop_free(chain, X509_free);
         return NULL;
     }
@@ -51,7 +51,7 @@ void *script_tls_parse_pem(const unsigned char *pem, size_t size, char **error)
     BIO *bio = size > INT32_MAX ? NULL : BIO_new_mem_buf(pem, (int) size);
 
     if (bio == NULL) {
-        fail(error, "BIO_new_mem_buf() failed");
+        script_certificates_fail(error, "BIO_new_mem_buf() failed");
         return NULL;
     }
     STACK_OF(X509) *chain = read_pem(bio, error);
@@ -68,7 +68,7 @@ STACK_OF(X509) * script_tls_read_chain(const char *der, size_t size, char **erro
         X509 *certificate = size > INT32_MAX ? NULL : d2i_X509(NULL, &at, end - at);
 
         if (certificate == NULL) {
-            fail(error, "d2i_X509_bio() failed");
+            script_certificates_fail(error, "d2i_X509_bio() failed");
             sk_X509_pop_free(chain, X509_free);
             return NULL;
         }
@@ -95,7 +95,7 @@ int script_tls_pem_to_der(const unsigned char *pem, size_t size, unsigned char *
         int len = i2d_X509(sk_X509_value(chain, i), NULL);
 
         if (len < 0 || (size_t) len > size - (size_t) (at - out)) {
-            fail(error, "i2d_X509() failed");
+            script_certificates_fail(error, "i2d_X509() failed");
             sk_X509_pop_free(chain, X509_free);
             return SCRIPT_TLS_ERROR;
         }
@@ -131,7 +131,7 @@ static EVP_PKEY *read_key(const unsigned char *pem, size_t size, const unsigned 
     BIO *bio = size > INT32_MAX ? NULL : BIO_new_mem_buf(pem, (int) size);
 
     if (bio == NULL) {
-        fail(error, "BIO_new_mem_buf() failed");
+        script_certificates_fail(error, "BIO_new_mem_buf() failed");
         return NULL;
     }
     EVP_PKEY *key =
@@ -139,7 +139,7 @@ static EVP_PKEY *read_key(const unsigned char *pem, size_t size, const unsigned 
 
     BIO_free(bio);
     if (key == NULL) {
-        fail(error, "PEM_read_bio_PrivateKey() failed");
+        script_certificates_fail(error, "PEM_read_bio_PrivateKey() failed");
     }
     return key;
 }
@@ -155,7 +155,7 @@ void *script_tls_parse_der_key(const char *der, size_t size, char **error)
     EVP_PKEY *key = size > INT32_MAX ? NULL : d2i_AutoPrivateKey(NULL, &at, (long) size);
 
     if (key == NULL) {
-        fail(error, "d2i_PrivateKey_bio() failed");
+        script_certificates_fail(error, "d2i_PrivateKey_bio() failed");
     }
     return key;
 }
@@ -170,7 +170,7 @@ int script_tls_key_to_der(const unsigned char *pem, size_t size, const unsigned 
         return SCRIPT_TLS_ERROR;
     }
     if (len < 0 || (size_t) len > size) {
-        fail(error, "i2d_PrivateKey() failed");
+        script_certificates_fail(error, "i2d_PrivateKey() failed");
         len = SCRIPT_TLS_ERROR;
     } else {
         i2d_PrivateKey(key, &out);
@@ -189,20 +189,20 @@ void script_tls_free_key(void *key)
 bool script_tls_use_chain(SSL *ssl, STACK_OF(X509) * chain, char **error)
 {
     if (sk_X509_num(chain) < 1) {
-        fail(error, "invalid certificate chain");
+        script_certificates_fail(error, "invalid certificate chain");
         return false;
     }
     if (SSL_use_certificate(ssl, sk_X509_value(chain, 0)) != 1) {
-        fail(error, "SSL_use_certificate() failed");
+        script_certificates_fail(error, "SSL_use_certificate() failed");
         return false;
     }
     if (SSL_clear_chain_certs(ssl) != 1) {
-        fail(error, "SSL_clear_chain_certs() failed");
+        script_certificates_fail(error, "SSL_clear_chain_certs() failed");
         return false;
     }
     for (int i = 1; i < sk_X509_num(chain); i++) {
         if (SSL_add1_chain_cert(ssl, sk_X509_value(chain, i)) != 1) {
-            fail(error, "SSL_add1_chain_cert() failed");
+            script_certificates_fail(error, "SSL_add1_chain_cert() failed");
             return false;
         }
     }
@@ -212,7 +212,7 @@ bool script_tls_use_chain(SSL *ssl, STACK_OF(X509) * chain, char **error)
 bool script_tls_use_key(SSL *ssl, EVP_PKEY *key, char **error)
 {
     if (SSL_use_PrivateKey(ssl, key) != 1) {
-        fail(error, "SSL_use_PrivateKey() failed");
+        script_certificates_fail(error, "SSL_use_PrivateKey() failed");
         return false;
     }
     return true;

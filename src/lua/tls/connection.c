@@ -7,7 +7,7 @@
 
 #define IS_GREASE(id) (((id) &0x0f0f) == 0x0a0a && ((id) >> 8) == ((id) &0xff)) /* RFC 8701 */
 
-static int fail(char **error, const char *reason)
+static int script_connection_fail(char **error, const char *reason)
 {
     *error = (char *) (uintptr_t) reason;
     ERR_clear_error();
@@ -20,7 +20,7 @@ static SSL *asked(const void *r, char **error)
     SSL *ssl = r == NULL ? NULL : script_tls_ssl();
 
     if (ssl == NULL) {
-        fail(error, "bad request");
+        script_connection_fail(error, "bad request");
     }
     return ssl;
 }
@@ -92,13 +92,15 @@ int script_tls_export(const struct script_tls_export *wanted, char **error)
         result = SSL_export_keying_material_early(ssl, wanted->out, wanted->size, wanted->label,
                                                   wanted->label_size, wanted->context,
                                                   wanted->context_size);
-        return result == 1 ? SCRIPT_TLS_OK
-                           : fail(error, "SSL_export_keying_material_early() failed");
+        return result == 1
+                   ? SCRIPT_TLS_OK
+                   : script_connection_fail(error, "SSL_export_keying_material_early() failed");
     }
     result = SSL_export_keying_material(ssl, wanted->out, wanted->size, wanted->label,
                                         wanted->label_size, wanted->context, wanted->context_size,
                                         wanted->context != NULL);
-    return result == 1 ? SCRIPT_TLS_OK : fail(error, "SSL_export_keying_material() failed");
+    return result == 1 ? SCRIPT_TLS_OK
+                       : script_connection_fail(error, "SSL_export_keying_material() failed");
 }
 
 /* ---- ciphers that both have ---- */
@@ -143,7 +145,7 @@ static void *upstream_ssl_pointer(void *r)
 
 static int version_of(const SSL *ssl, char **error)
 {
-    return ssl == NULL ? fail(error, "bad request") : SSL_version(ssl);
+    return ssl == NULL ? script_connection_fail(error, "bad request") : SSL_version(ssl);
 }
 
 static int version(void *r, char **error)
@@ -198,7 +200,7 @@ static bool trust(SSL *ssl, STACK_OF(X509) * chain, STACK_OF(X509) * trusted)
 static int verify_client(void *r, void *chain, void *trusted, int depth, char **error)
 {
     if (!script_runs_in(SCRIPT_CERTIFICATE)) {
-        return fail(error, "API disabled in the current context");
+        return script_connection_fail(error, "API disabled in the current context");
     }
     SSL *ssl = asked(r, error);
     if (ssl == NULL) {
@@ -209,7 +211,7 @@ static int verify_client(void *r, void *chain, void *trusted, int depth, char **
         SSL_set_verify_depth(ssl, depth);
     }
     if ((chain != NULL || trusted != NULL) && !trust(ssl, chain, trusted)) {
-        return fail(error, "X509_STORE_add_cert() failed");
+        return script_connection_fail(error, "X509_STORE_add_cert() failed");
     }
     return SCRIPT_TLS_OK;
 }

@@ -53,7 +53,7 @@ SSL *script_tls_upstream_ssl(void)
 }
 
 /* ", context: ssl_certificate_by_lua*", and what the connection's lines say. */
-static void describe(const struct log *log, struct writer *out)
+static void script_handshake_describe(const struct log *log, struct writer *out)
 {
     const struct script_handshake *handshake = log->subject;
 
@@ -141,7 +141,7 @@ bool script_handshake_run(const struct script_handshake_call *call,
     handshake->phase = call->phase;
     handshake->log = handshake->connection_log;
     handshake->log.action = NULL;
-    handshake->log.describe = describe;
+    handshake->log.describe = script_handshake_describe;
     handshake->log.subject = handshake;
     handshake->conn = call->conn;
     handshake->ssl = call->ssl;

@@ -184,7 +184,8 @@ static const char *answer_read(struct upstream_response *response, struct str de
 }
 
 /* NULL: it is good; else what is wrong with it. */
-static const char *judge(struct upstream_response *response, STACK_OF(X509) * chain, X509 *issuer)
+static const char *script_ocsp_judge(struct upstream_response *response, STACK_OF(X509) * chain,
+                                     X509 *issuer)
 {
     ASN1_GENERALIZEDTIME *this_update, *next_update;
     X509_STORE *store = X509_STORE_new();
@@ -228,7 +229,7 @@ static int validate(lua_State *L, struct script_thread *thread)
     }
     X509 *issuer = reason == NULL ? issuer_of(chain, &reason) : NULL;
     if (issuer != NULL) {
-        reason = judge(&response, chain, issuer);
+        reason = script_ocsp_judge(&response, chain, issuer);
     }
     if (reason == NULL && response.status != V_OCSP_CERTSTATUS_GOOD) {
         const char *status = OCSP_cert_status_str(response.status);

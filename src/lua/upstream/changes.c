@@ -42,7 +42,7 @@ static const struct script_row rows[] = {
     {0},
 };
 
-static int open(lua_State *L)
+static int script_changes_open(lua_State *L)
 {
     lua_newtable(L);
     script_add(L, rows);
@@ -51,5 +51,5 @@ static int open(lua_State *L)
 
 void script_changes_add(lua_State *L)
 {
-    script_preload(L, "ngx.dyups", open);
+    script_preload(L, "ngx.dyups", script_changes_open);
 }

@@ -164,7 +164,7 @@ struct naming {
     struct vec names; /* struct str */
 };
 
-static void add_name(struct naming *naming, struct str name)
+static void script_upstream_add_name(struct naming *naming, struct str name)
 {
     *vec_add(&naming->names, naming->arena, struct str) = arena_dup(naming->arena, name);
 }
@@ -175,7 +175,7 @@ static void add_changed(struct upstream_group *group, void *arg)
     struct naming *naming = arg;
 
     if (map_get_nocase(&naming->set->blocks, group->name) == NULL) {
-        add_name(naming, group->name);
+        script_upstream_add_name(naming, group->name);
     }
 }
 
@@ -188,7 +188,7 @@ static struct vec copy_names(const struct upstream_set *set, struct arena *arena
 
         if (set->find_changed == NULL || (*group)->is_implicit ||
             !set->find_changed((*group)->name, &changed) || changed != NULL) {
-            add_name(&naming, (*group)->name);
+            script_upstream_add_name(&naming, (*group)->name);
         }
     }
     if (set->each_changed != NULL) {
@@ -405,7 +405,7 @@ static const struct script_row rows[] = {
     {0},
 };
 
-static int open(lua_State *L)
+static int script_upstream_open(lua_State *L)
 {
     lua_newtable(L);
     script_add(L, rows);
@@ -414,5 +414,5 @@ static int open(lua_State *L)
 
 void script_upstream_add(lua_State *L)
 {
-    script_preload(L, "ngx.upstream", open);
+    script_preload(L, "ngx.upstream", script_upstream_open);
 }

@@ -9,7 +9,7 @@
 /* ---- reading */
 
 /* Writes the text decoded, which takes no more room; gives the end. */
-static char *decode(char *at, struct str text)
+static char *script_args_decode(char *at, struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
         char c = text.data[i];
@@ -36,7 +36,7 @@ static struct str decoded(struct str text, char *room)
     if (str_find_char(text, '%') == NULL && str_find_char(text, '+') == NULL) {
         return text;
     }
-    return str_from(room, decode(room, text));
+    return str_from(room, script_args_decode(room, text));
 }
 
 void script_push_decoded(lua_State *L, struct str text)
@@ -48,7 +48,7 @@ void script_push_decoded(lua_State *L, struct str text)
 }
 
 /* Stores the value on top under the name below it, in the table below both: beside those that are there. */
-static void store(lua_State *L)
+static void script_args_store(lua_State *L)
 {
     lua_pushvalue(L, -2);
     lua_rawget(L, -4);
@@ -117,7 +117,7 @@ bool script_args_read(lua_State *L, struct str text, unsigned max)
         } else {
             script_push_str(L, arg.value);
         }
-        store(L);
+        script_args_store(L);
     }
     lua_remove(L, -2);
     return result == SCRIPT_ARGS_END;
@@ -163,7 +163,7 @@ struct writing {
     size_t len;
 };
 
-static void put(struct writing *out, struct str text)
+static void script_args_put(struct writing *out, struct str text)
 {
     if (out->at != NULL) {
         out->at = str_put(out->at, text);
@@ -189,13 +189,13 @@ static void write_one(lua_State *L, struct str name, struct writing *out)
         return;
     }
     if (out->len != 0) {
-        put(out, STR("&"));
+        script_args_put(out, STR("&"));
     }
     put_escaped(out, name);
     if (type == LUA_TNUMBER || type == LUA_TSTRING) {
         lua_pushvalue(L, -1); /* a number becomes a text: not the one that lua_next walks over */
         value.data = lua_tolstring(L, -1, &value.len);
-        put(out, STR("="));
+        script_args_put(out, STR("="));
         put_escaped(out, value);
         lua_pop(L, 1);
     } else if (type != LUA_TBOOLEAN) {

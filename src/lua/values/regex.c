@@ -34,7 +34,7 @@ static const struct {
     {SCRIPT_REGEX_JAVASCRIPT, PCRE2_ALT_BSUX | PCRE2_MATCH_UNSET_BACKREF},
 };
 
-static void tell(struct str pattern, int error, size_t offset, struct script_text *out)
+static void script_regex_tell(struct str pattern, int error, size_t offset, struct script_text *out)
 {
     unsigned char text[256] = "unknown error";
     size_t size = ERROR_ROOM + 2 * pattern.len;
@@ -62,7 +62,7 @@ static pcre2_code *compile(struct str pattern, int flags, struct script_text *er
     pcre2_code *code =
         pcre2_compile((PCRE2_SPTR) pattern.data, pattern.len, wanted, &error, &offset, NULL);
     if (code == NULL) {
-        tell(pattern, error, offset, error_text);
+        script_regex_tell(pattern, error, offset, error_text);
     }
     return code;
 }
@@ -115,7 +115,7 @@ void script_ffi_regex_free(struct script_regex *regex)
     free(regex);
 }
 
-static void prepare(const struct script_regex *regex)
+static void script_regex_prepare(const struct script_regex *regex)
 {
     if (context == NULL) {
         context = pcre2_match_context_create(NULL);
@@ -154,7 +154,7 @@ int script_ffi_regex_match(struct script_regex *regex, const char *subject, size
     if (from > len) {
         return PCRE2_ERROR_BADOFFSET;
     }
-    prepare(regex);
+    script_regex_prepare(regex);
     if (regex->is_dfa) {
         result = match_dfa(regex, (struct str){subject, len}, from);
         result = result == 0

@@ -19,7 +19,7 @@ SCRIPT_TEXT(script_values_time, "src/lua/library/values/time.lua")
 SCRIPT_TEXT(script_values_regex, "src/lua/library/values/regex.lua")
 
 /* Runs a part with the table ngx, which is on top, as its argument. */
-static void run(lua_State *L, const char *name, struct str text)
+static void script_values_run(lua_State *L, const char *name, struct str text)
 {
     lua_pushvalue(L, -1);
     script_text_run(L, name, text, 1);
@@ -27,8 +27,8 @@ static void run(lua_State *L, const char *name, struct str text)
 
 void script_values_add(struct script_vm *vm, lua_State *L)
 {
-    run(L, "values.text", SCRIPT_TEXT_OF(script_values_text));
-    run(L, "values.time", SCRIPT_TEXT_OF(script_values_time));
+    script_values_run(L, "values.text", SCRIPT_TEXT_OF(script_values_text));
+    script_values_run(L, "values.time", SCRIPT_TEXT_OF(script_values_time));
     lua_pushvalue(L, -1);
     lua_pushnumber(L, (double) vm->options->regex_cache_max);
     lua_pushnumber(L, (double) vm->options->regex_match_limit);

@@ -127,7 +127,8 @@ static struct log log_of(const struct script_subject *subject, enum script_phase
 }
 
 /* No longer than a line of the log is. Takes nothing from Lua, so that it may be called outside of protected calls. */
-static void say(const struct log *log, const char *what, const char *message, const char *way)
+static void script_failure_say(const struct log *log, const char *what, const char *message,
+                               const char *way)
 {
     static __thread char line[LOG_LINE_MAX]; /* too much for a stack */
     struct writer writer = {line, line + sizeof(line)};
@@ -151,16 +152,18 @@ static const char *say_of(const struct script_thread *thread)
                : failure;
 }
 
-static void say_failure(const struct script_thread *thread, const char *message, const char *way)
+static void script_failure_say_failure(const struct script_thread *thread, const char *message,
+                                       const char *way)
 {
     const struct log log = log_of(thread->subject, thread->phase);
 
     if (message == NULL && (thread->phase & OF_PROCESS) != 0) {
         message = "unknown error";
     }
-    say(&log,
-        thread->subject->runs_file ? script_phase_failure_of_file(thread->phase) : say_of(thread),
-        message, way);
+    script_failure_say(&log,
+                       thread->subject->runs_file ? script_phase_failure_of_file(thread->phase)
+                                                  : say_of(thread),
+                       message, way);
 }
 
 enum { LEFT_MOST = 16 }; /* values of the function that failed */
@@ -227,7 +230,7 @@ int script_failure_seen(lua_State *L)
         lua_pushstring(L,
                        message != NULL ? lua_tostring(L, -1) + sizeof("stack traceback:") - 1 : "");
     }
-    say_failure(thread, message, lua_tostring(L, -1));
+    script_failure_say_failure(thread, message, lua_tostring(L, -1));
     thread->is_logged = true;
     lua_settop(L, 1);
     return 1;
@@ -239,7 +242,7 @@ void script_failure_end(struct script_thread *thread)
 
     thread->subject->failed_with = 500;
     if (!thread->is_logged) {
-        say_failure(thread, message, "");
+        script_failure_say_failure(thread, message, "");
     }
     if (thread->lacks_memory) {
         script_memory_collect(thread->subject->vm->state);
@@ -251,7 +254,7 @@ void script_failure_load(struct script_subject *subject, enum script_phase phase
 {
     subject->failed_with = status;
     if ((phase & OF_PROCESS) == 0) {
-        say(subject->log, "", message, "");
+        script_failure_say(subject->log, "", message, "");
         return;
     }
     /* Of a process's chunks the log says which one it was instead of how its text was to be had. */
@@ -266,7 +269,8 @@ void script_failure_load(struct script_subject *subject, enum script_phase phase
         message += sizeof(inlined) - 1;
     }
     const struct log log = log_of(subject, phase);
-    say(&log,
-        subject->runs_file ? script_phase_failure_of_file(phase) : script_phase_failure(phase),
-        message, "");
+    script_failure_say(&log,
+                       subject->runs_file ? script_phase_failure_of_file(phase)
+                                          : script_phase_failure(phase),
+                       message, "");
 }

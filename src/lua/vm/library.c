@@ -58,7 +58,7 @@ void script_text_run(lua_State *L, const char *name, struct str text, int argume
     lua_call(L, arguments, 0);
 }
 
-static int open(lua_State *L)
+static int script_library_open(lua_State *L)
 {
     unsigned i = (unsigned) lua_tointeger(L, lua_upvalueindex(1));
 
@@ -81,7 +81,7 @@ void script_library_add(lua_State *L)
     lua_getfield(L, -1, "preload");
     for (unsigned i = 0; i < sizeof(library) / sizeof(library[0]); i++) {
         lua_pushinteger(L, i);
-        lua_pushcclosure(L, open, 1);
+        lua_pushcclosure(L, script_library_open, 1);
         lua_setfield(L, -2, library[i].name);
     }
     for (size_t i = 0; i < sizeof(parts_of_core) / sizeof(parts_of_core[0]); i++) {

@@ -14,15 +14,15 @@
 
 static const struct script_subject_kind process_kind = {.name = "process"};
 
-static void describe(const struct log *log, struct writer *out)
+static void script_life_describe(const struct log *log, struct writer *out)
 {
     (void) log;
     writer_put(out, STR(", context: init_worker_by_lua*"));
 }
 
 /* Runs a chunk that belongs to the process, with lines to `base`. False: it has failed, which was logged. */
-static bool run(struct script_vm *vm, enum script_phase phase, const struct script_code *code,
-                const struct log *base)
+static bool script_life_run(struct script_vm *vm, enum script_phase phase,
+                            const struct script_code *code, const struct log *base)
 {
     struct script_subject subject;
     struct log log = *base;
@@ -31,7 +31,7 @@ static bool run(struct script_vm *vm, enum script_phase phase, const struct scri
         return true;
     }
     if (phase == SCRIPT_INIT_WORKER) {
-        log.describe = describe;
+        log.describe = script_life_describe;
     }
     script_subject_begin(&subject, &process_kind, vm, &log);
     subject.settings = vm->options->settings;
@@ -50,7 +50,7 @@ static int guard(lua_State *L)
 }
 
 /* False for errors; a file that is not there is a warning only, since it may come before it is wanted. */
-static bool check(const struct script_vm_options *options)
+static bool script_life_check(const struct script_vm_options *options)
 {
     const struct generation *generation = options->generation;
     bool is_good = true;
@@ -77,8 +77,8 @@ static struct script_vm *vm_begin(const struct script_vm_options *options, const
 {
     struct script_vm *vm = script_vm_new(options, log);
 
-    if (vm != NULL &&
-        (!run(vm, SCRIPT_INIT, options->init, log) || lua_cpcall(vm->state, guard, NULL) != 0)) {
+    if (vm != NULL && (!script_life_run(vm, SCRIPT_INIT, options->init, log) ||
+                       lua_cpcall(vm->state, guard, NULL) != 0)) {
         script_vm_free(vm);
         return NULL;
     }
@@ -129,7 +129,7 @@ bool script_opened(const struct script_vm_options *options, struct script_vm **o
         return true;
     }
     if (options->generation->is_test) {
-        return check(options);
+        return script_life_check(options);
     }
     *out = vm_begin(options, start_log_begin(&start));
     return *out != NULL;
@@ -148,7 +148,7 @@ struct script_vm *script_vm_private(const struct script_vm_options *options, con
 void script_worker_begins(struct script_vm *vm)
 {
     if (vm != NULL) {
-        run(vm, SCRIPT_INIT_WORKER, vm->options->init_worker, &vm->options->log);
+        script_life_run(vm, SCRIPT_INIT_WORKER, vm->options->init_worker, &vm->options->log);
         script_watch_begin(vm->options->time_limit_ms);
     }
 }
@@ -156,7 +156,7 @@ void script_worker_begins(struct script_vm *vm)
 void script_worker_ends(struct script_vm *vm)
 {
     if (vm != NULL) {
-        run(vm, SCRIPT_EXIT_WORKER, vm->options->exit_worker, &vm->options->log);
+        script_life_run(vm, SCRIPT_EXIT_WORKER, vm->options->exit_worker, &vm->options->log);
         list_each(item, &vm->subjects) {
             script_subject_let_go(container_of(item, struct script_subject, node));
         }

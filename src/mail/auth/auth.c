@@ -68,8 +68,8 @@ static bool read_answer(struct mail_session *session, const struct mail_auth *au
 }
 
 /* One question, one answer, on a connection of its own. MAY WAIT. False: logged. */
-static bool ask(struct mail_session *session, const struct mail_auth *auth,
-                struct auth_response *out)
+static bool mail_auth_ask(struct mail_session *session, const struct mail_auth *auth,
+                          struct auth_response *out)
 {
     const struct upstream_target target = {.addr = auth->addr,
                                            .name = auth->peer,
@@ -189,7 +189,7 @@ enum mail_verdict mail_authenticate(struct mail_session *session, struct mail_up
     session->attempts++;
     session->log.action = "in http auth state";
     for (;;) {
-        if (!ask(session, auth, &response)) {
+        if (!mail_auth_ask(session, auth, &response)) {
             session->server->protocol->refuse(session, MAIL_REFUSED_INTERNAL, STR_NONE);
             break;
         }

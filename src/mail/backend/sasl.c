@@ -18,21 +18,22 @@ static const char *command_name(unsigned method)
     }
 }
 
-static enum sasl_outcome invalid(struct mail_session *session, unsigned method, const char *what)
+static enum sasl_outcome mail_sasl_invalid(struct mail_session *session, unsigned method,
+                                           const char *what)
 {
     log_info(&session->log, 0, "client sent %s in AUTH %s command", what, command_name(method));
     return SASL_INVALID;
 }
 
 /* A text in base64, decoded into session->attempt; never without data. */
-static enum sasl_outcome decode(struct mail_session *session, unsigned method, struct str text,
-                                struct str *out)
+static enum sasl_outcome mail_sasl_decode(struct mail_session *session, unsigned method,
+                                          struct str text, struct str *out)
 {
     if (str_is(text, "=")) { /* RFC 4954, 4: a response of no bytes */
         text = STR("");
     }
     if (!base64_decode(&session->attempt, text, false, out)) {
-        return invalid(session, method, "invalid base64 encoding");
+        return mail_sasl_invalid(session, method, "invalid base64 encoding");
     }
     if (out->len == 0) {
         *out = STR("");
@@ -41,8 +42,8 @@ static enum sasl_outcome decode(struct mail_session *session, unsigned method, s
 }
 
 /* Sends a challenge and reads what the client says to it. MAY WAIT. */
-static enum sasl_outcome ask(struct mail_session *session, unsigned method, struct str prefix,
-                             struct str challenge, struct str *out)
+static enum sasl_outcome mail_sasl_ask(struct mail_session *session, unsigned method,
+                                       struct str prefix, struct str challenge, struct str *out)
 {
     struct str line;
 
@@ -50,7 +51,7 @@ static enum sasl_outcome ask(struct mail_session *session, unsigned method, stru
     if (mail_read_line(session, &line) != MAIL_LINE) {
         return SASL_GONE;
     }
-    return decode(session, method, line, out);
+    return mail_sasl_decode(session, method, line, out);
 }
 
 static enum sasl_outcome plain(struct mail_session *session, struct str text)
@@ -59,7 +60,7 @@ static enum sasl_outcome plain(struct mail_session *session, struct str text)
 
     if (wrong != NULL) {
         session->login = session->password = STR_NONE;
-        return invalid(session, MAIL_PLAIN, wrong);
+        return mail_sasl_invalid(session, MAIL_PLAIN, wrong);
     }
     if (session->password.len == 0) {
         session->password = STR("");
@@ -71,7 +72,7 @@ static enum sasl_outcome cram_md5(struct mail_session *session, struct str text)
 {
     const char *wrong = sasl_cram_md5_read(text, &session->login, &session->password);
 
-    return wrong == NULL ? SASL_KNOWN : invalid(session, MAIL_CRAM_MD5, wrong);
+    return wrong == NULL ? SASL_KNOWN : mail_sasl_invalid(session, MAIL_CRAM_MD5, wrong);
 }
 
 /* "Username:" and "Password:", in base64, as all clients expect them. */
@@ -90,8 +91,8 @@ enum sasl_outcome sasl_converse(struct mail_session *session, unsigned method, s
     } else if (method != MAIL_PLAIN) {
         challenge = ASK_USER;
     }
-    outcome = initial.data != NULL ? decode(session, method, initial, &text)
-                                   : ask(session, method, prefix, challenge, &text);
+    outcome = initial.data != NULL ? mail_sasl_decode(session, method, initial, &text)
+                                   : mail_sasl_ask(session, method, prefix, challenge, &text);
     if (outcome != SASL_KNOWN) {
         return outcome;
     }
@@ -103,7 +104,8 @@ enum sasl_outcome sasl_converse(struct mail_session *session, unsigned method, s
     default:
         session->login = text;
         session->password = STR("");
-        return method == MAIL_LOGIN ? ask(session, method, prefix, ASK_PASSWORD, &session->password)
-                                    : SASL_KNOWN;
+        return method == MAIL_LOGIN
+                   ? mail_sasl_ask(session, method, prefix, ASK_PASSWORD, &session->password)
+                   : SASL_KNOWN;
     }
 }

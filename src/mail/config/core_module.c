@@ -195,7 +195,7 @@ static const struct directive_table *const core_tables[] = {&main_table, &server
 /* ---- the modules ---- */
 
 /* Logs of servers, and of their addresses, when the main level's is known. */
-static bool configured(struct conf *conf, struct generation *generation)
+static bool mail_core_configured(struct conf *conf, struct generation *generation)
 {
     struct mail_main *main = mail_main_of(conf);
 
@@ -239,6 +239,6 @@ const struct module ngx_mail_core_module = {
     .name = "ngx_mail_core_module",
     .kind = MODULE_MAIL,
     .tables = core_tables,
-    .configured = configured,
+    .configured = mail_core_configured,
     .worker_abort = mail_core_worker_abort,
 };

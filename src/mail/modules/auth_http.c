@@ -70,7 +70,7 @@ static const struct directive rows[] = {
 };
 #undef S
 
-static bool check(struct conf_scope *scope, struct mail_server *server)
+static bool mail_auth_http_check(struct conf_scope *scope, struct mail_server *server)
 {
     const struct mail_auth *auth = mail_settings(server, &mail_auth_key);
 
@@ -78,7 +78,7 @@ static bool check(struct conf_scope *scope, struct mail_server *server)
            conf_error(scope->conf, server->node, "no \"auth_http\" is defined for server");
 }
 
-static const struct mail_module hooks = {.check = check};
+static const struct mail_module hooks = {.check = mail_auth_http_check};
 
 const struct module ngx_mail_auth_http_module = {
     .magic = MODULE_MAGIC,

@@ -66,7 +66,7 @@ static bool lacks(struct conf_scope *scope, const struct mail_server *server, co
                       what, why);
 }
 
-static bool check(struct conf_scope *scope, struct mail_server *server)
+static bool mail_ssl_check(struct conf_scope *scope, struct mail_server *server)
 {
     struct mail_ssl *ssl = mail_settings(server, &mail_ssl_key);
     const char *why = needs_tls(server, ssl);
@@ -88,7 +88,7 @@ static bool check(struct conf_scope *scope, struct mail_server *server)
                              &server->error_log);
 }
 
-static const struct mail_module hooks = {.check = check};
+static const struct mail_module hooks = {.check = mail_ssl_check};
 
 static bool mail_ssl_worker_start(struct generation *generation)
 {

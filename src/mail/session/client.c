@@ -90,7 +90,7 @@ static void put_login(struct mail_session *session, struct writer *out)
     writer_put(out, STR("\""));
 }
 
-static void describe(const struct log *log, struct writer *out)
+static void mail_client_describe(const struct log *log, struct writer *out)
 {
     struct mail_session *session = log->subject;
     struct str client = mail_client_text(session);
@@ -111,6 +111,6 @@ void mail_session_log_init(struct mail_session *session)
     session->log = (struct log){.sinks = session->server->error_log,
                                 .level = session->server->error_log_level,
                                 .connection = conn_number(session->conn),
-                                .describe = describe,
+                                .describe = mail_client_describe,
                                 .subject = session};
 }

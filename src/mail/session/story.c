@@ -130,7 +130,7 @@ static bool greet(struct mail_session *session)
     return session->has_greeted;
 }
 
-static enum mail_step tell(struct mail_session *session)
+static enum mail_step mail_story_tell(struct mail_session *session)
 {
     const struct listen_address *address = &session->listen->address;
 
@@ -147,24 +147,24 @@ static enum mail_step tell(struct mail_session *session)
     return session->server->protocol->serve(session);
 }
 
-static void run(void *arg)
+static void mail_story_run(void *arg)
 {
     struct mail_session *session = arg;
 
-    if (tell(session) != MAIL_PASSED_ON) {
+    if (mail_story_tell(session) != MAIL_PASSED_ON) {
         mail_session_end(session);
     }
 }
 
 /* The session may be over when it returns. */
-static void start(struct mail_session *session)
+static void mail_story_start(struct mail_session *session)
 {
     struct conn *conn = session->conn;
 
     conn->owner = &on_fiber;
     timer_remove(&conn->timer);
     if (fiber_pool_left() <= FIBERS_RESERVED ||
-        fiber_start(run, session, &session->fiber) == FIBER_NO_STACK) {
+        fiber_start(mail_story_run, session, &session->fiber) == FIBER_NO_STACK) {
         counters_mine->limited++;
         log_error(&session->log, 0, "no fiber is left for the session");
         session->server->protocol->refuse(session, MAIL_REFUSED_INTERNAL, STR_NONE);
@@ -176,7 +176,7 @@ static void start(struct mail_session *session)
 
 static void first_input(struct conn *conn)
 {
-    start(conn->user);
+    mail_story_start(conn->user);
 }
 
 static void silence(struct conn *conn)
@@ -263,7 +263,7 @@ void mail_accepted(struct listener *listener, int fd, const struct addr *peer)
         greet(session);
         wait_for_input(session);
     } else {
-        start(session);
+        mail_story_start(session);
     }
 }
 

@@ -12,7 +12,7 @@ static struct str next_line(struct str *rest)
     return line;
 }
 
-static bool is_name(struct str name)
+static bool mail_answer_is_name(struct str name)
 {
     for (size_t i = 0; i < name.len; i++) {
         unsigned char c = (unsigned char) name.data[i];
@@ -40,7 +40,7 @@ static void take_status(struct str value, struct auth_response *out)
     out->status = value;
 }
 
-static void take_field(struct str name, struct str value, struct auth_response *out)
+static void mail_answer_take_field(struct str name, struct str value, struct auth_response *out)
 {
     static const struct {
         struct str name;
@@ -103,9 +103,9 @@ enum auth_reading auth_response_read(struct str input, size_t *seen, struct auth
             return AUTH_DONE;
         }
         struct str name = str_cut(&line, ':');
-        if (line.data == NULL || !is_name(name) || !is_value(line)) {
+        if (line.data == NULL || !mail_answer_is_name(name) || !is_value(line)) {
             return AUTH_BAD;
         }
-        take_field(name, str_trim(line), out);
+        mail_answer_take_field(name, str_trim(line), out);
     }
 }

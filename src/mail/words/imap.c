@@ -137,7 +137,7 @@ static void read_atom(struct str *text, struct str *out)
     *text = str_skip(*text, n);
 }
 
-static void skip_blanks(struct str *text)
+static void mail_imap_skip_blanks(struct str *text)
 {
     while (text->len != 0 && text->data[0] == ' ') {
         *text = str_skip(*text, 1);
@@ -152,7 +152,7 @@ static bool read_words(struct str text, struct arena *arena, struct mail_command
         bool is_good = true;
         bool is_separate = str_starts(text, STR(" "));
 
-        skip_blanks(&text);
+        mail_imap_skip_blanks(&text);
         if (without_end(text).len == 0) {
             return true;
         }
@@ -188,7 +188,7 @@ bool imap_command_read(struct str text, struct arena *arena, struct mail_command
         return false;
     }
     out->tag = tag;
-    skip_blanks(&text);
+    mail_imap_skip_blanks(&text);
     read_atom(&text, &out->name);
     return out->name.len != 0 && read_words(text, arena, out);
 }

@@ -48,7 +48,7 @@ bool own_init(void)
 
 /* ---- where the service listens ---- */
 
-static unsigned place_of(const struct addr *addr)
+static unsigned own_place_of(const struct addr *addr)
 {
     return addr->any.sa_family == AF_UNIX ? str_hash(addr_unix_path(addr)) % PORTS
                                           : addr_port(addr);
@@ -56,7 +56,7 @@ static unsigned place_of(const struct addr *addr)
 
 void own_listens(const struct addr *addr, bool is_datagram)
 {
-    unsigned position = place_of(addr);
+    unsigned position = own_place_of(addr);
 
     if (own != NULL) {
         atomic_fetch_or(&own->listened[is_datagram][position / 64], UINT64_C(1) << position % 64);
@@ -65,7 +65,7 @@ void own_listens(const struct addr *addr, bool is_datagram)
 
 static bool is_listened(const struct addr *addr, bool is_datagram)
 {
-    unsigned position = place_of(addr);
+    unsigned position = own_place_of(addr);
 
     return own != NULL && (atomic_load_explicit(&own->listened[is_datagram][position / 64],
                                                 memory_order_relaxed) >>
@@ -161,7 +161,7 @@ static unsigned tick_now(void)
 }
 
 /* Does nobody look for it any more? */
-static bool is_over(uint64_t entry)
+static bool own_is_over(uint64_t entry)
 {
     unsigned closed = (unsigned) (entry >> HOPS_BITS) & CLOSED_MASK;
 
@@ -196,7 +196,8 @@ static void own_entry_put(const struct end *from, uint64_t marks, uint64_t entry
     }
     for (unsigned i = 0; i < WAYS; i++) {
         uint64_t old = atomic_load(&bucket[i]);
-        if ((old == 0 || is_over(old)) && atomic_compare_exchange_strong(&bucket[i], &old, entry)) {
+        if ((old == 0 || own_is_over(old)) &&
+            atomic_compare_exchange_strong(&bucket[i], &old, entry)) {
             return;
         }
     }
@@ -278,7 +279,7 @@ static unsigned hops_between(const struct end *from, const struct end *to)
     const _Atomic uint64_t *at = own_entry_find(from, marks_of(from, to), BOTH_ENDS);
     uint64_t entry = at == NULL ? 0 : atomic_load(at);
 
-    return is_over(entry) ? 0 : (unsigned) (entry & OWN_HOPS_MOST);
+    return own_is_over(entry) ? 0 : (unsigned) (entry & OWN_HOPS_MOST);
 }
 
 unsigned own_hops(int fd, const struct addr *peer)

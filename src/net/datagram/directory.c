@@ -31,7 +31,7 @@ bool directory_make(void)
     return directory != NULL;
 }
 
-static struct bucket *bucket_of(uint64_t hash)
+static struct bucket *datagram_directory_bucket_of(uint64_t hash)
 {
     return &directory->buckets[hash & ((1u << BUCKET_BITS) - 1)];
 }
@@ -44,7 +44,7 @@ static uint64_t word_of(uint64_t hash, uint32_t owner)
 /* Puts the word where `from` stands; false: nowhere. */
 static bool swap(uint64_t hash, uint64_t from, uint64_t to)
 {
-    struct bucket *bucket = bucket_of(hash);
+    struct bucket *bucket = datagram_directory_bucket_of(hash);
 
     for (unsigned i = 0; i < WORDS; i++) {
         uint64_t expected = from;
@@ -62,7 +62,7 @@ uint32_t directory_find(uint64_t hash)
     if (directory == NULL) {
         return 0;
     }
-    const struct bucket *bucket = bucket_of(hash);
+    const struct bucket *bucket = datagram_directory_bucket_of(hash);
 
     for (unsigned i = 0; i < WORDS; i++) {
         uint64_t word = atomic_load_explicit(&bucket->words[i], memory_order_relaxed);

@@ -216,8 +216,8 @@ static bool pass_to_owner(const struct datagram *datagram, uint64_t hash)
 }
 
 /* NULL: there is no place for it, or its owner closed it. */
-static struct datagram_flow *begin(struct datagram_port *port, const struct datagram *datagram,
-                                   uint64_t hash)
+static struct datagram_flow *datagram_flow_begin(struct datagram_port *port,
+                                                 const struct datagram *datagram, uint64_t hash)
 {
     struct listener *listener = port->listener;
 
@@ -347,7 +347,7 @@ void datagram_deliver(struct datagram_port *port, const struct datagram *datagra
                 datagram_counts.dropped++;
                 return;
             }
-            flow = begin(port, datagram, hash);
+            flow = datagram_flow_begin(port, datagram, hash);
         }
     } else if (__builtin_expect(port->listener->flow_key != NULL, 0) &&
                !addr_equal(&flow->peer, &datagram->peer) && !go_along(flow, datagram)) {

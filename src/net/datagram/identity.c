@@ -20,7 +20,7 @@ struct identity {
 
 static struct hashed_table table;
 
-static uint64_t hash_of(uint32_t set, struct str id)
+static uint64_t identity_hash_of(uint32_t set, struct str id)
 {
     char bytes[sizeof(set) + 1 + DATAGRAM_ID_MOST];
 
@@ -84,7 +84,7 @@ void identity_learn(struct datagram_flow *flow, struct str answer)
     if (id.len == 0) {
         return;
     }
-    uint64_t hash = hash_of(flow->port->set, id);
+    uint64_t hash = identity_hash_of(flow->port->set, id);
     struct identity *identity = find(hash);
     if (identity != NULL && identity->flow == flow) {
         return;
@@ -132,7 +132,7 @@ struct datagram_flow *identity_find(const struct datagram_port *port, struct str
         if ((lengths >> len & 1) == 0) {
             continue;
         }
-        uint64_t hash = hash_of(port->set, str_head(borne, len));
+        uint64_t hash = identity_hash_of(port->set, str_head(borne, len));
         uint32_t owner = directory_find(hash);
         if (owner != 0 && owner != mailbox_own) {
             *elsewhere = owner; /* even if it was a client's of this worker before */

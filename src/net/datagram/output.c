@@ -94,7 +94,7 @@ static void put_source(struct msghdr *message, const struct item *item)
     }
 }
 
-static void prepare(unsigned i)
+static void datagram_output_prepare(unsigned i)
 {
     struct item *item = &out.items[i];
     struct msghdr *message = &messages[i].msg_hdr;
@@ -195,7 +195,7 @@ static void flush(void)
 {
     while (out.first < out.count) {
         for (unsigned i = out.first; i < out.count; i++) {
-            prepare(i);
+            datagram_output_prepare(i);
         }
         datagram_counts.writes++;
         int n = sendmmsg(out.port->send_fd, messages + out.first, out.count - out.first,

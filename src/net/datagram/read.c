@@ -138,7 +138,7 @@ static void make_key(const struct datagram_port *port, const struct addr *peer,
     }
 }
 
-static void take(struct datagram_port *port, unsigned i)
+static void read_take(struct datagram_port *port, unsigned i)
 {
     struct msghdr *message = &messages[i].msg_hdr;
     struct str rest = {pieces[i].iov_base, messages[i].msg_len};
@@ -186,7 +186,7 @@ unsigned datagram_read(struct datagram_port *port, const struct event_source *so
     for (unsigned round = 0; round < ROUNDS_MOST && n == BATCH && source->fd != -1; round++) {
         n = read_batch(port, source->fd);
         for (unsigned i = 0; i < n; i++) {
-            take(port, i);
+            read_take(port, i);
         }
         sum += n;
     }

@@ -8,7 +8,7 @@
 #define BUCKETS_LEAST 256u
 #define OTHER_BITS 16 /* of a hash, which choose the bucket of the directory */
 
-static struct hashed **bucket_of(const struct hashed_table *table, uint64_t hash)
+static struct hashed **datagram_table_bucket_of(const struct hashed_table *table, uint64_t hash)
 {
     return &table->buckets[hash >> OTHER_BITS & (table->size - 1)];
 }
@@ -25,7 +25,7 @@ static void grow(struct hashed_table *table)
     }
     for (size_t i = 0; i < table->size; i++) {
         for (struct hashed *entry = table->buckets[i], *next; entry != NULL; entry = next) {
-            struct hashed **bucket = bucket_of(&larger, entry->hash);
+            struct hashed **bucket = datagram_table_bucket_of(&larger, entry->hash);
 
             next = entry->next;
             entry->next = *bucket;
@@ -38,7 +38,7 @@ static void grow(struct hashed_table *table)
 
 struct hashed *hashed_first(const struct hashed_table *table, uint64_t hash)
 {
-    return table->size == 0 ? NULL : *bucket_of(table, hash);
+    return table->size == 0 ? NULL : *datagram_table_bucket_of(table, hash);
 }
 
 void hashed_add(struct hashed_table *table, struct hashed *entry, uint64_t hash)
@@ -46,7 +46,7 @@ void hashed_add(struct hashed_table *table, struct hashed *entry, uint64_t hash)
     if (table->count >= table->size) {
         grow(table);
     }
-    struct hashed **bucket = bucket_of(table, hash);
+    struct hashed **bucket = datagram_table_bucket_of(table, hash);
     entry->hash = hash;
     entry->next = *bucket;
     *bucket = entry;
@@ -55,7 +55,7 @@ void hashed_add(struct hashed_table *table, struct hashed *entry, uint64_t hash)
 
 void hashed_remove(struct hashed_table *table, struct hashed *entry)
 {
-    struct hashed **link = bucket_of(table, entry->hash);
+    struct hashed **link = datagram_table_bucket_of(table, entry->hash);
 
     while (*link != entry) {
         link = &(*link)->next;

@@ -53,7 +53,7 @@ static size_t segment_of(struct msghdr *message)
     return 0;
 }
 
-static void take(struct quic_connection *c, struct msghdr *message, size_t size)
+static void quic_client_take(struct quic_connection *c, struct msghdr *message, size_t size)
 {
     struct str rest = {message->msg_iov->iov_base, size};
     size_t segment = segment_of(message);
@@ -83,7 +83,7 @@ static unsigned read_batch(struct quic_connection *c)
     quic_worker.counts.reads++;
     int n = recvmmsg(c->source.fd, messages, BATCH, MSG_DONTWAIT, NULL);
     for (int i = 0; i < n; i++) {
-        take(c, &messages[i].msg_hdr, messages[i].msg_len);
+        quic_client_take(c, &messages[i].msg_hdr, messages[i].msg_len);
     }
     if (n < 0 && errno == ECONNREFUSED && !c->has_heard) {
         log_info(c->conn->log, errno, "the QUIC server does not answer");
@@ -135,7 +135,7 @@ static bool socket_open(struct quic_connection *c, const struct quic_connecting 
     return true;
 }
 
-static bool begin(struct quic_connection *c, const struct quic_connecting *connecting)
+static bool quic_client_begin(struct quic_connection *c, const struct quic_connecting *connecting)
 {
     struct quic_level *level = c->levels[QUIC_SPACE_INITIAL];
     struct quic_cid dcid = {.len = 18};
@@ -172,7 +172,7 @@ struct quic_connection *quic_connect(const struct quic_connecting *connecting,
         quic_connection_new(connecting->settings, &secrets, false,
                             connecting->version == 0 ? QUIC_VERSION_1 : connecting->version);
     c->tls_options = connecting->options;
-    if (!begin(c, connecting)) {
+    if (!quic_client_begin(c, connecting)) {
         quic_connection_free(c);
         return NULL;
     }

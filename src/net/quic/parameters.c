@@ -116,7 +116,8 @@ static bool read_reset_token(struct str value, struct quic_parameters *out)
     return true;
 }
 
-static bool read_number(const struct number_row *row, struct str value, struct quic_parameters *out)
+static bool parameters_read_number(const struct number_row *row, struct str value,
+                                   struct quic_parameters *out)
 {
     uint64_t *number = number_of(out, row);
 
@@ -129,7 +130,7 @@ static bool read_one(uint64_t id, struct str value, bool of_server, struct quic_
     const struct number_row *row = find_number(id);
 
     if (row != NULL) {
-        return read_number(row, value, out);
+        return parameters_read_number(row, value, out);
     }
     switch (id) {
     case ORIGINAL_DCID:

@@ -17,7 +17,7 @@ void quic_path_init(struct quic_path *path, const struct addr *peer, const struc
                                .mtu_failed = QUIC_DATAGRAM_MOST + 1};
 }
 
-static bool is_same(const struct quic_path *path, const struct datagram_packet *datagram)
+static bool quic_path_is_same(const struct quic_path *path, const struct datagram_packet *datagram)
 {
     return path->is_there && addr_equal(&path->peer, &datagram->peer) &&
            addr_equal(&path->local, &datagram->local);
@@ -26,10 +26,10 @@ static bool is_same(const struct quic_path *path, const struct datagram_packet *
 struct quic_path *quic_path_of(struct quic_connection *c, const struct datagram_packet *datagram,
                                struct quic_path *fresh)
 {
-    if (!c->is_server || is_same(&c->paths[0], datagram)) {
+    if (!c->is_server || quic_path_is_same(&c->paths[0], datagram)) {
         return &c->paths[0];
     }
-    if (is_same(&c->paths[1], datagram)) {
+    if (quic_path_is_same(&c->paths[1], datagram)) {
         return &c->paths[1];
     }
     if (!c->is_confirmed) {

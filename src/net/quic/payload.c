@@ -10,7 +10,8 @@ static void carry(struct packer *p, const struct quic_carried *carried)
 }
 
 /* False: there is no room. */
-static bool put(struct packer *p, const struct quic_frame *frame, struct quic_carried carried)
+static bool payload_put(struct packer *p, const struct quic_frame *frame,
+                        struct quic_carried carried)
 {
     quic_frame_put(&p->out, frame);
     if (p->out.is_short) {
@@ -71,7 +72,7 @@ static bool put_limit(struct packer *p, uint64_t type, uint64_t id, uint64_t lim
 {
     const struct quic_frame frame = {.type = type, .limit = {id, limit}};
 
-    return put(p, &frame, carried);
+    return payload_put(p, &frame, carried);
 }
 
 static bool put_max_data(struct packer *p)
@@ -128,7 +129,8 @@ static bool put_new_token(struct packer *p)
     const struct quic_frame frame = {.type = QUIC_FRAME_NEW_TOKEN,
                                      .token = {(const char *) bytes, size}};
 
-    return size == 0 || put(p, &frame, (struct quic_carried){.kind = QUIC_CARRIED_NEW_TOKEN});
+    return size == 0 ||
+           payload_put(p, &frame, (struct quic_carried){.kind = QUIC_CARRIED_NEW_TOKEN});
 }
 
 static bool put_cid(struct packer *p, struct quic_own_cid *own)
@@ -140,9 +142,9 @@ static bool put_cid(struct packer *p, struct quic_own_cid *own)
                                                 (struct str){(const char *) token, sizeof(token)}}};
 
     quic_reset_token(p->c->secrets, quic_cid_str(&own->cid), token);
-    own->is_to_send =
-        !put(p, &frame,
-             (struct quic_carried){.kind = QUIC_CARRIED_NEW_CONNECTION_ID, .id = own->number});
+    own->is_to_send = !payload_put(p, &frame,
+                                   (struct quic_carried){.kind = QUIC_CARRIED_NEW_CONNECTION_ID,
+                                                         .id = own->number});
     return !own->is_to_send;
 }
 
@@ -183,7 +185,7 @@ static bool put_pending(struct packer *p, unsigned what)
 
     switch (what) {
     case QUIC_PENDING_HANDSHAKE_DONE:
-        return put(p, &done, (struct quic_carried){.kind = QUIC_CARRIED_HANDSHAKE_DONE});
+        return payload_put(p, &done, (struct quic_carried){.kind = QUIC_CARRIED_HANDSHAKE_DONE});
     case QUIC_PENDING_MAX_DATA:
         return put_max_data(p);
     case QUIC_PENDING_MAX_STREAMS_BIDI:
@@ -201,7 +203,7 @@ static bool put_pending(struct packer *p, unsigned what)
     case QUIC_PENDING_RETIRED:
         return put_retired(p);
     default:
-        return put(p, &ping, (struct quic_carried){.kind = QUIC_CARRIED_PING});
+        return payload_put(p, &ping, (struct quic_carried){.kind = QUIC_CARRIED_PING});
     }
 }
 
@@ -226,14 +228,14 @@ void quic_put_path(struct packer *p)
         const struct quic_frame frame = {.type = QUIC_FRAME_PATH_RESPONSE,
                                          .data = {(const char *) path->response, 8}};
         path->has_response =
-            !put(p, &frame, (struct quic_carried){.kind = QUIC_CARRIED_PATH_RESPONSE});
+            !payload_put(p, &frame, (struct quic_carried){.kind = QUIC_CARRIED_PATH_RESPONSE});
         p->needs_padding = true;
     }
     if (path->is_challenge_due) {
         const struct quic_frame frame = {.type = QUIC_FRAME_PATH_CHALLENGE,
                                          .data = {(const char *) path->challenge, 8}};
         path->is_challenge_due =
-            !put(p, &frame, (struct quic_carried){.kind = QUIC_CARRIED_PATH_CHALLENGE});
+            !payload_put(p, &frame, (struct quic_carried){.kind = QUIC_CARRIED_PATH_CHALLENGE});
         p->needs_padding = true;
     }
 }
@@ -247,7 +249,8 @@ static bool put_stream_limits(struct packer *p, struct quic_stream_state *stream
     if (stream->has_receive && stream->receive.wants_stop) {
         const struct quic_frame frame = {.type = QUIC_FRAME_STOP_SENDING,
                                          .reset = {id, stream->receive.stop_code, 0}};
-        if (!put(p, &frame, (struct quic_carried){.kind = QUIC_CARRIED_STOP_SENDING, .id = id})) {
+        if (!payload_put(p, &frame,
+                         (struct quic_carried){.kind = QUIC_CARRIED_STOP_SENDING, .id = id})) {
             return false;
         }
         quic_receive_stop_sent(&stream->receive);
@@ -280,7 +283,8 @@ static bool put_stream_control(struct packer *p, struct quic_stream_state *strea
         const struct quic_frame frame = {.type = QUIC_FRAME_RESET_STREAM,
                                          .reset = {id, stream->send.reset_code,
                                                    quic_send_final_size(&stream->send)}};
-        if (!put(p, &frame, (struct quic_carried){.kind = QUIC_CARRIED_RESET_STREAM, .id = id})) {
+        if (!payload_put(p, &frame,
+                         (struct quic_carried){.kind = QUIC_CARRIED_RESET_STREAM, .id = id})) {
             return false;
         }
         quic_send_reset_sent(&stream->send);

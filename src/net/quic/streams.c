@@ -17,7 +17,7 @@ static unsigned kind_of(uint64_t id)
 }
 
 /* Ids are numbers in a row: spread over the table. */
-static uint64_t hash_of(uint64_t id)
+static uint64_t streams_hash_of(uint64_t id)
 {
     return id * UINT64_C(0x9e3779b97f4a7c15) >> 20;
 }
@@ -72,7 +72,7 @@ void quic_streams_free(struct quic_connection *c)
 
 struct quic_stream_state *quic_stream_find(struct quic_connection *c, uint64_t id)
 {
-    uint64_t hash = hash_of(id);
+    uint64_t hash = streams_hash_of(id);
 
     for (struct hashed *at = hashed_first(&c->streams, hash); at != NULL; at = at->next) {
         struct quic_stream_state *stream = container_of(at, struct quic_stream_state, entry);
@@ -108,7 +108,7 @@ static struct quic_stream_state *stream_new(struct quic_connection *c, uint64_t 
     list_init(&stream->control);
     list_init(&stream->calls);
     list_push_back(&c->all_streams, &stream->link);
-    hashed_add(&c->streams, &stream->entry, hash_of(id));
+    hashed_add(&c->streams, &stream->entry, streams_hash_of(id));
     quic_turn_init(&stream->turn, id);
     if (stream->has_send) {
         quic_send_init(&stream->send, send_limit(c, id));

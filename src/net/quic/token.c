@@ -107,8 +107,8 @@ static struct str bound_to(const struct addr *peer, bool is_retry, unsigned char
     return (struct str){(const char *) room, (size_t) (out.at - room)};
 }
 
-static EVP_CIPHER_CTX *begin(const struct quic_secrets *secrets, const unsigned char *nonce,
-                             struct str bound, bool encrypts)
+static EVP_CIPHER_CTX *token_begin(const struct quic_secrets *secrets, const unsigned char *nonce,
+                                   struct str bound, bool encrypts)
 {
     EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
     int n;
@@ -146,7 +146,7 @@ size_t quic_token_put(const struct quic_secrets *secrets, const struct quic_toke
         put_id(&to, &token->retry_scid);
     }
     EVP_CIPHER_CTX *ctx =
-        begin(secrets, out + 1, bound_to(peer, token->is_retry, room, sizeof(room)), true);
+        token_begin(secrets, out + 1, bound_to(peer, token->is_retry, room, sizeof(room)), true);
     bool is_good = ctx != NULL && !to.is_short &&
                    EVP_EncryptUpdate(ctx, start, &n, start, (int) (to.at - start)) == 1 &&
                    EVP_EncryptFinal_ex(ctx, to.at, &n) == 1 &&
@@ -197,7 +197,7 @@ bool quic_token_read(const struct quic_secrets *secrets, struct str bytes, const
     size_t size = bytes.len - 1 - NONCE_SIZE - QUIC_TAG_SIZE;
     out->is_retry = at[0] == 1;
     EVP_CIPHER_CTX *ctx =
-        begin(secrets, at + 1, bound_to(peer, out->is_retry, room, sizeof(room)), false);
+        token_begin(secrets, at + 1, bound_to(peer, out->is_retry, room, sizeof(room)), false);
     memcpy(plain, at + 1 + NONCE_SIZE, size + QUIC_TAG_SIZE);
     bool is_good =
         ctx != NULL &&

@@ -74,7 +74,7 @@ static void put_mark(struct msghdr *message, const struct item *item)
     }
 }
 
-static void prepare(unsigned i)
+static void udp_prepare(unsigned i)
 {
     struct item *item = &items[i];
     struct msghdr *message = &messages[i].msg_hdr;
@@ -168,7 +168,7 @@ void quic_udp_flush(void)
         unsigned count = same_socket(first);
 
         for (unsigned i = first; i < first + count; i++) {
-            prepare(i);
+            udp_prepare(i);
         }
         quic_worker.counts.writes++;
         int n = items[first].fd == -1 ? (int) count
@@ -242,7 +242,7 @@ void quic_udp_queue(struct quic_connection *c, const struct quic_path *path,
     }
     used += train->size;
     if (is_segmenting_refused || (!c->settings->uses_gso && train->size > train->segment)) {
-        prepare(item_count - 1);
+        udp_prepare(item_count - 1);
         send_pieces(item_count - 1);
         item_count--;
         used -= train->size;

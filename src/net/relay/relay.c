@@ -43,7 +43,7 @@ static bool is_delivered(const struct relay *relay, enum relay_end to)
 }
 
 /* May be read of this end, as far as the other one, and what was decided, allow it? */
-static bool is_wanted(const struct relay *relay, enum relay_end from)
+static bool net_relay_is_wanted(const struct relay *relay, enum relay_end from)
 {
     const struct conn *to = relay->sides[relay_other(from)].conn;
 
@@ -203,7 +203,7 @@ static bool may_move(struct relay *relay, enum relay_end from)
 {
     struct relay_side *side = &relay->sides[from];
 
-    return has_pending(side->conn) && is_wanted(relay, from) && is_in_time(relay, side);
+    return has_pending(side->conn) && net_relay_is_wanted(relay, from) && is_in_time(relay, side);
 }
 
 /* One way, until nothing is left, the other end has enough, or others should have their turn. */
@@ -252,7 +252,7 @@ static void watch(struct relay *relay, enum relay_end end)
 
 /* ---- ends ---- */
 
-static void finish(struct relay *relay, enum relay_why why, enum relay_end side)
+static void net_relay_finish(struct relay *relay, enum relay_why why, enum relay_end side)
 {
     for (unsigned i = 0; i < 2; i++) {
         give_pipe(&relay->sides[i]);
@@ -361,7 +361,7 @@ void relay_move(struct relay *relay)
     }
     if (relay->is_ending && is_delivered(relay, RELAY_CLIENT) &&
         is_delivered(relay, RELAY_BACKEND)) {
-        finish(relay, relay->why, relay->side);
+        net_relay_finish(relay, relay->why, relay->side);
         return;
     }
     mind_stalls(relay);
@@ -394,12 +394,12 @@ void relay_check_time(struct relay *relay)
     }
     for (enum relay_end end = RELAY_CLIENT; end <= RELAY_BACKEND; end++) {
         if (stall_ends(relay, end) <= clock_now.now_ms) {
-            finish(relay, RELAY_STALLED, end);
+            net_relay_finish(relay, RELAY_STALLED, end);
             return;
         }
     }
     if (silence_ends(relay) <= clock_now.now_ms) {
-        finish(relay, RELAY_TIMED_OUT, RELAY_CLIENT);
+        net_relay_finish(relay, RELAY_TIMED_OUT, RELAY_CLIENT);
         return;
     }
     conn_set_deadline(relay->sides[RELAY_CLIENT].conn, silence_ends(relay));
@@ -410,6 +410,6 @@ void relay_abort(struct relay *relay)
 {
     CHECK_MAGIC(relay, RELAY_MAGIC);
     if (!relay->is_over) {
-        finish(relay, RELAY_ABORTED, RELAY_CLIENT);
+        net_relay_finish(relay, RELAY_ABORTED, RELAY_CLIENT);
     }
 }

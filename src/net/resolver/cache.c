@@ -65,7 +65,7 @@ void resolver_answer_release(struct resolver_answer *answer)
 
 /* ---- entries ---- */
 
-static uint32_t hash_of(const struct dns_name *name)
+static uint32_t cache_hash_of(const struct dns_name *name)
 {
     return str_hash((struct str){(const char *) name->wire, name->len});
 }
@@ -73,7 +73,7 @@ static uint32_t hash_of(const struct dns_name *name)
 struct resolver_entry *resolver_find(struct resolver *resolver, const struct dns_name *name,
                                      uint16_t type)
 {
-    uint32_t hash = hash_of(name);
+    uint32_t hash = cache_hash_of(name);
     struct resolver_entry *entry = resolver->buckets[hash % RESOLVER_BUCKETS];
 
     while (entry != NULL &&
@@ -152,7 +152,7 @@ struct resolver_entry *resolver_entry_new(struct resolver *resolver, const struc
         fatal_no_memory(sizeof(*entry));
     }
     list_init(&entry->use);
-    entry->hash = hash_of(name);
+    entry->hash = cache_hash_of(name);
     entry->type = type;
     entry->name = *name;
     entry->next = resolver->buckets[entry->hash % RESOLVER_BUCKETS];

@@ -130,7 +130,7 @@ static bool accept_rest_of_set(const struct shard_set *set, shard_take *take, vo
 }
 
 /* Has every connection that began with the set come to its queue? Asked before the queue is emptied. */
-static bool is_over(const struct shard_set *set)
+static bool leaving_is_over(const struct shard_set *set)
 {
     uint64_t age_ms = clock_now.now_ms - set->leaves_ms;
 
@@ -161,7 +161,7 @@ bool shard_sets_leaving(shard_take *take, void *arg)
     }
     while (*at != NULL) {
         struct shard_set *set = *at;
-        bool is_last = is_over(set);
+        bool is_last = leaving_is_over(set);
 
         if (!accept_rest_of_set(set, take, arg)) {
             return true;

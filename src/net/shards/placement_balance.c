@@ -84,7 +84,7 @@ static bool is_worth_considering(unsigned member, uint64_t now_ns)
 }
 
 /* Gives idle connections to the member that is busy least of those that turn. */
-static void give(uint64_t now_ns, unsigned below)
+static void placement_balance_give(uint64_t now_ns, unsigned below)
 {
     unsigned least = below, to = 0;
 
@@ -134,6 +134,6 @@ void placement_balance(uint64_t now_ns)
     unsigned ahead = placement.is_balancing ? BALANCED : AHEAD;
     placement.is_balancing = count > 1 && own > mean + ahead;
     if (placement.is_balancing && placement.hand_over != NULL) {
-        give(now_ns, mean);
+        placement_balance_give(now_ns, mean);
     }
 }

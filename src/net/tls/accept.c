@@ -75,7 +75,7 @@ static bool follow_context(struct tls *tls, struct tls_context *context)
 }
 
 /* Calls a hook, if there is one. MAY WAIT. */
-static bool ask(struct tls *tls, bool (*hook)(struct conn *, struct ssl_st *, void *))
+static bool tls_accept_ask(struct tls *tls, bool (*hook)(struct conn *, struct ssl_st *, void *))
 {
     if (hook == NULL) {
         return true;
@@ -104,7 +104,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
         *alert = SSL_AD_DECODE_ERROR;
         return SSL_CLIENT_HELLO_ERROR;
     }
-    if (tls->hooks != NULL && !ask(tls, tls->hooks->hello)) {
+    if (tls->hooks != NULL && !tls_accept_ask(tls, tls->hooks->hello)) {
         *alert = SSL_AD_HANDSHAKE_FAILURE;
         return SSL_CLIENT_HELLO_ERROR;
     }
@@ -161,7 +161,7 @@ static int on_certificate(SSL *ssl, void *arg)
     if (tls->selector->certify != NULL && !tls->selector->certify(tls->conn, tls->selector->arg)) {
         return 0;
     }
-    return tls->hooks == NULL || ask(tls, tls->hooks->certify);
+    return tls->hooks == NULL || tls_accept_ask(tls, tls->hooks->certify);
 }
 
 void tls_server_init(struct tls_context *context, SSL_CTX *ctx)

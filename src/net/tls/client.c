@@ -247,7 +247,7 @@ static uint64_t session_key(const struct conn *conn, const struct tls_client_opt
 /* ---- what is asked for ---- */
 
 /* SNI holds names of hosts, no addresses. */
-static bool is_name(struct str name)
+static bool tls_client_is_name(struct str name)
 {
     struct addr addr;
 
@@ -284,7 +284,8 @@ static bool client_prepare(struct tls *tls, const struct tls_client_options *opt
                              options->certificate_cache)) {
         return false;
     }
-    if (options->sends_name && is_name(options->name) && !send_name(ssl, options->name)) {
+    if (options->sends_name && tls_client_is_name(options->name) &&
+        !send_name(ssl, options->name)) {
         tls_log_at(tls->conn->log, LOG_ERROR, "SSL_set_tlsext_host_name() failed");
         return false;
     }
@@ -378,7 +379,8 @@ static void step_run(void *arg)
 }
 
 /* Gives the errno of what ended the handshake, or 0. */
-static int say_failure(const struct tls *tls, const struct step *step, const struct log *log)
+static int tls_client_say_failure(const struct tls *tls, const struct step *step,
+                                  const struct log *log)
 {
     if (tls->io_error == ECONNRESET || tls->io_error == EPIPE) {
         log_error(log, tls->io_error, "peer closed connection in SSL handshake");
@@ -434,7 +436,7 @@ static enum tls_connected shake_hands(struct tls *tls, const struct tls_connecti
             }
             if (tls->io_error != 0 ||
                 (step.kind != SSL_ERROR_WANT_READ && step.kind != SSL_ERROR_WANT_WRITE)) {
-                *error = say_failure(tls, &step, log);
+                *error = tls_client_say_failure(tls, &step, log);
                 return TLS_CONNECT_FAILED;
             }
             if (step.kind == SSL_ERROR_WANT_READ && tls->conn->is_input_closed) {

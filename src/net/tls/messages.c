@@ -218,7 +218,7 @@ bool tls_messages_input(struct conn *conn, enum tls_level level, struct str byte
     return true;
 }
 
-static void say_failure(struct tls *tls)
+static void tls_messages_say_failure(struct tls *tls)
 {
     struct conn *conn = tls->conn;
 
@@ -268,7 +268,7 @@ static enum tls_progress step(struct tls *tls)
     if (progress == TLS_FAILED) {
         tls->is_failed = true;
         messages->has_failed = true;
-        say_failure(tls);
+        tls_messages_say_failure(tls);
     }
     if (!tls_messages_collect(messages) && progress != TLS_FAILED) {
         tls->is_failed = messages->has_failed = true;

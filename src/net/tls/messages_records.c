@@ -62,7 +62,7 @@ static bool begin_record(struct record_keys *keys, const unsigned char *head)
            EVP_CipherUpdate(keys->aead, NULL, &n, head, RECORD_HEAD) == 1;
 }
 
-static void put_head(unsigned char *at, unsigned type, size_t size)
+static void messages_records_put_head(unsigned char *at, unsigned type, size_t size)
 {
     at[0] = (unsigned char) type;
     at[1] = 3;
@@ -81,13 +81,13 @@ static bool close_record(struct tls_messages *messages, struct str bytes)
 
     memcpy(body, bytes.data, bytes.len);
     if (keys->aead == NULL) {
-        put_head(head, SSL3_RT_HANDSHAKE, bytes.len);
+        messages_records_put_head(head, SSL3_RT_HANDSHAKE, bytes.len);
         messages->in.used += RECORD_HEAD + bytes.len;
         return true;
     }
     size_t size = bytes.len + 1;
     body[bytes.len] = SSL3_RT_HANDSHAKE;
-    put_head(head, SSL3_RT_APPLICATION_DATA, size + TAG_SIZE);
+    messages_records_put_head(head, SSL3_RT_APPLICATION_DATA, size + TAG_SIZE);
     messages->in.used += RECORD_HEAD + size + TAG_SIZE;
     return begin_record(keys, head) &&
            EVP_EncryptUpdate(keys->aead, body, &n, body, (int) size) == 1 &&

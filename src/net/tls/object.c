@@ -474,8 +474,8 @@ static void *read_object(const struct object_options *options, const char **what
     return NULL;
 }
 
-static struct str say_failure(struct arena *arena, enum object_kind kind, struct str name,
-                              const char *what)
+static struct str object_say_failure(struct arena *arena, enum object_kind kind, struct str name,
+                                     const char *what)
 {
     struct str s = shown(name);
 
@@ -506,7 +506,7 @@ static void *object_load(struct arena *cache_arena, struct arena *arena,
     if (cache_arena == NULL) {
         void *value = read_object(options, &what);
         if (value == NULL) {
-            *error = say_failure(arena, kind, name, what);
+            *error = object_say_failure(arena, kind, name, what);
         }
         return value;
     }
@@ -518,7 +518,7 @@ static void *object_load(struct arena *cache_arena, struct arena *arena,
     if (value == NULL) {
         value = read_object(options, &what);
         if (value == NULL) {
-            *error = say_failure(arena, kind, name, what);
+            *error = object_say_failure(arena, kind, name, what);
             return NULL;
         }
         cache_put(cache, kind, key, value, is_file ? &st : NULL);

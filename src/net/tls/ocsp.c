@@ -232,7 +232,7 @@ static void ocsp_free(struct tls_ocsp *ocsp)
     free(ocsp);
 }
 
-static void run(void *arg)
+static void ocsp_run(void *arg)
 {
     struct tls_ocsp *ocsp = arg;
 
@@ -310,7 +310,7 @@ static enum tls_progress ocsp_begin(struct tls *tls)
     ocsp->log.connection = conn_number(tls->conn);
     ocsp->log.action = "requesting certificate status";
     tls->ocsp = ocsp;
-    if (fiber_start(run, ocsp, NULL) == FIBER_NO_STACK) {
+    if (fiber_start(ocsp_run, ocsp, NULL) == FIBER_NO_STACK) {
         ocsp_fail(ocsp, "certificate status request failed");
         ocsp->is_done = true;
     }

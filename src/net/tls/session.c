@@ -50,7 +50,8 @@ static struct session_store *store_of(struct zone *zone)
 }
 
 /* Identifiers are random: some of their bytes are as good as a hash. */
-static struct stored **bucket_of(struct session_store *store, const unsigned char *id, size_t len)
+static struct stored **session_bucket_of(struct session_store *store, const unsigned char *id,
+                                         size_t len)
 {
     return &store->buckets[str_hash((struct str){(const char *) id, len}) % store->bucket_count];
 }
@@ -77,7 +78,7 @@ static void store_lock(struct zone *zone)
 static void session_drop(struct zone *zone, struct stored *session)
 {
     struct session_store *store = zone->root;
-    struct stored **at = bucket_of(store, session->bytes, session->id_len);
+    struct stored **at = session_bucket_of(store, session->bytes, session->id_len);
 
     while (*at != NULL && *at != session) {
         at = &(*at)->next;
@@ -100,7 +101,7 @@ static void session_drop(struct zone *zone, struct stored *session)
 
 static struct stored *stored_find(struct session_store *store, const unsigned char *id, size_t len)
 {
-    struct stored *session = *bucket_of(store, id, len);
+    struct stored *session = *session_bucket_of(store, id, len);
 
     while (session != NULL && (session->id_len != len || memcmp(session->bytes, id, len) != 0)) {
         session = session->next;
@@ -145,7 +146,7 @@ static void session_insert(struct zone *zone, const struct new_session *new)
     session->id_len = (uint8_t) new->id_len;
     memcpy(session->bytes, new->id, new->id_len);
     memcpy(session->bytes + new->id_len, new->der, new->size);
-    struct stored **bucket = bucket_of(store, new->id, new->id_len);
+    struct stored **bucket = session_bucket_of(store, new->id, new->id_len);
     session->next = *bucket;
     *bucket = session;
     session->older = store->newest;

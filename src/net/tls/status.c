@@ -50,7 +50,7 @@ static bool verify_signature(const struct ocsp_question *question, OCSP_BASICRES
 }
 
 /* Seconds of the wall clock; for ever when the answer does not say. */
-static uint64_t time_of(const ASN1_GENERALIZEDTIME *at)
+static uint64_t tls_status_time_of(const ASN1_GENERALIZEDTIME *at)
 {
     struct tm tm;
 
@@ -74,7 +74,7 @@ static bool read_status(const struct ocsp_question *question, OCSP_BASICRESP *ba
     } else if (OCSP_check_validity(this_update, next_update, CLOCK_SKEW_S, -1) != 1) {
         tls_log_at(question->log, LOG_ERROR, "OCSP_check_validity() failed");
     } else {
-        out->valid_until = time_of(next_update);
+        out->valid_until = tls_status_time_of(next_update);
         is_good = true;
     }
     OCSP_CERTID_free(id);

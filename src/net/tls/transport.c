@@ -20,7 +20,7 @@ struct ssl_st *tls_ssl(const struct conn *conn)
  * What an SSL_… call failed with, once it is not a wait: logged; gives the errno of the connection. A broken
  * connection to an upstream is for those to tell who wanted something from it.
  */
-static int say_failure(struct tls *tls, int kind, const char *what)
+static int transport_say_failure(struct tls *tls, int kind, const char *what)
 {
     const struct log *log = tls->conn->log;
     struct log own;
@@ -73,7 +73,7 @@ static ssize_t recv_early(struct tls *tls, void *at, size_t size)
         errno = EAGAIN;
         return -1;
     }
-    errno = say_failure(tls, kind, "SSL_read_early_data() failed");
+    errno = transport_say_failure(tls, kind, "SSL_read_early_data() failed");
     return -1;
 }
 
@@ -98,7 +98,7 @@ static ssize_t recv_plain(struct tls *tls, void *at, size_t size)
     if (tls->is_raw_closed && tls->io_error == 0 && ERR_peek_error() == 0) {
         return 0;
     }
-    errno = say_failure(tls, kind, "SSL_read() failed");
+    errno = transport_say_failure(tls, kind, "SSL_read() failed");
     return -1;
 }
 
@@ -170,7 +170,7 @@ static int write_record(struct tls *tls, const void *at, size_t size)
         errno = EAGAIN;
         return -1;
     }
-    errno = say_failure(tls, kind, "SSL_write() failed");
+    errno = transport_say_failure(tls, kind, "SSL_write() failed");
     return -1;
 }
 
@@ -351,7 +351,7 @@ static ssize_t tls_sendfile_ktls(struct conn *conn, int fd, off_t offset, size_t
         errno = EIO;
         return -1;
     }
-    errno = say_failure(tls, kind, "SSL_sendfile() failed");
+    errno = transport_say_failure(tls, kind, "SSL_sendfile() failed");
     return -1;
 }
 #endif

@@ -469,7 +469,8 @@ static bool get_verify(const struct tls *tls, struct arena *arena, struct str *o
     return true;
 }
 
-static bool time_of(const struct tls *tls, struct arena *arena, bool is_end, struct str *out)
+static bool variable_time_of(const struct tls *tls, struct arena *arena, bool is_end,
+                             struct str *out)
 {
     X509 *peer = peer_of(tls);
     BIO *bio = peer == NULL ? NULL : BIO_new(BIO_s_mem());
@@ -483,12 +484,12 @@ static bool time_of(const struct tls *tls, struct arena *arena, bool is_end, str
 
 static bool get_v_start(const struct tls *tls, struct arena *arena, struct str *out)
 {
-    return time_of(tls, arena, false, out);
+    return variable_time_of(tls, arena, false, out);
 }
 
 static bool get_v_end(const struct tls *tls, struct arena *arena, struct str *out)
 {
-    return time_of(tls, arena, true, out);
+    return variable_time_of(tls, arena, true, out);
 }
 
 static bool get_v_remain(const struct tls *tls, struct arena *arena, struct str *out)

@@ -276,7 +276,7 @@ static const struct directive_table core_table = {.key = &core_key,
                                                   .fresh = core_fresh};
 static const struct directive_table *const tables[] = {&core_table, &thread_pool_table, NULL};
 
-static bool configured(struct conf *conf, struct generation *generation)
+static bool configuration_core_module_configured(struct conf *conf, struct generation *generation)
 {
     generation->core = conf_settings(conf_main_scope(conf), &core_key);
     generation->core->thread_pools = thread_pools_of(conf);
@@ -288,5 +288,5 @@ const struct module ngx_core_module = {
     .name = "ngx_core_module",
     .kind = MODULE_CORE,
     .tables = tables,
-    .configured = configured,
+    .configured = configuration_core_module_configured,
 };

@@ -42,7 +42,7 @@ static struct log_sink *default_sink(struct generation *generation)
     return sink;
 }
 
-static bool configured(struct conf *conf, struct generation *generation)
+static bool errlog_configured(struct conf *conf, struct generation *generation)
 {
     struct errlog_settings *settings = conf_settings(conf_main_scope(conf), &key);
 
@@ -66,7 +66,7 @@ const struct module ngx_errlog_module = {
               .rows = rows,
               .contexts = IN_MAIN,
               .size = sizeof(struct errlog_settings)},
-    .configured = configured,
+    .configured = errlog_configured,
 };
 
 /* Tengine 2's: targets `syslog:…` are of error_log and access_log. */

@@ -569,7 +569,7 @@ static void set_title(void)
     buf_free(&title);
 }
 
-static void end(void)
+static void master_end(void)
 {
     pid_file_remove(master.pid_path);
     shards_close_all(another_master_lives());
@@ -602,6 +602,6 @@ int master_run(struct generation *generation)
         master_turn(fds, FDS);
     }
     free(fds);
-    end();
+    master_end();
     return 0;
 }

@@ -241,7 +241,7 @@ static void take_handover(unsigned slot, int fd)
     } /* else it sees that nobody is there, and keeps them until the next answer */
 }
 
-static void take(const struct channel_message *message, int fd)
+static void other_master_take(const struct channel_message *message, int fd)
 {
     switch (message->type) {
     case CHANNEL_READY:
@@ -273,7 +273,7 @@ void other_master_take_messages(void)
 
     while (other.fd >= 0 &&
            (result = channel_receive(other.fd, &message, &fd)) == CHANNEL_MESSAGE) {
-        take(&message, fd);
+        other_master_take(&message, fd);
         if (fd >= 0) {
             close(fd);
         }

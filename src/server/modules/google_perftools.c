@@ -24,7 +24,7 @@ static const struct perftools_settings *google_perftools_settings_of(struct gene
 }
 
 /* With CPUPROFILE in the environment the library begins by itself, in the process that has loaded it: that is the master. */
-static bool configured(struct conf *conf, struct generation *generation)
+static bool google_perftools_configured(struct conf *conf, struct generation *generation)
 {
     if (getenv("CPUPROFILE") != NULL) {
         ProfilerStop();
@@ -79,7 +79,7 @@ const struct module ngx_google_perftools_module = {
               .rows = perftools_rows,
               .contexts = IN_MAIN,
               .size = sizeof(struct perftools_settings)},
-    .configured = configured,
+    .configured = google_perftools_configured,
     .worker_start = google_perftools_worker_start,
     .worker_end = google_perftools_worker_end,
 };

@@ -16,7 +16,7 @@
 #define FILE_BYTES (PATH_BYTES + 32)
 
 /* A file as a text; false = it is not there. */
-static bool read_text(const char *path, char *text, size_t size)
+static bool cpu_quota_read_text(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
@@ -43,7 +43,7 @@ static unsigned quota_2(const char *folder)
     char path[FILE_BYTES], text[64], *rest;
 
     snprintf(path, sizeof(path), "%s/cpu.max", folder);
-    if (!read_text(path, text, sizeof(text)) || text[0] == 'm') {
+    if (!cpu_quota_read_text(path, text, sizeof(text)) || text[0] == 'm') {
         return UINT_MAX;
     }
     int64_t quota = strtoll(text, &rest, 10);
@@ -55,11 +55,11 @@ static unsigned quota_1(const char *folder)
     char path[FILE_BYTES], quota[64], period[64];
 
     snprintf(path, sizeof(path), "%s/cpu.cfs_quota_us", folder);
-    if (!read_text(path, quota, sizeof(quota))) {
+    if (!cpu_quota_read_text(path, quota, sizeof(quota))) {
         return UINT_MAX;
     }
     snprintf(path, sizeof(path), "%s/cpu.cfs_period_us", folder);
-    return read_text(path, period, sizeof(period))
+    return cpu_quota_read_text(path, period, sizeof(period))
                ? whole_cpus(strtoll(quota, NULL, 10), strtoll(period, NULL, 10))
                : UINT_MAX;
 }
@@ -133,7 +133,7 @@ unsigned cpu_quota(const char *groups, const char *root)
     char text[TEXT_MOST], *rest = text;
     unsigned least = UINT_MAX;
 
-    if (!read_text(groups, text, sizeof(text))) {
+    if (!cpu_quota_read_text(groups, text, sizeof(text))) {
         return UINT_MAX;
     }
     while (rest != NULL && *rest != '\0') {

@@ -179,7 +179,7 @@ static int run_service(struct generation *generation)
     return core->master_process ? master_run(generation) : single_run(generation);
 }
 
-static int serve(void)
+static int main_serve(void)
 {
     if (!cells_init()) {
         log_emerg(log_main, errno, "mmap() failed");
@@ -237,7 +237,7 @@ int main(int argc, char **argv)
 
     int status = options->test != 0         ? test_configuration(options)
                  : options->signal.len != 0 ? send_signal(options)
-                                            : serve();
+                                            : main_serve();
     server_free();
     return status;
 }

@@ -10,7 +10,7 @@ struct backtrace_settings {
 
 static struct settings_key backtrace_key;
 
-static bool configured(struct conf *conf, struct generation *generation)
+static bool backtrace_configured(struct conf *conf, struct generation *generation)
 {
     struct backtrace_settings *settings = conf_settings(conf_main_scope(conf), &backtrace_key);
 
@@ -46,6 +46,6 @@ const struct module ngx_backtrace_module = {
               .rows = backtrace_rows,
               .contexts = IN_MAIN,
               .size = sizeof(struct backtrace_settings)},
-    .configured = configured,
+    .configured = backtrace_configured,
     .worker_start = backtrace_worker_start,
 };

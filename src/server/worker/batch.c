@@ -79,7 +79,7 @@ bool batch_send(struct batch *batch, int to)
     return n >= 0;
 }
 
-static bool read_head(const char *data, size_t size, struct batch_head *head)
+static bool batch_read_head(const char *data, size_t size, struct batch_head *head)
 {
     if (size < sizeof(*head)) {
         return false;
@@ -92,7 +92,9 @@ unsigned batch_count(const char *data, size_t size)
 {
     struct batch_head head;
 
-    return !read_head(data, size, &head) ? 0 : head.count < BATCH_MOST ? head.count : BATCH_MOST;
+    return !batch_read_head(data, size, &head) ? 0
+           : head.count < BATCH_MOST           ? head.count
+                                               : BATCH_MOST;
 }
 
 unsigned batch_peek(int from)
@@ -107,7 +109,7 @@ bool batch_listener(const char *data, size_t size, struct addr *addr, uint32_t *
 {
     struct batch_head head;
 
-    if (!read_head(data, size, &head)) {
+    if (!batch_read_head(data, size, &head)) {
         return false;
     }
     *addr = head.addr;

@@ -193,7 +193,7 @@ static void send_batches(void)
     }
 }
 
-static void flush(struct deferred *deferred)
+static void handover_flush(struct deferred *deferred)
 {
     send_batches();
     if (!is_behind(&out.face)) {
@@ -207,7 +207,7 @@ static void out_ready(struct event_source *source, unsigned events)
         wait_for_another();
         return;
     }
-    flush(&out.flush);
+    handover_flush(&out.flush);
 }
 
 static void retry(struct timer *timer)
@@ -215,14 +215,14 @@ static void retry(struct timer *timer)
     if (out.source.fd < 0) {
         keep_rest();
     } else {
-        flush(&out.flush);
+        handover_flush(&out.flush);
     }
 }
 
 void handover_start(int fd)
 {
     if (handover_now != &out.face) {
-        deferred_init(&out.flush, flush);
+        deferred_init(&out.flush, handover_flush);
         timer_init(&out.retry, retry);
     } else {
         timer_clear(&out.retry);

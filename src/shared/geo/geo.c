@@ -234,7 +234,7 @@ static bool add_word(struct reading *reading, const struct conf_node *node)
     return conf_error(reading->conf, node, "invalid number of the geo parameters");
 }
 
-static bool add_line(struct reading *reading, const struct conf_node *node)
+static bool shared_geo_add_line(struct reading *reading, const struct conf_node *node)
 {
     if (node->count == 1) {
         return add_word(reading, node);
@@ -285,7 +285,7 @@ static bool read_lines(struct reading *reading, const struct conf_node *block)
     reading->v6.width = 128;
     *vec_add(&reading->values, &reading->arena, struct str) = STR("");
     for (const struct conf_node *line = block->children; line != NULL; line = line->next) {
-        is_good &= add_line(reading, line);
+        is_good &= shared_geo_add_line(reading, line);
     }
     if (is_good) {
         geo_finish(reading);

@@ -91,7 +91,7 @@ static const char *read_open_file(int fd, struct geoip2_file *out)
 }
 
 /* Waits for the disk. out->error says why not. Safe from any thread. */
-static void read_file(const char *path, struct geoip2_file *out)
+static void geo_geoip2_read_file(const char *path, struct geoip2_file *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
@@ -139,7 +139,7 @@ static void check_on_thread(struct thread_job *job)
         return;
     }
     check->is_changed = true;
-    read_file(check->path, &check->file);
+    geo_geoip2_read_file(check->path, &check->file);
 }
 
 static void take_file(struct geoip2_database *database, const struct geoip2_file *file)
@@ -269,7 +269,8 @@ static void find_address(struct variable_env *env, const struct geoip2_variable 
     }
 }
 
-static bool get_value(struct variable_env *env, const struct variable *variable, struct str *out)
+static bool geo_geoip2_get_value(struct variable_env *env, const struct variable *variable,
+                                 struct str *out)
 {
     const struct geoip2_variable *wanted = (const struct geoip2_variable *) variable->data;
     struct addr addr = {.len = 0};
@@ -315,8 +316,8 @@ static bool read_source(struct conf *conf, const struct conf_node *node, struct 
     return out->source != NULL;
 }
 
-static bool read_word(struct conf *conf, const struct conf_node *node, struct str word,
-                      struct geoip2_variable *out)
+static bool geo_geoip2_read_word(struct conf *conf, const struct conf_node *node, struct str word,
+                                 struct geoip2_variable *out)
 {
     struct str value = word;
     bool is_default = str_starts(word, STR("default="));
@@ -359,17 +360,17 @@ static bool read_variable(struct conf *conf, const struct conf_node *node,
         return false;
     }
     for (unsigned i = 1; i < node->count; i++) {
-        if (!read_word(conf, node, node->args[i], wanted)) {
+        if (!geo_geoip2_read_word(conf, node, node->args[i], wanted)) {
             return false;
         }
     }
     read_metadata(node, wanted);
-    variable_compute(variable, get_value, wanted);
+    variable_compute(variable, geo_geoip2_get_value, wanted);
     return true;
 }
 
-static bool read_line(struct conf *conf, const struct conf_node *node,
-                      struct geoip2_database *database)
+static bool geo_geoip2_read_line(struct conf *conf, const struct conf_node *node,
+                                 struct geoip2_database *database)
 {
     struct str name = node->args[0];
 
@@ -405,14 +406,14 @@ bool geoip2_read(struct conf *conf, const struct conf_node *node, struct geoip2_
         }
     }
     *vec_add(&geoip2->databases, conf->arena, struct geoip2_database *) = database;
-    read_file(database->path.data, &database->file);
+    geo_geoip2_read_file(database->path.data, &database->file);
     if (database->file.error != NULL) {
         return conf_error(conf, node, "MMDB_open(\"%.*s\") failed - %s", STR_ARG(database->path),
                           database->file.error);
     }
     arena_on_free(conf->arena, free_file, &database->file);
     for (const struct conf_node *line = node->children; line != NULL; line = line->next) {
-        is_good &= read_line(conf, line, database);
+        is_good &= geo_geoip2_read_line(conf, line, database);
     }
     return is_good;
 }

@@ -160,7 +160,7 @@ static bool record_of(const struct geo_legacy *db, uint32_t leaf, struct str *ou
 }
 
 /* A text up to its NUL. */
-static bool take_text(struct str *record, struct str *out)
+static bool legacy_take_text(struct str *record, struct str *out)
 {
     const char *end = str_find_char(*record, '\0');
 
@@ -194,8 +194,8 @@ bool geo_legacy_city(const struct geo_legacy *db, uint32_t leaf, struct geo_city
     }
     *out = (struct geo_city){.country = (unsigned char) *record.data};
     record = str_skip(record, 1);
-    if (!take_text(&record, &out->region) || !take_text(&record, &out->city) ||
-        !take_text(&record, &out->postal_code) || !take_number(&record, &latitude) ||
+    if (!legacy_take_text(&record, &out->region) || !legacy_take_text(&record, &out->city) ||
+        !legacy_take_text(&record, &out->postal_code) || !take_number(&record, &latitude) ||
         !take_number(&record, &longitude)) {
         return false;
     }
@@ -212,7 +212,7 @@ bool geo_legacy_text(const struct geo_legacy *db, uint32_t leaf, struct str *out
 {
     struct str record;
 
-    return record_of(db, leaf, &record) && take_text(&record, out);
+    return record_of(db, leaf, &record) && legacy_take_text(&record, out);
 }
 
 static void put_region(struct geo_region *out, uint32_t number)

@@ -25,7 +25,7 @@ static uint64_t number_of(const unsigned char *bytes, size_t size)
 }
 
 /* So many bytes at *at, which moves past them; NULL when they are not there. */
-static const unsigned char *take(struct str data, size_t *at, size_t size)
+static const unsigned char *mmdb_take(struct str data, size_t *at, size_t size)
 {
     if (*at > data.len || size > data.len - *at) {
         return NULL;
@@ -40,7 +40,7 @@ static bool read_pointer(struct str data, size_t *at, unsigned head, size_t *tar
 {
     static const uint32_t offsets[] = {0, 2048, 526336, 0};
     unsigned size = head >> 3 & 3;
-    const unsigned char *bytes = take(data, at, size + 1);
+    const unsigned char *bytes = mmdb_take(data, at, size + 1);
 
     if (bytes == NULL) {
         return false;
@@ -63,7 +63,7 @@ static bool read_size(struct str data, size_t *at, unsigned head, uint32_t *size
         return true;
     }
     unsigned more = *size - 28;
-    const unsigned char *bytes = take(data, at, more);
+    const unsigned char *bytes = mmdb_take(data, at, more);
     if (bytes == NULL) {
         return false;
     }
@@ -135,9 +135,9 @@ static bool read_contents(struct geo_value *out)
 }
 
 /* The value at `at`; a pointer is not followed: `number` is its target. */
-static bool read_value(struct str data, size_t at, struct geo_value *out)
+static bool mmdb_read_value(struct str data, size_t at, struct geo_value *out)
 {
-    const unsigned char *head = take(data, &at, 1);
+    const unsigned char *head = mmdb_take(data, &at, 1);
     uint32_t size;
 
     if (head == NULL) {
@@ -152,7 +152,7 @@ static bool read_value(struct str data, size_t at, struct geo_value *out)
         return is_good;
     }
     if (out->kind == 0) {
-        const unsigned char *kind = take(data, &at, 1);
+        const unsigned char *kind = mmdb_take(data, &at, 1);
         if (kind == NULL) {
             return false;
         }
@@ -170,7 +170,7 @@ static bool read_value(struct str data, size_t at, struct geo_value *out)
         out->number = size;
         return size <= 1;
     }
-    const unsigned char *contents = take(data, &out->next, size);
+    const unsigned char *contents = mmdb_take(data, &out->next, size);
     out->bytes = (struct str){(const char *) contents, size};
     return contents != NULL && read_contents(out);
 }
@@ -178,12 +178,12 @@ static bool read_value(struct str data, size_t at, struct geo_value *out)
 /* The same; where it is a pointer, what it points to, with *after the place after the pointer. */
 static bool read_target(struct str data, size_t at, struct geo_value *out, size_t *after)
 {
-    if (!read_value(data, at, out)) {
+    if (!mmdb_read_value(data, at, out)) {
         return false;
     }
     *after = out->next;
     for (unsigned i = 0; out->kind == GEO_VALUE_POINTER; i++) {
-        if (i == POINTERS_MAX || !read_value(data, (size_t) out->number, out)) {
+        if (i == POINTERS_MAX || !mmdb_read_value(data, (size_t) out->number, out)) {
             return false;
         }
     }
@@ -194,7 +194,7 @@ static bool read_target(struct str data, size_t at, struct geo_value *out, size_
 static bool pass_over(struct str data, size_t *at, uint64_t count, unsigned *steps)
 {
     for (struct geo_value value; count > 0; count--) {
-        if (++*steps > STEPS_MAX || !read_value(data, *at, &value)) {
+        if (++*steps > STEPS_MAX || !mmdb_read_value(data, *at, &value)) {
             return false;
         }
         *at = value.next;

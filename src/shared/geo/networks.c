@@ -24,7 +24,7 @@ static int compare_networks(const void *a, const void *b)
     return order;
 }
 
-static bool is_same(const struct geo_network *a, const struct geo_network *b)
+static bool networks_is_same(const struct geo_network *a, const struct geo_network *b)
 {
     return a->bits == b->bits && geo_address_compare(a->first, b->first) == 0;
 }
@@ -64,7 +64,7 @@ static size_t settle_all(struct geo_networks *networks, struct conf *conf, const
 
     for (size_t i = 0, end; i < count; i = end) {
         end = i + 1;
-        while (end < count && is_same(&lines[i], &lines[end])) {
+        while (end < count && networks_is_same(&lines[i], &lines[end])) {
             end++;
         }
         const struct geo_network *holds = settle_network(conf, &lines[i], &lines[end], values);

@@ -30,7 +30,8 @@ bool text_probe_decode(struct arena *arena, struct str written, struct str *out)
     return true;
 }
 
-static bool fits(const struct text_probe *text, struct str answer, const struct log *log)
+static bool health_text_fits(const struct text_probe *text, struct str answer,
+                             const struct log *log)
 {
     return text->regex != NULL ? regex_match(text->regex, answer, NULL, log)
                                : str_find(answer, text->expected) != NULL;
@@ -64,7 +65,7 @@ bool text_probe_speak(struct health_probe *probe)
         if (!health_receive(probe, TEXT_PROBE_MAX, &is_end)) {
             return false;
         }
-        if (fits(text, conn_input(probe->conn), probe->log)) {
+        if (health_text_fits(text, conn_input(probe->conn), probe->log)) {
             return true;
         }
     }

@@ -40,7 +40,8 @@ struct keyval_zone *keyval_zones_of(struct conf *conf, const struct keyval_kind 
 
 /* ---- in use ---- */
 
-static bool get_value(struct variable_env *env, const struct variable *variable, struct str *out)
+static bool shared_keyval_get_value(struct variable_env *env, const struct variable *variable,
+                                    struct str *out)
 {
     const struct keyval_variable *keyval = (const struct keyval_variable *) variable->data;
 
@@ -229,7 +230,7 @@ bool keyval_read(struct conf *conf, struct conf_node *node, const struct keyval_
     if (keyval->zone == NULL) {
         return false;
     }
-    variable_compute(variable, get_value, keyval);
+    variable_compute(variable, shared_keyval_get_value, keyval);
     return true;
 }
 
@@ -253,8 +254,8 @@ static bool read_size(struct conf *conf, const struct conf_node *node, struct st
     return true;
 }
 
-static bool read_word(struct conf *conf, const struct conf_node *node, struct str word,
-                      struct zone_words *words)
+static bool shared_keyval_read_word(struct conf *conf, const struct conf_node *node,
+                                    struct str word, struct zone_words *words)
 {
     static const struct str types[] = {[KEYVAL_STRING] = STR_INIT("string"),
                                        [KEYVAL_IP] = STR_INIT("ip"),
@@ -309,7 +310,7 @@ bool keyval_zone_read(struct conf *conf, struct conf_node *node, const struct ke
     struct zone_words words = {.type = KEYVAL_STRING};
 
     for (unsigned i = 1; i < node->count; i++) {
-        if (!read_word(conf, node, node->args[i], &words)) {
+        if (!shared_keyval_read_word(conf, node, node->args[i], &words)) {
             return false;
         }
     }

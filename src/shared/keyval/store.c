@@ -204,7 +204,7 @@ static bool is_expired(const struct keyval_store *store, const struct entry *ent
 /* ---- under the lock ---- */
 
 /* Where the entry with this index hangs, or would. */
-static struct entry **place_of(struct keyval_store *store, struct str index)
+static struct entry **keyval_store_place_of(struct keyval_store *store, struct str index)
 {
     struct entry **at = &store->heads[siphash_1_3(index, store->secret) & store->heads_mask];
 
@@ -287,7 +287,7 @@ static void lock(struct keyval_store *store)
 /* The live entry with this index, or NULL. */
 static struct entry *find_live(struct keyval_store *store, struct str index)
 {
-    struct entry **place = place_of(store, index);
+    struct entry **place = keyval_store_place_of(store, index);
 
     if (*place != NULL && is_expired(store, *place, keyval_now())) {
         drop(store, place);
@@ -422,9 +422,9 @@ static struct entry *entry_new(struct keyval_store *store, const struct keyval_p
 }
 
 /* One store puts it where a former one of its index was, or to the end of the list. */
-static void put(struct keyval_store *store, struct entry *entry)
+static void keyval_store_put(struct keyval_store *store, struct entry *entry)
 {
-    struct entry **place = place_of(store, index_of(entry)), *former = *place;
+    struct entry **place = keyval_store_place_of(store, index_of(entry)), *former = *place;
 
     entry->next = former == NULL ? NULL : former->next;
     entry->era = store->era;
@@ -442,11 +442,11 @@ static void apply(struct keyval_store *store, const struct keyval_change *change
     struct index index;
 
     if (made != NULL) {
-        put(store, made);
+        keyval_store_put(store, made);
         return;
     }
     index_key(store, change->pair.key, &index);
-    struct entry **place = place_of(store, index.bytes);
+    struct entry **place = keyval_store_place_of(store, index.bytes);
     if (*place == NULL) {
         return; /* another of these changes took it */
     }
@@ -458,7 +458,8 @@ static void apply(struct keyval_store *store, const struct keyval_change *change
 }
 
 /* May all of them be made? */
-static enum keyval_result check(struct keyval_store *store, const struct vec *changes, bool is_new)
+static enum keyval_result keyval_store_check(struct keyval_store *store, const struct vec *changes,
+                                             bool is_new)
 {
     vec_each(const struct keyval_change, change, changes) {
         struct index index;
@@ -518,7 +519,7 @@ static enum keyval_result change_all(struct keyval_store *store, const struct ve
                                      struct entry **entries, bool is_new)
 {
     lock(store);
-    enum keyval_result result = check(store, changes, is_new);
+    enum keyval_result result = keyval_store_check(store, changes, is_new);
     shm_lock_release(&store->lock);
     if (result != KEYVAL_DONE) {
         return result;
@@ -527,7 +528,7 @@ static enum keyval_result change_all(struct keyval_store *store, const struct ve
         return KEYVAL_FULL;
     }
     lock(store);
-    result = check(store, changes, is_new);
+    result = keyval_store_check(store, changes, is_new);
     if (result == KEYVAL_DONE) {
         for (size_t i = 0; i < changes->count; i++) {
             apply(store, vec_at(changes, struct keyval_change, i), entries[i]);

@@ -35,8 +35,8 @@ static bool read_object(struct json_text *text, const struct keyval_text_form *f
     return false;
 }
 
-static bool read_value(struct json_text *text, const struct keyval_text_form *form,
-                       struct keyval_change *change)
+static bool keyval_text_read_value(struct json_text *text, const struct keyval_text_form *form,
+                                   struct keyval_change *change)
 {
     switch (json_peek(text)) {
     case '"':
@@ -70,7 +70,7 @@ bool keyval_text_read(struct str text, const struct keyval_text_form *form, stru
         change->pair.key = name;
         change->pair.expires_ms =
             form->timeout_ms == 0 ? KEYVAL_NEVER : keyval_now() + form->timeout_ms;
-        if (!read_value(&reading, form, change)) {
+        if (!keyval_text_read_value(&reading, form, change)) {
             return false;
         }
     }

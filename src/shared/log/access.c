@@ -10,7 +10,7 @@
 
 /* ---- writing ---- */
 
-static bool is_wanted(struct access_log *log, struct variable_env *env)
+static bool log_access_is_wanted(struct access_log *log, struct variable_env *env)
 {
     if (log->condition != NULL) {
         struct str value = template_text(log->condition, env);
@@ -85,7 +85,7 @@ static void write_at_once(const struct access_log *log, struct variable_env *env
 bool access_log_gathers(struct access_log *log, struct variable_env *env,
                         const struct log_settings *settings)
 {
-    if (!is_wanted(log, env)) {
+    if (!log_access_is_wanted(log, env)) {
         return false;
     }
     if (log->lines == NULL) {

@@ -183,7 +183,7 @@ static void lines_free(void *arg)
     lines->file->data = NULL;
 }
 
-static bool is_same(const struct log_buffering *a, const struct log_buffering *b)
+static bool log_file_is_same(const struct log_buffering *a, const struct log_buffering *b)
 {
     return a->size == b->size && a->flush_ms == b->flush_ms && a->gzip_level == b->gzip_level;
 }
@@ -205,7 +205,7 @@ struct log_lines *log_lines_for(struct conf *conf, const struct conf_node *node,
     }
     /* A line that says nothing about buffering takes what the file has. */
     if (buffering->size != 0) {
-        if (lines->buffering.size != 0 && !is_same(&lines->buffering, buffering)) {
+        if (lines->buffering.size != 0 && !log_file_is_same(&lines->buffering, buffering)) {
             conf_error(conf, node,
                        "access_log \"%.*s\" already defined with conflicting parameters",
                        STR_ARG(path));

@@ -94,7 +94,7 @@ static bool check_dollars(struct conf *conf, const struct conf_node *node, struc
 }
 
 /* Texts are gathered before the value that follows them. */
-static void add_text(struct conf *conf, struct log_format *format, struct str text)
+static void format_add_text(struct conf *conf, struct log_format *format, struct str text)
 {
     size_t count = format->steps.count;
     struct log_step *last = count == 0 ? NULL : vec_at(&format->steps, struct log_step, count - 1);
@@ -137,7 +137,7 @@ bool log_format_compile(struct conf *conf, const struct conf_node *node,
 
         switch (part->kind) {
         case PART_TEXT:
-            add_text(conf, format, part->text);
+            format_add_text(conf, format, part->text);
             break;
         case PART_VARIABLE:
             add_value(conf, format, step_for(values, part->variable))->variable = part->variable;

@@ -136,8 +136,8 @@ static void say_conflict(const struct table *table, const struct server_name *na
 }
 
 /* Adds the name to one or two maps (the second may be NULL): to both or to none. */
-static void add_name(const struct table *table, struct server_name *name, struct map *map,
-                     struct map *other)
+static void server_names_add_name(const struct table *table, struct server_name *name,
+                                  struct map *map, struct map *other)
 {
     const struct server_name *first = map_get(map, name->name);
 
@@ -168,16 +168,16 @@ bool server_names_add(struct server_names *names, struct conf *conf, const struc
         }
         switch (name->kind) {
         case NAME_EXACT:
-            add_name(&table, name, &names->exact, NULL);
+            server_names_add_name(&table, name, &names->exact, NULL);
             break;
         case NAME_HEAD:
-            add_name(&table, name, &names->heads, NULL);
+            server_names_add_name(&table, name, &names->heads, NULL);
             break;
         case NAME_TAIL:
-            add_name(&table, name, &names->tails, NULL);
+            server_names_add_name(&table, name, &names->tails, NULL);
             break;
         case NAME_BOTH:
-            add_name(&table, name, &names->exact, &names->heads);
+            server_names_add_name(&table, name, &names->exact, &names->heads);
             break;
         case NAME_REGEX:
             *vec_add(&names->by_regex, conf->arena, struct server_name *) = name;

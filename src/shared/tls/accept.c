@@ -3,7 +3,7 @@
 
 #include "server/generation.h"
 
-static void count(const struct conn *conn, enum tls_progress progress)
+static void tls_accept_count(const struct conn *conn, enum tls_progress progress)
 {
     struct arena arena; /* these texts take nothing of it */
     struct str text;
@@ -34,7 +34,7 @@ enum tls_progress tls_server_go_on(struct conn *conn, struct tls_context *first,
     conn->log = log;
     enum tls_progress progress = tls_handshake(conn);
     conn->log = kept;
-    count(conn, progress);
+    tls_accept_count(conn, progress);
     return progress;
 }
 

@@ -26,8 +26,8 @@ const struct directive_word tls_protocol_words[] = {
 /* ---- pass phrases ---- */
 
 /* At most `size` bytes of a file; -1 after conf_error. */
-static ssize_t read_file(struct conf *conf, const struct conf_node *node, struct str name,
-                         char *bytes, size_t size)
+static ssize_t options_read_file(struct conf *conf, const struct conf_node *node, struct str name,
+                                 char *bytes, size_t size)
 {
     int fd = open(arena_cstr(conf->arena, name), O_RDONLY | O_CLOEXEC);
     size_t length = 0;
@@ -70,7 +70,7 @@ bool tls_option_passwords(struct conf *conf, struct conf_node *node, struct vec 
 {
     static char bytes[PASSWORD_FILE_MAX];
     struct str name = conf_full_name(conf, node->args[1], true);
-    ssize_t length = read_file(conf, node, name, bytes, sizeof(bytes));
+    ssize_t length = options_read_file(conf, node, name, bytes, sizeof(bytes));
 
     *passwords = (struct vec){0};
     if (length == -1) {

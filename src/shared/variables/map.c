@@ -94,7 +94,8 @@ static bool add_entry(struct conf *conf, const struct conf_node *node, struct va
     return true;
 }
 
-static bool add_line(struct conf *conf, const struct conf_node *node, struct value_map *map)
+static bool variables_map_add_line(struct conf *conf, const struct conf_node *node,
+                                   struct value_map *map)
 {
     if (node->count == 1 && str_is(node->args[0], "hostnames")) {
         map->has_hostnames = true;
@@ -126,7 +127,7 @@ bool value_map_apply(struct conf_scope *scope, const struct directive *row, stru
         return false;
     }
     for (const struct conf_node *line = node->children; line != NULL; line = line->next) {
-        is_good &= add_line(conf, line, map);
+        is_good &= variables_map_add_line(conf, line, map);
     }
     if (map->regexes.count != 0 && is_good) {
         map->regex_set = regex_set_new(conf, map->regexes.items, (unsigned) map->regexes.count);

@@ -109,7 +109,8 @@ static bool add_entry(struct conf *conf, const struct conf_node *node, struct nu
     return true;
 }
 
-static bool add_line(struct conf *conf, const struct conf_node *node, struct num_map *map)
+static bool variables_num_map_add_line(struct conf *conf, const struct conf_node *node,
+                                       struct num_map *map)
 {
     if (node->count == 1 && str_is(node->args[0], "volatile")) {
         map->is_volatile = true;
@@ -189,7 +190,7 @@ bool num_map_apply(struct conf_scope *scope, const struct directive *row, struct
         return false;
     }
     for (const struct conf_node *line = node->children; line != NULL; line = line->next) {
-        is_good &= add_line(conf, line, map);
+        is_good &= variables_num_map_add_line(conf, line, map);
     }
     make_spans(conf, map);
     variable_compute(variable, num_map_get, map);

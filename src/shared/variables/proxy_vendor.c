@@ -5,7 +5,7 @@
 
 #define SUBTYPE 1 /* first byte of what Amazon and Azure say: the only kind that each has */
 
-static uint64_t read_number(struct str bytes, bool is_little_endian)
+static uint64_t proxy_vendor_read_number(struct str bytes, bool is_little_endian)
 {
     uint64_t number = 0;
 
@@ -30,7 +30,7 @@ bool variable_give_proxy_vendor(struct variable_env *env, struct str *out,
     }
     if (which == PROXY_VENDOR_GCP_CONN_ID) {
         return value.len == sizeof(uint64_t) &&
-               variable_give_number(env, out, read_number(value, false));
+               variable_give_number(env, out, proxy_vendor_read_number(value, false));
     }
     if (value.len < 2 || value.data[0] != SUBTYPE) {
         return false;
@@ -38,7 +38,7 @@ bool variable_give_proxy_vendor(struct variable_env *env, struct str *out,
     value = str_skip(value, 1);
     if (which == PROXY_VENDOR_AZURE_PEL_ID) {
         return value.len == sizeof(uint32_t) &&
-               variable_give_number(env, out, read_number(value, true));
+               variable_give_number(env, out, proxy_vendor_read_number(value, true));
     }
     return variable_give(out, value);
 }

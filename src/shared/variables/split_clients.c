@@ -43,8 +43,8 @@ static bool parse_percent(struct str text, uint64_t *out)
 }
 
 /* `total`: the parts of the lines so far. */
-static bool add_line(struct conf *conf, const struct conf_node *line, struct split *split,
-                     uint64_t *total)
+static bool variables_split_clients_add_line(struct conf *conf, const struct conf_node *line,
+                                             struct split *split, uint64_t *total)
 {
     bool is_rest = str_is(line->args[0], "*");
     size_t count = split->shares.count;
@@ -84,7 +84,7 @@ bool split_clients_apply(struct conf_scope *scope, const struct directive *row,
         return false;
     }
     for (const struct conf_node *line = node->children; line != NULL; line = line->next) {
-        is_good &= add_line(conf, line, split, &total);
+        is_good &= variables_split_clients_add_line(conf, line, split, &total);
     }
     variable_compute(variable, split_variable_get, split);
     return is_good;

@@ -10,7 +10,8 @@ static struct settings_key geoip_key;
 static const struct geoip_library library = GEOIP_LIBRARY;
 static const struct geo_clients clients = {.find = variable_session_client};
 
-static bool get_value(struct variable_env *env, const struct variable *variable, struct str *out)
+static bool stream_geoip_get_value(struct variable_env *env, const struct variable *variable,
+                                   struct str *out)
 {
     const struct geoip_lookup lookup = {
         .settings = stream_settings(variable_session(env)->server, &geoip_key),
@@ -22,7 +23,8 @@ static bool get_value(struct variable_env *env, const struct variable *variable,
     return geoip_give(&lookup, (enum geoip_value) variable->data, out);
 }
 
-static const struct variable geoip_variables[] = {GEOIP_VARIABLES(get_value), {.name = {NULL, 0}}};
+static const struct variable geoip_variables[] = {GEOIP_VARIABLES(stream_geoip_get_value),
+                                                  {.name = {NULL, 0}}};
 
 static const struct directive geoip_rows[] = {GEOIP_ROWS(IN_STREAM), {0}};
 

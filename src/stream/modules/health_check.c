@@ -75,7 +75,8 @@ static bool read_expect(struct conf *conf, const struct conf_node *line, struct 
     return match->text.regex != NULL;
 }
 
-static bool read_line(struct conf *conf, const struct conf_node *line, struct health_match *block)
+static bool stream_health_check_read_line(struct conf *conf, const struct conf_node *line,
+                                          struct health_match *block)
 {
     struct match *match = container_of(block, struct match, block);
 
@@ -90,7 +91,7 @@ static bool read_line(struct conf *conf, const struct conf_node *line, struct he
 
 static const struct health_match_kind stream_matches = {.state = "stream match",
                                                         .size = sizeof(struct match),
-                                                        .read_line = read_line};
+                                                        .read_line = stream_health_check_read_line};
 
 static bool match_apply(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings)
@@ -100,7 +101,8 @@ static bool match_apply(struct conf_scope *scope, const struct directive *row,
 
 /* ---- `health_check` ---- */
 
-static bool read_word(struct conf *conf, struct check_line *line, struct str word)
+static bool stream_health_check_read_word(struct conf *conf, struct check_line *line,
+                                          struct str word)
 {
     struct str value = word;
     struct str name = str_cut(&value, '=');
@@ -130,7 +132,7 @@ static bool health_check_apply(struct conf_scope *scope, const struct directive 
     line->node = node;
     health_settings_init(&line->health);
     for (unsigned i = 1; i < node->count; i++) {
-        if (!read_word(conf, line, node->args[i])) {
+        if (!stream_health_check_read_word(conf, line, node->args[i])) {
             return false;
         }
     }

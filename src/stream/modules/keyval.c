@@ -9,8 +9,8 @@ static bool apply(struct conf_scope *scope, const struct directive *row, struct 
     return keyval_read(scope->conf, node, &keyval_stream);
 }
 
-static bool zone_apply(struct conf_scope *scope, const struct directive *row,
-                       struct conf_node *node, void *settings)
+static bool stream_keyval_zone_apply(struct conf_scope *scope, const struct directive *row,
+                                     struct conf_node *node, void *settings)
 {
     return keyval_zone_read(scope->conf, node, &keyval_stream);
 }
@@ -26,7 +26,8 @@ static void stream_keyval_worker_end(struct generation *generation)
     keyval_worker_end(&generation->conf, &keyval_stream);
 }
 
-static const struct directive rows[] = {KEYVAL_ROWS(IN_STREAM, apply, zone_apply), {0}};
+static const struct directive rows[] = {KEYVAL_ROWS(IN_STREAM, apply, stream_keyval_zone_apply),
+                                        {0}};
 
 const struct module ngx_stream_keyval_module = {
     .magic = MODULE_MAGIC,

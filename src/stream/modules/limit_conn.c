@@ -29,15 +29,16 @@ static enum session_step limit_sessions(struct session *session)
                : session_fail(session, SESSION_UNAVAILABLE);
 }
 
-static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
+static bool stream_limit_conn_get_status(struct variable_env *env, const struct variable *variable,
+                                         struct str *out)
 {
     return conn_outcome_text(session_data(variable_session(env), &conn_key, 0), out);
 }
 
 /* ---- directives ---- */
 
-static bool zone_apply(struct conf_scope *scope, const struct directive *row,
-                       struct conf_node *node, void *settings)
+static bool stream_limit_conn_zone_apply(struct conf_scope *scope, const struct directive *row,
+                                         struct conf_node *node, void *settings)
 {
     return conn_zone_read(scope->conf, node, &conn_zones);
 }
@@ -50,8 +51,8 @@ static bool limit_apply(struct conf_scope *scope, const struct directive *row,
 }
 
 static const struct directive conn_rows[] = {
-    {"limit_conn_zone", IN_STREAM, CUSTOM(zone_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
-     .syntax = "key zone=name:size",
+    {"limit_conn_zone", IN_STREAM, CUSTOM(stream_limit_conn_zone_apply), ARGS(2, 2),
+     .repeat = REPEAT_CUSTOM, .syntax = "key zone=name:size",
      .doc = "Shared memory in which sessions are counted by a key, such as $binary_remote_addr; a "
             "session whose key is empty is not counted."},
     CONN_LIMIT_ROWS(IN_STREAM | IN_STREAM_SERVER, struct conn_settings, limit_apply),
@@ -61,7 +62,7 @@ static const struct directive conn_rows[] = {
 static const struct variable conn_variables[] = {
     {.name = STR_INIT("limit_conn_status"),
      .doc = "PASSED, REJECTED or REJECTED_DRY_RUN.",
-     .get = get_status,
+     .get = stream_limit_conn_get_status,
      .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},
 };

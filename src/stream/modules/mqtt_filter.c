@@ -108,7 +108,7 @@ static bool set_connect_apply(struct conf_scope *scope, const struct directive *
 }
 
 /* A whole CONNECT is awaited, so there has to be room for it. */
-static bool finish(struct conf_scope *scope, void *arg)
+static bool stream_mqtt_filter_finish(struct conf_scope *scope, void *arg)
 {
     struct mqtt_settings *settings = arg;
     uint64_t most;
@@ -168,6 +168,6 @@ const struct module ngx_stream_mqtt_filter_module = {
               .rows = rows,
               .contexts = IN_BOTH,
               .size = sizeof(struct mqtt_settings),
-              .finish = finish},
+              .finish = stream_mqtt_filter_finish},
     .hooks = &hooks,
 };

@@ -18,7 +18,7 @@ struct preread {
     bool is_known;                 /* it is a CONNECT */
 };
 
-static enum session_step look(struct session *session)
+static enum session_step stream_mqtt_preread_look(struct session *session)
 {
     struct str input = session_input(session);
     struct mqtt_connect connect;
@@ -88,7 +88,7 @@ static const struct directive rows[] = {
 
 static const struct session_hook session_hooks[] = {
     {.phase = STREAM_PREREAD,
-     .run = look,
+     .run = stream_mqtt_preread_look,
      .when = SETTING(preread_key, struct preread_settings, is_on)},
     {.run = NULL},
 };

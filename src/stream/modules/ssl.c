@@ -41,7 +41,7 @@ static struct tls_context *select_server(struct conn *conn, struct str name, str
 }
 
 /* Certificates whose names hold variables. */
-static bool certify(struct conn *conn, void *arg)
+static bool stream_ssl_certify(struct conn *conn, void *arg)
 {
     struct session *session = conn->user;
     const struct tls_server_settings *settings =
@@ -58,7 +58,7 @@ static const struct tls_hooks *hooks_of(struct conn *conn, void *arg)
 }
 
 static const struct tls_selector selector = {.select = select_server,
-                                             .certify = certify,
+                                             .certify = stream_ssl_certify,
                                              .hooks = hooks_of};
 
 static enum tls_progress go_on(struct session *session)

@@ -70,7 +70,7 @@ static const struct variable variables[] = {
 
 /* ---- the life of the module ---- */
 
-static bool configured(struct conf *conf, struct generation *generation)
+static bool stream_upstream_configured(struct conf *conf, struct generation *generation)
 {
     return generation->stream == NULL || upstream_finish(conf, &upstream_stream);
 }
@@ -105,7 +105,7 @@ const struct module ngx_stream_upstream_module = {
     .kind = MODULE_STREAM,
     .tables = tables,
     .hooks = &hooks,
-    .configured = configured,
+    .configured = stream_upstream_configured,
     .worker_start = stream_upstream_worker_start,
     .worker_quit = stream_upstream_worker_quit,
     .worker_abort = stream_upstream_worker_abort,

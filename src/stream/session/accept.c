@@ -22,7 +22,7 @@ void session_log_client(const struct session *session, const struct addr *peer)
 }
 
 /* The story begins, with or without a header before it. */
-static void begin(struct session *session)
+static void stream_accept_begin(struct session *session)
 {
     struct conn *conn = session->conn;
     struct addr peer;
@@ -57,11 +57,11 @@ void stream_accepted(struct listener *listener, int fd, const struct addr *peer)
     }
     counters_mine->handled++;
     conn->listener = listener;
-    begin(session_new(listen, conn));
+    stream_accept_begin(session_new(listen, conn));
 }
 
 void stream_passed(struct listener *listener, struct conn *conn)
 {
     conn->listener = listener;
-    begin(session_new(listener->user, conn));
+    stream_accept_begin(session_new(listener->user, conn));
 }

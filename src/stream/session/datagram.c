@@ -131,7 +131,7 @@ void session_take_datagrams(struct session *session)
 /* ---- what the flow tells ---- */
 
 /* The session's story from its first datagram on. */
-static void begin(struct session *session, struct str datagram)
+static void stream_datagram_begin(struct session *session, struct str datagram)
 {
     struct datagram_flow *flow = session->flow;
     uint32_t life = flow->life;
@@ -159,7 +159,7 @@ static void flow_received(struct datagram_flow *flow, struct str datagram)
     if (session->stage == SESSION_CARRIED) {
         session->holder->received(session, datagram);
     } else if (session->waiting == NULL || !session->waiting->is_begun) {
-        begin(session, datagram);
+        stream_datagram_begin(session, datagram);
     } else {
         queue_add(session, datagram);
     }

@@ -10,7 +10,7 @@ struct drain {
     uint64_t sent; /* bytes that the socket had taken when the time began */
 };
 
-static void end(struct session *session)
+static void stream_drain_end(struct session *session)
 {
     session_end(session, session->status != 0 ? session->status : SESSION_OK);
 }
@@ -18,7 +18,7 @@ static void end(struct session *session)
 static void drained(struct conn *conn)
 {
     if (conn->is_broken || conn_unsent(conn) == 0) {
-        end(conn->user);
+        stream_drain_end(conn->user);
     }
 }
 
@@ -26,7 +26,7 @@ static void drained(struct conn *conn)
 static void input_came(struct conn *conn)
 {
     if (conn->is_broken) {
-        end(conn->user);
+        stream_drain_end(conn->user);
     }
 }
 
@@ -41,13 +41,13 @@ static void timed_out(struct conn *conn)
         return;
     }
     log_info(&session->log, ETIMEDOUT, "connection timed out");
-    end(session);
+    stream_drain_end(session);
 }
 
 static const struct conn_owner drain_owner = {.input = input_came,
                                               .drained = drained,
                                               .timed_out = timed_out};
-static const struct session_holder drain_holder = {.abort = end};
+static const struct session_holder drain_holder = {.abort = stream_drain_end};
 
 enum session_step session_end_sent(struct session *session, uint64_t timeout_ms)
 {

@@ -11,8 +11,9 @@ struct listen_line {
 };
 
 /* A word. False after conf_error. */
-static bool read_word(struct conf_scope *scope, const struct conf_node *node,
-                      const struct stream_main *main, struct str word, struct listen_line *line)
+static bool stream_listen_read_word(struct conf_scope *scope, const struct conf_node *node,
+                                    const struct stream_main *main, struct str word,
+                                    struct listen_line *line)
 {
     if (str_is(word, "ssl")) {
         if (main->handshake == NULL) {
@@ -140,7 +141,7 @@ bool stream_listen_apply(struct conf_scope *scope, const struct directive *row,
     }
     listen_words_init(&line.words);
     for (unsigned i = 2; i < node->count; i++) {
-        if (!read_word(scope, node, server->main, node->args[i], &line)) {
+        if (!stream_listen_read_word(scope, node, server->main, node->args[i], &line)) {
             return false;
         }
     }

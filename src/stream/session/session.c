@@ -56,7 +56,7 @@ static struct str client_text(const struct session *session, char room[ADDR_TEXT
     return (struct str){room, addr_format(&client, false, room)};
 }
 
-static void describe(const struct log *log, struct writer *out)
+static void stream_session_describe(const struct log *log, struct writer *out)
 {
     const struct session *session = log->subject;
     struct str server = session->listen->address.listener->text;
@@ -99,7 +99,7 @@ static void session_set_up(struct session *session, const struct stream_listen *
     session->memory.over = memory_is_over;
     session->arena.account = &session->memory;
     session->log = listen->log;
-    session->log.describe = describe;
+    session->log.describe = stream_session_describe;
     session->log.subject = session;
     session->env = (struct variable_env){
         .kind = &session_subject,

@@ -136,7 +136,7 @@ struct work {
     session_handler handler;
 };
 
-static void run(void *arg)
+static void stream_story_run(void *arg)
 {
     struct work work = *(const struct work *) arg;
     struct session *session = work.session;
@@ -155,7 +155,7 @@ static void run(void *arg)
     }
 }
 
-static void begin(struct session *session, session_handler handler)
+static void stream_story_begin(struct session *session, session_handler handler)
 {
     struct work work = {session, handler};
     struct fiber *fiber;
@@ -166,7 +166,7 @@ static void begin(struct session *session, session_handler handler)
         session_end(session, SESSION_UNAVAILABLE);
         return;
     }
-    switch (fiber_start(run, &work, &fiber)) {
+    switch (fiber_start(stream_story_run, &work, &fiber)) {
     case FIBER_ENDED:
         break; /* the session may be gone */
     case FIBER_WAITING:
@@ -182,11 +182,11 @@ static void begin(struct session *session, session_handler handler)
 
 void session_go_on(struct session *session)
 {
-    begin(session, live);
+    stream_story_begin(session, live);
 }
 
 void session_content(struct session *session, session_handler handler)
 {
     session_enter(session, SESSION_CONTENT);
-    begin(session, handler);
+    stream_story_begin(session, handler);
 }

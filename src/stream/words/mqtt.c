@@ -27,7 +27,7 @@ static bool stop(struct reader *reader, enum mqtt_result why)
     return false;
 }
 
-static bool take(struct reader *reader, size_t size, struct str *out)
+static bool stream_mqtt_take(struct reader *reader, size_t size, struct str *out)
 {
     if (size > reader->left) {
         return stop(reader, MQTT_NONE);
@@ -45,7 +45,7 @@ static bool take_byte(struct reader *reader, unsigned *out)
 {
     struct str byte;
 
-    if (!take(reader, 1, &byte)) {
+    if (!stream_mqtt_take(reader, 1, &byte)) {
         return false;
     }
     *out = (unsigned char) byte.data[0];
@@ -81,11 +81,11 @@ static bool take_size(struct reader *reader, unsigned *out)
     return true;
 }
 
-static bool take_text(struct reader *reader, struct str *out)
+static bool stream_mqtt_take_text(struct reader *reader, struct str *out)
 {
     unsigned size;
 
-    return take_size(reader, &size) && take(reader, size, out);
+    return take_size(reader, &size) && stream_mqtt_take(reader, size, out);
 }
 
 /* ---- the message */
@@ -95,7 +95,7 @@ static bool skip_properties(struct reader *reader)
     struct str properties;
     size_t size;
 
-    return take_varint(reader, &size) && take(reader, size, &properties);
+    return take_varint(reader, &size) && stream_mqtt_take(reader, size, &properties);
 }
 
 static bool read_protocol(struct reader *reader, struct mqtt_connect *out)
@@ -110,7 +110,7 @@ static bool read_protocol(struct reader *reader, struct mqtt_connect *out)
     if (size > NAME_MOST) {
         return stop(reader, MQTT_NONE);
     }
-    if (!take(reader, size, &name) || !take_byte(reader, &level)) {
+    if (!stream_mqtt_take(reader, size, &name) || !take_byte(reader, &level)) {
         return false;
     }
     out->level = level & ~(unsigned) LEVEL_BRIDGE;
@@ -132,7 +132,7 @@ static bool read_settings(struct reader *reader, struct mqtt_connect *out)
     if ((out->flags & FLAG_RESERVED) != 0) {
         return stop(reader, MQTT_NONE);
     }
-    if (!take(reader, KEEP_ALIVE_SIZE, &keep_alive) ||
+    if (!stream_mqtt_take(reader, KEEP_ALIVE_SIZE, &keep_alive) ||
         (out->level == 5 && !skip_properties(reader))) {
         return false;
     }
@@ -145,8 +145,8 @@ static bool read_will(struct reader *reader, struct mqtt_connect *out)
     const char *start = reader->rest.data;
     struct str topic, message;
 
-    if ((out->level == 5 && !skip_properties(reader)) || !take_text(reader, &topic) ||
-        !take_text(reader, &message)) {
+    if ((out->level == 5 && !skip_properties(reader)) || !stream_mqtt_take_text(reader, &topic) ||
+        !stream_mqtt_take_text(reader, &message)) {
         return false;
     }
     out->will = str_from(start, reader->rest.data);
@@ -155,14 +155,15 @@ static bool read_will(struct reader *reader, struct mqtt_connect *out)
 
 static bool read_payload(struct reader *reader, struct mqtt_connect *out)
 {
-    if (!take_text(reader, &out->fields[MQTT_CLIENTID]) ||
+    if (!stream_mqtt_take_text(reader, &out->fields[MQTT_CLIENTID]) ||
         ((out->flags & MQTT_HAS_WILL) != 0 && !read_will(reader, out)) ||
         ((out->flags & MQTT_HAS_USERNAME) != 0 &&
-         !take_text(reader, &out->fields[MQTT_USERNAME]))) {
+         !stream_mqtt_take_text(reader, &out->fields[MQTT_USERNAME]))) {
         return false;
     }
     out->has_names = true;
-    if ((out->flags & MQTT_HAS_PASSWORD) != 0 && !take_text(reader, &out->fields[MQTT_PASSWORD])) {
+    if ((out->flags & MQTT_HAS_PASSWORD) != 0 &&
+        !stream_mqtt_take_text(reader, &out->fields[MQTT_PASSWORD])) {
         return false;
     }
     return reader->left == 0 || stop(reader, MQTT_NONE);

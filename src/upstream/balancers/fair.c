@@ -70,7 +70,7 @@ static const struct balancer balancer_fair = {
     .pick = fair_pick,
 };
 
-static bool read_parameter(struct fair_settings *settings, struct str parameter)
+static bool fair_read_parameter(struct fair_settings *settings, struct str parameter)
 {
     enum fair_mode mode = FAIR_BY_WEIGHT;
 
@@ -94,7 +94,7 @@ static bool fair_apply(struct conf_scope *scope, const struct directive *row,
 
     for (unsigned i = 1; i < node->count; i++) {
         enum fair_mode before = settings->mode;
-        if (!read_parameter(settings, node->args[i])) {
+        if (!fair_read_parameter(settings, node->args[i])) {
             return conf_error(scope->conf, node, "Invalid `fair' parameter `%.*s'",
                               STR_ARG(node->args[i]));
         }

@@ -39,8 +39,8 @@ static bool read_count(struct str value, uint64_t most, uint64_t *out)
     return parse_uint(value, out) && *out != 0 && *out <= most;
 }
 
-static bool read_value(struct health_settings *settings, struct str name, struct str value,
-                       bool *is_known)
+static bool health_settings_read_value(struct health_settings *settings, struct str name,
+                                       struct str value, bool *is_known)
 {
     uint64_t number = 0;
     bool is_good;
@@ -88,7 +88,7 @@ bool health_word_read(struct health_settings *settings, struct str word, bool *i
         *is_known = false;
         return false;
     }
-    return read_value(settings, name, value, is_known);
+    return health_settings_read_value(settings, name, value, is_known);
 }
 
 bool health_words_check(struct conf *conf, const struct conf_node *node,

@@ -92,7 +92,7 @@ bool watch_has_failed(const struct upstream_group *group, const struct upstream_
     return watch != NULL && watch->failures != 0;
 }
 
-static bool is_same(const struct known_address *a, const struct known_address *b)
+static bool peers_watch_is_same(const struct known_address *a, const struct known_address *b)
 {
     return addr_equal(&a->addr, &b->addr) && a->priority == b->priority && a->weight == b->weight &&
            str_equal(a->target, b->target);
@@ -104,7 +104,7 @@ static unsigned count_same(const struct known_address *addresses, size_t count,
     unsigned found = 0;
 
     for (size_t i = 0; i < count; i++) {
-        found += is_same(&addresses[i], wanted);
+        found += peers_watch_is_same(&addresses[i], wanted);
     }
     return found;
 }

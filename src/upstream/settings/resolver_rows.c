@@ -51,8 +51,8 @@ static bool read_address(struct arena *arena, struct str text, struct addr *out)
 }
 
 /* Appends the name servers of a resolv.conf; other lines have no meaning here. */
-static bool read_file(struct conf *conf, const struct conf_node *node, struct str path,
-                      struct resolver_settings *resolver)
+static bool resolver_rows_read_file(struct conf *conf, const struct conf_node *node,
+                                    struct str path, struct resolver_settings *resolver)
 {
     struct str rest;
 
@@ -87,8 +87,9 @@ static bool read_switch(struct str parameter, bool *out)
     return *out || str_is(value, "off");
 }
 
-static bool read_parameter(struct conf *conf, const struct conf_node *node, struct str parameter,
-                           struct resolver_settings *resolver, bool *is_parameter)
+static bool resolver_rows_read_parameter(struct conf *conf, const struct conf_node *node,
+                                         struct str parameter, struct resolver_settings *resolver,
+                                         bool *is_parameter)
 {
     bool is_good = true;
 
@@ -142,7 +143,7 @@ bool resolver_settings_read(struct conf *conf, const struct conf_node *node,
     for (unsigned i = 1; i < node->count; i++) {
         bool is_parameter;
 
-        if (!read_parameter(conf, node, node->args[i], resolver, &is_parameter) ||
+        if (!resolver_rows_read_parameter(conf, node, node->args[i], resolver, &is_parameter) ||
             (!is_parameter && !add_servers(conf, node, node->args[i], resolver))) {
             return false;
         }
@@ -151,7 +152,8 @@ bool resolver_settings_read(struct conf *conf, const struct conf_node *node,
         return conf_error(conf, node, "\"ipv4\" and \"ipv6\" cannot both be \"off\"");
     }
     /* As with Tengine: options alone mean the machine's own name servers. */
-    if (resolver->servers.count == 0 && !read_file(conf, node, STR(SYSTEM_FILE), resolver)) {
+    if (resolver->servers.count == 0 &&
+        !resolver_rows_read_file(conf, node, STR(SYSTEM_FILE), resolver)) {
         return false;
     }
     *out = resolver;
@@ -187,7 +189,7 @@ bool resolver_settings_read_file(struct conf *conf, const struct conf_node *node
 {
     struct resolver_settings *resolver = resolver_new(conf->arena);
 
-    if (!read_file(conf, node, conf_full_name(conf, node->args[1], true), resolver)) {
+    if (!resolver_rows_read_file(conf, node, conf_full_name(conf, node->args[1], true), resolver)) {
         return false;
     }
     *out = resolver;

@@ -33,7 +33,7 @@ struct upstream_server *upstream_server_add(struct conf *conf, struct upstream_g
 /* ---- addresses ---- */
 
 /* Is it "name" or "name:port", where the name has to be looked up? */
-static bool is_name(struct str text, struct str host)
+static bool settings_server_is_name(struct str text, struct str host)
 {
     struct addr addr;
 
@@ -50,7 +50,7 @@ bool upstream_server_read(struct conf *conf, const struct conf_node *node, uint1
     uint16_t port = 0;
     bool has_sound_port = addr_split_port(text, &server->host, &port);
 
-    if (is_name(text, server->host)) {
+    if (settings_server_is_name(text, server->host)) {
         if (!has_sound_port) {
             return conf_error(conf, node, "invalid port in upstream \"%.*s\"", STR_ARG(text));
         }
@@ -90,7 +90,8 @@ static bool read_sticky(struct str parameter, struct upstream_server *server)
     return str_is(parameter, "drain");
 }
 
-static bool read_word(struct str parameter, struct upstream_server *server, bool *wants_resolve)
+static bool settings_server_read_word(struct str parameter, struct upstream_server *server,
+                                      bool *wants_resolve)
 {
     if (str_is(parameter, "backup")) {
         server->is_backup = true;
@@ -105,8 +106,8 @@ static bool read_word(struct str parameter, struct upstream_server *server, bool
 }
 
 /* One parameter after the address. False: it is none, or its value is wrong. */
-static bool read_parameter(struct str parameter, struct upstream_server *server,
-                           bool *wants_resolve)
+static bool settings_server_read_parameter(struct str parameter, struct upstream_server *server,
+                                           bool *wants_resolve)
 {
     struct str value;
 
@@ -129,7 +130,7 @@ static bool read_parameter(struct str parameter, struct upstream_server *server,
         server->service = value;
         return value.len != 0;
     }
-    return read_word(parameter, server, wants_resolve);
+    return settings_server_read_word(parameter, server, wants_resolve);
 }
 
 /* Parameters that do not go together. */
@@ -169,7 +170,7 @@ bool upstream_server_apply(struct conf_scope *scope, const struct directive *row
     bool has_stickiness = group->set->subsystem->has_stickiness, wants_resolve = false;
 
     for (unsigned i = 2; i < node->count; i++) {
-        if (!read_parameter(node->args[i], server, &wants_resolve) &&
+        if (!settings_server_read_parameter(node->args[i], server, &wants_resolve) &&
             !(has_stickiness && read_sticky(node->args[i], server))) {
             return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[i]));
         }

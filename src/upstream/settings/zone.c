@@ -4,8 +4,8 @@
 #include "server/module.h"
 #include "upstream/private.h"
 
-static bool zone_apply(struct conf_scope *scope, const struct directive *row,
-                       struct conf_node *node, void *settings)
+static bool settings_zone_apply(struct conf_scope *scope, const struct directive *row,
+                                struct conf_node *node, void *settings)
 {
     struct conf *conf = scope->conf;
     struct upstream_group *group = scope_group(scope);
@@ -29,7 +29,7 @@ static bool zone_apply(struct conf_scope *scope, const struct directive *row,
 
 #define ZONE_ROW(CONTEXT)                                                                          \
     {                                                                                              \
-        "zone", CONTEXT, CUSTOM(zone_apply), ARGS(1, 2),                                           \
+        "zone", CONTEXT, CUSTOM(settings_zone_apply), ARGS(1, 2),                                  \
             .repeat = REPEAT_CUSTOM, .syntax = "name [size]",                                      \
             .doc = "Shared memory of the group. All workers share what they know of its servers "  \
                    "with or without it; `resolve` needs it: its size limits the addresses found "  \

@@ -49,7 +49,7 @@ static void set_make(struct changed_group *changed, const struct upstream_set *m
                                          .discard_most = main->discard_most};
 }
 
-static void read_text(void *arg)
+static void changes_read_text(void *arg)
 {
     struct reading *reading = arg;
     struct changed_group *changed = reading->changed;
@@ -107,7 +107,7 @@ struct changed_group *changed_group_read(const struct conf_scope *outer,
     struct reading reading = {.changed = changed,
                               .outer = outer,
                               .text = arena_dup(&changed->arena, text)};
-    fiber_call_on_main(read_text, &reading);
+    fiber_call_on_main(changes_read_text, &reading);
     if (!reading.is_good) {
         tell_why(&changed->conf, why);
         changed_free(changed);

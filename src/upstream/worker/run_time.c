@@ -40,7 +40,7 @@ static unsigned count;
 static struct timer reap_timer; /* set while there are any */
 static unsigned reaped;         /* since their memory went back to the system */
 
-static struct list *bucket_of(struct str host, uint16_t port)
+static struct list *run_time_bucket_of(struct str host, uint16_t port)
 {
     if (in_order.next == NULL) {
         list_init(&in_order);
@@ -62,7 +62,7 @@ struct run_time_key {
 
 static struct run_time_group *group_find(const struct run_time_key *key)
 {
-    list_each(item, bucket_of(key->host, key->port)) {
+    list_each(item, run_time_bucket_of(key->host, key->port)) {
         struct run_time_group *made = container_of(item, struct run_time_group, in_bucket);
 
         if (made->server.port == key->port && made->resolver == key->resolver &&
@@ -158,7 +158,7 @@ static void evict(void)
 
 static struct run_time_group *run_time_new(const struct run_time_key *key)
 {
-    struct list *bucket = bucket_of(key->host, key->port);
+    struct list *bucket = run_time_bucket_of(key->host, key->port);
 
     evict();
     struct run_time_group *made = calloc(1, sizeof(*made));

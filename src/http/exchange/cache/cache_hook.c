@@ -4,7 +4,8 @@
 #include "http/exchange/cache/rows.h"
 #include "http/exchange/cache/slice.h"
 
-static bool is_wanted(const struct conf_scope *scope, const struct exchange_settings *own)
+static bool cache_hook_is_wanted(const struct conf_scope *scope,
+                                 const struct exchange_settings *own)
 {
     return own->cache != NULL || own->cache_name != NULL || own->stores || slice_is_on(scope);
 }
@@ -149,7 +150,7 @@ static bool keep_fail(struct exchange *x, unsigned kind, enum handler_result *re
 }
 
 const struct exchange_cache_hook response_cache_hook = {
-    .is_wanted = is_wanted,
+    .is_wanted = cache_hook_is_wanted,
     .run = keep_run,
     .accept = keep_accept,
     .start = keep_start,

@@ -80,7 +80,7 @@ static bool take_bytes(struct str *rest, void *out, size_t size)
     return true;
 }
 
-static bool take_text(struct str *rest, struct str *out, size_t size)
+static bool packed_take_text(struct str *rest, struct str *out, size_t size)
 {
     if (rest->len < size) {
         return false;
@@ -97,7 +97,7 @@ bool upstream_response_unpack(struct str packed, struct arena *arena, struct ups
 
     out->is_of_head = packed_response_is_of_head(packed);
     if (!take_bytes(&packed, &reason_len, sizeof(reason_len)) ||
-        !take_text(&packed, &out->reason, reason_len & ~OF_HEAD) ||
+        !packed_take_text(&packed, &out->reason, reason_len & ~OF_HEAD) ||
         !take_bytes(&packed, &count, sizeof(count))) {
         return false;
     }
@@ -107,8 +107,8 @@ bool upstream_response_unpack(struct str packed, struct arena *arena, struct ups
         struct str value;
 
         if (!take_bytes(&packed, &head, sizeof(head)) || head.id >= FIELD_COUNT ||
-            !take_text(&packed, &name, head.name_len) ||
-            !take_text(&packed, &value, head.value_len)) {
+            !packed_take_text(&packed, &name, head.name_len) ||
+            !packed_take_text(&packed, &value, head.value_len)) {
             return false;
         }
         fields_add_identified(&out->fields, arena, (enum field_id) head.id, name, value);

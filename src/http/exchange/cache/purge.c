@@ -70,7 +70,7 @@ bool purge_place_read(struct conf_scope *scope, struct conf_node *node,
 
 /* ---- requests for the responses of a location ---- */
 
-static bool is_wanted(const struct purge_settings *purge, struct request *request)
+static bool cache_purge_is_wanted(const struct purge_settings *purge, struct request *request)
 {
     if (purge->method.len != 0) {
         return str_equal(request->method_name, purge->method);
@@ -113,7 +113,7 @@ enum handler_result cached_purge(struct exchange *x)
     struct request *request = x->request;
     struct str key = x->caching->cached->access.key;
 
-    if (purge == NULL || !is_wanted(purge, request)) {
+    if (purge == NULL || !cache_purge_is_wanted(purge, request)) {
         return HANDLER_NEXT;
     }
     if (!may_purge(purge, request)) {

@@ -224,14 +224,14 @@ struct h2_connection *h2_connection_new(struct upstream_connection *upstream)
     return connection;
 }
 
-static struct h2_stream **bucket_of(struct h2_connection *connection, uint32_t id)
+static struct h2_stream **h2_connection_bucket_of(struct h2_connection *connection, uint32_t id)
 {
     return &connection->streams[(id >> 1) % H2_BUCKETS];
 }
 
 struct h2_stream *h2_stream_find(const struct h2_connection *connection, uint32_t id)
 {
-    struct h2_stream *stream = *bucket_of((struct h2_connection *) connection, id);
+    struct h2_stream *stream = *h2_connection_bucket_of((struct h2_connection *) connection, id);
 
     while (stream != NULL && stream->id != id) {
         stream = stream->next;
@@ -246,7 +246,7 @@ bool h2_connection_enter(struct h2_connection *connection, struct h2_stream *str
         connection->connection->is_doomed = true;
         return false;
     }
-    struct h2_stream **bucket = bucket_of(connection, connection->next_id);
+    struct h2_stream **bucket = h2_connection_bucket_of(connection, connection->next_id);
     stream->connection = connection;
     stream->id = connection->next_id;
     stream->send_window = connection->peer_window;
@@ -260,7 +260,7 @@ bool h2_connection_enter(struct h2_connection *connection, struct h2_stream *str
 
 void h2_connection_leave(struct h2_connection *connection, struct h2_stream *stream)
 {
-    struct h2_stream **at = bucket_of(connection, stream->id);
+    struct h2_stream **at = h2_connection_bucket_of(connection, stream->id);
 
     while (*at != stream) {
         at = &(*at)->next;

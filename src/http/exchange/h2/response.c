@@ -52,7 +52,7 @@ struct h2_decoding {
 };
 
 /* Lower case token characters (RFC 9113, 8.2.1). */
-static bool is_name(struct str name)
+static bool h2_answer_is_name(struct str name)
 {
     static const char others[] = "!#$%&'*+.^_`|~";
 
@@ -101,7 +101,7 @@ static bool is_of_connection(enum field_id id, struct str name)
            (id == FIELD_OTHER && str_is(name, "proxy-connection"));
 }
 
-static bool take_field(struct h2_decoding *decoding, const struct coded_field *field)
+static bool h2_answer_take_field(struct h2_decoding *decoding, const struct coded_field *field)
 {
     struct h2_stream *stream = decoding->stream;
     struct exchange *x = stream->x;
@@ -115,7 +115,7 @@ static bool take_field(struct h2_decoding *decoding, const struct coded_field *f
         return take_pseudo(decoding, field);
     }
     decoding->has_regular = true;
-    if (!is_name(field->name) || !field_value_is_sound(field->value)) {
+    if (!h2_answer_is_name(field->name) || !field_value_is_sound(field->value)) {
         h2_stream_fail(stream, "upstream sent invalid header: \"%.*s: %.*s\"", STR_ARG(field->name),
                        STR_ARG(field->value));
         return false;
@@ -131,7 +131,7 @@ static bool take_field(struct h2_decoding *decoding, const struct coded_field *f
 }
 
 /* False: the stream has failed. The table has no room: what was sent before does not matter. */
-static bool decode(struct h2_decoding *decoding, struct str block)
+static bool h2_answer_decode(struct h2_decoding *decoding, struct str block)
 {
     struct h2_stream *stream = decoding->stream;
     struct hpack_table table;
@@ -142,7 +142,7 @@ static bool decode(struct h2_decoding *decoding, struct str block)
     for (;;) {
         switch (hpack_decode(&table, &block, &stream->x->request->arena, UINT32_MAX, &field)) {
         case HPACK_FIELD:
-            if (!take_field(decoding, &field)) {
+            if (!h2_answer_take_field(decoding, &field)) {
                 return false;
             }
             break;
@@ -164,7 +164,7 @@ static void take_trailers(struct h2_stream *stream, struct str block, bool is_en
         h2_stream_fail(stream, "upstream sent trailer without end stream flag");
         return;
     }
-    if (!decode(&decoding, block)) {
+    if (!h2_answer_decode(&decoding, block)) {
         return;
     }
     stream->trailers = fields;
@@ -180,7 +180,7 @@ void h2_take_block(struct h2_stream *stream, struct str block, bool is_end)
     struct h2_decoding decoding = {.stream = stream,
                                    .fields = &head->fields,
                                    .has_status_place = true};
-    if (!decode(&decoding, block)) {
+    if (!h2_answer_decode(&decoding, block)) {
         return;
     }
     if (decoding.status == 0) {

@@ -32,7 +32,7 @@ static const uint8_t index_of[FIELD_COUNT] = {
 
 /* Nothing is put in the backend's table: a block stands for itself, on any connection. Nor is it packed: backends
  * are near, and have to unpack. */
-static char *put_field(char *at, uint8_t index, struct str name, struct str value)
+static char *h2_send_put_field(char *at, uint8_t index, struct str name, struct str value)
 {
     static struct hpack_table none = {.is_plain = true};
 
@@ -50,15 +50,15 @@ static char *put_pseudo(char *at, const struct h2_request *request, struct str a
     if (str_is(request->method, "GET") || str_is(request->method, "POST")) {
         at = put_known(at, request->method.len == 3 ? INDEX_METHOD : INDEX_POST);
     } else {
-        at = put_field(at, INDEX_METHOD, STR_NONE, request->method);
+        at = h2_send_put_field(at, INDEX_METHOD, STR_NONE, request->method);
     }
     at = put_known(at, INDEX_HTTP + request->is_https);
     if (str_is(request->path, "/")) {
         at = put_known(at, INDEX_PATH);
     } else {
-        at = put_field(at, INDEX_PATH, STR_NONE, request->path);
+        at = h2_send_put_field(at, INDEX_PATH, STR_NONE, request->path);
     }
-    return authority.len == 0 ? at : put_field(at, INDEX_AUTHORITY, STR_NONE, authority);
+    return authority.len == 0 ? at : h2_send_put_field(at, INDEX_AUTHORITY, STR_NONE, authority);
 }
 
 bool h2_client_takes_trailers(const struct request *request)
@@ -81,14 +81,15 @@ static char *put_line(char *at, struct str name, struct str value, bool has_own_
 
     switch (id) {
     case FIELD_HOST:
-        return has_own_host ? put_field(at, index_of[id], name, value) : at;
+        return has_own_host ? h2_send_put_field(at, index_of[id], name, value) : at;
     case FIELD_CONNECTION:
     case FIELD_KEEP_ALIVE:
     case FIELD_TRANSFER_ENCODING:
     case FIELD_UPGRADE:
         return at;
     case FIELD_TE:
-        return str_equal_nocase(value, STR("trailers")) ? put_field(at, 0, name, value) : at;
+        return str_equal_nocase(value, STR("trailers")) ? h2_send_put_field(at, 0, name, value)
+                                                        : at;
     case FIELD_OTHER:
         if (str_equal_nocase(name, STR("Proxy-Connection"))) {
             return at;
@@ -97,7 +98,7 @@ static char *put_line(char *at, struct str name, struct str value, bool has_own_
     default:
         break;
     }
-    return put_field(at, index_of[id], name, value);
+    return h2_send_put_field(at, index_of[id], name, value);
 }
 
 void h2_request_make(struct exchange *x, const struct h2_request *sent_request,
@@ -123,7 +124,7 @@ void h2_request_make(struct exchange *x, const struct h2_request *sent_request,
     char *at = put_pseudo(start, sent_request, draft->has_own_host ? STR_NONE : draft->host);
     bool has_te = (draft->plan->own & FIELD_BIT(FIELD_TE)) != 0;
     if (sent_request->accepts_trailers && !has_te && h2_client_takes_trailers(request)) {
-        at = put_field(at, 0, STR("te"), STR("trailers"));
+        at = h2_send_put_field(at, 0, STR("te"), STR("trailers"));
     }
     while (rest.len != 0) {
         struct str line = str_cut(&rest, '\n');

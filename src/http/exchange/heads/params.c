@@ -213,7 +213,7 @@ struct chained {
     bool is_first;
 };
 
-static uint32_t hash_of(const struct field *field, char *room)
+static uint32_t params_hash_of(const struct field *field, char *room)
 {
     if (field->id != FIELD_OTHER) {
         return field->id;
@@ -302,7 +302,7 @@ static void add_many_fields(const struct params *params, struct request *request
             chains[i].name = field_cgi_name(params, arena, hidden_ids, &fields->items[i]);
         }
         if (chains[i].name.len != 0) {
-            chain(&table, i, hash_of(&fields->items[i], room));
+            chain(&table, i, params_hash_of(&fields->items[i], room));
         }
     }
     for (uint32_t i = 0; i < fields->count; i++) {

@@ -33,7 +33,7 @@ static void add_part(struct planning *planning, struct head_part part)
 }
 
 /* Text right after other text becomes one with it. */
-static void add_text(struct planning *planning, struct str text)
+static void request_head_add_text(struct planning *planning, struct str text)
 {
     struct vec *parts = &planning->parts;
     struct head_part *last =
@@ -46,12 +46,12 @@ static void add_text(struct planning *planning, struct str text)
     }
 }
 
-static void add_line(struct planning *planning, struct str name, struct str value)
+static void request_head_add_line(struct planning *planning, struct str name, struct str value)
 {
     const struct str parts[] = {name, STR(": "), field_value_safe(planning->arena, value),
                                 STR("\r\n")};
 
-    add_text(planning, arena_join(planning->arena, parts, 4));
+    request_head_add_text(planning, arena_join(planning->arena, parts, 4));
 }
 
 /* Host, whose value falls back to that of the target, which is known where it has no variables. */
@@ -61,9 +61,9 @@ static void add_host(struct planning *planning, const struct template *value,
     bool is_own = value == NULL || (value->is_constant && value->constant.len == 0);
 
     if (!is_own && value->is_constant) {
-        add_line(planning, STR("Host"), value->constant);
+        request_head_add_line(planning, STR("Host"), value->constant);
     } else if (is_own && host != NULL) {
-        add_line(planning, STR("Host"), *host);
+        request_head_add_line(planning, STR("Host"), *host);
     } else {
         add_part(planning, (struct head_part){.kind = HEAD_HOST, .value = is_own ? NULL : value});
     }
@@ -105,7 +105,7 @@ static void add_own(struct planning *planning, const struct key_template *own,
         return;
     }
     if (value->is_constant) {
-        add_line(planning, own->key, value->constant);
+        request_head_add_line(planning, own->key, value->constant);
     } else {
         struct str start = arena_concat(planning->arena, own->key, STR(": "));
         add_part(planning, (struct head_part){.kind = HEAD_LINE, .text = start, .value = value});

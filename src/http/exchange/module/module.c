@@ -26,7 +26,7 @@ static const struct directive_table *const tables[] = {&upstream_http_block_tabl
                                                        &upstream_http_group_table, &resolver_table,
                                                        NULL};
 
-static bool configured(struct conf *conf, struct generation *generation)
+static bool module_configured(struct conf *conf, struct generation *generation)
 {
     bool is_good = upstream_finish(conf, &upstream_http);
 
@@ -66,7 +66,7 @@ const struct module ngx_http_upstream_module = {
     .kind = MODULE_HTTP,
     .tables = tables,
     .hooks = &hooks,
-    .configured = configured,
+    .configured = module_configured,
     .worker_start = module_worker_start,
     .worker_quit = module_worker_quit,
     .worker_abort = module_worker_abort,

@@ -22,7 +22,7 @@ enum {
 
 /* ---- the request ---- */
 
-static char *put_field(char *at, uint8_t index, struct str name, struct str value)
+static char *probe_grpc_put_field(char *at, uint8_t index, struct str name, struct str value)
 {
     static struct hpack_table none = {.is_plain = true};
 
@@ -37,11 +37,11 @@ static struct str request_block(struct arena *arena, struct str authority, bool 
 
     *at++ = (char) (0x80 | INDEX_POST);
     *at++ = (char) (0x80 | (is_https ? INDEX_HTTPS : INDEX_HTTP));
-    at = put_field(at, INDEX_PATH, STR_NONE, path);
-    at = put_field(at, INDEX_AUTHORITY, STR_NONE, authority);
-    at = put_field(at, INDEX_CONTENT_TYPE, STR_NONE, STR("application/grpc"));
-    at = put_field(at, 0, STR("te"), STR("trailers"));
-    at = put_field(at, INDEX_USER_AGENT, STR_NONE, STR("Portunus (health check)"));
+    at = probe_grpc_put_field(at, INDEX_PATH, STR_NONE, path);
+    at = probe_grpc_put_field(at, INDEX_AUTHORITY, STR_NONE, authority);
+    at = probe_grpc_put_field(at, INDEX_CONTENT_TYPE, STR_NONE, STR("application/grpc"));
+    at = probe_grpc_put_field(at, 0, STR("te"), STR("trailers"));
+    at = probe_grpc_put_field(at, INDEX_USER_AGENT, STR_NONE, STR("Portunus (health check)"));
     return str_from(block, at);
 }
 
@@ -117,7 +117,8 @@ static bool reply(struct probe_grpc *grpc, uint8_t type, struct str payload)
     return true;
 }
 
-static enum probe_step take_field(struct probe_grpc *grpc, const struct coded_field *field)
+static enum probe_step probe_grpc_take_field(struct probe_grpc *grpc,
+                                             const struct coded_field *field)
 {
     uint64_t number;
 
@@ -150,7 +151,8 @@ static enum probe_step take_block(struct probe_grpc *grpc)
     table.takes_long_padding = true;
     while (step == PROBE_MORE &&
            (result = hpack_decode(&table, &block, grpc->arena, UINT32_MAX, &field)) != HPACK_END) {
-        step = result == HPACK_FIELD ? take_field(grpc, &field) : bad_frame(grpc, "header block");
+        step = result == HPACK_FIELD ? probe_grpc_take_field(grpc, &field)
+                                     : bad_frame(grpc, "header block");
     }
     grpc->block_size = 0;
     grpc->is_in_block = false;
@@ -325,7 +327,7 @@ bool probe_grpc_serving(const struct probe_grpc *grpc, uint64_t *serving)
     return true;
 }
 
-static bool judge(struct health_probe *probe, const struct probe_grpc *grpc)
+static bool probe_grpc_judge(struct health_probe *probe, const struct probe_grpc *grpc)
 {
     static const char *const names[] = {"UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"};
     const struct grpc_probe *wanted = probe->settings->speak_settings;
@@ -385,5 +387,5 @@ bool probe_speak_grpc(struct health_probe *probe)
         probe->reason = grpc.reason;
         return false;
     }
-    return judge(probe, &grpc);
+    return probe_grpc_judge(probe, &grpc);
 }

@@ -77,14 +77,14 @@ static int converse(int count, const struct pam_message **messages, struct pam_r
     return PAM_SUCCESS;
 }
 
-static void tell(struct pam_question *question, pam_handle_t *pam, int error)
+static void auth_pam_tell(struct pam_question *question, pam_handle_t *pam, int error)
 {
     const char *text = pam == NULL ? "pam_start() failed" : pam_strerror(pam, error);
 
     strncpy(question->reason, text, REASON_SIZE - 1);
 }
 
-static int prepare(struct pam_question *question, pam_handle_t *pam)
+static int auth_pam_prepare(struct pam_question *question, pam_handle_t *pam)
 {
     int error = pam_set_item(pam, PAM_RHOST, question->client);
 
@@ -108,7 +108,7 @@ static void ask_on_thread(void *arg)
     int error =
         pam_start_confdir(settings->service.data, question->user, &conversation, directory, &pam);
     if (error == PAM_SUCCESS) {
-        error = prepare(question, pam);
+        error = auth_pam_prepare(question, pam);
     }
     if (error == PAM_SUCCESS) {
         error = pam_authenticate(pam, PAM_SILENT | PAM_DISALLOW_NULL_AUTHTOK);
@@ -120,7 +120,7 @@ static void ask_on_thread(void *arg)
     if (error == PAM_SUCCESS) {
         question->answer = PAM_SAID_YES;
     } else {
-        tell(question, pam, error);
+        auth_pam_tell(question, pam, error);
     }
     if (pam != NULL) {
         pam_end(pam, error);
@@ -137,7 +137,7 @@ static char *environment_of(struct request *request, const char *name, struct st
 }
 
 /* MAY WAIT. */
-static enum handler_result ask(struct request *request, const struct credentials *given)
+static enum handler_result auth_pam_ask(struct request *request, const struct credentials *given)
 {
     const struct field *host = fields_get(&request->headers, FIELD_HOST);
     struct arena *arena = &request->arena;
@@ -181,7 +181,8 @@ static enum handler_result ask(struct request *request, const struct credentials
 /* MAY WAIT. */
 static enum handler_result auth_pam_check(struct request *request)
 {
-    return request_check_credentials(request, auth_pam_settings_at(request->location)->realm, ask);
+    return request_check_credentials(request, auth_pam_settings_at(request->location)->realm,
+                                     auth_pam_ask);
 }
 
 static bool auth_pam_is_active(const struct http_location *location)

@@ -65,15 +65,16 @@ static enum handler_result limit_connections(struct request *request)
     return request_fail(request, (unsigned) settings->status);
 }
 
-static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
+static bool limit_conn_get_status(struct variable_env *env, const struct variable *variable,
+                                  struct str *out)
 {
     return conn_outcome_text(request_data(variable_request(env)->main, &conn_key, 0), out);
 }
 
 /* ---- directives ---- */
 
-static bool zone_apply(struct conf_scope *scope, const struct directive *row,
-                       struct conf_node *node, void *settings)
+static bool limit_conn_zone_apply(struct conf_scope *scope, const struct directive *row,
+                                  struct conf_node *node, void *settings)
 {
     return conn_zone_read(scope->conf, node, &conn_zones);
 }
@@ -93,7 +94,7 @@ static bool limit_apply(struct conf_scope *scope, const struct directive *row,
 
 #define S struct conn_settings
 static const struct directive conn_rows[] = {
-    {"limit_conn_zone", IN_HTTP, CUSTOM(zone_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
+    {"limit_conn_zone", IN_HTTP, CUSTOM(limit_conn_zone_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
      .syntax = "key zone=name:size",
      .doc = "Shared memory in which requests are counted by a key, such as $binary_remote_addr; a "
             "request whose key is empty is not counted. 1m is enough for some 20,000 keys at a "
@@ -111,7 +112,7 @@ static const struct directive conn_rows[] = {
 static const struct variable conn_variables[] = {
     {.name = STR_INIT("limit_conn_status"),
      .doc = "PASSED, REJECTED or REJECTED_DRY_RUN.",
-     .get = get_status,
+     .get = limit_conn_get_status,
      .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},
 };

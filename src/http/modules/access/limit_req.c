@@ -253,7 +253,8 @@ static enum handler_result limit_requests(struct request *request)
     return HANDLER_NEXT;
 }
 
-static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
+static bool limit_req_get_status(struct variable_env *env, const struct variable *variable,
+                                 struct str *out)
 {
     static const struct str names[] = {[REQ_PASSED] = STR_INIT("PASSED"),
                                        [REQ_DELAYED] = STR_INIT("DELAYED"),
@@ -315,8 +316,8 @@ static bool read_rate(struct conf_scope *scope, const struct conf_node *node, st
            conf_error(scope->conf, node, "invalid rate \"rate=%.*s\"", STR_ARG(text));
 }
 
-static bool zone_apply(struct conf_scope *scope, const struct directive *row,
-                       struct conf_node *node, void *settings)
+static bool limit_req_zone_apply(struct conf_scope *scope, const struct directive *row,
+                                 struct conf_node *node, void *settings)
 {
     struct zone_words words = {
         .rate = STR("1r/s"),
@@ -455,8 +456,8 @@ static bool whitelist_apply(struct conf_scope *scope, const struct directive *ro
 
 #define S struct req_settings
 static const struct directive req_rows[] = {
-    {"limit_req_zone", IN_HTTP, CUSTOM(zone_apply), ARGS(3, ARGS_ANY), .repeat = REPEAT_CUSTOM,
-     .syntax = "key [$variable ...] zone=name:size rate=rate",
+    {"limit_req_zone", IN_HTTP, CUSTOM(limit_req_zone_apply), ARGS(3, ARGS_ANY),
+     .repeat = REPEAT_CUSTOM, .syntax = "key [$variable ...] zone=name:size rate=rate",
      .doc = "Shared memory in which the requests of each key are counted, and how many may come: "
             "`5r/s`, `30r/m`, or a variable with such a text (an empty one: no limit). Several "
             "variables count together; a request is not counted where all are empty. 1m is enough "
@@ -486,7 +487,7 @@ static const struct directive req_rows[] = {
 static const struct variable req_variables[] = {
     {.name = STR_INIT("limit_req_status"),
      .doc = "PASSED, DELAYED, REJECTED, DELAYED_DRY_RUN or REJECTED_DRY_RUN.",
-     .get = get_status,
+     .get = limit_req_get_status,
      .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},
 };

@@ -125,8 +125,8 @@ static bool is_allowed(struct exchange *x, const struct memc_command *command)
 }
 
 /* A number that is a variable's, up to `most`; empty where that is. */
-static bool read_number(struct exchange *x, const struct variable *variable, uint64_t most,
-                        struct str *out)
+static bool memc_read_number(struct exchange *x, const struct variable *variable, uint64_t most,
+                             struct str *out)
 {
     uint64_t number;
 
@@ -143,7 +143,7 @@ static bool read_number(struct exchange *x, const struct variable *variable, uin
 static bool read_number_or_zero(struct exchange *x, const struct variable *variable, uint64_t most,
                                 struct str *out)
 {
-    if (!read_number(x, variable, most, out)) {
+    if (!memc_read_number(x, variable, most, out)) {
         return false;
     }
     if (out->len == 0) {
@@ -239,7 +239,7 @@ static bool make_line(struct exchange *x, const struct memc_state *state)
                       "variable \"$memc_value\" is invalid for incr/decr: %.*s", STR_ARG(number));
         }
     } else if (kind == MEMC_DELETE || kind == MEMC_FLUSH) {
-        is_sound = read_number(x, own->exptime, INT64_MAX, &number);
+        is_sound = memc_read_number(x, own->exptime, INT64_MAX, &number);
     }
     if (!is_sound) {
         return memc_refuse(x, 400);
@@ -283,7 +283,7 @@ static void memc_begin_response(struct exchange *x)
     state->is_value = state->has_ended = state->is_misread = false;
 }
 
-static enum head_result read_value(struct exchange *x, struct str line)
+static enum head_result memc_read_value(struct exchange *x, struct str line)
 {
     const struct memc_settings *own = x->module_settings;
     struct memc_state *state = x->state;
@@ -359,7 +359,7 @@ static enum head_result memc_read_head(struct exchange *x)
     if (str_is(line, state->command->kind == MEMC_GET ? "END" : "NOT_FOUND")) {
         result = value_not_found(x);
     } else if (state->command->kind == MEMC_GET && str_starts(line, STR("VALUE "))) {
-        result = read_value(x, line);
+        result = memc_read_value(x, line);
     } else {
         return value_refuse(x, line);
     }

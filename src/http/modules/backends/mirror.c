@@ -41,7 +41,7 @@ static void mirror_answered(struct subrequest *sub)
 }
 
 /* HANDLER_CLOSED: the client is gone. MAY WAIT. */
-static enum handler_result begin(struct request *request, struct str uri, bool with_body)
+static enum handler_result mirror_begin(struct request *request, struct str uri, bool with_body)
 {
     struct subrequest *sub = arena_new(&request->arena, struct subrequest);
 
@@ -76,7 +76,8 @@ static enum handler_result mirror_request(struct request *request)
         return result;
     }
     vec_each(const struct str, uri, &settings->uris) {
-        if (has_room(request) && begin(request, *uri, settings->with_body) == HANDLER_CLOSED) {
+        if (has_room(request) &&
+            mirror_begin(request, *uri, settings->with_body) == HANDLER_CLOSED) {
             return HANDLER_CLOSED;
         }
     }

@@ -45,7 +45,7 @@ TYPED_SETTINGS(proxy_connect_settings_at, struct connect_settings, connect_key,
 
 /* The head of proxy_connect_response, read as if it had been sent, now that the connection is there. Clients of
  * HTTP/1 get it byte for byte, others what it says. */
-static enum head_result read_head(struct exchange *x)
+static enum head_result proxy_connect_read_head(struct exchange *x)
 {
     struct str text;
     size_t used = 0;
@@ -79,7 +79,7 @@ static void timed_out(struct exchange *x, bool is_connected)
 static const struct protocol connect_protocol = {
     .name = STR_INIT("connect"),
     .channel = &whole_connection,
-    .read_head = read_head,
+    .read_head = proxy_connect_read_head,
     .timed_out = timed_out,
 };
 
@@ -101,7 +101,7 @@ static bool is_allowed(const struct connect_settings *settings, struct str port)
 }
 
 /* A time as the request was given it, else as it is configured. */
-static uint64_t time_of(struct request *request, unsigned which)
+static uint64_t proxy_connect_time_of(struct request *request, unsigned which)
 {
     const struct connect_times *times = request_data(request, &connect_key, 0);
     const struct exchange_settings *settings =
@@ -142,8 +142,8 @@ static enum handler_result connect_handle(struct request *request)
     struct exchange_settings *own = arena_alloc(&request->arena, sizeof(*own));
     struct connect_state *state = arena_new(&request->arena, struct connect_state);
     *own = settings->exchange;
-    own->connect_timeout_ms = time_of(request, TIME_CONNECT);
-    own->read_timeout_ms = time_of(request, TIME_DATA);
+    own->connect_timeout_ms = proxy_connect_time_of(request, TIME_CONNECT);
+    own->read_timeout_ms = proxy_connect_time_of(request, TIME_DATA);
     own->send_timeout_ms = own->read_timeout_ms;
     state->start_ms = clock_now.now_ms;
     struct exchange *x = exchange_new(request, &connect_protocol, own, settings);
@@ -232,7 +232,8 @@ VARIABLE_GET(get_first_byte_time)
 VARIABLE_GET(get_time)
 {
     *out = arena_printf(env->arena, "%llu",
-                        (unsigned long long) time_of(variable_request(env), variable->data));
+                        (unsigned long long) proxy_connect_time_of(variable_request(env),
+                                                                   variable->data));
     return true;
 }
 

@@ -13,7 +13,7 @@ struct tunnel_settings {
 
 /* ---- the protocol: nothing is sent, and a connection that is up is the answer ---- */
 
-static enum head_result read_head(struct exchange *x)
+static enum head_result tunnel_read_head(struct exchange *x)
 {
     x->response.status = 200;
     x->response.version = HTTP_1_1;
@@ -25,7 +25,7 @@ static const struct protocol tunnel_protocol = {
     .family = &tunnel_family,
     .name = STR_INIT("tunnel"),
     .channel = &whole_connection,
-    .read_head = read_head,
+    .read_head = tunnel_read_head,
 };
 
 /* ---- the handler ---- */

@@ -186,7 +186,7 @@ static bool is_reset(struct request *request, const struct userid_state *state)
 /* ---- what it gets ---- */
 
 /* The state of a request where its location is now; NULL where ids are off. */
-static struct userid_state *state_of(struct request *request)
+static struct userid_state *userid_state_of(struct request *request)
 {
     const struct userid_settings *settings = userid_settings_at(request->location);
 
@@ -274,7 +274,7 @@ static struct str cookie_text(struct request *request, const struct userid_state
 static void userid_header(struct request *request)
 {
     struct fields *fields = &request->response.fields;
-    struct userid_state *state = request == request->main ? state_of(request) : NULL;
+    struct userid_state *state = request == request->main ? userid_state_of(request) : NULL;
 
     if (state == NULL || !choose_id(request, state)) {
         return;
@@ -295,7 +295,7 @@ static bool userid_is_active(const struct http_location *location)
 static bool get_got(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     struct request *request = variable_request(env)->main;
-    const struct userid_state *state = state_of(request);
+    const struct userid_state *state = userid_state_of(request);
 
     return state != NULL && state->has_got &&
            variable_give(out, id_text(request, state->settings->name, state->got));
@@ -304,7 +304,7 @@ static bool get_got(struct variable_env *env, const struct variable *variable, s
 static bool get_set(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     struct request *request = variable_request(env)->main;
-    struct userid_state *state = state_of(request);
+    struct userid_state *state = userid_state_of(request);
 
     return state != NULL && choose_id(request, state) &&
            variable_give(out, id_text(request, state->settings->name, state->set));

@@ -49,7 +49,7 @@ static bool concat_refuse(struct request *request, const char *why, struct str n
     return false;
 }
 
-static bool add_name(struct request *request, struct concat *concat, struct str name)
+static bool concat_add_name(struct request *request, struct concat *concat, struct str name)
 {
     const struct concat_settings *settings = concat->settings;
     struct str decoded = percent_decode(&request->arena, name);
@@ -77,7 +77,7 @@ static bool read_names(struct request *request, struct concat *concat, struct st
 {
     while (list.data != NULL) {
         struct str version = str_cut(&list, ',');
-        if (version.len != 0 && !add_name(request, concat, str_cut(&version, '?'))) {
+        if (version.len != 0 && !concat_add_name(request, concat, str_cut(&version, '?'))) {
             return false;
         }
     }

@@ -146,7 +146,7 @@ static enum handler_result read_listing(struct listing *listing)
     "th,td{text-align:left;padding:.15em .6em}th{border-bottom:1px solid #999}"                    \
     "tbody tr:nth-child(even){background:#f3f3f3}</style>\n"
 
-static void put_head(struct buf *out, const struct listing *listing)
+static void fancyindex_put_head(struct buf *out, const struct listing *listing)
 {
     const struct fancy_settings *settings = listing->settings;
 
@@ -246,7 +246,7 @@ static void begin_table(struct buf *out, const struct listing *listing)
 static void begin_page(struct buf *out, const struct listing *listing)
 {
     if (!listing->settings->header.is_set) {
-        put_head(out, listing);
+        fancyindex_put_head(out, listing);
     }
     if (listing->settings->shows_path) {
         listing_put_escaped(out, listing->request->uri, ESCAPE_HTML);

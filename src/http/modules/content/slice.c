@@ -23,8 +23,8 @@ struct slice {
 };
 
 /* A place in the file; `missing` where the argument has none. */
-static uint64_t place_of(const struct request *request, struct str name, uint64_t size,
-                         uint64_t missing)
+static uint64_t slice_place_of(const struct request *request, struct str name, uint64_t size,
+                               uint64_t missing)
 {
     struct str text;
     uint64_t position;
@@ -39,8 +39,8 @@ static void read_slice(const struct request *request, struct slice *slice)
     const struct slice_settings *settings = location_settings(request->location, &slice_key);
     uint64_t size = slice->file->size;
 
-    slice->begin = place_of(request, settings->begin, size, 0);
-    slice->end = place_of(request, settings->end, size, size);
+    slice->begin = slice_place_of(request, settings->begin, size, 0);
+    slice->end = slice_place_of(request, settings->end, size, size);
     if (slice->end < slice->begin) {
         slice->end = size;
     }

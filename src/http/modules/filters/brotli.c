@@ -222,7 +222,7 @@ static void brotli_header(struct request *request)
     }
 }
 
-static bool fits(const struct request *request)
+static bool brotli_fits(const struct request *request)
 {
     return encoder_fits(brotli_settings_at(request->location), request);
 }
@@ -244,7 +244,7 @@ static const struct filter_hook filters[] = {
 static const struct coding_hook encoder_hook = {.coding = &coding_brotli,
                                                 .when =
                                                     SETTING(key, struct encoder_settings, is_on),
-                                                .fits = fits};
+                                                .fits = brotli_fits};
 static const struct http_module hooks = {.variables = variables,
                                          .filters = filters,
                                          .encoder = &encoder_hook};

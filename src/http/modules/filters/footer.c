@@ -34,7 +34,7 @@ static bool footer_send(struct body_filter *filter, struct request *request,
 }
 
 /* Is it a body that a text can be put after? A part of one is none, nor what was encoded. */
-static bool fits(const struct request *request, const struct footer_settings *settings)
+static bool footer_fits(const struct request *request, const struct footer_settings *settings)
 {
     const struct response *response = &request->response;
 
@@ -50,7 +50,7 @@ static void footer_header(struct request *request)
     struct response *response = &request->response;
     int64_t length = response->content_length;
 
-    if (!fits(request, settings)) {
+    if (!footer_fits(request, settings)) {
         return;
     }
     struct str text = template_text(settings->text, &request->env);

@@ -183,7 +183,7 @@ struct reading {
     struct rule rule;
 };
 
-static struct str skip_blanks(struct str text)
+static struct str headers_more_skip_blanks(struct str text)
 {
     while (text.len != 0 && (*text.data == ' ' || *text.data == '\t')) {
         text = str_skip(text, 1);
@@ -195,7 +195,7 @@ static struct str skip_blanks(struct str text)
 static bool read_change(struct reading *reading, struct str text)
 {
     struct conf *conf = reading->conf;
-    struct str rest = skip_blanks(text);
+    struct str rest = headers_more_skip_blanks(text);
     size_t length = 0;
 
     if (rest.len == 0 && text.len != 0) {
@@ -206,9 +206,9 @@ static bool read_change(struct reading *reading, struct str text)
         length++;
     }
     struct change change = {.name = str_head(rest, length)};
-    struct str value = skip_blanks(str_skip(rest, length));
+    struct str value = headers_more_skip_blanks(str_skip(rest, length));
     if (value.len != 0 && *value.data == ':') {
-        value = skip_blanks(str_skip(value, 1));
+        value = headers_more_skip_blanks(str_skip(value, 1));
     }
 
     if (reading->clears) {
@@ -304,7 +304,7 @@ static bool read_option(struct reading *reading, unsigned *at)
 }
 
 /* Options may stand anywhere, and hold for the whole line. */
-static bool read_line(struct reading *reading)
+static bool headers_more_read_line(struct reading *reading)
 {
     const struct conf_node *node = reading->node;
     struct vec texts = {0};
@@ -337,7 +337,7 @@ static bool line_apply(struct conf_scope *scope, const struct directive *row,
     };
     struct vec *rules = reading.is_input ? &more->input : &more->output;
 
-    if (!read_line(&reading)) {
+    if (!headers_more_read_line(&reading)) {
         return false;
     }
     *rules =

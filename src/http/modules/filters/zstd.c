@@ -241,7 +241,7 @@ static void zstd_header(struct request *request)
     }
 }
 
-static bool fits(const struct request *request)
+static bool zstd_fits(const struct request *request)
 {
     return encoder_fits(zstd_settings_at(request->location), request);
 }
@@ -263,7 +263,7 @@ static const struct filter_hook filters[] = {
 static const struct coding_hook encoder_hook = {.coding = &coding_zstd,
                                                 .when =
                                                     SETTING(key, struct encoder_settings, is_on),
-                                                .fits = fits};
+                                                .fits = zstd_fits};
 static const struct http_module hooks = {.variables = variables,
                                          .filters = filters,
                                          .encoder = &encoder_hook};

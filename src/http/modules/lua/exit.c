@@ -66,7 +66,7 @@ static int do_exit(lua_State *L, struct script_thread *thread)
 }
 
 /* An answer of this status without a body of its own, or the rest of one that has begun. MAY WAIT. */
-static enum handler_result answer(struct http_lua_request *lua, int code)
+static enum handler_result http_lua_exit_answer(struct http_lua_request *lua, int code)
 {
     struct response *response = &lua->request->response;
 
@@ -98,7 +98,7 @@ enum handler_result lua_exit_result(struct http_lua_request *lua, enum script_ph
         return HANDLER_CLOSED;
     }
     if (code < 300) {
-        return answer(lua, code);
+        return http_lua_exit_answer(lua, code);
     }
     if (drops_client(code)) {
         request->response.status = (unsigned) code;

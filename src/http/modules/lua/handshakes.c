@@ -5,8 +5,9 @@
 #include "net/tls/tls.h"
 
 /* A script of the server runs as this phase of its handshake. MAY WAIT. */
-static bool run(struct script_handshake *handshake, const struct http_server *server,
-                struct script_handshake_call *call)
+static bool http_lua_handshakes_run(struct script_handshake *handshake,
+                                    const struct http_server *server,
+                                    struct script_handshake_call *call)
 {
     const struct http_connection *connection = connection_of(call->conn);
     const struct http_lua_main *main = location_settings(server->root, &http_lua_main_key);
@@ -36,10 +37,10 @@ static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
                                          .ssl = ssl,
                                          .name = "ssl_client_hello_by_lua"};
 
-    return call.code == NULL || run(&handshake, server, &call);
+    return call.code == NULL || http_lua_handshakes_run(&handshake, server, &call);
 }
 
-static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
+static bool http_lua_handshakes_certify(struct conn *conn, struct ssl_st *ssl, void *arg)
 {
     const struct http_connection *connection = connection_of(conn);
     const struct http_server *server = connection_server(connection);
@@ -51,7 +52,7 @@ static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
          .ssl = ssl,
          .name = "lua_certificate_by_lua"};
 
-    return call.code == NULL || run(&handshake, server, &call);
+    return call.code == NULL || http_lua_handshakes_run(&handshake, server, &call);
 }
 
 static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, void *arg)
@@ -64,14 +65,15 @@ static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, 
                                          .conn = conn,
                                          .ssl = ssl};
 
-    if (call.code != NULL && !run(&handshake, server, &call)) {
+    if (call.code != NULL && !http_lua_handshakes_run(&handshake, server, &call)) {
         SSL_SESSION_free(handshake.session);
         return NULL;
     }
     return handshake.session;
 }
 
-static void store(struct conn *conn, struct ssl_st *ssl, SSL_SESSION *session, void *arg)
+static void http_lua_handshakes_store(struct conn *conn, struct ssl_st *ssl, SSL_SESSION *session,
+                                      void *arg)
 {
     const struct http_connection *connection = connection_of(conn);
     const struct http_server *server = connection->listen->default_server;
@@ -82,14 +84,14 @@ static void store(struct conn *conn, struct ssl_st *ssl, SSL_SESSION *session, v
                                          .ssl = ssl};
 
     if (call.code != NULL) {
-        run(&handshake, server, &call);
+        http_lua_handshakes_run(&handshake, server, &call);
     }
 }
 
 static const struct tls_hooks hooks = {.hello = hello,
-                                       .certify = certify,
+                                       .certify = http_lua_handshakes_certify,
                                        .fetch = fetch,
-                                       .store = store};
+                                       .store = http_lua_handshakes_store};
 
 const struct tls_client_hooks *http_lua_backend_hooks(struct request *request)
 {

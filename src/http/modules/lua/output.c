@@ -158,7 +158,8 @@ static struct body_piece make_piece(lua_State *L, struct http_lua_request *lua, 
 }
 
 /* Head and piece. NULL, or what to say to the script. MAY WAIT. */
-static const char *give(struct http_lua_request *lua, const struct body_piece *piece)
+static const char *http_lua_output_give(struct http_lua_request *lua,
+                                        const struct body_piece *piece)
 {
     if (!take_turn(&lua->output)) {
         response_drop(piece);
@@ -192,12 +193,12 @@ static const char *give_gathered(struct http_lua_request *lua, bool is_all)
     if (is_all && lua->request->response.content_length < 0) {
         lua->request->response.content_length = (int64_t) output->gathered.len;
     }
-    const char *failure = give(lua, &piece);
+    const char *failure = http_lua_output_give(lua, &piece);
     buf_free(&output->gathered);
     return failure;
 }
 
-static const char *gather(struct http_lua_request *lua, struct str text)
+static const char *http_lua_output_gather(struct http_lua_request *lua, struct str text)
 {
     buf_append(&lua->output.gathered, text);
     return lua->output.gathered.len > GATHER_MAX ? give_gathered(lua, false) : NULL;
@@ -236,7 +237,7 @@ enum handler_result http_lua_finish_output(struct http_lua_request *lua)
 
 /* ---- functions ---- */
 
-static int answer(lua_State *L, const char *failure)
+static int http_lua_output_answer(lua_State *L, const char *failure)
 {
     if (failure != NULL) {
         return script_fail(L, failure);
@@ -261,13 +262,13 @@ static int give_said(lua_State *L, struct script_thread *thread, bool ends_line)
         return script_fail(L, "seen eof");
     }
     if (gathers(lua)) {
-        return answer(L, gather(lua, text));
+        return http_lua_output_answer(L, http_lua_output_gather(lua, text));
     }
     struct body_piece piece = make_piece(L, lua, text);
-    return answer(L, give(lua, &piece));
+    return http_lua_output_answer(L, http_lua_output_give(lua, &piece));
 }
 
-static int say(lua_State *L, struct script_thread *thread)
+static int http_lua_output_say(lua_State *L, struct script_thread *thread)
 {
     return give_said(L, thread, true);
 }
@@ -296,7 +297,7 @@ static const char *drain(struct http_lua_request *lua)
     return failure;
 }
 
-static int flush(lua_State *L, struct script_thread *thread)
+static int http_lua_output_flush(lua_State *L, struct script_thread *thread)
 {
     int count = lua_gettop(L);
 
@@ -325,11 +326,11 @@ static int flush(lua_State *L, struct script_thread *thread)
         return script_fail(L, "nothing to flush");
     }
     struct body_piece piece = {.bytes = STR(""), .fd = -1, .is_flush = true};
-    const char *failure = give(lua, &piece);
+    const char *failure = http_lua_output_give(lua, &piece);
     if (failure == NULL && lua_toboolean(L, 1)) {
         failure = drain(lua);
     }
-    return answer(L, failure);
+    return http_lua_output_answer(L, failure);
 }
 
 static int eof(lua_State *L, struct script_thread *thread)
@@ -345,8 +346,9 @@ static int eof(lua_State *L, struct script_thread *thread)
     if (lua->output.has_ended || (lua->output.has_begun && lua->output.head == HANDLER_DONE)) {
         return script_fail(L, "seen eof");
     }
-    return answer(L,
-                  http_lua_finish_output(lua) == HANDLER_DONE ? NULL : "nginx output filter error");
+    return http_lua_output_answer(L, http_lua_finish_output(lua) == HANDLER_DONE
+                                         ? NULL
+                                         : "nginx output filter error");
 }
 
 static int send_headers(lua_State *L, struct script_thread *thread)
@@ -354,22 +356,23 @@ static int send_headers(lua_State *L, struct script_thread *thread)
     struct http_lua_request *lua = http_lua_check_request(L, thread);
 
     if (lua->output.has_begun || lua->output.has_ended) {
-        return answer(L, NULL);
+        return http_lua_output_answer(L, NULL);
     }
     if (!take_turn(&lua->output)) {
-        return answer(L, "aborted");
+        return http_lua_output_answer(L, "aborted");
     }
     enum handler_result result = send_head(lua);
     leave_turn(&lua->output);
-    return answer(L, result == HANDLER_NEXT || (result == HANDLER_DONE && !lua->is_refused)
-                         ? NULL
-                         : "nginx output filter error");
+    return http_lua_output_answer(L, result == HANDLER_NEXT ||
+                                             (result == HANDLER_DONE && !lua->is_refused)
+                                         ? NULL
+                                         : "nginx output filter error");
 }
 
 static const struct script_row output_rows[] = {
-    {"say", say, OUTPUT_PHASES, .waits = true},
+    {"say", http_lua_output_say, OUTPUT_PHASES, .waits = true},
     {"print", print, OUTPUT_PHASES, .waits = true},
-    {"flush", flush, 0, .waits = true},
+    {"flush", http_lua_output_flush, 0, .waits = true},
     {"eof", eof, 0, .waits = true},
     {"send_headers", send_headers, OUTPUT_PHASES, .waits = true},
     {0},

@@ -30,8 +30,8 @@ static enum handler_result flow_after(struct http_lua_request *lua, enum script_
 }
 
 /* Runs the code of a phase that may wait; gives what its handler returns: HANDLER_NEXT where it came to its end. MAY WAIT. */
-static enum handler_result run(struct request *request, enum script_phase phase,
-                               const struct script_code *code)
+static enum handler_result http_lua_phases_run(struct request *request, enum script_phase phase,
+                                               const struct script_code *code)
 {
     struct http_lua_request *lua = http_lua_request_of(request);
     struct script_call call = {.subject = &lua->subject, .phase = phase, .code = code};
@@ -58,7 +58,8 @@ static enum handler_result run(struct request *request, enum script_phase phase,
 
 enum handler_result http_lua_server_rewrite(struct request *request)
 {
-    return run(request, SCRIPT_SERVER_REWRITE, http_lua_settings_of(request)->server_rewrite);
+    return http_lua_phases_run(request, SCRIPT_SERVER_REWRITE,
+                               http_lua_settings_of(request)->server_rewrite);
 }
 
 enum handler_result http_lua_rewrite(struct request *request)
@@ -68,7 +69,7 @@ enum handler_result http_lua_rewrite(struct request *request)
     if (code == NULL || request->uri_changed) {
         return HANDLER_NEXT; /* of another `if`; or a location is searched again */
     }
-    return run(request, SCRIPT_REWRITE, code);
+    return http_lua_phases_run(request, SCRIPT_REWRITE, code);
 }
 
 enum handler_result http_lua_access(struct request *request)
@@ -79,7 +80,8 @@ enum handler_result http_lua_access(struct request *request)
         (status == 401 || status == 403 || status == 407)) {
         request->response.status = 0; /* another checker's refusal: who runs them has it in mind */
     }
-    enum handler_result result = run(request, SCRIPT_ACCESS, http_lua_settings_of(request)->access);
+    enum handler_result result =
+        http_lua_phases_run(request, SCRIPT_ACCESS, http_lua_settings_of(request)->access);
     const struct http_lua_request *lua = http_lua_request_of(request);
 
     return result == HANDLER_NEXT && lua->result.kind != LUA_RESULT_EXITED ? HANDLER_ALLOW : result;
@@ -87,7 +89,8 @@ enum handler_result http_lua_access(struct request *request)
 
 enum handler_result http_lua_precontent(struct request *request)
 {
-    return run(request, SCRIPT_PRECONTENT, http_lua_settings_of(request)->precontent);
+    return http_lua_phases_run(request, SCRIPT_PRECONTENT,
+                               http_lua_settings_of(request)->precontent);
 }
 
 enum handler_result http_lua_content(struct request *request)
@@ -98,7 +101,7 @@ enum handler_result http_lua_content(struct request *request)
         request->response.status = lua->exit_status;
     }
     lua->exit_status = 0;
-    return run(request, SCRIPT_CONTENT, http_lua_settings_of(request)->content);
+    return http_lua_phases_run(request, SCRIPT_CONTENT, http_lua_settings_of(request)->content);
 }
 
 enum handler_result http_lua_log(struct request *request)

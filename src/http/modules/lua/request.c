@@ -11,8 +11,9 @@
 struct settings_key http_lua_main_key;
 struct settings_key http_lua_key;
 
-static enum fiber_started start(struct script_subject *subject, void (*run)(void *), void *arg,
-                                struct fiber_handle *handle)
+static enum fiber_started http_lua_request_start(struct script_subject *subject,
+                                                 void (*run)(void *), void *arg,
+                                                 struct fiber_handle *handle)
 {
     (void) subject;
     return request_fiber_start(run, arg, handle);
@@ -86,7 +87,7 @@ static struct str group_name(struct script_subject *subject)
 }
 
 const struct script_subject_kind http_lua_request_kind = {.name = "http",
-                                                          .start = start,
+                                                          .start = http_lua_request_start,
                                                           .variables = variables,
                                                           .whom = whom,
                                                           .client = client,

@@ -194,7 +194,7 @@ static void give_context(const struct capture *capture, struct script_subject *s
 }
 
 /* Before it begins: its variables and its ngx.ctx. */
-static void prepare(struct subrequest *sub)
+static void http_lua_subrequests_prepare(struct subrequest *sub)
 {
     struct capture *capture = container_of(sub, struct capture, sub);
     const struct variable_env *from = &capture->parent->env;
@@ -228,7 +228,7 @@ static struct capture *read_capture(lua_State *L, struct request *request, int f
     capture->sub.method = STR("GET");
     capture->sub.own_variables = true;
     capture->sub.own_headers = true;
-    capture->sub.prepare = prepare;
+    capture->sub.prepare = http_lua_subrequests_prepare;
     if (text.len == 0 || !subrequest_aim(request, arena_dup(arena, text), &capture->sub)) {
         luaL_error(L, "unsafe uri in argument #1: %s", text.data);
     }

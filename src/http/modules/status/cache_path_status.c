@@ -23,7 +23,7 @@ static void write_cache(const struct cache *cache, void *arg)
                stats.is_cold ? "cold" : "warm");
 }
 
-static enum handler_result show(struct request *request)
+static enum handler_result cache_path_status_show(struct request *request)
 {
     struct buf out = {0};
 
@@ -37,7 +37,7 @@ static enum handler_result show(struct request *request)
 static bool status_apply(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings)
 {
-    content_set(scope_location(scope), show, NULL);
+    content_set(scope_location(scope), cache_path_status_show, NULL);
     return true;
 }
 

@@ -97,7 +97,7 @@ static void add_listeners(struct page *page)
     }
 }
 
-static enum handler_result show(struct request *request)
+static enum handler_result debug_conn_show(struct request *request)
 {
     struct page page = {.asking = request};
     struct buf out = {0};
@@ -116,7 +116,7 @@ static enum handler_result show(struct request *request)
 static bool debug_conn_apply(struct conf_scope *scope, const struct directive *row,
                              struct conf_node *node, void *settings)
 {
-    content_set(scope_location(scope), show, NULL);
+    content_set(scope_location(scope), debug_conn_show, NULL);
     return true;
 }
 

@@ -40,7 +40,7 @@ static void put_lines(struct buf *out, const struct arena_stats *stats)
     put_line(out, &sum, "[SUMMARY]");
 }
 
-static enum handler_result show(struct request *request)
+static enum handler_result debug_pool_show(struct request *request)
 {
     struct buf out = {0};
     struct arena_stats stats;
@@ -57,7 +57,7 @@ static enum handler_result show(struct request *request)
 static bool debug_pool_apply(struct conf_scope *scope, const struct directive *row,
                              struct conf_node *node, void *settings)
 {
-    content_set(scope_location(scope), show, NULL);
+    content_set(scope_location(scope), debug_pool_show, NULL);
     return true;
 }
 

@@ -33,7 +33,7 @@ static void add_timer(const struct timer *timer, void *arg)
     page->count++;
 }
 
-static enum handler_result show(struct request *request)
+static enum handler_result debug_timer_show(struct request *request)
 {
     struct page page = {.count = 0};
     struct buf out = {0};
@@ -51,7 +51,7 @@ static enum handler_result show(struct request *request)
 static bool debug_timer_apply(struct conf_scope *scope, const struct directive *row,
                               struct conf_node *node, void *settings)
 {
-    content_set(scope_location(scope), show, NULL);
+    content_set(scope_location(scope), debug_timer_show, NULL);
     return true;
 }
 

@@ -27,7 +27,7 @@ static void write_zone(struct buf *out, const struct zone *zone)
     }
 }
 
-static enum handler_result show(struct request *request)
+static enum handler_result slab_stat_show(struct request *request)
 {
     struct buf out = {0};
 
@@ -45,7 +45,7 @@ static enum handler_result show(struct request *request)
 static bool slab_stat_apply(struct conf_scope *scope, const struct directive *row,
                             struct conf_node *node, void *settings)
 {
-    content_set(scope_location(scope), show, NULL);
+    content_set(scope_location(scope), slab_stat_show, NULL);
     return true;
 }
 

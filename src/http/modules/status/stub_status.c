@@ -69,7 +69,7 @@ static struct str lay_out_page(struct arena *arena, enum page page)
     return str_from(room, page == PAGE_SHARDS ? lay_out_shards(at) : at);
 }
 
-static enum handler_result answer(struct request *request, enum page page)
+static enum handler_result stub_status_answer(struct request *request, enum page page)
 {
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
         return request_fail(request, 405);
@@ -79,17 +79,17 @@ static enum handler_result answer(struct request *request, enum page page)
 
 static enum handler_result answer_nginx(struct request *request)
 {
-    return answer(request, PAGE_PLAIN);
+    return stub_status_answer(request, PAGE_PLAIN);
 }
 
 static enum handler_result answer_tengine(struct request *request)
 {
-    return answer(request, PAGE_REQUEST_TIME);
+    return stub_status_answer(request, PAGE_REQUEST_TIME);
 }
 
 static enum handler_result answer_shards(struct request *request)
 {
-    return answer(request, PAGE_SHARDS);
+    return stub_status_answer(request, PAGE_SHARDS);
 }
 
 /* nginx takes any word and overlooks it; Tengine wants on or off. */

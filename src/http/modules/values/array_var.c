@@ -23,7 +23,7 @@ static const char array_key; /* its address is the key of the state */
 
 #define NAME_PREFIX "array:"
 
-static struct array_state *state_of(struct request *request)
+static struct array_state *array_var_state_of(struct request *request)
 {
     return request_data(request->main, &array_key, sizeof(struct array_state));
 }
@@ -31,7 +31,7 @@ static struct array_state *state_of(struct request *request)
 /* The items that a value stands for, or NULL. */
 static const struct vec *items_of(struct request *request, struct str value)
 {
-    const struct vec *arrays = &state_of(request)->arrays;
+    const struct vec *arrays = &array_var_state_of(request)->arrays;
     uint64_t number;
 
     if (!str_starts(value, STR(NAME_PREFIX)) ||
@@ -41,10 +41,10 @@ static const struct vec *items_of(struct request *request, struct str value)
     return &vec_at(arrays, struct array, number)->items;
 }
 
-static struct str keep(struct request *request, const struct vec *items)
+static struct str array_var_keep(struct request *request, const struct vec *items)
 {
     struct arena *arena = &request->main->arena;
-    struct vec *arrays = &state_of(request)->arrays;
+    struct vec *arrays = &array_var_state_of(request)->arrays;
 
     vec_add(arrays, arena, struct array)->items = *items;
     return arena_printf(arena, NAME_PREFIX "%zu", arrays->count - 1);
@@ -85,7 +85,7 @@ static struct str split(struct request *request, const struct array_step *array)
     if (rest.len != 0 || items.count != 0) {
         *vec_add(&items, arena, struct str) = rest;
     }
-    return keep(request, &items);
+    return array_var_keep(request, &items);
 }
 
 static struct str join(struct request *request, const struct vec *items, struct str separator)
@@ -114,15 +114,15 @@ static bool map(struct request *request, const struct array_step *array, const s
     for (size_t i = 0; i < items->count && is_sound; i++) {
         struct str item = *vec_at(items, struct str, i);
         if (array->kind == ARRAY_MAP) {
-            state_of(request)->it = item;
+            array_var_state_of(request)->it = item;
             item = template_text(array->text, &request->env);
         } else {
             is_sound = array->function->compute(request, &item, 1, &item);
         }
         *vec_add(&results, &request->main->arena, struct str) = item;
     }
-    state_of(request)->it = STR_NONE;
-    *value = is_sound ? keep(request, &results) : STR_NONE;
+    array_var_state_of(request)->it = STR_NONE;
+    *value = is_sound ? array_var_keep(request, &results) : STR_NONE;
     return is_sound;
 }
 
@@ -155,7 +155,7 @@ static enum handler_result run_array(struct request *request, const struct rewri
 
 static bool get_it(struct variable_env *env, const struct variable *variable, struct str *out)
 {
-    return variable_give(out, state_of(variable_request(env))->it);
+    return variable_give(out, array_var_state_of(variable_request(env))->it);
 }
 
 static const struct variable array_variables[] = {

@@ -11,7 +11,8 @@ static const struct geoip_library library = GEOIP_LIBRARY;
 static const struct geo_clients clients = {.find = variable_client,
                                            .follow = variable_follow_client};
 
-static bool get_value(struct variable_env *env, const struct variable *variable, struct str *out)
+static bool geoip_get_value(struct variable_env *env, const struct variable *variable,
+                            struct str *out)
 {
     const struct geoip_lookup lookup = {
         .settings = location_settings(variable_request(env)->location, &geoip_key),
@@ -24,10 +25,10 @@ static bool get_value(struct variable_env *env, const struct variable *variable,
 }
 
 static const struct variable geoip_variables[] = {
-    GEOIP_VARIABLES(get_value),
-    GEOIP_VARIABLE("geoip_region_country_code", get_value, GEOIP_REGION_COUNTRY,
+    GEOIP_VARIABLES(geoip_get_value),
+    GEOIP_VARIABLE("geoip_region_country_code", geoip_get_value, GEOIP_REGION_COUNTRY,
                    "Code of the country in the region database."),
-    GEOIP_VARIABLE("geoip_region_region", get_value, GEOIP_REGION_REGION,
+    GEOIP_VARIABLE("geoip_region_region", geoip_get_value, GEOIP_REGION_REGION,
                    "Region in the region database."),
     {.name = {NULL, 0}},
 };

@@ -9,8 +9,8 @@ static bool apply(struct conf_scope *scope, const struct directive *row, struct 
     return keyval_read(scope->conf, node, &keyval_http);
 }
 
-static bool zone_apply(struct conf_scope *scope, const struct directive *row,
-                       struct conf_node *node, void *settings)
+static bool keyval_zone_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings)
 {
     return keyval_zone_read(scope->conf, node, &keyval_http);
 }
@@ -26,7 +26,7 @@ static void worker_end(struct generation *generation)
     keyval_worker_end(&generation->conf, &keyval_http);
 }
 
-static const struct directive rows[] = {KEYVAL_ROWS(IN_HTTP, apply, zone_apply), {0}};
+static const struct directive rows[] = {KEYVAL_ROWS(IN_HTTP, apply, keyval_zone_apply), {0}};
 
 const struct module ngx_http_keyval_module = {
     .magic = MODULE_MAGIC,

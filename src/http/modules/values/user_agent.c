@@ -175,7 +175,8 @@ static bool read_range(struct str text, struct version_range *range)
     return text.len == 0 || str_is(text, "=");
 }
 
-static bool add_line(struct conf *conf, const struct conf_node *node, struct agent_table *table)
+static bool user_agent_add_line(struct conf *conf, const struct conf_node *node,
+                                struct agent_table *table)
 {
     struct version_range range = {0, UINT64_MAX, STR_NONE};
     struct str word = node->args[0];
@@ -223,7 +224,7 @@ static bool user_agent_apply(struct conf_scope *scope, const struct directive *r
     bool is_good = variable != NULL;
 
     for (const struct conf_node *line = node->children; line != NULL; line = line->next) {
-        is_good &= add_line(conf, line, table);
+        is_good &= user_agent_add_line(conf, line, table);
     }
     if (!is_good) {
         return false;

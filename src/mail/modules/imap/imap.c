@@ -45,7 +45,7 @@ static enum mail_step completed(struct mail_session *session, struct str untagge
 }
 
 /* A command that cannot be obeyed here. */
-static enum mail_step invalid(struct mail_session *session)
+static enum mail_step mail_imap_invalid(struct mail_session *session)
 {
     mail_sayf(session, "%.*s BAD invalid command\r\n", STR_ARG(session->tag));
     return MAIL_GOES_ON;
@@ -54,7 +54,7 @@ static enum mail_step invalid(struct mail_session *session)
 /* None that we know. */
 static enum mail_step unknown(struct mail_session *session)
 {
-    invalid(session);
+    mail_imap_invalid(session);
     return mail_count_error(session);
 }
 
@@ -70,7 +70,7 @@ static enum mail_step capability(struct mail_session *session)
 static enum mail_step starttls(struct mail_session *session)
 {
     if (!mail_offers_starttls(session)) {
-        return invalid(session);
+        return mail_imap_invalid(session);
     }
     completed(session, STR(""));
     return mail_starttls(session) ? MAIL_GOES_ON : MAIL_OVER;
@@ -79,7 +79,7 @@ static enum mail_step starttls(struct mail_session *session)
 static enum mail_step login(struct mail_session *session, const struct mail_command *command)
 {
     if (mail_needs_starttls(session) || command->count != 2 || command->args[0].len == 0) {
-        return invalid(session);
+        return mail_imap_invalid(session);
     }
     session->method = MAIL_PLAIN;
     session->login = arena_dup(&session->attempt, command->args[0]);
@@ -95,7 +95,7 @@ static enum mail_step authenticate(struct mail_session *session, const struct ma
     if (mail_needs_starttls(session) ||
         !((mail_imap_settings_of(session)->auth | MAIL_ALWAYS) & method) || command->count > 2 ||
         (command->count == 2 && method == MAIL_CRAM_MD5)) {
-        return invalid(session);
+        return mail_imap_invalid(session);
     }
     session->method = method;
     struct str initial = command->count == 2 ? command->args[1] : STR_NONE;
@@ -103,7 +103,7 @@ static enum mail_step authenticate(struct mail_session *session, const struct ma
     case SASL_KNOWN:
         return mail_log_in(session);
     case SASL_INVALID:
-        return invalid(session);
+        return mail_imap_invalid(session);
     case SASL_GONE:
         break;
     }
@@ -165,7 +165,7 @@ static enum mail_line read_command(struct mail_session *session, struct str *out
     }
 }
 
-static enum mail_step serve(struct mail_session *session)
+static enum mail_step mail_imap_serve(struct mail_session *session)
 {
     enum mail_step step = MAIL_GOES_ON;
 
@@ -257,7 +257,7 @@ const struct mail_protocol imap_protocol = {
     .greets_at_once = true,
     .buffer_size = buffer_size,
     .greet = greet,
-    .serve = serve,
+    .serve = mail_imap_serve,
     .refuse = mail_imap_refuse,
     .log_in = log_in,
 };

@@ -27,7 +27,7 @@ static const struct directive rows[] = {
 };
 #undef S
 
-static bool finish(struct conf_scope *scope, void *arg)
+static bool mail_imap_finish(struct conf_scope *scope, void *arg)
 {
     struct imap_settings *settings = arg;
     struct arena *arena = scope->conf->arena;
@@ -61,6 +61,6 @@ const struct module ngx_mail_imap_module = {
               .rows = rows,
               .contexts = IN_MAIL_ALL,
               .size = sizeof(struct imap_settings),
-              .finish = finish},
+              .finish = mail_imap_finish},
     .hooks = &hooks,
 };

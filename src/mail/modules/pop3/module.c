@@ -47,7 +47,7 @@ static struct str sasl_line(struct arena *arena, const struct pop3_settings *set
     return with(arena, line, "\r\n");
 }
 
-static bool finish(struct conf_scope *scope, void *arg)
+static bool mail_pop3_finish(struct conf_scope *scope, void *arg)
 {
     struct pop3_settings *settings = arg;
     struct arena *arena = scope->conf->arena;
@@ -79,6 +79,6 @@ const struct module ngx_mail_pop3_module = {
               .rows = rows,
               .contexts = IN_MAIL_ALL,
               .size = sizeof(struct pop3_settings),
-              .finish = finish},
+              .finish = mail_pop3_finish},
     .hooks = &hooks,
 };

@@ -45,16 +45,16 @@ static void mail_pop3_refuse(struct mail_session *session, enum mail_refusal why
 
 /* ---- commands ---- */
 
-static enum mail_step say(struct mail_session *session, struct str text)
+static enum mail_step mail_pop3_say(struct mail_session *session, struct str text)
 {
     mail_say(session, text);
     return MAIL_GOES_ON;
 }
 
 /* A command that cannot be obeyed here. */
-static enum mail_step invalid(struct mail_session *session)
+static enum mail_step mail_pop3_invalid(struct mail_session *session)
 {
-    return say(session, INVALID);
+    return mail_pop3_say(session, INVALID);
 }
 
 /* None of POP3's. */
@@ -81,17 +81,18 @@ static enum mail_step capa(struct mail_session *session)
 {
     const struct pop3_settings *settings = mail_pop3_settings_of(session);
 
-    return say(session, conn_is_tls(session->conn)      ? settings->capabilities
-                        : mail_needs_starttls(session)  ? settings->starttls_only_capabilities
-                        : mail_offers_starttls(session) ? settings->starttls_capabilities
-                                                        : settings->capabilities);
+    return mail_pop3_say(session, conn_is_tls(session->conn) ? settings->capabilities
+                                  : mail_needs_starttls(session)
+                                      ? settings->starttls_only_capabilities
+                                  : mail_offers_starttls(session) ? settings->starttls_capabilities
+                                                                  : settings->capabilities);
 }
 
 /* RFC 2595, 4. */
 static enum mail_step stls(struct mail_session *session)
 {
     if (!mail_offers_starttls(session)) {
-        return invalid(session);
+        return mail_pop3_invalid(session);
     }
     mail_say(session, OK);
     return mail_starttls(session) ? MAIL_GOES_ON : MAIL_OVER;
@@ -100,7 +101,7 @@ static enum mail_step stls(struct mail_session *session)
 static enum mail_step apop(struct mail_session *session, const struct mail_command *command)
 {
     if (command->count != 2 || !(mail_pop3_settings_of(session)->auth & MAIL_APOP)) {
-        return invalid(session);
+        return mail_pop3_invalid(session);
     }
     mail_attempt_begin(session, MAIL_APOP);
     session->login = arena_dup(&session->attempt, command->args[0]);
@@ -115,12 +116,12 @@ static enum mail_step auth(struct mail_session *session, const struct mail_comma
     unsigned method;
 
     if (command->count == 0) {
-        return say(session, settings->methods);
+        return mail_pop3_say(session, settings->methods);
     }
     method = sasl_method_named(command->args[0]);
     if (!((settings->auth | MAIL_ALWAYS) & method) || command->count > 2 ||
         (command->count == 2 && method == MAIL_CRAM_MD5)) {
-        return invalid(session);
+        return mail_pop3_invalid(session);
     }
     struct str initial = command->count == 2 ? command->args[1] : STR_NONE;
     mail_attempt_begin(session, method);
@@ -128,7 +129,7 @@ static enum mail_step auth(struct mail_session *session, const struct mail_comma
     case SASL_KNOWN:
         return mail_log_in(session);
     case SASL_INVALID:
-        return invalid(session);
+        return mail_pop3_invalid(session);
     case SASL_GONE:
         break;
     }
@@ -142,7 +143,7 @@ static enum mail_step after_user(struct mail_session *session, const struct mail
     if (mail_command_is(command, "USER") && command->count == 1) {
         mail_attempt_begin(session, MAIL_PLAIN);
         session->login = arena_dup(&session->attempt, command->args[0]);
-        return say(session, OK);
+        return mail_pop3_say(session, OK);
     }
     if (mail_command_is(command, "PASS") && command->count == 1) {
         *has_user = false;
@@ -153,10 +154,10 @@ static enum mail_step after_user(struct mail_session *session, const struct mail
         return capa(session);
     }
     if (mail_command_is(command, "NOOP")) {
-        return say(session, OK);
+        return mail_pop3_say(session, OK);
     }
     *has_user = false;
-    return invalid(session);
+    return mail_pop3_invalid(session);
 }
 
 static enum mail_step authorization(struct mail_session *session,
@@ -169,10 +170,10 @@ static enum mail_step authorization(struct mail_session *session,
         return stls(session);
     }
     if (mail_command_is(command, "NOOP")) {
-        return say(session, OK);
+        return mail_pop3_say(session, OK);
     }
     if (mail_needs_starttls(session)) {
-        return invalid(session);
+        return mail_pop3_invalid(session);
     }
     if (mail_command_is(command, "USER") && command->count == 1) {
         *has_user = true;
@@ -184,10 +185,10 @@ static enum mail_step authorization(struct mail_session *session,
     if (mail_command_is(command, "AUTH")) {
         return auth(session, command);
     }
-    return invalid(session);
+    return mail_pop3_invalid(session);
 }
 
-static enum mail_step serve(struct mail_session *session)
+static enum mail_step mail_pop3_serve(struct mail_session *session)
 {
     enum mail_step step = MAIL_GOES_ON;
     bool has_user = false;
@@ -261,7 +262,7 @@ const struct mail_protocol pop3_protocol = {
     .greets_at_once = true,
     .buffer_size = buffer_size,
     .greet = greet,
-    .serve = serve,
+    .serve = mail_pop3_serve,
     .refuse = mail_pop3_refuse,
     .log_in = log_in,
 };

@@ -30,7 +30,7 @@ static const struct directive rows[] = {
 #undef S
 
 /* "250-a", "250 b" of the lines. */
-static struct str answer(struct arena *arena, const struct vec *lines)
+static struct str mail_smtp_answer(struct arena *arena, const struct vec *lines)
 {
     struct str text = STR("");
 
@@ -43,7 +43,7 @@ static struct str answer(struct arena *arena, const struct vec *lines)
     return text;
 }
 
-static bool finish(struct conf_scope *scope, void *arg)
+static bool mail_smtp_finish(struct conf_scope *scope, void *arg)
 {
     struct smtp_settings *settings = arg;
     struct arena *arena = scope->conf->arena;
@@ -64,11 +64,11 @@ static bool finish(struct conf_scope *scope, void *arg)
     if (auth.len > sizeof("AUTH")) {
         *vec_add(&lines, arena, struct str) = auth;
     }
-    settings->capabilities = answer(arena, &lines);
+    settings->capabilities = mail_smtp_answer(arena, &lines);
     *vec_add(&lines, arena, struct str) = STR("STARTTLS");
     *vec_add(&bare, arena, struct str) = STR("STARTTLS");
-    settings->starttls_capabilities = answer(arena, &lines);
-    settings->starttls_only_capabilities = answer(arena, &bare);
+    settings->starttls_capabilities = mail_smtp_answer(arena, &lines);
+    settings->starttls_only_capabilities = mail_smtp_answer(arena, &bare);
     return true;
 }
 
@@ -84,6 +84,6 @@ const struct module ngx_mail_smtp_module = {
               .rows = rows,
               .contexts = IN_MAIL_ALL,
               .size = sizeof(struct smtp_settings),
-              .finish = finish},
+              .finish = mail_smtp_finish},
     .hooks = &hooks,
 };

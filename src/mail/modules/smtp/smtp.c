@@ -137,7 +137,7 @@ static bool greet(struct mail_session *session)
 
 /* ---- commands ---- */
 
-static enum mail_step say(struct mail_session *session, struct str text)
+static enum mail_step mail_smtp_say(struct mail_session *session, struct str text)
 {
     mail_say(session, text);
     return MAIL_GOES_ON;
@@ -157,7 +157,7 @@ static bool is_for_backend(const struct mail_command *command)
            mail_command_is(command, "EXPN") || mail_command_is(command, "HELP");
 }
 
-static void keep(struct buf *out, struct str text)
+static void mail_smtp_keep(struct buf *out, struct str text)
 {
     out->len = 0;
     buf_append(out, text);
@@ -168,32 +168,33 @@ static enum mail_step hello(struct mail_session *session, const struct mail_comm
     const struct smtp_settings *settings = mail_smtp_settings_of(session);
 
     if (command->count != 1) {
-        return say(session, INVALID_ARGUMENT);
+        return mail_smtp_say(session, INVALID_ARGUMENT);
     }
-    keep(&session->helo, command->args[0]);
+    mail_smtp_keep(&session->helo, command->args[0]);
     session->from.len = session->to.len = 0;
     session->is_esmtp = mail_command_is(command, "EHLO");
     if (!session->is_esmtp) {
         mail_sayf(session, "250 %.*s\r\n", STR_ARG(session->server->server_name));
         return MAIL_GOES_ON;
     }
-    return say(session, mail_needs_starttls(session)    ? settings->starttls_only_capabilities
-                        : mail_offers_starttls(session) ? settings->starttls_capabilities
-                                                        : settings->capabilities);
+    return mail_smtp_say(session, mail_needs_starttls(session)
+                                      ? settings->starttls_only_capabilities
+                                  : mail_offers_starttls(session) ? settings->starttls_capabilities
+                                                                  : settings->capabilities);
 }
 
 static enum mail_step auth(struct mail_session *session, const struct mail_command *command)
 {
     if (mail_needs_starttls(session)) {
-        return say(session, INVALID);
+        return mail_smtp_say(session, INVALID);
     }
     if (command->count == 0) {
-        return say(session, INVALID_ARGUMENT);
+        return mail_smtp_say(session, INVALID_ARGUMENT);
     }
     unsigned method = sasl_method_named(command->args[0]);
     if (!((mail_smtp_settings_of(session)->auth | MAIL_ALWAYS) & method) || command->count > 2 ||
         (command->count == 2 && method == MAIL_CRAM_MD5)) {
-        return say(session, INVALID);
+        return mail_smtp_say(session, INVALID);
     }
     struct str initial = command->count == 2 ? command->args[1] : STR_NONE;
     mail_attempt_begin(session, method);
@@ -201,7 +202,7 @@ static enum mail_step auth(struct mail_session *session, const struct mail_comma
     case SASL_KNOWN:
         return mail_log_in(session);
     case SASL_INVALID:
-        return say(session, INVALID);
+        return mail_smtp_say(session, INVALID);
     case SASL_GONE:
         break;
     }
@@ -221,16 +222,16 @@ static enum mail_step mail_from(struct mail_session *session, const struct mail_
 {
     if (!(mail_smtp_settings_of(session)->auth & MAIL_NONE)) {
         log_info(&session->log, 0, "client was rejected: \"%.*s\"", STR_ARG(line));
-        return say(session, STR("530 5.7.1 Authentication required\r\n"));
+        return mail_smtp_say(session, STR("530 5.7.1 Authentication required\r\n"));
     }
     if (session->from.len != 0) {
-        return say(session, BAD_SEQUENCE);
+        return mail_smtp_say(session, BAD_SEQUENCE);
     }
     if (command->count == 0) {
-        return say(session, INVALID_ARGUMENT);
+        return mail_smtp_say(session, INVALID_ARGUMENT);
     }
-    keep(&session->from, without_blanks(line));
-    return say(session, OK);
+    mail_smtp_keep(&session->from, without_blanks(line));
+    return mail_smtp_say(session, OK);
 }
 
 /* The first recipient decides which backend has the mail. */
@@ -238,12 +239,12 @@ static enum mail_step rcpt_to(struct mail_session *session, const struct mail_co
                               struct str line)
 {
     if (session->from.len == 0) {
-        return say(session, BAD_SEQUENCE);
+        return mail_smtp_say(session, BAD_SEQUENCE);
     }
     if (command->count == 0) {
-        return say(session, INVALID_ARGUMENT);
+        return mail_smtp_say(session, INVALID_ARGUMENT);
     }
-    keep(&session->to, without_blanks(line));
+    mail_smtp_keep(&session->to, without_blanks(line));
     mail_attempt_begin(session, MAIL_NONE);
     session->login = session->password = STR("");
     return mail_log_in(session);
@@ -252,7 +253,7 @@ static enum mail_step rcpt_to(struct mail_session *session, const struct mail_co
 static enum mail_step starttls(struct mail_session *session)
 {
     if (!mail_offers_starttls(session)) {
-        return say(session, INVALID);
+        return mail_smtp_say(session, INVALID);
     }
     mail_say(session, STR("220 2.0.0 Start TLS\r\n"));
     return mail_starttls(session) ? MAIL_GOES_ON : MAIL_OVER;
@@ -275,22 +276,22 @@ static enum mail_step obey(struct mail_session *session, const struct mail_comma
     }
     if (mail_command_is(command, "RSET")) {
         session->from.len = session->to.len = 0;
-        return say(session, OK);
+        return mail_smtp_say(session, OK);
     }
     if (mail_command_is(command, "NOOP")) {
-        return say(session, OK);
+        return mail_smtp_say(session, OK);
     }
     if (mail_command_is(command, "STARTTLS")) {
         return starttls(session);
     }
     if (mail_command_is(command, "QUIT")) {
-        say(session, STR("221 2.0.0 Bye\r\n"));
+        mail_smtp_say(session, STR("221 2.0.0 Bye\r\n"));
         return MAIL_OVER;
     }
-    return is_for_backend(command) ? say(session, INVALID) : unknown(session);
+    return is_for_backend(command) ? mail_smtp_say(session, INVALID) : unknown(session);
 }
 
-static enum mail_step serve(struct mail_session *session)
+static enum mail_step mail_smtp_serve(struct mail_session *session)
 {
     enum mail_step step = MAIL_GOES_ON;
 
@@ -313,7 +314,7 @@ const struct mail_protocol smtp_protocol = {
     .tells_client_host = true,
     .buffer_size = buffer_size,
     .greet = greet,
-    .serve = serve,
+    .serve = mail_smtp_serve,
     .refuse = mail_smtp_refuse,
     .log_in = smtp_log_in,
 };

@@ -6,7 +6,7 @@
 #define DATAGRAM_MOST 65507 /* bytes of one over IPv4 */
 
 /* The session of the socket at index 1, which is that of the thread; an error is thrown else. */
-static struct session *check(lua_State *L, struct script_thread *thread)
+static struct session *stream_lua_datagrams_check(lua_State *L, struct script_thread *thread)
 {
     struct stream_lua *lua = stream_lua_check(L, thread);
 
@@ -22,7 +22,7 @@ static struct session *check(lua_State *L, struct script_thread *thread)
 /* A whole datagram, or as much of it as is asked for; the rest of it is gone, as of recv(2). */
 static int receive_one(lua_State *L, struct script_thread *thread)
 {
-    struct session *session = check(L, thread);
+    struct session *session = stream_lua_datagrams_check(L, thread);
     const struct script_settings *settings = thread->subject->settings;
     lua_Number size = luaL_optnumber(L, 2, DATAGRAM_MOST);
 
@@ -52,7 +52,7 @@ static int receive_one(lua_State *L, struct script_thread *thread)
 
 static int send_one(lua_State *L, struct script_thread *thread)
 {
-    struct session *session = check(L, thread);
+    struct session *session = stream_lua_datagrams_check(L, thread);
     struct str datagram = script_check_str(L, 2);
 
     if (session->flow == NULL) {
@@ -70,7 +70,7 @@ static int settimeout(lua_State *L, struct script_thread *thread)
 {
     lua_Number ms = luaL_checknumber(L, 2);
 
-    check(L, thread);
+    stream_lua_datagrams_check(L, thread);
     if (!(ms >= 0) || ms > INT32_MAX) {
         return luaL_error(L, "bad timeout value");
     }

@@ -4,7 +4,8 @@
 #include "stream/session/session.h"
 
 /* A script of the server runs as this phase of its handshake. MAY WAIT. */
-static bool run(const struct stream_server *server, struct script_handshake_call *call)
+static bool stream_lua_handshakes_run(const struct stream_server *server,
+                                      struct script_handshake_call *call)
 {
     struct session *session = call->conn->user;
     const struct stream_lua_settings *settings = stream_settings(server, &stream_lua_key);
@@ -28,10 +29,10 @@ static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
                                          .ssl = ssl,
                                          .name = "ssl_client_hello_by_lua"};
 
-    return call.code == NULL || run(server, &call);
+    return call.code == NULL || stream_lua_handshakes_run(server, &call);
 }
 
-static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
+static bool stream_lua_handshakes_certify(struct conn *conn, struct ssl_st *ssl, void *arg)
 {
     const struct session *session = conn->user;
     const struct stream_lua_settings *settings = stream_lua_settings_of(session);
@@ -41,10 +42,10 @@ static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
                                          .ssl = ssl,
                                          .name = "lua_certificate_by_lua"};
 
-    return call.code == NULL || run(session->server, &call);
+    return call.code == NULL || stream_lua_handshakes_run(session->server, &call);
 }
 
-static const struct tls_hooks hooks = {.hello = hello, .certify = certify};
+static const struct tls_hooks hooks = {.hello = hello, .certify = stream_lua_handshakes_certify};
 
 /* A script for handshakes of a backend to whom no TLS is spoken is a mistake. False after conf_error. */
 static bool check_backend(struct conf *conf, const struct stream_server *server)

@@ -39,7 +39,7 @@ static bool wait_taken(struct stream_lua *lua, uint32_t below)
 }
 
 /* Pushes what all of these return. */
-static int tell(lua_State *L, bool is_well)
+static int stream_lua_output_tell(lua_State *L, bool is_well)
 {
     if (!is_well) {
         return script_fail(L, "nginx output filter error");
@@ -48,7 +48,7 @@ static int tell(lua_State *L, bool is_well)
     return 1;
 }
 
-static int give(lua_State *L, struct script_thread *thread, bool ends_line)
+static int stream_lua_output_give(lua_State *L, struct script_thread *thread, bool ends_line)
 {
     struct stream_lua *lua = stream_lua_check(L, thread);
     struct session *session = lua->session;
@@ -61,27 +61,28 @@ static int give(lua_State *L, struct script_thread *thread, bool ends_line)
         if (text.len != 0) {
             session_send_datagram(session, text);
         }
-        return tell(L, session->flow != NULL);
+        return stream_lua_output_tell(L, session->flow != NULL);
     }
     if (lua->has_failed || session->conn->is_broken) {
-        return tell(L, false);
+        return stream_lua_output_tell(L, false);
     }
     conn_write(session->conn, text);
     conn_flush_later(session->conn);
-    return tell(L, conn_unsent(session->conn) < WAITING_MOST || wait_taken(lua, WAITING_MOST));
+    return stream_lua_output_tell(L, conn_unsent(session->conn) < WAITING_MOST ||
+                                         wait_taken(lua, WAITING_MOST));
 }
 
-static int say(lua_State *L, struct script_thread *thread)
+static int stream_lua_output_say(lua_State *L, struct script_thread *thread)
 {
-    return give(L, thread, true);
+    return stream_lua_output_give(L, thread, true);
 }
 
 static int print(lua_State *L, struct script_thread *thread)
 {
-    return give(L, thread, false);
+    return stream_lua_output_give(L, thread, false);
 }
 
-static int flush(lua_State *L, struct script_thread *thread)
+static int stream_lua_output_flush(lua_State *L, struct script_thread *thread)
 {
     struct stream_lua *lua = stream_lua_check(L, thread);
     struct session *session = lua->session;
@@ -99,14 +100,14 @@ static int flush(lua_State *L, struct script_thread *thread)
         return script_fail(L, "seen eof");
     }
     if (session->conn == NULL) {
-        return tell(L, session->flow != NULL);
+        return stream_lua_output_tell(L, session->flow != NULL);
     }
     bool is_well = !lua->has_failed && conn_flush(session->conn);
 
     if (is_well && waits && conn_unsent(session->conn) != 0 && !wait_taken(lua, 1)) {
         return script_fail(L, session->conn->is_broken ? "client aborted" : "timeout");
     }
-    return tell(L, is_well);
+    return stream_lua_output_tell(L, is_well);
 }
 
 static int eof(lua_State *L, struct script_thread *thread)
@@ -125,13 +126,13 @@ static int eof(lua_State *L, struct script_thread *thread)
         conn_shutdown_output(conn);
         conn_flush(conn);
     }
-    return tell(L, !lua->has_failed);
+    return stream_lua_output_tell(L, !lua->has_failed);
 }
 
 static const struct script_row rows[] = {
-    {"say", say, OUTPUT_PHASES, .waits = true},
+    {"say", stream_lua_output_say, OUTPUT_PHASES, .waits = true},
     {"print", print, OUTPUT_PHASES, .waits = true},
-    {"flush", flush, OUTPUT_PHASES, .waits = true},
+    {"flush", stream_lua_output_flush, OUTPUT_PHASES, .waits = true},
     {"eof", eof, OUTPUT_PHASES, .waits = false},
     {0},
 };

@@ -7,8 +7,8 @@ enum { EXIT_OK = 0, EXIT_DECLINED = -5 };
 #define CLIENT_LEFT 499 /* the status of a session that its client broke off */
 
 /* Runs the code of a phase. */
-static enum script_end run(struct stream_lua *lua, enum script_phase phase,
-                           const struct script_code *code)
+static enum script_end stream_lua_phases_run(struct stream_lua *lua, enum script_phase phase,
+                                             const struct script_code *code)
 {
     struct script_call call = {.subject = &lua->subject, .phase = phase, .code = code};
 
@@ -48,7 +48,8 @@ enum session_step stream_lua_preread(struct session *session)
 
     session_hold_input(session);
     stream_lua_begin_input(lua);
-    enum script_end end = run(lua, SCRIPT_PREREAD, stream_lua_settings_of(session)->preread);
+    enum script_end end =
+        stream_lua_phases_run(lua, SCRIPT_PREREAD, stream_lua_settings_of(session)->preread);
     stream_lua_end_input(lua);
     session_release_input(session);
     bool goes_on =
@@ -62,7 +63,8 @@ enum session_step stream_lua_content(struct session *session)
     struct stream_lua *lua = stream_lua_of(session);
 
     stream_lua_begin_input(lua);
-    enum script_end end = run(lua, SCRIPT_CONTENT, stream_lua_settings_of(session)->content);
+    enum script_end end =
+        stream_lua_phases_run(lua, SCRIPT_CONTENT, stream_lua_settings_of(session)->content);
     stream_lua_end_input(lua);
 
     return end_session(lua, status_of(lua, end));
@@ -72,6 +74,6 @@ enum session_step stream_lua_log(struct session *session)
 {
     struct stream_lua *lua = stream_lua_of(session);
 
-    run(lua, SCRIPT_LOG, stream_lua_settings_of(session)->log);
+    stream_lua_phases_run(lua, SCRIPT_LOG, stream_lua_settings_of(session)->log);
     return SESSION_NEXT;
 }

@@ -10,8 +10,9 @@
 struct settings_key stream_lua_main_key;
 struct settings_key stream_lua_key;
 
-static enum fiber_started start(struct script_subject *subject, void (*run)(void *), void *arg,
-                                struct fiber_handle *handle)
+static enum fiber_started stream_lua_session_start(struct script_subject *subject,
+                                                   void (*run)(void *), void *arg,
+                                                   struct fiber_handle *handle)
 {
     struct session *session = container_of(subject, struct stream_lua, subject)->session;
 
@@ -73,7 +74,7 @@ static void whom(struct script_subject *subject, struct writer *out)
 }
 
 const struct script_subject_kind stream_lua_kind = {.name = "stream",
-                                                    .start = start,
+                                                    .start = stream_lua_session_start,
                                                     .variables = variables,
                                                     .client = client,
                                                     .ssl = ssl,

@@ -112,7 +112,7 @@ static void log_disconnected(const struct session *session, const char *who)
 }
 
 /* The session is over: what it came to is noted, the log is written. */
-static void finish(struct proxying *proxying, unsigned status)
+static void stream_proxy_carry_finish(struct proxying *proxying, unsigned status)
 {
     struct session *session = proxying->session;
     struct attempt *attempt = proxying->attempt;
@@ -165,7 +165,7 @@ static void relay_ended(struct relay *relay, enum relay_why why, enum relay_end 
                                                        : "shutdown timeout, client");
         break;
     }
-    finish(proxying, proxying->is_dropped ? SESSION_BAD_GATEWAY : SESSION_OK);
+    stream_proxy_carry_finish(proxying, proxying->is_dropped ? SESSION_BAD_GATEWAY : SESSION_OK);
 }
 
 static void abort_session(struct session *session)

@@ -81,7 +81,7 @@ void proxy_datagrams_count(const struct proxying *base, uint64_t *received, uint
     *sent = proxying->sent;
 }
 
-static void finish(struct datagram_proxying *proxying, unsigned status)
+static void stream_proxy_datagram_finish(struct datagram_proxying *proxying, unsigned status)
 {
     struct session *session = proxying->base.session;
     struct attempt *attempt = proxying->base.attempt;
@@ -125,7 +125,7 @@ static bool end_if_done(struct datagram_proxying *proxying)
         return false;
     }
     log_end(proxying, "done");
-    finish(proxying, SESSION_OK);
+    stream_proxy_datagram_finish(proxying, SESSION_OK);
     return true;
 }
 
@@ -135,12 +135,12 @@ static void time_is_up(struct timer *timer)
 
     if (proxying->base.settings->responses < 0 || has_all_responses(proxying)) {
         log_end(proxying, "timed out");
-        finish(proxying, SESSION_OK);
+        stream_proxy_datagram_finish(proxying, SESSION_OK);
         return;
     }
     log_error(&proxying->base.session->log, ETIMEDOUT, "upstream timed out");
     proxying->is_refused = true;
-    finish(proxying, SESSION_BAD_GATEWAY);
+    stream_proxy_datagram_finish(proxying, SESSION_BAD_GATEWAY);
 }
 
 static void something_moved(struct datagram_proxying *proxying)
@@ -155,7 +155,7 @@ static bool drop_if_gone(struct datagram_proxying *proxying)
         return false;
     }
     log_end(proxying, "session dropped");
-    finish(proxying, SESSION_BAD_GATEWAY);
+    stream_proxy_datagram_finish(proxying, SESSION_BAD_GATEWAY);
     return true;
 }
 
@@ -192,7 +192,8 @@ static bool refused(struct datagram_proxying *proxying, int error, bool is_send)
         return true;
     }
     if (error != ECONNREFUSED || proxying->base.settings->responses > 0) {
-        finish(proxying, proxying->received == 0 ? SESSION_BAD_GATEWAY : SESSION_OK);
+        stream_proxy_datagram_finish(proxying,
+                                     proxying->received == 0 ? SESSION_BAD_GATEWAY : SESSION_OK);
         return true;
     }
     return false; /* it may come back while the session lasts */
@@ -372,7 +373,7 @@ static void pace_is_due(struct timer *timer)
 
     if (!datagram_connection_resume(&proxying->connection)) {
         log_alert(&proxying->base.session->log, errno, "epoll_ctl() failed");
-        finish(proxying, SESSION_INTERNAL_ERROR);
+        stream_proxy_datagram_finish(proxying, SESSION_INTERNAL_ERROR);
     } else if (proxying->held_waits) {
         forward_held(proxying);
     }
@@ -419,7 +420,7 @@ int proxy_datagrams_fd(const struct proxying *base)
 
 static void abort_session(struct session *session)
 {
-    finish(datagrams_of(session), SESSION_OK);
+    stream_proxy_datagram_finish(datagrams_of(session), SESSION_OK);
 }
 
 static void count_nothing(const struct session *session, uint64_t *received, uint64_t *sent)

@@ -22,7 +22,7 @@ static bool pass_apply(struct conf_scope *scope, const struct directive *row,
     return settings->group != NULL;
 }
 
-static bool finish(struct conf_scope *scope, void *arg)
+static bool stream_proxy_finish(struct conf_scope *scope, void *arg)
 {
     struct proxy_settings *settings = arg;
     bool has_pass = settings->group != NULL || settings->target != NULL;
@@ -100,5 +100,5 @@ const struct module ngx_stream_proxy_module = {
               .rows = rows,
               .contexts = IN_BOTH,
               .size = sizeof(struct proxy_settings),
-              .finish = finish},
+              .finish = stream_proxy_finish},
 };

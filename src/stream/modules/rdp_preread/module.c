@@ -17,7 +17,7 @@ struct preread {
     bool is_done;      /* nothing more will be */
 };
 
-static enum session_step look(struct session *session)
+static enum session_step stream_rdp_preread_look(struct session *session)
 {
     struct str cookie, input = session_input(session);
 
@@ -51,7 +51,8 @@ static bool get_cookie(struct variable_env *env, const struct variable *variable
     return out->len != 0;
 }
 
-static bool get_value(struct variable_env *env, const struct variable *variable, struct str *out)
+static bool stream_rdp_preread_get_value(struct variable_env *env, const struct variable *variable,
+                                         struct str *out)
 {
     return rdp_cookie_value(cookie_of(env), variable->rest, out);
 }
@@ -60,7 +61,7 @@ static const struct variable variables[] = {
     {.name = STR_INIT("rdp_cookie"), .doc = "Cookie of the connection request.", .get = get_cookie},
     {.name = STR_INIT("rdp_cookie_"),
      .doc = "Value of this name in the cookie.",
-     .get = get_value,
+     .get = stream_rdp_preread_get_value,
      .flags = VARIABLE_PREFIX},
     {.name = {NULL, 0}},
 };
@@ -76,7 +77,7 @@ static const struct directive rows[] = {
 
 static const struct session_hook session_hooks[] = {
     {.phase = STREAM_PREREAD,
-     .run = look,
+     .run = stream_rdp_preread_look,
      .when = SETTING(preread_key, struct preread_settings, is_on)},
     {.run = NULL},
 };

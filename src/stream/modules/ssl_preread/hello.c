@@ -140,7 +140,7 @@ static bool read_message(struct str body, struct hello *hello, struct arena *are
 }
 
 /* The first bytes of the message, wherever its records lie: there are so many. */
-static void gather(struct str input, char *to, size_t size)
+static void stream_ssl_preread_hello_gather(struct str input, char *to, size_t size)
 {
     while (size != 0) {
         size_t length = byte_at(input, 3) << 8 | byte_at(input, 4);
@@ -207,14 +207,14 @@ enum hello_result hello_read(struct hello *hello, struct str input, struct arena
     if (hello->gathered < MESSAGE_HEAD) {
         return unless_whole;
     }
-    gather(input, head, MESSAGE_HEAD);
+    stream_ssl_preread_hello_gather(input, head, MESSAGE_HEAD);
     rest = str_skip(rest, 1);
     wire_number(&rest, 3, &size);
     if (hello->gathered - MESSAGE_HEAD < size) {
         return unless_whole;
     }
     struct str message = {arena_text(arena, MESSAGE_HEAD + size), MESSAGE_HEAD + size};
-    gather(input, (char *) (uintptr_t) message.data, message.len);
+    stream_ssl_preread_hello_gather(input, (char *) (uintptr_t) message.data, message.len);
     if (!read_message(str_skip(message, MESSAGE_HEAD), hello, arena)) {
         hello->version = 0;
         hello->name = hello->protocols = STR_NONE;

@@ -41,7 +41,7 @@ static void choose_server(struct session *session, struct hello *hello)
     }
 }
 
-static enum session_step look(struct session *session)
+static enum session_step stream_ssl_preread_look(struct session *session)
 {
     if (session_input(session).len == 0) {
         return SESSION_MORE;
@@ -121,7 +121,7 @@ static const struct directive rows[] = {
 
 static const struct session_hook session_hooks[] = {
     {.phase = STREAM_PREREAD,
-     .run = look,
+     .run = stream_ssl_preread_look,
      .when = SETTING(preread_key, struct preread_settings, is_on)},
     {.run = NULL},
 };

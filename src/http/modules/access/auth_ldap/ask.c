@@ -21,14 +21,14 @@ struct dialogue {
     uint64_t deadline_ms; /* of the step that is under way */
 };
 
-static struct timeval time_of(uint64_t ms)
+static struct timeval auth_ldap_ask_time_of(uint64_t ms)
 {
     return (struct timeval){.tv_sec = (time_t) (ms / 1000),
                             .tv_usec = (suseconds_t) (ms % 1000 * 1000)};
 }
 
 /* What went wrong. Gives false. */
-static bool fail(struct dialogue *dialogue, const char *step, int error)
+static bool auth_ldap_ask_fail(struct dialogue *dialogue, const char *step, int error)
 {
     char *text = NULL;
 
@@ -151,13 +151,13 @@ static int set_tls(LDAP *ldap, const struct ldap_server *server)
 static bool open_dialogue(struct dialogue *dialogue)
 {
     const struct ldap_server *server = dialogue->server;
-    const struct timeval connect_time = time_of(server->connect_ms);
-    const struct timeval bind_time = time_of(server->bind_ms);
+    const struct timeval connect_time = auth_ldap_ask_time_of(server->connect_ms);
+    const struct timeval bind_time = auth_ldap_ask_time_of(server->bind_ms);
     int version = LDAP_VERSION3;
     int error = ldap_initialize(&dialogue->ldap, server->uri);
 
     if (error != LDAP_SUCCESS) {
-        return fail(dialogue, "ldap_initialize()", error);
+        return auth_ldap_ask_fail(dialogue, "ldap_initialize()", error);
     }
     dialogue->callback =
         (struct ldap_conncb){.lc_add = connected, .lc_del = disconnected, .lc_arg = dialogue};
@@ -171,7 +171,7 @@ static bool open_dialogue(struct dialogue *dialogue)
     if (strncmp(server->uri, "ldaps:", 6) == 0) {
         error = set_tls(dialogue->ldap, server);
     }
-    return error == LDAP_SUCCESS || fail(dialogue, "TLS", error);
+    return error == LDAP_SUCCESS || auth_ldap_ask_fail(dialogue, "TLS", error);
 }
 
 static int bind_as(struct dialogue *dialogue, const char *name, const char *password)
@@ -189,14 +189,14 @@ static bool bind_as_searcher(struct dialogue *dialogue)
                     ? LDAP_SUCCESS
                     : bind_as(dialogue, server->bind_name, server->bind_password);
 
-    return error == LDAP_SUCCESS || fail(dialogue, "bind of binddn", error);
+    return error == LDAP_SUCCESS || auth_ldap_ask_fail(dialogue, "bind of binddn", error);
 }
 
 /* The one entry that the filter finds. */
 static bool find_user(struct dialogue *dialogue)
 {
     const struct ldap_server *server = dialogue->server;
-    struct timeval limit = time_of(server->request_ms);
+    struct timeval limit = auth_ldap_ask_time_of(server->request_ms);
     uint64_t connect_ms = server->bind_name == NULL ? server->connect_ms : 0;
     char none[] = LDAP_NO_ATTRS;
     char *attributes[] = {none, NULL};
@@ -214,7 +214,7 @@ static bool find_user(struct dialogue *dialogue)
     }
     ldap_msgfree(result);
     if (error != LDAP_SUCCESS && error != LDAP_NO_SUCH_OBJECT && error != LDAP_SIZELIMIT_EXCEEDED) {
-        return fail(dialogue, "search", error);
+        return auth_ldap_ask_fail(dialogue, "search", error);
     }
     return is_found || deny(dialogue, LDAP_NOT_FOUND);
 }
@@ -264,7 +264,7 @@ static bool is_member(struct dialogue *dialogue, const char *group, bool *is_sou
     case LDAP_INVALID_DN_SYNTAX:
         break;
     default:
-        *is_sound = fail(dialogue, "compare", error);
+        *is_sound = auth_ldap_ask_fail(dialogue, "compare", error);
         break;
     }
     return error == LDAP_COMPARE_TRUE;
@@ -309,7 +309,7 @@ static bool check_password(struct dialogue *dialogue)
         error == LDAP_NO_SUCH_OBJECT) {
         return deny(dialogue, LDAP_WRONG_PASSWORD);
     }
-    return error == LDAP_SUCCESS || fail(dialogue, "bind of the user", error);
+    return error == LDAP_SUCCESS || auth_ldap_ask_fail(dialogue, "bind of the user", error);
 }
 
 void ldap_ask(void *arg)

@@ -151,7 +151,7 @@ static bool bad_value(const struct reading *reading)
                       STR_ARG(reading->node->args[1]), STR_ARG(reading->node->args[0]));
 }
 
-static const char *keep(const struct reading *reading, struct str text)
+static const char *auth_ldap_keep(const struct reading *reading, struct str text)
 {
     return arena_cstr(reading->scope->conf->arena, text);
 }
@@ -171,7 +171,7 @@ static bool read_url(struct reading *reading)
     struct ldap_server *server = reading->server;
     LDAPURLDesc *url = NULL;
 
-    if (ldap_url_parse(keep(reading, reading->node->args[1]), &url) != LDAP_URL_SUCCESS) {
+    if (ldap_url_parse(auth_ldap_keep(reading, reading->node->args[1]), &url) != LDAP_URL_SUCCESS) {
         return bad_value(reading);
     }
     const char *attribute =
@@ -184,11 +184,11 @@ static bool read_url(struct reading *reading)
     bool is_sound = text != NULL && ldap_is_attribute(str_of(attribute));
 
     if (is_sound) {
-        server->uri = keep(reading, str_of(text));
-        server->base = keep(reading, str_of(url->lud_dn));
-        server->attribute = keep(reading, str_of(attribute));
+        server->uri = auth_ldap_keep(reading, str_of(text));
+        server->base = auth_ldap_keep(reading, str_of(url->lud_dn));
+        server->attribute = auth_ldap_keep(reading, str_of(attribute));
         server->filter = *filter == '('
-                             ? keep(reading, str_of(filter))
+                             ? auth_ldap_keep(reading, str_of(filter))
                              : arena_printf(reading->scope->conf->arena, "(%s)", filter).data;
         server->scope = has_scope(reading->node->args[1]) ? url->lud_scope : LDAP_SCOPE_SUBTREE;
     }
@@ -218,9 +218,9 @@ static bool read_require(struct reading *reading)
     return true;
 }
 
-static bool read_text(struct reading *reading, const char **out)
+static bool auth_ldap_read_text(struct reading *reading, const char **out)
 {
-    *out = keep(reading, reading->node->args[1]);
+    *out = auth_ldap_keep(reading, reading->node->args[1]);
     return true;
 }
 
@@ -235,7 +235,7 @@ static bool read_time(struct reading *reading, uint64_t *out)
            bad_value(reading);
 }
 
-static bool read_line(struct reading *reading)
+static bool auth_ldap_read_line(struct reading *reading)
 {
     static const char *const understood[] = {"connections", "max_down_retries",
                                              "max_down_retries_count", "reconnect_timeout",
@@ -248,11 +248,11 @@ static bool read_line(struct reading *reading)
     if (str_is(name, "url")) {
         return read_url(reading);
     } else if (str_is(name, "binddn")) {
-        return read_text(reading, &server->bind_name);
+        return auth_ldap_read_text(reading, &server->bind_name);
     } else if (str_is(name, "binddn_passwd")) {
-        return read_text(reading, &server->bind_password);
+        return auth_ldap_read_text(reading, &server->bind_password);
     } else if (str_is(name, "group_attribute")) {
-        return ldap_is_attribute(value) ? read_text(reading, &server->group_attribute)
+        return ldap_is_attribute(value) ? auth_ldap_read_text(reading, &server->group_attribute)
                                         : bad_value(reading);
     } else if (str_is(name, "group_attribute_is_dn")) {
         bool is_sound = read_flag(reading, &is_dn);
@@ -267,9 +267,9 @@ static bool read_line(struct reading *reading)
         server->checks_certificate = !str_is(value, "off");
         return true;
     } else if (str_is(name, "ssl_ca_file")) {
-        return read_text(reading, &server->ca_file);
+        return auth_ldap_read_text(reading, &server->ca_file);
     } else if (str_is(name, "ssl_ca_dir")) {
-        return read_text(reading, &server->ca_directory);
+        return auth_ldap_read_text(reading, &server->ca_directory);
     } else if (str_is(name, "referral")) {
         return read_flag(reading, &server->follows_referrals);
     } else if (str_is(name, "connect_timeout")) {
@@ -331,7 +331,7 @@ static bool server_apply(struct conf_scope *scope, const struct directive *row,
             is_sound = conf_error(conf, line, "invalid number of arguments in \"%.*s\"",
                                   STR_ARG(line->args[0]));
         } else {
-            is_sound = read_line(&reading) && is_sound;
+            is_sound = auth_ldap_read_line(&reading) && is_sound;
         }
     }
     return is_sound &&

@@ -55,7 +55,7 @@ static enum handler_result look_at_head(struct request *request)
                                               : modsecurity_refuse(request, &verdict);
 }
 
-static bool is_over(const struct inspection *inspection)
+static bool modsecurity_is_over(const struct inspection *inspection)
 {
     return inspection == NULL || inspection->is_refused || inspection->has_failed;
 }
@@ -66,7 +66,7 @@ static enum handler_result look_at_body(struct request *request)
     struct inspection *inspection = inspection_of(request);
     struct verdict verdict;
 
-    if (is_over(inspection) || inspection->has_seen_body || request->is_post_action) {
+    if (modsecurity_is_over(inspection) || inspection->has_seen_body || request->is_post_action) {
         return HANDLER_NEXT;
     }
     enum handler_result result = request_read_body(request);
@@ -169,7 +169,7 @@ static void look_at_response(struct request *request)
     struct inspection *inspection = inspection_of(request);
     struct verdict verdict;
 
-    if (is_over(inspection)) {
+    if (modsecurity_is_over(inspection)) {
         return;
     }
     if (!inspection->has_seen_response) {
@@ -284,7 +284,7 @@ static void settings_fresh(void *data)
     settings->outer = NULL;
 }
 
-static bool begin(struct conf *conf, struct http_main *main)
+static bool modsecurity_begin(struct conf *conf, struct http_main *main)
 {
     inspection_take_notes();
     return true;
@@ -348,7 +348,7 @@ static const struct filter_hook modsecurity_filters[] = {
 static const struct http_module modsecurity_hooks = {
     .phases = modsecurity_phases,
     .filters = modsecurity_filters,
-    .begin = begin,
+    .begin = modsecurity_begin,
 };
 
 const struct module ngx_http_modsecurity_module = {

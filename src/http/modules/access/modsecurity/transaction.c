@@ -174,7 +174,8 @@ static void take_verdict(struct inspection *inspection)
 }
 
 /* The engine has not answered: nothing passes that it has not seen. */
-static bool fail(struct inspection *inspection, unsigned status, struct verdict *verdict)
+static bool modsecurity_transaction_fail(struct inspection *inspection, unsigned status,
+                                         struct verdict *verdict)
 {
     inspection->has_failed = true;
     *verdict = (struct verdict){.status = status};
@@ -182,7 +183,7 @@ static bool fail(struct inspection *inspection, unsigned status, struct verdict 
 }
 
 /* What the rules have said. True: nothing against it. */
-static bool judge(struct inspection *inspection, struct verdict *verdict)
+static bool modsecurity_transaction_judge(struct inspection *inspection, struct verdict *verdict)
 {
     struct request *request = inspection->request;
     ModSecurityIntervention *said = &inspection->verdict;
@@ -190,7 +191,7 @@ static bool judge(struct inspection *inspection, struct verdict *verdict)
     give_notes(inspection, inspection->uses_error_log);
     if (inspection->transaction == NULL) {
         log_crit(&request->log, 0, "no memory for the rules");
-        return fail(inspection, 500, verdict);
+        return modsecurity_transaction_fail(inspection, 500, verdict);
     }
     if (said->disruptive == 0 || (said->status == 200 && said->url == NULL)) {
         return true;
@@ -214,11 +215,11 @@ static bool run_offloaded(struct inspection *inspection, void (*phase)(void *arg
 {
     switch (offload_run(&rules_pool, inspection->request, phase, inspection)) {
     case THREAD_CALL_DONE:
-        return judge(inspection, verdict);
+        return modsecurity_transaction_judge(inspection, verdict);
     case THREAD_CALL_CANCELLED:
-        return fail(inspection, 499, verdict);
+        return modsecurity_transaction_fail(inspection, 499, verdict);
     default:
-        return fail(inspection, 503, verdict);
+        return modsecurity_transaction_fail(inspection, 503, verdict);
     }
 }
 
@@ -315,7 +316,7 @@ bool inspect_body(struct inspection *inspection, struct verdict *verdict)
 
     if (is_sound && inspection->has_failed) {
         log_crit(&inspection->request->log, 0, "the request body's file cannot be read");
-        return fail(inspection, 500, verdict);
+        return modsecurity_transaction_fail(inspection, 500, verdict);
     }
     return is_sound;
 }
@@ -374,7 +375,7 @@ static void response_head_phase(void *arg)
 bool inspect_response_head(struct inspection *inspection, struct verdict *verdict)
 {
     fiber_call_on_main(response_head_phase, inspection);
-    return judge(inspection, verdict);
+    return modsecurity_transaction_judge(inspection, verdict);
 }
 
 static void response_body_phase(void *arg)

@@ -147,8 +147,8 @@ static enum handler_result note_time(struct request *request)
 
 /* ---- a request ---- */
 
-static void say(const struct request *request, const struct sysguard_settings *settings,
-                enum guard_kind kind, uint64_t current)
+static void sysguard_say(const struct request *request, const struct sysguard_settings *settings,
+                         enum guard_kind kind, uint64_t current)
 {
     static const char *const names[] = {"load", "cpuusage", "swap", "free", "rt"};
     uint64_t limit = settings->guards[kind].limit;
@@ -168,8 +168,8 @@ static void say(const struct request *request, const struct sysguard_settings *s
     }
 }
 
-static bool is_over(const struct request *request, const struct sysguard_settings *settings,
-                    enum guard_kind kind)
+static bool sysguard_is_over(const struct request *request,
+                             const struct sysguard_settings *settings, enum guard_kind kind)
 {
     const struct guard *guard = &settings->guards[kind];
     const struct memory_state *memory;
@@ -200,7 +200,7 @@ static bool is_over(const struct request *request, const struct sysguard_setting
     if (kind == GUARD_FREE ? current >= guard->limit : current <= guard->limit) {
         return false;
     }
-    say(request, settings, kind, current);
+    sysguard_say(request, settings, kind, current);
     return true;
 }
 
@@ -233,7 +233,7 @@ static enum handler_result guard_request(struct request *request)
         if (!guard->is_set) {
             continue;
         }
-        bool is_bad = is_over(request, settings, kind);
+        bool is_bad = sysguard_is_over(request, settings, kind);
         if (is_bad != settings->wants_all) {
             return is_bad ? turn_away(request, guard) : HANDLER_NEXT;
         }
@@ -308,7 +308,7 @@ static bool is_unheard_of(struct str word)
     return rest.data != NULL && !str_is(name, "period") && !str_is(name, "action");
 }
 
-static bool read_word(enum guard_kind kind, struct str word, struct guard *guard)
+static bool sysguard_read_word(enum guard_kind kind, struct str word, struct guard *guard)
 {
     struct str value = word;
     struct str name = str_cut(&value, '=');
@@ -337,7 +337,7 @@ static bool read_guard(struct conf_scope *scope, const struct conf_node *node, e
         if (is_unheard_of(node->args[i])) {
             conf_warn(scope->conf, node, "unknown parameter \"%.*s\", ignored",
                       STR_ARG(node->args[i]));
-        } else if (!read_word(kind, node->args[i], &guard)) {
+        } else if (!sysguard_read_word(kind, node->args[i], &guard)) {
             return conf_error(scope->conf, node, "invalid parameter \"%.*s\"",
                               STR_ARG(node->args[i]));
         }

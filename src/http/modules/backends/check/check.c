@@ -54,7 +54,8 @@ static struct settings_key check_key;
 /* ---- judging ---- */
 
 /* Is the answer of one of the expected kinds? One of FastCGI without the field Status always is, as in Tengine. */
-static bool judge(struct health_probe *probe, struct probe_response *response, const void *settings)
+static bool check_judge(struct health_probe *probe, struct probe_response *response,
+                        const void *settings)
 {
     const struct check_settings *check = settings;
     unsigned kind = response->status / 100;
@@ -68,7 +69,7 @@ static bool judge(struct health_probe *probe, struct probe_response *response, c
 
 /* ---- rows in an upstream block ---- */
 
-static bool read_number(struct str value, uint64_t most, uint64_t *out)
+static bool check_read_number(struct str value, uint64_t most, uint64_t *out)
 {
     return parse_uint(value, out) && *out <= most;
 }
@@ -92,28 +93,29 @@ static bool read_type(struct str value, struct health_settings *health)
 }
 
 /* One name=value of `check`. */
-static bool read_parameter(struct health_settings *health, struct str name, struct str value)
+static bool check_read_parameter(struct health_settings *health, struct str name, struct str value)
 {
     uint64_t number = 0;
 
     if (str_is(name, "interval")) {
-        return read_number(value, INT32_MAX, &health->interval_ms) && health->interval_ms != 0;
+        return check_read_number(value, INT32_MAX, &health->interval_ms) &&
+               health->interval_ms != 0;
     }
     if (str_is(name, "timeout")) {
-        return read_number(value, INT32_MAX, &health->timeout_ms) && health->timeout_ms != 0;
+        return check_read_number(value, INT32_MAX, &health->timeout_ms) && health->timeout_ms != 0;
     }
     if (str_is(name, "fall")) {
-        bool is_ok = read_number(value, INT32_MAX, &number) && number != 0;
+        bool is_ok = check_read_number(value, INT32_MAX, &number) && number != 0;
         health->fails = (unsigned) number;
         return is_ok;
     }
     if (str_is(name, "rise")) {
-        bool is_ok = read_number(value, INT32_MAX, &number) && number != 0;
+        bool is_ok = check_read_number(value, INT32_MAX, &number) && number != 0;
         health->passes = (unsigned) number;
         return is_ok;
     }
     if (str_is(name, "port")) {
-        bool is_ok = read_number(value, UINT16_MAX, &number) && number != 0;
+        bool is_ok = check_read_number(value, UINT16_MAX, &number) && number != 0;
         health->port = (uint16_t) number;
         return is_ok;
     }
@@ -145,7 +147,7 @@ static bool check_apply(struct conf_scope *scope, const struct directive *row,
         struct str value = node->args[i];
         struct str name = str_cut(&value, '=');
 
-        if (value.data == NULL || !read_parameter(health, name, value)) {
+        if (value.data == NULL || !check_read_parameter(health, name, value)) {
             return conf_error(scope->conf, node, "invalid parameter \"%.*s\"",
                               STR_ARG(node->args[i]));
         }
@@ -194,7 +196,7 @@ static bool make_probe(struct conf *conf, struct check_settings *check)
     struct health_settings *health = check->health;
 
     probe->is_200_unless_set = true;
-    probe->judge = judge;
+    probe->judge = check_judge;
     probe->judge_settings = check;
     health->speak_settings = probe;
     if (health->speak == probe_speak_http) {
@@ -256,7 +258,7 @@ static bool check_finish(struct conf_scope *scope, void *settings)
 
 /* ---- rows elsewhere ---- */
 
-static enum handler_result answer(struct request *request, enum check_format format)
+static enum handler_result check_answer(struct request *request, enum check_format format)
 {
     return check_status_answer(request, upstream_set_of(&generation_now->conf, &upstream_http),
                                format);
@@ -264,22 +266,22 @@ static enum handler_result answer(struct request *request, enum check_format for
 
 static enum handler_result answer_html(struct request *request)
 {
-    return answer(request, FORMAT_HTML);
+    return check_answer(request, FORMAT_HTML);
 }
 
 static enum handler_result answer_csv(struct request *request)
 {
-    return answer(request, FORMAT_CSV);
+    return check_answer(request, FORMAT_CSV);
 }
 
 static enum handler_result answer_json(struct request *request)
 {
-    return answer(request, FORMAT_JSON);
+    return check_answer(request, FORMAT_JSON);
 }
 
 static enum handler_result answer_prometheus(struct request *request)
 {
-    return answer(request, FORMAT_PROMETHEUS);
+    return check_answer(request, FORMAT_PROMETHEUS);
 }
 
 static bool check_status_apply(struct conf_scope *scope, const struct directive *row,

@@ -83,7 +83,7 @@ static void put_escaped(struct buf *out, struct str text, enum escape_set set)
     out->len += size;
 }
 
-static const char *state_of(const struct row *row)
+static const char *check_status_state_of(const struct row *row)
 {
     return row->is_up ? "up" : "down";
 }
@@ -105,12 +105,12 @@ static void write_html(struct buf *out, const struct page *page)
                "<th>Check port</th></tr>\n",
                page->up + page->down, generation_now->number);
     vec_each(const struct row, row, &page->rows) {
-        buf_printf(out, "<tr class=\"%s\"><td>%u</td><td>", state_of(row), index++);
+        buf_printf(out, "<tr class=\"%s\"><td>%u</td><td>", check_status_state_of(row), index++);
         put_escaped(out, row->group->name, ESCAPE_HTML);
         page_put(out, "</td><td>");
         put_escaped(out, row->peer, ESCAPE_HTML);
         buf_printf(out, "</td><td>%s</td><td>%u</td><td>%u</td><td>%.*s</td><td>%u</td></tr>\n",
-                   state_of(row), row->rise, row->fall, STR_ARG(row->check->type),
+                   check_status_state_of(row), row->rise, row->fall, STR_ARG(row->check->type),
                    row->check->port);
     }
     page_put(out, "</table>\n</body>\n</html>\n");
@@ -122,7 +122,7 @@ static void write_csv(struct buf *out, const struct page *page)
 
     vec_each(const struct row, row, &page->rows) {
         buf_printf(out, "%u,%.*s,%.*s,%s,%u,%u,%.*s,%u\n", index++, STR_ARG(row->group->name),
-                   STR_ARG(row->peer), state_of(row), row->rise, row->fall,
+                   STR_ARG(row->peer), check_status_state_of(row), row->rise, row->fall,
                    STR_ARG(row->check->type), row->check->port);
     }
 }
@@ -143,7 +143,7 @@ static void write_json(struct buf *out, const struct page *page)
         buf_printf(out,
                    "\", \"status\": \"%s\", \"rise\": %u, \"fall\": %u, \"type\": \"%.*s\", "
                    "\"port\": %u}",
-                   state_of(row), row->rise, row->fall, STR_ARG(row->check->type),
+                   check_status_state_of(row), row->rise, row->fall, STR_ARG(row->check->type),
                    row->check->port);
         index++;
     }
@@ -181,8 +181,9 @@ static void write_series(struct buf *out, const struct page *page, const char *n
         put_escaped(out, row->group->name, ESCAPE_JSON);
         page_put(out, "\",name=\"");
         put_escaped(out, row->peer, ESCAPE_JSON);
-        buf_printf(out, "\",status=\"%s\",type=\"%.*s\",port=\"%u\"} %u\n", state_of(row),
-                   STR_ARG(row->check->type), row->check->port, series_value(row, series));
+        buf_printf(out, "\",status=\"%s\",type=\"%.*s\",port=\"%u\"} %u\n",
+                   check_status_state_of(row), STR_ARG(row->check->type), row->check->port,
+                   series_value(row, series));
     }
 }
 

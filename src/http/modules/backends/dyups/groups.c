@@ -78,7 +78,7 @@ static struct changed_group *make_group(const struct store_entry *entry)
 }
 
 /* The former one serves those that have it. */
-static void take(const struct store_entry *entry)
+static void dyups_groups_take(const struct store_entry *entry)
 {
     struct known_group *group = known_find(entry->name);
 
@@ -107,12 +107,12 @@ void dyups_sync(void)
     arena_init(&arena);
     seen = store_since(dyups_now->zone, seen, &arena, &entries);
     vec_each(const struct store_entry, entry, &entries) {
-        take(entry);
+        dyups_groups_take(entry);
     }
     arena_free(&arena);
 }
 
-static void look(struct timer *fired)
+static void dyups_groups_look(struct timer *fired)
 {
     dyups_sync();
     timer_set(fired, clock_now.now_ms + dyups_now->read_ms);
@@ -184,7 +184,7 @@ void dyups_start(struct dyups_settings *settings, struct upstream_set *set)
     set->each_changed = dyups_each;
     set->change = dyups_change;
     seen = 0;
-    timer_init(&timer, look);
+    timer_init(&timer, dyups_groups_look);
     timer_set(&timer, clock_now.now_ms);
 }
 

@@ -111,7 +111,8 @@ static unsigned dyups_interface_refuse(const struct log *log, struct str name, s
     return 500;
 }
 
-static unsigned put(const struct store_entry *entry, const struct log *log, struct str *said)
+static unsigned dyups_interface_put(const struct store_entry *entry, const struct log *log,
+                                    struct str *said)
 {
     if (!store_put(dyups_now->zone, entry)) {
         counters_mine->limited++;
@@ -136,7 +137,7 @@ static unsigned update(struct str name, struct str text, const struct log *log, 
         buf_free(&why);
         return 500;
     }
-    return put(&entry, log, said);
+    return dyups_interface_put(&entry, log, said);
 }
 
 static unsigned delete (struct str name, const struct log *log, struct str *said)
@@ -147,7 +148,7 @@ static unsigned delete (struct str name, const struct log *log, struct str *said
         *said = STR("not found uptream");
         return 404;
     }
-    return put(&entry, log, said);
+    return dyups_interface_put(&entry, log, said);
 }
 
 unsigned dyups_change(struct str name, const struct str *text, const struct log *log,

@@ -17,7 +17,7 @@ static bool interface_apply(struct conf_scope *scope, const struct directive *ro
 }
 
 /* Groups that come are read in the http block as it is now. */
-static bool finish(struct conf_scope *scope, void *settings)
+static bool dyups_finish(struct conf_scope *scope, void *settings)
 {
     struct dyups_settings *own = settings;
     struct dyups_settings **state = conf_state(scope->conf, "dyups", sizeof(*state));
@@ -106,7 +106,7 @@ static const struct directive_table table = {.key = &dyups_key,
                                              .rows = rows,
                                              .contexts = IN_HTTP,
                                              .size = sizeof(struct dyups_settings),
-                                             .finish = finish};
+                                             .finish = dyups_finish};
 static const struct directive_table interface_table = {.rows = interface_rows};
 static const struct directive_table *const tables[] = {&table, &interface_table, NULL};
 static const struct http_module hooks = {.end = end};

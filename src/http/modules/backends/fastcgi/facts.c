@@ -22,7 +22,7 @@ static bool change_state(struct peer_cell *cell, enum facts_state from, enum fac
     return atomic_compare_exchange_strong(&cell->facts_state, &expected, to);
 }
 
-static enum facts_state state_of(const struct peer_cell *cell)
+static enum facts_state fastcgi_facts_state_of(const struct peer_cell *cell)
 {
     return (enum facts_state)(atomic_load_explicit(&cell->facts_state, memory_order_acquire) &
                               FACTS_MASK);
@@ -32,7 +32,7 @@ static enum facts_state state_of(const struct peer_cell *cell)
 
 bool fastcgi_facts_are_unknown(const struct peer_cell *cell)
 {
-    return state_of(cell) == FACTS_UNKNOWN;
+    return fastcgi_facts_state_of(cell) == FACTS_UNKNOWN;
 }
 
 bool fastcgi_facts_claim(struct peer_cell *cell)
@@ -77,7 +77,7 @@ unsigned fastcgi_open_max(const struct exchange *x)
 
 bool fastcgi_facts_keep(const struct peer_cell *cell)
 {
-    return state_of(cell) == FACTS_KNOWN &&
+    return fastcgi_facts_state_of(cell) == FACTS_KNOWN &&
            (atomic_load_explicit(&cell->connections_max, memory_order_relaxed) != 0 ||
             atomic_load_explicit(&cell->multiplexes, memory_order_relaxed) != 0);
 }
@@ -90,7 +90,7 @@ bool fastcgi_facts_are_scarce(const struct peer_cell *cell)
 
 unsigned fastcgi_facts_users_max(const struct peer_cell *cell)
 {
-    if (state_of(cell) != FACTS_KNOWN ||
+    if (fastcgi_facts_state_of(cell) != FACTS_KNOWN ||
         atomic_load_explicit(&cell->multiplexes, memory_order_relaxed) == 0) {
         return 1;
     }

@@ -39,14 +39,14 @@ static struct vec *all_lines(struct conf *conf)
 
 /* ---- parameters ---- */
 
-static bool invalid(struct conf *conf, const struct conf_node *node, struct str word)
+static bool health_check_invalid(struct conf *conf, const struct conf_node *node, struct str word)
 {
     return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
 }
 
 /* name=value; *is_known says whether there is such a name. */
-static bool read_value(struct conf *conf, struct check_line *line, struct str name,
-                       struct str value, bool *is_known)
+static bool health_check_read_value(struct conf *conf, struct check_line *line, struct str name,
+                                    struct str value, bool *is_known)
 {
     struct health_settings *health = &line->health;
 
@@ -76,7 +76,7 @@ static bool read_value(struct conf *conf, struct check_line *line, struct str na
     return false;
 }
 
-static bool read_word(struct conf *conf, struct check_line *line, struct str word)
+static bool health_check_read_word(struct conf *conf, struct check_line *line, struct str word)
 {
     struct str value = word;
     struct str name = str_cut(&value, '=');
@@ -86,7 +86,7 @@ static bool read_word(struct conf *conf, struct check_line *line, struct str wor
         return true;
     }
     if (is_known) {
-        return invalid(conf, line->node, word);
+        return health_check_invalid(conf, line->node, word);
     }
     if (str_is(word, "type=grpc")) {
         line->is_grpc = true;
@@ -95,8 +95,8 @@ static bool read_word(struct conf *conf, struct check_line *line, struct str wor
     if (str_is(word, "type=http")) {
         return true;
     }
-    if (value.data == NULL || !read_value(conf, line, name, value, &is_known)) {
-        return invalid(conf, line->node, word);
+    if (value.data == NULL || !health_check_read_value(conf, line, name, value, &is_known)) {
+        return health_check_invalid(conf, line->node, word);
     }
     return true;
 }
@@ -112,7 +112,7 @@ static bool health_check_apply(struct conf_scope *scope, const struct directive 
     line->uri = STR("/");
     health_settings_init(&line->health);
     for (unsigned i = 1; i < node->count; i++) {
-        if (!read_word(conf, line, node->args[i])) {
+        if (!health_check_read_word(conf, line, node->args[i])) {
             return false;
         }
     }
@@ -243,7 +243,7 @@ static bool make_speak(struct conf *conf, struct check_line *line, const struct 
     return true;
 }
 
-static bool add_line(struct conf_scope *scope, struct check_line *line)
+static bool health_check_add_line(struct conf_scope *scope, struct check_line *line)
 {
     struct conf *conf = scope->conf;
     const struct http_location *location = scope_location(scope);
@@ -270,7 +270,7 @@ static bool health_check_finish(struct conf_scope *scope, void *settings)
     bool is_ok = true;
 
     vec_each(struct check_line *const, line, &here->lines) {
-        is_ok &= add_line(scope, *line);
+        is_ok &= health_check_add_line(scope, *line);
     }
     return is_ok;
 }

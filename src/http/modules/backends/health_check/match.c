@@ -6,7 +6,8 @@
 
 /* ---- reading ---- */
 
-static bool invalid(struct conf *conf, const struct conf_node *line, unsigned arg)
+static bool health_check_match_invalid(struct conf *conf, const struct conf_node *line,
+                                       unsigned arg)
 {
     return conf_error(conf, line, "invalid parameter \"%.*s\" of \"%.*s\"",
                       STR_ARG(line->args[arg]), STR_ARG(line->args[0]));
@@ -44,7 +45,7 @@ static bool read_status(struct conf *conf, const struct conf_node *line, struct 
         if (!parse_code(text, &codes->first) ||
             !parse_code(rest.data == NULL ? text : rest, &codes->last) ||
             codes->last < codes->first) {
-            return invalid(conf, line, i);
+            return health_check_match_invalid(conf, line, i);
         }
     }
     return true;
@@ -74,7 +75,7 @@ static bool read_header(struct conf *conf, const struct conf_node *line, struct 
     rule.name = line->args[1];
     if (line->count == 3) {
         if (!str_is(line->args[1], "!")) {
-            return invalid(conf, line, 1);
+            return health_check_match_invalid(conf, line, 1);
         }
         rule.name = line->args[2];
         rule.how = MATCH_ABSENT;
@@ -84,7 +85,7 @@ static bool read_header(struct conf *conf, const struct conf_node *line, struct 
         }
     } else if (line->count == 4) {
         if (!str_is(line->args[2], "=") && !str_is(line->args[2], "!=")) {
-            return invalid(conf, line, 2);
+            return health_check_match_invalid(conf, line, 2);
         }
         rule.how = str_is(line->args[2], "=") ? MATCH_EQUAL : MATCH_UNEQUAL;
         rule.value = line->args[3];
@@ -102,7 +103,7 @@ static bool read_body(struct conf *conf, const struct conf_node *line, struct ma
         return conf_error(conf, line, "invalid number of arguments in \"body\"");
     }
     if (!is_regex_word(line->args[1])) {
-        return invalid(conf, line, 1);
+        return health_check_match_invalid(conf, line, 1);
     }
     if (!read_regex(conf, line, 2, &rule)) {
         return false;
@@ -132,7 +133,8 @@ static bool read_require(struct conf *conf, const struct conf_node *line, struct
     return true;
 }
 
-static bool read_line(struct conf *conf, const struct conf_node *line, struct health_match *block)
+static bool health_check_match_read_line(struct conf *conf, const struct conf_node *line,
+                                         struct health_match *block)
 {
     struct match *match = container_of(block, struct match, block);
     struct str name = line->args[0];
@@ -154,7 +156,7 @@ static bool read_line(struct conf *conf, const struct conf_node *line, struct he
 
 static const struct health_match_kind http_matches = {.state = "http match",
                                                       .size = sizeof(struct match),
-                                                      .read_line = read_line};
+                                                      .read_line = health_check_match_read_line};
 
 bool match_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                  void *settings)
@@ -212,7 +214,7 @@ static bool has_header(const struct match_rule *rule, const struct fields *field
     return false;
 }
 
-static bool is_wanted(const struct match_rule *rule)
+static bool health_check_match_is_wanted(const struct match_rule *rule)
 {
     return rule->how == MATCH_PRESENT || rule->how == MATCH_EQUAL || rule->how == MATCH_REGEX;
 }
@@ -232,13 +234,14 @@ bool match_judge(struct health_probe *probe, struct probe_response *response, co
         return true;
     }
     vec_each(const struct match_rule, rule, &match->headers) {
-        if (has_header(rule, &response->fields, probe->log) != is_wanted(rule)) {
+        if (has_header(rule, &response->fields, probe->log) != health_check_match_is_wanted(rule)) {
             return health_fail(
                 probe, arena_printf(probe->arena, "header \"%.*s\"", STR_ARG(rule->name)).data, 0);
         }
     }
     vec_each(const struct match_rule, rule, &match->bodies) {
-        if (regex_match(rule->regex, response->body, NULL, probe->log) != is_wanted(rule)) {
+        if (regex_match(rule->regex, response->body, NULL, probe->log) !=
+            health_check_match_is_wanted(rule)) {
             return health_fail(probe, "body", 0);
         }
     }

@@ -148,7 +148,7 @@ static enum handler_result proxy_handle(struct request *request)
 /* ---- variables ---- */
 
 /* What the module knows of the exchange that is or was under way; NULL: there is none of its own. */
-static const struct proxy_state *state_of(struct variable_env *env)
+static const struct proxy_state *proxy_state_of(struct variable_env *env)
 {
     const struct exchange *x = request_exchange(variable_request(env));
 
@@ -158,7 +158,7 @@ static const struct proxy_state *state_of(struct variable_env *env)
 static bool get_proxy_host(struct variable_env *env, const struct variable *variable,
                            struct str *out)
 {
-    const struct proxy_state *state = state_of(env);
+    const struct proxy_state *state = proxy_state_of(env);
 
     return state != NULL && variable_give(out, state->url.host);
 }
@@ -166,7 +166,7 @@ static bool get_proxy_host(struct variable_env *env, const struct variable *vari
 static bool get_proxy_port(struct variable_env *env, const struct variable *variable,
                            struct str *out)
 {
-    const struct proxy_state *state = state_of(env);
+    const struct proxy_state *state = proxy_state_of(env);
 
     return state != NULL && state->url.port.len != 0 && variable_give(out, state->url.port);
 }
@@ -188,7 +188,7 @@ static bool get_add_x_forwarded_for(struct variable_env *env, const struct varia
 static bool get_body_length(struct variable_env *env, const struct variable *variable,
                             struct str *out)
 {
-    const struct proxy_state *state = state_of(env);
+    const struct proxy_state *state = proxy_state_of(env);
 
     return state != NULL && state->body_length >= 0 &&
            variable_give_number(env, out, (uint64_t) state->body_length);
@@ -196,7 +196,7 @@ static bool get_body_length(struct variable_env *env, const struct variable *var
 
 static bool get_chunked(struct variable_env *env, const struct variable *variable, struct str *out)
 {
-    const struct proxy_state *state = state_of(env);
+    const struct proxy_state *state = proxy_state_of(env);
 
     return state != NULL && state->is_chunked && variable_give(out, STR("chunked"));
 }

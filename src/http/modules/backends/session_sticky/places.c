@@ -21,7 +21,8 @@ struct place_settings {
 
 /* ---- session_sticky_hide_cookie ---- */
 
-static const struct place_settings *place_of(const struct http_location *location)
+static const struct place_settings *session_sticky_places_place_of(
+    const struct http_location *location)
 {
     return location_settings(location, &session_places_key);
 }
@@ -73,7 +74,7 @@ static struct str hide_in(const struct vec *hidden, struct str value, struct are
 /* Done once for a request: after an internal redirect the fields are as the server shall see them. */
 static enum handler_result hide_cookies(struct request *request)
 {
-    const struct vec *hidden = &place_of(request->location)->hidden;
+    const struct vec *hidden = &session_sticky_places_place_of(request->location)->hidden;
     uint32_t count = request->headers.count;
 
     fields_each(field, &request->headers) {
@@ -126,7 +127,8 @@ static void give_cookie(struct request *request, const struct upstream_group *gr
 
 static void give_cookies(struct request *request)
 {
-    vec_each(const struct named_group *, named, &place_of(request->location)->given) {
+    vec_each(const struct named_group *, named,
+             &session_sticky_places_place_of(request->location)->given) {
         const struct upstream_group *group = (*named)->group;
         bool was_asked = request->exchange != NULL && request->exchange->pick.group == group;
 

@@ -127,7 +127,7 @@ static bool read_time(struct str value, uint64_t *out)
 }
 
 /* One of two words. */
-static bool read_word(struct str value, const char *yes, const char *no, bool *out)
+static bool session_sticky_read_word(struct str value, const char *yes, const char *no, bool *out)
 {
     *out = str_is(value, yes);
     return *out || str_is(value, no);
@@ -159,7 +159,7 @@ static bool is_attribute(struct str value)
     return value.len != 0;
 }
 
-static bool read_parameter(struct str word, struct session_sticky *settings)
+static bool session_sticky_read_parameter(struct str word, struct session_sticky *settings)
 {
     struct str value = word;
     struct str name = str_cut(&value, '=');
@@ -187,9 +187,11 @@ static bool read_parameter(struct str word, struct session_sticky *settings)
            (str_is(name, "maxlife") && read_time(value, &settings->maxlife_s)) ||
            (str_is(name, "mode") && read_mode(value, &settings->mode)) ||
            (str_is(name, "option") &&
-            read_word(value, "indirect", "direct", &settings->is_indirect)) ||
-           (str_is(name, "fallback") && read_word(value, "on", "off", &settings->falls_back)) ||
-           (str_is(name, "hash") && read_word(value, "plain", "md5", &settings->is_plain));
+            session_sticky_read_word(value, "indirect", "direct", &settings->is_indirect)) ||
+           (str_is(name, "fallback") &&
+            session_sticky_read_word(value, "on", "off", &settings->falls_back)) ||
+           (str_is(name, "hash") &&
+            session_sticky_read_word(value, "plain", "md5", &settings->is_plain));
 }
 
 static bool session_sticky_apply(struct conf_scope *scope, const struct directive *row,
@@ -205,7 +207,7 @@ static bool session_sticky_apply(struct conf_scope *scope, const struct directiv
     settings->path = STR("/");
     settings->falls_back = true;
     for (unsigned i = 1; i < node->count; i++) {
-        if (!read_parameter(node->args[i], settings)) {
+        if (!session_sticky_read_parameter(node->args[i], settings)) {
             return conf_error(scope->conf, node, "invalid parameter \"%.*s\"",
                               STR_ARG(node->args[i]));
         }

@@ -56,7 +56,7 @@ static bool put_in_file(struct gathered *gathered, struct request *request, stru
 }
 
 /* False: they cannot be kept; logged. */
-static bool put(struct gathered *gathered, struct request *request, struct str bytes)
+static bool srcache_fetch_put(struct gathered *gathered, struct request *request, struct str bytes)
 {
     size_t before = gathered->bytes.capacity;
     struct str first = str_head(bytes, MEMORY_MOST - gathered->bytes.len);
@@ -68,8 +68,8 @@ static bool put(struct gathered *gathered, struct request *request, struct str b
     return bytes.len == 0 || put_in_file(gathered, request, bytes);
 }
 
-static bool gather(struct body_filter *filter, struct request *request,
-                   const struct body_piece *piece, bool is_last)
+static bool srcache_fetch_gather(struct body_filter *filter, struct request *request,
+                                 const struct body_piece *piece, bool is_last)
 {
     struct gathered *gathered = container_of(filter, struct gathered, filter);
 
@@ -82,7 +82,7 @@ static bool gather(struct body_filter *filter, struct request *request,
         log_warn(&request->log, 0, "srcache_fetch: the cache sent more than %llu bytes",
                  (unsigned long long) gathered->most);
     } else {
-        gathered->is_over = !put(gathered, request, piece->bytes);
+        gathered->is_over = !srcache_fetch_put(gathered, request, piece->bytes);
     }
     return !response_drop(piece);
 }
@@ -90,7 +90,7 @@ static bool gather(struct body_filter *filter, struct request *request,
 /* ---- the stored response ---- */
 
 /* A field of it, but those of a connection and of framing. */
-static void take_field(struct request *request, const struct field *field)
+static void srcache_fetch_take_field(struct request *request, const struct field *field)
 {
     struct response *response = &request->response;
 
@@ -146,13 +146,14 @@ static enum handler_result give_parts(struct request *request, const struct gath
 }
 
 /* MAY WAIT. */
-static enum handler_result give(struct request *request, const struct gathered *gathered,
-                                const struct stored *stored)
+static enum handler_result srcache_fetch_give(struct request *request,
+                                              const struct gathered *gathered,
+                                              const struct stored *stored)
 {
     struct response *response = &request->response;
 
     fields_each(field, &stored->fields) {
-        take_field(request, field);
+        srcache_fetch_take_field(request, field);
     }
     response->allows_ranges = gathered->is_announced;
     return gathered->fd != -1 || !gathered->is_announced
@@ -199,8 +200,9 @@ static bool is_sound(struct request *request, const struct subrequest *sub,
     return wrong == NULL;
 }
 
-static enum handler_result ask(struct request *request, const struct srcache_settings *settings,
-                               struct srcache_run *run)
+static enum handler_result srcache_fetch_ask(struct request *request,
+                                             const struct srcache_settings *settings,
+                                             struct srcache_run *run)
 {
     struct gathered *gathered = arena_new(&request->arena, struct gathered);
     struct subrequest *sub = arena_new(&request->arena, struct subrequest);
@@ -209,7 +211,7 @@ static enum handler_result ask(struct request *request, const struct srcache_set
     sub->output = SUBREQUEST_INLINE;
     sub->own_variables = true;
     gathered->most = srcache_most(settings) + HEAD_MOST;
-    gathered->filter.send = gather;
+    gathered->filter.send = srcache_fetch_gather;
     gathered->before.next = &gathered->filter;
     sub->filter = &gathered->before;
     if (!srcache_aim(request, &settings->fetch, sub)) {
@@ -226,7 +228,7 @@ static enum handler_result ask(struct request *request, const struct srcache_set
     }
     run->fetched = SRCACHE_HIT;
     gathered->is_announced = sub->request->response.content_length >= 0;
-    return give(request, gathered, &stored);
+    return srcache_fetch_give(request, gathered, &stored);
 }
 
 enum handler_result srcache_fetch(struct request *request)
@@ -243,5 +245,5 @@ enum handler_result srcache_fetch(struct request *request)
         return HANDLER_NEXT;
     }
     run->fetched = SRCACHE_MISS;
-    return ask(request, settings, run);
+    return srcache_fetch_ask(request, settings, run);
 }

@@ -130,7 +130,8 @@ static bool is_encoded(const struct request *request, const struct srcache_setti
     return true;
 }
 
-static bool is_wanted(struct request *request, const struct srcache_settings *settings)
+static bool srcache_store_is_wanted(struct request *request,
+                                    const struct srcache_settings *settings)
 {
     const struct response *response = &request->response;
     const struct srcache_run *run = request_data(request, &srcache_key, 0);
@@ -179,7 +180,7 @@ static bool is_stored(const struct srcache_settings *settings, const struct fiel
     return !is_hidden || is_listed(&settings->passed, field->name);
 }
 
-static void put_field(struct storing *storing, struct str name, struct str value)
+static void srcache_store_put_field(struct storing *storing, struct str name, struct str value)
 {
     const struct field field = {.name = name, .value = value, .id = (uint8_t) field_identify(name)};
 
@@ -188,7 +189,7 @@ static void put_field(struct storing *storing, struct str name, struct str value
     }
 }
 
-static void put_head(struct storing *storing, const struct request *request)
+static void srcache_store_put_head(struct storing *storing, const struct request *request)
 {
     const struct response *response = &request->response;
     struct str phrase = status_phrase(response->status);
@@ -200,17 +201,17 @@ static void put_head(struct storing *storing, const struct request *request)
         buf_printf(out, "Content-Type: %.*s; charset=%.*s\r\n", STR_ARG(response->content_type),
                    STR_ARG(response->charset));
     } else {
-        put_field(storing, STR("Content-Type"), response->content_type);
+        srcache_store_put_field(storing, STR("Content-Type"), response->content_type);
     }
     if (response_tells_modified(response)) {
-        put_field(storing, STR("Last-Modified"),
-                  str_from(date, http_date_format(date, response->last_modified)));
+        srcache_store_put_field(storing, STR("Last-Modified"),
+                                str_from(date, http_date_format(date, response->last_modified)));
     }
-    put_field(storing, STR("ETag"), response->etag);
-    put_field(storing, STR("Location"), response->location);
+    srcache_store_put_field(storing, STR("ETag"), response->etag);
+    srcache_store_put_field(storing, STR("Location"), response->location);
     fields_each(field, &response->fields) {
         if (is_stored(storing->settings, field)) {
-            put_field(storing, field->name, field->value);
+            srcache_store_put_field(storing, field->name, field->value);
         }
     }
     buf_append(out, STR("\r\n"));
@@ -262,7 +263,7 @@ static void report_failure(struct subrequest *sub)
 
 /* All of the response is there: begins the subrequest, which the client does not wait for. False: it is not stored. MAY WAIT for
  * others to end. */
-static bool store(struct storing *storing, struct request *request)
+static bool srcache_store_store(struct storing *storing, struct request *request)
 {
     const struct srcache_settings *settings = storing->settings;
     size_t body = storing->bytes.len - storing->head;
@@ -290,7 +291,7 @@ static bool store(struct storing *storing, struct request *request)
 }
 
 /* What is gathered counts towards the limit of the request, as it is now. */
-static void count(struct storing *storing, struct request *request)
+static void srcache_store_count(struct storing *storing, struct request *request)
 {
     request_uncount_memory(request, storing->counted);
     storing->counted = storing->bytes.capacity;
@@ -298,12 +299,12 @@ static void count(struct storing *storing, struct request *request)
 }
 
 /* It is not stored, and what was gathered is given back. */
-static void give_up(struct storing *storing, struct request *request)
+static void srcache_store_give_up(struct storing *storing, struct request *request)
 {
     storing->is_over = true;
     counters_mine->limited++;
     buf_free(&storing->bytes);
-    count(storing, request);
+    srcache_store_count(storing, request);
 }
 
 /* Room for more bytes, where request_memory_limit leaves it: what is stored beside the response may not end the request. */
@@ -321,11 +322,11 @@ static bool reserve(struct storing *storing, struct request *request, size_t mor
         return false;
     }
     buf_reserve(bytes, wanted - bytes->len);
-    count(storing, request);
+    srcache_store_count(storing, request);
     return true;
 }
 
-static void gather(struct storing *storing, struct request *request, struct str bytes)
+static void srcache_store_gather(struct storing *storing, struct request *request, struct str bytes)
 {
     uint64_t most = srcache_most(storing->settings);
 
@@ -336,14 +337,14 @@ static void gather(struct storing *storing, struct request *request, struct str 
         log_info(&request->log, 0,
                  "srcache_store: the response is larger than srcache_store_max_size, %llu bytes",
                  (unsigned long long) most);
-        give_up(storing, request);
+        srcache_store_give_up(storing, request);
         return;
     }
     if (!reserve(storing, request, bytes.len)) {
         log_info(&request->log, 0,
                  "srcache_store: the response is not stored: it would take more memory than "
                  "request_memory_limit allows");
-        give_up(storing, request);
+        srcache_store_give_up(storing, request);
         return;
     }
     buf_append(&storing->bytes, bytes);
@@ -358,12 +359,12 @@ static bool storing_send(struct body_filter *filter, struct request *request,
         see_part(storing, request);
     }
     if (piece != NULL) {
-        gather(storing, request, piece->bytes);
+        srcache_store_gather(storing, request, piece->bytes);
     }
     if (!body_filter_next(filter, request, piece, is_last)) {
         return false;
     }
-    if (is_last && !store(storing, request)) {
+    if (is_last && !srcache_store_store(storing, request)) {
         srcache_run_of(request)->stored = SRCACHE_BYPASS;
     }
     return true;
@@ -373,7 +374,7 @@ void srcache_store(struct request *request)
 {
     const struct srcache_settings *settings = srcache_at(request->location);
 
-    if (!is_wanted(request, settings)) {
+    if (!srcache_store_is_wanted(request, settings)) {
         return;
     }
     struct storing *storing = arena_new(&request->arena, struct storing);
@@ -383,7 +384,7 @@ void srcache_store(struct request *request)
         SRCACHE_STORE; /* as the head says it: it may turn out otherwise */
     arena_on_free(&request->arena, free_bytes, storing);
     buf_reserve(&storing->bytes, (size_t) (settings->head_size + settings->piece_size));
-    put_head(storing, request);
+    srcache_store_put_head(storing, request);
     response_needs_memory(request);
     response_append_filter(request, &storing->filter);
 }

@@ -31,7 +31,7 @@ static struct tls_context *select_server(struct conn *conn, struct str name, str
 }
 
 /* Certificates whose names hold variables. */
-static bool certify(struct conn *conn, void *arg)
+static bool ssl_handshake_certify(struct conn *conn, void *arg)
 {
     struct http_connection *connection = connection_of(conn);
     const struct tls_server_settings *settings =
@@ -75,7 +75,7 @@ static const struct tls_hooks *hooks_of(struct conn *conn, void *arg)
 
 static const struct tls_selector selector = {
     .select = select_server,
-    .certify = certify,
+    .certify = ssl_handshake_certify,
     .hooks = hooks_of,
     .log = log_of,
 };

@@ -32,15 +32,16 @@ struct transfer {
 
 /* ---- on the thread ---- */
 
-static enum verdict give_up(struct transfer *transfer, enum verdict verdict, const char *failed)
+static enum verdict dav_transfer_give_up(struct transfer *transfer, enum verdict verdict,
+                                         const char *failed)
 {
     transfer->error = errno;
     transfer->failed = failed;
     return verdict;
 }
 
-static bool look(const struct transfer *transfer, const struct dav_target *target,
-                 struct stat *info)
+static bool dav_transfer_look(const struct transfer *transfer, const struct dav_target *target,
+                              struct stat *info)
 {
     bool follows = transfer->rules.follows_links && target->is_collection;
 
@@ -59,20 +60,20 @@ static bool is_onto_itself(const struct transfer *transfer, const struct stat *f
            (exists && S_ISDIR(to->st_mode) && fs_is_inside(transfer->from.at.directory, to));
 }
 
-static enum verdict run(struct transfer *transfer, bool exists)
+static enum verdict dav_transfer_run(struct transfer *transfer, bool exists)
 {
     bool is_good;
 
     /* A file takes the place of a file in one step; a directory has to go first. */
     if (exists && transfer->from.is_collection && !fs_remove_tree(transfer->to.at)) {
-        return give_up(transfer, TRANSFER_FAILED, "unlink()");
+        return dav_transfer_give_up(transfer, TRANSFER_FAILED, "unlink()");
     }
     is_good = transfer->is_move
                   ? fs_move_tree(transfer->from.at, transfer->to.at, &transfer->rules)
                   : fs_copy_tree(transfer->from.at, transfer->to.at, &transfer->rules);
-    return is_good
-               ? TRANSFER_DONE
-               : give_up(transfer, TRANSFER_FAILED, transfer->is_move ? "rename() to" : "open()");
+    return is_good ? TRANSFER_DONE
+                   : dav_transfer_give_up(transfer, TRANSFER_FAILED,
+                                          transfer->is_move ? "rename() to" : "open()");
 }
 
 static enum verdict decide(struct transfer *transfer)
@@ -80,19 +81,19 @@ static enum verdict decide(struct transfer *transfer)
     struct stat from;
     struct stat to;
 
-    if (!look(transfer, &transfer->from, &from)) {
-        return give_up(transfer, TRANSFER_NO_SOURCE, "lstat()");
+    if (!dav_transfer_look(transfer, &transfer->from, &from)) {
+        return dav_transfer_give_up(transfer, TRANSFER_NO_SOURCE, "lstat()");
     }
     if (transfer->from.is_collection && !S_ISDIR(from.st_mode)) {
         errno = ENOTDIR;
-        return give_up(transfer, TRANSFER_NO_SOURCE, "lstat()");
+        return dav_transfer_give_up(transfer, TRANSFER_NO_SOURCE, "lstat()");
     }
     if (!transfer->from.is_collection && S_ISDIR(from.st_mode)) {
         return TRANSFER_IS_COLLECTION;
     }
-    bool exists = look(transfer, &transfer->to, &to);
+    bool exists = dav_transfer_look(transfer, &transfer->to, &to);
     if (!exists && errno != ENOENT) {
-        return give_up(transfer, TRANSFER_FAILED, "lstat()");
+        return dav_transfer_give_up(transfer, TRANSFER_FAILED, "lstat()");
     }
     if (exists && S_ISDIR(to.st_mode) && !transfer->to.is_collection) {
         return TRANSFER_TO_COLLECTION;
@@ -104,7 +105,7 @@ static enum verdict decide(struct transfer *transfer)
         is_onto_itself(transfer, &from, &to, exists)) {
         return TRANSFER_ONTO_ITSELF;
     }
-    return run(transfer, exists);
+    return dav_transfer_run(transfer, exists);
 }
 
 static void transfer_on_thread(void *arg)

@@ -87,7 +87,7 @@ static struct str trim_spaces(struct str s)
 }
 
 /* All text in the element that has begun, to its end. */
-static bool read_text(struct xml_reader *reader, struct str *out)
+static bool dav_ext_bodies_read_text(struct xml_reader *reader, struct str *out)
 {
     unsigned depth = reader->depth - 1;
     struct vec parts = {0};
@@ -114,7 +114,7 @@ static bool read_lockinfo_child(struct xml_reader *reader, struct lock_info *out
                                 struct lockinfo_seen *seen)
 {
     if (xml_is(&reader->name, "DAV:", "owner")) {
-        return read_text(reader, &out->owner);
+        return dav_ext_bodies_read_text(reader, &out->owner);
     }
     if (xml_is(&reader->name, "DAV:", "exclusive") || xml_is(&reader->name, "DAV:", "shared")) {
         out->is_shared = str_is(reader->name.local, "shared");

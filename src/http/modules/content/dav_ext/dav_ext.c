@@ -214,8 +214,8 @@ static bool read_zone_word(struct conf *conf, struct conf_node *node, struct str
     return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
 }
 
-static bool zone_apply(struct conf_scope *scope, const struct directive *row,
-                       struct conf_node *node, void *settings)
+static bool dav_ext_zone_apply(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings)
 {
     struct limit_zone_words words = {.key_count = 0};
     uint64_t timeout_ms = TIMEOUT_DEFAULT_MS;
@@ -275,7 +275,7 @@ static const struct directive dav_ext_rows[] = {
             "PROPPATCH, OPTIONS, LOCK, UNLOCK. With PROPPATCH clients give files properties of "
             "their own, up to 32k, which the file system keeps as an extended attribute. Clients "
             "that mount a server need it together with dav_methods."},
-    {"dav_ext_lock_zone", IN_HTTP, CUSTOM(zone_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,
+    {"dav_ext_lock_zone", IN_HTTP, CUSTOM(dav_ext_zone_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,
      .syntax = "zone=name:size [timeout=time]",
      .doc =
          "Shared memory for locks, of about 1000 in a megabyte, which survive reloads. A lock lasts for this time (60s) at "

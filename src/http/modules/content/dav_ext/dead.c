@@ -9,7 +9,7 @@
 #define ROOT_START "<properties>"
 #define ROOT_END "</properties>"
 
-static bool is_same(const struct xml_name *a, const struct xml_name *b)
+static bool dav_ext_dead_is_same(const struct xml_name *a, const struct xml_name *b)
 {
     return str_equal(a->local, b->local) && str_equal(a->space, b->space);
 }
@@ -69,7 +69,7 @@ void dead_write(struct buf *out, const struct vec *properties)
 const struct dead_property *dead_find(const struct vec *properties, const struct xml_name *name)
 {
     vec_each(const struct dead_property, property, properties) {
-        if (is_same(&property->name, name)) {
+        if (dav_ext_dead_is_same(&property->name, name)) {
             return property;
         }
     }
@@ -82,7 +82,7 @@ void dead_apply(struct vec *properties, struct arena *arena, const struct dead_c
     size_t kept = 0;
 
     for (size_t i = 0; i < properties->count; i++) {
-        if (!is_same(&items[i].name, &change->name)) {
+        if (!dav_ext_dead_is_same(&items[i].name, &change->name)) {
             items[kept++] = items[i];
         }
     }

@@ -48,7 +48,7 @@ static bool condition_holds(struct request *request, const struct if_reader *rea
 }
 
 /* Judges If, and collects the tokens in it. False: status set. */
-static bool judge(struct request *request, struct str path, struct vec *tokens)
+static bool dav_ext_guard_judge(struct request *request, struct str path, struct vec *tokens)
 {
     const struct field *field = fields_find(&request->headers, STR("If"));
     bool is_list_good = false, is_good = false;
@@ -135,7 +135,7 @@ enum handler_result dav_guard(struct request *request)
     if ((request->method & CHANGING) == 0 || request != request->main) {
         return HANDLER_NEXT;
     }
-    if (!dav_ext_path(request, &path) || !judge(request, path, &tokens)) {
+    if (!dav_ext_path(request, &path) || !dav_ext_guard_judge(request, path, &tokens)) {
         return HANDLER_FAIL;
     }
     if (!allows_source(request, path, &tokens) || !allows_destination(request, &tokens)) {

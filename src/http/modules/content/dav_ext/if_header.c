@@ -6,7 +6,7 @@ void if_begin(struct if_reader *reader, struct str value)
     *reader = (struct if_reader){.rest = value};
 }
 
-static void skip_blanks(struct if_reader *reader)
+static void dav_ext_if_header_skip_blanks(struct if_reader *reader)
 {
     while (reader->rest.len != 0 && (reader->rest.data[0] == ' ' || reader->rest.data[0] == '\t')) {
         reader->rest = str_skip(reader->rest, 1);
@@ -34,7 +34,7 @@ static enum if_event read_condition(struct if_reader *reader)
     reader->is_not = reader->rest.len > 3 && str_starts_nocase(reader->rest, STR("Not"));
     if (reader->is_not) {
         reader->rest = str_skip(reader->rest, 3);
-        skip_blanks(reader);
+        dav_ext_if_header_skip_blanks(reader);
     }
     reader->is_etag = str_starts(reader->rest, STR("["));
     if (reader->is_etag) {
@@ -59,7 +59,7 @@ static enum if_event read_list(struct if_reader *reader)
         }
         reader->is_tagged = true;
         reader->has_list = false;
-        skip_blanks(reader);
+        dav_ext_if_header_skip_blanks(reader);
     }
     if (!str_starts(reader->rest, STR("("))) {
         return IF_ERROR;
@@ -73,7 +73,7 @@ static enum if_event read_list(struct if_reader *reader)
 
 enum if_event if_next(struct if_reader *reader)
 {
-    skip_blanks(reader);
+    dav_ext_if_header_skip_blanks(reader);
     if (!reader->is_in_list) {
         return read_list(reader);
     }

@@ -125,7 +125,8 @@ static void put_changes(struct buf *out, const struct patch *patch, bool live, u
     }
 }
 
-static enum handler_result answer(struct request *request, const struct patch *patch)
+static enum handler_result dav_ext_proppatch_answer(struct request *request,
+                                                    const struct patch *patch)
 {
     struct buf out = {0};
 
@@ -186,5 +187,5 @@ enum handler_result dav_proppatch(struct request *request)
     }
     arena_on_free(&request->arena, close_file, patch);
     result = change_all(request, patch);
-    return result == HANDLER_NEXT ? answer(request, patch) : result;
+    return result == HANDLER_NEXT ? dav_ext_proppatch_answer(request, patch) : result;
 }

@@ -123,7 +123,8 @@ static bool get_uri(struct variable_env *env, const struct variable *variable, s
     return variable_give(out, variable_request(env)->uri);
 }
 
-static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
+static bool echo_get_status(struct variable_env *env, const struct variable *variable,
+                            struct str *out)
 {
     unsigned status = request_status(variable_request(env));
 
@@ -188,7 +189,7 @@ static const struct variable echo_variables[] = {
      .get = get_uri},
     {.name = STR_INIT("echo_response_status"),
      .doc = "Status of the response.",
-     .get = get_status,
+     .get = echo_get_status,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("echo_request_body"),
      .doc = "Body of the request as far as it was read.",
@@ -203,8 +204,8 @@ static const struct variable echo_variables[] = {
 
 /* ---- while the configuration is read ---- */
 
-static bool add_text(struct conf_scope *scope, struct conf_node *node, struct str text,
-                     struct vec *texts)
+static bool echo_add_text(struct conf_scope *scope, struct conf_node *node, struct str text,
+                          struct vec *texts)
 {
     struct template *template = template_compile(scope->conf, node, text);
 
@@ -220,10 +221,10 @@ static struct template *compile_joined(struct conf_scope *scope, struct conf_nod
     bool is_good = true;
 
     for (unsigned i = from; is_good && i < node->count; i++) {
-        is_good = (i == from || add_text(scope, node, STR(" "), &texts)) &&
-                  add_text(scope, node, node->args[i], &texts);
+        is_good = (i == from || echo_add_text(scope, node, STR(" "), &texts)) &&
+                  echo_add_text(scope, node, node->args[i], &texts);
     }
-    is_good = is_good && (!has_line_end || add_text(scope, node, STR("\n"), &texts));
+    is_good = is_good && (!has_line_end || echo_add_text(scope, node, STR("\n"), &texts));
     return is_good ? template_join(scope->conf, &texts) : NULL;
 }
 

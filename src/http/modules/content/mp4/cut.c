@@ -3,7 +3,7 @@
 
 #include "http/modules/content/mp4/track.h"
 
-static bool fail(struct cut *cut, const char *problem)
+static bool mp4_cut_fail(struct cut *cut, const char *problem)
 {
     cut->problem = problem;
     return false;
@@ -191,7 +191,7 @@ static bool put_chunks(struct cut *cut, const struct track *track)
             continue;
         }
         if (chunk.offset > cut->file_size || chunk.bytes > cut->file_size - chunk.offset) {
-            return fail(cut, "a chunk beyond the end of the file");
+            return mp4_cut_fail(cut, "a chunk beyond the end of the file");
         }
         if (is_large) {
             box_put64(&cut->moov, chunk.offset);
@@ -204,7 +204,7 @@ static bool put_chunks(struct cut *cut, const struct track *track)
     }
     box_set32(cut->moov.data + offsets->at - 4, offsets->count);
     box_end(&cut->moov, begin);
-    return chunk.sample >= track->end || fail(cut, "fewer chunks than samples");
+    return chunk.sample >= track->end || mp4_cut_fail(cut, "fewer chunks than samples");
 }
 
 /* ---- a track ---- */
@@ -304,13 +304,14 @@ static bool add_track(struct cut *cut, struct str trak)
     const char *problem = track_read(&track, trak);
 
     if (problem != NULL) {
-        return fail(cut, problem);
+        return mp4_cut_fail(cut, problem);
     }
     track_choose(&track, cut);
     if (track.start >= track.end) {
         return true;
     }
-    return cut->tracks == CUT_TRACKS_MAX ? fail(cut, "too many tracks") : put_track(cut, &track);
+    return cut->tracks == CUT_TRACKS_MAX ? mp4_cut_fail(cut, "too many tracks")
+                                         : put_track(cut, &track);
 }
 
 /* ---- the video ---- */
@@ -331,7 +332,7 @@ bool cut_video(struct cut *cut, struct str moov)
     cut->first = UINT64_MAX;
     cut->last = 0;
     if (!box_find(moov, BOX('m', 'v', 'h', 'd'), &mvhd) || !box_has(&mvhd, 20, 32)) {
-        return fail(cut, "no mvhd box");
+        return mp4_cut_fail(cut, "no mvhd box");
     }
     cut->units = box_get32(mvhd.data.data + (*mvhd.data.data == 0 ? 12 : 20));
     size_t begin = box_begin(&cut->moov, BOX('m', 'o', 'o', 'v'));
@@ -343,7 +344,7 @@ bool cut_video(struct cut *cut, struct str moov)
         }
     }
     if (cut->tracks == 0) {
-        return fail(cut, "no samples from there on");
+        return mp4_cut_fail(cut, "no samples from there on");
     }
     struct buf again = {cut->moov.data, head, cut->moov.capacity};
     put_with_duration(&again, &mvhd, of_mvhd, cut->duration);

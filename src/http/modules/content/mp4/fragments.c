@@ -218,7 +218,7 @@ static bool find_time(struct str traf, struct box *tfdt)
     return box_find(traf, BOX('t', 'f', 'd', 't'), tfdt) && box_has(tfdt, 8, 12);
 }
 
-static uint64_t time_of(const struct box *tfdt)
+static uint64_t mp4_fragments_time_of(const struct box *tfdt)
 {
     return is_large(tfdt) ? box_get64(tfdt->data.data + 4) : box_get32(tfdt->data.data + 4);
 }
@@ -241,7 +241,8 @@ bool fragment_read(struct fragments *fragments, struct str moof, struct fragment
         if (!read_runs(box.data, &head, out, &duration)) {
             return false;
         }
-        uint64_t time = find_time(box.data, &tfdt) ? time_of(&tfdt) : head.track->time;
+        uint64_t time =
+            find_time(box.data, &tfdt) ? mp4_fragments_time_of(&tfdt) : head.track->time;
         head.track->time = time + duration;
         if (!was_there) {
             out->time = time;
@@ -272,7 +273,8 @@ void fragment_move(const struct fragments *fragments, char *moof, size_t size,
             continue;
         }
         uint64_t earlier = (uint64_t) ((unsigned __int128) move->time * head.track->units / units);
-        uint64_t time = time_of(&tfdt) > earlier ? time_of(&tfdt) - earlier : 0;
+        uint64_t time =
+            mp4_fragments_time_of(&tfdt) > earlier ? mp4_fragments_time_of(&tfdt) - earlier : 0;
         char *at = (char *) tfdt.data.data + 4;
         if (is_large(&tfdt)) {
             box_set64(at, time);

@@ -55,7 +55,7 @@ static void read_part(void *arg)
 }
 
 /* Is it still the file that was opened, as far as it says itself? */
-static bool is_same(const struct file *file, const struct stat *info)
+static bool slowfs_copy_is_same(const struct file *file, const struct stat *info)
 {
     return (uint64_t) info->st_size == file->size &&
            info->st_mtim.tv_sec == file->mtime_ns.tv_sec &&
@@ -80,7 +80,7 @@ static bool copy_bytes(struct slow_copy *copy)
             log_crit(&copy->log, part->error, "pread() \"%.*s\" failed", STR_ARG(copy->file->path));
             return false;
         }
-        if (part->n == 0 || !is_same(copy->file, &part->info)) {
+        if (part->n == 0 || !slowfs_copy_is_same(copy->file, &part->info)) {
             log_info(&copy->log, 0, "\"%.*s\" was changed while it was copied",
                      STR_ARG(copy->file->path));
             return false;

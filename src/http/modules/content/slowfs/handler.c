@@ -185,7 +185,7 @@ enum kept {
 };
 
 /* The key is ours: what is kept is found to hold still, or what lies there is kept from now on. */
-static enum kept keep(struct slow *slow, bool is_expired)
+static enum kept slowfs_answer_keep(struct slow *slow, bool is_expired)
 {
     unsigned status = file_status(slow->file);
     uint64_t seconds = status == 500 ? 0 : cache_valid_seconds(&slow->settings->valid, status);
@@ -227,7 +227,7 @@ static enum handler_result look_and_wait(struct slow *slow)
             return result;
         }
         if (is_mine) {
-            kept = keep(slow, found == CACHE_EXPIRED);
+            kept = slowfs_answer_keep(slow, found == CACHE_EXPIRED);
         } else if (found == CACHE_SCARCE || !is_small(slow)) {
             kept = KEPT_NOT;
         }

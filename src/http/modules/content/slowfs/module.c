@@ -95,7 +95,8 @@ static const struct directive slowfs_rows[] = {
 };
 #undef S
 
-static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
+static bool slowfs_get_status(struct variable_env *env, const struct variable *variable,
+                              struct str *out)
 {
     struct str status = slowfs_status(variable_request(env));
 
@@ -105,7 +106,7 @@ static bool get_status(struct variable_env *env, const struct variable *variable
 static const struct variable slowfs_variables[] = {
     {.name = STR_INIT("slowfs_cache_status"),
      .doc = "HIT, MISS or EXPIRED.",
-     .get = get_status,
+     .get = slowfs_get_status,
      .flags = VARIABLE_VOLATILE},
     {.name = {NULL, 0}},
 };

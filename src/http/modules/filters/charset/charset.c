@@ -44,7 +44,7 @@ static bool is_named(const struct charset_names *known, struct str name)
     return false;
 }
 
-static void add_name(struct conf_scope *scope, struct str name)
+static void charset_add_name(struct conf_scope *scope, struct str name)
 {
     struct charset_names *known = conf_settings(scope, &names_key);
 
@@ -338,8 +338,8 @@ static bool charset_map_apply(struct conf_scope *scope, const struct directive *
     if (settings->maps == NULL) {
         settings->maps = arena_new(scope->conf->arena, struct charset_maps);
     }
-    add_name(scope, node->args[1]);
-    add_name(scope, node->args[2]);
+    charset_add_name(scope, node->args[1]);
+    charset_add_name(scope, node->args[2]);
     return charset_maps_read(settings->maps, scope->conf, node);
 }
 
@@ -356,7 +356,7 @@ static bool charset_apply(struct conf_scope *scope, const struct directive *row,
         return false;
     }
     if ((*field)->is_constant) {
-        add_name(scope, (*field)->constant);
+        charset_add_name(scope, (*field)->constant);
     }
     return true;
 }

@@ -64,7 +64,7 @@ struct map_reading {
     struct recode_table *back;
 };
 
-static bool read_line(struct map_reading *map, const struct conf_node *line)
+static bool charset_maps_read_line(struct map_reading *map, const struct conf_node *line)
 {
     unsigned char one;
     unsigned char other;
@@ -117,7 +117,7 @@ bool charset_maps_read(struct charset_maps *maps, struct conf *conf, const struc
         .back = recode_table_new(conf->arena, is_utf8 ? RECODE_FROM_UTF8 : RECODE_BYTES),
     };
     for (const struct conf_node *line = block->children; line != NULL; line = line->next) {
-        is_good &= read_line(&map, line);
+        is_good &= charset_maps_read_line(&map, line);
     }
     add_way(maps, conf->arena, one, other, map.forth);
     add_way(maps, conf->arena, other, one, map.back);

@@ -149,7 +149,7 @@ static void gzip_header(struct request *request)
     }
 }
 
-static bool fits(const struct request *request)
+static bool gzip_fits(const struct request *request)
 {
     return encoder_fits(gzip_settings_at(request->location), request);
 }
@@ -171,7 +171,7 @@ static const struct filter_hook filters[] = {
 static const struct coding_hook encoder_hook = {.coding = &coding_gzip,
                                                 .when =
                                                     SETTING(key, struct encoder_settings, is_on),
-                                                .fits = fits};
+                                                .fits = gzip_fits};
 static const struct http_module hooks = {.variables = variables,
                                          .filters = filters,
                                          .encoder = &encoder_hook};

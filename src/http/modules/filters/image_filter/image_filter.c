@@ -44,7 +44,7 @@ TYPED_SETTINGS(image_filter_settings_at, struct image_settings, image_key, struc
     100 /* of a progressive JPEG: encoders make ten, and ten bytes are one more pass over all pixels */
 
 /* A number from 1 on. "-" is IMAGE_UNBOUNDED where that may be. 0: it is none. */
-static uint32_t read_number(struct str text, uint32_t most, bool may_be_open)
+static uint32_t image_filter_read_number(struct str text, uint32_t most, bool may_be_open)
 {
     uint64_t number;
 
@@ -56,7 +56,7 @@ static uint32_t read_number(struct str text, uint32_t most, bool may_be_open)
 
 static bool read_angle(struct str text, unsigned *angle)
 {
-    *angle = read_number(text, 270, false);
+    *angle = image_filter_read_number(text, 270, false);
     return *angle == 90 || *angle == 180 || *angle == 270;
 }
 
@@ -89,8 +89,10 @@ static bool read_arguments(struct request *request, const struct image_settings 
         .way = settings->way,
         .width = IMAGE_UNBOUNDED,
         .height = IMAGE_UNBOUNDED,
-        .jpeg_quality = read_number(template_text(settings->jpeg_quality, env), 100, false),
-        .webp_quality = read_number(template_text(settings->webp_quality, env), 100, false),
+        .jpeg_quality =
+            image_filter_read_number(template_text(settings->jpeg_quality, env), 100, false),
+        .webp_quality =
+            image_filter_read_number(template_text(settings->webp_quality, env), 100, false),
         .is_interlaced = settings->is_interlaced,
         .keeps_transparency = settings->keeps_transparency,
     };
@@ -100,8 +102,10 @@ static bool read_arguments(struct request *request, const struct image_settings 
                    read_offset(template_text(settings->offset_y, env), &options->offset_y);
     options->sharpen = (unsigned) sharpen;
     if (way_has_sides(settings->way)) {
-        options->width = read_number(template_text(settings->width, env), SIDE_MAX, true);
-        options->height = read_number(template_text(settings->height, env), SIDE_MAX, true);
+        options->width =
+            image_filter_read_number(template_text(settings->width, env), SIDE_MAX, true);
+        options->height =
+            image_filter_read_number(template_text(settings->height, env), SIDE_MAX, true);
     }
     if (settings->angle != NULL) {
         is_good = is_good && read_angle(template_text(settings->angle, env), &options->angle);
@@ -145,8 +149,8 @@ static bool refuse_size(struct request *request, const char *what, uint64_t size
 }
 
 /* The head, then these bytes. MAY WAIT. False: stop. */
-static bool give(struct image_filter *image, struct request *request, struct str bytes,
-                 bool is_last)
+static bool image_filter_give(struct image_filter *image, struct request *request, struct str bytes,
+                              bool is_last)
 {
     const struct body_piece piece = {.bytes = bytes, .fd = -1};
 
@@ -181,7 +185,7 @@ static bool give_size(struct image_filter *image, struct request *request)
     response->content_type = STR("application/json");
     response->charset = STR_NONE;
     response->content_length = (int64_t) text.len;
-    return give(image, request, text, true);
+    return image_filter_give(image, request, text, true);
 }
 
 static void transform_on_thread(void *arg)
@@ -240,7 +244,7 @@ static bool give_image(struct image_filter *image, struct request *request)
     }
     response->content_type = image_media_type(image->head.kind);
     response->content_length = (int64_t) bytes.len;
-    return give(image, request, bytes, true);
+    return image_filter_give(image, request, bytes, true);
 }
 
 /* ---- the body ---- */
@@ -254,7 +258,7 @@ static bool test_beginning(struct image_filter *image, struct request *request, 
         return image_filter_refuse(request);
     }
     request->response.content_type = image_media_type(kind);
-    return give(image, request, buf_str(&image->bytes), is_last);
+    return image_filter_give(image, request, buf_str(&image->bytes), is_last);
 }
 
 static bool image_send(struct body_filter *filter, struct request *request,
@@ -291,7 +295,7 @@ static bool image_send(struct body_filter *filter, struct request *request,
 }
 
 /* Pages that tell of an error are no images, and nobody takes them for some. */
-static bool is_wanted(const struct request *request)
+static bool image_filter_is_wanted(const struct request *request)
 {
     const struct response *response = &request->response;
 
@@ -305,7 +309,7 @@ static void image_header(struct request *request)
     const struct image_settings *settings = image_filter_settings_at(request->location);
     struct response *response = &request->response;
 
-    if (!is_wanted(request)) {
+    if (!image_filter_is_wanted(request)) {
         return;
     }
     if (response->content_length > 0 && (uint64_t) response->content_length > settings->buffer) {
@@ -327,7 +331,8 @@ static void image_header(struct request *request)
 
 /* ---- directives ---- */
 
-static bool invalid(struct conf_scope *scope, const struct conf_node *node, unsigned arg)
+static bool image_filter_invalid(struct conf_scope *scope, const struct conf_node *node,
+                                 unsigned arg)
 {
     return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[arg]));
 }
@@ -340,8 +345,9 @@ static bool read_side(struct conf_scope *scope, struct conf_node *node, unsigned
     if (*out == NULL) {
         return false;
     }
-    return !(*out)->is_constant || read_number((*out)->constant, SIDE_MAX, true) != 0 ||
-           invalid(scope, node, arg);
+    return !(*out)->is_constant ||
+           image_filter_read_number((*out)->constant, SIDE_MAX, true) != 0 ||
+           image_filter_invalid(scope, node, arg);
 }
 
 static bool read_rotate(struct conf_scope *scope, struct conf_node *node,
@@ -355,7 +361,7 @@ static bool read_rotate(struct conf_scope *scope, struct conf_node *node,
         return false;
     }
     if (own->angle->is_constant && !read_angle(own->angle->constant, &angle)) {
-        return invalid(scope, node, 2);
+        return image_filter_invalid(scope, node, 2);
     }
     if (!is_beside || !way_has_sides(own->way)) {
         own->way = WAY_ROTATE;
@@ -387,7 +393,7 @@ static bool filter_apply(struct conf_scope *scope, const struct directive *row,
     }
     unsigned count = way_has_sides(word->value) ? 4 : word->value == WAY_ROTATE ? 3 : 2;
     if (word->word == NULL || node->count != count) {
-        return invalid(scope, node, 1);
+        return image_filter_invalid(scope, node, 1);
     }
     if (word->value == WAY_ROTATE) {
         return read_rotate(scope, node, own);
@@ -431,7 +437,7 @@ static bool offset_apply(struct conf_scope *scope, const struct directive *row,
             return false;
         }
         if (texts[i]->is_constant && !read_offset(texts[i]->constant, &offset)) {
-            return invalid(scope, node, i + 1);
+            return image_filter_invalid(scope, node, i + 1);
         }
     }
     own->offset_x = texts[0];

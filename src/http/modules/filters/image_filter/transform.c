@@ -80,7 +80,7 @@ bool image_changes(const struct image_options *options, const struct image_head 
 
 /* ---- steps: each takes over the image and gives another, or NULL ---- */
 
-static gdImagePtr decode(enum image_kind kind, struct str bytes)
+static gdImagePtr image_filter_transform_decode(enum image_kind kind, struct str bytes)
 {
     void *data = (void *) (uintptr_t) bytes.data; /* only read */
     int size = (int) bytes.len;
@@ -255,7 +255,8 @@ struct image_result image_transform(const struct image_options *options,
                                     const struct image_head *head, struct str bytes)
 {
     struct image_result result = {NULL, 0};
-    gdImagePtr image = bytes.len > INT_MAX ? NULL : decode(head->kind, bytes);
+    gdImagePtr image =
+        bytes.len > INT_MAX ? NULL : image_filter_transform_decode(head->kind, bytes);
 
     if (image == NULL) {
         return result;

@@ -11,7 +11,7 @@ struct reader {
     struct writer *error;
 };
 
-static void skip_blanks(struct reader *reader)
+static void ssi_directive_skip_blanks(struct reader *reader)
 {
     while (reader->rest.len != 0 && ascii_is_space(reader->rest.data[0])) {
         reader->rest = str_skip(reader->rest, 1);
@@ -58,7 +58,7 @@ static bool find_end(struct str text, char quote, size_t *length)
     return false;
 }
 
-static bool read_value(struct reader *reader, struct ssi_parameter *parameter)
+static bool ssi_directive_read_value(struct reader *reader, struct ssi_parameter *parameter)
 {
     char quote = next_byte(reader);
     size_t length = 0;
@@ -93,7 +93,7 @@ static bool read_value(struct reader *reader, struct ssi_parameter *parameter)
     return true;
 }
 
-static bool read_parameter(struct reader *reader, struct ssi_parameter *parameter)
+static bool ssi_directive_read_parameter(struct reader *reader, struct ssi_parameter *parameter)
 {
     parameter->name = take_word(reader, '=');
     if (parameter->name.len > SSI_NAME_MAX) {
@@ -102,7 +102,7 @@ static bool read_parameter(struct reader *reader, struct ssi_parameter *paramete
                       STR_ARG(name), STR_ARG(reader->command));
         return false;
     }
-    skip_blanks(reader);
+    ssi_directive_skip_blanks(reader);
     if (reader->rest.len == 0 || reader->rest.data[0] != '=') {
         writer_printf(reader->error,
                       "unexpected \"%c\" symbol after \"%.*s\" parameter in \"%.*s\" SSI command",
@@ -110,8 +110,8 @@ static bool read_parameter(struct reader *reader, struct ssi_parameter *paramete
         return false;
     }
     reader->rest = str_skip(reader->rest, 1);
-    skip_blanks(reader);
-    return read_value(reader, parameter);
+    ssi_directive_skip_blanks(reader);
+    return ssi_directive_read_value(reader, parameter);
 }
 
 bool ssi_read_directive(struct str text, size_t value_max, struct ssi_directive *out,
@@ -120,7 +120,7 @@ bool ssi_read_directive(struct str text, size_t value_max, struct ssi_directive 
     struct reader reader = {.rest = text, .value_max = value_max, .error = error};
 
     out->count = 0;
-    skip_blanks(&reader);
+    ssi_directive_skip_blanks(&reader);
     out->command = take_word(&reader, 0);
     if (out->command.len > SSI_NAME_MAX) {
         struct str name = shown(out->command);
@@ -128,13 +128,14 @@ bool ssi_read_directive(struct str text, size_t value_max, struct ssi_directive 
         return false;
     }
     reader.command = out->command;
-    for (skip_blanks(&reader); reader.rest.len != 0; skip_blanks(&reader)) {
+    for (ssi_directive_skip_blanks(&reader); reader.rest.len != 0;
+         ssi_directive_skip_blanks(&reader)) {
         if (out->count == SSI_PARAMETERS_MAX) {
             writer_printf(error, "too many parameters in \"%.*s\" SSI command",
                           STR_ARG(out->command));
             return false;
         }
-        if (!read_parameter(&reader, &out->parameters[out->count])) {
+        if (!ssi_directive_read_parameter(&reader, &out->parameters[out->count])) {
             return false;
         }
         out->count++;

@@ -96,7 +96,7 @@ bool ssi_is_skipping(const struct ssi_page *page)
     return page->if_count != 0 && !page->ifs[page->if_count - 1].is_taken;
 }
 
-static void take_text(struct ssi_page *page, struct str text)
+static void ssi_page_take_text(struct ssi_page *page, struct str text)
 {
     if (page->open_block != NULL) {
         if (!add_to_block(page, text)) {
@@ -144,7 +144,7 @@ void ssi_page_put(struct ssi_page *page, struct str input)
     while (!page->is_dead) {
         switch (ssi_scan(&page->scanner, &input, &out)) {
         case SSI_TEXT:
-            take_text(page, out);
+            ssi_page_take_text(page, out);
             break;
         case SSI_DIRECTIVE:
             take_directive(page, out);
@@ -157,7 +157,7 @@ void ssi_page_put(struct ssi_page *page, struct str input)
 
 void ssi_page_end(struct ssi_page *page)
 {
-    take_text(page, ssi_scan_end(&page->scanner));
+    ssi_page_take_text(page, ssi_scan_end(&page->scanner));
 }
 
 void ssi_page_free(void *arg)

@@ -213,7 +213,7 @@ bool ssi_evaluate(struct request *request, struct str text, struct str *out)
 
 /* ---- conditions ---- */
 
-static struct str skip_spaces(struct str text)
+static struct str ssi_values_skip_spaces(struct str text)
 {
     while (text.len != 0 && text.data[0] == ' ') {
         text = str_skip(text, 1);
@@ -250,7 +250,7 @@ static bool tell_invalid(struct request *request, struct str text)
 static bool compare_values(struct request *request, struct str text, struct str left,
                            struct str right, bool *is_equal)
 {
-    right = skip_spaces(right);
+    right = ssi_values_skip_spaces(right);
     if (right.len > 1 && right.data[0] == '/') {
         if (right.data[right.len - 1] != '/') {
             return tell_invalid(request, text);
@@ -266,7 +266,7 @@ static bool compare_values(struct request *request, struct str text, struct str 
 
 bool ssi_evaluate_condition(struct request *request, struct str text, bool *is_true)
 {
-    struct str rest = skip_spaces(text);
+    struct str rest = ssi_values_skip_spaces(text);
     size_t n = 0;
 
     if (rest.len > 1 && rest.data[0] == '/') {
@@ -276,7 +276,7 @@ bool ssi_evaluate_condition(struct request *request, struct str text, bool *is_t
         n++;
     }
     struct str left = str_head(rest, n);
-    rest = skip_spaces(str_skip(rest, n));
+    rest = ssi_values_skip_spaces(str_skip(rest, n));
     bool is_negated = rest.len != 0 && rest.data[0] == '!';
     bool has_operator = str_starts(rest, is_negated ? STR("!=") : STR("="));
     if (rest.len != 0 && !has_operator) {

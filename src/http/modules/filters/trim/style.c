@@ -55,7 +55,7 @@ static void put_comment(struct trimmer *trimmer, struct str text)
     }
 }
 
-static bool is_name(char c)
+static bool trim_style_is_name(char c)
 {
     unsigned char letter = ascii_lower((unsigned char) c);
 
@@ -66,9 +66,10 @@ static bool is_name(char c)
 /* Would these two, between which a comment stood, be another token? Where it is not certain, they would. */
 static bool would_fuse(char before, char c)
 {
-    if (is_name(before)) {
+    if (trim_style_is_name(before)) {
         bool is_number = ascii_is_digit((unsigned char) before);
-        return is_name(c) || c == '(' || c == '+' || ((c == '.' || c == '%') && is_number);
+        return trim_style_is_name(c) || c == '(' || c == '+' ||
+               ((c == '.' || c == '%') && is_number);
     }
     return before == ')' || before == ']' ? false : c != '.' && c != '#' && c != '[' && c != '(';
 }

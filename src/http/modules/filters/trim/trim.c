@@ -44,8 +44,8 @@ static bool is_declined(const struct request *request)
     return request_argument(request, STR("http_trim"), &value) && str_is(value, "off");
 }
 
-static bool give(struct trim_filter *trim, struct request *request, const struct body_piece *piece,
-                 bool is_last)
+static bool trim_give(struct trim_filter *trim, struct request *request,
+                      const struct body_piece *piece, bool is_last)
 {
     struct str in = piece == NULL ? STR_NONE : piece->bytes;
     bool is_flush = piece != NULL && piece->is_flush;
@@ -72,7 +72,8 @@ static bool give(struct trim_filter *trim, struct request *request, const struct
 static bool trim_send(struct body_filter *filter, struct request *request,
                       const struct body_piece *piece, bool is_last)
 {
-    bool is_sound = give(container_of(filter, struct trim_filter, filter), request, piece, is_last);
+    bool is_sound =
+        trim_give(container_of(filter, struct trim_filter, filter), request, piece, is_last);
 
     if (piece != NULL && piece->release != NULL) {
         piece->release(piece->release_arg);

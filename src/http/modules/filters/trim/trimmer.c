@@ -315,7 +315,7 @@ static void feed(struct trimmer *trimmer, char c)
 }
 
 /* What waits for more goes out when there is no more. */
-static void finish(struct trimmer *trimmer)
+static void trimmer_finish(struct trimmer *trimmer)
 {
     if (trimmer->state == TRIM_LESS) {
         trimmer_put(trimmer, '<');
@@ -337,7 +337,7 @@ char *trimmer_feed(struct trimmer *trimmer, struct str piece, bool is_last, char
         feed(trimmer, piece.data[i]);
     }
     if (is_last) {
-        finish(trimmer);
+        trimmer_finish(trimmer);
     }
     return trimmer->out;
 }

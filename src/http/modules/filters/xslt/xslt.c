@@ -149,7 +149,7 @@ static bool transform_offloaded(struct xslt_filter *xslt, struct request *reques
 }
 
 /* The type and charset that the last stylesheet gives its result. */
-static void describe(struct xslt_filter *xslt, struct request *request)
+static void xslt_describe(struct xslt_filter *xslt, struct request *request)
 {
     const struct xslt_step *last = &xslt->job.steps[xslt->job.step_count - 1];
     struct response *response = &request->response;
@@ -187,7 +187,7 @@ static bool give_result(struct xslt_filter *xslt, struct request *request)
     if (!transform_offloaded(xslt, request)) {
         return false;
     }
-    describe(xslt, request);
+    xslt_describe(xslt, request);
     const struct body_piece piece = {.bytes = {xslt->job.result, xslt->job.result_size}, .fd = -1};
     switch (response_resume(request)) {
     case HANDLER_NEXT:

@@ -19,7 +19,8 @@
 #include "shared/limit/zone.h"
 #include "upstream/peer.h"
 
-static void put(struct metrics_writer *writer, const struct label *labels, uint64_t value)
+static void metrics_families_put(struct metrics_writer *writer, const struct label *labels,
+                                 uint64_t value)
 {
     family_put(writer, labels, value, UNIT_ONE);
 }
@@ -28,7 +29,7 @@ static void put_one(struct metrics_writer *writer, enum family_type type, const 
                     const char *help, uint64_t value)
 {
     family_begin(writer, type, name, help);
-    put(writer, NULL, value);
+    metrics_families_put(writer, NULL, value);
 }
 
 /* ---- requests, by series ---- */
@@ -70,7 +71,7 @@ static void put_codes(struct metrics_writer *writer, struct label *labels,
         if (cell->codes[i] != 0) {
             snprintf(code, sizeof(code), "%03u", metrics_codes[i] % 1000u);
             *last = (struct label){"code", {code, 3}};
-            put(writer, labels, cell->codes[i]);
+            metrics_families_put(writer, labels, cell->codes[i]);
         }
     }
 }
@@ -78,13 +79,13 @@ static void put_codes(struct metrics_writer *writer, struct label *labels,
 static void put_received(struct metrics_writer *writer, struct label *labels,
                          const struct metrics_cell *cell)
 {
-    put(writer, labels, cell->received);
+    metrics_families_put(writer, labels, cell->received);
 }
 
 static void put_sent(struct metrics_writer *writer, struct label *labels,
                      const struct metrics_cell *cell)
 {
-    put(writer, labels, cell->sent);
+    metrics_families_put(writer, labels, cell->sent);
 }
 
 static void put_times(struct metrics_writer *writer, struct label *labels,
@@ -165,10 +166,10 @@ static void write_connections(struct metrics_writer *writer)
             sum.handled);
     family_begin(writer, FAMILY_GAUGE, "portunus_connections",
                  "Connections that are open, by state.");
-    put(writer, LABELS({"state", STR("active")}), sum.active);
-    put(writer, LABELS({"state", STR("reading")}), sum.reading);
-    put(writer, LABELS({"state", STR("writing")}), sum.writing);
-    put(writer, LABELS({"state", STR("waiting")}), sum.waiting);
+    metrics_families_put(writer, LABELS({"state", STR("active")}), sum.active);
+    metrics_families_put(writer, LABELS({"state", STR("reading")}), sum.reading);
+    metrics_families_put(writer, LABELS({"state", STR("writing")}), sum.writing);
+    metrics_families_put(writer, LABELS({"state", STR("waiting")}), sum.waiting);
     put_one(writer, FAMILY_COUNTER, "portunus_requests", "Requests.", sum.requests);
     put_one(writer, FAMILY_COUNTER, "portunus_limits_reached",
             "Requests and connections that a limit on what a peer may do has refused.",
@@ -177,8 +178,9 @@ static void write_connections(struct metrics_writer *writer)
             sum.h2_connections);
     family_begin(writer, FAMILY_COUNTER, "portunus_tls_handshakes",
                  "Handshakes with clients that came to their end, by version of TLS.");
-    put(writer, LABELS({"version", STR("1.3")}), sum.tls_version_1_3);
-    put(writer, LABELS({"version", STR("1.2")}), sum.tls_handshakes - sum.tls_version_1_3);
+    metrics_families_put(writer, LABELS({"version", STR("1.3")}), sum.tls_version_1_3);
+    metrics_families_put(writer, LABELS({"version", STR("1.2")}),
+                         sum.tls_handshakes - sum.tls_version_1_3);
     put_one(writer, FAMILY_COUNTER, "portunus_tls_resumed", "Handshakes that took up a session.",
             sum.tls_resumed);
     put_one(writer, FAMILY_COUNTER, "portunus_tls_failures", "Handshakes that failed.",
@@ -202,7 +204,7 @@ static void write_certificates(struct metrics_writer *writer, struct request *re
 
         if (end != 0 && map_get(&seen, name) == NULL) {
             map_put(&seen, &request->arena, name, *server);
-            put(writer, LABELS({"server", name}), (uint64_t) end);
+            metrics_families_put(writer, LABELS({"server", name}), (uint64_t) end);
         }
     }
 }
@@ -219,9 +221,12 @@ static void write_shards(struct metrics_writer *writer)
 
         snprintf(number, sizeof(number), "%u", slot);
         shard_counts(slot, &counts);
-        put(writer, LABELS({"slot", str_of(number)}, {"by", STR("own")}), counts.own);
-        put(writer, LABELS({"slot", str_of(number)}, {"by", STR("sibling")}), counts.taken);
-        put(writer, LABELS({"slot", str_of(number)}, {"by", STR("survivor")}), counts.adopted);
+        metrics_families_put(writer, LABELS({"slot", str_of(number)}, {"by", STR("own")}),
+                             counts.own);
+        metrics_families_put(writer, LABELS({"slot", str_of(number)}, {"by", STR("sibling")}),
+                             counts.taken);
+        metrics_families_put(writer, LABELS({"slot", str_of(number)}, {"by", STR("survivor")}),
+                             counts.adopted);
     }
     put_one(writer, FAMILY_COUNTER, "portunus_shard_steerings",
             "Times that new connections were steered to other slots.", shard_steerings());
@@ -232,25 +237,26 @@ static void write_shards(struct metrics_writer *writer)
 static void put_up(struct metrics_writer *writer, const struct label *labels,
                    const struct peer *peer)
 {
-    put(writer, labels, !peer_is_down(peer) && atomic_load(&peer->cell->is_unhealthy) == 0);
+    metrics_families_put(writer, labels,
+                         !peer_is_down(peer) && atomic_load(&peer->cell->is_unhealthy) == 0);
 }
 
 static void put_active(struct metrics_writer *writer, const struct label *labels,
                        const struct peer *peer)
 {
-    put(writer, labels, peer_active(peer->cell));
+    metrics_families_put(writer, labels, peer_active(peer->cell));
 }
 
 static void put_open(struct metrics_writer *writer, const struct label *labels,
                      const struct peer *peer)
 {
-    put(writer, labels, peer_open(peer->cell));
+    metrics_families_put(writer, labels, peer_open(peer->cell));
 }
 
 static void put_fails(struct metrics_writer *writer, const struct label *labels,
                       const struct peer *peer)
 {
-    put(writer, labels, atomic_load(&peer->cell->fails));
+    metrics_families_put(writer, labels, atomic_load(&peer->cell->fails));
 }
 
 static void put_response_time(struct metrics_writer *writer, const struct label *labels,
@@ -327,7 +333,7 @@ static void write_limits(struct metrics_writer *writer)
                 continue;
             }
             labels[3].value = limit_outcome_names[i];
-            put(writer, labels, atomic_load(&zone->counts->of[i]));
+            metrics_families_put(writer, labels, atomic_load(&zone->counts->of[i]));
         }
     }
 }
@@ -339,7 +345,7 @@ static void put_cache_bytes(const struct cache *cache, void *arg)
     struct cache_stats stats;
 
     cache_stats_of(cache, &stats);
-    put(arg, LABELS({"cache", cache->name}), stats.bytes);
+    metrics_families_put(arg, LABELS({"cache", cache->name}), stats.bytes);
 }
 
 static void put_cache_entries(const struct cache *cache, void *arg)
@@ -347,7 +353,7 @@ static void put_cache_entries(const struct cache *cache, void *arg)
     struct cache_stats stats;
 
     cache_stats_of(cache, &stats);
-    put(arg, LABELS({"cache", cache->name}), stats.entries);
+    metrics_families_put(arg, LABELS({"cache", cache->name}), stats.entries);
 }
 
 static void put_cache_requests(const struct cache *cache, void *arg)
@@ -355,14 +361,21 @@ static void put_cache_requests(const struct cache *cache, void *arg)
     struct cache_stats stats;
 
     cache_stats_of(cache, &stats);
-    put(arg, LABELS({"cache", cache->name}, {"status", STR("hit")}), stats.hits);
-    put(arg, LABELS({"cache", cache->name}, {"status", STR("miss")}), stats.misses);
-    put(arg, LABELS({"cache", cache->name}, {"status", STR("expired")}), stats.expired);
-    put(arg, LABELS({"cache", cache->name}, {"status", STR("stale")}), stats.stale);
-    put(arg, LABELS({"cache", cache->name}, {"status", STR("updating")}), stats.updating);
-    put(arg, LABELS({"cache", cache->name}, {"status", STR("revalidated")}), stats.revalidated);
-    put(arg, LABELS({"cache", cache->name}, {"status", STR("bypass")}), stats.bypassed);
-    put(arg, LABELS({"cache", cache->name}, {"status", STR("scarce")}), stats.scarce);
+    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("hit")}), stats.hits);
+    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("miss")}),
+                         stats.misses);
+    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("expired")}),
+                         stats.expired);
+    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("stale")}),
+                         stats.stale);
+    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("updating")}),
+                         stats.updating);
+    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("revalidated")}),
+                         stats.revalidated);
+    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("bypass")}),
+                         stats.bypassed);
+    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("scarce")}),
+                         stats.scarce);
 }
 
 static void write_caches(struct metrics_writer *writer)
@@ -384,9 +397,9 @@ static void write_zones(struct metrics_writer *writer)
             continue;
         }
         size_t room = slab_available(zone->slab);
-        put(writer, LABELS({"zone", zone->name}, {"state", STR("free")}), room);
-        put(writer, LABELS({"zone", zone->name}, {"state", STR("used")}),
-            zone->size > room ? zone->size - room : 0);
+        metrics_families_put(writer, LABELS({"zone", zone->name}, {"state", STR("free")}), room);
+        metrics_families_put(writer, LABELS({"zone", zone->name}, {"state", STR("used")}),
+                             zone->size > room ? zone->size - room : 0);
     }
 }
 
@@ -400,7 +413,8 @@ static void write_keyvals(struct metrics_writer *writer)
         const struct keyval_zone *zone = keyval_zones_of(&generation_now->conf, kinds[i]);
 
         for (; zone != NULL; zone = zone->next) {
-            put(writer, LABELS({"zone", zone->zone->name}), keyval_count(zone->store));
+            metrics_families_put(writer, LABELS({"zone", zone->zone->name}),
+                                 keyval_count(zone->store));
         }
     }
 }
@@ -434,7 +448,7 @@ static void write_memory(struct metrics_writer *writer)
 
         if (pid != 0 && resident_bytes(pid, &bytes)) {
             snprintf(number, sizeof(number), "%u", slot);
-            put(writer, LABELS({"slot", str_of(number)}), bytes);
+            metrics_families_put(writer, LABELS({"slot", str_of(number)}), bytes);
         }
     }
 }
@@ -445,7 +459,7 @@ static void write_service(struct metrics_writer *writer)
 
     counters_sum(&sum);
     family_begin(writer, FAMILY_INFO, "portunus_build", "Which program this is.");
-    put(writer, LABELS({"version", STR(PORTUNUS_VERSION)}), 1);
+    metrics_families_put(writer, LABELS({"version", STR(PORTUNUS_VERSION)}), 1);
     put_one(writer, FAMILY_GAUGE, "portunus_workers", "Workers of this configuration.",
             generation_now->slots);
     put_one(writer, FAMILY_COUNTER, "portunus_reloads",

@@ -82,7 +82,7 @@ static bool find_peer(struct str group, struct str peer, unsigned *series)
     return false;
 }
 
-static struct str state_of(const struct peer *peer)
+static struct str metrics_status_state_of(const struct peer *peer)
 {
     const struct upstream_server *server = peer->server;
 
@@ -129,7 +129,7 @@ static void put_peer(struct json *json, const struct shown_peer *shown, bool is_
     json_put_string(json, "name", peer->server->written);
     json_put_flag(json, "backup", peer->server->is_backup);
     json_put_number(json, "weight", peer->weight);
-    json_put_string(json, "state", state_of(peer));
+    json_put_string(json, "state", metrics_status_state_of(peer));
     json_put_number(json, "active", peer_active(peer->cell));
     if (peer->server->max_conns != 0) {
         json_put_number(json, "max_conns", peer->server->max_conns);

@@ -4,8 +4,8 @@
 #include "http/modules/status/metrics/counters.h"
 #include "http/modules/status/metrics/writer.h"
 
-static void put_head(struct metrics_writer *writer, const char *tail, const char *word,
-                     const char *help)
+static void metrics_text_put_head(struct metrics_writer *writer, const char *tail, const char *word,
+                                  const char *help)
 {
     buf_printf(writer->out, "# HELP %s%s %s\n# TYPE %s%s %s\n", writer->name, tail, help,
                writer->name, tail, word);
@@ -15,14 +15,14 @@ static void begin_text(struct metrics_writer *writer, const char *help)
 {
     static const char *const words[] = {"counter", "gauge", "histogram", "gauge"};
 
-    put_head(writer, family_tail(writer->type), words[writer->type], help);
+    metrics_text_put_head(writer, family_tail(writer->type), words[writer->type], help);
 }
 
 static void begin_openmetrics(struct metrics_writer *writer, const char *help)
 {
     static const char *const words[] = {"counter", "gauge", "histogram", "info"};
 
-    put_head(writer, "", words[writer->type], help);
+    metrics_text_put_head(writer, "", words[writer->type], help);
 }
 
 static void put_value(struct buf *out, struct str value)

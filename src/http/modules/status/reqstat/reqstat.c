@@ -142,7 +142,7 @@ static void count_indicators(struct request *request, const struct reqstat_zone 
     }
 }
 
-static enum handler_result count(struct request *request)
+static enum handler_result reqstat_count(struct request *request)
 {
     const struct choice *choice;
     uint64_t counts[REQSTAT_MOST] = {0};
@@ -249,7 +249,7 @@ static enum handler_result send_page(struct request *request, struct buf *page)
     return response_send(request, &piece, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
-static enum handler_result show(struct request *request)
+static enum handler_result reqstat_show(struct request *request)
 {
     const struct reqstat_settings *settings = reqstat_settings_at(request->location);
     struct page page = {.fields = &settings->fields};
@@ -289,8 +289,8 @@ static struct reqstat_zone *zone_named(struct conf *conf, struct str name)
     return *at;
 }
 
-static bool zone_apply(struct conf_scope *scope, const struct directive *row,
-                       struct conf_node *node, void *settings)
+static bool reqstat_zone_apply(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings)
 {
     struct conf *conf = scope->conf;
     struct reqstat_zone *zone = zone_named(conf, node->args[1]);
@@ -387,7 +387,7 @@ static bool show_apply(struct conf_scope *scope, const struct directive *row,
                        struct conf_node *node, void *settings)
 {
     add_zones(scope, node, &((struct reqstat_settings *) settings)->shown);
-    content_set(scope_location(scope), show, NULL);
+    content_set(scope_location(scope), reqstat_show, NULL);
     return true;
 }
 
@@ -421,7 +421,7 @@ static bool reqstat_end(struct conf *conf, struct http_main *main)
 
 #define S struct reqstat_settings
 static const struct directive reqstat_rows[] = {
-    {"req_status_zone", IN_HTTP, CUSTOM(zone_apply), ARGS(3, 3), .repeat = REPEAT_CUSTOM,
+    {"req_status_zone", IN_HTTP, CUSTOM(reqstat_zone_apply), ARGS(3, 3), .repeat = REPEAT_CUSTOM,
      .syntax = "name key size",
      .doc =
          "A zone of shared memory in which requests are counted by this key, a text with variables. It is kept over reloads."},
@@ -479,7 +479,7 @@ static const struct phase_hook reqstat_phases[] = {
     {.phase = PHASE_LOG,
      .name = "reqstat",
      .after = "log",
-     .run = count,
+     .run = reqstat_count,
      .is_active = may_be_counted},
     {.run = NULL},
 };

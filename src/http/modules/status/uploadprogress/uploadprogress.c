@@ -155,7 +155,7 @@ static enum handler_result note_refusal(struct request *request)
 
 /* ---- reports ---- */
 
-static enum upload_state state_of(bool is_there, const struct upload *upload)
+static enum upload_state uploadprogress_state_of(bool is_there, const struct upload *upload)
 {
     if (!is_there) {
         return STATE_STARTING;
@@ -188,7 +188,7 @@ static enum handler_result report(struct request *request)
     }
     struct tracking *tracking = request_data(request, &progress_key, sizeof(*tracking));
     bool is_there = upload_find(settings->reported->table, name, &tracking->reported);
-    tracking->state = state_of(is_there, &tracking->reported);
+    tracking->state = uploadprogress_state_of(is_there, &tracking->reported);
     tracking->is_report = true;
     forbid_caching(request);
     return response_memory(request, 200, settings->content_type,
@@ -223,7 +223,8 @@ static bool get_length(struct variable_env *env, const struct variable *variable
                : variable_give_number(env, out, (uint64_t) tracking->reported.length);
 }
 
-static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
+static bool uploadprogress_get_status(struct variable_env *env, const struct variable *variable,
+                                      struct str *out)
 {
     const struct tracking *tracking = report_of(env);
 
@@ -250,7 +251,7 @@ static const struct variable progress_variables[] = {
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("uploadprogress_status"),
      .doc = "Starting, uploading, error or done.",
-     .get = get_status,
+     .get = uploadprogress_get_status,
      .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("uploadprogress_callback"),
      .doc = "Name of the JSONP function.",
@@ -261,8 +262,8 @@ static const struct variable progress_variables[] = {
 
 /* ---- directives ---- */
 
-static bool zone_apply(struct conf_scope *scope, const struct directive *row,
-                       struct conf_node *node, void *settings)
+static bool uploadprogress_zone_apply(struct conf_scope *scope, const struct directive *row,
+                                      struct conf_node *node, void *settings)
 {
     struct limit_zone_words words = {.name = node->args[1]};
 
@@ -377,8 +378,8 @@ static bool progress_finish(struct conf_scope *scope, void *settings)
 
 #define S struct progress_settings
 static const struct directive progress_rows[] = {
-    {"upload_progress", IN_HTTP, CUSTOM(zone_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
-     .syntax = "name size",
+    {"upload_progress", IN_HTTP, CUSTOM(uploadprogress_zone_apply), ARGS(2, 2),
+     .repeat = REPEAT_CUSTOM, .syntax = "name size",
      .doc =
          "A zone of shared memory in which uploads are noted, for all workers. 1m is enough for some 10,000."},
     {"track_uploads", IN_LOCATION, CUSTOM_FIELD(S, tracked, track_apply), ARGS(2, 2),

@@ -10,7 +10,7 @@
 #define LOOKED_AT_MOST 8 /* records that one request for a place asks to give way */
 
 /* May it be forgotten, or be begun again? The second: though no client has had the time to ask how it ended. */
-static bool is_over(const struct upload *upload)
+static bool uploadprogress_uploads_is_over(const struct upload *upload)
 {
     return upload->has_ended ? upload->until_ms <= clock_now.now_ms
                              : kill((pid_t) upload->process, 0) == -1 && errno == ESRCH;
@@ -23,7 +23,7 @@ static struct upload *add_upload(struct shm_table *table, const struct shm_key *
 
     for (unsigned i = 0; i < LOOKED_AT_MOST; i++) {
         oldest = shm_table_oldest(table);
-        if (oldest == NULL || !oldest->has_ended || !is_over(oldest)) {
+        if (oldest == NULL || !oldest->has_ended || !uploadprogress_uploads_is_over(oldest)) {
             break;
         }
         shm_table_drop(table, oldest);
@@ -34,7 +34,7 @@ static struct upload *add_upload(struct shm_table *table, const struct shm_key *
         if (oldest == NULL) {
             return NULL;
         }
-        if (oldest->has_ended || is_over(oldest)) {
+        if (oldest->has_ended || uploadprogress_uploads_is_over(oldest)) {
             shm_table_drop(table, oldest);
             added = shm_table_add(table, key);
         } else {
@@ -52,7 +52,7 @@ enum upload_begun upload_begin(struct shm_table *table, struct str name, int64_t
 
     shm_table_lock(table);
     struct upload *upload = shm_table_find(table, &key);
-    if (upload != NULL && !upload->has_ended && !is_over(upload)) {
+    if (upload != NULL && !upload->has_ended && !uploadprogress_uploads_is_over(upload)) {
         result = UPLOAD_RUNS;
     } else if (upload == NULL && (upload = add_upload(table, &key)) == NULL) {
         result = UPLOAD_FULL;
@@ -90,7 +90,7 @@ bool upload_find(struct shm_table *table, struct str name, struct upload *out)
 
     shm_table_lock(table);
     struct upload *upload = shm_table_find(table, &key);
-    bool is_there = upload != NULL && !is_over(upload);
+    bool is_there = upload != NULL && !uploadprogress_uploads_is_over(upload);
     if (upload != NULL && !is_there) {
         shm_table_drop(table, upload);
     } else if (is_there) {

@@ -144,7 +144,7 @@ struct target {
 };
 
 /* A text of the replacement; its first '?' begins the arguments. */
-static void add_text(struct target *target, struct str text)
+static void rewrite_run_add_text(struct target *target, struct str text)
 {
     const char *question = target->has_args ? NULL : str_find_char(text, '?');
 
@@ -199,7 +199,7 @@ static void evaluate(struct request *request, const struct instruction *instruct
         struct str value = values[i];
 
         if (part->kind == PART_TEXT) {
-            add_text(target, part->text);
+            rewrite_run_add_text(target, part->text);
             continue;
         }
         if (part->kind == PART_CAPTURE) {

@@ -16,7 +16,7 @@
     static bool name(struct request *request, const struct str *args, unsigned count,              \
                      struct str *value)
 
-static bool give(struct str *value, struct str text)
+static bool set_misc_functions_give(struct str *value, struct str text)
 {
     *value = text;
     return true;
@@ -27,46 +27,48 @@ static bool give_hex(struct request *request, const unsigned char *bytes, size_t
 {
     char *room = arena_text(&request->arena, 2 * size);
 
-    return give(value, str_from(room, hex_encode(room, bytes, size)));
+    return set_misc_functions_give(value, str_from(room, hex_encode(room, bytes, size)));
 }
 
 /* What cannot be decoded is empty; of set_decode_hex it is a failure. */
 static bool give_decoded(bool is_sound, struct str text, struct str *value)
 {
-    return give(value, is_sound ? text : STR(""));
+    return set_misc_functions_give(value, is_sound ? text : STR(""));
 }
 
 static bool give_copy(struct request *request, const unsigned char *bytes, size_t size,
                       struct str *value)
 {
-    return give(value, arena_dup(&request->arena, (struct str){(const char *) bytes, size}));
+    return set_misc_functions_give(value, arena_dup(&request->arena,
+                                                    (struct str){(const char *) bytes, size}));
 }
 
 /* ---- quotes and codes ---- */
 
 COMPUTE(if_empty)
 {
-    return give(value, args[0].len != 0 ? args[0] : args[1]);
+    return set_misc_functions_give(value, args[0].len != 0 ? args[0] : args[1]);
 }
 
 COMPUTE(quote_sql_str)
 {
-    return give(value, quote_sql(&request->arena, args[0], STR_NONE));
+    return set_misc_functions_give(value, quote_sql(&request->arena, args[0], STR_NONE));
 }
 
 COMPUTE(quote_pgsql_str)
 {
-    return give(value, quote_sql(&request->arena, args[0], STR("E")));
+    return set_misc_functions_give(value, quote_sql(&request->arena, args[0], STR("E")));
 }
 
 COMPUTE(quote_json_str)
 {
-    return give(value, quote_json(&request->arena, args[0]));
+    return set_misc_functions_give(value, quote_json(&request->arena, args[0]));
 }
 
 COMPUTE(escape_uri)
 {
-    return give(value, escape_str(&request->arena, args[0], ESCAPE_URI_COMPONENT));
+    return set_misc_functions_give(value,
+                                   escape_str(&request->arena, args[0], ESCAPE_URI_COMPONENT));
 }
 
 COMPUTE(unescape_uri)
@@ -76,17 +78,18 @@ COMPUTE(unescape_uri)
     for (size_t i = 0; i < args[0].len; i++) {
         room[i] = args[0].data[i] == '+' ? ' ' : args[0].data[i];
     }
-    return give(value, percent_decode(&request->arena, (struct str){room, args[0].len}));
+    return set_misc_functions_give(value, percent_decode(&request->arena,
+                                                         (struct str){room, args[0].len}));
 }
 
 COMPUTE(encode_base64)
 {
-    return give(value, base64_encode(&request->arena, args[0], false));
+    return set_misc_functions_give(value, base64_encode(&request->arena, args[0], false));
 }
 
 COMPUTE(encode_base64url)
 {
-    return give(value, base64_encode(&request->arena, args[0], true));
+    return set_misc_functions_give(value, base64_encode(&request->arena, args[0], true));
 }
 
 COMPUTE(decode_base64)
@@ -107,8 +110,8 @@ COMPUTE(encode_base32)
 {
     const struct set_misc_settings *settings = location_settings(request->location, &set_misc_key);
 
-    return give(value,
-                base32_encode(&request->arena, args[0], settings->alphabet, settings->has_padding));
+    return set_misc_functions_give(value, base32_encode(&request->arena, args[0],
+                                                        settings->alphabet, settings->has_padding));
 }
 
 COMPUTE(decode_base32)
@@ -195,7 +198,8 @@ COMPUTE(random_number)
     }
     random_bytes(&chance, sizeof(chance));
     chance = range[0] + chance % (range[1] - range[0] + 1);
-    return give(value, arena_dup(&request->arena, str_from(digits, format_uint(digits, chance))));
+    return set_misc_functions_give(value, arena_dup(&request->arena,
+                                                    str_from(digits, format_uint(digits, chance))));
 }
 
 /* Characters of a set whose size divides into 256 as evenly as it can: what would favour some is drawn again. */
@@ -218,7 +222,7 @@ static bool random_text(struct request *request, struct str length_text, struct 
             room[i++] = alphabet.data[byte % alphabet.len];
         }
     }
-    return give(value, (struct str){room, (size_t) length});
+    return set_misc_functions_give(value, (struct str){room, (size_t) length});
 }
 
 COMPUTE(random_alphanum)
@@ -241,8 +245,10 @@ static bool give_time(struct request *request, struct str format, const struct t
 {
     char *text = arena_text(&request->arena, TIME_SIZE_MAX);
 
-    return give(value, (struct str){text, strftime(text, TIME_SIZE_MAX,
-                                                   arena_cstr(&request->arena, format), parts)});
+    return set_misc_functions_give(value,
+                                   (struct str){text, strftime(text, TIME_SIZE_MAX,
+                                                               arena_cstr(&request->arena, format),
+                                                               parts)});
 }
 
 COMPUTE(local_today)
