@@ -21,7 +21,7 @@ bool whole_connection_fill(struct exchange *x)
     uint32_t before = conn->in_end - conn->in_start;
 
     if (x->response.status >= 200 && x->response.content_length != 0 && before == 0 &&
-        x->limit_rate == 0) {
+        x->relay.limit_rate == 0) {
         if (conn->in_size < BODY_READ_SIZE && x->body_received >= first) {
             conn_input_release(conn); /* a long body: fewer, larger reads */
         }

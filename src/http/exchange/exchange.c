@@ -80,12 +80,12 @@ struct exchange *exchange_new(struct request *request, const struct protocol *pr
     x->request = request;
     x->protocol = protocol;
     x->settings = x->location_tag = settings;
-    x->cache_hook = settings->cache_hook;
+    x->cache.hook = settings->cache_hook;
     x->module_settings = module_settings;
     x->sends_body = settings->pass_request_body;
     x->streams_body = x->sends_body && !settings->request_buffering && request->body == NULL &&
                       !request->is_body_read && !request_body_is_gone(request);
-    x->is_buffered = settings->buffering;
+    x->relay.is_buffered = settings->buffering;
     x->log_context.describe = describe_upstream;
     if (former != NULL) {
         x->attempts = former->attempts;
@@ -339,8 +339,8 @@ bool exchange_intercepts(struct exchange *x, enum handler_result *result)
 /* The response's place is taken by something else: its body is not wanted. */
 static void drop_response(struct exchange *x)
 {
-    if (x->cache_hook != NULL) {
-        x->cache_hook->drop(x);
+    if (x->cache.hook != NULL) {
+        x->cache.hook->drop(x);
     }
     attempt_end(x, 0);
     exchange_leave_connection(x, exchange_skip_body(x));
@@ -357,10 +357,10 @@ static enum handler_result pass_response(struct exchange *x)
     if (x->response.is_upgrade) {
         return response_from_upstream(x) ? tunnel_relay(x) : request_fail(request, 502);
     }
-    if (x->cache_hook != NULL && !x->cache_hook->accept(x, next_bit(x->response.status), &result)) {
+    if (x->cache.hook != NULL && !x->cache.hook->accept(x, next_bit(x->response.status), &result)) {
         return result;
     }
-    if (x->is_silent || x->continues_response) {
+    if (x->cache.is_silent || x->cache.continues_response) {
         return relay_response(x);
     }
     if (exchange_is_replaced(x, &result)) {
@@ -379,7 +379,7 @@ static enum handler_result exchange_fail(struct exchange *x, const struct failur
 {
     enum handler_result result;
 
-    if (x->cache_hook != NULL && x->cache_hook->fail(x, failure->kind, &result)) {
+    if (x->cache.hook != NULL && x->cache.hook->fail(x, failure->kind, &result)) {
         return result;
     }
     return request_fail(x->request, failure->status);
@@ -389,7 +389,7 @@ enum handler_result exchange_fetch(struct exchange *x)
 {
     struct request *request = x->request;
     struct failure failure = {.kind = NEXT_ERROR, .status = 502};
-    bool is_shielded = x->settings->ignore_client_abort || x->outlives_client;
+    bool is_shielded = x->settings->ignore_client_abort || x->cache.outlives_client;
     enum handler_result result = x->group != NULL ? HANDLER_NEXT : find_target(x);
 
     if (result == HANDLER_NEXT && x->streams_body && request_body_is_gone(request)) {
@@ -446,7 +446,7 @@ enum handler_result exchange_run(struct exchange *x)
     if (result != HANDLER_NEXT) {
         return result;
     }
-    result = x->cache_hook != NULL ? x->cache_hook->run(x) : exchange_fetch(x);
+    result = x->cache.hook != NULL ? x->cache.hook->run(x) : exchange_fetch(x);
     if (x->request->tunnel == NULL) {
         x->request->log.action = NULL;
     }

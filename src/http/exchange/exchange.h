@@ -173,6 +173,38 @@ struct sent_body {
     bool is_doubtful; /* the head tells of another end: *_set_header, *_pass_request_body off */
 };
 
+/* The relay of a response (relay.c). */
+struct exchange_relay {
+    struct spool *spool; /* of what the client has not taken yet; NULL while it keeps up */
+    bool is_buffered;    /* buffering on, and X-Accel-Buffering did not say no */
+    uint64_t limit_rate; /* bytes per second read from the backend; 0 = none */
+    bool is_peer_fine;   /* that the response ends is not the peer's fault */
+};
+
+/* What the cache hook says of an exchange (options/cache_hook.h); all is zero where there is none. */
+struct exchange_cache {
+    const struct exchange_cache_hook *hook; /* NULL: nothing is kept or cut here */
+    struct exchange_caching *state;         /* what the hook knows of this exchange */
+    bool is_cacheable;    /* the response may be stored: the whole of it is asked for, so the
+                                client's Range and conditions (If-…) are not passed on; HEAD
+                                becomes GET where cache_convert_head says so */
+    bool outlives_client; /* it continues when the client leaves */
+    bool
+        is_kept; /* the response is being stored: it is read to its end, whether a client wants it or not */
+    bool is_silent; /* nobody gets the response but the cache hook */
+    bool is_served; /* the cache hook gave the response */
+    bool
+        continues_response; /* the client's response has begun: it gets the body of this one alone */
+    bool is_followed;       /* another exchange continues the client's response after this one */
+    bool is_withheld;       /* nothing of this one's response is given to the client */
+    uint64_t whole_length;  /* of what the response is the first part of; 0 = it is all there is */
+    /* Of the response's body where it is a part; what is more goes to nobody. 0 = all there is. */
+    uint64_t part_length;
+    /* Where a stored response is renewed: its ETag and Last-Modified, sent as If-None-Match and If-Modified-Since; empty = none. */
+    struct str renews_etag;
+    struct str renews_since;
+};
+
 #define EXCHANGE_MAGIC 0xe8c4a26eu
 
 struct exchange {
@@ -227,33 +259,8 @@ struct exchange {
     uint64_t start_ms;         /* of the first attempt */
     uint64_t attempt_start_ms; /* of this one */
 
-    /* The relay of the response (relay.c). */
-    struct spool *spool; /* of what the client has not taken yet; NULL while it keeps up */
-    bool is_buffered;    /* buffering on, and X-Accel-Buffering did not say no */
-    uint64_t limit_rate; /* bytes per second read from the backend; 0 = none */
-    bool is_peer_fine;   /* that the response ends is not the peer's fault */
-
-    /* What the cache hook says of this exchange (cache_hook.h); all is nothing where there is none. */
-    const struct exchange_cache_hook *cache_hook; /* NULL: nothing is kept or cut here */
-    struct exchange_caching *caching;             /* what it knows of this exchange */
-    bool is_cacheable;    /* the response may be stored: the whole of it is asked for, so the
-                                    client's Range and conditions (If-…) are not passed on; HEAD
-                                    becomes GET where cache_convert_head says so */
-    bool outlives_client; /* it continues when the client leaves */
-    bool
-        is_kept; /* the response is being stored: it is read to its end, whether a client wants it or not */
-    bool is_silent; /* nobody gets the response but the cache hook */
-    bool is_served; /* the cache hook gave the response */
-    bool
-        continues_response; /* the client's response has begun: it gets the body of this one alone */
-    bool is_followed;       /* another exchange continues the client's response after this one */
-    bool is_withheld;       /* nothing of this one's response is given to the client */
-    uint64_t whole_length;  /* of what the response is the first part of; 0 = it is all there is */
-    uint64_t
-        part_length; /* of the response's body where it is a part; what is more goes to nobody. 0 = all there is */
-    struct str
-        renews_etag; /* where a stored response is renewed: its ETag and Last-Modified, sent */
-    struct str renews_since; /* as If-None-Match and If-Modified-Since; empty = none */
+    struct exchange_relay relay;
+    struct exchange_cache cache;
 };
 
 /* A fresh exchange for the request, with its body's rules from the settings; replaces

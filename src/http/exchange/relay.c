@@ -66,7 +66,7 @@ static void choose_spool(struct relay *relay, uint64_t size)
     bool drains = x->protocol->channel->must_drain != NULL && must_drain(x);
     uint64_t limit = x->settings->buffers.number * x->settings->buffers.size;
 
-    if (x->spool != NULL || !(x->is_buffered || drains)) {
+    if (x->relay.spool != NULL || !(x->relay.is_buffered || drains)) {
         return;
     }
     limit = limit < BEHIND_MIN ? BEHIND_MIN : limit;
@@ -75,9 +75,9 @@ static void choose_spool(struct relay *relay, uint64_t size)
     if (keeps_up && !(drains && request->main != request)) {
         return;
     }
-    x->spool = spool_start(x, drains);
-    if (x->spool == NULL) {             /* there is no fiber for it */
-        x->is_buffered = false;         /* the client is waited for */
+    x->relay.spool = spool_start(x, drains);
+    if (x->relay.spool == NULL) {       /* there is no fiber for it */
+        x->relay.is_buffered = false;   /* the client is waited for */
         relay->is_client_gone = drains; /* or reads on, unless that would make others wait */
     }
 }
@@ -89,19 +89,19 @@ static void relay_take(struct relay *relay, struct str bytes)
 
     x->body_received += bytes.len;
     x->attempt->response_length = x->body_received;
-    if (x->is_kept) {
-        x->cache_hook->write(x, bytes);
+    if (x->cache.is_kept) {
+        x->cache.hook->write(x, bytes);
     }
-    bool is_too_much = x->part_length != 0 && x->body_received > x->part_length;
-    if (relay->is_client_gone || relay->is_body_unwanted || x->is_withheld || is_too_much) {
+    bool is_too_much = x->cache.part_length != 0 && x->body_received > x->cache.part_length;
+    if (relay->is_client_gone || relay->is_body_unwanted || x->cache.is_withheld || is_too_much) {
         return;
     }
     choose_spool(relay, bytes.len);
     if (relay->is_client_gone) {
         return;
     }
-    if (x->spool != NULL) {
-        relay->is_client_gone = !spool_put(x->spool, bytes);
+    if (x->relay.spool != NULL) {
+        relay->is_client_gone = !spool_put(x->relay.spool, bytes);
         return;
     }
     struct body_piece piece = {.bytes = bytes, .fd = -1, .is_volatile = true};
@@ -109,7 +109,7 @@ static void relay_take(struct relay *relay, struct str bytes)
         hand_on(x, &piece);
     }
     relay->is_ended = (int64_t) x->body_received == x->response.content_length &&
-                      !x->response.may_have_trailers && !x->is_followed;
+                      !x->response.may_have_trailers && !x->cache.is_followed;
     relay->is_client_gone = !response_send(x->request, &piece, relay->is_ended);
     relay->has_unflushed = true;
 }
@@ -117,7 +117,7 @@ static void relay_take(struct relay *relay, struct str bytes)
 /* Must the response be read to its end although nobody waits for it? */
 static bool is_needed(const struct exchange *x)
 {
-    return x->settings->ignore_client_abort || x->is_kept;
+    return x->settings->ignore_client_abort || x->cache.is_kept;
 }
 
 /* *_limit_rate: waits until the next read is due. MAY WAIT. False: cancelled. */
@@ -125,14 +125,14 @@ static bool wait_for_rate(struct relay *relay)
 {
     struct exchange *x = relay->x;
 
-    if (x->limit_rate == 0 || must_drain(x)) {
+    if (x->relay.limit_rate == 0 || must_drain(x)) {
         return true;
     }
-    uint64_t allowed = x->limit_rate * ((clock_now.now_ms - relay->begun_ms) / 1000 + 1);
+    uint64_t allowed = x->relay.limit_rate * ((clock_now.now_ms - relay->begun_ms) / 1000 + 1);
     if (x->body_received < allowed) {
         return true;
     }
-    uint64_t pause_ms = (x->body_received - allowed) * 1000 / x->limit_rate + 1;
+    uint64_t pause_ms = (x->body_received - allowed) * 1000 / x->relay.limit_rate + 1;
     bool went_on = fiber_sleep(clock_now.now_ms + pause_ms) != WAIT_CANCELLED;
     io_deadline_begin(x, &relay->deadline);
     return went_on;
@@ -147,7 +147,7 @@ static void flush_client(struct relay *relay)
     if (relay->has_unflushed && !relay->is_client_gone) {
         choose_spool(relay, 0); /* its fiber begins with a flush */
     }
-    if (relay->has_unflushed && !relay->is_client_gone && relay->x->spool == NULL) {
+    if (relay->has_unflushed && !relay->is_client_gone && relay->x->relay.spool == NULL) {
         relay->is_client_gone = !response_send(request, &flush, false);
     }
     relay->has_unflushed = false;
@@ -210,13 +210,13 @@ static enum handler_result end_response(struct relay *relay, bool is_whole)
     struct exchange *x = relay->x;
     struct request *request = x->request;
 
-    bool is_last = is_whole && !x->is_followed;
+    bool is_last = is_whole && !x->cache.is_followed;
 
     request->response.trailers =
         is_whole && x->response.trailers != NULL ? upstream_trailers(x) : NULL;
-    if (x->spool != NULL) {
-        bool is_given = spool_finish(x->spool, is_last);
-        x->spool = NULL;
+    if (x->relay.spool != NULL) {
+        bool is_given = spool_finish(x->relay.spool, is_last);
+        x->relay.spool = NULL;
         relay->is_client_gone |= !is_given;
     } else if (!relay->is_client_gone && !relay->is_body_unwanted && !relay->is_ended && is_last) {
         relay->is_client_gone = !response_send(request, NULL, true);
@@ -300,13 +300,13 @@ enum handler_result relay_response(struct exchange *x)
     uint64_t head_received = x->attempt->bytes_received - x->protocol->channel->input(x).len;
 
     if (x->settings->limit_rate != NULL) {
-        x->limit_rate = exchange_limit_rate(x);
+        x->relay.limit_rate = exchange_limit_rate(x);
     }
-    if (x->continues_response) {
+    if (x->cache.continues_response) {
         handled = HANDLER_NEXT;
-    } else if (!x->is_silent) {
-        if (x->cache_hook != NULL) {
-            x->cache_hook->start(x);
+    } else if (!x->cache.is_silent) {
+        if (x->cache.hook != NULL) {
+            x->cache.hook->start(x);
         }
         request->is_body_streamed = x->upload != NULL;
         if (request->is_body_streamed && !request->is_body_read) {
@@ -318,8 +318,8 @@ enum handler_result relay_response(struct exchange *x)
         }
         request->log.action = "sending to client";
         handled = response_start(request);
-        if (x->cache_hook != NULL) {
-            x->cache_hook->started(x);
+        if (x->cache.hook != NULL) {
+            x->cache.hook->started(x);
         }
     }
     if (handled != HANDLER_NEXT && handled != HANDLER_DONE) {
@@ -336,7 +336,7 @@ enum handler_result relay_response(struct exchange *x)
         x->is_reusable = exchange_skip_body(x); /* nobody wants it, nor waits for it */
     }
     count_chunks(x, head_received);
-    if (x->cache_hook != NULL && !x->cache_hook->end(x, result == BODY_END)) {
+    if (x->cache.hook != NULL && !x->cache.hook->end(x, result == BODY_END)) {
         result = BODY_BAD;
     }
     bool is_whole = result == BODY_END;
@@ -344,11 +344,11 @@ enum handler_result relay_response(struct exchange *x)
     /* The peer is free for others while the client reads what is left. */
     exchange_leave_connection(x, is_whole && x->is_reusable);
     upstream_pick_done(&x->pick,
-                       result == BODY_BAD && !x->is_peer_fine ? PEER_FAILED : PEER_SERVED);
+                       result == BODY_BAD && !x->relay.is_peer_fine ? PEER_FAILED : PEER_SERVED);
     if (result == BODY_MORE) {
-        if (x->spool != NULL) {
-            spool_abort(x->spool);
-            x->spool = NULL;
+        if (x->relay.spool != NULL) {
+            spool_abort(x->relay.spool);
+            x->relay.spool = NULL;
         }
         return HANDLER_CLOSED;
     }

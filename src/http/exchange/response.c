@@ -56,9 +56,9 @@ static void obey_backend(struct exchange *x)
     field = fields_get(fields, FIELD_X_ACCEL_BUFFERING);
     if (field != NULL && (ignored & IGNORE_X_ACCEL_BUFFERING) == 0) {
         if (str_equal_nocase(field->value, STR("no"))) {
-            x->is_buffered = false;
+            x->relay.is_buffered = false;
         } else if (str_equal_nocase(field->value, STR("yes"))) {
-            x->is_buffered = true;
+            x->relay.is_buffered = true;
         }
     }
     field = fields_get(fields, FIELD_X_ACCEL_LIMIT_RATE);
@@ -209,17 +209,17 @@ bool response_from_upstream(struct exchange *x)
     response->status = received->status;
     response->reason = response->error_status == 0 ? received->reason : STR_NONE;
     response->content_length =
-        x->whole_length != 0 ? (int64_t) x->whole_length : received->content_length;
+        x->cache.whole_length != 0 ? (int64_t) x->cache.whole_length : received->content_length;
     response->last_modified = -1;
     response->last_modified_text = STR_NONE;
     response->is_modified_late = response->is_etag_first = false;
     response->modified_position = response->etag_position = 0;
-    response->is_unconditional =
-        (!x->is_cacheable && !x->is_served) || (request->method & (METHOD_GET | METHOD_HEAD)) == 0;
-    response->allows_ranges = x->whole_length != 0 || x->settings->force_ranges ||
-                              ((x->is_cacheable || x->is_served) && offers_ranges(x));
+    response->is_unconditional = (!x->cache.is_cacheable && !x->cache.is_served) ||
+                                 (request->method & (METHOD_GET | METHOD_HEAD)) == 0;
+    response->allows_ranges = x->cache.whole_length != 0 || x->settings->force_ranges ||
+                              ((x->cache.is_cacheable || x->cache.is_served) && offers_ranges(x));
     response->is_single_range =
-        x->whole_length != 0 || !x->is_served; /* it comes piece after piece */
+        x->cache.whole_length != 0 || !x->cache.is_served; /* it comes piece after piece */
     response->left_out =
         x->settings->passed_ids & (FIELD_BIT(FIELD_DATE) | FIELD_BIT(FIELD_SERVER));
     if ((received->fields.seen & X_ACCEL_IDS) != 0) {

@@ -100,14 +100,14 @@ static void hidden_ones_do_not(void **state)
 static void buffering_is_switched(void **state)
 {
     pass("X-Accel-Buffering: no\r\n\r\n");
-    assert_false(x->is_buffered);
+    assert_false(x->relay.is_buffered);
     settings.buffering = false;
     pass("X-Accel-Buffering: yes\r\n\r\n");
-    assert_true(x->is_buffered);
+    assert_true(x->relay.is_buffered);
     settings.buffering = true;
     settings.ignore_headers = IGNORE_X_ACCEL_BUFFERING;
     pass("X-Accel-Buffering: no\r\n\r\n");
-    assert_true(x->is_buffered);
+    assert_true(x->relay.is_buffered);
 }
 
 static void the_rate_is_limited(void **state)

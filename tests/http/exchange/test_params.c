@@ -169,11 +169,11 @@ static void towards_the_cache(void **state)
 
     configure();
     evaluate(head);
-    x->is_cacheable = true;
+    x->cache.is_cacheable = true;
     params_evaluate(params_compile(&generation->conf, &list), x, 0, &values);
     assert_text(line(), "HTTP_HOST=h;HTTP_X=y;");
-    x->renews_etag = STR("\"e\"");
-    x->renews_since = STR("date");
+    x->cache.renews_etag = STR("\"e\"");
+    x->cache.renews_since = STR("date");
     params_evaluate(params_compile(&generation->conf, &list), x, 0, &values);
     assert_text(line(),
                 "HTTP_HOST=h;HTTP_IF_MODIFIED_SINCE=date;HTTP_IF_NONE_MATCH=\"e\";HTTP_X=y;");

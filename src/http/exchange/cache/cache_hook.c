@@ -15,17 +15,17 @@ static bool cache_hook_is_wanted(const struct conf_scope *scope,
 /* One exchange: looks into the cache, then asks a backend. HANDLER_NEXT: a slice that is not the last is done. MAY WAIT. */
 static enum handler_result keep_fetch(struct exchange *x, struct slice *slice)
 {
-    x->caching = arena_new(&x->request->arena, struct exchange_caching);
-    x->caching->slice = slice;
-    x->outlives_client = x->settings->stores;
+    x->cache.state = arena_new(&x->request->arena, struct exchange_caching);
+    x->cache.state->slice = slice;
+    x->cache.outlives_client = x->settings->stores;
     enum handler_result result = cached_lookup(x);
 
-    if (result == HANDLER_NEXT && !x->is_served) {
+    if (result == HANDLER_NEXT && !x->cache.is_served) {
         result = exchange_fetch(x);
     }
-    if (x->caching->cached != NULL) {
+    if (x->cache.state->cached != NULL) {
         cached_end(x, false);
-        cache_unclaim(&x->caching->cached->access);
+        cache_unclaim(&x->cache.state->cached->access);
     }
     return result;
 }
@@ -44,15 +44,15 @@ static struct exchange *next_exchange(const struct exchange *x, const struct sli
     next->is_secure = x->is_secure;
     next->preface = x->preface;
     next->url_tail = x->url_tail;
-    next->continues_response = true;
-    next->is_followed = slice->next < slice->end;
+    next->cache.continues_response = true;
+    next->cache.is_followed = slice->next < slice->end;
     return next;
 }
 
 /* The other slices, one exchange after another, into the response that the first one began. MAY WAIT. */
 static enum handler_result keep_fetch_rest(struct exchange *x)
 {
-    struct slice *slice = x->caching->slice;
+    struct slice *slice = x->cache.state->slice;
     struct request *request = x->request;
 
     slice->is_first = false;
@@ -77,7 +77,7 @@ static enum handler_result keep_run(struct exchange *x)
 
 static bool keep_accept(struct exchange *x, unsigned kind, enum handler_result *result)
 {
-    struct exchange_caching *caching = x->caching;
+    struct exchange_caching *caching = x->cache.state;
 
     if (kind != 0 && cached_may_serve_stale(x, kind)) {
         exchange_leave_connection(x, false);
@@ -106,10 +106,10 @@ static void keep_start(struct exchange *x)
 
 static void keep_write(struct exchange *x, struct str bytes)
 {
-    if (x->caching->cached != NULL) {
+    if (x->cache.state->cached != NULL) {
         cached_write(x, bytes);
     }
-    if (x->caching->store != NULL) {
+    if (x->cache.state->store != NULL) {
         store_write(x, bytes);
     }
 }
@@ -118,10 +118,10 @@ static bool keep_end(struct exchange *x, bool is_whole)
 {
     bool is_sound = !is_whole || slice_is_complete(x);
 
-    if (x->caching->cached != NULL) {
+    if (x->cache.state->cached != NULL) {
         cached_end(x, is_whole && is_sound);
     }
-    if (x->caching->store != NULL) {
+    if (x->cache.state->store != NULL) {
         store_end(x, is_whole && is_sound);
     }
     return is_sound;
@@ -130,18 +130,18 @@ static bool keep_end(struct exchange *x, bool is_whole)
 /* The status alone is kept. */
 static void keep_drop(struct exchange *x)
 {
-    if (x->caching->cached != NULL) {
+    if (x->cache.state->cached != NULL) {
         cached_end(x, true);
     }
 }
 
 static bool keep_fail(struct exchange *x, unsigned kind, enum handler_result *result)
 {
-    if (x->is_silent) {
+    if (x->cache.is_silent) {
         *result = HANDLER_DONE;
     } else if (cached_may_serve_stale(x, kind)) {
         *result = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);
-    } else if (x->continues_response) {
+    } else if (x->cache.continues_response) {
         *result = HANDLER_CUT;
     } else {
         return false;

@@ -6,7 +6,7 @@
 /* The stored response still holds (304): its times are renewed, and it is given. MAY WAIT. */
 static enum handler_result renew_stored(struct exchange *x)
 {
-    struct cached *cached = x->caching->cached;
+    struct cached *cached = x->cache.state->cached;
     struct cache_meta meta = cached->access.meta;
     struct freshness freshness;
 
@@ -63,17 +63,18 @@ static bool make_meta(struct exchange *x, struct cache_meta *meta)
 
 enum handler_result cached_accept(struct exchange *x)
 {
-    struct cached *cached = x->caching->cached;
-    bool was_asked = x->renews_etag.len != 0 || x->renews_since.len != 0;
+    struct cached *cached = x->cache.state->cached;
+    bool was_asked = x->cache.renews_etag.len != 0 || x->cache.renews_since.len != 0;
 
     if (x->response.status == 304 && was_asked) {
         return renew_stored(x);
     }
     if (cached->may_store && !templates_any_true(&x->settings->no_cache, &x->request->env) &&
-        (x->response.status != 206 || x->caching->slice != NULL) && make_meta(x, &cached->meta)) {
+        (x->response.status != 206 || x->cache.state->slice != NULL) &&
+        make_meta(x, &cached->meta)) {
         cached->is_filling = cache_fill_begin(&cached->access, x->settings->temp_path);
     }
-    x->is_kept = cached->is_filling;
+    x->cache.is_kept = cached->is_filling;
     if (!cached->is_filling) {
         cache_unclaim(&cached->access);
     }
@@ -82,10 +83,10 @@ enum handler_result cached_accept(struct exchange *x)
 
 void cached_write(struct exchange *x, struct str bytes)
 {
-    struct cached *cached = x->caching->cached;
+    struct cached *cached = x->cache.state->cached;
 
     if (cached->is_filling && !cache_fill_write(&cached->access, bytes)) {
-        cached->is_filling = x->is_kept = false;
+        cached->is_filling = x->cache.is_kept = false;
         cache_fill_abort(&cached->access);
         cache_unclaim(&cached->access);
     }
@@ -102,12 +103,12 @@ static bool has_no_page_for_get(const struct exchange *x)
 
 void cached_end(struct exchange *x, bool is_whole)
 {
-    struct cached *cached = x->caching->cached;
+    struct cached *cached = x->cache.state->cached;
 
     if (!cached->is_filling) {
         return;
     }
-    cached->is_filling = x->is_kept = false;
+    cached->is_filling = x->cache.is_kept = false;
     cached->meta.body_size = x->body_received;
     if (has_no_page_for_get(x)) {
         packed_response_set_of_head(cached->meta.head);

@@ -63,7 +63,7 @@ static struct str key_of(struct exchange *x)
 /* Was something found that answers the request? What HEAD has left has no page. */
 static void note_found(struct exchange *x, enum cache_found found)
 {
-    struct cached *cached = x->caching->cached;
+    struct cached *cached = x->cache.state->cached;
     bool is_there = found == CACHE_FRESH || found == CACHE_EXPIRED;
 
     if (is_there && x->request->method != METHOD_HEAD &&
@@ -78,7 +78,7 @@ static void note_found(struct exchange *x, enum cache_found found)
 /* One look, at the variant that this request needs. */
 static void look_up_variant(struct exchange *x)
 {
-    struct cached *cached = x->caching->cached;
+    struct cached *cached = x->cache.state->cached;
     uint8_t variant[CACHE_KEY_SIZE];
 
     note_found(x, cache_open(&cached->access));
@@ -96,31 +96,31 @@ static void look_up_variant(struct exchange *x)
 static bool serves_while_updating(const struct exchange *x)
 {
     return (x->settings->cache_use_stale & NEXT_UPDATING) != 0 ||
-           x->caching->cached->access.meta.stale_while_updating_until >= clock_now.seconds;
+           x->cache.state->cached->access.meta.stale_while_updating_until >= clock_now.seconds;
 }
 
 /* The response is to be stored, even if the client leaves. */
 static void store_answer(struct exchange *x)
 {
-    x->caching->cached->may_store = true;
-    x->is_cacheable = true;
-    x->outlives_client = true;
+    x->cache.state->cached->may_store = true;
+    x->cache.is_cacheable = true;
+    x->cache.outlives_client = true;
 }
 
 /* The response is to be stored: the whole of it is asked for, or whether the stored one still holds. */
 static void expect_storing(struct exchange *x)
 {
-    const struct cache_meta *meta = &x->caching->cached->access.meta;
+    const struct cache_meta *meta = &x->cache.state->cached->access.meta;
 
     store_answer(x);
-    if (!x->settings->cache_revalidate || !x->caching->cached->has_content ||
+    if (!x->settings->cache_revalidate || !x->cache.state->cached->has_content ||
         (meta->status != 200 && meta->status != 206)) {
         return;
     }
-    x->renews_etag = meta->etag;
+    x->cache.renews_etag = meta->etag;
     if (meta->last_modified != -1) {
         char *text = arena_text(&x->request->arena, HTTP_DATE_LENGTH);
-        x->renews_since = str_from(text, http_date_format(text, meta->last_modified));
+        x->cache.renews_since = str_from(text, http_date_format(text, meta->last_modified));
     }
 }
 
@@ -140,18 +140,18 @@ static enum handler_result serve_and_update(struct exchange *x)
     if (result != HANDLER_DONE) {
         return result;
     }
-    struct str status = x->caching->status;
+    struct str status = x->cache.state->status;
     struct vec attempts = x->attempts;
     request_flush(request);
     if (request->wire->answered != NULL) {
         request->wire->answered(request);
     }
-    x->is_silent = true;
+    x->cache.is_silent = true;
     fiber_shield_begin();
     exchange_fetch(x);
     fiber_shield_end();
-    x->is_silent = false;
-    x->caching->status = status; /* what is logged is what the client was given */
+    x->cache.is_silent = false;
+    x->cache.state->status = status; /* what is logged is what the client was given */
     x->attempts = attempts;
     x->attempt = NULL;
     return result;
@@ -160,7 +160,7 @@ static enum handler_result serve_and_update(struct exchange *x)
 /* An expired response is there. HANDLER_NEXT: fetch. */
 static enum handler_result use_expired(struct exchange *x, bool *again)
 {
-    struct cached *cached = x->caching->cached;
+    struct cached *cached = x->cache.state->cached;
     const struct exchange_settings *settings = x->settings;
     bool is_mine = cache_claim(&cached->access, settings->cache_lock_age_ms);
 
@@ -187,7 +187,7 @@ static enum handler_result use_expired(struct exchange *x, bool *again)
 /* Nothing is there. HANDLER_NEXT: fetch; *again: another request is fetching it. */
 static enum handler_result use_nothing(struct exchange *x, bool *again)
 {
-    struct cached *cached = x->caching->cached;
+    struct cached *cached = x->cache.state->cached;
 
     if (cache_claim(&cached->access, x->settings->cache_lock_age_ms) || !x->settings->cache_lock) {
         cached_note(x, STR("MISS"), CACHE_COUNT_MISS);
@@ -201,7 +201,7 @@ static enum handler_result use_nothing(struct exchange *x, bool *again)
 /* Looks, and looks again after another request's fetch, as long as cache_lock_timeout lets it. MAY WAIT. */
 static enum handler_result look_and_wait(struct exchange *x)
 {
-    struct cached *cached = x->caching->cached;
+    struct cached *cached = x->cache.state->cached;
     uint64_t until_ms = clock_now.now_ms + x->settings->cache_lock_timeout_ms;
 
     for (;;) {
@@ -244,7 +244,7 @@ static enum handler_result look_and_wait(struct exchange *x)
 static struct cached *cached_new(struct exchange *x, struct cache *cache)
 {
     struct request *request = x->request;
-    struct cached *cached = &x->caching->room;
+    struct cached *cached = &x->cache.state->room;
 
     cached->access.cache = cache;
     cached->access.arena = &request->arena;
@@ -270,7 +270,7 @@ enum handler_result cached_lookup(struct exchange *x)
     if (cache == NULL) {
         return result;
     }
-    x->caching->cached = cached_new(x, cache);
+    x->cache.state->cached = cached_new(x, cache);
     if (settings->cache_purge != NULL) {
         result = cached_purge(x);
         if (result != HANDLER_NEXT) {
@@ -278,12 +278,12 @@ enum handler_result cached_lookup(struct exchange *x)
         }
     }
     if ((request->method & settings->cache_methods) == 0 || begins_too_far(x)) {
-        x->caching->cached = NULL;
+        x->cache.state->cached = NULL;
         return HANDLER_NEXT;
     }
     if (templates_any_true(&settings->cache_bypass, &request->env)) {
         cached_note(x, STR("BYPASS"), CACHE_COUNT_BYPASS);
-        x->caching->cached->is_bypassed = true;
+        x->cache.state->cached->is_bypassed = true;
         store_answer(x);
         return HANDLER_NEXT;
     }

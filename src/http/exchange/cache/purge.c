@@ -111,7 +111,7 @@ enum handler_result cached_purge(struct exchange *x)
 {
     const struct purge_settings *purge = x->settings->cache_purge;
     struct request *request = x->request;
-    struct str key = x->caching->cached->access.key;
+    struct str key = x->cache.state->cached->access.key;
 
     if (purge == NULL || !cache_purge_is_wanted(purge, request)) {
         return HANDLER_NEXT;
@@ -120,7 +120,7 @@ enum handler_result cached_purge(struct exchange *x)
         log_error(&request->log, 0, "access forbidden by rule");
         return request_fail(request, 403);
     }
-    if (!remove_key(request, x->caching->cached->access.cache, key)) {
+    if (!remove_key(request, x->cache.state->cached->access.cache, key)) {
         return request_fail(request, 404);
     }
     return purge->method.len != 0 ? answer_page(request, key) : answer_nothing(request);

@@ -7,28 +7,29 @@
 
 void cached_note(struct exchange *x, struct str status, enum cache_counter counter)
 {
-    x->caching->status = status;
-    cache_count(x->caching->cached->access.cache, counter);
+    x->cache.state->status = status;
+    cache_count(x->cache.state->cached->access.cache, counter);
 }
 
 /* The stored body, after its head unless a slice continues a response. MAY WAIT. */
 static enum handler_result send_stored(struct exchange *x)
 {
     struct request *request = x->request;
-    const struct cache_access *access = &x->caching->cached->access;
+    const struct cache_access *access = &x->cache.state->cached->access;
 
-    if (!x->continues_response) {
-        request->response.whole = x->caching->slice == NULL ? kept_body_whole(access) : STR_NONE;
+    if (!x->cache.continues_response) {
+        request->response.whole =
+            x->cache.state->slice == NULL ? kept_body_whole(access) : STR_NONE;
         enum handler_result result = response_start(request);
         slice_started(x);
         if (result != HANDLER_NEXT || request->response.is_complete) {
             return result == HANDLER_NEXT ? HANDLER_DONE : result;
         }
     }
-    if (x->is_withheld) {
+    if (x->cache.is_withheld) {
         return HANDLER_NEXT;
     }
-    bool is_last = !x->is_followed;
+    bool is_last = !x->cache.is_followed;
     if (!response_send_kept(request, access, is_last)) {
         return HANDLER_CLOSED;
     }
@@ -42,7 +43,7 @@ static int64_t stored_length(const struct exchange *x)
     int64_t length = -1;
 
     if (!x->response.is_of_head) {
-        return (int64_t) x->caching->cached->access.meta.body_size;
+        return (int64_t) x->cache.state->cached->access.meta.body_size;
     }
     return field != NULL && content_length_parse(field->value, &length) ? length : -1;
 }
@@ -50,24 +51,24 @@ static int64_t stored_length(const struct exchange *x)
 enum handler_result cached_serve(struct exchange *x, struct str status, enum cache_counter counter)
 {
     struct request *request = x->request;
-    const struct cache_meta *meta = &x->caching->cached->access.meta;
+    const struct cache_meta *meta = &x->cache.state->cached->access.meta;
 
     cached_note(x, status, counter);
-    x->is_served = true;
-    if (x->is_silent) {
+    x->cache.is_served = true;
+    if (x->cache.is_silent) {
         return HANDLER_DONE;
     }
     x->response = (struct upstream_response){.status = meta->status, .version = HTTP_1_1};
     if (!upstream_response_unpack(meta->head, &request->arena, &x->response)) {
         log_crit(&request->log, 0, "cache entry \"%.*s\" holds a malformed head",
-                 STR_ARG(x->caching->cached->access.key));
+                 STR_ARG(x->cache.state->cached->access.key));
         return request_fail(request, 502);
     }
     x->response.content_length = stored_length(x);
-    if (x->caching->slice != NULL && !slice_accept(x) && x->caching->slice != NULL) {
+    if (x->cache.state->slice != NULL && !slice_accept(x) && x->cache.state->slice != NULL) {
         return HANDLER_CUT;
     }
-    if (!x->continues_response) {
+    if (!x->cache.continues_response) {
         enum handler_result result;
         if (exchange_is_replaced(x, &result)) {
             return result;
@@ -82,7 +83,7 @@ enum handler_result cached_serve(struct exchange *x, struct str status, enum cac
 
 bool cached_may_serve_stale(const struct exchange *x, unsigned kind)
 {
-    const struct cached *cached = x->caching->cached;
+    const struct cached *cached = x->cache.state->cached;
     /* stale-if-error is for backends that gave no response; those that gave one are *_cache_use_stale's business. */
     unsigned broken = NEXT_ERROR | NEXT_TIMEOUT | NEXT_INVALID_HEADER;
 

@@ -107,7 +107,7 @@ static void become_whole(struct exchange *x)
 
 bool slice_accept(struct exchange *x)
 {
-    struct slice *slice = x->caching->slice;
+    struct slice *slice = x->cache.state->slice;
     const struct field *range = fields_get(&x->response.fields, FIELD_CONTENT_RANGE);
     const struct field *etag = fields_get(&x->response.fields, FIELD_ETAG);
     uint64_t start;
@@ -116,7 +116,7 @@ bool slice_accept(struct exchange *x)
 
     if (x->response.status != 206) {
         if (slice->is_first) {
-            x->caching->slice = NULL;
+            x->cache.state->slice = NULL;
             return false;
         }
         return slice_refuse(x, "unexpected status code",
@@ -140,13 +140,13 @@ bool slice_accept(struct exchange *x)
         return slice_refuse(x, "etag mismatch", tag);
     }
     slice->total = total;
-    slice->length = x->part_length = end - start;
+    slice->length = x->cache.part_length = end - start;
     if (slice->end > total) {
         slice->end = total;
     }
     if (slice->is_first) {
         slice->etag = tag;
-        x->whole_length = total;
+        x->cache.whole_length = total;
         become_whole(x);
     }
     return true;
@@ -154,7 +154,7 @@ bool slice_accept(struct exchange *x)
 
 void slice_started(struct exchange *x)
 {
-    struct slice *slice = x->caching->slice;
+    struct slice *slice = x->cache.state->slice;
     struct response *response = &x->request->response;
 
     if (slice == NULL) {
@@ -162,23 +162,23 @@ void slice_started(struct exchange *x)
     }
     slice->end = response->range_end != 0 ? response->range_end : slice->total;
     uint64_t first = response->range_start / slice->size * slice->size;
-    x->is_withheld = first != slice->start; /* it was about the whole only */
-    if (x->is_withheld) {
+    x->cache.is_withheld = first != slice->start; /* it was about the whole only */
+    if (x->cache.is_withheld) {
         slice->next = first;
     }
-    x->is_followed = slice->next < slice->end;
+    x->cache.is_followed = slice->next < slice->end;
     response->body_offset = first;
 }
 
 bool slice_is_complete(const struct exchange *x)
 {
-    if (x->caching->slice == NULL || x->response.has_no_body ||
-        x->body_received == x->caching->slice->length) {
+    if (x->cache.state->slice == NULL || x->response.has_no_body ||
+        x->body_received == x->cache.state->slice->length) {
         return true;
     }
     log_error(&x->request->log, 0, "upstream sent %llu bytes of %llu in a slice response",
               (unsigned long long) x->body_received,
-              (unsigned long long) x->caching->slice->length);
+              (unsigned long long) x->cache.state->slice->length);
     return false;
 }
 
@@ -190,11 +190,11 @@ static bool get_slice_range(struct variable_env *env, const struct variable *var
     struct request *request = container_of(env, struct request, env);
     struct exchange *x = request->exchange;
 
-    if (x == NULL || x->caching == NULL || x->caching->slice == NULL) {
+    if (x == NULL || x->cache.state == NULL || x->cache.state->slice == NULL) {
         *out = STR_NONE;
         return x != NULL;
     }
-    *out = x->caching->slice->range;
+    *out = x->cache.state->slice->range;
     return true;
 }
 

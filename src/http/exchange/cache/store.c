@@ -59,13 +59,13 @@ void store_begin(struct exchange *x)
         return;
     }
     arena_on_free(&request->arena, store_drop, store);
-    x->caching->store = store;
-    x->is_kept = true;
+    x->cache.state->store = store;
+    x->cache.is_kept = true;
 }
 
 void store_write(struct exchange *x, struct str bytes)
 {
-    struct store *store = x->caching->store;
+    struct store *store = x->cache.state->store;
 
     if (store->fd != -1 && !fs_write_all(store->fd, bytes)) {
         log_crit(&x->request->log, errno, "write() to \"%.*s\" failed", STR_ARG(store->temporary));
@@ -86,7 +86,7 @@ static bool set_properties(const struct exchange *x, const struct store *store)
 
 void store_end(struct exchange *x, bool is_whole)
 {
-    struct store *store = x->caching->store;
+    struct store *store = x->cache.state->store;
 
     if (is_whole && store->fd != -1 && set_properties(x, store) &&
         fs_move(store->temporary.data, store->path.data,
@@ -96,6 +96,6 @@ void store_end(struct exchange *x, bool is_whole)
         log_crit(&x->request->log, errno, "rename() \"%.*s\" to \"%.*s\" failed",
                  STR_ARG(store->temporary), STR_ARG(store->path));
     }
-    x->caching->store = NULL;
-    x->is_kept = false;
+    x->cache.state->store = NULL;
+    x->cache.is_kept = false;
 }

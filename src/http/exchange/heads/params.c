@@ -358,12 +358,13 @@ static void add_host(struct request *request, struct param_values *out)
 static void add_validators(const struct params *params, const struct exchange *x,
                            struct param_values *out)
 {
-    if (x->renews_since.len != 0 &&
+    if (x->cache.renews_since.len != 0 &&
         (params->hidden_ids & FIELD_BIT(FIELD_IF_MODIFIED_SINCE)) == 0) {
-        add_value(out, known_cgi_name(FIELD_IF_MODIFIED_SINCE), x->renews_since);
+        add_value(out, known_cgi_name(FIELD_IF_MODIFIED_SINCE), x->cache.renews_since);
     }
-    if (x->renews_etag.len != 0 && (params->hidden_ids & FIELD_BIT(FIELD_IF_NONE_MATCH)) == 0) {
-        add_value(out, known_cgi_name(FIELD_IF_NONE_MATCH), x->renews_etag);
+    if (x->cache.renews_etag.len != 0 &&
+        (params->hidden_ids & FIELD_BIT(FIELD_IF_NONE_MATCH)) == 0) {
+        add_value(out, known_cgi_name(FIELD_IF_NONE_MATCH), x->cache.renews_etag);
     }
 }
 
@@ -372,7 +373,7 @@ void params_evaluate(const struct params *params, struct exchange *x, unsigned r
 {
     struct request *request = x->request;
     uint64_t hidden_ids =
-        params->hidden_ids | FIELD_BIT(FIELD_HOST) | (x->is_cacheable ? conditional_ids : 0);
+        params->hidden_ids | FIELD_BIT(FIELD_HOST) | (x->cache.is_cacheable ? conditional_ids : 0);
     size_t capacity = params->count + request->headers.count + 3 + room;
 
     out->items = arena_alloc(&request->arena, capacity * sizeof(*out->items));
@@ -382,7 +383,7 @@ void params_evaluate(const struct params *params, struct exchange *x, unsigned r
     if ((params->hidden_ids & FIELD_BIT(FIELD_HOST)) == 0) {
         add_host(request, out);
     }
-    if (x->is_cacheable) {
+    if (x->cache.is_cacheable) {
         add_validators(params, x, out);
     }
     if (x->settings->pass_request_headers) {

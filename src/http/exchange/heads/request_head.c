@@ -181,11 +181,11 @@ void head_draft_begin(struct exchange *x, const struct head_plan *plan, struct s
 /* The question whether a stored response still holds. */
 static char *put_conditions(char *at, const struct exchange *x, uint64_t own)
 {
-    if (x->renews_since.len != 0 && (own & FIELD_BIT(FIELD_IF_MODIFIED_SINCE)) == 0) {
-        at = field_put(at, STR("If-Modified-Since"), x->renews_since);
+    if (x->cache.renews_since.len != 0 && (own & FIELD_BIT(FIELD_IF_MODIFIED_SINCE)) == 0) {
+        at = field_put(at, STR("If-Modified-Since"), x->cache.renews_since);
     }
-    if (x->renews_etag.len != 0 && (own & FIELD_BIT(FIELD_IF_NONE_MATCH)) == 0) {
-        at = field_put(at, STR("If-None-Match"), x->renews_etag);
+    if (x->cache.renews_etag.len != 0 && (own & FIELD_BIT(FIELD_IF_NONE_MATCH)) == 0) {
+        at = field_put(at, STR("If-None-Match"), x->cache.renews_etag);
     }
     return at;
 }
@@ -265,14 +265,14 @@ size_t head_draft_room(struct exchange *x, struct head_draft *draft)
     fields_each(field, &request->headers) {
         size += field->name.len + field->value.len + 4;
     }
-    return size + FRAMING_MAX + 64 + x->renews_since.len + x->renews_etag.len;
+    return size + FRAMING_MAX + 64 + x->cache.renews_since.len + x->cache.renews_etag.len;
 }
 
 char *head_draft_put(char *at, struct exchange *x, const struct head_draft *draft)
 {
     const struct head_plan *plan = draft->plan;
     const struct str *values = draft->values;
-    uint64_t hidden = plan->hidden | (x->is_cacheable ? CONDITION_IDS : 0);
+    uint64_t hidden = plan->hidden | (x->cache.is_cacheable ? CONDITION_IDS : 0);
 
     for (unsigned i = 0; i < plan->count; i++) {
         const struct head_part *part = &plan->parts[i];
@@ -303,7 +303,7 @@ char *head_draft_put(char *at, struct exchange *x, const struct head_draft *draf
             break;
         }
     }
-    if (x->is_cacheable) {
+    if (x->cache.is_cacheable) {
         at = put_conditions(at, x, plan->own);
     }
     return x->settings->pass_request_headers ? put_fields(at, x->request, plan, hidden) : at;

@@ -118,8 +118,8 @@ GETTER(get_cache_status)
 {
     const struct exchange *x = exchange_of(env);
 
-    return x != NULL && x->caching != NULL && x->caching->status.len != 0 &&
-           variable_give(out, x->caching->status);
+    return x != NULL && x->cache.state != NULL && x->cache.state->status.len != 0 &&
+           variable_give(out, x->cache.state->status);
 }
 
 /* data: 1 = the ETag, else the date, of the stored response that this request renews. */
@@ -130,7 +130,7 @@ GETTER(get_validator)
     if (x == NULL) {
         return false;
     }
-    *out = variable->data == 1 ? x->renews_etag : x->renews_since;
+    *out = variable->data == 1 ? x->cache.renews_etag : x->cache.renews_since;
     return out->len != 0;
 }
 

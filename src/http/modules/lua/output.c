@@ -125,35 +125,35 @@ static enum handler_result send_head(struct http_lua_request *lua)
 }
 
 /* What is kept until a piece was sent: a value in the registry. */
-struct exchange_caching {
+struct kept_value {
     struct script_vm *vm;
     int reference;
 };
 
 static void release_kept(void *arg)
 {
-    struct exchange_caching *caching = arg;
+    struct kept_value *kept = arg;
 
-    luaL_unref(caching->vm->state, LUA_REGISTRYINDEX, caching->reference);
-    free(caching);
+    luaL_unref(kept->vm->state, LUA_REGISTRYINDEX, kept->reference);
+    free(kept);
 }
 
 /* A text that the value on top of the stack keeps, as a piece; a long one is not copied. */
 static struct body_piece make_piece(lua_State *L, struct http_lua_request *lua, struct str text)
 {
     struct body_piece piece = {.bytes = text, .fd = -1, .is_volatile = true};
-    struct exchange_caching *caching;
+    struct kept_value *kept;
 
     if (text.len < REFERENCE_MIN || lua->subject.vm->is_private ||
-        (caching = malloc(sizeof(*caching))) == NULL) {
+        (kept = malloc(sizeof(*kept))) == NULL) {
         return piece;
     }
     lua_pushvalue(L, -1);
-    caching->vm = lua->subject.vm;
-    caching->reference = luaL_ref(L, LUA_REGISTRYINDEX);
+    kept->vm = lua->subject.vm;
+    kept->reference = luaL_ref(L, LUA_REGISTRYINDEX);
     piece.is_volatile = false;
     piece.release = release_kept;
-    piece.release_arg = caching;
+    piece.release_arg = kept;
     return piece;
 }
 

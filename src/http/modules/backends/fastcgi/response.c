@@ -59,7 +59,7 @@ static inline bool decode_more(struct fastcgi_stream *stream, bool joins)
 static bool has_no_body(const struct exchange *x)
 {
     return x->response.status == 204 || x->response.status == 304 ||
-           (x->request->method == METHOD_HEAD && !x->is_cacheable);
+           (x->request->method == METHOD_HEAD && !x->cache.is_cacheable);
 }
 
 enum head_result fastcgi_read_head(struct exchange *x)

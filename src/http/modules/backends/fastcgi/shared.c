@@ -63,7 +63,7 @@ static void limit_input(struct fastcgi_connection *connection, struct fastcgi_st
         connection->connection->conn->is_input_paused = 1;
         return;
     }
-    stream->is_bad = stream->x->is_peer_fine = true;
+    stream->is_bad = stream->x->relay.is_peer_fine = true;
     counters_mine->limited++;
     exchange_log(
         stream->x, LOG_ERROR, 0,

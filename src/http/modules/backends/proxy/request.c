@@ -60,7 +60,7 @@ static bool choose_method(struct exchange *x)
             return false;
         }
     }
-    if (x->is_cacheable && x->settings->cache_convert_head && str_is(state->method, "HEAD")) {
+    if (x->cache.is_cacheable && x->settings->cache_convert_head && str_is(state->method, "HEAD")) {
         state->method = STR("GET");
     }
     return true;
