@@ -70,8 +70,8 @@ static void choose_spool(struct relay *relay, uint64_t size)
         return;
     }
     limit = limit < BEHIND_MIN ? BEHIND_MIN : limit;
-    bool keeps_up =
-        request->limit_rate == 0 && request->wire->backlog(request, drains ? size : 1) <= limit;
+    bool keeps_up = request->delivery.limit_rate == 0 &&
+                    request->wire->backlog(request, drains ? size : 1) <= limit;
     if (keeps_up && !(drains && request->main != request)) {
         return;
     }

@@ -41,8 +41,8 @@ static void limit_rate(struct request *request, struct str value)
     uint64_t rate = 0;
 
     if (str_is(value, "off") || parse_uint(value, &rate)) {
-        request->limit_rate = rate;
-        request->is_limit_set = true;
+        request->delivery.limit_rate = rate;
+        request->delivery.is_limit_set = true;
     }
 }
 

@@ -274,19 +274,19 @@ struct str request_origin_form(const struct request *request)
 
 uint64_t request_bytes_sent(const struct request *request)
 {
-    uint64_t sent =
-        request->out_sent != 0 ? request->out_sent : request->main->wire->sent(request->main);
+    uint64_t sent = request->delivery.sent != 0 ? request->delivery.sent
+                                                : request->main->wire->sent(request->main);
 
-    if (!request->response.is_head_sent || sent < request->out_start) {
+    if (!request->response.is_head_sent || sent < request->delivery.start) {
         return 0;
     }
-    return sent - request->out_start;
+    return sent - request->delivery.start;
 }
 
 uint64_t request_body_bytes_sent(const struct request *request)
 {
     uint64_t sent = request_bytes_sent(request);
-    uint64_t head = request->out_head_end - request->out_start;
+    uint64_t head = request->delivery.head_end - request->delivery.start;
 
     return sent > head ? sent - head : 0;
 }

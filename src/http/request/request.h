@@ -66,6 +66,21 @@ struct body_watcher {
 };
 
 /*
+ * The response on its way to the client: what the wire counts of it, and how fast it goes. Positions of HTTP/1 are those of the
+ * connection (conn->queued, conn->sent); HTTP/2 and HTTP/3 count per stream.
+ */
+struct request_delivery {
+    uint64_t interim_bytes; /* of interim responses */
+    uint64_t start;         /* position where the response began, interim ones included */
+    uint64_t head_end;      /* position after its head: `end` less the bytes of the body */
+    uint64_t end;           /* position after its last byte */
+    uint64_t sent;       /* position that was sent when the request was recycled, at most `end` */
+    uint64_t limit_rate; /* bytes per second in force; 0 = none */
+    uint64_t limit_rate_after; /* bytes that go before the limit holds */
+    bool is_limit_set;         /* limit_rate was computed or assigned */
+};
+
+/*
  * A request. Lives in its own arena; everything it points to lives at least as long: its head in
  * the connection's input buffer (kept until the request is recycled), the generation.
  */
@@ -127,16 +142,9 @@ struct request {
     uint64_t body_received;   /* bytes of the body as received, frames included */
     uint64_t ordinal;         /* of this request on its connection: 1 is the first */
     uint64_t tunnel_received; /* bytes that the client sent after the head through a tunnel */
-    uint64_t out_interim;     /* bytes of interim responses */
-    uint64_t out_start;       /* conn->queued when the response began, interim ones included */
-    uint64_t
-        out_head_end; /* conn->queued after the response's head: out_end less the bytes of the body */
-    uint64_t out_end;          /* conn->queued when its last byte was put there */
-    uint64_t out_sent;         /* conn->sent when it was recycled, at most out_end */
-    uint64_t limit_rate;       /* bytes per second in force; 0 = none */
-    uint64_t limit_rate_after; /* bytes that go before the limit holds */
-    struct list node;          /* on the connection's list of requests that are not recycled yet */
-    struct keyed_data *data;   /* what modules keep for it: see request_data */
+    struct request_delivery delivery;
+    struct list node;        /* on the connection's list of requests that are not recycled yet */
+    struct keyed_data *data; /* what modules keep for it: see request_data */
 
     const struct request_tunnel *tunnel; /* its connection's bytes go without a fiber; or NULL */
     struct exchange *exchange; /* the last one with a backend, or NULL; see exchange/exchange.h */
@@ -164,7 +172,6 @@ struct request {
     unsigned is_error_redirect : 1; /* an error page is being asked for */
     unsigned
         is_lingering_forced : 1; /* the connection closes only after what the client still sends was read */
-    unsigned is_limit_set : 1; /* limit_rate was computed or assigned */
     unsigned
         has_own_headers : 1; /* of a subrequest: what it changes in them its parent does not see */
     unsigned is_completed : 1;     /* the whole response was given to the client: "OK" */

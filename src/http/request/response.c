@@ -69,13 +69,13 @@ static void compute_limits(struct request *request)
     const struct http_location *location = request->location;
     uint64_t number;
 
-    if (!request->is_limit_set && location->limit_rate != NULL &&
+    if (!request->delivery.is_limit_set && location->limit_rate != NULL &&
         parse_size(template_text(location->limit_rate, &request->env), &number)) {
-        request->limit_rate = number;
+        request->delivery.limit_rate = number;
     }
     if (location->limit_rate_after != NULL &&
         parse_size(template_text(location->limit_rate_after, &request->env), &number)) {
-        request->limit_rate_after = number;
+        request->delivery.limit_rate_after = number;
     }
 }
 
@@ -107,7 +107,7 @@ static enum handler_result finish_head(struct request *request, header_filter *f
             return HANDLER_NEXT;
         }
     }
-    if (request->location->limits_rate || request->is_limit_set) {
+    if (request->location->limits_rate || request->delivery.is_limit_set) {
         compute_limits(request);
     }
     if (request->expects_continue && !request->is_body_read) {

@@ -59,7 +59,7 @@ struct http_wire {
     void (*flush)(struct request *request);
     /* Has the connection broken? A cancelled request has is_cancelled set. */
     bool (*has_lost_client)(const struct request *request);
-    /* Bytes of output so far that the client's side took, as out_start and out_end count them. */
+    /* Bytes of output so far that the client's side took, as delivery.start and delivery.end count them. */
     uint64_t (*sent)(const struct request *request);
     /*
      * Or NULL: the head is the request's own. It lies in the connection's input buffer. Code that reads more into that (conn_fill) while the

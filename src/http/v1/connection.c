@@ -67,16 +67,17 @@ static void recycle_sent(struct v1_connection *c)
     while (!list_is_empty(&c->unfinished)) {
         struct request *request = container_of(c->unfinished.next, struct request, node);
 
-        if (request == c->current || (conn->sent < request->out_end && !conn->is_broken)) {
+        if (request == c->current || (conn->sent < request->delivery.end && !conn->is_broken)) {
             return;
         }
         list_remove(&request->node);
-        if (conn->is_broken && conn->error == EIO && conn->sent < request->out_end) {
+        if (conn->is_broken && conn->error == EIO && conn->sent < request->delivery.end) {
             request->log.action = "sending response to client";
             log_alert(&request->log, 0, "sendfile() reported that a file was truncated at %llu",
-                      (unsigned long long) (conn->sent - request->out_head_end));
+                      (unsigned long long) (conn->sent - request->delivery.head_end));
         }
-        request->out_sent = conn->sent < request->out_end ? conn->sent : request->out_end;
+        request->delivery.sent =
+            conn->sent < request->delivery.end ? conn->sent : request->delivery.end;
         counters_mine->writing -= list_is_empty(&c->unfinished);
         c->unfinished_count--;
         if (c->logged_first == request) {
@@ -398,7 +399,7 @@ void v1_request_ended(struct request *request, enum handler_result result)
     if (!request->is_body_read) {
         request->keepalive = false;
     }
-    request->out_end = conn->queued;
+    request->delivery.end = conn->queued;
     connection->rest_location = request->location;
     c->current = NULL;
     if (must_reset(request)) {

@@ -167,7 +167,8 @@ static bool takes_whole(const struct request *request)
     const struct response *response = &request->response;
 
     return response->whole.data != NULL && response->filters == NULL && !response->is_header_only &&
-           !response->is_chunked && request->limit_rate == 0 && response->whole.len <= COPY_MAX &&
+           !response->is_chunked && request->delivery.limit_rate == 0 &&
+           response->whole.len <= COPY_MAX &&
            response->content_length == (int64_t) response->whole.len;
 }
 
@@ -295,14 +296,14 @@ static uint64_t wait_for_rate(struct request *request, uint64_t wanted)
 
     for (;;) {
         uint64_t elapsed_ms = clock_now.now_ms - request->start_ms;
-        uint64_t allowed =
-            request->limit_rate_after + request->limit_rate * (elapsed_ms / 1000 + 1);
-        uint64_t given = conn->queued - request->out_start;
+        uint64_t allowed = request->delivery.limit_rate_after +
+                           request->delivery.limit_rate * (elapsed_ms / 1000 + 1);
+        uint64_t given = conn->queued - request->delivery.start;
 
         if (allowed > given) {
             return allowed - given < wanted ? allowed - given : wanted;
         }
-        uint64_t pause_ms = (given - allowed) * 1000 / request->limit_rate + 1;
+        uint64_t pause_ms = (given - allowed) * 1000 / request->delivery.limit_rate + 1;
         if (!wait_for_client(request, 1) ||
             fiber_sleep(clock_now.now_ms + pause_ms) == WAIT_CANCELLED) {
             return 0;
@@ -329,8 +330,8 @@ static void v1_send_head(struct request *request)
     struct conn *conn = v1_conn(request);
     struct response *response = &request->response;
 
-    request->out_start = conn->queued - request->out_interim;
-    request->out_head_end = request->out_start;
+    request->delivery.start = conn->queued - request->delivery.interim_bytes;
+    request->delivery.head_end = request->delivery.start;
     response->is_head_sent = true;
     if (request->method == METHOD_HEAD || response->status == 304 || response->status == 204) {
         response->is_header_only = true;
@@ -345,17 +346,18 @@ static void v1_send_head(struct request *request)
     }
     if (__builtin_expect(response->raw_head.len != 0, 0)) {
         conn_write(conn, response->raw_head);
-        request->out_head_end = conn->queued - request->out_interim;
+        request->delivery.head_end = conn->queued - request->delivery.interim_bytes;
         return;
     }
     size_t size = head_room(request);
-    bool is_slow =
-        request->limit_rate != 0 && size > request->limit_rate_after + request->limit_rate;
+    bool is_slow = request->delivery.limit_rate != 0 &&
+                   size > request->delivery.limit_rate_after + request->delivery.limit_rate;
     if (size + COPY_MAX <= OUT_CHUNK_SIZE && !is_slow) {
         size_t whole = response->whole.len <= COPY_MAX ? response->whole.len : 0;
         char *room = conn_out_room(conn, size + whole);
         char *end = v1_wire_put_head(room, request);
-        request->out_head_end = conn->queued + (uint64_t) (end - room) - request->out_interim;
+        request->delivery.head_end =
+            conn->queued + (uint64_t) (end - room) - request->delivery.interim_bytes;
         if (takes_whole(request)) {
             end = str_put(end, response->whole);
             response->is_complete = true;
@@ -370,7 +372,7 @@ static void v1_send_head(struct request *request)
     } else {
         conn_write(conn, head);
     }
-    request->out_head_end = conn->queued - request->out_interim;
+    request->delivery.head_end = conn->queued - request->delivery.interim_bytes;
 }
 
 /* ---- bodies ---- */
@@ -390,7 +392,7 @@ static bool put_piece(struct request *request, const struct body_piece *piece)
 
     for (uint64_t done = 0; done < size;) {
         uint64_t part = size - done;
-        if (request->limit_rate != 0) {
+        if (request->delivery.limit_rate != 0) {
             part = wait_for_rate(request, part);
             if (part == 0) {
                 drop_piece(piece);
@@ -517,7 +519,7 @@ static void v1_send_interim(struct request *request, unsigned status, const stru
         }
     }
     conn_write(conn, STR("\r\n"));
-    request->out_interim += conn->queued - begin;
+    request->delivery.interim_bytes += conn->queued - begin;
     conn_flush_later(conn);
 }
 

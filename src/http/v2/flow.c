@@ -185,13 +185,13 @@ static uint64_t wait_for_rate(struct v2_stream *stream, uint64_t wanted)
 
     for (;;) {
         uint64_t elapsed_ms = clock_now.now_ms - request->start_ms;
-        uint64_t allowed =
-            request->limit_rate_after + request->limit_rate * (elapsed_ms / 1000 + 1);
+        uint64_t allowed = request->delivery.limit_rate_after +
+                           request->delivery.limit_rate * (elapsed_ms / 1000 + 1);
 
         if (allowed > stream->given) {
             return allowed - stream->given < wanted ? allowed - stream->given : wanted;
         }
-        uint64_t pause_ms = (stream->given - allowed) * 1000 / request->limit_rate + 1;
+        uint64_t pause_ms = (stream->given - allowed) * 1000 / request->delivery.limit_rate + 1;
         if (fiber_sleep(clock_now.now_ms + pause_ms) == WAIT_CANCELLED) {
             return 0;
         }
@@ -220,11 +220,11 @@ size_t v2_grant(struct v2_stream *stream, uint64_t wanted)
 {
     uint64_t most = wanted;
 
-    if (stream->request->limit_rate != 0) {
+    if (stream->request->delivery.limit_rate != 0) {
         most = wait_for_rate(stream, most);
     }
     while (most != 0 && !stream->is_reset && !stream->connection->conn->is_broken &&
-           !(stream->is_leaving && stream->request->limit_rate == 0)) {
+           !(stream->is_leaving && stream->request->delivery.limit_rate == 0)) {
         size_t granted = v2_try_grant(stream, most);
 
         if (granted != 0) {
@@ -248,8 +248,8 @@ void v2_spend(struct v2_stream *stream, size_t size, size_t frames, bool is_tiny
         stream->pass += (uint64_t) size * 65536 / stream->share;
     }
     stream->given += size + frames * FRAME_HEAD_SIZE;
-    stream->request->out_head_end += frames * FRAME_HEAD_SIZE; /* no part of the body */
-    stream->request->out_sent = stream->given;
+    stream->request->delivery.head_end += frames * FRAME_HEAD_SIZE; /* no part of the body */
+    stream->request->delivery.sent = stream->given;
     c->progress_ms = clock_now.now_ms;
     v2_appease(c, GUARD_WINDOWS, (uint32_t) frames * 2);
     if (is_tiny) {

@@ -251,7 +251,7 @@ static void write_block(struct v2_stream *stream, struct str block, bool is_last
         conn_out_commit(c->conn, FRAME_HEAD_SIZE);
         conn_write(c->conn, part);
         stream->given += FRAME_HEAD_SIZE + part.len;
-        stream->request->out_head_end += FRAME_HEAD_SIZE + part.len;
+        stream->request->delivery.head_end += FRAME_HEAD_SIZE + part.len;
         type = FRAME_CONTINUATION;
         flags = 0;
     } while (block.len != 0);
@@ -265,7 +265,7 @@ static bool takes_whole(const struct v2_stream *stream)
     size_t size = response->whole.len;
 
     return size != 0 && response->filters == NULL && !response->is_header_only &&
-           request->limit_rate == 0 && size <= COPY_MAX &&
+           request->delivery.limit_rate == 0 && size <= COPY_MAX &&
            response->content_length == (int64_t) size && response->trailers == NULL &&
            stream->send_window >= (int64_t) size &&
            stream->connection->send_window >= (int64_t) size && size <= v2_chunk_size(request);
@@ -294,7 +294,7 @@ void v2_send_head(struct request *request)
         frame_put(room, length, FRAME_HEADERS, FLAG_END_HEADERS | (is_last ? FLAG_END_STREAM : 0),
                   stream->id);
         stream->given += FRAME_HEAD_SIZE + length;
-        request->out_head_end = stream->given;
+        request->delivery.head_end = stream->given;
         if (is_whole) {
             struct str whole = response->whole;
             end = frame_put(end, (uint32_t) whole.len, FRAME_DATA, FLAG_END_STREAM, stream->id);
@@ -306,7 +306,7 @@ void v2_send_head(struct request *request)
         }
         conn_out_commit(c->conn, (size_t) (end - room));
     }
-    request->out_sent = stream->given;
+    request->delivery.sent = stream->given;
     stream->is_output_ended = is_last;
     v2_settle_later(c);
 }
@@ -356,5 +356,5 @@ void v2_send_trailers(struct v2_stream *stream)
         }
     }
     write_block(stream, str_from(room, at), true);
-    request->out_sent = stream->given;
+    request->delivery.sent = stream->given;
 }

@@ -94,8 +94,8 @@ void v2_stream_settled(struct v2_stream *stream)
     leave(c, stream);
     v2_body_free(stream);
     stream->end_at = c->conn->queued;
-    request->out_end = stream->given;
-    request->out_sent = stream->given;
+    request->delivery.end = stream->given;
+    request->delivery.sent = stream->given;
     list_push_back(&c->finished, &request->node);
     c->finished_count++;
     v2_settle_later(c);

@@ -87,7 +87,7 @@ static void v2_leave(struct request *request)
 {
     struct v2_stream *stream = request->wire_state;
 
-    if (request->limit_rate == 0 && !request->response.is_tunnel && !stream->is_leaving) {
+    if (request->delivery.limit_rate == 0 && !request->response.is_tunnel && !stream->is_leaving) {
         stream->is_leaving = true;
         if (stream->output.waiter != NULL) {
             wait_signal_later(&stream->output);

@@ -63,7 +63,7 @@ static void put_data_head(struct v3_stream *stream, uint64_t size)
     if (stream->request->version == HTTP_3) {
         quic_stream_write(stream->quic, str_from(head, end));
         stream->given += (uint64_t) (end - head);
-        stream->request->out_head_end += (uint64_t) (end - head); /* no part of the body */
+        stream->request->delivery.head_end += (uint64_t) (end - head); /* no part of the body */
     }
 }
 
@@ -87,7 +87,7 @@ static void put_part(struct v3_stream *stream, struct reference *reference, uint
                                     reference_drop, reference);
     }
     stream->given += size;
-    stream->request->out_sent = stream->given;
+    stream->request->delivery.sent = stream->given;
 }
 
 /* ---- how much may be given ---- */
@@ -150,15 +150,15 @@ static uint64_t wait_for_rate(struct v3_stream *stream, uint64_t wanted)
 {
     struct request *request = stream->request;
 
-    while (request->limit_rate != 0) {
+    while (request->delivery.limit_rate != 0) {
         uint64_t elapsed_ms = clock_now.now_ms - request->start_ms;
-        uint64_t allowed =
-            request->limit_rate_after + request->limit_rate * (elapsed_ms / 1000 + 1);
+        uint64_t allowed = request->delivery.limit_rate_after +
+                           request->delivery.limit_rate * (elapsed_ms / 1000 + 1);
 
         if (allowed > stream->given) {
             return allowed - stream->given < wanted ? allowed - stream->given : wanted;
         }
-        uint64_t pause_ms = (stream->given - allowed) * 1000 / request->limit_rate + 1;
+        uint64_t pause_ms = (stream->given - allowed) * 1000 / request->delivery.limit_rate + 1;
         if (fiber_sleep(clock_now.now_ms + pause_ms) == WAIT_CANCELLED) {
             return 0;
         }
@@ -172,7 +172,7 @@ static bool may_leave(const struct v3_stream *stream, const struct body_piece *p
 {
     const struct request *request = stream->request;
 
-    return (is_last || stream->is_leaving) && request->limit_rate == 0 &&
+    return (is_last || stream->is_leaving) && request->delivery.limit_rate == 0 &&
            !request->response.is_tunnel && (!piece->is_volatile || size <= COPY_MAX);
 }
 
@@ -263,7 +263,7 @@ static void v3_leave(struct request *request)
 {
     struct v3_stream *stream = request->wire_state;
 
-    if (request->limit_rate == 0 && !request->response.is_tunnel && !stream->is_leaving) {
+    if (request->delivery.limit_rate == 0 && !request->response.is_tunnel && !stream->is_leaving) {
         stream->is_leaving = true;
         if (stream->writer.waiter != NULL) {
             wait_signal_later(&stream->writer);

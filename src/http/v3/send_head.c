@@ -40,8 +40,8 @@ static void section_send(struct section_encoder *section, struct v3_stream *stre
     quic_stream_write(stream->quic, str_from(head, end));
     quic_stream_write(stream->quic, block);
     stream->given += size;
-    stream->request->out_head_end += size;
-    stream->request->out_sent = stream->given;
+    stream->request->delivery.head_end += size;
+    stream->request->delivery.sent = stream->given;
 }
 
 /* What the response says of its priority overrides what the client said (RFC 9218, 8). */

@@ -304,7 +304,7 @@ static void stream_log(struct v3_stream *stream)
 
     stream->is_logged = true;
     timer_remove(&stream->timer);
-    request->out_end = request->out_sent = stream->given;
+    request->delivery.end = request->delivery.sent = stream->given;
     requests_held(-1);
     request_log(request);
 }

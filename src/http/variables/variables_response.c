@@ -47,7 +47,7 @@ VARIABLE_GET(get_request_filename)
 
 VARIABLE_GET(get_limit_rate)
 {
-    return variable_give_number(env, out, variable_request(env)->limit_rate);
+    return variable_give_number(env, out, variable_request(env)->delivery.limit_rate);
 }
 
 VARIABLE_SET(set_limit_rate)
@@ -59,8 +59,8 @@ VARIABLE_SET(set_limit_rate)
         log_error(env->log, 0, "invalid $limit_rate \"%.*s\"", STR_ARG(value));
         return;
     }
-    request->limit_rate = rate;
-    request->is_limit_set = true;
+    request->delivery.limit_rate = rate;
+    request->delivery.is_limit_set = true;
 }
 
 /* ---- the answer ---- */

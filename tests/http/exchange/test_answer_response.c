@@ -113,16 +113,16 @@ static void buffering_is_switched(void **state)
 static void the_rate_is_limited(void **state)
 {
     pass("X-Accel-Limit-Rate: 1234\r\n\r\n");
-    assert_int_equal(request->limit_rate, 1234);
-    assert_true(request->is_limit_set);
+    assert_int_equal(request->delivery.limit_rate, 1234);
+    assert_true(request->delivery.is_limit_set);
     pass("X-Accel-Limit-Rate: off\r\n\r\n");
-    assert_int_equal(request->limit_rate, 0);
-    assert_true(request->is_limit_set);
+    assert_int_equal(request->delivery.limit_rate, 0);
+    assert_true(request->delivery.is_limit_set);
     pass("X-Accel-Limit-Rate: many\r\n\r\n");
-    assert_false(request->is_limit_set);
+    assert_false(request->delivery.is_limit_set);
     settings.ignore_headers = IGNORE_X_ACCEL_LIMIT_RATE;
     pass("X-Accel-Limit-Rate: 1234\r\n\r\n");
-    assert_false(request->is_limit_set);
+    assert_false(request->delivery.is_limit_set);
 }
 
 static void a_charset_is_asked_for(void **state)
@@ -210,7 +210,7 @@ static void to_a_uri(void **state)
     assert_int_equal(request->response.fields.count, 5);
     assert_text(sent("Content-Disposition"), "attachment");
     assert_int_equal(request->response.etag.len, 0);
-    assert_int_equal(request->limit_rate, 5);
+    assert_int_equal(request->delivery.limit_rate, 5);
 }
 
 static void to_a_named_location(void **state)
