@@ -151,14 +151,6 @@ static const struct directive jwt_rows[] = {
 };
 #undef S
 
-static const struct directive_table jwt_table = {
-    .key = &auth_jwt_key,
-    .rows = jwt_rows,
-    .contexts = IN_HTTP_LOCATION_SETTINGS,
-    .size = sizeof(struct jwt_settings),
-};
-static const struct directive_table *const jwt_tables[] = {&jwt_table, NULL};
-
 static bool is_active(const struct http_location *location)
 {
     return realm_may_be_on(jwt_settings_at(location)->realm);
@@ -181,7 +173,10 @@ const struct module ngx_http_auth_jwt_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_auth_jwt_module",
     .kind = MODULE_HTTP,
-    .tables = jwt_tables,
+    .table = {.key = &auth_jwt_key,
+              .rows = jwt_rows,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
+              .size = sizeof(struct jwt_settings)},
     .hooks = &jwt_hooks,
     .worker_end = worker_end,
 };
