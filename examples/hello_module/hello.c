@@ -86,7 +86,7 @@ static const struct directive hello_rows[] = {
      .inherit = INHERIT_NEVER, .doc = "Answers with this text."},
     {"hello_header", IN_HTTP_ALL, FLAG(struct hello_settings, has_header), .initial = "off",
      .doc = "Adds the field X-Hello to responses."},
-    {NULL},
+    {0},
 };
 
 static const struct http_module hello_hooks = {
