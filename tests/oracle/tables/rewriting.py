@@ -218,6 +218,11 @@ line2\n\ttab\"quote\\back"; }
             location /breakfile/ { if ($arg_a) { break; } rewrite ^ /a.txt break; }
             location /last/ { add_header X-Base base; if ($arg_a) { add_header X-A a; } if ($arg_b) { add_header X-B b; } }
             location /root/ { if ($arg_a) { root html/other; } try_files $uri =404; }
+            location /tryif/ { alias html/; try_files /nope =410; if ($arg_a) { set $v 1; } }
+            location /iftry/ { alias html/; if ($arg_a) { add_header X-In if; } try_files /nope @tried; add_header X-Out out; }
+            location /trylimit/ { alias html/; try_files /nope =410; limit_except POST { allow all; } }
+            location /tryouter/ { alias html/; try_files /nope =410; location /tryouter/in/ { alias html/; } }
+            location @tried { return 200 "tried\n"; }
             location /errpage/ { error_page 404 /e1; if ($arg_a) { error_page 404 /e2; } }
             location /rate/ { if ($arg_a) { set $limit_rate 4k; } alias html/; }
             location /cookie/ { if ($http_cookie ~* "id=([^;]+)(?:;|$)") { set $id $1; } return 200 "id=$id\n"; }
@@ -257,6 +262,15 @@ line2\n\ttab\"quote\\back"; }
         GET /nrei/?a=b
         GET /named/?a=word
         GET /named/?a=%20
+        GET /tryif/a.txt
+        GET /tryif/a.txt?a=1
+        GET /tryif/none?a=1
+        GET /iftry/a.txt
+        GET /iftry/a.txt?a=1
+        GET /trylimit/a.txt
+        POST /trylimit/a.txt | Content-Length: 0
+        GET /tryouter/a.txt
+        GET /tryouter/in/a.txt
         GET /f/?p=a.txt
         GET /f/?p=sub
         GET /f/?p=none

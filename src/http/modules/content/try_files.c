@@ -163,14 +163,12 @@ static enum handler_result try_files(struct request *request)
     return fall_back(request, settings->list);
 }
 
-/* `if` and limit_except blocks have none, whatever stands around them. */
+/* Blocks of `if` and limit_except do not inherit it, either. */
 static bool try_files_is_active(const struct http_location *location)
 {
     const struct try_settings *settings = location_settings(location, &key);
 
-    bool is_inner = location->kind == LOCATION_UNNAMED && location->parent != NULL;
-
-    return !is_inner && settings != NULL && settings->list != NULL;
+    return settings != NULL && settings->list != NULL;
 }
 
 static const struct phase_hook phases[] = {
@@ -185,7 +183,7 @@ const struct module ngx_http_try_files_module = {
     .kind = MODULE_HTTP,
     .table = {.key = &key,
               .rows = rows,
-              .contexts = IN_HTTP_ALL,
+              .contexts = IN_HTTP_LOCATION_SETTINGS,
               .size = sizeof(struct try_settings)},
     .hooks = &hooks,
 };

@@ -378,9 +378,6 @@ static struct str rest_of_path(const struct request *request)
     const struct http_location *location = request->location;
     struct str rest = request->uri;
 
-    while (location->kind == LOCATION_UNNAMED && location->parent != NULL) {
-        location = location->parent;
-    }
     if (location->kind <= LOCATION_PREFIX_NO_REGEX && str_starts(rest, location->name)) {
         rest = str_skip(rest, location->name.len);
     } else {
