@@ -68,6 +68,7 @@ CONFIGS = [
         GET /scheme/x?a
         GET /args/x
         GET /args/x?old=2
+        GET /noargs/y
         GET /noargs/x?old=2
         GET /newargs/x?a=5&b=6
         GET /rargs/x?old=2

@@ -250,10 +250,10 @@ static enum handler_result change_uri(struct run *run, const struct instruction 
     struct arena *arena = &request->arena;
     struct str path = arena_join(arena, target->path, target->path_count);
 
-    /* Without '?' and without old arguments there are none, but $args is not missing. */
+    /* Arguments that are left out are empty; where there were none $args stays missing. */
     struct str args = target->has_args ? arena_join(arena, target->args, target->args_count)
                       : instruction->keeps_args ? request->args
-                                                : STR("");
+                                                : str_head(request->args, 0);
 
     if (run->settings->rewrite_log) {
         log_notice(&request->log, 0, "rewritten data: \"%.*s\", args: \"%.*s\"", STR_ARG(path),
