@@ -123,6 +123,29 @@ def test_conditions_of_clients_are_not_passed_on(serve, backend):
     assert got(server) == ("HIT", "x")
 
 
+def test_ranges_with_keys_of_their_own(serve):
+    """A part is stored where the key holds the range of the client, and only there."""
+    server = serve("""
+        proxy_cache_path cache keys_zone=z:1m;
+        proxy_cache z; proxy_cache_valid 200 206 1h; proxy_set_header Range $http_range; add_header X-Cache $upstream_cache_status;
+        server { listen 127.0.0.1:@PORT@;
+            location /own/ { proxy_cache_key $uri$http_range; proxy_pass http://127.0.0.1:@PORT1@/; }
+            location /shared/ { proxy_cache_key $uri; proxy_pass http://127.0.0.1:@PORT1@/; } }
+        server { listen 127.0.0.1:@PORT1@; proxy_cache off; root html; }""", files={"html/f": "0123456789"})
+
+    def part(target, *fields):
+        response = server.get(target, *fields)
+        return response.header("X-Cache"), response.status, response.text, response.header("Content-Range")
+
+    first, last = (state + (206, "12", "bytes 1-2/10") for state in (("MISS",), ("HIT",)))
+    assert [part("/own/f", "Range: bytes=1-2") for _ in range(2)] == [first, last]
+    assert [part("/own/f", "Range: bytes=-1")[:3] for _ in range(2)] == [("MISS", 206, "9"), ("HIT", 206, "9")]
+    assert part("/own/f") == ("MISS", 200, "0123456789", None)
+    assert [part("/shared/f", "Range: bytes=1-2") for _ in range(2)] == [first, first]
+    assert [part("/shared/f")[:3] for _ in range(2)] == [("MISS", 200, "0123456789"), ("HIT", 200, "0123456789")]
+    assert part("/shared/f", "Range: bytes=1-2") == last
+
+
 def test_stale_when_the_backend_fails(serve, backend):
     back = backend([answer(b"old", b"X-Accel-Expires: @1")], [lambda conn, _: None])
     server = serve(cached(back.port, "proxy_cache_use_stale error; proxy_set_header Connection close;"))

@@ -61,6 +61,17 @@ static bool make_meta(struct exchange *x, struct cache_meta *meta)
     return true;
 }
 
+/* A part of a response is stored under a key of its own: that of a slice, or one that holds the client's Range. Under another
+ * key it would be given to clients that want the whole. */
+static bool is_storable(const struct exchange *x)
+{
+    const struct field *range = fields_get(&x->request->headers, FIELD_RANGE);
+
+    return x->response.status != 206 || x->cache.state->slice != NULL ||
+           (range != NULL && str_starts(range->value, STR("bytes=")) &&
+            str_find(x->cache.state->cached->access.key, range->value) != NULL);
+}
+
 enum handler_result cached_accept(struct exchange *x)
 {
     struct cached *cached = x->cache.state->cached;
@@ -70,8 +81,7 @@ enum handler_result cached_accept(struct exchange *x)
         return renew_stored(x);
     }
     if (cached->may_store && !templates_any_true(&x->settings->no_cache, &x->request->env) &&
-        (x->response.status != 206 || x->cache.state->slice != NULL) &&
-        make_meta(x, &cached->meta)) {
+        is_storable(x) && make_meta(x, &cached->meta)) {
         cached->is_filling = cache_fill_begin(&cached->access, x->settings->temp_path);
     }
     x->cache.is_kept = cached->is_filling;
