@@ -85,6 +85,14 @@ def test_configured_lifetimes(serve, backend):
     assert [got(server)[0] for _ in range(2)] == ["MISS", "MISS"]
 
 
+@pytest.mark.parametrize("value", ["max-age=x", "max-age=", "max-age=-5", "max-age=1.5", "max-age=5x", "s-maxage=x, max-age=60", "max-age=60, max-age=x"])
+def test_a_lifetime_that_is_no_number_is_stale(serve, backend, value):
+    """The configured lifetime does not take its place."""
+    back = backend([Counter(b"Cache-Control: " + value.encode())] * 9)
+    server = serve(cached(back.port, "proxy_cache_valid 1h;"))
+    assert [got(server)[0] for _ in range(2)] == ["MISS", "MISS"]
+
+
 def test_methods_and_switches(serve, backend):
     back = backend([Counter()] * 9)
     server = serve(cached(back.port, """proxy_cache_valid 1h; proxy_cache_bypass $arg_fresh;

@@ -8,7 +8,7 @@
 
 /* What the fields of a head say. */
 struct reading {
-    bool forbids; /* Cache-Control: no-store, private … */
+    bool forbids; /* Cache-Control: no-store, private …, or a lifetime that is no number */
     bool has_max_age;
     int64_t max_age;                                /* seconds; s-maxage wins over max-age */
     bool is_shared;                                 /* s-maxage was there */
@@ -39,6 +39,12 @@ static void set_max_age(struct reading *reading, int64_t seconds, bool is_shared
     reading->is_shared = is_shared;
 }
 
+static bool is_lifetime(struct str directive)
+{
+    return str_starts_nocase(directive, STR("max-age=")) ||
+           str_starts_nocase(directive, STR("s-maxage="));
+}
+
 static void read_cache_control(struct str value, struct reading *reading)
 {
     int64_t seconds;
@@ -52,6 +58,8 @@ static void read_cache_control(struct str value, struct reading *reading)
             set_max_age(reading, seconds, true);
         } else if (cache_control_seconds(directive, STR("max-age="), &seconds)) {
             set_max_age(reading, seconds, false);
+        } else if (is_lifetime(directive)) {
+            reading->forbids = true; /* RFC 9111, 4.2.1: what is not valid counts as stale */
         } else if (cache_control_seconds(directive, STR("stale-while-revalidate="), &seconds)) {
             reading->stale_while_revalidate = seconds;
         } else if (cache_control_seconds(directive, STR("stale-if-error="), &seconds)) {
