@@ -61,6 +61,13 @@ def test_the_first_request_has_its_group_resolved(serve, dns):
     until(lambda: server.get("/", port=other).text == "127.0.0.3", "it is followed from now on")
 
 
+def test_names_of_checked_servers_are_followed_from_the_start(serve, dns):
+    dns.records["localhost"] = ["127.0.0.2"]
+    server = serve(group(dns, "", "localhost:@PORT1@", more="check interval=100 rise=1 fall=1 type=tcp;"))
+    until(lambda: dns.count("localhost"), "the name is resolved without a request")
+    until(lambda: server.get("/").text == "127.0.0.2", "the address that it has now is up")
+
+
 def test_requests_that_come_together_wait_together(serve, dns):
     dns.records["localhost"] = SILENCE
     server = serve(group(dns, "fallback=next", "localhost:@PORT1@", "127.0.0.1:@PORT2@"))

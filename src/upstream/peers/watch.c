@@ -190,7 +190,8 @@ static struct vec start_addresses(const struct upstream_server *server, struct a
 }
 
 /* The first addresses are those that the name had when it was resolved last, in this generation or the one before; else
- * those of the start, and with dynamic_resolve the first request has the name resolved. */
+ * those of the start, and with dynamic_resolve the first request has the name resolved. Health checks want the
+ * addresses before that: they would count as down for the first requests. */
 void watch_prepare(struct upstream_group *group)
 {
     struct watch **end = &group->worker_state->watches;
@@ -212,7 +213,8 @@ void watch_prepare(struct upstream_group *group)
         struct vec known = {0};
         cells_recall(group, *server, &memory, &known);
         if (known.count == 0) {
-            watch->waits_for_use = watch->has_no_answer = group->fallback != FALLBACK_NONE;
+            watch->waits_for_use = group->fallback != FALLBACK_NONE && group->health == NULL;
+            watch->has_no_answer = watch->waits_for_use;
             group->worker_state->has_unused_names |= watch->waits_for_use;
             known = start_addresses(*server, &memory);
         }
