@@ -255,3 +255,53 @@ def test_a_client_certificate_that_is_changed_while_the_handshake_waits(tmp_path
                 secured.sendall(b"peer %d" % len(secured.getpeercert(True) or b""))
                 secured.unwrap()
             assert b"true cdata peer " in client.rest_or_reset()
+
+
+VERDICTS = """
+error_log error.log info; pid nginx.pid;
+events {}
+http {
+    ssl_certificate good.crt; ssl_certificate_key good.key;
+    server { listen 127.0.0.1:@PORT@ ssl;
+        ssl_client_hello_by_lua_block {
+            local name = require("ngx.ssl.clienthello").get_client_hello_server_name()
+            ngx.exit(tonumber(name:match("^h(-?%d+)")))
+        } }
+    server { listen 127.0.0.1:@PORT1@ ssl;
+        ssl_certificate_by_lua_block { ngx.exit(tonumber(require("ngx.ssl").server_name():match("^h(-?%d+)"))) } }
+}
+stream {
+    ssl_certificate good.crt; ssl_certificate_key good.key;
+    server { listen 127.0.0.1:@PORT2@ ssl; return x;
+        ssl_certificate_by_lua_block { ngx.exit(tonumber(require("ngx.ssl").server_name():match("^h(-?%d+)"))) } }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory):
+    authority = Authority(tmp_path_factory.mktemp("verdicts"))
+    authority.issue("good", "DNS:good.example")
+    files = {name: authority.read(name) for name in ("good.crt", "good.key")}
+    with Server(conf=VERDICTS, files=files, allow=("does not accept",)) as made:
+        yield made
+
+
+@pytest.mark.parametrize("port", ["PORT", "PORT1", "PORT2"])
+@pytest.mark.parametrize("code, agrees", [(0, True), (-5, True), (200, True), (-1, False), (300, False), (403, False), (500, False)])
+def test_a_status_of_300_or_more_fails_the_handshake(verdicts, port, code, agrees):
+    context = ssl._create_unverified_context()
+    with socket.create_connection(("127.0.0.1", verdicts.port_of(port)), timeout=20) as plain:
+        if agrees:
+            context.wrap_socket(plain, server_hostname=f"h{code}.example").close()
+            return
+        with pytest.raises(ssl.SSLError, match="INTERNAL_ERROR"):
+            context.wrap_socket(plain, server_hostname=f"h{code}.example")
+
+
+@pytest.mark.parametrize("port", ["PORT", "PORT1"])
+def test_codes_that_mean_nothing_to_a_script_are_refused(verdicts, port):
+    with socket.create_connection(("127.0.0.1", verdicts.port_of(port)), timeout=20) as plain:
+        with pytest.raises(ssl.SSLError, match="INTERNAL_ERROR"):
+            ssl._create_unverified_context().wrap_socket(plain, server_hostname="h-4.example")
+    assert verdicts.wait_log("bad argument to 'ngx.exit': does not accept NGX_AGAIN or NGX_DONE")

@@ -14,8 +14,7 @@ static bool script_backend_run(struct script_backend *backend, const struct scri
     subject->exit_code = 0;
     subject->log->action = action;
     enum script_end end = script_run(&call);
-    bool is_good =
-        end == SCRIPT_ENDED || (end == SCRIPT_LEFT && subject->exit_code != SCRIPT_TLS_ERROR);
+    bool is_good = script_tls_agrees(end, subject->exit_code);
 
     if (end != SCRIPT_CANCELLED) {
         log_info(subject->log, 0, "%s: handler return value: %d, %s exit code: %d",

@@ -150,8 +150,7 @@ bool script_handshake_run(const struct script_handshake_call *call,
     int kept = call->context != NULL ? *call->context : LUA_NOREF;
     handshake->subject.context = kept;
     enum script_end end = script_run(&run);
-    bool is_good = end == SCRIPT_ENDED ||
-                   (end == SCRIPT_LEFT && handshake->subject.exit_code != SCRIPT_TLS_ERROR);
+    bool is_good = script_tls_agrees(end, handshake->subject.exit_code);
 
     give_context(call, handshake, kept);
     script_subject_end(&handshake->subject);

@@ -19,6 +19,13 @@ enum { SCRIPT_TLS_OK = 0, SCRIPT_TLS_ERROR = -1, SCRIPT_TLS_DECLINED = -5 };
 
 /* ---- scripts in handshakes (handshake.c) ---- */
 
+/* Does the handshake continue after a script that ended so? Not after an error, ngx.exit(ngx.ERROR) or a status of 300 and more. */
+static inline bool script_tls_agrees(enum script_end end, int exit_code)
+{
+    return end == SCRIPT_ENDED ||
+           (end == SCRIPT_LEFT && exit_code != SCRIPT_TLS_ERROR && exit_code < 300);
+}
+
 /* The scripts of an address or a server, each may be NULL. */
 struct script_tls_codes {
     struct script_code *hello, *certificate, *fetch, *store;
@@ -50,7 +57,7 @@ struct script_handshake_call {
     int *context; /* where ngx.ctx is kept for what comes after; NULL: it ends with the handshake */
 };
 
-/* Runs it. False: the handshake fails: an error, or ngx.exit(ngx.ERROR). MAY WAIT. */
+/* Runs it. False: the handshake fails (script_tls_agrees). MAY WAIT. */
 bool script_handshake_run(const struct script_handshake_call *call,
                           struct script_handshake *handshake);
 

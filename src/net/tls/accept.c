@@ -105,7 +105,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
         return SSL_CLIENT_HELLO_ERROR;
     }
     if (tls->hooks != NULL && !tls_accept_ask(tls, tls->hooks->hello)) {
-        *alert = SSL_AD_HANDSHAKE_FAILURE;
+        *alert = SSL_AD_INTERNAL_ERROR; /* as where a certificate cannot be chosen */
         return SSL_CLIENT_HELLO_ERROR;
     }
     struct tls_context *context =

@@ -47,6 +47,9 @@ static int on_abort(lua_State *L, struct script_thread *thread)
     const uint32_t phases =
         SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT;
 
+    if ((thread->phase & SCRIPT_OF_REQUEST) == 0) {
+        script_demand(L, thread, phases);
+    }
     return script_on_abort(L, thread, &http_lua_check_request(L, thread)->abort, phases);
 }
 

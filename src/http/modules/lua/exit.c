@@ -45,14 +45,14 @@ static int do_exit(lua_State *L, struct script_thread *thread)
     int code = (int) lua_tonumber(L, 1);
 
     script_demand_leavable(L);
+    if (code == CODE_AGAIN || code == CODE_DONE) {
+        script_demand(L, thread, EXIT_PHASES);
+        return luaL_error(L, "bad argument to 'ngx.exit': does not accept NGX_AGAIN or NGX_DONE");
+    }
     if (thread->subject->kind == &http_lua_request_kind && (thread->phase & ON_BEHALF) == 0) {
         struct http_lua_request *lua = http_lua_check_request(L, thread);
 
         script_demand(L, thread, EXIT_PHASES);
-        if (code == CODE_AGAIN || code == CODE_DONE) {
-            return luaL_error(L,
-                              "bad argument to 'ngx.exit': does not accept NGX_AGAIN or NGX_DONE");
-        }
         if (!drops_client(code) && code != CODE_ERROR) {
             script_demand_abortable(L, thread);
         }
