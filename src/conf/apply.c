@@ -291,6 +291,10 @@ static const struct row_entry *find_row(struct conf_scope *scope, const struct c
         conf_drop_brace_error(scope->conf, node, 1);
         return NULL;
     }
+    if (!node->is_code && conf_is_code_block(node->args[0])) {
+        conf_error(scope->conf, node, "directive \"%s\" has no opening \"{\"", entry->row->name);
+        return NULL;
+    }
     if (!takes_arguments(entry->row, node)) {
         conf_error(scope->conf, node, "invalid number of arguments in \"%s\" directive",
                    entry->row->name);

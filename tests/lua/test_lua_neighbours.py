@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from harness import Server
+from harness import Server, run_binary
 from harness.backend import Backend
 
 HTTP = """
@@ -38,6 +38,11 @@ server {
         log_by_lua_block { tell("in the log ", ngx.var.sent_http_location) } }
     location /status { content_by_lua_block { ngx.exit(tonumber(ngx.var.arg_s)) } }
     location /plain { return 200 abc; }
+    location /of_backend { proxy_pass http://127.0.0.1:@PORT@/plain; header_filter_by_lua_block { ngx.header.content_length = nil }
+        body_filter_by_lua_block {
+            tell("piece [", ngx.arg[1], "] ", ngx.arg[2])
+            ngx.arg[1] = ngx.arg[1]:upper()
+        } }
     location /order { content_by_lua_block {
         local function ask(uri)
             ngx.say("in ", ngx.location.capture(uri).status)
@@ -169,3 +174,17 @@ def test_http_0_9_has_no_fields_to_set(server):
     with server.client() as client:
         client.send(b"GET /old\r\n")
         assert client.rest() == b"0.9|nil\n"
+
+
+def test_the_end_of_a_backends_body_is_a_piece_of_its_own(server):
+    assert server.get("/of_backend").body == b"ABC"
+    assert [found for found in re.findall(r"told (piece \S+ \w+)", server.error_log)] == ["piece [abc] false", "piece [] true"]
+
+
+def test_a_block_of_lua_has_braces(tmp_path):
+    (tmp_path / "logs").mkdir()
+    conf = tmp_path / "nginx.conf"
+    conf.write_text('events {}\nhttp { init_by_lua_block "x"; }\n', encoding="utf-8")
+    result = run_binary("-t", "-p", str(tmp_path), "-c", str(conf))
+    assert result.returncode == 1
+    assert f'[emerg] directive "init_by_lua_block" has no opening "{{" in {conf}:2' in result.stderr

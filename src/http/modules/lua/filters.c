@@ -124,6 +124,11 @@ static bool filter_send(struct body_filter *body_filter, struct request *request
     if (request->response.is_of_subrequest) {
         return body_filter_next(body_filter, request, piece, is_last);
     }
+    /* The end of what a backend gave comes by itself, as in nginx: scripts count on ngx.arg[2] with an empty last piece. */
+    if (is_last && piece != NULL && piece->bytes.len != 0 && request->exchange != NULL) {
+        return filter_send(body_filter, request, piece, false) &&
+               filter_send(body_filter, request, NULL, true);
+    }
     filter->chunk = piece != NULL ? piece->bytes : STR("");
     filter->is_changed = false;
     filter->is_last = is_last;
