@@ -12,7 +12,7 @@ TESTS ?= tests
 DESTDIR ?=
 
 # Targets that only start other makes and scripts; they need no configured build directory.
-DRIVERS = help serve check lint doors coverage bench docs asan fuzz deps deb clean format
+DRIVERS = help serve check lint tidy doors coverage bench docs asan fuzz deps deb clean format
 .DEFAULT_GOAL = all
 GOALS = $(or $(MAKECMDGOALS),all)
 
@@ -36,6 +36,7 @@ help:
 	@echo "make check     every test: units, sanitizers, fuzzing for a while, pytest"
 	@echo "make unit      the unit tests; make BUILD=objs-asan unit under sanitizers"
 	@echo "make lint      layers, words, formatting, warnings of two compilers"
+	@echo "make tidy      clang-tidy and cppcheck on what changed since main; TIDY=--all on everything"
 	@echo "make doors     the functions that one kept request enters"
 	@echo "make coverage  what the tests reach of src: lines, functions, branches"
 	@echo "make format    lay the sources out as make lint wants them"
@@ -68,6 +69,13 @@ lint:
 	$(MAKE) --no-print-directory -k BUILD=objs-clang CFLAGS='-Werror -g0' all-objects || status=1; \
 	$(PYTHON) tests/lint/lint.py objs-gcc || status=1; \
 	exit $$status
+
+# Findings are fixed, or suppressed at their line with the reason.
+TIDY ?=
+tidy:
+	@auto/deps --tests
+	@test -f objs-clang/config.mk || ./configure --builddir=objs-clang --with-cc=clang
+	@$(PYTHON) tests/lint/tidy.py objs-clang $(TIDY)
 
 # A build that says which functions it enters; DOORS_ARGS=--list shows them. Optimizing changes nothing of that: what is
 # inlined counts.

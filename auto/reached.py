@@ -16,7 +16,7 @@ class File:
 
     def __init__(self):
         self.lines = {}         # number -> times
-        self.functions = {}     # name -> (first line, times)
+        self.functions = {}     # name -> (first line, times); one of a header has a copy in each file that includes it
         self.branches = {}      # (line, branch) -> times
 
 
@@ -31,9 +31,11 @@ def read(path):
                 current = files.setdefault(name[name.index("src/"):], File()) if "src/" in name else File()
             elif key == "FN":
                 line, name = value.split(",", 1)
+                name = name.rpartition(":")[2]
                 current.functions.setdefault(name, (int(line), 0))
             elif key == "FNDA":
                 times, name = value.split(",", 1)
+                name = name.rpartition(":")[2]
                 line, former = current.functions[name]
                 current.functions[name] = (line, max(former, int(times)))
             elif key == "DA":
@@ -55,7 +57,7 @@ def unentered(files):
             if times == 0:
                 end = next((start for start in starts if start > line), 1 << 30)
                 length = sum(1 for number in file.lines if line <= number < end)
-                found.append((length, path, line, name.rpartition(":")[2]))
+                found.append((length, path, line, name))
     return sorted(found, reverse=True)
 
 

@@ -226,6 +226,7 @@ time_t http_date_parse_loosely(struct str s)
         unsigned char c = (unsigned char) s.data[i];
         unsigned char letter = c | 0x20;
         bool is_letter = letter >= 'a' && letter <= 'z';
+        /* cppcheck-suppress uninitvar ; the loop has written what is before i */
         bool is_first = i == 0 || usual[i - 1] < 'A';
         is_zone = is_zone || (is_letter && is_first && s.len - i == 3);
         usual[i] = (char) (!is_letter ? c : is_first || is_zone ? letter & ~0x20 : letter);

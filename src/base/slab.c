@@ -256,7 +256,7 @@ struct slab *slab_init(void *memory, size_t size)
         }
     }
     if (count >= NO_PAGE) {
-        count = NO_PAGE - 1;
+        count = UINT32_MAX - 1;
     }
     memset(slab, 0, sizeof(*slab) + count * sizeof(struct page));
     shm_lock_init(&slab->lock);

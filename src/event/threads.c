@@ -117,6 +117,7 @@ struct thread_pool *thread_pool_new(struct str name, unsigned threads, unsigned 
     pool->max_queue = max_queue;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->has_work, NULL);
+    /* cppcheck-suppress memleak ; the pool owns its name */
     return pool;
 }
 

@@ -1,7 +1,8 @@
 """clang-tidy (.clang-tidy) and cppcheck on the sources of src.
 
 tidy.py BUILD          on those that changed since main, or, on main itself, with the last commit; MOST of them
-tidy.py BUILD --all    on all: many minutes
+tidy.py BUILD --all    on all: half an hour of one processor
+tidy.py BUILD --cppcheck    cppcheck alone, on all
 
 BUILD is a configured build directory: its flags are used. A finding is fixed, or suppressed at its line with the reason:
 /* NOLINT(CHECK): reason */, or in the line above /* cppcheck-suppress ID ; reason */.
@@ -17,7 +18,7 @@ AT_ONCE = os.cpu_count() or 1
 # What gcc and clang do not share, and what only costs time here.
 LEFT_OUT = re.compile(r"-O\d|-fcf-protection\S*|-D_FORTIFY_SOURCE\S*|-U_FORTIFY_SOURCE|-Werror\S*|-fstack-\S*|-fsanitize\S*")
 CPPCHECK = ["cppcheck", "--quiet", "--enable=warning,portability", "--inline-suppr", "--std=c11", "--max-configs=1",
-            "--suppressions-list=tests/lint/cppcheck.txt", "--error-exitcode=1", "-Isrc"]
+            "--library=tests/lint/cppcheck.cfg", "--error-exitcode=1", "-Isrc"]
 
 
 def git(*words):
@@ -66,7 +67,7 @@ def cppcheck(paths, build):
 
 
 def main():
-    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--all"]):
+    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--all"], ["--cppcheck"]):
         print(__doc__, file=sys.stderr)
         return 2
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
@@ -77,7 +78,9 @@ def main():
         if len(paths) > MOST:
             print("tidy: %d of %d changed files; make tidy looks at all" % (MOST, len(paths)))
     paths = paths if sys.argv[2:] else paths[:MOST]
-    found = (tidy(paths, flags_of(sys.argv[1])) + cppcheck(paths, sys.argv[1])) if paths else []
+    found = cppcheck(paths, sys.argv[1]) if paths else []
+    if paths and sys.argv[2:] != ["--cppcheck"]:
+        found += tidy(paths, flags_of(sys.argv[1]))
     for finding in found:
         print(finding)
     print("tidy: %d files, %d findings" % (len(paths), len(found)))

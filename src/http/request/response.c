@@ -245,6 +245,7 @@ static bool send_within_length(struct request *request, const struct body_piece 
 {
     struct response *response = &request->response;
     uint64_t left = (uint64_t) response->content_length - response->body_given;
+    /* cppcheck-suppress internalAstError ; it cannot read this C */
     struct body_piece part = piece == NULL ? (struct body_piece){.fd = -1} : *piece;
     uint64_t size = part.bytes.data != NULL ? part.bytes.len : part.size;
 

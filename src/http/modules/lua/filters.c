@@ -186,6 +186,7 @@ static struct http_lua_filter *demand_filter(lua_State *L, const struct script_t
 {
     struct http_lua_request *lua = http_lua_check_request(L, thread);
 
+    /* cppcheck-suppress nullPointerRedundantCheck ; the line above has thrown where there is none */
     if (thread->phase != SCRIPT_BODY_FILTER || lua->filter == NULL) {
         luaL_error(L, "API disabled in the current context");
     }

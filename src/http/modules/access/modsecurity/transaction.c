@@ -113,6 +113,7 @@ static const char *addr_text(struct request *request, const struct addr *addr)
 {
     char text[ADDR_TEXT_MAX];
 
+    /* cppcheck-suppress legacyUninitvar ; addr_format writes it */
     return arena_cstr(&request->arena, (struct str){text, addr_format(addr, false, text)});
 }
 
