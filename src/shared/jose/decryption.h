@@ -10,7 +10,7 @@ struct jose_sealed {
     const struct jose_content *content;
     struct str key;     /* the encrypted content key */
     struct str key_iv;  /* of JOSE_AES_GCM */
-    struct str key_tag; /* … */
+    struct str key_tag; /* of JOSE_AES_GCM */
     struct str header;  /* as it was received: authenticated */
     struct str iv;
     struct str text; /* encrypted */

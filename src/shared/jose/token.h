@@ -34,7 +34,7 @@ struct jose_check {
 
     struct jose_token *token; /* once it was accepted: the caller's reference */
     const char *why;          /* why it was not: "its signature does not match" */
-    bool lacks_key;           /* … it names a key that no set has */
+    bool lacks_key;           /* the reason: it names a key that no set has */
 
     /* Of an encrypted one, on its way. */
     bool is_costly; /* jose_check_decrypt takes milliseconds: it belongs on a thread */

@@ -39,7 +39,7 @@ struct jwt_state {
     enum { JWT_UNCHECKED, JWT_ACCEPTED, JWT_REFUSED } outcome;
     struct jose_token *token;      /* ACCEPTED; the request's reference */
     struct jose_token *unverified; /* UNCHECKED: for variables before the access phase; or NULL */
-    bool was_read;                 /* … it was looked for */
+    bool was_read;                 /* `unverified` was looked for */
 };
 
 /* ---- check.c ---- */
@@ -53,7 +53,8 @@ enum handler_result jwt_check(struct request *request);
 /* ---- keys.c ---- */
 
 #define KEYS_RETRY_MS 1000 /* a key server that failed is not asked again for so long */
-#define KEYS_RENEW_MS 5000 /* … nor one because of a token that names a key that its set lacks */
+#define KEYS_RENEW_MS                                                                              \
+    5000 /* nor is one asked so soon again for a token with a key that its set lacks */
 
 /*
  * The key set of a source, for as long as the request lives. HANDLER_NEXT: here it is; else what the phase returns; the reason was
@@ -71,7 +72,7 @@ void jwt_keys_forget(void);
 /* ---- tokens.c ---- */
 
 #define TOKENS_MAX 8192                    /* verified tokens that a worker keeps */
-#define TOKENS_BYTES_MAX (8 * 1024 * 1024) /* … and what they take */
+#define TOKENS_BYTES_MAX (8 * 1024 * 1024) /* memory that these take together */
 
 #define TOKEN_DIGEST_SIZE 32
 /* By what a token is found: SHA-256 of it, of its form, and of the numbers of the sets. */

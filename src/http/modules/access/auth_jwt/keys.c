@@ -22,7 +22,7 @@ struct kept_keys {
     uint64_t read_ms;       /* when that was read */
     uint64_t failed_ms;     /* when that failed last; 0 = it did not */
     struct stat status;     /* of a file */
-    bool is_settled;        /* … it had not changed for a while when it was read */
+    bool is_settled;        /* the file had not changed for a while when it was read */
     bool is_being_asked;    /* of a request */
     unsigned users;         /* requests that hold this struct across a wait */
     struct list waiters;    /* struct keys_waiter */
