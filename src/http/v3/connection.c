@@ -10,7 +10,6 @@
 #define ACTION V3_ACTION
 #define FLUSH_LOOK_MS                                                                              \
     20 /* between two looks whether the client has acknowledged the last response */
-#define FLUSH_MAX_MS 3000
 
 static struct v3_connection *v3_of(const struct quic_connection *quic)
 {
@@ -47,14 +46,29 @@ static struct str phrase_of(const struct v3_connection *c)
     return c->reason == NULL ? STR("excessive load") : str_of(c->reason);
 }
 
-/* What is said to the client is said: the connection is closed once all was acknowledged. */
+/* Until then the client may close by itself: a library drops what it has received, and the client not yet read, when we close. */
+static uint64_t lingers_until_ms(const struct v3_connection *c)
+{
+    const struct http_location *location = c->connection->rest_location;
+
+    return location->lingering_close == LINGERING_OFF || c->answered_ms == 0
+               ? 0
+               : c->answered_ms + location->lingering_timeout_ms;
+}
+
+/* The last response was sent: the connection is closed once all was acknowledged, and the client has had time to read it. */
 static void v3_connection_finish(struct v3_connection *c)
 {
-    if (quic_is_flushed(c->quic) || clock_now.now_ms >= c->flush_until_ms) {
+    uint64_t now_ms = clock_now.now_ms;
+
+    if (now_ms < c->flush_until_ms && !quic_is_flushed(c->quic)) {
+        c->answered_ms = c->answered_ms == 0 ? 0 : now_ms;
+        timer_set(&c->idle_timer, now_ms + FLUSH_LOOK_MS);
+    } else if (now_ms < lingers_until_ms(c)) {
+        timer_set(&c->idle_timer, lingers_until_ms(c));
+    } else {
         c->is_failed = true; /* nothing more is read */
         quic_close(c->quic, H3_NO_ERROR, STR_NONE);
-    } else {
-        timer_set(&c->idle_timer, clock_now.now_ms + FLUSH_LOOK_MS);
     }
 }
 
@@ -65,10 +79,11 @@ static bool is_idle(const struct v3_connection *c)
     return c->stream_count == 0 && list_is_empty(&c->finished);
 }
 
-/* The worker ends. A replaced worker keeps idle connections for their keep-alive time: their next response is the last. */
+/* The worker ends. A connection that was in use lately moves to a newer worker at once. Others stay with a replaced worker for
+ * their keep-alive time: their next response is the last. */
 static void leave_with_worker(struct v3_connection *c)
 {
-    if (!worker_is_replaced || !is_idle(c)) {
+    if (!worker_is_replaced || !is_idle(c) || clock_now.now_ms < lingers_until_ms(c)) {
         v3_go_away(c);
     }
 }
@@ -96,7 +111,7 @@ static void settle(struct v3_connection *c)
     }
     if (c->connection->is_last) {
         if (c->flush_until_ms == 0) {
-            c->flush_until_ms = clock_now.now_ms + FLUSH_MAX_MS;
+            c->flush_until_ms = clock_now.now_ms + c->connection->rest_location->send_timeout_ms;
         }
         v3_connection_finish(c);
     } else {

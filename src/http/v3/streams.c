@@ -330,6 +330,7 @@ void v3_recycle(struct v3_connection *c)
         release_quic(stream, H3_NO_ERROR);
         v3_input_free(&stream->input);
         if (stream->request != NULL) {
+            c->answered_ms = clock_now.now_ms;
             request_free(stream->request);
         }
         free(stream);

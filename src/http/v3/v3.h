@@ -87,6 +87,7 @@ struct v3_connection {
     const char *reason;     /* for the log; or NULL */
     uint64_t goaway_stream; /* of GOAWAY: requests from this id on are refused */
     struct timer idle_timer;
+    uint64_t answered_ms;    /* when all of the last response had been acknowledged; 0 = none yet */
     uint64_t flush_until_ms; /* the client has had time to acknowledge the last response */
     struct h3_settings peer; /* once has_settings */
     struct head_limits

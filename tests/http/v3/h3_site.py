@@ -18,7 +18,7 @@ def _site(serve):
         pair = certificates.own("localhost")
         tree = {"html/a.txt": "hello\n", "html/big": BIG, "html/empty": ""}
         tree.update(files or {})
-        return serve("ssl_certificate %s; ssl_certificate_key %s; %s server { listen 127.0.0.1:@PORT@ quic; "
+        return serve("ssl_certificate %s; ssl_certificate_key %s; lingering_timeout 50ms; %s server { listen 127.0.0.1:@PORT@ quic; "
                      "listen 127.0.0.1:@PORT@ ssl; %s location / { root html; } }" % (pair.crt, pair.key, text, server),
                      files=tree, **more)
     return start

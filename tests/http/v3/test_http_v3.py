@@ -213,6 +213,7 @@ def test_flood_of_resets(site):
             if client.closed:
                 break
             stream = client.quic.get_next_available_stream_id()
+            client.turn_until(lambda: client.closed or stream < 4 * client.quic._remote_max_streams_bidi)
             client.quic.send_stream_data(stream, _request(client))
             client.quic.reset_stream(stream, h3.REQUEST_CANCELLED)
             client.turn()

@@ -9,9 +9,10 @@ import certificates
 from h3_site import BIG, _site  # noqa: F401
 from harness import h3, until
 from harness.daemon import Adopted, Daemon, follow_upgrade, upgrade
-from harness.h3 import H3, NO_ERROR
+from harness.h3 import H3, NO_ERROR, REQUEST_REJECTED
 
 SLOW = "location /slow { root html; rewrite ^/slow(.*) $1 break; limit_rate 300k; }"
+IDLE = "lingering_close off; "  # a connection is idle at once
 WHO = "location /who { return 200 $pid; }"
 
 
@@ -58,7 +59,7 @@ def test_reload_in_a_response(site, workers):
 @pytest.mark.parametrize("events", ["", "reuse_port off;"])
 def test_idle_connection_survives_a_reload(site, main, events):
     """Its next response comes from the worker that has it, and is the last one; a new connection is a newer worker's."""
-    server = site(main=main, events=events, server=WHO)
+    server = site(main=main, events=events, server=IDLE + WHO)
     with H3(server.port) as client:
         former = client.get("/who").body
         reload(server, 1)
@@ -67,6 +68,15 @@ def test_idle_connection_survives_a_reload(site, main, events):
         assert client.wait_closed() == NO_ERROR
     with H3(server.port) as client:
         assert client.get("/who").body != former
+
+
+def test_connection_in_use_moves_at_a_reload(site):
+    """Where the last response was read within lingering_timeout, GOAWAY comes at once, as nginx has it."""
+    server = site(server="lingering_timeout 1m;")
+    with H3(server.port) as client:
+        assert client.get("/a.txt").status == 200
+        reload(server, 1)
+        assert client.get("/a.txt").reset == REQUEST_REJECTED and client.closed is None
 
 
 def test_idle_connection_is_closed_when_the_server_quits(site):
@@ -78,7 +88,7 @@ def test_idle_connection_is_closed_when_the_server_quits(site):
 
 
 def test_idle_connection_of_a_replaced_worker_is_closed_when_the_server_quits(site):
-    server = site()
+    server = site(server=IDLE)
     with H3(server.port) as client:
         assert client.get("/a.txt").status == 200
         reload(server, 1)
@@ -162,8 +172,8 @@ def _daemon():
     if not h3.HAS_AIOQUIC:
         pytest.skip("without aioquic: see auto/aioquic")
     pair = certificates.own("localhost")
-    server = Daemon("ssl_certificate %s; ssl_certificate_key %s; server { listen 127.0.0.1:@PORT@ quic; %s %s "
-                    "location / { root html; } }" % (pair.crt, pair.key, SLOW, WHO),
+    server = Daemon("ssl_certificate %s; ssl_certificate_key %s; lingering_timeout 50ms; server { listen 127.0.0.1:@PORT@ quic; %s %s "
+                    "location / { root html; } }" % (pair.crt, pair.key, SLOW, IDLE + WHO),
                     main="worker_processes 2;", files={"html/a.txt": "hello\n", "html/big": BIG})
     server.configure(conf=server.conf.replace("daemon off;", "daemon on;"))
     server.start()
