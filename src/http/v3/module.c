@@ -100,14 +100,11 @@ static const struct directive_table *const v3_tables[] = {&v3_server_table, &bpf
 
 /* ---- addresses ---- */
 
-/* NULL: OpenSSL failed. */
-static const struct quic_service *service_make(struct conf *conf, const struct http_listen *listen)
+static struct quic_settings transport_settings(const struct http_server *server)
 {
-    const struct http_server *server = listen->default_server;
     const struct v3_settings *settings = v3_settings_of(server);
-    struct quic_service *service = arena_new(conf->arena, struct quic_service);
 
-    service->settings = (struct quic_settings){
+    return (struct quic_settings){
         .max_streams_bidi = (uint64_t) settings->http3_max_concurrent_streams,
         .max_streams_uni = V3_ONE_WAY_MAX,
         .stream_window = settings->http3_stream_buffer_size,
@@ -120,10 +117,30 @@ static const struct quic_service *service_make(struct conf *conf, const struct h
         .host_key = settings->host_key,
         .file_error = H3_INTERNAL_ERROR,
     };
+}
+
+static const struct quic_settings *chosen_settings(struct listener *listener,
+                                                   struct quic_connection *quic)
+{
+    const struct v3_connection *c = quic_user(quic);
+    const struct http_server *server = connection_server(c->connection);
+
+    return server == c->connection->listen->default_server ? &listener->quic->settings
+                                                           : v3_settings_of(server)->transport;
+}
+
+/* NULL: OpenSSL failed. */
+static const struct quic_service *service_make(struct conf *conf, const struct http_listen *listen)
+{
+    const struct http_server *server = listen->default_server;
+    struct quic_service *service = arena_new(conf->arena, struct quic_service);
+
+    service->settings = *v3_settings_of(server)->transport;
     service->context = server->main->handshake->context(server);
     service->selector = *server->main->handshake->selector;
     service->began = v3_began;
     service->accepted = v3_accepted;
+    service->chosen = chosen_settings;
     return quic_service_init(service, conf->arena) ? service : NULL;
 }
 
@@ -131,6 +148,12 @@ static bool v3_end(struct conf *conf, struct http_main *main)
 {
     bool is_good = true;
 
+    vec_each(struct http_server *, server, &main->servers) {
+        struct quic_settings *transport = arena_new(conf->arena, struct quic_settings);
+
+        *transport = transport_settings(*server);
+        v3_settings_of(*server)->transport = transport;
+    }
     vec_each(struct http_listen *, listen, &main->listens) {
         if (listen_is_quic(*listen)) {
             const struct quic_service *service = service_make(conf, *listen);

@@ -24,16 +24,17 @@ struct v3_settings {
     int64_t http3_max_concurrent_streams;
     int64_t quic_active_connection_id_limit;
     uint64_t http3_stream_buffer_size;
-    struct str quic_host_key; /* path of the file */
-    struct str host_key;      /* content of that file */
-    unsigned congestion;      /* quic_congestion_control: enum v3_congestion */
-    unsigned alt_svc;         /* http3_alt_svc: enum v3_alt_svc */
+    struct str quic_host_key;              /* path of the file */
+    struct str host_key;                   /* content of that file */
+    unsigned congestion;                   /* quic_congestion_control: enum v3_congestion */
+    unsigned alt_svc;                      /* http3_alt_svc: enum v3_alt_svc */
+    const struct quic_settings *transport; /* what QUIC needs of these, made when all is read */
 };
 enum v3_congestion { V3_CUBIC, V3_BBR };
 enum v3_alt_svc { V3_ALT_SVC_OFF, V3_ALT_SVC_AUTO };
 extern struct settings_key v3_server_key;
 
-static inline const struct v3_settings *v3_settings_of(const struct http_server *server)
+static inline struct v3_settings *v3_settings_of(const struct http_server *server)
 {
     return server_settings(server, &v3_server_key);
 }

@@ -46,9 +46,19 @@ static void own_parameters_init(struct quic_connection *c)
     if (c->own.active_connection_id_limit > QUIC_PEER_CIDS) {
         c->own.active_connection_id_limit = QUIC_PEER_CIDS;
     }
+}
+
+static void peer_parameters_init(struct quic_connection *c)
+{
     c->peer.ack_delay_exponent = 3;
     c->peer.max_ack_delay_ms = 25;
     c->peer.active_connection_id_limit = 2;
+}
+
+static const struct quic_congestion_control *congestion_control(
+    const struct quic_settings *settings)
+{
+    return settings->uses_bbr ? &quic_bbr : &quic_cubic;
 }
 
 static void recovery_init(struct quic_connection *c, uint64_t now_us)
@@ -60,7 +70,7 @@ static void recovery_init(struct quic_connection *c, uint64_t now_us)
         .pool = &quic_worker.sent,
         .events = quic_worker.recovery_events,
         .owner = c,
-        .control = c->settings->uses_bbr ? &quic_bbr : &quic_cubic,
+        .control = congestion_control(c->settings),
         .random = random,
         .datagram_size = QUIC_DATAGRAM_LEAST,
         .is_server = c->is_server,
@@ -91,6 +101,7 @@ struct quic_connection *quic_connection_new(const struct quic_settings *settings
     list_init(&c->dirty);
     timer_init(&c->timer, timer_fired);
     own_parameters_init(c);
+    peer_parameters_init(c);
     recovery_init(c, now_us);
     for (unsigned i = 0; i < QUIC_SPACES; i++) {
         quic_level_make(c, i);
@@ -103,6 +114,23 @@ struct quic_connection *quic_connection_new(const struct quic_settings *settings
     quic_worker.handshakes += is_server;
     c->is_handshake_counted = is_server;
     return c;
+}
+
+void quic_use_settings(struct quic_connection *c, const struct quic_settings *settings)
+{
+    struct quic_recovery *recovery = &c->recovery;
+
+    if (settings == c->settings) {
+        return;
+    }
+    c->settings = settings;
+    own_parameters_init(c);
+    quic_set_own_parameters(c);
+    quic_streams_limit(c);
+    if (recovery->congestion.in_flight == 0) { /* else a HelloRetryRequest is under way */
+        recovery->congestion.control = congestion_control(settings);
+        quic_congestion_init(&recovery->congestion, quic_now_us());
+    }
 }
 
 struct conn *quic_conn_new(struct quic_connection *c, const struct addr *peer,

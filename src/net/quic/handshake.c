@@ -80,6 +80,10 @@ static struct str on_own_parameters(void *arg)
 {
     struct quic_connection *c = arg;
 
+    if (c->is_server && c->service->chosen != NULL) {
+        quic_use_settings(c,
+                          c->service->chosen((struct listener *) (uintptr_t) c->conn->listener, c));
+    }
     return (struct str){(const char *) c->own_bytes, c->own_bytes_size};
 }
 
@@ -100,8 +104,7 @@ bool quic_set_own_parameters(struct quic_connection *c)
 {
     uint32_t random = 0;
 
-    c->own_bytes = malloc(PARAMETERS_MOST);
-    if (c->own_bytes == NULL) {
+    if (c->own_bytes == NULL && (c->own_bytes = malloc(PARAMETERS_MOST)) == NULL) {
         fatal_no_memory(PARAMETERS_MOST);
     }
     RAND_bytes((unsigned char *) &random, sizeof(random));

@@ -286,6 +286,8 @@ struct quic_connection *quic_connection_new(const struct quic_settings *settings
                                             const struct quic_secrets *secrets, bool is_server,
                                             uint32_t version);
 void quic_connection_free(struct quic_connection *c);
+/* Instead of those of the listener: before there are streams. Our transport parameters are made again. */
+void quic_use_settings(struct quic_connection *c, const struct quic_settings *settings);
 /* It does not shake hands any more: it is established, or ends. */
 void quic_handshake_over(struct quic_connection *c);
 /* The conn that bears addresses, log and TLS; NULL: there is no place for one more. */
@@ -381,6 +383,8 @@ void quic_udp_answer(struct datagram_port *port, const struct datagram_packet *t
 /* ---- streams.c ---- */
 
 void quic_streams_init(struct quic_connection *c);
+/* What the peer may open and send, by our own parameters: before it has. */
+void quic_streams_limit(struct quic_connection *c);
 void quic_streams_free(struct quic_connection *c);
 /* The stream that a frame of the peer is for. NULL: it is over, or *c was closed by an error. is_for_input: the frame is about
  * what the peer sends. */

@@ -256,6 +256,12 @@ struct quic_service {
      * where the handshake fails. False: the connection is refused.
      */
     bool (*began)(struct listener *listener, struct quic_connection *connection);
+    /*
+     * Settings of the server that TLS has chosen by name, for this connection: all but `retries`, `host_key` and
+     * `handshake_timeout_ms`, which are needed before. They live as long as the generation. May be NULL: those of the service.
+     */
+    const struct quic_settings *(*chosen)(struct listener *listener,
+                                          struct quic_connection *connection);
     void *user;
 };
 

@@ -35,10 +35,15 @@ void quic_streams_init(struct quic_connection *c)
     list_init(&c->control_streams);
     list_init(&c->calls);
     quic_schedule_init(&c->schedule);
+    quic_credit_init(&c->credit, 0);
+    quic_streams_limit(c);
+}
+
+void quic_streams_limit(struct quic_connection *c)
+{
     quic_peer_streams_init(&c->peer_streams[0], c->own.max_streams_bidi);
     quic_peer_streams_init(&c->peer_streams[1], c->own.max_streams_uni);
     quic_window_init(&c->window, c->own.max_data, most_window(c) / 2 * 3);
-    quic_credit_init(&c->credit, 0);
 }
 
 static void stream_free(struct quic_stream_state *stream)

@@ -119,8 +119,9 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
     if (tls->way != NULL && !tls->way->prepare(context->ctx)) {
         return SSL_CLIENT_HELLO_ERROR;
     }
-    return context == tls->context || follow_context(tls, context) ? SSL_CLIENT_HELLO_SUCCESS
-                                                                   : SSL_CLIENT_HELLO_ERROR;
+    bool is_good = context != tls->context ? follow_context(tls, context)
+                                           : tls->way == NULL || tls->way->follow(tls);
+    return is_good ? SSL_CLIENT_HELLO_SUCCESS : SSL_CLIENT_HELLO_ERROR;
 }
 
 /* That the name was used is confirmed to the client, and kept with its session. */

@@ -204,6 +204,26 @@ def test_critical_stream_that_ends(site):
             lambda client: client.raw(client.http._local_encoder_stream_id, b"", end=True))
 
 
+def test_settings_of_the_server_that_was_chosen_by_name(site):
+    """Those of the default server hold for the others only where they say nothing else."""
+    server = site("quic_congestion_control bbr;", server="""
+        http3_max_concurrent_streams 7; http3_stream_buffer_size 16k; keepalive_timeout 33s; server_name localhost;
+        location / { root html; } }
+        server { listen 127.0.0.1:@PORT@ quic; server_name other; http3_max_concurrent_streams 9;
+        http3_stream_buffer_size 32k; quic_active_connection_id_limit 5; quic_congestion_control cubic;
+        keepalive_timeout 44s; location / { root html; } }
+        server { listen 127.0.0.1:@PORT@ quic; server_name plain;""")
+    seen = {}
+    for name in "localhost", "other", "plain", "unknown":
+        with H3(server.port, name=name) as client:
+            assert client.get("/big", authority=name).body == BIG
+            quic = client.quic
+            seen[name] = (quic._remote_max_streams_bidi, quic._remote_max_stream_data_bidi_remote,
+                          quic._remote_active_connection_id_limit, quic._remote_max_idle_timeout)
+    assert seen == {"localhost": (7, 16384, 2, 33), "other": (9, 32768, 5, 44), "plain": (128, 65536, 2, 75),
+                    "unknown": (7, 16384, 2, 33)}
+
+
 # guards
 
 def test_flood_of_resets(site):
