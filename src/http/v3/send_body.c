@@ -173,7 +173,8 @@ static bool may_leave(const struct v3_stream *stream, const struct body_piece *p
     const struct request *request = stream->request;
 
     return (is_last || stream->is_leaving) && request->delivery.limit_rate == 0 &&
-           !request->response.is_tunnel && (!piece->is_volatile || size <= COPY_MAX);
+           !request->response.is_tunnel &&
+           (!piece->is_volatile || quic_stream_unsent(stream->quic) + size <= COPY_MAX);
 }
 
 /* How many bytes may be given now. 0: the stream is over. MAY WAIT. */

@@ -75,6 +75,7 @@ void v3_stream_opened(struct v3_connection *c, struct quic_stream *quic)
 {
     if (c->is_failed || (c->is_going_away && quic->id >= c->goaway_stream)) {
         quic_stream_release(quic, H3_REQUEST_REJECTED);
+        v3_guard(c, V3_GUARD_REFUSED);
         return;
     }
     struct v3_stream *stream = stream_make(c, quic);

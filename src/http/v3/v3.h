@@ -46,6 +46,7 @@ static inline struct v3_settings *v3_settings_of(const struct http_server *serve
 #define V3_GUARDS(X)                                                                               \
     X(V3_GUARD_RESETS, 200, 20, "streams that it cancelled")                                       \
     X(V3_GUARD_ERRORS, 200, 20, "streams with errors")                                             \
+    X(V3_GUARD_REFUSED, 1000, 100, "requests after GOAWAY")                                        \
     X(V3_GUARD_CONTROL, 100, 10, "control frames")                                                 \
     X(V3_GUARD_PRIORITIES, 1000, 200, "PRIORITY_UPDATE frames")                                    \
     X(V3_GUARD_EMPTY, 100, 20, "empty frames")                                                     \

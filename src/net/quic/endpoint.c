@@ -11,22 +11,34 @@
 #define HANDSHAKES_OF_ADDRESS 32u  /* handshakes of one address above which it has to */
 #define HANDSHAKES_OF_PROVED 1000u /* and that is the end even for an address that was proved */
 #define CLIENT_CID_LEAST 8u        /* bytes of the id that a client chooses (RFC 9000, 7.2) */
-#define RESETS_A_SECOND 1000u      /* and other answers where there is no connection */
+#define ANSWERS_A_SECOND 1000u     /* of each kind, where there is no connection */
 #define RESET_MOST 42u             /* bytes */
 
 /* ---- answers without a connection ---- */
 
-/* Answers that cost us something, and that anybody can ask for with any address. */
-static bool may_answer(void)
+enum answer { ANSWER_NEGOTIATION, ANSWER_RESET, ANSWER_CLOSE, ANSWERS };
+
+/* Answers that cost us something, and that anybody can ask for with any address. Each kind has its own budget: a flood of one
+ * does not silence the others. */
+static bool may_answer(struct datagram_port *port, enum answer kind)
 {
     static uint64_t second;
-    static unsigned count;
+    static unsigned counts[ANSWERS];
 
     if ((uint64_t) clock_now.seconds != second) {
         second = (uint64_t) clock_now.seconds;
-        count = 0;
+        memset(counts, 0, sizeof(counts));
     }
-    return count++ < RESETS_A_SECOND;
+    if (counts[kind]++ < ANSWERS_A_SECOND) {
+        return true;
+    }
+    if (counts[kind] == ANSWERS_A_SECOND + 1) {
+        log_warn(datagram_port_listener(port)->log, 0,
+                 "more than %u QUIC packets a second ask for an answer without a connection",
+                 ANSWERS_A_SECOND);
+    }
+    quic_worker.counts.unanswered++;
+    return false;
 }
 
 static void negotiate(struct datagram_port *port, const struct datagram_packet *packet,
@@ -36,7 +48,7 @@ static void negotiate(struct datagram_port *port, const struct datagram_packet *
     struct quic_out out = {bytes, bytes + sizeof(bytes), false};
     uint32_t random = 0;
 
-    if (packet->bytes.len < QUIC_DATAGRAM_LEAST || !may_answer()) {
+    if (packet->bytes.len < QUIC_DATAGRAM_LEAST || !may_answer(port, ANSWER_NEGOTIATION)) {
         return;
     }
     RAND_bytes((unsigned char *) &random, sizeof(random));
@@ -52,7 +64,7 @@ static void reset(struct datagram_port *port, const struct datagram_packet *pack
     unsigned char bytes[RESET_MOST];
     size_t size = packet->bytes.len - 1 < RESET_MOST ? packet->bytes.len - 1 : RESET_MOST;
 
-    if (packet->bytes.len <= QUIC_RESET_LEAST || !may_answer() ||
+    if (packet->bytes.len <= QUIC_RESET_LEAST || !may_answer(port, ANSWER_RESET) ||
         RAND_bytes(bytes, (int) size) != 1) {
         return;
     }
@@ -103,7 +115,7 @@ static void close_initial(struct datagram_port *port, const struct datagram_pack
     const struct quic_frame frame = {.type = QUIC_FRAME_CONNECTION_CLOSE, .close = {.code = code}};
     struct quic_keys keys;
 
-    if (!may_answer() ||
+    if (!may_answer(port, ANSWER_CLOSE) ||
         !quic_keys_make_initial(&keys, header->version, header->dcid, true, true)) {
         return;
     }

@@ -305,7 +305,9 @@ struct quic_worker_counts {
     uint64_t retries;  /* Retry packets */
     uint64_t busy;     /* Retry packets since too many connections were in a handshake */
     uint64_t resets;   /* stateless resets sent */
-    uint64_t negotiations;  /* of versions */
+    uint64_t negotiations; /* of versions */
+    uint64_t
+        unanswered; /* packets that would have got one of these, or a close, but there were too many */
     uint64_t passed_on;     /* packets given to the worker that has the connection */
     uint64_t dropped;       /* packets that belong to no connection */
     uint64_t floods;        /* connections closed by a guard */

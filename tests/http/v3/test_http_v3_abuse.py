@@ -107,3 +107,46 @@ def test_responses_that_are_not_read(site):
             client.send("/lua")
         client.turn(0.1)
         assert kept(other) * 16384 <= 2 * 1024 * 1024 + 40 * 64 * 1024
+
+
+def test_flood_of_requests_after_goaway(site):
+    """Requests that are refused since the connection ends are counted: each costs the server a stream."""
+    server = site(server="keepalive_requests 1; lingering_timeout 1m;")
+    with H3(server.port) as client:
+        assert client.get("/a.txt").status == 200
+        for _ in range(3000):
+            stream = client.quic.get_next_available_stream_id()
+            client.turn_until(lambda: client.closed or stream < 4 * client.quic._remote_max_streams_bidi)
+            if client.closed:
+                break
+            client.quic.send_stream_data(stream, b"x", True)
+            client.turn()
+        assert client.wait_closed() == h3.EXCESSIVE_LOAD
+    server.wait_log("client sent too many requests after GOAWAY")
+
+
+def _send_crypto(client, data):
+    """Bytes of a handshake after its end."""
+    for stream in client.quic._crypto_streams.values():
+        last = stream
+    last.sender.write(data)
+    client.flush()
+
+
+def test_key_update_of_tls(site):
+    """QUIC has its own (RFC 9001, 6): unexpected_message."""
+    with H3(site().port) as client:
+        assert client.get("/a.txt").status == 200
+        _send_crypto(client, b"\x18\0\0\x01\0")
+        assert client.wait_closed() == 0x100 + 10
+
+
+def test_endless_message_after_the_handshake(site):
+    """16 MB of a message that no client sends: the connection ends long before all has come."""
+    server = site()
+    with H3(server.port) as client:
+        assert client.get("/a.txt").status == 200
+        _send_crypto(client, b"\x04\xff\xff\xff" + b"x" * 1000000)
+        assert 0x100 <= client.wait_closed() < 0x200
+    with H3(server.port) as client:
+        assert client.get("/a.txt").status == 200

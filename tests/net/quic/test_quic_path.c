@@ -119,18 +119,25 @@ static void a_client_moves(void **state)
 static void a_move_that_was_forged(void **state)
 {
     struct addr other;
+    struct datagram_packet third = {.ecn = 0};
+    struct quic_path fresh;
 
     connect_through(0, 0);
     transfer(1000);
     struct quic_connection *c = server_end.connection;
     turn_until(c->is_confirmed);
     assert_true(addr_parse_ip(STR("127.0.0.9"), &other));
+    assert_true(addr_parse_ip(STR("127.0.0.10"), &third.peer));
+    third.local = c->paths[0].local;
+    assert_non_null(quic_path_of(c, &third, &fresh));
     quic_path_init(&c->paths[1], &other, &c->paths[0].local);
     c->paths[1].port = c->paths[0].port;
     c->paths[1].cid = c->paths[0].cid;
     c->paths[1].is_there = true;
     quic_path_moved(c, &c->paths[1]);
     assert_true(c->recovery.is_amplification_limited);
+    /* A second forged address does not take the place of the former one, which is proved. */
+    assert_null(quic_path_of(c, &third, &fresh));
     c->paths[0].give_up_us = 0;
     quic_path_expired(c, quic_now_us());
     assert_true(c->paths[0].is_validated);
