@@ -1,0 +1,181 @@
+// A client of HTTP/3 on quic-go, which is not ours: load for benchmarks, and interoperability tests. Prints one line of JSON.
+//
+//	h3client load -n REQUESTS -c CONNECTIONS -m STREAMS URL     requests, by turns on all streams
+//	h3client handshakes -n CONNECTIONS -c AT_ONCE URL           one request on each connection
+//	h3client hold -c CONNECTIONS URL                            one request on each connection, all at one time
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+)
+
+type settings struct {
+	requests, connections, streams int
+	version2, resume               bool
+	url                            string
+}
+
+// What is printed. Dialled is the number of connections: more than were asked for if some were lost.
+type result struct {
+	Requests, Failed, Bytes, Dialled, Resumed int64
+	Seconds                                   float64
+	Versions                                  map[string]int64
+	Error                                     string `json:",omitempty"`
+}
+
+type client struct {
+	settings
+	tls     *tls.Config
+	out     result
+	lock    sync.Mutex
+	started time.Time
+}
+
+func newClient(s settings) *client {
+	c := &client{settings: s, started: time.Now()}
+	c.out.Versions = map[string]int64{}
+	c.tls = &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h3"}}
+	if s.resume {
+		c.tls.ClientSessionCache = tls.NewLRUClientSessionCache(16)
+	}
+	return c
+}
+
+func (c *client) fail(err error) {
+	c.lock.Lock()
+	c.out.Failed++
+	c.out.Error = err.Error()
+	c.lock.Unlock()
+}
+
+func (c *client) dial(ctx context.Context, addr string, t *tls.Config, q *quic.Config) (*quic.Conn, error) {
+	conn, err := quic.DialAddr(ctx, addr, t, q)
+	if err == nil {
+		state := conn.ConnectionState()
+		c.lock.Lock()
+		c.out.Dialled++
+		if state.TLS.DidResume {
+			c.out.Resumed++
+		}
+		c.out.Versions[state.Version.String()]++
+		c.lock.Unlock()
+	}
+	return conn, err
+}
+
+func (c *client) transport() *http3.Transport {
+	versions := []quic.Version{quic.Version1}
+	if c.version2 {
+		versions = []quic.Version{quic.Version2}
+	}
+	return &http3.Transport{
+		TLSClientConfig: c.tls,
+		QUICConfig: &quic.Config{Versions: versions, HandshakeIdleTimeout: 20 * time.Second, MaxIdleTimeout: 60 * time.Second,
+			InitialStreamReceiveWindow: 4 << 20, InitialConnectionReceiveWindow: 8 << 20},
+		Dial:               c.dial,
+		DisableCompression: true,
+	}
+}
+
+func (c *client) get(t *http3.Transport) {
+	request, err := http.NewRequest("GET", c.url, nil)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	response, err := t.RoundTrip(request)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	n, err := io.Copy(io.Discard, response.Body)
+	response.Body.Close()
+	atomic.AddInt64(&c.out.Bytes, n)
+	if err == nil && response.StatusCode != 200 {
+		err = fmt.Errorf("status %d", response.StatusCode)
+	}
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	atomic.AddInt64(&c.out.Requests, 1)
+}
+
+// Calls run in `count` goroutines, and waits for all.
+func together(count int, run func()) {
+	var group sync.WaitGroup
+	for i := 0; i < count; i++ {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			run()
+		}()
+	}
+	group.Wait()
+}
+
+func (c *client) load() {
+	var given int64
+	together(c.connections, func() {
+		t := c.transport()
+		together(c.streams, func() {
+			for atomic.AddInt64(&given, 1) <= int64(c.requests) {
+				c.get(t)
+			}
+		})
+		t.Close()
+	})
+}
+
+func (c *client) handshakes() {
+	var given int64
+	together(c.connections, func() {
+		for atomic.AddInt64(&given, 1) <= int64(c.requests) {
+			t := c.transport()
+			c.get(t)
+			t.Close()
+		}
+	})
+}
+
+func (c *client) hold() {
+	together(c.connections, func() {
+		t := c.transport()
+		c.get(t)
+		t.Close()
+	})
+}
+
+func main() {
+	var s settings
+	flags := flag.NewFlagSet("h3client", flag.ExitOnError)
+	flags.IntVar(&s.requests, "n", 1, "requests")
+	flags.IntVar(&s.connections, "c", 1, "connections")
+	flags.IntVar(&s.streams, "m", 1, "streams of a connection at one time")
+	flags.BoolVar(&s.version2, "2", false, "QUIC version 2")
+	flags.BoolVar(&s.resume, "resume", false, "resume TLS sessions")
+	modes := map[string]func(*client){"load": (*client).load, "handshakes": (*client).handshakes, "hold": (*client).hold}
+	if len(os.Args) < 3 || modes[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: h3client load|handshakes|hold [-n N] [-c N] [-m N] [-2] [-resume] URL")
+		os.Exit(2)
+	}
+	flags.Parse(os.Args[2:])
+	s.url = flags.Arg(0)
+	c := newClient(s)
+	modes[os.Args[1]](c)
+	c.out.Seconds = time.Since(c.started).Seconds()
+	json.NewEncoder(os.Stdout).Encode(&c.out)
+}

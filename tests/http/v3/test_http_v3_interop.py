@@ -1,0 +1,87 @@
+"""HTTP/3 with clients of others: quic-go (auto/h3client), Chromium and ngtcp2. Each is skipped where the program is not there."""
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+import certificates
+from h3_site import BIG, _site  # noqa: F401
+
+QUIC_GO = os.path.join(os.path.dirname(__file__), "..", "..", "..", "objs-tools", "h3client")
+CHROMIUM = shutil.which("chromium")
+NGTCP2 = shutil.which("gtlsclient")  # of the package ngtcp2-client
+
+needs_quic_go = pytest.mark.skipif(not os.access(QUIC_GO, os.X_OK), reason="without quic-go: see auto/h3client")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="without Chromium")
+needs_ngtcp2 = pytest.mark.skipif(NGTCP2 is None, reason="without ngtcp2-client")
+
+
+def run(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False,
+                          encoding="latin-1")
+    return done.stdout, done.stderr
+
+
+def quic_go(server, mode, *options, path="/big"):
+    out, error = run(QUIC_GO, mode, *options, "https://localhost:%d%s" % (server.port, path))
+    assert out, error
+    result = json.loads(out)
+    assert (result["Failed"], result.get("Error")) == (0, None), result
+    return result
+
+
+@needs_quic_go
+@pytest.mark.parametrize("text", ["", "quic_retry on;", "quic_gso on;", "quic_congestion_control bbr;",
+                                  "ssl_conf_command Ciphersuites TLS_CHACHA20_POLY1305_SHA256;",
+                                  "ssl_ecdh_curve secp384r1;"],
+                         ids=["plain", "retry", "gso", "bbr", "chacha20", "hello-retry"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_quic_go(site, text, version):
+    """Large responses on many streams of two connections; quic-go updates its keys after 100 packets."""
+    server = site(text)
+    result = quic_go(server, "load", "-n", "20", "-c", "2", "-m", "5", *(["-2"] if version == 2 else []))
+    assert result["Bytes"] == 20 * len(BIG) and result["Dialled"] == 2
+    assert result["Versions"] == {"v%d" % version: 2}
+
+
+@needs_quic_go
+def test_quic_go_resumes(site):
+    result = quic_go(site(), "handshakes", "-n", "5", "-c", "1", "-resume", path="/a.txt")
+    assert (result["Dialled"], result["Resumed"]) == (5, 4)
+
+
+@needs_chromium
+def test_chromium(site):
+    """A page and what it names come by HTTP/3."""
+    pair = certificates.own("localhost")
+    public = subprocess.run("openssl x509 -in %s -pubkey -noout | openssl pkey -pubin -outform der" % pair.crt,
+                            shell=True, stdout=subprocess.PIPE, check=True).stdout
+    pin = base64.b64encode(hashlib.sha256(public).digest()).decode()
+    server = site('log_format h3 "$request $status"; access_log access.log h3;',
+                  files={"html/page.html": "<html><body><script src=/code.js></script></body></html>",
+                         "html/code.js": "document.body.append('it ' + 'runs')"})
+    out, error = run(CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                     "--user-data-dir=" + server.path("profile"), "--host-resolver-rules=MAP localhost 127.0.0.1",
+                     "--origin-to-force-quic-on=localhost:%d" % server.port,
+                     "--ignore-certificate-errors-spki-list=" + pin,
+                     "--dump-dom", "https://localhost:%d/page.html" % server.port)
+    assert "it runs" in out, out + error
+    lines = server.lines("access.log")
+    assert "GET /page.html HTTP/3.0 200" in lines and "GET /code.js HTTP/3.0 200" in lines
+
+
+@needs_ngtcp2
+@pytest.mark.parametrize("options", [[], ["--key-update=1ms"], ["--change-local-addr=1ms"], ["--rx-loss=0.05"]],
+                         ids=["plain", "key-update", "migration", "loss"])
+def test_ngtcp2(site, options, tmp_path):
+    """Version 0.12 of Debian 12 knows only a draft of QUIC version 2."""
+    server = site()
+    run(NGTCP2, "-q", "--exit-on-all-streams-close", "--download=%s" % tmp_path, *options, "127.0.0.1",
+        str(server.port), "https://localhost:%d/big" % server.port)
+    assert (tmp_path / "big").read_bytes() == BIG
+    assert "error 0x" not in server.error_log
