@@ -117,6 +117,7 @@ static void settle(struct v3_connection *c)
     } else {
         timer_set(&c->idle_timer,
                   clock_now.now_ms + c->connection->rest_location->keepalive_timeout_ms);
+        conn_park(c->connection->conn); /* the first to give way */
     }
 }
 
@@ -226,7 +227,18 @@ static void connection_closed(struct quic_connection *quic, const struct quic_cl
     v3_settle_later(c);
 }
 
+/* Its first request may come later. */
+static void connection_established(struct quic_connection *quic)
+{
+    struct v3_connection *c = v3_of(quic);
+
+    if (is_idle(c)) {
+        conn_park(c->connection->conn);
+    }
+}
+
 static const struct quic_owner v3_owner = {
+    .established = connection_established,
     .stream_opened = stream_opened,
     .readable = stream_readable,
     .writable = stream_writable,
@@ -326,6 +338,17 @@ static void ignore(struct conn *conn)
 {
 }
 
+/* It is idle, and others need its place. */
+static void give_way(struct conn *conn)
+{
+    struct http_connection *connection = conn->user;
+    struct v3_connection *c = connection->wire_state;
+
+    c->is_failed = true;
+    quic_close_now(c->quic, H3_NO_ERROR);
+    settle(c);
+}
+
 static bool hq_is_on(const struct http_server *server)
 {
     const struct v3_settings *settings = v3_settings_of(server);
@@ -349,7 +372,7 @@ const struct http_protocol v3_protocol = {
     .parameter = "quic",
     .action = ACTION,
     .off = "client sent a request to a server where HTTP/3 is off",
-    .owner = {.input = ignore},
+    .owner = {.input = ignore, .timed_out = give_way},
     .is_on = v3_is_on,
     .settle = settle_connection,
     .quit = connection_quit,

@@ -60,6 +60,7 @@ static struct v3_stream *stream_make(struct v3_connection *c, struct quic_stream
     stream->quic = quic;
     stream->id = quic->id;
     quic->user = stream;
+    conn_unpark(c->connection->conn);
     list_init(&stream->blocked_node);
     timer_init(&stream->timer, fire);
     list_push_back(&c->streams, &stream->link);

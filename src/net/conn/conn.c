@@ -428,7 +428,7 @@ bool conn_park(struct conn *conn)
     CHECK_MAGIC(conn, CONN_MAGIC);
     conn_input_release(conn);
     conn_rest(conn);
-    return conn_watch(conn);
+    return conn->source.fd == -1 || conn_watch(conn);
 }
 
 void conn_unpark(struct conn *conn)

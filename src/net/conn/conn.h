@@ -438,7 +438,7 @@ bool conn_watch(struct conn *conn);
 /*
  * Rest: buffers are given back, the connection goes to the end of the idle list, and the loop
  * watches it. The owner's input is called when the client speaks; the connection is off the list by
- * then. False with errno.
+ * then. False with errno. One without a descriptor (QUIC) is only put on the list: its owner calls conn_unpark.
  */
 bool conn_park(struct conn *conn);
 void conn_unpark(struct conn *conn);

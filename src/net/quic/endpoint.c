@@ -172,6 +172,22 @@ static bool is_busy(const struct listener *listener, const struct addr *peer)
     return true;
 }
 
+/* There is no place, and nothing idle that gives way. */
+static void refuse(struct datagram_port *port, const struct datagram_packet *packet,
+                   const struct quic_header *header)
+{
+    static time_t told;
+
+    if (told != clock_now.seconds) {
+        told = clock_now.seconds;
+        log_alert(datagram_port_listener(port)->log, 0, "%u worker_connections are not enough",
+                  conn_pool.limit);
+    }
+    quic_worker.counts.refused++;
+    conn_pool.refused++;
+    close_initial(port, packet, header, QUIC_CONNECTION_REFUSED);
+}
+
 /* False: answered, or dropped. */
 static bool look_at_token(struct datagram_port *port, const struct datagram_packet *packet,
                           const struct quic_header *header, struct proof *proof)
@@ -273,11 +289,13 @@ static void initial_received(struct datagram_port *port, const struct datagram_p
     if (!look_at_token(port, packet, header, &proof)) {
         return;
     }
-    if (*same_address(&packet->peer) >= HANDSHAKES_OF_PROVED ||
-        (conn_pool.used >= conn_pool.limit && !acceptors_make_room())) {
+    if (*same_address(&packet->peer) >= HANDSHAKES_OF_PROVED) {
         quic_worker.counts.refused++;
-        conn_pool.refused++;
         close_initial(port, packet, header, QUIC_CONNECTION_REFUSED);
+        return;
+    }
+    if (conn_pool.used >= conn_pool.limit && !acceptors_make_room()) {
+        refuse(port, packet, header);
         return;
     }
     c = connection_begin(port, packet, header, &proof);

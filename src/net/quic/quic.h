@@ -185,7 +185,9 @@ bool quic_is_flushed(const struct quic_connection *connection);
 
 /* CONNECTION_CLOSE with a code of the protocol above. What is unsent is dropped. `closed` is called later, in this turn. */
 void quic_close(struct quic_connection *connection, uint64_t code, struct str reason);
-/* The same with a code of the transport. */
+/* The same, and `closed` is called inside of it: not for use in a callback. */
+void quic_close_now(struct quic_connection *connection, uint64_t code);
+/* As quic_close with a code of the transport. */
 void quic_fail(struct quic_connection *connection, enum quic_error code, const char *reason);
 /*
  * After `closed` the connection stays as far as quic_conn and the addresses are concerned, for the owner's log lines, until

@@ -150,3 +150,20 @@ def test_endless_message_after_the_handshake(site):
         assert 0x100 <= client.wait_closed() < 0x200
     with H3(server.port) as client:
         assert client.get("/a.txt").status == 200
+
+
+def test_idle_connections_give_way(site):
+    """The one that was idle longest is closed for a new one; one with a request stays."""
+    server = site(events="worker_connections 10;", server="location /slow { root html; rewrite ^/slow(.*) $1 break; limit_rate 1k; }")
+    with H3(server.port) as busy:
+        stream = busy.send("/slow/big")
+        busy.turn_until(lambda: busy.answer(stream).body)
+        idle = [H3(server.port) for _ in range(12)]
+        for client in idle:
+            client.turn()
+        assert idle[0].wait_closed() == h3.NO_ERROR
+        others = [H3(server.port) for _ in range(12)]
+        assert others[-1].get("/a.txt").status == 200
+        assert busy.closed is None and not busy.answer(stream).is_over
+        for client in idle + others:
+            client.close()
