@@ -479,13 +479,6 @@ void quic_close(struct quic_connection *c, uint64_t code, struct str reason)
     quic_close_by(c, &how, 0);
 }
 
-void quic_close_now(struct quic_connection *c, uint64_t code)
-{
-    quic_close(c, code, STR_NONE);
-    quic_flush(c);
-    quic_call_owner(c);
-}
-
 void quic_fail(struct quic_connection *c, enum quic_error code, const char *reason)
 {
     quic_refuse(c, code, 0, reason);

@@ -176,10 +176,10 @@ static bool is_busy(const struct listener *listener, const struct addr *peer)
 static void refuse(struct datagram_port *port, const struct datagram_packet *packet,
                    const struct quic_header *header)
 {
-    static time_t told;
+    static time_t logged;
 
-    if (told != clock_now.seconds) {
-        told = clock_now.seconds;
+    if (logged != clock_now.seconds) {
+        logged = clock_now.seconds;
         log_alert(datagram_port_listener(port)->log, 0, "%u worker_connections are not enough",
                   conn_pool.limit);
     }

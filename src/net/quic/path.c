@@ -32,7 +32,7 @@ struct quic_path *quic_path_of(struct quic_connection *c, const struct datagram_
     if (quic_path_is_same(&c->paths[1], datagram)) {
         return &c->paths[1];
     }
-    /* A move is under way: the address from which the peer was last known is not given up for one that anybody may have put
+    /* A move is under way: the address from which the peer was last known is not abandoned for one that anybody may have put
      * on a packet of the peer's. */
     if (!c->is_confirmed ||
         (c->paths[1].is_there && c->paths[1].is_validated && !c->paths[0].is_validated)) {

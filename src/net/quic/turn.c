@@ -16,6 +16,13 @@ static void flush_one(struct quic_connection *c)
     }
 }
 
+void quic_close_now(struct quic_connection *c, uint64_t code)
+{
+    quic_close(c, code, STR_NONE);
+    quic_flush(c);
+    quic_call_owner(c);
+}
+
 static void flush_all(struct deferred *deferred)
 {
     struct list *link;
