@@ -360,10 +360,15 @@ void conn_backend_is_busy(struct conn *conn, bool is_busy)
 
 bool conn_note_own(struct conn *conn, const struct addr *peer, unsigned hops)
 {
+    conn->is_noted = 1;
+    return conn_note_own_by(conn, conn->source.fd, peer, hops);
+}
+
+bool conn_note_own_by(struct conn *conn, int fd, const struct addr *peer, unsigned hops)
+{
     bool has_room = conn_pool_has_room(true);
 
-    conn->is_noted = 1;
-    conn->is_at_home = own_note(conn->source.fd, peer, hops);
+    conn->is_at_home = own_note(fd, peer, hops);
     conn_pool.own += conn->is_at_home;
     return has_room || !conn->is_at_home;
 }
@@ -402,6 +407,9 @@ void conn_set_nodelay(struct conn *conn, bool on)
 
 bool conn_watch(struct conn *conn)
 {
+    if (conn->source.fd == -1) {
+        return true; /* its transport reports */
+    }
     if (!conn->source.is_registered) {
         if (conn->is_broken) {
             return true; /* the code that broke it calls the owner */

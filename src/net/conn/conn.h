@@ -182,6 +182,8 @@ void conn_backend_is_busy(struct conn *conn, bool is_busy);
  * To be called before anything is sent. False: there are too many of these.
  */
 bool conn_note_own(struct conn *conn, const struct addr *peer, unsigned hops);
+/* The same of a conn without a socket of its own: fd carries it. The caller says own_forget_at when that ends. */
+bool conn_note_own_by(struct conn *conn, int fd, const struct addr *peer, unsigned hops);
 
 /*
  * Lets a fresh accepted connection begin, with owner and user set: when experience says that the

@@ -252,16 +252,29 @@ bool own_note_at_home(int fd, const struct addr *peer, unsigned hops)
     return own != NULL && is_at_home(fd, peer) && own_note(fd, peer, hops);
 }
 
-void own_forget(int fd, const struct addr *peer)
+static void forget(const struct end *from, const struct addr *peer)
 {
-    struct end from = local_end(fd);
     struct end to = far_end(peer);
-    uint64_t marks = marks_of(&from, &to);
-    _Atomic uint64_t *at = from.has_name ? own_entry_find(&from, marks, BOTH_ENDS) : NULL;
+    uint64_t marks = marks_of(from, &to);
+    _Atomic uint64_t *at = from->has_name ? own_entry_find(from, marks, BOTH_ENDS) : NULL;
 
     if (at != NULL) {
         atomic_store(at, entry_of(marks, tick_now(), atomic_load(at) & OWN_HOPS_MOST));
     }
+}
+
+void own_forget(int fd, const struct addr *peer)
+{
+    struct end from = local_end(fd);
+
+    forget(&from, peer);
+}
+
+void own_forget_at(const struct addr *local, const struct addr *peer)
+{
+    struct end from = end_of(local);
+
+    forget(&from, peer);
 }
 
 /* Is something noted of this end? */

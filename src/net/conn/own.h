@@ -39,6 +39,7 @@ bool own_note(int fd, const struct addr *peer, unsigned hops);
 bool own_note_at_home(int fd, const struct addr *peer, unsigned hops);
 /* It is about to be closed. The worker that accepted it may still look for a while: it has perhaps not come to it yet. */
 void own_forget(int fd, const struct addr *peer);
+void own_forget_at(const struct addr *local, const struct addr *peer);
 
 /*
  * How often what comes over this accepted connection came round, its peer as accept() gave it; 0 = it is from

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/checksum.h"
 #include "base/fatal.h"
 
 #ifndef UDP_GRO
@@ -85,9 +86,8 @@ static unsigned read_batch(struct quic_connection *c)
     for (int i = 0; i < n; i++) {
         quic_client_take(c, &messages[i].msg_hdr, messages[i].msg_len);
     }
-    if (n < 0 && errno == ECONNREFUSED && !c->has_heard) {
-        log_info(c->conn->log, errno, "the QUIC server does not answer");
-        quic_end(c, QUIC_END_TIMEOUT);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        quic_refused_by_socket(c, errno);
     }
     return n < 0 ? 0 : (unsigned) n;
 }
@@ -108,8 +108,10 @@ static bool socket_open(struct quic_connection *c, const struct quic_connecting 
 {
     struct quic_path *path = &c->paths[0];
     socklen_t len = sizeof(struct sockaddr_un);
-    int family = connecting->peer.any.sa_family, probe = IP_PMTUDISC_PROBE, size = 4 << 20, on = 1;
-    int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int family = connecting->peer.any.sa_family, probe = IP_PMTUDISC_PROBE,
+        size = QUIC_CLIENT_BUFFER, on = 1;
+    int fd = connecting->fd != -1 ? connecting->fd
+                                  : socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     if (fd == -1) {
         return false;
@@ -124,15 +126,49 @@ static bool socket_open(struct quic_connection *c, const struct quic_connecting 
         setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe, sizeof(probe));
     }
     setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-    if ((connecting->local != NULL &&
-         bind(fd, &connecting->local->any, connecting->local->len) == -1) ||
-        connect(fd, &connecting->peer.any, connecting->peer.len) == -1 ||
+    if (connecting->fd == -1) {
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+    }
+    if (connect(fd, &connecting->peer.any, connecting->peer.len) == -1 ||
         getsockname(fd, &path->local.any, &len) == -1 || !event_add_listener(&c->source, false)) {
         return false;
     }
     path->local.len = len;
     return true;
+}
+
+/* What the server gave a former connection of this kind shows it that our address is ours. */
+static void take_token(struct quic_connection *c, const struct quic_connecting *connecting)
+{
+    const uint64_t words[] = {
+        connecting->options->identity,
+        keyed_hash((struct str){(const char *) &connecting->peer.any, connecting->peer.len}),
+    };
+
+    if (connecting->options->identity != 0) {
+        c->token_key = keyed_hash((struct str){(const char *) words, sizeof(words)}) | 1;
+        c->token = quic_token_take(c->token_key);
+    }
+}
+
+static const struct quic_secrets *random_secrets(void)
+{
+    static struct quic_secrets secrets;
+    static bool has_secrets;
+    unsigned char key[32];
+
+    if (!has_secrets) {
+        has_secrets = RAND_bytes(key, sizeof(key)) == 1 &&
+                      quic_secrets_make(&secrets, (struct str){(const char *) key, sizeof(key)});
+    }
+    return &secrets;
+}
+
+const struct quic_secrets *quic_secrets_new(struct arena *arena, struct str host_key)
+{
+    struct quic_secrets *secrets = arena_new(arena, struct quic_secrets);
+
+    return quic_secrets_make(secrets, host_key) ? secrets : NULL;
 }
 
 static bool quic_client_begin(struct quic_connection *c, const struct quic_connecting *connecting)
@@ -141,9 +177,10 @@ static bool quic_client_begin(struct quic_connection *c, const struct quic_conne
     struct quic_cid dcid = {.len = 18};
 
     if (!socket_open(c, connecting)) {
-        log_error(connecting->log, errno, "connect() failed for QUIC");
         return false;
     }
+    errno = 0;
+    take_token(c, connecting);
     RAND_bytes(dcid.bytes, dcid.len);
     c->original_dcid = dcid;
     c->peer_cids[0] = (struct quic_peer_cid){.cid = dcid, .is_used = true};
@@ -159,21 +196,18 @@ static bool quic_client_begin(struct quic_connection *c, const struct quic_conne
 struct quic_connection *quic_connect(const struct quic_connecting *connecting,
                                      const struct quic_owner *owner, void *user)
 {
-    static struct quic_secrets secrets;
-    static bool has_secrets;
-    unsigned char key[32];
-
     quic_worker_begin();
-    if (!has_secrets) {
-        has_secrets = RAND_bytes(key, sizeof(key)) == 1 &&
-                      quic_secrets_make(&secrets, (struct str){(const char *) key, sizeof(key)});
-    }
     struct quic_connection *c =
-        quic_connection_new(connecting->settings, &secrets, false,
-                            connecting->version == 0 ? QUIC_VERSION_1 : connecting->version);
+        quic_connection_new(connecting->settings,
+                            connecting->secrets == NULL ? random_secrets() : connecting->secrets,
+                            false, connecting->version == 0 ? QUIC_VERSION_1 : connecting->version);
+
     c->tls_options = connecting->options;
     if (!quic_client_begin(c, connecting)) {
+        int error = errno;
+
         quic_connection_free(c);
+        errno = error;
         return NULL;
     }
     quic_adopt(c, owner, user);

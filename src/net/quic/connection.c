@@ -12,6 +12,7 @@
 #define STREAM_WINDOW 65536u
 #define IDLE_TIMEOUT_MS 60000u
 #define HANDSHAKE_TIMEOUT_MS 10000u
+#define REFUSALS_MOST 3u /* in a row, from the address of an established connection */
 #define BLACK_HOLE_PROBES                                                                          \
     3u /* without an answer, before larger datagrams are suspected (RFC 8899, 4.4) */
 
@@ -32,11 +33,12 @@ static void own_parameters_init(struct quic_connection *c)
     c->own = (struct quic_parameters){
         .max_idle_timeout_ms = value_or(settings->idle_timeout_ms, IDLE_TIMEOUT_MS),
         .max_udp_payload = 65527,
-        .max_data = window * 3 / 2 + 65536,
+        .max_data = value_or(settings->connection_window, window * 3 / 2 + 65536),
         .max_stream_data_local = window,
         .max_stream_data_remote = window,
         .max_stream_data_uni = window,
-        .max_streams_bidi = value_or(settings->max_streams_bidi, STREAMS_BIDI),
+        .max_streams_bidi =
+            settings->refuses_bidi ? 0 : value_or(settings->max_streams_bidi, STREAMS_BIDI),
         .max_streams_uni = value_or(settings->max_streams_uni, STREAMS_UNI),
         .ack_delay_exponent = 3,
         .max_ack_delay_ms = 25,
@@ -257,7 +259,7 @@ void quic_close_by(struct quic_connection *c, const struct quic_close *how, uint
 
 void quic_refuse(struct quic_connection *c, uint64_t code, uint64_t frame_type, const char *reason)
 {
-    const struct quic_close how = {QUIC_END_OWN, false, code, str_of(reason)};
+    const struct quic_close how = {.end = QUIC_END_OWN, .code = code, .reason = str_of(reason)};
 
     if (quic_is_open(c) && c->conn != NULL) {
         log_info(c->conn->log, 0, "QUIC connection is closed with error 0x%lx: %s",
@@ -268,7 +270,12 @@ void quic_refuse(struct quic_connection *c, uint64_t code, uint64_t frame_type, 
 
 void quic_end(struct quic_connection *c, enum quic_end how)
 {
-    const struct quic_close close = {.end = how};
+    quic_end_by_error(c, how, 0);
+}
+
+void quic_end_by_error(struct quic_connection *c, enum quic_end how, int error)
+{
+    const struct quic_close close = {.end = how, .error = error};
 
     if (quic_is_open(c)) {
         c->state = how == QUIC_END_RESET ? QUIC_DRAINING : QUIC_ENDED;
@@ -276,10 +283,23 @@ void quic_end(struct quic_connection *c, enum quic_end how)
     }
 }
 
+/*
+ * ICMP says that nobody is there. While nothing was heard that is the answer; later it may be forged, or concern a route that
+ * changes: probes go on, and it has to be said again.
+ */
+void quic_refused_by_socket(struct quic_connection *c, int error)
+{
+    if (quic_is_open(c) && (!c->has_heard || ++c->refusals == REFUSALS_MOST)) {
+        quic_end_by_error(c, c->has_heard ? QUIC_END_RESET : QUIC_END_TIMEOUT, error);
+    }
+}
+
 void quic_heard_close(struct quic_connection *c, const struct quic_frame *frame)
 {
-    const struct quic_close how = {QUIC_END_PEER, frame->type == QUIC_FRAME_APPLICATION_CLOSE,
-                                   frame->close.code, frame->close.reason};
+    const struct quic_close how = {.end = QUIC_END_PEER,
+                                   .is_application = frame->type == QUIC_FRAME_APPLICATION_CLOSE,
+                                   .code = frame->close.code,
+                                   .reason = frame->close.reason};
 
     if (quic_is_open(c)) {
         c->state = QUIC_DRAINING;
@@ -311,7 +331,9 @@ void quic_call_owner(struct quic_connection *c)
             c->owner->established(c);
         }
     }
-    quic_streams_call(c);
+    if (c->owner->stream_opened != NULL) {
+        quic_streams_call(c);
+    }
 }
 
 /* ---- deadlines ---- */
@@ -391,6 +413,10 @@ static void timer_fired(struct timer *timer)
         quic_path_expired(c, now_us);
         if (c->recovery.pto_count >= BLACK_HOLE_PROBES) {
             quic_path_mtu_lost(c);
+        }
+        if (c->settings->probes_most != 0 && c->recovery.pto_count > c->settings->probes_most) {
+            log_info(c->conn->log, 0, "the QUIC peer answers no more");
+            quic_end(c, QUIC_END_IDLE);
         }
         if (c->keep_alive_us != 0 && c->idle_us + c->keep_alive_us <= now_us) {
             c->pending |= QUIC_PENDING_PING;
@@ -474,7 +500,10 @@ bool quic_is_flushed(const struct quic_connection *c)
 
 void quic_close(struct quic_connection *c, uint64_t code, struct str reason)
 {
-    const struct quic_close how = {QUIC_END_OWN, true, code, reason};
+    const struct quic_close how = {.end = QUIC_END_OWN,
+                                   .is_application = true,
+                                   .code = code,
+                                   .reason = reason};
 
     quic_close_by(c, &how, 0);
 }
@@ -482,6 +511,24 @@ void quic_close(struct quic_connection *c, uint64_t code, struct str reason)
 void quic_fail(struct quic_connection *c, enum quic_error code, const char *reason)
 {
     quic_refuse(c, code, 0, reason);
+}
+
+void quic_abandon(struct quic_connection *c, uint64_t code)
+{
+    c->is_adopted = false;
+    c->is_closed_due = false;
+    quic_close(c, code, STR_NONE);
+    quic_unhold(c);
+}
+
+uint64_t quic_idle_timeout_ms(const struct quic_connection *c)
+{
+    return c->idle_timeout_us / 1000;
+}
+
+uint64_t quic_heard_ms(const struct quic_connection *c)
+{
+    return c->heard_ms;
 }
 
 void quic_keep_alive(struct quic_connection *c, uint64_t every_ms)

@@ -56,15 +56,21 @@ static void max_stream_data(struct quic_connection *c, const struct quic_frame *
     struct quic_stream_state *stream =
         quic_stream_for(c, frame->limit.id, false, QUIC_FRAME_MAX_STREAM_DATA);
 
-    if (stream != NULL && quic_credit_raise(&stream->send.credit, frame->limit.limit)) {
+    if (stream == NULL) {
+        return;
+    }
+    stream->head.heard_ms = clock_now.now_ms;
+    if (quic_credit_raise(&stream->send.credit, frame->limit.limit)) {
         quic_stream_reschedule(stream);
     }
 }
 
 static void max_streams(struct quic_connection *c, unsigned kind, uint64_t limit)
 {
+    c->heard_ms = clock_now.now_ms;
     if (limit > c->own_limit[kind]) {
         c->own_limit[kind] = limit;
+        c->has_more_streams |= kind == 0;
     }
 }
 
@@ -72,6 +78,10 @@ static void new_token(struct quic_connection *c, const struct quic_frame *frame)
 {
     if (c->is_server) {
         refuse_frame(c, QUIC_FRAME_NEW_TOKEN, "a client has sent a token");
+    } else if (frame->data.len == 0) {
+        quic_refuse(c, QUIC_FRAME_ENCODING_ERROR, QUIC_FRAME_NEW_TOKEN, "an empty token");
+    } else if (c->token_key != 0) {
+        quic_token_keep(c->token_key, frame->data);
     }
 }
 
@@ -134,7 +144,11 @@ static bool frame_received(struct quic_connection *c, struct quic_packet_in *pac
     case QUIC_FRAME_STOP_SENDING:
         quic_stream_was_stopped(c, frame);
         break;
+    case QUIC_FRAME_PING:
+        c->heard_ms = clock_now.now_ms;
+        break;
     case QUIC_FRAME_MAX_DATA:
+        c->heard_ms = clock_now.now_ms;
         if (quic_credit_raise(&c->credit, frame->limit.limit)) {
             quic_streams_credit(c);
         }
@@ -175,7 +189,7 @@ static bool frame_received(struct quic_connection *c, struct quic_packet_in *pac
         refuse_frame(c, frame->type, "DATAGRAM was not negotiated");
         break;
     default:
-        break; /* PADDING, PING, DATA_BLOCKED, STREAMS_BLOCKED */
+        break; /* PADDING, DATA_BLOCKED, STREAMS_BLOCKED */
     }
     return true;
 }

@@ -144,6 +144,7 @@ static void established(struct quic_connection *c)
         quic_refuse(c, QUIC_CRYPTO_ERROR + 42, QUIC_FRAME_CRYPTO, "bad certificate");
         return;
     }
+    c->tls_options = NULL; /* they are as long-lived as the handshake */
     c->state = QUIC_ESTABLISHED;
     c->is_established_due = true;
     quic_handshake_over(c);

@@ -176,6 +176,7 @@ static void note_authentic(struct quic_connection *c, const struct packet_in *pa
             quic_cid_of(packet->header.scid); /* so the server wants to be called */
     }
     c->has_heard = true;
+    c->refusals = 0;
     c->counts.packets_received++;
     c->idle_us = quic_now_us();
     c->was_idle_restarted = false;
@@ -271,7 +272,7 @@ static void negotiation_received(struct quic_connection *c, const struct quic_he
         versions = str_skip(versions, 4);
     }
     log_info(c->conn->log, 0, "the QUIC server does not speak version 0x%08x", c->version);
-    const struct quic_close how = {QUIC_END_PEER, false, QUIC_VERSION_NEGOTIATION_ERROR, STR_NONE};
+    const struct quic_close how = {.end = QUIC_END_PEER, .code = QUIC_VERSION_NEGOTIATION_ERROR};
     quic_close_by(c, &how, 0);
     c->is_close_to_send = false;
     c->state = QUIC_DRAINING;

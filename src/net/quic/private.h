@@ -170,7 +170,12 @@ struct quic_connection {
     bool read_phase;         /* bit of the key phase of levels[].read */
     bool is_phase_acked;     /* a packet of the phase that we send was acknowledged */
     bool has_heard;          /* an authentic packet has come */
-    unsigned pending;        /* enum quic_pending */
+    bool
+        has_more_streams; /* the limit on ours of both directions was raised: the owner is to hear of it */
+    int send_error; /* of the socket of a client, to be looked at; 0 = none */
+    uint8_t
+        refusals; /* of a client: times that nobody was at the address, since the last packet came */
+    unsigned pending; /* enum quic_pending */
 
     const struct quic_owner *owner;
     void *user;
@@ -195,6 +200,7 @@ struct quic_connection {
     uint64_t phase_sent_first; /* the least number that was sent in the current phase */
     uint32_t probes_before;    /* recovery.pto_count before quic_recovery_expired */
     uint64_t handshake_until_us;
+    uint64_t heard_ms;        /* as quic_heard_ms says */
     uint64_t idle_us;         /* when the peer was heard last, or we began to speak after that */
     uint64_t idle_timeout_us; /* agreed; 0 = none */
     uint64_t keep_alive_us;   /* 0 = no */
@@ -206,7 +212,8 @@ struct quic_connection {
     size_t own_bytes_size;
     struct quic_cid original_dcid; /* that the client chose first */
     struct quic_cid retry_scid;
-    struct str token; /* of a client, for its Initials; owned */
+    struct str token;   /* of a client, for its Initials; owned */
+    uint64_t token_key; /* … of what the server gives for the next connection; 0 = it is not kept */
 
     struct quic_own_cid original; /* the client's own choice, until it uses ours */
     struct quic_own_cid own_cids[QUIC_OWN_CIDS];
@@ -300,6 +307,10 @@ void quic_close_by(struct quic_connection *c, const struct quic_close *how, uint
 void quic_refuse(struct quic_connection *c, uint64_t code, uint64_t frame_type, const char *reason);
 /* The end without a word. */
 void quic_end(struct quic_connection *c, enum quic_end how);
+/* The same; error: of the socket. */
+void quic_end_by_error(struct quic_connection *c, enum quic_end how, int error);
+/* The socket of a client says that nobody, or no way, is there. */
+void quic_refused_by_socket(struct quic_connection *c, int error);
 /* The owner hears what there is to hear. */
 void quic_call_owner(struct quic_connection *c);
 void quic_heard_close(struct quic_connection *c, const struct quic_frame *frame);
@@ -327,6 +338,14 @@ void quic_update_keys(struct quic_connection *c);
 
 /* The token for the Initials of a client; copies. */
 void quic_set_token(struct quic_connection *c, struct str token);
+
+/* ---- kept_tokens.c ---- */
+
+/* A server gave it (NEW_TOKEN): kept for one connection of this key; copies. The last one counts. */
+void quic_token_keep(uint64_t key, struct str token);
+/* The caller owns it; empty: there is none. */
+struct str quic_token_take(uint64_t key);
+void quic_tokens_drop(void);
 
 /* ---- input.c ---- */
 

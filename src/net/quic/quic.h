@@ -63,6 +63,7 @@ struct quic_close {
     bool is_application; /* `code` is of the protocol above; else enum quic_error */
     uint64_t code;
     struct str reason; /* what the peer or we said; valid during the call; any bytes */
+    int error;         /* of the socket: nobody serves QUIC at the address (ECONNREFUSED); or 0 */
 };
 
 #define QUIC_STREAM_MAGIC 0x51c57e4du
@@ -82,6 +83,8 @@ struct quic_stream {
         id; /* RFC 9000, 2.1: the low bits say by which side it was opened, and whether it has one direction */
     uint64_t input_code;
     uint64_t output_code;
+    uint64_t moved_ms; /* when bytes of it were last sent for the first time; 0 = never */
+    uint64_t heard_ms; /* when the peer last raised its limit (MAX_STREAM_DATA); 0 = never */
     struct quic_connection *connection;
     void *user; /* the owner's; NULL at first */
 };
@@ -104,13 +107,15 @@ struct quic_owner {
     /* The handshake is complete: ALPN, certificates and the peer's parameters are known; the server may have data to send
      * before that (0.5-RTT), as soon as quic_service.accepted was called. May be NULL. */
     void (*established)(struct quic_connection *connection);
-    /* The peer has opened a stream; `readable` follows. Streams are reported in the order of their ids, for each type. */
+    /* The peer has opened a stream; `readable` follows. Streams are reported in the order of their ids, for each type.
+     * NULL: another owner will adopt the connection, and gets all callbacks about streams then. */
     void (*stream_opened)(struct quic_stream *stream);
     /* There is more in quic_stream_input, or its end, or the peer reset its half. */
     void (*readable)(struct quic_stream *stream);
     /* Fewer bytes are unsent than quic_stream_want_writable asked for; or the peer said STOP_SENDING. */
     void (*writable)(struct quic_stream *stream);
-    /* The peer has raised its limit, after quic_stream_open gave NULL. May be NULL. */
+    /* The peer has raised its limit on streams of both directions, or any limit after quic_stream_open gave NULL. May be
+     * NULL. */
     void (*streams_available)(struct quic_connection *connection);
     /* The end, called once in each connection that was accepted or connected. The connection may not be touched after it;
      * its streams are gone, too: state of the owner for each has to be freed in it. */
@@ -132,6 +137,8 @@ void quic_stream_stop(struct quic_stream *stream, uint64_t code);
 
 /* Opens a stream of ours; NULL: the peer's limit is reached (streams_available is called later), or the connection ends. */
 struct quic_stream *quic_stream_open(struct quic_connection *connection, bool is_unidirectional);
+/* How many more streams of both directions the peer lets us open. */
+uint64_t quic_streams_left(const struct quic_connection *connection);
 /* Copies. What is written after finish, reset or STOP_SENDING is dropped. */
 void quic_stream_write(struct quic_stream *stream, struct str bytes);
 /* A reference to memory that stays valid and the same until the peer has acknowledged it, or the stream ends: then
@@ -190,6 +197,11 @@ void quic_close_now(struct quic_connection *connection, uint64_t code);
 /* As quic_close with a code of the transport. */
 void quic_fail(struct quic_connection *connection, enum quic_error code, const char *reason);
 /*
+ * The owner leaves: the connection is closed with the code, unless it is closed already, and no callback is called any more. Ends
+ * quic_hold, too. May be called inside callbacks.
+ */
+void quic_abandon(struct quic_connection *connection, uint64_t code);
+/*
  * After `closed` the connection stays as far as quic_conn and the addresses are concerned, for the owner's log lines, until
  * quic_unhold, which the owner calls once and not inside a callback.
  */
@@ -197,6 +209,10 @@ void quic_hold(struct quic_connection *connection);
 void quic_unhold(struct quic_connection *connection);
 /* Keeps the connection from its idle timeout by a PING after so many ms without a packet; 0 = no more. */
 void quic_keep_alive(struct quic_connection *connection, uint64_t every_ms);
+/* The idle timeout that both sides agreed on; 0 = none, or not known yet. */
+uint64_t quic_idle_timeout_ms(const struct quic_connection *connection);
+/* When the peer last showed that it is there by a frame that answers nothing: PING, MAX_DATA, MAX_STREAMS. 0 = never. */
+uint64_t quic_heard_ms(const struct quic_connection *connection);
 
 /* Numbers of a connection since it began. */
 struct quic_counts {
@@ -224,9 +240,14 @@ struct quic_settings {
     uint64_t
         max_streams_bidi; /* that the peer may have open at a time: http3_max_concurrent_streams; 128 */
     uint64_t max_streams_uni; /* 3 */
-    uint64_t stream_window;   /* http3_stream_buffer_size; 65536: the first window of each stream */
+    unsigned
+        probes_most; /* without an answer, in a row, before the peer counts as gone; 0 = as many as the idle timeout lets be */
+    bool refuses_bidi;      /* the peer may open no stream of both directions */
+    uint64_t stream_window; /* http3_stream_buffer_size; 65536: the first window of each stream */
     uint64_t
         most_window; /* to which the windows of a stream grow; 4 MB. The connection's: 1.5 times */
+    uint64_t
+        connection_window; /* of the connection, from the beginning; one and a half of a stream's, and it grows */
     uint64_t idle_timeout_ms;            /* max_idle_timeout; 60000 */
     uint64_t handshake_timeout_ms;       /* 10000; a server: client_header_timeout */
     unsigned active_connection_id_limit; /* quic_active_connection_id_limit; 2 */
@@ -285,16 +306,22 @@ extern const struct datagram_taker quic_taker;
 
 /* ---- the client ---- */
 
+#define QUIC_CLIENT_BUFFER (4 << 20) /* bytes: SO_RCVBUF of a socket that is made here */
+
 struct quic_connecting {
     const struct quic_settings *settings; /* all of these live as long as the connection */
     struct tls_context *context;
     const struct tls_client_options *options; /* without hooks; alpn is needed */
     struct addr peer;
-    const struct addr *local; /* to bind to, or NULL */
-    uint32_t version;         /* 0: version 1 */
+    int fd; /* a socket for datagrams that is not connected: QUIC owns it from the call on; -1: one is made */
+    uint32_t version;                   /* 0: version 1 */
+    const struct quic_secrets *secrets; /* for ids and reset tokens; NULL: random in each worker */
     struct log *log;
 };
-/* Begins a connection; NULL: logged. `established` or `closed` follows. */
+/* Keys that quic_settings.host_key makes; in the arena. NULL: OpenSSL failed. */
+const struct quic_secrets *quic_secrets_new(struct arena *arena, struct str host_key);
+/* Begins a connection; NULL, with errno: the socket could not be connected, or, logged, TLS refused (errno 0). `established` or
+ * `closed` follows. */
 struct quic_connection *quic_connect(const struct quic_connecting *connecting,
                                      const struct quic_owner *owner, void *user);
 

@@ -197,6 +197,11 @@ struct quic_stream *quic_stream_open(struct quic_connection *c, bool is_unidirec
     return &stream->head;
 }
 
+uint64_t quic_streams_left(const struct quic_connection *c)
+{
+    return c->own_limit[0] > c->own_next[0] ? c->own_limit[0] - c->own_next[0] : 0;
+}
+
 /* ---- what frames do ---- */
 
 static void refuse_received(struct quic_connection *c, enum quic_received_result result,
@@ -369,9 +374,13 @@ void quic_streams_call(struct quic_connection *c)
     for (unsigned kind = 0; kind < 2; kind++) {
         if (c->is_streams_wait[kind] && c->own_next[kind] < c->own_limit[kind]) {
             c->is_streams_wait[kind] = false;
-            if (c->owner->streams_available != NULL) {
-                c->owner->streams_available(c);
-            }
+            c->has_more_streams = true;
+        }
+    }
+    if (c->has_more_streams) {
+        c->has_more_streams = false;
+        if (c->owner->streams_available != NULL) {
+            c->owner->streams_available(c);
         }
     }
     while (quic_is_open(c) && (link = list_pop_front(&c->calls)) != NULL) {
@@ -381,6 +390,7 @@ void quic_streams_call(struct quic_connection *c)
 
 void quic_stream_sent_some(struct quic_stream_state *stream)
 {
+    stream->head.moved_ms = clock_now.now_ms;
     if (stream->writable_below != 0 && !stream->is_released &&
         quic_send_unsent(&stream->send) < stream->writable_below) {
         call_later(stream);

@@ -4,6 +4,10 @@
 /* What the owner has to hear comes first: it writes. */
 static void flush_one(struct quic_connection *c)
 {
+    if (c->send_error != 0) {
+        quic_refused_by_socket(c, c->send_error);
+        c->send_error = 0;
+    }
     quic_call_owner(c);
     quic_flush(c);
     if (c->is_closed_due) {
@@ -60,6 +64,7 @@ void quic_worker_end(void)
     }
     loop_undefer(&quic_worker.flush);
     quic_udp_end();
+    quic_tokens_drop();
     quic_sent_pool_free(&quic_worker.sent);
     hashed_free(&quic_worker.cids);
     quic_worker = (struct quic_worker){.is_ready = false};

@@ -135,6 +135,11 @@ static void item_failed(unsigned i, int error)
         (error == EINVAL || error == EIO || error == EMSGSIZE)) {
         is_segmenting_refused = is_segmenting_refused || error != EMSGSIZE;
         send_pieces(i);
+    } else if (error == ECONNREFUSED && item->connection != NULL && !item->connection->is_server) {
+        struct quic_connection *c = (struct quic_connection *) (uintptr_t) item->connection;
+
+        c->send_error = error;
+        quic_wake(c);
     } else if (error != EMSGSIZE && error != EINTR && item->connection != NULL &&
                item->connection->conn != NULL) {
         log_info(item->connection->conn->log, error, "sendmsg() failed for a QUIC packet");

@@ -163,6 +163,7 @@ static inline void server_open(void)
 static void connect_client_to(const struct addr *server, uint32_t version)
 {
     const struct quic_connecting connecting = {
+        .fd = -1,
         .settings = &client_settings,
         .context = quic_client_context,
         .options = &quic_options,

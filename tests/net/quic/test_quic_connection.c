@@ -263,6 +263,7 @@ static void a_crowd(void **state)
 {
     static struct end ends[40];
     const struct quic_connecting connecting = {
+        .fd = -1,
         .settings = &client_settings,
         .context = quic_client_context,
         .options = &quic_options,
