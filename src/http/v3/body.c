@@ -28,7 +28,7 @@ void v3_body_ended(struct v3_stream *stream)
 /* Copies bytes of a DATA frame that are there. */
 static size_t take_bytes(struct v3_stream *stream, char *at, size_t size)
 {
-    struct v3_input *input = &stream->input;
+    struct h3_input *input = &stream->input;
     size_t taken = 0;
 
     while (taken < size && input->left != 0) {
@@ -55,7 +55,7 @@ static size_t take_body(struct v3_stream *stream, char *at, size_t size)
     for (;;) {
         v3_stream_read(stream);
         if (stream->quic == NULL || stream->is_reset || stream->is_body_broken ||
-            stream->input.part != V3_PART_DATA || taken == size) {
+            stream->input.part != H3_PART_DATA || taken == size) {
             break;
         }
         size_t n = take_bytes(stream, at + taken, size - taken);

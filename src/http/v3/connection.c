@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "http/v3/v3.h"
+#include "net/conn/own.h"
 #include "net/shards/listener.h"
 #include "server/generation.h"
 
@@ -263,18 +264,20 @@ bool v3_began(struct listener *listener, struct quic_connection *quic)
     const struct http_listen *listen = listener->user;
     struct http_connection *connection = connection_on(listen, quic_conn(quic), &v3_protocol);
     struct v3_connection *c = calloc(1, sizeof(*c));
+    struct addr local, peer;
 
     if (c == NULL) {
         fatal_no_memory(sizeof(*c));
     }
     connection->wire_state = c;
-    connection->hops_known = 1; /* what connects by QUIC is not this service */
     connection_serve(connection, &v3_protocol);
+    quic_local(quic, &local);
     if (listen->address.needs_local_address) {
-        struct addr local;
-        quic_local(quic, &local);
         connection_set_local(connection, &local);
     }
+    connection_peer(connection, &peer);
+    unsigned hops = own_hops_at(&local, &peer);
+    connection->hops_known = (uint8_t) (hops < UINT8_MAX ? hops + 1 : UINT8_MAX);
     c->magic = V3_CONNECTION_MAGIC;
     c->connection = connection;
     c->quic = quic;

@@ -15,7 +15,7 @@ struct control_input {
     uint64_t type;    /* enum h3_stream_type, once has_type */
     bool has_type;
     bool has_frame; /* the head of a frame was read */
-    struct v3_input input;
+    struct h3_input input;
 };
 
 /* ---- ours ---- */
@@ -118,8 +118,10 @@ static void take_priority(struct v3_connection *c, struct str payload)
     }
 }
 
-static void take_frame(struct v3_connection *c, const struct v3_input *input)
+/* False: the connection has failed. */
+static bool take_frame(void *arg, const struct h3_input *input)
 {
+    struct v3_connection *c = arg;
     struct str payload = {input->block, input->block_size};
 
     switch (input->type) {
@@ -139,14 +141,7 @@ static void take_frame(struct v3_connection *c, const struct v3_input *input)
         take_integer(c, payload);
         break;
     }
-}
-
-#define CONTROL_FRAME_MAX H3_SETTINGS_MAX /* bytes of a frame that is understood */
-
-static bool is_known_control(uint64_t type)
-{
-    return type == H3_SETTINGS || type == H3_GOAWAY || type == H3_MAX_PUSH_ID ||
-           type == H3_CANCEL_PUSH || type == H3_PRIORITY_UPDATE || type == H3_PRIORITY_UPDATE_PUSH;
+    return !c->is_failed;
 }
 
 static enum v3_guard guard_of(uint64_t type)
@@ -154,18 +149,20 @@ static enum v3_guard guard_of(uint64_t type)
     if (type == H3_PRIORITY_UPDATE) {
         return V3_GUARD_PRIORITIES; /* browsers send one for each image */
     }
-    return is_known_control(type) ? V3_GUARD_CONTROL : V3_GUARD_UNKNOWN;
+    return h3_frame_is_known_control(type) ? V3_GUARD_CONTROL : V3_GUARD_UNKNOWN;
 }
 
 /* May a frame of this head follow? False: the connection has failed. */
-static bool may_follow(struct v3_connection *c, const struct v3_input *input)
+static bool may_follow(void *arg, const struct h3_input *input)
 {
+    struct v3_connection *c = arg;
+
     if (!c->has_settings && input->type != H3_SETTINGS) {
         v3_fail(c, H3_MISSING_SETTINGS, "sent no SETTINGS first");
     } else if (!h3_frame_is_of_control(input->type) ||
                (c->has_settings && input->type == H3_SETTINGS)) {
         v3_fail(c, H3_FRAME_UNEXPECTED, "sent a frame that has no place on a control stream");
-    } else if (is_known_control(input->type) && input->left > CONTROL_FRAME_MAX) {
+    } else if (h3_frame_is_known_control(input->type) && input->left > H3_CONTROL_FRAME_MAX) {
         v3_fail(c, H3_EXCESSIVE_LOAD, "sent too long a control frame");
     } else {
         v3_guard(c, guard_of(input->type));
@@ -173,42 +170,11 @@ static bool may_follow(struct v3_connection *c, const struct v3_input *input)
     return !c->is_failed;
 }
 
-/* Collects the payload of a frame that is understood, drops others. */
-static void v3_control_collect(struct v3_input *input, struct str bytes)
+static void read_control(struct v3_connection *c, struct h3_input *input, struct str bytes)
 {
-    if (input->part == V3_PART_HEADERS && bytes.len != 0) {
-        if (input->block == NULL && (input->block = malloc(CONTROL_FRAME_MAX)) == NULL) {
-            fatal_no_memory(CONTROL_FRAME_MAX);
-        }
-        memcpy(input->block + input->block_size, bytes.data, bytes.len);
-        input->block_size += bytes.len;
-    }
-    input->left -= bytes.len;
-}
+    const struct h3_control_reader reader = {may_follow, take_frame, c};
 
-static void read_control(struct v3_connection *c, struct v3_input *input, struct str bytes)
-{
-    while (!c->is_failed) {
-        if (input->part == V3_PART_FRAME) {
-            if (!h3_read_frame(&input->reader, &bytes, &input->type, &input->left) ||
-                !may_follow(c, input)) {
-                return;
-            }
-            input->part = is_known_control(input->type) ? V3_PART_HEADERS : V3_PART_SKIPPED;
-        }
-        struct str part =
-            str_head(bytes, input->left < bytes.len ? (size_t) input->left : bytes.len);
-        v3_control_collect(input, part);
-        bytes = str_skip(bytes, part.len);
-        if (input->left != 0) {
-            return;
-        }
-        if (input->part == V3_PART_HEADERS) {
-            take_frame(c, input);
-        }
-        v3_input_free(input);
-        input->part = V3_PART_FRAME;
-    }
+    h3_control_read(input, bytes, &reader);
 }
 
 /* ---- QPACK ---- */
@@ -270,7 +236,7 @@ void v3_control_opened(struct v3_connection *c, struct quic_stream *quic)
 static void control_free(struct control_input *control)
 {
     list_remove(&control->link);
-    v3_input_free(&control->input);
+    h3_input_free(&control->input);
     free(control);
 }
 

@@ -1,7 +1,4 @@
 /* Frames of requests, as they come on their streams (RFC 9114, 4.1 and 7.1). */
-#include <stdlib.h>
-
-#include "base/fatal.h"
 #include "http/v3/v3.h"
 
 #define TINY_DATA 16 /* bytes of a DATA frame that are counted as few */
@@ -30,7 +27,7 @@ static bool frame_may_follow(struct v3_stream *stream, uint64_t type)
 static bool frame_is_allowed(struct v3_stream *stream)
 {
     struct v3_connection *c = stream->connection;
-    const struct v3_input *input = &stream->input;
+    const struct h3_input *input = &stream->input;
 
     if (input->type == H3_DATA && input->left == 0) {
         return v3_guard(c, V3_GUARD_EMPTY);
@@ -44,7 +41,7 @@ static bool frame_is_allowed(struct v3_stream *stream)
 /* Takes the head of a frame. False: it is not whole, or the connection has failed. */
 static bool take_frame_head(struct v3_stream *stream)
 {
-    struct v3_input *input = &stream->input;
+    struct h3_input *input = &stream->input;
     bool is_whole;
 
     do {
@@ -60,9 +57,9 @@ static bool take_frame_head(struct v3_stream *stream)
     if (!frame_may_follow(stream, input->type) || !frame_is_allowed(stream)) {
         return false;
     }
-    input->part = input->type == H3_DATA      ? V3_PART_DATA
-                  : input->type == H3_HEADERS ? V3_PART_HEADERS
-                                              : V3_PART_SKIPPED;
+    input->part = input->type == H3_DATA      ? H3_PART_DATA
+                  : input->type == H3_HEADERS ? H3_PART_HEADERS
+                                              : H3_PART_SKIPPED;
     return true;
 }
 
@@ -71,7 +68,7 @@ static bool take_frame_head(struct v3_stream *stream)
 /* False: more of it has to come. */
 static bool skip_payload(struct v3_stream *stream)
 {
-    struct v3_input *input = &stream->input;
+    struct h3_input *input = &stream->input;
 
     while (input->left != 0) {
         struct str bytes = quic_stream_input(stream->quic);
@@ -83,23 +80,8 @@ static bool skip_payload(struct v3_stream *stream)
         quic_stream_consume(stream->quic, size);
         input->left -= size;
     }
-    input->part = V3_PART_FRAME;
+    input->part = H3_PART_FRAME;
     return true;
-}
-
-/* Keeps a part of a field section, of which `left` more bytes come. */
-static void keep_part(struct v3_input *input, struct str bytes)
-{
-    size_t size = input->block_size + (size_t) input->left;
-
-    if (input->block == NULL && (input->block = malloc(size == 0 ? 1 : size)) == NULL) {
-        fatal_no_memory(size);
-    }
-    if (bytes.len != 0) {
-        memcpy(input->block + input->block_size, bytes.data, bytes.len);
-    }
-    input->block_size += bytes.len;
-    input->left -= bytes.len;
 }
 
 /* Waits for entries of the table. */
@@ -111,7 +93,7 @@ static void block_stream(struct v3_stream *stream)
         v3_fail(c, QPACK_DECOMPRESSION_FAILED, "sent too many blocked field sections");
         return;
     }
-    stream->input.part = V3_PART_BLOCKED;
+    stream->input.part = H3_PART_BLOCKED;
     list_push_back(&c->blocked, &stream->blocked_node);
     c->blocked_count++;
 }
@@ -122,7 +104,7 @@ static void block_stream(struct v3_stream *stream)
  */
 static bool take_section(struct v3_stream *stream)
 {
-    struct v3_input *input = &stream->input;
+    struct h3_input *input = &stream->input;
     bool is_kept = input->block != NULL;
     struct str block = is_kept ? (struct str){input->block, input->block_size}
                                : str_head(quic_stream_input(stream->quic), (size_t) input->left);
@@ -138,8 +120,8 @@ static bool take_section(struct v3_stream *stream)
         quic_stream_consume(stream->quic, block.len);
         input->left = 0;
     }
-    v3_input_free(input);
-    input->part = V3_PART_FRAME;
+    h3_input_free(input);
+    input->part = H3_PART_FRAME;
     v3_section_done(stream);
     return true;
 }
@@ -147,7 +129,7 @@ static bool take_section(struct v3_stream *stream)
 /* Collects a field section. False: nothing more is to be read now. */
 static bool take_headers(struct v3_stream *stream)
 {
-    struct v3_input *input = &stream->input;
+    struct h3_input *input = &stream->input;
     size_t most = stream->connection->limits.head_max;
 
     if (input->left > most) {
@@ -165,7 +147,7 @@ static bool take_headers(struct v3_stream *stream)
         }
         bytes = str_head(bytes, (size_t) input->left);
         size_t size = bytes.len;
-        keep_part(input, bytes);
+        h3_input_collect(input, bytes);
         quic_stream_consume(stream->quic, size);
     }
 }
@@ -176,7 +158,7 @@ void v3_stream_unblocked(struct v3_stream *stream)
 
     list_remove(&stream->blocked_node);
     c->blocked_count--;
-    stream->input.part = V3_PART_HEADERS;
+    stream->input.part = H3_PART_HEADERS;
     v3_stream_readable(stream);
 }
 
@@ -185,7 +167,7 @@ void v3_stream_unblocked(struct v3_stream *stream)
 /* A line is collected up to its end, or that of the stream. */
 static void v3_input_read_line(struct v3_stream *stream)
 {
-    struct v3_input *input = &stream->input;
+    struct h3_input *input = &stream->input;
     size_t most = stream->connection->limits.line_max;
     const char *end = NULL;
 
@@ -201,7 +183,7 @@ static void v3_input_read_line(struct v3_stream *stream)
             return;
         }
         input->left = most;
-        keep_part(input, bytes);
+        h3_input_collect(input, bytes);
         quic_stream_consume(stream->quic, size);
         end = str_find_char((struct str){input->block, input->block_size}, '\n');
     }
@@ -219,7 +201,7 @@ static void input_finished(struct v3_stream *stream)
 {
     struct v3_connection *c = stream->connection;
 
-    if (stream->input.part != V3_PART_FRAME || stream->input.reader.size != 0) {
+    if (stream->input.part != H3_PART_FRAME || stream->input.reader.size != 0) {
         v3_fail(c, H3_FRAME_ERROR, "ended a stream inside a frame");
     } else if (!stream->has_head) {
         v3_stream_drop(stream, H3_REQUEST_INCOMPLETE);
@@ -233,15 +215,15 @@ static void input_finished(struct v3_stream *stream)
 static bool read_step(struct v3_stream *stream)
 {
     switch (stream->input.part) {
-    case V3_PART_FRAME:
+    case H3_PART_FRAME:
         return take_frame_head(stream);
-    case V3_PART_HEADERS:
+    case H3_PART_HEADERS:
         return take_headers(stream);
-    case V3_PART_SKIPPED:
+    case H3_PART_SKIPPED:
         return skip_payload(stream);
-    case V3_PART_DATA:
+    case H3_PART_DATA:
         if (stream->input.left == 0) {
-            stream->input.part = V3_PART_FRAME;
+            stream->input.part = H3_PART_FRAME;
             return true;
         }
         return false;
@@ -268,7 +250,7 @@ void v3_stream_read(struct v3_stream *stream)
     while (stream_is_read(stream) && read_step(stream)) {
     }
     if (stream_is_read(stream) && stream->quic->is_input_finished &&
-        stream->input.part != V3_PART_BLOCKED) {
+        stream->input.part != H3_PART_BLOCKED) {
         input_finished(stream);
     }
 }

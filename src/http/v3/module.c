@@ -1,33 +1,17 @@
 /* ngx_http_v3_module: the directives of HTTP/3, $http3 and Alt-Svc. */
-#include <errno.h>
-#include <string.h>
-
-#include "base/fs.h"
 #include "http/routing/hooks.h"
 #include "http/v3/v3.h"
 #include "http/variables/variables.h"
 #include "net/shards/listener.h"
 #include "server/module.h"
-
-#define HOST_KEY_MIN 32 /* bytes of the file */
-#define HOST_KEY_MAX 4096
+#include "shared/tls/options.h"
 
 static bool read_host_key(struct conf_scope *scope, const struct directive *row,
                           struct conf_node *node, void *settings)
 {
     struct v3_settings *v3 = settings;
-    struct arena *arena = scope->conf->arena;
-    const char *path = arena_cstr(arena, v3->quic_host_key);
 
-    if (!fs_read_all(arena, path, HOST_KEY_MAX, &v3->host_key)) {
-        return conf_error(scope->conf, node, "cannot read \"%s\" (%d: %s)", path, errno,
-                          strerror(errno));
-    }
-    if (v3->host_key.len < HOST_KEY_MIN) {
-        return conf_error(scope->conf, node, "\"%s\" must be at least %d bytes", path,
-                          HOST_KEY_MIN);
-    }
-    return true;
+    return tls_option_quic_host_key(scope->conf, node, v3->quic_host_key, &v3->host_key);
 }
 
 static const struct directive_word congestion_words[] = {

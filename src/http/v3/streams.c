@@ -118,7 +118,7 @@ static void cancelled_by_client(struct v3_stream *stream, uint64_t code)
     if (stream->is_reset) {
         return;
     }
-    if (!stream->has_head && stream->input.part == V3_PART_BLOCKED &&
+    if (!stream->has_head && stream->input.part == H3_PART_BLOCKED &&
         stream->quic->is_input_reset) {
         /* It has ended its side of a request that waits for entries: there is an answer, as nginx has it. */
         leave_blocked(stream);
@@ -142,7 +142,7 @@ void v3_stream_readable(struct v3_stream *stream)
     }
     v3_stream_read(stream);
     bool has_something = stream->is_input_ended || stream->is_body_broken || stream->is_reset ||
-                         stream->input.part == V3_PART_DATA;
+                         stream->input.part == H3_PART_DATA;
     if (has_something && stream->reader.waiter != NULL) {
         wait_signal_later(&stream->reader);
     }
@@ -330,7 +330,7 @@ void v3_recycle(struct v3_connection *c)
         }
         list_remove(&stream->link);
         release_quic(stream, H3_NO_ERROR);
-        v3_input_free(&stream->input);
+        h3_input_free(&stream->input);
         if (stream->request != NULL) {
             c->answered_ms = clock_now.now_ms;
             request_free(stream->request);

@@ -1,6 +1,4 @@
-/* Streams by their ids, their priorities, and what is kept of their input. */
-#include <stdlib.h>
-
+/* Streams by their ids, and their priorities. */
 #include "http/v3/v3.h"
 
 struct v3_stream *v3_find(const struct v3_connection *c, uint64_t id)
@@ -21,11 +19,4 @@ void v3_prioritise(struct v3_stream *stream, uint8_t urgency, bool is_incrementa
     if (stream->quic != NULL) {
         quic_stream_prioritize(stream->quic, urgency, is_incremental);
     }
-}
-
-void v3_input_free(struct v3_input *input)
-{
-    free(input->block);
-    input->block = NULL;
-    input->block_size = 0;
 }

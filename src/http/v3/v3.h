@@ -8,7 +8,7 @@
 #include "http/client/connection.h"
 #include "http/client/guards.h"
 #include "http/client/protocol.h"
-#include "http/message/h3_frame.h"
+#include "http/message/h3_input.h"
 #include "http/message/qpack.h"
 #include "http/request/from_head.h"
 #include "http/request/request.h"
@@ -117,25 +117,6 @@ struct v3_connection {
     bool was_refused;   /* worker_requests were not enough: logged once */
 };
 
-/* What the bytes of a stream are at this position. */
-enum v3_part {
-    V3_PART_FRAME, /* the head of a frame */
-    V3_PART_HEADERS,
-    V3_PART_DATA,
-    V3_PART_SKIPPED, /* a frame that means nothing here */
-    V3_PART_BLOCKED, /* a field section waits for entries; nothing is read meanwhile */
-};
-
-/* A frame that is read. */
-struct v3_input {
-    struct h3_reader reader;
-    uint64_t type;
-    uint64_t left; /* bytes of payload to come */
-    char *block;   /* payload that is collected, from malloc; or NULL */
-    size_t block_size;
-    enum v3_part part;
-};
-
 /* A request's stream; from malloc, freed when it is recycled. */
 struct v3_stream {
     struct v3_connection *connection;
@@ -145,7 +126,7 @@ struct v3_stream {
     uint64_t id;
     struct list link;         /* on connection->streams or finished */
     struct list blocked_node; /* on connection->blocked, or empty */
-    struct v3_input input;
+    struct h3_input input;
     struct timer timer; /* the client has to send its head, or to take something, until then */
     struct wait_point reader; /* the fiber that reads the body */
     struct wait_point writer; /* the fiber that sends */
@@ -208,8 +189,6 @@ void v3_send_instructions(struct v3_connection *c);
 /* table.c */
 struct v3_stream *v3_find(const struct v3_connection *c, uint64_t id);
 void v3_prioritise(struct v3_stream *stream, uint8_t urgency, bool is_incremental);
-/* Frees what was collected of a frame. */
-void v3_input_free(struct v3_input *input);
 
 /* control.c: streams of one direction. */
 void v3_control_begin(struct v3_connection *c);

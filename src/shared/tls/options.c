@@ -145,3 +145,20 @@ struct str tls_option_full_name(struct arena *arena, struct str directory, struc
     }
     return fs_full_name(arena, directory, name);
 }
+
+#define HOST_KEY_MIN 32 /* bytes of the file */
+#define HOST_KEY_MAX 4096
+
+bool tls_option_quic_host_key(struct conf *conf, const struct conf_node *node, struct str path,
+                              struct str *key)
+{
+    const char *name = arena_cstr(conf->arena, path);
+
+    if (!fs_read_all(conf->arena, name, HOST_KEY_MAX, key)) {
+        return conf_error(conf, node, "cannot read \"%s\" (%d: %s)", name, errno, strerror(errno));
+    }
+    if (key->len < HOST_KEY_MIN) {
+        return conf_error(conf, node, "\"%s\" must be at least %d bytes", name, HOST_KEY_MIN);
+    }
+    return true;
+}

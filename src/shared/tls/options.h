@@ -21,6 +21,10 @@ bool tls_option_certificate_cache(struct conf *conf, struct conf_node *node,
 /* A log of secrets; opened and reopened with the others, for its owner alone. */
 struct log_file *tls_option_key_log(struct conf *conf, struct conf_node *node);
 
+/* *_quic_host_key: reads the file; 32 bytes or more, of which keys are made. False after conf_error. */
+bool tls_option_quic_host_key(struct conf *conf, const struct conf_node *node, struct str path,
+                              struct str *key);
+
 /* The full name of a certificate or key; what is no file, or empty, stays as it is. */
 struct str tls_option_full_name(struct arena *arena, struct str directory, struct str name);
 
