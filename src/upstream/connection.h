@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "fiber/fiber.h"
 #include "net/conn/conn.h"
+#include "net/quic/quic.h"
 #include "net/tls/tls.h"
 #include "upstream/pinned.h"
 #include "upstream/upstream.h"
@@ -18,6 +19,12 @@ struct upstream_connection_tls {
     struct str preface; /* goes in the clear before the handshake: a PROXY header; or empty */
     struct tls_client_options options; /* its identity tells connections of different ones apart */
     bool timeout_is_info; /* a handshake that takes too long is logged at level info, not error */
+};
+
+/* QUIC on a connection; lives as long as the connection, and QUIC's part of its end. */
+struct upstream_connection_quic {
+    struct quic_settings settings;
+    const struct quic_secrets *secrets; /* for connection ids and reset tokens; NULL: random */
 };
 
 /* How a connection is to be made. Lives at least as long as the call. */
@@ -31,6 +38,8 @@ struct upstream_connection_options {
     const void *tag;                           /* who may share an idle connection: same tag only */
     const void *language;                      /* the protocol that is spoken on it; or NULL */
     const struct upstream_connection_tls *tls; /* NULL = plain */
+    const struct upstream_connection_quic
+        *quic; /* by QUIC, with the TLS above, without a preface and hooks; NULL = by TCP */
     struct pinned_connections
         *pinned;          /* of the client's connection: its own come first; NULL = none */
     bool is_private;      /* the request is to be bound: none that others use now */
@@ -83,6 +92,9 @@ struct upstream_connection_kind {
 struct upstream_connection {
     uint32_t magic;
     struct conn *conn;
+    struct quic_connection
+        *quic; /* that bears conn, which has no socket then: the protocol adopts it; NULL = TCP */
+    uint64_t quic_code; /* a protocol says: with which code of its own QUIC closes it */
     struct upstream_group *group;
     struct peer_cell *cell;
     struct peer_local *local;             /* what this worker has open to the peer */

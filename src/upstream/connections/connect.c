@@ -63,8 +63,8 @@ static bool bind_local(int fd, const struct upstream_connection_options *options
 }
 
 /* False when the connection cannot be made; failures to tune it are logged only, as with nginx. */
-static bool upstream_connect_prepare(int fd, const struct upstream_connection_options *options,
-                                     const struct log *log)
+bool backend_socket_prepare(int fd, const struct upstream_connection_options *options,
+                            const struct log *log)
 {
     if (options->receive_buffer != 0) {
         set_option(fd, OPTION(SOL_SOCKET, SO_RCVBUF), (int) options->receive_buffer, log);
@@ -85,7 +85,7 @@ static int socket_for(const struct addr *addr, bool is_datagram)
 }
 
 /* A socket; idle connections give way when descriptors ran out. -1 after a message. */
-static int socket_open(const struct addr *addr, bool is_datagram, const struct log *log)
+int backend_socket_open(const struct addr *addr, bool is_datagram, const struct log *log)
 {
     int fd = socket_for(addr, is_datagram);
 
@@ -108,11 +108,19 @@ static void ignore_input(struct conn *conn)
 
 static const struct conn_owner connecting_owner = {.input = ignore_input};
 
-static struct conn *conn_open(int fd, const struct addr *addr, const struct log *log)
+bool backend_conn_has_room(const struct log *log)
 {
     if (!conn_pool_has_room(false)) {
         log_alert(log, 0, "%u worker_connections are not enough, a quarter is kept for clients",
                   conn_pool.limit);
+        return false;
+    }
+    return true;
+}
+
+static struct conn *conn_open(int fd, const struct addr *addr, const struct log *log)
+{
+    if (!backend_conn_has_room(log)) {
         return NULL;
     }
     struct conn *conn = conn_new(fd, addr, &connecting_owner, log_main);
@@ -148,8 +156,8 @@ static enum log_level level_of(int error)
     }
 }
 
-static enum upstream_connect_result refused(const struct upstream_target *target, int error,
-                                            bool is_at_once)
+enum upstream_connect_result backend_refused(const struct upstream_target *target, int error,
+                                             bool is_at_once)
 {
     if (is_at_once) {
         log_at(target->log, level_of(error), error, "connect() to %.*s failed",
@@ -160,9 +168,9 @@ static enum upstream_connect_result refused(const struct upstream_target *target
     return UPSTREAM_CONNECT_FAILED;
 }
 
-static enum upstream_connect_result timed_out(const struct upstream_target *target,
-                                              const struct upstream_connection_options *options,
-                                              int *error)
+enum upstream_connect_result backend_timed_out(const struct upstream_target *target,
+                                               const struct upstream_connection_options *options,
+                                               int *error)
 {
     *error = ETIMEDOUT;
     if (!options->tells_timeout) {
@@ -206,13 +214,13 @@ static enum upstream_connect_result await(const struct upstream_target *target,
     case WAIT_CANCELLED:
         return UPSTREAM_CONNECT_CANCELLED;
     case WAIT_TIMED_OUT:
-        return timed_out(target, options, error);
+        return backend_timed_out(target, options, error);
     default:
         break;
     }
     if (conn->is_broken) {
         *error = conn->error;
-        return refused(target, conn->error, false);
+        return backend_refused(target, conn->error, false);
     }
     return UPSTREAM_CONNECT_OK;
 }
@@ -245,10 +253,10 @@ static enum upstream_connect_result secure(const struct upstream_target *target,
         case WAIT_READY:
             break;
         case WAIT_TIMED_OUT:
-            return timed_out(target, options, error);
+            return backend_timed_out(target, options, error);
         case WAIT_CANCELLED:
             *error = conn->error;
-            return conn->is_broken ? refused(target, conn->error, false)
+            return conn->is_broken ? backend_refused(target, conn->error, false)
                                    : UPSTREAM_CONNECT_CANCELLED;
         }
     }
@@ -283,13 +291,17 @@ enum upstream_connect_result upstream_connection_reach(
     const struct addr addr = target->addr;
     struct str none = STR_NONE;
     enum upstream_connect_result result = UPSTREAM_CONNECT_OK;
-    int fd = socket_open(&addr, options->is_datagram, target->log);
+
+    if (options->quic != NULL) {
+        return quic_backend_reach(target, options, deadline_ms, out, error);
+    }
+    int fd = backend_socket_open(&addr, options->is_datagram, target->log);
 
     if (fd == -1) {
         *error = errno;
         return UPSTREAM_CONNECT_ERROR;
     }
-    if (!upstream_connect_prepare(fd, options, target->log)) {
+    if (!backend_socket_prepare(fd, options, target->log)) {
         *error = errno;
         close(fd);
         return UPSTREAM_CONNECT_ERROR;
@@ -305,7 +317,7 @@ enum upstream_connect_result upstream_connection_reach(
     if (is_pending && errno != EINPROGRESS) {
         *error = errno;
         close(fd);
-        return refused(target, *error, true);
+        return backend_refused(target, *error, true);
     }
     struct conn *conn = conn_open(fd, &addr, target->log);
     if (conn == NULL) {

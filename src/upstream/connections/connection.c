@@ -56,6 +56,7 @@ static struct upstream_connection *upstream_connection_new(const struct connecti
     *connection = (struct upstream_connection){
         .magic = UPSTREAM_CONNECTION_MAGIC,
         .conn = conn,
+        .quic = wanted->options->quic != NULL ? conn->user : NULL,
         .group = pick->group,
         .cell = pick->peer->cell,
         .local = pick->peer->local,
@@ -93,7 +94,10 @@ void upstream_connection_destroy(struct upstream_connection *connection)
         connection->state_free(connection);
     }
     pinned_forget(connection);
-    if (connection->is_quiet && connection->conn->is_tcp && conn_unsent(connection->conn) == 0) {
+    if (connection->quic != NULL) {
+        quic_backend_close(connection);
+    } else if (connection->is_quiet && connection->conn->is_tcp &&
+               conn_unsent(connection->conn) == 0) {
         conn_reset(connection->conn);
     } else {
         conn_close(connection->conn);
@@ -298,7 +302,9 @@ enum upstream_connect_result upstream_connection_open(
     if (options->local != NULL || options->tls != NULL) {
         wanted.kind.identity = identity_of(options);
     }
-    if (__builtin_expect(options->hops != 0, 0) && own_may_be(&pick->peer->addr)) {
+    if (__builtin_expect(options->hops != 0, 0) &&
+        (options->quic == NULL ? own_may_be(&pick->peer->addr)
+                               : own_may_take_datagrams(&pick->peer->addr))) {
         wanted.kind.hops = options->hops;
     }
     if (pick->group->slices != NULL) {

@@ -17,6 +17,29 @@ enum upstream_connect_result upstream_connect(struct upstream_pick *pick,
                                               const struct upstream_connection_options *options,
                                               uint64_t deadline_ms, struct conn **out, int *error);
 
+/* Which socket is to be opened; idle connections give way when descriptors ran out. -1 after a message. */
+int backend_socket_open(const struct addr *addr, bool is_datagram, const struct log *log);
+/* Its options and address. False, with errno: the connection cannot be made; failures to tune it are logged only. */
+bool backend_socket_prepare(int fd, const struct upstream_connection_options *options,
+                            const struct log *log);
+/* May one more conn to a backend be made? False after a message. */
+bool backend_conn_has_room(const struct log *log);
+/* The connection was refused, by this errno; logged. */
+enum upstream_connect_result backend_refused(const struct upstream_target *target, int error,
+                                             bool is_at_once);
+enum upstream_connect_result backend_timed_out(const struct upstream_target *target,
+                                               const struct upstream_connection_options *options,
+                                               int *error);
+
+/* ---- quic.c ---- */
+
+/* upstream_connection_reach by QUIC: conn->user is the struct quic_connection, which quic_hold holds. */
+enum upstream_connect_result quic_backend_reach(const struct upstream_target *target,
+                                                const struct upstream_connection_options *options,
+                                                uint64_t deadline_ms, struct conn **out,
+                                                int *error);
+void quic_backend_close(struct upstream_connection *connection);
+
 /* ---- pool.c ---- */
 
 /* Is a connection of one kind as good as one of the other? */
