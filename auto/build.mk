@@ -26,7 +26,7 @@ endif
 PACKAGES += $(addprefix stream/,words session config)
 PACKAGES += $(addprefix mail/,words session auth backend config)
 ifeq ($(WITH_HTTP),yes)
-PACKAGES += $(addprefix http/,message routing client request files codings variables v1 v2 v3 $(addprefix exchange/,options probe) exchange $(addprefix exchange/,heads h2 cache module) config)
+PACKAGES += $(addprefix http/,message routing client request files codings variables v1 v2 v3 $(addprefix exchange/,options probe) exchange $(addprefix exchange/,heads h2 h3 cache module) config)
 endif
 
 MAIN = server/program/main.c

@@ -52,7 +52,7 @@ LAYERS = (
     ("http/exchange/options", "http/exchange/probe"),
     ("http/exchange",),
     ("http/exchange/heads", "http/exchange/cache"),
-    ("http/exchange/h2",),
+    ("http/exchange/h2", "http/exchange/h3"),
     ("http/exchange/module",),
     ("http/config",),
     ("http/modules",),

@@ -30,6 +30,11 @@ static const struct deviation deviations[] = {
     /* HTTP/3. */
     {"ngx_http_v3_module", "http3_alt_svc", EXTRA, "", "tells clients on TCP of HTTP/3"},
     {"ngx_http_v3_module", "quic_congestion_control", EXTRA, "", "CUBIC or BBR"},
+    {PROXY, "proxy_http3_*", EXTRA, "", "HTTP/3 towards backends, as Angie spells it"},
+    {PROXY, "proxy_quic_*", EXTRA, "", "the same"},
+    {"ngx_http_grpc_module", "grpc_http_version", EXTRA, "", "ours: gRPC over HTTP/3"},
+    {"ngx_http_grpc_module", "grpc_http3_*", EXTRA, "", "as proxy_http3_*"},
+    {"ngx_http_grpc_module", "grpc_quic_*", EXTRA, "", "as proxy_quic_*"},
     /* Lua. */
     {"ngx_http_lua_module", "*_by_lua_block", KIND, "line",
      "what stands in the braces is a text: the last argument"},

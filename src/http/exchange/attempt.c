@@ -225,6 +225,7 @@ static void choose_way(struct exchange *x, struct upstream_connection_way *way,
             way->tls.options.identity = tls_client_identity(way->tls.context, &way->tls.options);
         }
         options->tls = &way->tls;
+        options->quic = x->protocol->is_quic ? settings->http3.quic : NULL;
         options->is_alone = settings->tls.is_certificate_late && x->group->is_implicit;
         if (x->request->location->backend_hooks != NULL) {
             /* What a script chose is for this request alone. */
@@ -241,9 +242,21 @@ static bool is_refused(struct exchange *x, unsigned hops, struct failure *failur
     const struct vec *conditions = &x->settings->allow_upstream;
 
     if (__builtin_expect(hops > x->request->server->max_self_hops, 0) &&
-        own_may_be(&x->pick.peer->addr)) {
+        (x->protocol->is_quic ? own_may_take_datagrams(&x->pick.peer->addr)
+                              : own_may_be(&x->pick.peer->addr))) {
         /* an error_page, a post_action: reported before */
         *failure = (struct failure){.status = 508};
+        return true;
+    }
+    if (x->protocol->is_quic && !x->is_secure) {
+        log_error(&x->request->log, 0, "HTTP/3 to upstream needs TLS");
+        *failure = (struct failure){.status = 500};
+        return true;
+    }
+    if (x->protocol->is_quic && x->request->location->backend_hooks != NULL) {
+        log_error(&x->request->log, 0,
+                  "scripts in the TLS handshake with upstream are not possible with HTTP/3");
+        *failure = (struct failure){.status = 500};
         return true;
     }
     if (conditions->count != 0 && !templates_all_true(conditions, &x->request->env)) {

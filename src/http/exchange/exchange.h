@@ -126,6 +126,7 @@ struct protocol {
     struct str scheme;      /* "xy://": may stand before a target that variables make; or empty */
     struct str alpn;        /* ALPN that is offered there, in wire form; or empty */
     const struct channel *channel; /* what its requests go through */
+    bool is_quic;                  /* over QUIC, and so over TLS, not TCP */
     bool wants_length; /* applications read as much of a body as was announced: CGI's kind */
     bool has_logins;   /* HTTP: clients may be known by the connection (logins.c) */
     /* Writes x->head (and what it needs in x->state) once, before the first attempt. False: status set in

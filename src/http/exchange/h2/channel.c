@@ -14,7 +14,8 @@ static bool h2_begin(struct exchange *x)
     }
     *stream = (struct h2_stream){.x = x,
                                  .sent_request = stream->sent_request,
-                                 .is_head = stream->is_head,
+                                 .response = {.is_head = stream->response.is_head,
+                                              .keeps_trailers = stream->response.keeps_trailers},
                                  .fd = -1,
                                  .had_sent = x->has_sent};
     list_init(&stream->in_senders);

@@ -67,6 +67,12 @@ static void end_stream(struct h2_stream *stream)
     h2_stream_wake(stream);
 }
 
+void h2_stream_break(struct h2_stream *stream)
+{
+    stream->is_bad = true;
+    end_stream(stream);
+}
+
 void h2_stream_fail(struct h2_stream *stream, const char *format, ...)
 {
     char text[512];
@@ -79,8 +85,7 @@ void h2_stream_fail(struct h2_stream *stream, const char *format, ...)
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     exchange_log(stream->x, LOG_ERROR, 0, "%s", text);
-    stream->is_bad = true;
-    end_stream(stream);
+    h2_stream_break(stream);
 }
 
 void h2_stream_refuse(struct h2_stream *stream)

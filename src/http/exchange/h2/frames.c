@@ -68,7 +68,7 @@ static void take_data(struct h2_connection *connection, const struct frame_head 
     }
     stream->x->attempt->bytes_received += FRAME_HEAD_SIZE + head->length;
     stream->has_heard = true;
-    if (!stream->has_final) {
+    if (!stream->response.has_final) {
         h2_stream_fail(stream, "upstream sent unexpected http2 frame: %u", head->type);
         return;
     }

@@ -8,7 +8,8 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "http/exchange/exchange.h"
-#include "http/exchange/heads/request_head.h"
+#include "http/exchange/heads/coded_request.h"
+#include "http/exchange/heads/coded_response.h"
 #include "http/message/frame.h"
 
 /* ---- for the modules ---- */
@@ -16,23 +17,9 @@
 /* The ALPN list on offer, in wire form. */
 #define H2_ALPN STR_INIT("\2h2")
 
-/* What a module says of a request. */
-struct h2_request {
-    struct str method, path;
-    struct str
-        announcement; /* goes before the preface of a fresh connection: a PROXY header; or empty */
-    bool is_https;
-    bool accepts_trailers; /* the client accepts trailers as well: `TE: trailers` is sent */
-    bool keeps_trailers;   /* the response's trailers go to the client */
-    bool is_alone;         /* the connection carries this request and no other */
-};
-
 /* Makes x->head of it, and of the lines of a draft that head_draft_begin has begun. */
-void h2_request_make(struct exchange *x, const struct h2_request *request,
+void h2_request_make(struct exchange *x, const struct coded_request *request,
                      struct head_draft *draft);
-
-/* Does the client take trailers (RFC 9110, 10.1.4)? */
-bool h2_client_takes_trailers(const struct request *request);
 
 /* For struct protocol. */
 extern const struct channel h2_channel;
@@ -44,14 +31,6 @@ enum body_result h2_body_ended(struct exchange *x);
 
 /* ---- between the parts ---- */
 
-/* A head of a response that was decoded and not read yet; in the request's arena. */
-struct h2_head {
-    struct h2_head *next;
-    struct fields fields;
-    unsigned status;
-    bool is_end; /* nothing follows */
-};
-
 /* Bytes of a response's body. */
 struct h2_bytes {
     char *data; /* from conn_buffer_alloc, or NULL */
@@ -61,14 +40,13 @@ struct h2_bytes {
 /* A request on its way; in the request's arena, x->channel_state. */
 struct h2_stream {
     struct exchange *x;
-    struct h2_connection *connection; /* NULL between attempts */
-    struct h2_stream *next;           /* in its bucket */
-    struct wait_point wake;           /* the fiber of the request */
-    struct wait_point room;           /* the fiber that uploads the request's body */
-    struct list in_senders;           /* on connection->senders while there is body to be sent */
-    uint32_t id;                      /* 0 = none */
-    struct h2_request sent_request;   /* of the module */
-    bool is_head;                     /* the response has no body whatever it says */
+    struct h2_connection *connection;  /* NULL between attempts */
+    struct h2_stream *next;            /* in its bucket */
+    struct wait_point wake;            /* the fiber of the request */
+    struct wait_point room;            /* … of its body's upload */
+    struct list in_senders;            /* on connection->senders while there is body to be sent */
+    uint32_t id;                       /* 0 = none */
+    struct coded_request sent_request; /* of the module */
 
     /* The request's body, as far as it was given and is not in frames. */
     struct buf kept;  /* copies of pieces that do not last */
@@ -85,14 +63,10 @@ struct h2_stream {
     struct output_share framed; /* bytes of frames of this stream */
 
     /* The response. */
-    struct h2_head *heads, *last_head; /* not read yet, oldest first */
-    unsigned head_count;
-    bool has_final;          /* a head that is not interim was decoded */
-    struct fields *trailers; /* or NULL */
+    struct coded_response response;
     struct h2_bytes reading, arriving;
     int64_t recv_window; /* bytes that the backend may still send */
-    uint32_t taken;      /* bytes that were read since the last WINDOW_UPDATE */
-    uint64_t given;      /* bytes of body that went on */
+    uint32_t taken;      /* … that were read since the last WINDOW_UPDATE */
     bool has_heard;      /* frames of a response came */
     bool has_pending;    /* since h2_channel.fill looked */
     bool is_input_ended; /* END_STREAM came */
@@ -164,6 +138,8 @@ void h2_connection_begin(struct h2_connection *connection, struct str announceme
 /* Breaking of rules: one request is in vain, or all on the connection. Logged with them. */
 void h2_stream_fail(struct h2_stream *stream, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* The same, of one request, without a log line. */
+void h2_stream_break(struct h2_stream *stream);
 void h2_connection_fail(struct h2_connection *connection, enum v2_error error, const char *format,
                         ...) __attribute__((format(printf, 3, 4)));
 /* Something came for it: its fiber wakes up. */

@@ -45,7 +45,7 @@ static char *put_known(char *at, unsigned index)
     return at + 1;
 }
 
-static char *put_pseudo(char *at, const struct h2_request *request, struct str authority)
+static char *put_pseudo(char *at, const struct coded_request *request, struct str authority)
 {
     if (str_is(request->method, "GET") || str_is(request->method, "POST")) {
         at = put_known(at, request->method.len == 3 ? INDEX_METHOD : INDEX_POST);
@@ -61,79 +61,29 @@ static char *put_pseudo(char *at, const struct h2_request *request, struct str a
     return authority.len == 0 ? at : h2_send_put_field(at, INDEX_AUTHORITY, STR_NONE, authority);
 }
 
-bool h2_client_takes_trailers(const struct request *request)
-{
-    fields_each(field, &request->headers) {
-        struct str rest = field->value;
-        while (field->id == FIELD_TE && rest.data != NULL) {
-            if (str_equal_nocase(str_trim(str_cut(&rest, ',')), STR("trailers"))) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* A line of the draft. Fields of a connection have no place here (RFC 9113, 8.2.2). */
-static char *put_line(char *at, struct str name, struct str value, bool has_own_host)
-{
-    enum field_id id = field_identify(name);
-
-    switch (id) {
-    case FIELD_HOST:
-        return has_own_host ? h2_send_put_field(at, index_of[id], name, value) : at;
-    case FIELD_CONNECTION:
-    case FIELD_KEEP_ALIVE:
-    case FIELD_TRANSFER_ENCODING:
-    case FIELD_UPGRADE:
-        return at;
-    case FIELD_TE:
-        return str_equal_nocase(value, STR("trailers")) ? h2_send_put_field(at, 0, name, value)
-                                                        : at;
-    case FIELD_OTHER:
-        if (str_equal_nocase(name, STR("Proxy-Connection"))) {
-            return at;
-        }
-        break;
-    default:
-        break;
-    }
-    return h2_send_put_field(at, index_of[id], name, value);
-}
-
-void h2_request_make(struct exchange *x, const struct h2_request *sent_request,
+void h2_request_make(struct exchange *x, const struct coded_request *sent_request,
                      struct head_draft *draft)
 {
     struct request *request = x->request;
     struct h2_stream *stream = arena_new(&request->arena, struct h2_stream);
+    struct coded_request_fields fields;
+    struct str name, value;
+    enum field_id id;
+    size_t lines;
 
     stream->x = x;
     stream->sent_request = *sent_request;
-    stream->is_head = str_is(sent_request->method, "HEAD");
+    stream->response.is_head = str_is(sent_request->method, "HEAD");
+    stream->response.keeps_trailers = sent_request->keeps_trailers;
     x->channel_state = stream;
-    char *text = arena_text(&request->arena, head_draft_room(x, draft));
-    struct str rest = str_from(text, head_draft_put(text, x, draft));
-    size_t lines = 0;
-    for (size_t i = 0; i < rest.len; i++) {
-        lines += rest.data[i] == '\n';
-    }
+    size_t size = coded_request_begin(x, sent_request, draft, &fields, &lines);
     /* A line has four bytes that are not name or value; a field has at most 24. */
-    size_t room = rest.len + lines * 20 + sent_request->method.len + sent_request->path.len +
+    size_t room = size + lines * 20 + sent_request->method.len + sent_request->path.len +
                   draft->host.len + 128;
     char *start = arena_text(&request->arena, room);
     char *at = put_pseudo(start, sent_request, draft->has_own_host ? STR_NONE : draft->host);
-    bool has_te = (draft->plan->own & FIELD_BIT(FIELD_TE)) != 0;
-    if (sent_request->accepts_trailers && !has_te && h2_client_takes_trailers(request)) {
-        at = h2_send_put_field(at, 0, STR("te"), STR("trailers"));
-    }
-    while (rest.len != 0) {
-        struct str line = str_cut(&rest, '\n');
-        struct str value = str_head(line, line.len - 1); /* without CR */
-        struct str name = str_cut(&value, ':');
-
-        if (value.data != NULL && name.len != 0) {
-            at = put_line(at, name, str_trim(value), draft->has_own_host);
-        }
+    while (coded_request_next(&fields, &id, &name, &value)) {
+        at = h2_send_put_field(at, index_of[id], name, value);
     }
     x->head = str_from(start, at);
 }

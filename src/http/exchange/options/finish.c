@@ -134,6 +134,40 @@ static void forget_pass(const struct conf_scope *scope, const struct exchange_fa
     }
 }
 
+/* What QUIC connections of this location are made with. A backend that stalls on many streams holds up no other: the connection's
+ * window has room for all of them. False after conf_error. */
+static bool make_quic(struct conf_scope *scope, struct exchange_settings *own)
+{
+    struct exchange_http3 *http3 = &own->http3;
+    struct arena *arena = scope->conf->arena;
+
+    http3->quic = NULL;
+    if (!own->tls.is_needed ||
+        http3->stream_buffer_size == 0) { /* 0: a protocol without these rows */
+        return true;
+    }
+    struct upstream_connection_quic *quic = arena_new(arena, struct upstream_connection_quic);
+    quic->settings = (struct quic_settings){
+        .refuses_bidi = true,
+        .max_streams_uni = HTTP3_ONE_WAY_MAX,
+        .stream_window = http3->stream_buffer_size,
+        .most_window = 4 * http3->stream_buffer_size,
+        .connection_window =
+            4 * http3->stream_buffer_size * (uint64_t) http3->max_concurrent_streams,
+        .active_connection_id_limit = (unsigned) http3->active_connection_id_limit,
+        .uses_gso = http3->gso,
+        .probes_most = HTTP3_PROBES_MOST,
+    };
+    if (http3->host_key.len != 0) {
+        quic->secrets = quic_secrets_new(arena, http3->host_key);
+        if (quic->secrets == NULL) {
+            return conf_error(scope->conf, scope->node, "keys for QUIC could not be made");
+        }
+    }
+    http3->quic = quic;
+    return true;
+}
+
 /* `off` among other words means off. */
 static unsigned sole_off(unsigned words)
 {
@@ -149,7 +183,7 @@ bool exchange_settings_finish(struct conf_scope *scope, void *settings)
     own->family = family;
     forget_pass(scope, family);
     check_cache_key(scope, own);
-    if (!tls_client_finish(scope, &own->tls, family->prefix)) {
+    if (!tls_client_finish(scope, &own->tls, family->prefix) || !make_quic(scope, own)) {
         return false;
     }
     own->cache_hook = family->cache_hook != NULL && family->cache_hook->is_wanted(scope, own)

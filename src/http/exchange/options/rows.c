@@ -76,6 +76,17 @@ static bool invalid_value(struct conf_scope *scope, const struct conf_node *node
                       STR_ARG(node->args[0]));
 }
 
+/* ---- HTTP/3 ---- */
+
+bool exchange_quic_host_key_apply(struct conf_scope *scope, const struct directive *row,
+                                  struct conf_node *node, void *settings)
+{
+    struct exchange_settings *own = settings;
+
+    return tls_option_quic_host_key(scope->conf, node, own->http3.host_key_file,
+                                    &own->http3.host_key);
+}
+
 /* ---- temporary files ---- */
 
 bool exchange_temp_path_apply(struct conf_scope *scope, const struct directive *row,

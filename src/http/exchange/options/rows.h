@@ -37,7 +37,7 @@ extern const struct directive_word ignore_headers_words[];
 typedef bool exchange_row_apply(struct conf_scope *scope, const struct directive *row,
                                 struct conf_node *node, void *settings);
 exchange_row_apply exchange_temp_path_apply, exchange_store_apply, exchange_store_access_apply,
-    exchange_max_temp_file_size_apply;
+    exchange_max_temp_file_size_apply, exchange_quic_host_key_apply;
 
 #define EXCHANGE_S struct exchange_settings
 
@@ -153,6 +153,48 @@ exchange_row_apply exchange_temp_path_apply, exchange_store_apply, exchange_stor
             CUSTOM_FIELD(EXCHANGE_S, store_access, exchange_store_access_apply), ARGS(1, 3),       \
             .initial = "user:rw", .syntax = "users:permissions ...",                               \
             .doc = "Permissions of those files."                                                   \
+    }
+
+/* HTTP/3: proxy, grpc. */
+#define EXCHANGE_HTTP3_ROWS(PREFIX)                                                                \
+    {PREFIX "_http3_max_concurrent_streams",                                                       \
+     IN_HTTP_ALL,                                                                                  \
+     NUMBER(EXCHANGE_S, http3.max_concurrent_streams),                                             \
+     .initial = "128",                                                                             \
+     .min = 1,                                                                                     \
+     .max = 1024,                                                                                  \
+     .doc = "Most requests on one HTTP/3 connection to a backend at one time; more open "          \
+            "another connection."},                                                                \
+        {PREFIX "_http3_max_table_capacity",                                                       \
+         IN_HTTP_ALL,                                                                              \
+         SIZE(EXCHANGE_S, http3.max_table_capacity),                                               \
+         .initial = "4096",                                                                        \
+         .max = 65536,                                                                             \
+         .doc = "Bytes of the dynamic table (QPACK) that a backend may use for the fields of its " \
+                "responses; 0 is no table."},                                                      \
+        {PREFIX "_http3_stream_buffer_size",                                                       \
+         IN_HTTP_ALL,                                                                              \
+         SIZE(EXCHANGE_S, http3.stream_buffer_size),                                               \
+         .initial = "64k",                                                                         \
+         .min = 1024,                                                                              \
+         .max = 16 * 1024 * 1024,                                                                  \
+         .doc = "Bytes of a response that a backend may send before they are read: the first "     \
+                "window of a stream, which grows to four times of it."},                           \
+        {PREFIX "_quic_active_connection_id_limit",                                                \
+         IN_HTTP_ALL,                                                                              \
+         NUMBER(EXCHANGE_S, http3.active_connection_id_limit),                                     \
+         .initial = "2",                                                                           \
+         .min = 2,                                                                                 \
+         .max = 8,                                                                                 \
+         .doc = "How many connection ids of a backend are kept for each connection."},             \
+        {PREFIX "_quic_gso", IN_HTTP_ALL, FLAG(EXCHANGE_S, http3.gso), .initial = "off",           \
+         .doc = "Sends several packets with one system call (UDP segmentation offload)."},         \
+    {                                                                                              \
+        PREFIX "_quic_host_key", IN_HTTP_ALL, CONF_PATH(EXCHANGE_S, http3.host_key_file),          \
+            .apply = exchange_quic_host_key_apply, .syntax = "file",                               \
+            .doc =                                                                                 \
+                "File with 32 bytes or more, of which the keys of connection ids and stateless "   \
+                "resets are made. Without it they are random in each worker."                      \
     }
 
 /* TLS: proxy, uwsgi, grpc. */

@@ -66,6 +66,24 @@ struct purge_settings {
 
 struct exchange_cache_hook;
 
+/* Probes of QUIC that a backend leaves without an answer before it counts as gone: some 8 seconds on a short way. */
+#define HTTP3_PROBES_MOST 8
+#define HTTP3_ONE_WAY_MAX 8 /* streams of one direction that a backend may have open */
+
+/* HTTP/3 towards backends: *_http3_… and *_quic_… */
+struct exchange_http3 {
+    bool hq;                            /* HTTP/0.9 over QUIC */
+    int64_t max_concurrent_streams;     /* requests on one connection at a time */
+    uint64_t max_table_capacity;        /* bytes of QPACK's table for fields of responses */
+    uint64_t stream_buffer_size;        /* bytes: the first window of a response */
+    int64_t active_connection_id_limit; /* ids of the backend that are kept */
+    bool gso;
+    struct str host_key_file;
+    struct str host_key; /* derived: what is in it */
+    const struct upstream_connection_quic
+        *quic; /* derived; NULL where no *_pass leads, or may lead, to TLS */
+};
+
 /* All options at one location. Members after the first group are not used by protocols that lack their
  * rows (memcached, tunnel). */
 struct exchange_settings {
@@ -127,6 +145,7 @@ struct exchange_settings {
     unsigned store_access;       /* file mode */
 
     struct tls_client_settings tls; /* of protocols that can */
+    struct exchange_http3 http3;    /* likewise */
 
     const struct exchange_cache_hook
         *cache_hook; /* derived: NULL = no cache, store or slices here */

@@ -1,6 +1,7 @@
-/* ngx_http_grpc_module: requests passed on to gRPC servers, by HTTP/2, both bodies as they come. */
+/* ngx_http_grpc_module: requests passed on to gRPC servers, by HTTP/2 or HTTP/3, both bodies as they come. */
 #include "http/exchange/cache/rows.h"
 #include "http/exchange/h2/h2.h"
+#include "http/exchange/h3/h3.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
 #include "server/module.h"
@@ -14,6 +15,7 @@ struct grpc_target {
 /* The directives of one location. */
 struct grpc_settings {
     struct grpc_target *target; /* NULL: no grpc_pass here */
+    unsigned version;           /* HTTP_2, HTTP_3 */
     struct vec set_headers;     /* struct key_template */
     struct head_plan *plan;     /* derived; NULL without grpc_pass */
 };
@@ -60,7 +62,7 @@ static bool grpc_make_request(struct exchange *x)
     const struct grpc_settings *settings = x->module_settings;
     const struct grpc_state *state = x->state;
     struct head_draft draft;
-    const struct h2_request sent_request = {
+    const struct coded_request sent_request = {
         .method = x->request->method_name,
         .path = target_of_request(x->request),
         .is_https = x->is_secure,
@@ -69,7 +71,11 @@ static bool grpc_make_request(struct exchange *x)
     };
 
     head_draft_begin(x, settings->plan, state->host, &draft);
-    h2_request_make(x, &sent_request, &draft);
+    if (x->protocol->is_quic) {
+        h3_request_make(x, &sent_request, &draft);
+    } else {
+        h2_request_make(x, &sent_request, &draft);
+    }
     return true;
 }
 
@@ -89,6 +95,24 @@ static const struct protocol grpc_protocol = {
     .body_ended = h2_body_ended,
 };
 
+/* The same in HTTP/3. */
+static const struct protocol grpc_http3 = {
+    .family = &grpc_family,
+    .name = STR_INIT("grpc"),
+    .secure_name = STR_INIT("grpcs"),
+    .scheme = STR_INIT("grpc://"),
+    .alpn = H3_ALPN,
+    .is_quic = true,
+    .channel = &h3_channel,
+    .has_logins = true,
+    .make_request = grpc_make_request,
+    .send_head = h3_send_head,
+    .send_body = h3_send_body,
+    .read_head = h3_read_head,
+    .read_body = h3_read_body,
+    .body_ended = h3_body_ended,
+};
+
 static enum handler_result grpc_answer(struct request *request)
 {
     const struct grpc_settings *settings = location_settings(request->location, &grpc_key);
@@ -98,7 +122,7 @@ static enum handler_result grpc_answer(struct request *request)
         return request_fail(request, 405);
     }
     struct exchange *x =
-        exchange_new(request, &grpc_protocol,
+        exchange_new(request, settings->version == HTTP_3 ? &grpc_http3 : &grpc_protocol,
                      location_settings(request->location, &grpc_exchange_key), settings);
     struct grpc_state *state = arena_new(&request->arena, struct grpc_state);
     x->state = state;
@@ -119,7 +143,7 @@ static enum handler_result grpc_answer(struct request *request)
 
 static bool get_trailers(struct variable_env *env, const struct variable *variable, struct str *out)
 {
-    return h2_client_takes_trailers(variable_request(env)) && variable_give(out, STR("trailers"));
+    return client_takes_trailers(variable_request(env)) && variable_give(out, STR("trailers"));
 }
 
 static const struct variable grpc_variables[] = {
@@ -164,6 +188,11 @@ static bool grpc_finish(struct conf_scope *scope, void *settings)
         own->target = NULL;
     }
     own->plan = NULL;
+    if (own->target != NULL && own->version == HTTP_3 && own->target->address.text == NULL &&
+        !own->target->address.is_secure) {
+        return conf_error(scope->conf, scope->node,
+                          "\"grpc_http_version 3\" needs \"grpcs://\" in \"grpc_pass\"");
+    }
     if (own->target != NULL) {
         own->plan = head_plan_make(scope->conf->arena, &own->set_headers,
                                    own->target->address.text == NULL ? &own->target->host : NULL);
@@ -181,10 +210,16 @@ static bool grpc_exchange_finish(struct conf_scope *scope, void *settings)
     return exchange_settings_finish(scope, settings);
 }
 
+static const struct directive_word version_words[] = {{"2", HTTP_2}, {"3", HTTP_3}, {NULL, 0}};
+
 static const struct directive grpc_rows[] = {
     {"grpc_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM(grpc_pass_apply), ARGS(1, 1),
      .syntax = "address",
      .doc = "Passes requests on to a gRPC server: [grpc://]address, or grpcs://address for TLS."},
+    {"grpc_http_version", IN_HTTP_ALL, ENUM(struct grpc_settings, version, version_words),
+     .initial = "2",
+     .doc =
+         "Version of HTTP that the backend is spoken to in. 3 is over QUIC and needs grpcs:// in grpc_pass."},
     {"grpc_set_header", IN_HTTP_ALL, KEY_TEMPLATE(struct grpc_settings, set_headers), ARGS(2, 2),
      .is_late = true, .repeat = REPEAT_APPEND, .apply = head_field_apply,
      .doc =
@@ -206,6 +241,7 @@ static const struct directive grpc_exchange_rows[] = {
     {"grpc_pass_header", IN_HTTP_ALL, STRINGS(EXCHANGE_S, pass_headers), ARGS(1, 1),
      .repeat = REPEAT_APPEND, .doc = "A field that is passed though it is usually not."},
     EXCHANGE_TLS_ROWS("grpc"),
+    EXCHANGE_HTTP3_ROWS("grpc"),
     {0},
 };
 

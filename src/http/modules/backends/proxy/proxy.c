@@ -5,6 +5,7 @@
 #include "config.h"
 #include "http/client/connection.h"
 #include "http/exchange/h2/h2.h"
+#include "http/exchange/h3/h3.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
 #include "server/module.h"
@@ -62,8 +63,23 @@ static const struct protocol announced_http = {HTTP_PROTOCOL, .send_head = proxy
 static const struct protocol plain_http2 = {HTTP2_PROTOCOL};
 static const struct protocol announced_http2 = {HTTP2_PROTOCOL};
 
-static const struct protocol *choose_protocol(const struct proxy_settings *settings)
+/* … in HTTP/3, and in HTTP/0.9 over QUIC. */
+#define HTTP3_PROTOCOL                                                                             \
+    .family = &proxy_family, .name = STR_INIT("http"), .secure_name = STR_INIT("https"),           \
+    .is_quic = true, .channel = &h3_channel, .has_logins = true,                                   \
+    .make_request = proxy_make_h3_request, .send_head = h3_send_head, .send_body = h3_send_body,   \
+    .read_head = h3_read_head, .read_body = h3_read_body, .adapt_field = adapt_field,              \
+    .body_ended = h3_body_ended, .default_cache_key = default_cache_key
+
+static const struct protocol http3 = {HTTP3_PROTOCOL, .alpn = H3_ALPN};
+static const struct protocol hq = {HTTP3_PROTOCOL, .alpn = HQ_ALPN};
+
+static const struct protocol *choose_protocol(const struct proxy_settings *settings,
+                                              const struct exchange_settings *options)
 {
+    if (settings->version == HTTP_3) {
+        return options->http3.hq ? &hq : &http3;
+    }
     if (settings->version == HTTP_2) {
         return settings->proxy_protocol ? &announced_http2 : &plain_http2;
     }
@@ -312,6 +328,22 @@ static bool proxy_pass_apply(struct conf_scope *scope, const struct directive *r
     return pass_handler_set(scope, node, proxy_handle);
 }
 
+/* HTTP/3 has no form without TLS, nor anything before its handshake. False after conf_error. */
+static bool http3_is_possible(struct conf_scope *scope, const struct proxy_settings *settings)
+{
+    const struct proxy_url *url = &settings->target->url;
+
+    if (settings->proxy_protocol) {
+        return conf_error(scope->conf, scope->node,
+                          "\"proxy_protocol\" is not possible with \"proxy_http_version 3\"");
+    }
+    if (settings->target->text == NULL && !url->is_https) {
+        return conf_error(scope->conf, scope->node,
+                          "\"proxy_http_version 3\" needs \"https://\" in \"proxy_pass\"");
+    }
+    return true;
+}
+
 /* A nested location without proxy_pass of its own has none; `if` and limit_except blocks keep it. */
 static bool proxy_finish(struct conf_scope *scope, void *own)
 {
@@ -332,7 +364,10 @@ static bool proxy_finish(struct conf_scope *scope, void *own)
     settings->adapts_fields =
         settings->redirects.count != 0 || settings->cookie_domains.count != 0 ||
         settings->cookie_paths.count != 0 || settings->cookie_flags.count != 0;
-    settings->protocol = choose_protocol(settings);
+    settings->protocol = choose_protocol(settings, conf_settings(scope, &proxy_exchange_key));
+    if (settings->version == HTTP_3 && !http3_is_possible(scope, settings)) {
+        return false;
+    }
     settings->plan =
         head_plan_make(scope->conf->arena, &settings->set_headers,
                        settings->target->text == NULL ? &settings->target->url.host : NULL);
@@ -342,6 +377,7 @@ static bool proxy_finish(struct conf_scope *scope, void *own)
 static const struct directive_word version_words[] = {{"1.0", HTTP_1_0},
                                                       {"1.1", HTTP_1_1},
                                                       {"2", HTTP_2},
+                                                      {"3", HTTP_3},
                                                       {NULL, 0}};
 
 #define P struct proxy_settings
@@ -355,7 +391,8 @@ static const struct directive proxy_rows[] = {
     {"proxy_method", IN_HTTP_ALL, TEMPLATE(P, method),
      .doc = "Method of requests to the backend, instead of the client's."},
     {"proxy_http_version", IN_HTTP_ALL, ENUM(P, version, version_words), .initial = "1.1",
-     .doc = "Version of HTTP that the backend is spoken to in."},
+     .doc =
+         "Version of HTTP that the backend is spoken to in. 3 is over QUIC and needs https:// in proxy_pass."},
     {"proxy_set_header", IN_HTTP_ALL, KEY_TEMPLATE(P, set_headers), ARGS(2, 2), .is_late = true,
      .repeat = REPEAT_APPEND, .apply = head_field_apply,
      .doc = "Sets a field of requests to the backend; an empty value removes the client's. Unless "
@@ -408,6 +445,10 @@ static const struct directive proxy_exchange_rows[] = {
     EXCHANGE_BODY_ROWS("proxy"),
     EXCHANGE_CACHE_ROWS("proxy", cache_use_stale_words),
     EXCHANGE_TLS_ROWS("proxy"),
+    EXCHANGE_HTTP3_ROWS("proxy"),
+    {"proxy_http3_hq", IN_HTTP_ALL, FLAG(struct exchange_settings, http3.hq), .initial = "off",
+     .doc =
+         "Speaks HTTP/0.9 over QUIC (ALPN hq-interop) instead of HTTP/3, which interoperability tests of QUIC use."},
     {"proxy_cache_convert_head", IN_HTTP_ALL, FLAG(struct exchange_settings, cache_convert_head),
      .initial = "on", .doc = "Is HEAD asked as GET, so that the answer can be kept?"},
     {0},

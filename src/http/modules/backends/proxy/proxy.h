@@ -49,7 +49,7 @@ struct flags_rule {
 struct proxy_settings {
     struct proxy_target *target; /* NULL: no proxy_pass here */
     struct template *method;     /* NULL = the client's */
-    unsigned version;            /* HTTP_1_0, HTTP_1_1, HTTP_2 */
+    unsigned version;            /* HTTP_1_0, HTTP_1_1, HTTP_2, HTTP_3 */
     struct vec set_headers;      /* struct key_template */
     struct template *set_body;   /* NULL = the client's */
     struct vec redirects;        /* struct rewrite_rule */
@@ -107,6 +107,8 @@ bool proxy_request_uri(struct request *request, const struct proxy_target *targe
 bool proxy_make_request(struct exchange *x);
 /* The same in HTTP/2. */
 bool proxy_make_h2_request(struct exchange *x);
+/* … in HTTP/3. */
+bool proxy_make_h3_request(struct exchange *x);
 /* Where a PROXY header goes first: it, and the head. */
 void proxy_send_announced(struct exchange *x);
 /* The PROXY header that tells of the client. */

@@ -5,6 +5,7 @@
 
 #include "http/client/connection.h"
 #include "http/exchange/h2/h2.h"
+#include "http/exchange/h3/h3.h"
 #include "http/message/uri.h"
 #include "net/conn/proxy_protocol.h"
 
@@ -102,17 +103,18 @@ bool proxy_make_request(struct exchange *x)
     return true;
 }
 
-bool proxy_make_h2_request(struct exchange *x)
+/* False: there is no method; status set. */
+static bool make_coded_request(struct exchange *x, struct head_draft *draft,
+                               struct coded_request *request)
 {
     const struct proxy_settings *settings = x->module_settings;
     struct proxy_state *state = x->state;
-    struct head_draft draft;
 
     if (!choose_method(x)) {
         return false;
     }
-    begin_head(x, &draft);
-    struct h2_request request = {
+    begin_head(x, draft);
+    *request = (struct coded_request){
         .method = state->method,
         .path = state->url.uri,
         .is_https = state->url.is_https,
@@ -121,9 +123,32 @@ bool proxy_make_h2_request(struct exchange *x)
         .is_alone = settings->proxy_protocol,
     };
     if (settings->proxy_protocol && !x->is_secure) {
-        request.announcement = proxy_announcement(x);
+        request->announcement = proxy_announcement(x);
+    }
+    return true;
+}
+
+bool proxy_make_h2_request(struct exchange *x)
+{
+    struct coded_request request;
+    struct head_draft draft;
+
+    if (!make_coded_request(x, &draft, &request)) {
+        return false;
     }
     h2_request_make(x, &request, &draft);
+    return true;
+}
+
+bool proxy_make_h3_request(struct exchange *x)
+{
+    struct coded_request request;
+    struct head_draft draft;
+
+    if (!make_coded_request(x, &draft, &request)) {
+        return false;
+    }
+    h3_request_make(x, &request, &draft);
     return true;
 }
 
