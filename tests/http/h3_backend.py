@@ -17,8 +17,12 @@ if h3.HAS_AIOQUIC:
                                      pull_quic_header)
     from aioquic.quic.retry import QuicRetryTokenHandler
 
-section = h3.H3.section
 frame = h3.frame
+
+
+def section(*fields):
+    """A field section with literals only."""
+    return h3.H3.section(h3.H3, fields)
 
 
 class Request:
@@ -39,7 +43,7 @@ class Connection:
     def __init__(self, backend, quic, address, number):
         self.backend, self.quic, self.address, self.number = backend, quic, address, number
         self.http, self.requests, self.closed = None, {}, None
-        self.resumed = False
+        self.resumed = self.has_begun = self.ends = False
 
     # requests
 
@@ -92,7 +96,11 @@ class Connection:
             self.requests[event.stream_id].reset = event.error_code
         elif isinstance(event, quic_events.StopSendingReceived) and event.stream_id in self.requests:
             self.requests[event.stream_id].stopped = event.error_code
-        if self.http is None and self.quic.tls.alpn_negotiated == "h3":
+        if not self.has_begun and self.quic.tls.alpn_negotiated == "h3":
+            self.has_begun = True
+            if backend.control is not None:
+                self.one_way(b"\0" + backend.control)
+                return
             self.http = H3Connection(self.quic)
             if backend.begin:
                 backend.begin(self)
@@ -128,11 +136,12 @@ class H3Backend:
     """
     answer(connection, request) is called when a request is whole; head and body as they come; begin when a connection has sent its
     settings; event for each event of QUIC; line for data of a connection without HTTP/3. All in the backend's thread; `do` runs a
-    function there. lose: every so many-th datagram is lost, each way.
+    function there. control: bytes of the control stream in place of aioquic's HTTP/3. lose: every so many-th datagram is lost, each way.
     """
 
     def __init__(self, answer=None, head=None, body=None, begin=None, event=None, line=None, retry=False, lose=0,
-                 names=("localhost",), port=0, pair=None, versions=None, **settings):
+                 control=None, names=("localhost",), port=0, pair=None, versions=None, **settings):
+        self.control = control
         self.answer, self.head, self.body, self.begin, self.event, self.line = answer, head, body, begin, event, line
         self.settings = QuicConfiguration(is_client=False, alpn_protocols=["h3", "hq-interop"], **settings)
         pair = pair or certificates.own(*names)
@@ -220,6 +229,11 @@ class H3Backend:
             for data, address in conn.quic.datagrams_to_send(now=time.time()):
                 if not self._is_lost():
                     self.socket.sendto(data, address)
+            if conn.ends and conn.closed is None:
+                conn.quic.close(error_code=h3.NO_ERROR)
+                for data, address in conn.quic.datagrams_to_send(now=time.time()):
+                    self.socket.sendto(data, address)
+                conn.ends = False
 
     def _receive(self):
         while True:

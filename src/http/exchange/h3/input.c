@@ -96,7 +96,8 @@ static bool take_section(struct h3_stream *stream, struct str block)
 {
     struct h3_connection *c = stream->connection;
     struct coded_response *response = &stream->response;
-    struct qpack_section packed = {.max_string = (size_t) stream->x->settings->buffer_size};
+    /* What is too long for the head is found by its size; this bounds what unpacks to more. */
+    struct qpack_section packed = {.max_string = (size_t) stream->x->settings->buffer_size * 4};
     struct coded_section section;
     bool is_trailer = response->has_final;
     bool is_end = is_trailer || stream->quic->is_input_finished;
