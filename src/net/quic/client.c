@@ -203,6 +203,7 @@ struct quic_connection *quic_connect(const struct quic_connecting *connecting,
                             false, connecting->version == 0 ? QUIC_VERSION_1 : connecting->version);
 
     c->tls_options = connecting->options;
+    c->was_negotiated = connecting->was_negotiated;
     if (!quic_client_begin(c, connecting)) {
         int error = errno;
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "base/wire.h"
 
 #define PARAMETERS_MOST 512u
 
@@ -62,6 +63,19 @@ static bool ids_fit(const struct quic_connection *c, const struct quic_parameter
            (!c->was_retried || quic_cid_is(&c->retry_scid, quic_cid_str(&peer->retry_scid)));
 }
 
+/*
+ * A client that was told to take another version asks the server, now that it is authentic, whether that is so: version 1 comes
+ * first with us, and may not be among those that it speaks (RFC 9368, 4).
+ */
+static bool version_is_confirmed(const struct quic_connection *c)
+{
+    struct str versions = c->peer.versions;
+    size_t chosen;
+
+    return !c->was_negotiated || (wire_number(&versions, 4, &chosen) && chosen == c->version &&
+                                  quic_version_choose(versions) == c->version);
+}
+
 static bool on_parameters(void *arg, struct str bytes)
 {
     struct quic_connection *c = arg;
@@ -69,6 +83,11 @@ static bool on_parameters(void *arg, struct str bytes)
     if (!quic_parameters_read(bytes, !c->is_server, &c->peer) || !ids_fit(c, &c->peer)) {
         quic_refuse(c, QUIC_TRANSPORT_PARAMETER_ERROR, QUIC_FRAME_CRYPTO,
                     "transport parameters that make no sense");
+        return false;
+    }
+    if (!version_is_confirmed(c)) {
+        quic_refuse(c, QUIC_VERSION_NEGOTIATION_ERROR, QUIC_FRAME_CRYPTO,
+                    "the server does not confirm the version that it asked for");
         return false;
     }
     c->peer.preferred_address = c->peer.versions = STR_NONE; /* they lie in what was read */

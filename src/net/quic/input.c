@@ -1,4 +1,5 @@
 /* What comes: datagrams are taken apart into packets, packets are opened. */
+#include "base/wire.h"
 #include "net/quic/private.h"
 
 #define RESERVED_LONG 0x0cu
@@ -257,22 +258,22 @@ static void retry_received(struct quic_connection *c, const struct quic_header *
 static void negotiation_received(struct quic_connection *c, const struct quic_header *header)
 {
     struct str versions = header->payload;
+    size_t version;
 
     if (c->is_server || c->has_heard || c->was_retried) {
         return;
     }
-    while (versions.len >= 4) {
-        const unsigned char *at = (const unsigned char *) versions.data;
-        uint32_t version =
-            (uint32_t) at[0] << 24 | (uint32_t) at[1] << 16 | (uint32_t) at[2] << 8 | at[3];
-
+    while (wire_number(&versions, 4, &version)) {
         if (version == c->version) {
             return; /* it has what we speak: not from the server */
         }
-        versions = str_skip(versions, 4);
     }
     log_info(c->conn->log, 0, "the QUIC server does not speak version 0x%08x", c->version);
-    const struct quic_close how = {.end = QUIC_END_PEER, .code = QUIC_VERSION_NEGOTIATION_ERROR};
+    const struct quic_close how = {.end = QUIC_END_PEER,
+                                   .code = QUIC_VERSION_NEGOTIATION_ERROR,
+                                   .version = c->was_negotiated
+                                                  ? 0
+                                                  : quic_version_choose(header->payload)};
     quic_close_by(c, &how, 0);
     c->is_close_to_send = false;
     c->state = QUIC_DRAINING;

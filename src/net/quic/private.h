@@ -163,6 +163,8 @@ struct quic_connection {
     bool is_address_validated; /* by a token */
     bool was_retried;
     bool
+        was_negotiated; /* of a client: it chose this version since the server said that it has no other */
+    bool
         was_idle_restarted; /* something that asks for an answer was sent since the last packet came */
     bool is_streams_wait[2]; /* quic_stream_open gave NULL: of both directions, of one */
     bool uses_next_phase;    /* bit of the key phase that we send */

@@ -64,6 +64,8 @@ struct quic_close {
     uint64_t code;
     struct str reason; /* what the peer or we said; valid during the call; any bytes */
     int error;         /* of the socket: nobody serves QUIC at the address (ECONNREFUSED); or 0 */
+    uint32_t
+        version; /* of a client whose version the server does not speak: one that both do; 0 = there is none */
 };
 
 #define QUIC_STREAM_MAGIC 0x51c57e4du
@@ -314,7 +316,8 @@ struct quic_connecting {
     const struct tls_client_options *options; /* without hooks; alpn is needed */
     struct addr peer;
     int fd; /* a socket for datagrams that is not connected: QUIC owns it from the call on; -1: one is made */
-    uint32_t version;                   /* 0: version 1 */
+    uint32_t version;    /* 0: version 1 */
+    bool was_negotiated; /* it is what quic_close had: the server has to confirm it (RFC 9368, 4) */
     const struct quic_secrets *secrets; /* for ids and reset tokens; NULL: random in each worker */
     struct log *log;
 };

@@ -41,6 +41,9 @@ static enum upstream_connect_result failed(const struct upstream_target *target,
                                            const struct upstream_connection_options *options,
                                            const struct quic_close *how, int *error)
 {
+    if (how->version != 0) {
+        return UPSTREAM_CONNECT_FAILED; /* it is attempted once more */
+    }
     if (how->error != 0) {
         *error = how->error;
         return backend_refused(target, how->error, false);
@@ -145,9 +148,11 @@ static void leave_conn(struct conn *conn)
     conn_backend_is_busy(conn, false);
 }
 
-enum upstream_connect_result quic_backend_reach(const struct upstream_target *target,
-                                                const struct upstream_connection_options *options,
-                                                uint64_t deadline_ms, struct conn **out, int *error)
+/* One handshake, in a version of QUIC; 0 = the usual one. *version becomes the one that the server wants instead, or 0. */
+static enum upstream_connect_result attempt(const struct upstream_target *target,
+                                            const struct upstream_connection_options *options,
+                                            uint64_t deadline_ms, uint32_t *version,
+                                            struct conn **out, int *error)
 {
     struct handshake_wait wait = {.is_over = false};
     struct log log = *target->log;
@@ -163,10 +168,13 @@ enum upstream_connect_result quic_backend_reach(const struct upstream_target *ta
         .options = &options->tls->options,
         .peer = target->addr,
         .fd = fd,
+        .version = *version,
+        .was_negotiated = *version != 0,
         .secrets = options->quic->secrets,
         .log = &log,
     };
     struct quic_connection *quic = quic_connect(&connecting, &waiting_owner, &wait);
+    *version = 0;
     if (quic == NULL) {
         *error = errno;
         return *error != 0 ? backend_refused(target, *error, true) : UPSTREAM_CONNECT_ERROR;
@@ -180,6 +188,7 @@ enum upstream_connect_result quic_backend_reach(const struct upstream_target *ta
         result = await(&wait, target, options, deadline_ms, error);
     }
     conn->log = log_main;
+    *version = wait.how.version;
     if (result != UPSTREAM_CONNECT_OK) {
         forget_own(quic, &target->addr);
         leave_conn(conn);
@@ -188,6 +197,20 @@ enum upstream_connect_result quic_backend_reach(const struct upstream_target *ta
     }
     *out = conn;
     return UPSTREAM_CONNECT_OK;
+}
+
+enum upstream_connect_result quic_backend_reach(const struct upstream_target *target,
+                                                const struct upstream_connection_options *options,
+                                                uint64_t deadline_ms, struct conn **out, int *error)
+{
+    uint32_t version = 0;
+    enum upstream_connect_result result =
+        attempt(target, options, deadline_ms, &version, out, error);
+
+    if (version != 0) { /* of another version, which the handshake has to confirm */
+        result = attempt(target, options, deadline_ms, &version, out, error);
+    }
+    return result;
 }
 
 void quic_backend_close(struct upstream_connection *connection)

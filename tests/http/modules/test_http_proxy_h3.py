@@ -219,6 +219,21 @@ def test_retry_of_quic(serve, h3):
     assert client.request("/").body == b"hello 1" and backend.retries == 1
 
 
+def test_other_version(serve, h3):
+    """A server that speaks version 2 alone (RFC 9369) gets it, and has to confirm in the handshake that it is so."""
+    backend = h3(hello, versions=[0x6b3343cf], supported_versions=[0x6b3343cf])
+    client = serve(conf(backend)).client()
+    assert client.request("/").body == b"hello 1" and backend.negotiations == 1
+
+
+def test_forged_negotiation(serve, h3):
+    """Who says that the server speaks version 2 alone, though it speaks version 1, is found out."""
+    backend = h3(hello, versions=[0x6b3343cf], supported_versions=[0x6b3343cf, 1])
+    server = serve(conf(backend))
+    assert server.client().request("/").status == 502
+    server.wait_log("the server does not confirm the version")
+
+
 # ---- TLS
 
 def test_certificate_is_verified(serve, h3, tmp_path):

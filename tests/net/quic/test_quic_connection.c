@@ -292,6 +292,36 @@ static void a_crowd(void **state)
     }
 }
 
+/* What a server gives for the next connection (RFC 9000, 8.1.3) is used once, with the same server and options. */
+static void tokens_for_the_next_connection(void **state)
+{
+    quic_options.identity = 7;
+    ends_connect();
+    struct str token = STR_NONE;
+    turn_until(token.len != 0 ||
+               (token = quic_token_take(client_end.connection->token_key)).len != 0);
+    quic_token_keep(client_end.connection->token_key, token);
+    free((void *) (uintptr_t) token.data);
+    ends_shut_client();
+    connect_client();
+    assert_int_not_equal(client_end.connection->token.len, 0);
+    assert_int_equal(quic_token_take(client_end.connection->token_key).len, 0);
+    turn_until(client_end.established != 0);
+}
+
+/* Nobody is at the address any more: the connection ends after it was said three times, not by its idle timeout. */
+static void nobody_is_there_any_more(void **state)
+{
+    ends_connect();
+    for (unsigned i = 0; i < 2; i++) {
+        quic_refused_by_socket(client_end.connection, ECONNREFUSED);
+        assert_true(quic_is_open(client_end.connection));
+    }
+    quic_refused_by_socket(client_end.connection, ECONNREFUSED);
+    assert_false(quic_is_open(client_end.connection));
+    turn_until(client_end.closed != 0);
+}
+
 static void noise(void **state)
 {
     unsigned char bytes[1500];
@@ -338,6 +368,8 @@ int main(void)
         QUIC_TEST(a_peer_that_acknowledges_too_much),
         QUIC_TEST(a_crowd),
         QUIC_TEST(noise),
+        QUIC_TEST(tokens_for_the_next_connection),
+        QUIC_TEST(nobody_is_there_any_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
