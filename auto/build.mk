@@ -144,9 +144,9 @@ $(UNIT_PROGRAMS): $(BUILD)/%: %.c $(LIBRARY) $(BUILD)/flags
 
 fuzz-programs: $(FUZZ_PROGRAMS)
 
-# It has a QUIC of its own (tests/http/fake_quic.h), which stands in for ours.
-$(BUILD)/tests/fuzz/fuzz_h3_server: tests/http/fake_quic.h
-$(BUILD)/tests/fuzz/fuzz_h3_server: LDFLAGS += -Wl,-z,muldefs
+# They have a QUIC of their own (tests/http/fake_quic.h), which stands in for ours.
+$(BUILD)/tests/fuzz/fuzz_h3_server $(BUILD)/tests/fuzz/fuzz_h3_backend: tests/http/fake_quic.h
+$(BUILD)/tests/fuzz/fuzz_h3_server $(BUILD)/tests/fuzz/fuzz_h3_backend: LDFLAGS += -Wl,-z,muldefs
 
 $(BUILD)/tests/fuzz/fuzz_h2_server $(BUILD)/tests/fuzz/fuzz_h3_server: tests/fuzz/http_server.h
 

@@ -40,7 +40,9 @@ struct quic_connection {
     void *user;
     struct fake_stream *streams[FAKE_STREAMS];
     unsigned stream_count;
-    uint64_t own_count; /* streams that we opened */
+    uint64_t own_count;      /* streams that we opened */
+    bool is_client;          /* we are: the test is a server */
+    uint64_t own_by_kind[2]; /* … and opened these, of both directions and of one */
     unsigned holds;
     bool is_closing;
     bool was_closed;
@@ -102,7 +104,18 @@ static struct fake_stream *fake_make(struct quic_connection *connection, uint64_
 
 struct quic_stream *quic_stream_open(struct quic_connection *connection, bool is_unidirectional)
 {
+    uint64_t low = is_unidirectional ? 3 : 1;
+
+    if (connection->is_client) {
+        return &fake_make(connection, connection->own_by_kind[is_unidirectional]++ * 4 + low - 1)
+                    ->base;
+    }
     return &fake_make(connection, connection->own_count++ * 4 + 3)->base;
+}
+
+uint64_t quic_streams_left(const struct quic_connection *connection)
+{
+    return 8 - connection->own_by_kind[0];
 }
 
 static bool fake_takes(struct quic_stream *stream)
@@ -276,6 +289,25 @@ void quic_unhold(struct quic_connection *connection)
     }
 }
 
+void quic_abandon(struct quic_connection *connection, uint64_t code)
+{
+    quic_close(connection, code, STR_NONE);
+}
+
+void quic_keep_alive(struct quic_connection *connection, uint64_t every_ms)
+{
+}
+
+uint64_t quic_idle_timeout_ms(const struct quic_connection *connection)
+{
+    return 30000;
+}
+
+uint64_t quic_heard_ms(const struct quic_connection *connection)
+{
+    return 0;
+}
+
 /* ---- what the test calls ---- */
 
 static void fake_transport_close(struct conn *conn)
@@ -284,9 +316,7 @@ static void fake_transport_close(struct conn *conn)
 
 static const struct conn_transport fake_transport = {.close = fake_transport_close};
 
-/* A connection of a client that has said hello. */
-static struct quic_connection *fake_connect(struct listener *listener,
-                                            const struct quic_service *service, size_t step)
+static struct quic_connection *fake_new(size_t step)
 {
     static const struct conn_owner nobody = {.input = 0};
     static struct log_sink *sinks;
@@ -302,6 +332,24 @@ static struct quic_connection *fake_connect(struct listener *listener,
     connection->conn->transport = &fake_transport;
     connection->step = step;
     connection->alpn = "h3";
+    return connection;
+}
+
+/* A connection to a server, which the test is. */
+static inline struct quic_connection *fake_connect_backend(size_t step)
+{
+    struct quic_connection *connection = fake_new(step);
+
+    connection->is_client = true;
+    return connection;
+}
+
+/* A connection of a client that has said hello. */
+static inline struct quic_connection *fake_connect(struct listener *listener,
+                                                   const struct quic_service *service, size_t step)
+{
+    struct quic_connection *connection = fake_new(step);
+
     if (!service->began(listener, connection) || !service->accepted(listener, connection)) {
         abort();
     }
