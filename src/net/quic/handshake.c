@@ -64,8 +64,8 @@ static bool ids_fit(const struct quic_connection *c, const struct quic_parameter
 }
 
 /*
- * A client that was told to take another version asks the server, now that it is authentic, whether that is so: version 1 comes
- * first with us, and may not be among those that it speaks (RFC 9368, 4).
+ * The server of a connection that followed Version Negotiation is authentic now: it has to confirm that it speaks no version that
+ * we prefer (RFC 9368, 4).
  */
 static bool version_is_confirmed(const struct quic_connection *c)
 {

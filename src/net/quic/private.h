@@ -215,7 +215,7 @@ struct quic_connection {
     struct quic_cid original_dcid; /* that the client chose first */
     struct quic_cid retry_scid;
     struct str token;   /* of a client, for its Initials; owned */
-    uint64_t token_key; /* … of what the server gives for the next connection; 0 = it is not kept */
+    uint64_t token_key; /* the key of tokens for the next connection; 0 = they are not kept */
 
     struct quic_own_cid original; /* the client's own choice, until it uses ours */
     struct quic_own_cid own_cids[QUIC_OWN_CIDS];

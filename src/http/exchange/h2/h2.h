@@ -43,7 +43,7 @@ struct h2_stream {
     struct h2_connection *connection;  /* NULL between attempts */
     struct h2_stream *next;            /* in its bucket */
     struct wait_point wake;            /* the fiber of the request */
-    struct wait_point room;            /* … of its body's upload */
+    struct wait_point room;            /* the fiber that uploads the body */
     struct list in_senders;            /* on connection->senders while there is body to be sent */
     uint32_t id;                       /* 0 = none */
     struct coded_request sent_request; /* of the module */
@@ -66,7 +66,7 @@ struct h2_stream {
     struct coded_response response;
     struct h2_bytes reading, arriving;
     int64_t recv_window; /* bytes that the backend may still send */
-    uint32_t taken;      /* … that were read since the last WINDOW_UPDATE */
+    uint32_t taken;      /* bytes of it that were read since the last WINDOW_UPDATE */
     bool has_heard;      /* frames of a response came */
     bool has_pending;    /* since h2_channel.fill looked */
     bool is_input_ended; /* END_STREAM came */

@@ -42,7 +42,7 @@ struct h3_stream {
     struct quic_stream *quic; /* NULL between attempts, and once the connection has closed */
     struct list link;         /* on connection->streams */
     struct wait_point wake;   /* the fiber of the request */
-    struct wait_point room;   /* … of its body's upload */
+    struct wait_point room;   /* the fiber that uploads the body */
     struct coded_request sent_request; /* of the module */
 
     /* The request. */
@@ -55,7 +55,7 @@ struct h3_stream {
     struct coded_response response;
     struct h3_input input;
     char *reading;       /* bytes of the body that the exchange has: READING_SIZE; or NULL */
-    struct buf rest;     /* … that came before the connection closed, and are not read yet */
+    struct buf rest;     /* bytes of the body that came before the connection closed */
     size_t rest_read;    /* bytes of it: none or all */
     bool has_heard;      /* frames of a response came */
     bool has_trailers;   /* nothing but the end may follow */

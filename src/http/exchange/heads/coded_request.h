@@ -13,7 +13,7 @@ struct coded_request {
     struct str
         announcement; /* HTTP/2: goes before the preface of a fresh connection: a PROXY header; or empty */
     bool is_https;
-    bool accepts_trailers; /* … and so does the client: `TE: trailers` is sent */
+    bool accepts_trailers; /* `TE: trailers` is sent where the client accepts them, too */
     bool keeps_trailers;   /* the response's trailers go to the client */
     bool is_alone;         /* the connection carries this request and no other */
 };

@@ -63,7 +63,7 @@ static const struct protocol announced_http = {HTTP_PROTOCOL, .send_head = proxy
 static const struct protocol plain_http2 = {HTTP2_PROTOCOL};
 static const struct protocol announced_http2 = {HTTP2_PROTOCOL};
 
-/* … in HTTP/3, and in HTTP/0.9 over QUIC. */
+/* HTTP/3, and HTTP/0.9 over QUIC. */
 #define HTTP3_PROTOCOL                                                                             \
     .family = &proxy_family, .name = STR_INIT("http"), .secure_name = STR_INIT("https"),           \
     .is_quic = true, .channel = &h3_channel, .has_logins = true,                                   \

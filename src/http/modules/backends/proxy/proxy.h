@@ -107,7 +107,7 @@ bool proxy_request_uri(struct request *request, const struct proxy_target *targe
 bool proxy_make_request(struct exchange *x);
 /* The same in HTTP/2. */
 bool proxy_make_h2_request(struct exchange *x);
-/* … in HTTP/3. */
+/* The same in HTTP/3. */
 bool proxy_make_h3_request(struct exchange *x);
 /* Where a PROXY header goes first: it, and the head. */
 void proxy_send_announced(struct exchange *x);
