@@ -20,7 +20,7 @@ ifneq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
 PACKAGES += $(addprefix lua/,vm values dict tasks sockets process tls config balancer upstream)
 endif
 # Tokens, for the modules that need them: only these need jansson.
-ifneq ($(findstring /access/auth_jwt/,$(STATIC_SOURCES)),)
+ifneq ($(findstring /access/auth_jwt/,$(STATIC_SOURCES))$(findstring /access/oidc/,$(STATIC_SOURCES)),)
 PACKAGES += shared/jose
 endif
 PACKAGES += $(addprefix stream/,words session config)

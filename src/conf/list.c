@@ -23,6 +23,7 @@ static const struct {
     {IN_MAIL_SERVER, "server of mail"},
     {IN_PROCESSES, "processes"},
     {IN_PROCESS, "process"},
+    {IN_OIDC_PROVIDER, "oidc_provider"},
 };
 
 #define CONTEXT_COUNT (sizeof(context_names) / sizeof(*context_names))

@@ -35,6 +35,8 @@ static const struct deviation deviations[] = {
     {"ngx_http_grpc_module", "grpc_http_version", EXTRA, "", "ours: gRPC over HTTP/3"},
     {"ngx_http_grpc_module", "grpc_http3_*", EXTRA, "", "as proxy_http3_*"},
     {"ngx_http_grpc_module", "grpc_quic_*", EXTRA, "", "as proxy_quic_*"},
+    {"ngx_http_oidc_module", "config_url", DEFAULT, "", "follows from `issuer`"},
+    {"ngx_http_oidc_module", "ssl_trusted_certificate", DEFAULT, "", "the system's authorities"},
     /* Lua. */
     {"ngx_http_lua_module", "*_by_lua_block", KIND, "line",
      "what stands in the braces is a text: the last argument"},

@@ -31,7 +31,7 @@ COMMERCIAL = {"health_check", "health_check_timeout", "match", "ntlm", "queue", 
               "mqtt", "mqtt_buffers", "mqtt_rewrite_buffer_size", "mqtt_set_connect", "mqtt_preread"}
 
 # … and modules of which we have all.
-COMMERCIAL_MODULES = {"ngx_http_auth_jwt_module"}
+COMMERCIAL_MODULES = {"ngx_http_auth_jwt_module", "ngx_http_oidc_module"}
 
 
 def built_modules():

@@ -103,6 +103,7 @@ static const struct {
     {"mail-server", IN_MAIL_SERVER},
     {"processes", IN_PROCESSES},
     {"process", IN_PROCESS},
+    {"oidc_provider", IN_OIDC_PROVIDER},
 };
 
 static struct str contexts_text(uint32_t contexts)

@@ -70,6 +70,27 @@ int jose_time(const json_t *object, const char *name, int64_t *out)
     return 1;
 }
 
+const json_t *jose_member(json_t *object, struct str name)
+{
+    const json_t *found = json_object_getn(object, name.data, name.len);
+    const char *key;
+    json_t *value;
+
+    if (found != NULL) {
+        return found;
+    }
+    json_object_foreach(object, key, value)
+    {
+        if (str_equal_nocase(str_of(key), name)) {
+            if (found != NULL) {
+                return NULL;
+            }
+            found = value;
+        }
+    }
+    return found;
+}
+
 /* ---- as text ---- */
 
 static void put_value(struct buf *out, const json_t *value)

@@ -19,6 +19,9 @@ struct str jose_string(const json_t *object, const char *name);
 /* A number member as seconds since the epoch (RFC 7519, 2: NumericDate), cut to a whole one. 0: none; -1: it is no number. */
 int jose_time(const json_t *object, const char *name, int64_t *out);
 
+/* A member by the name of a variable, in which letters have no case: the very name, else the only one that differs in case alone. */
+const json_t *jose_member(json_t *object, struct str name);
+
 /*
  * A value as the text of a variable, in the arena: strings as they are, other values as JSON; with as_list the values of an
  * array are separated by commas. False for null. On the worker's own stack.

@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "base/list.h"
 #include "http/modules/access/auth_jwt/auth_jwt.h"
+#include "http/request/single_flight.h"
 #include "http/request/subrequest.h"
 
 #define KEPT_MAX 64  /* sets that a worker keeps */
@@ -16,22 +17,13 @@
 
 /* A set that is kept under its name, or what is known in its place. */
 struct kept_keys {
-    struct list used;       /* most recently used first */
-    struct str name;        /* lies after this struct */
-    struct jose_keys *keys; /* or NULL */
-    uint64_t read_ms;       /* when that was read */
-    uint64_t failed_ms;     /* when that failed last; 0 = it did not */
-    struct stat status;     /* of a file */
-    bool is_settled;        /* the file had not changed for a while when it was read */
-    bool is_being_asked;    /* of a request */
-    unsigned users;         /* requests that hold this struct across a wait */
-    struct list waiters;    /* struct keys_waiter */
-};
-
-/* On the frame of a request that waits for another one's answer. */
-struct keys_waiter {
-    struct list node;
-    struct wait_point point;
+    struct list used;            /* most recently used first */
+    struct str name;             /* lies after this struct */
+    struct jose_keys *keys;      /* or NULL */
+    uint64_t read_ms;            /* when that was read */
+    struct stat status;          /* of a file */
+    bool is_settled;             /* the file had not changed for a while when it was read */
+    struct single_flight flight; /* of a request */
 };
 
 static struct list kept_list; /* of this worker; all zero: none ever was */
@@ -54,7 +46,7 @@ static void drop_surplus(void)
         if (kept_count <= KEPT_MAX || item->prev != &kept_list) {
             return;
         }
-        if (kept->users == 0) {
+        if (kept->flight.users == 0) {
             drop(kept);
         }
     }
@@ -80,7 +72,7 @@ static struct kept_keys *kept_of(struct str name)
     }
     str_put((char *) (kept + 1), name);
     kept->name = (struct str){(char *) (kept + 1), name.len};
-    list_init(&kept->waiters);
+    single_flight_init(&kept->flight);
     list_push_front(&kept_list, &kept->used);
     kept_count++;
     drop_surplus();
@@ -133,13 +125,13 @@ static struct jose_keys *read_keys(const struct log *log, struct str text, struc
 static void keep(struct kept_keys *kept, struct jose_keys *keys)
 {
     if (keys == NULL) {
-        kept->failed_ms = clock_now.now_ms;
+        kept->flight.failed_ms = clock_now.now_ms;
         return;
     }
     jose_keys_release(kept->keys);
     kept->keys = keys;
     kept->read_ms = clock_now.now_ms;
-    kept->failed_ms = 0;
+    kept->flight.failed_ms = 0;
 }
 
 /* ---- files ---- */
@@ -257,21 +249,6 @@ static enum handler_result ask_alone(struct request *request, struct str uri,
     return HANDLER_NEXT;
 }
 
-static void end_asking(struct kept_keys *kept)
-{
-    kept->is_being_asked = false;
-    kept->users--;
-    list_each(item, &kept->waiters) {
-        wait_signal_later(&container_of(item, struct keys_waiter, node)->point);
-    }
-}
-
-static void begin_asking(struct kept_keys *kept)
-{
-    kept->is_being_asked = true;
-    kept->users++;
-}
-
 /* For all requests. HANDLER_NEXT: kept says how it went. MAY WAIT. */
 static enum handler_result ask_for_all(struct request *request, struct str uri,
                                        struct kept_keys *kept)
@@ -279,7 +256,7 @@ static enum handler_result ask_for_all(struct request *request, struct str uri,
     struct subrequest sub;
     enum handler_result result = HANDLER_FAIL;
 
-    begin_asking(kept);
+    single_flight_begin(&kept->flight);
     if (aim(request, uri, &sub)) {
         sub.prepare = drop_fields;
         sub.own_variables = true;
@@ -288,7 +265,7 @@ static enum handler_result ask_for_all(struct request *request, struct str uri,
     if (result != HANDLER_CLOSED) {
         keep(kept, result == HANDLER_DONE ? read_answer(&sub) : NULL);
     }
-    end_asking(kept);
+    single_flight_end(&kept->flight);
     return result == HANDLER_CLOSED ? HANDLER_CLOSED : HANDLER_NEXT;
 }
 
@@ -303,7 +280,7 @@ static void renewal_answered(struct subrequest *sub)
     struct renewal *renewal = container_of(sub, struct renewal, sub);
 
     keep(renewal->kept, read_answer(sub));
-    end_asking(renewal->kept);
+    single_flight_end(&renewal->kept->flight);
 }
 
 /* The set is still good: this request does not wait for the next one. MAY WAIT for other subrequests of it. */
@@ -319,28 +296,10 @@ static void renew(struct request *request, struct str uri, struct kept_keys *kep
     renewal->sub.own_variables = true;
     renewal->sub.outlives_client = true;
     renewal->sub.answered = renewal_answered;
-    begin_asking(kept);
+    single_flight_begin(&kept->flight);
     if (subrequest_begin(request, &renewal->sub) != HANDLER_DONE) {
-        end_asking(kept);
+        single_flight_end(&kept->flight);
     }
-}
-
-/* False: the client is gone. MAY WAIT. */
-static bool wait_for_answer(struct kept_keys *kept)
-{
-    struct keys_waiter waiter = {.node = {NULL, NULL}};
-
-    kept->users++;
-    list_push_back(&kept->waiters, &waiter.node);
-    enum wait_result result = fiber_wait(&waiter.point, FIBER_NEVER);
-    list_remove(&waiter.node);
-    kept->users--;
-    return result == WAIT_READY;
-}
-
-static bool has_failed_lately(const struct kept_keys *kept)
-{
-    return kept->failed_ms != 0 && clock_now.now_ms < kept->failed_ms + KEYS_RETRY_MS;
 }
 
 static struct kept_keys *kept_of_uri(struct request *request, struct str uri)
@@ -358,12 +317,12 @@ static enum handler_result keys_for_all(struct request *request, struct str uri,
     struct kept_keys *kept = kept_of_uri(request, uri);
     enum handler_result result = HANDLER_NEXT;
 
-    kept->users++;
+    kept->flight.users++;
     while (result == HANDLER_NEXT &&
            (kept->keys == NULL || clock_now.now_ms >= kept->read_ms + cache_ms)) {
-        if (kept->is_being_asked) {
-            result = wait_for_answer(kept) ? HANDLER_NEXT : HANDLER_CLOSED;
-        } else if (has_failed_lately(kept)) {
+        if (kept->flight.is_busy) {
+            result = single_flight_wait(&kept->flight) ? HANDLER_NEXT : HANDLER_CLOSED;
+        } else if (single_flight_has_failed(&kept->flight, KEYS_RETRY_MS)) {
             log_error(&request->log, 0, "the keys \"%.*s\" could not be had", STR_ARG(uri));
             result = request_fail(request, 500);
         } else {
@@ -373,11 +332,11 @@ static enum handler_result keys_for_all(struct request *request, struct str uri,
     if (result == HANDLER_NEXT) {
         *out = lend(request, kept->keys);
         if (clock_now.now_ms >= kept->read_ms + cache_ms - cache_ms / RENEW_PART &&
-            !kept->is_being_asked && !has_failed_lately(kept)) {
+            !kept->flight.is_busy && !single_flight_has_failed(&kept->flight, KEYS_RETRY_MS)) {
             renew(request, uri, kept);
         }
     }
-    kept->users--;
+    kept->flight.users--;
     return result;
 }
 
@@ -404,17 +363,17 @@ static enum handler_result renew_source(struct request *request, const struct ke
     enum handler_result result = HANDLER_NEXT;
 
     if (former == NULL || clock_now.now_ms < kept->read_ms + KEYS_RENEW_MS ||
-        has_failed_lately(kept)) {
+        single_flight_has_failed(&kept->flight, KEYS_RETRY_MS)) {
         return HANDLER_NEXT;
     }
-    kept->users++;
-    if (kept->is_being_asked) {
-        result = wait_for_answer(kept) ? HANDLER_NEXT : HANDLER_CLOSED;
+    kept->flight.users++;
+    if (kept->flight.is_busy) {
+        result = single_flight_wait(&kept->flight) ? HANDLER_NEXT : HANDLER_CLOSED;
     } else {
         result = ask_for_all(request, source->text->constant, kept);
     }
     *is_newer = *is_newer || kept->keys != former;
-    kept->users--;
+    kept->flight.users--;
     return result;
 }
 

@@ -85,41 +85,18 @@ static bool give_value(struct variable_env *env, const json_t *value, bool as_li
     return writing.is_there;
 }
 
-/* A member by a name of a variable, in which letters have no case. NULL: none, or several that differ in case alone. */
-static const json_t *member_of(json_t *object, struct str name)
-{
-    const json_t *exact = json_object_getn(object, name.data, name.len);
-    const json_t *found = NULL;
-    const char *key;
-    json_t *value;
-
-    if (exact != NULL) {
-        return exact;
-    }
-    json_object_foreach(object, key, value)
-    {
-        if (str_equal_nocase(str_of(key), name)) {
-            if (found != NULL) {
-                return NULL;
-            }
-            found = value;
-        }
-    }
-    return found;
-}
-
 static bool get_claim(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     const struct jose_token *token = token_of(env);
 
-    return token != NULL && give_value(env, member_of(token->claims, variable->rest), false, out);
+    return token != NULL && give_value(env, jose_member(token->claims, variable->rest), false, out);
 }
 
 static bool get_header(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     const struct jose_token *token = token_of(env);
 
-    return token != NULL && give_value(env, member_of(token->header, variable->rest), false, out);
+    return token != NULL && give_value(env, jose_member(token->header, variable->rest), false, out);
 }
 
 static bool get_payload(struct variable_env *env, const struct variable *variable, struct str *out)

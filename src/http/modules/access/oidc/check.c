@@ -1,0 +1,145 @@
+/* The access phase: has this browser a session, and are its tokens still good? */
+#include "base/clock.h"
+#include "http/modules/access/oidc/oidc.h"
+
+#define RENEWAL_MS 10000 /* one request renews a session's tokens, and has so long for it */
+
+struct oidc_session *oidc_session_of(struct request *request)
+{
+    static char session_key; /* its address */
+    struct oidc_session *session =
+        request_data(request->main, &session_key, sizeof(struct oidc_session));
+
+    return session;
+}
+
+struct vec *oidc_providers(struct conf *conf)
+{
+    return conf_state(conf, "oidc_provider", sizeof(struct vec));
+}
+
+/* Is this request for a URI of the provider's block, which may be absolute? */
+static bool is_at(const struct request *request, struct str uri)
+{
+    struct str path = uri;
+
+    if (path.len != 0 && path.data[0] != '/') {
+        const char *host = str_find(path, STR("://"));
+        path = host == NULL ? STR_NONE : str_skip(path, (size_t) (host + 3 - path.data));
+        const char *slash = str_find_char(path, '/');
+        path = slash == NULL ? STR("/") : str_skip(path, (size_t) (slash - path.data));
+    }
+    return uri.len != 0 && str_equal(request->uri, path);
+}
+
+/* ---- tokens that have expired ---- */
+
+static bool is_fresh(const json_t *record)
+{
+    int64_t expires = 0;
+
+    return jose_string(record, "refresh_token").len == 0 ||
+           jose_time(record, "expires", &expires) != 1 || clock_now.seconds < expires;
+}
+
+/*
+ * One request of one worker asks for new tokens; others use the old ones meanwhile, and so do all where the provider cannot be reached. Where it
+ * refuses, the session is over. MAY WAIT. HANDLER_NEXT: record NULL: over.
+ */
+static enum handler_result renew(struct request *request, struct oidc_provider *provider,
+                                 struct oidc_session *session)
+{
+    const struct oidc_metadata *metadata;
+    struct str claim = arena_concat(&request->arena, STR("renewal:"), session->key);
+
+    if (!oidc_store_claim(provider, claim, RENEWAL_MS)) {
+        return HANDLER_NEXT;
+    }
+    enum handler_result result = oidc_metadata_of(request, provider, &metadata);
+    if (result != HANDLER_NEXT) {
+        return result;
+    }
+    struct oidc_token_question asked = {
+        .provider = provider,
+        .metadata = metadata,
+        .former = session->record,
+        .form = arena_concat(&request->arena, STR("grant_type=refresh_token&refresh_token="),
+                             oidc_escape(request, jose_string(session->record, "refresh_token"))),
+    };
+    result = oidc_tokens(request, &asked);
+    if (result != HANDLER_NEXT ||
+        (asked.record == NULL && asked.status != 200 && asked.status / 100 != 4)) {
+        return result;
+    }
+    session->record = asked.record;
+    if (asked.record == NULL) {
+        oidc_store_delete(provider, session->key);
+    } else {
+        oidc_session_store(request, provider, session->key, asked.record);
+    }
+    oidc_store_delete(provider, claim);
+    return HANDLER_NEXT;
+}
+
+/* ---- the phase ---- */
+
+static struct oidc_provider *provider_of(struct request *request, struct str name)
+{
+    const struct oidc_settings *settings = location_settings(request->location, &auth_oidc_key);
+
+    vec_each(struct oidc_provider *, provider, settings->providers) {
+        if (str_equal((*provider)->name, name)) {
+            return *provider;
+        }
+    }
+    return NULL;
+}
+
+/* MAY WAIT. */
+static enum handler_result check_session(struct request *request, struct oidc_provider *provider)
+{
+    struct oidc_session *session = oidc_session_of(request);
+    struct oidc_session found = {.record = NULL};
+    enum handler_result result = HANDLER_NEXT;
+
+    session->record = NULL;
+    if (oidc_session_load(request, provider, &found) && !is_fresh(found.record)) {
+        result = renew(request, provider, &found);
+    } else if (found.record != NULL &&
+               !str_equal(jose_string(found.record, "provider"), provider->name)) {
+        found.record = NULL;
+    }
+    if (result != HANDLER_NEXT) {
+        return result;
+    }
+    if (found.record == NULL) {
+        return oidc_login(request, provider);
+    }
+    *session = found;
+    return HANDLER_ALLOW;
+}
+
+enum handler_result oidc_check(struct request *request)
+{
+    const struct oidc_settings *settings = location_settings(request->location, &auth_oidc_key);
+    struct str name = template_text(settings->provider, &request->env);
+
+    if (str_is(name, "off")) {
+        return HANDLER_NEXT;
+    }
+    struct oidc_provider *provider = provider_of(request, name);
+    if (provider == NULL) {
+        log_error(&request->log, 0, "there is no oidc_provider \"%.*s\"", STR_ARG(name));
+        return request_fail(request, 500);
+    }
+    if (is_at(request, provider->redirect_uri)) {
+        return oidc_callback(request, provider);
+    }
+    if (is_at(request, provider->logout_uri)) {
+        return oidc_logout(request, provider);
+    }
+    if (is_at(request, provider->frontchannel_uri)) {
+        return oidc_frontchannel(request, provider);
+    }
+    return check_session(request, provider);
+}

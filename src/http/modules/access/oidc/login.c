@@ -1,0 +1,353 @@
+/* A login (OpenID Connect Core, 3.1): the browser is sent to the provider, and comes back with a code. */
+#include <openssl/evp.h>
+
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "http/modules/access/oidc/oidc.h"
+#include "http/variables/variables.h"
+
+#define URI_MAX 2048 /* bytes of a URI that a login leads back to; a longer one: "/" */
+
+/*
+ * What a login is about is in `state`, encrypted: nothing is stored for browsers that never come back. It is bound to a cookie of the
+ * browser, from which nonce and PKCE's verifier follow, too. All tabs of a browser share that cookie.
+ */
+#define SALT_SIZE 16
+#define IV_SIZE 12
+#define TAG_SIZE 16
+struct login_state {
+    int64_t time; /* seconds since the epoch */
+    char salt[SALT_SIZE];
+};
+
+struct login {
+    struct str cookie; /* of the browser */
+    struct login_state state;
+    struct str uri; /* where the browser goes on afterwards */
+};
+
+static struct str login_cookie_name(struct request *request, const struct oidc_provider *provider)
+{
+    return arena_concat(&request->arena, provider->cookie_name, STR("_LOGIN"));
+}
+
+/* ---- encryption ---- */
+
+struct sealing {
+    const unsigned char *key;
+    bool is_opening;
+    struct str bound; /* authenticated */
+    struct str in;    /* text; or IV, encrypted text, tag */
+    char *out;        /* the other; room for in.len + IV_SIZE + TAG_SIZE */
+    size_t out_len;
+    bool is_sound;
+};
+
+static void seal(void *arg)
+{
+    struct sealing *sealing = arg;
+    EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
+    bool is_opening = sealing->is_opening;
+    size_t text_len = is_opening ? sealing->in.len - IV_SIZE - TAG_SIZE : sealing->in.len;
+    unsigned char *iv =
+        is_opening ? (unsigned char *) sealing->in.data : (unsigned char *) sealing->out;
+    const unsigned char *from =
+        (const unsigned char *) sealing->in.data + (is_opening ? IV_SIZE : 0);
+    unsigned char *to = (unsigned char *) sealing->out + (is_opening ? 0 : IV_SIZE);
+    int len = 0;
+    int last = 0;
+
+    if (!is_opening) {
+        random_bytes(iv, IV_SIZE);
+    }
+    sealing->is_sound =
+        context != NULL &&
+        EVP_CipherInit_ex(context, EVP_aes_256_gcm(), NULL, sealing->key, iv, !is_opening) == 1 &&
+        (!is_opening || EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, TAG_SIZE,
+                                            (void *) (from + text_len)) == 1) &&
+        EVP_CipherUpdate(context, NULL, &len, (const unsigned char *) sealing->bound.data,
+                         (int) sealing->bound.len) == 1 &&
+        EVP_CipherUpdate(context, to, &len, from, (int) text_len) == 1 &&
+        EVP_CipherFinal_ex(context, to + len, &last) == 1 &&
+        (is_opening ||
+         EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, TAG_SIZE, to + text_len) == 1);
+    sealing->out_len = is_opening ? text_len : text_len + IV_SIZE + TAG_SIZE;
+    EVP_CIPHER_CTX_free(context);
+}
+
+static struct str bound_text(struct request *request, const struct oidc_provider *provider,
+                             struct str cookie)
+{
+    const struct str parts[] = {provider->name, STR("\n"), cookie};
+
+    return arena_join(&request->arena, parts, 3);
+}
+
+static struct str seal_state(struct request *request, const struct oidc_provider *provider,
+                             const struct login *login)
+{
+    const struct str parts[] = {{(const char *) &login->state, sizeof(login->state)}, login->uri};
+    struct sealing sealing = {
+        .key = provider->secret,
+        .bound = bound_text(request, provider, login->cookie),
+        .in = arena_join(&request->arena, parts, 2),
+    };
+
+    sealing.out = arena_alloc(&request->arena, sealing.in.len + IV_SIZE + TAG_SIZE);
+    fiber_call_on_main(seal, &sealing);
+    return base64_encode(&request->arena, (struct str){sealing.out, sealing.out_len}, true);
+}
+
+/* False: this server has not made it for this browser, whose cookie is known, or too long ago. */
+static bool open_state(struct request *request, const struct oidc_provider *provider,
+                       struct str text, struct login *login)
+{
+    struct sealing sealing = {
+        .key = provider->secret,
+        .is_opening = true,
+        .bound = bound_text(request, provider, login->cookie),
+    };
+
+    if (text.len > 2 * URI_MAX || !base64_decode(&request->arena, text, true, &sealing.in) ||
+        sealing.in.len < IV_SIZE + TAG_SIZE + sizeof(login->state)) {
+        return false;
+    }
+    sealing.out = arena_alloc(&request->arena, sealing.in.len);
+    fiber_call_on_main(seal, &sealing);
+    if (!sealing.is_sound) {
+        return false;
+    }
+    memcpy(&login->state, sealing.out, sizeof(login->state));
+    login->uri = str_skip((struct str){sealing.out, sealing.out_len}, sizeof(login->state));
+    return clock_now.seconds >= login->state.time - OIDC_SKEW_S &&
+           clock_now.seconds < login->state.time + OIDC_LOGIN_S;
+}
+
+/* What only this browser and this server can know of a login: its nonce, its verifier of PKCE. */
+static struct str derive(struct request *request, const struct oidc_provider *provider,
+                         const char *what, const struct login *login)
+{
+    const struct str parts[] = {str_of(what), login->cookie, {login->state.salt, SALT_SIZE}};
+    unsigned char digest[32];
+
+    hmac_sha256_of(&request->arena, (struct str){(const char *) provider->secret, OIDC_RANDOM},
+                   arena_join(&request->arena, parts, 3), digest);
+    return base64_encode(&request->arena, (struct str){(char *) digest, sizeof(digest)}, true);
+}
+
+/* ---- to the provider ---- */
+
+struct str oidc_escape(struct request *request, struct str text)
+{
+    return escape_str(&request->arena, text, ESCAPE_URI_COMPONENT);
+}
+
+struct str oidc_absolute(struct request *request, struct str uri)
+{
+    if (uri.len == 0 || uri.data[0] != '/') {
+        return uri;
+    }
+    bool has_port = request->port.len != 0;
+    const struct str parts[] = {request_is_encrypted(request) ? STR("https://") : STR("http://"),
+                                request->host, has_port ? STR(":") : STR_NONE, request->port, uri};
+
+    return arena_join(&request->arena, parts, 5);
+}
+
+static struct str browser_cookie(struct request *request, const struct oidc_provider *provider)
+{
+    struct str name = login_cookie_name(request, provider);
+    struct str cookie;
+    struct str bytes;
+
+    if (!request_cookie(request, name, &cookie) || cookie.len != OIDC_TEXT ||
+        !base64_decode(&request->arena, cookie, true, &bytes)) {
+        cookie = oidc_random(&request->arena);
+    }
+    oidc_set_cookie(request, provider, name, cookie, OIDC_LOGIN_S);
+    return cookie;
+}
+
+static struct str challenge_of(struct request *request, struct str verifier)
+{
+    unsigned char digest[32];
+
+    sha256_of(verifier, digest);
+    return base64_encode(&request->arena, (struct str){(char *) digest, sizeof(digest)}, true);
+}
+
+static bool has_pkce(const struct oidc_provider *provider, const struct oidc_metadata *metadata)
+{
+    return provider->is_pkce_set ? provider->pkce : metadata->has_s256;
+}
+
+static struct str scopes_of(struct request *request, const struct oidc_provider *provider)
+{
+    struct str text = STR_NONE;
+
+    vec_each(const struct str, scope, &provider->scopes) {
+        const struct str parts[] = {text, text.len != 0 ? STR(" ") : STR_NONE, *scope};
+        text = arena_join(&request->arena, parts, 3);
+    }
+    return text;
+}
+
+/* Where the browser goes on afterwards: what it asks for now, if that can be asked for again. */
+static struct str return_uri(struct request *request)
+{
+    struct str uri = request_origin_form(request);
+    bool is_safe = request->method == METHOD_GET || request->method == METHOD_HEAD;
+
+    return is_safe && uri.len <= URI_MAX ? uri : STR("/");
+}
+
+enum handler_result oidc_login(struct request *request, struct oidc_provider *provider)
+{
+    const struct oidc_metadata *metadata;
+    enum handler_result result = oidc_metadata_of(request, provider, &metadata);
+
+    if (result != HANDLER_NEXT) {
+        return result;
+    }
+    if (request->host.len == 0 && str_starts(provider->redirect_uri, STR("/"))) {
+        return request_fail(request, 400); /* of HTTP/1.0: nobody could find the way back */
+    }
+    struct login login = {
+        .cookie = browser_cookie(request, provider),
+        .state = {.time = clock_now.seconds},
+        .uri = return_uri(request),
+    };
+    random_bytes(login.state.salt, SALT_SIZE);
+    struct str verifier = derive(request, provider, "verifier", &login);
+    bool is_first = str_find_char(metadata->authorization, '?') == NULL;
+    const struct str parts[] = {
+        metadata->authorization,
+        is_first ? STR("?") : STR("&"),
+        STR("response_type=code&scope="),
+        oidc_escape(request, scopes_of(request, provider)),
+        STR("&client_id="),
+        oidc_escape(request, provider->client_id),
+        STR("&redirect_uri="),
+        oidc_escape(request, oidc_absolute(request, provider->redirect_uri)),
+        STR("&state="),
+        seal_state(request, provider, &login),
+        STR("&nonce="),
+        derive(request, provider, "nonce", &login),
+        has_pkce(provider, metadata) ? STR("&code_challenge_method=S256&code_challenge=")
+                                     : STR_NONE,
+        has_pkce(provider, metadata) ? challenge_of(request, verifier) : STR_NONE,
+        provider->extra_args.len != 0 ? STR("&") : STR_NONE,
+        provider->extra_args,
+    };
+    fields_add_known(&request->response.fields, &request->arena, FIELD_CACHE_CONTROL,
+                     STR("no-store"));
+    return response_redirect(request, 302,
+                             arena_join(&request->arena, parts, sizeof(parts) / sizeof(*parts)));
+}
+
+/* ---- and back ---- */
+
+static struct str argument_of(struct request *request, struct str name)
+{
+    struct str value;
+
+    return request_argument(request, name, &value) ? percent_decode(&request->arena, value)
+                                                   : STR_NONE;
+}
+
+static enum handler_result refuse(struct request *request, const struct oidc_provider *provider,
+                                  const char *why, struct str more)
+{
+    log_error(&request->log, 0, "a login with the OpenID provider \"%.*s\" was refused: %s%.*s",
+              STR_ARG(provider->name), why, STR_ARG(str_head(more, 100)));
+    return request_fail(request, 403);
+}
+
+/* RFC 9207: was it this provider that sent the browser back? */
+static bool is_from_provider(struct request *request, const struct oidc_provider *provider,
+                             const struct oidc_metadata *metadata)
+{
+    struct str issuer = argument_of(request, STR("iss"));
+
+    return issuer.data == NULL ? !metadata->says_issuer : str_equal(issuer, provider->issuer);
+}
+
+/* Only a path of this server: "//host" would lead elsewhere. */
+static struct str local_uri(struct str uri)
+{
+    bool is_local = uri.len != 0 && uri.data[0] == '/' &&
+                    (uri.len == 1 || (uri.data[1] != '/' && uri.data[1] != '\\'));
+
+    return is_local ? uri : STR("/");
+}
+
+static struct str token_form(struct request *request, const struct oidc_provider *provider,
+                             const struct oidc_metadata *metadata, struct str code,
+                             struct str verifier)
+{
+    bool is_pkce = has_pkce(provider, metadata);
+    const struct str parts[] = {
+        STR("grant_type=authorization_code&code="),
+        oidc_escape(request, code),
+        STR("&redirect_uri="),
+        oidc_escape(request, oidc_absolute(request, provider->redirect_uri)),
+        is_pkce ? STR("&code_verifier=") : STR_NONE,
+        is_pkce ? verifier : STR_NONE,
+    };
+
+    return arena_join(&request->arena, parts, 6);
+}
+
+static enum handler_result begin_session(struct request *request,
+                                         const struct oidc_provider *provider, const json_t *record,
+                                         struct str uri)
+{
+    struct str id = oidc_random(&request->arena);
+    struct str key = oidc_store_key(&request->arena, "session:", id);
+
+    if (!oidc_session_store(request, provider, key, record)) {
+        return request_fail(request, 500);
+    }
+    oidc_remember_sid(provider, request, record, key);
+    oidc_set_cookie(request, provider, provider->cookie_name, id, -1);
+    fields_add_known(&request->response.fields, &request->arena, FIELD_CACHE_CONTROL,
+                     STR("no-store"));
+    return response_redirect(request, 302, local_uri(uri));
+}
+
+enum handler_result oidc_callback(struct request *request, struct oidc_provider *provider)
+{
+    struct oidc_token_question asked = {.provider = provider};
+    struct login login;
+    struct str code = argument_of(request, STR("code"));
+    struct str error = argument_of(request, STR("error"));
+
+    if (!request_cookie(request, login_cookie_name(request, provider), &login.cookie) ||
+        !open_state(request, provider, argument_of(request, STR("state")), &login)) {
+        return refuse(request, provider, "its state is not one of this browser, or is too old",
+                      STR(""));
+    }
+    enum handler_result result = oidc_metadata_of(request, provider, &asked.metadata);
+    if (result != HANDLER_NEXT) {
+        return result;
+    }
+    if (!is_from_provider(request, provider, asked.metadata)) {
+        return refuse(request, provider, "it comes from another issuer", STR(""));
+    }
+    if (error.data != NULL || code.len == 0) {
+        return refuse(request, provider,
+                      "the provider says: ", error.data != NULL ? error : STR("no code"));
+    }
+    asked.form = token_form(request, provider, asked.metadata, code,
+                            derive(request, provider, "verifier", &login));
+    asked.nonce = derive(request, provider, "nonce", &login);
+    result = oidc_tokens(request, &asked);
+    if (result != HANDLER_NEXT) {
+        return result;
+    }
+    if (asked.record == NULL) {
+        return request_fail(request, asked.status / 100 == 4 ? 403 : 502);
+    }
+    return begin_session(request, provider, asked.record, login.uri);
+}

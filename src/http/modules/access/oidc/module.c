@@ -1,0 +1,299 @@
+/* ngx_http_oidc_module: a login with an OpenID provider (OpenID Connect Core 1.0). */
+#include "base/checksum.h"
+#include "http/modules/access/oidc/oidc.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+struct settings_key oidc_provider_key;
+struct settings_key auth_oidc_key;
+
+/* ---- blocks of providers ---- */
+
+static struct oidc_provider *find_provider(struct conf *conf, struct str name)
+{
+    vec_each(struct oidc_provider *, provider, oidc_providers(conf)) {
+        if (str_equal((*provider)->name, name)) {
+            return *provider;
+        }
+    }
+    return NULL;
+}
+
+/* The same in all workers, after a reload, and on other nodes, so that a login may end elsewhere than it began. */
+static void make_secret(struct conf *conf, struct oidc_provider *provider)
+{
+    const struct str parts[] = {STR("portunus oidc state"), STR("\n"), provider->issuer, STR("\n"),
+                                provider->client_id};
+
+    if (provider->client_secret.len == 0) {
+        random_bytes(provider->secret, sizeof(provider->secret));
+        return;
+    }
+    hmac_sha256_of(conf->arena, provider->client_secret, arena_join(conf->arena, parts, 5),
+                   provider->secret);
+}
+
+static bool provider_enter(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct str name = node->args[1];
+
+    for (size_t i = 0; i < name.len; i++) {
+        if ((unsigned char) name.data[i] <= ' ' || strchr("\"\\$\177", name.data[i]) != NULL) {
+            return conf_error(conf, node, "invalid name of oidc_provider \"%.*s\"", STR_ARG(name));
+        }
+    }
+    if (name.len == 0 || find_provider(conf, name) != NULL) {
+        return conf_error(conf, node, "duplicate oidc_provider \"%.*s\"", STR_ARG(name));
+    }
+    struct conf_scope *inner = conf_enter(scope, node, IN_OIDC_PROVIDER, NULL, NULL);
+    if (inner == NULL) {
+        return false;
+    }
+    struct oidc_provider *provider = conf_settings(inner, &oidc_provider_key);
+    provider->name = name;
+    provider->node = node;
+    if (provider->issuer.len == 0 || provider->client_id.len == 0) {
+        return conf_error(conf, node, "oidc_provider \"%.*s\" has no \"%s\"", STR_ARG(name),
+                          provider->issuer.len == 0 ? "issuer" : "client_id");
+    }
+    if (provider->config_url.len == 0) {
+        struct str issuer = provider->issuer;
+        issuer.len -= str_ends(issuer, STR("/"));
+        provider->config_url =
+            arena_concat(conf->arena, issuer, STR("/.well-known/openid-configuration"));
+    }
+    provider->is_pkce_set = conf_is_set(inner, &oidc_provider_key, "pkce");
+    make_secret(conf, provider);
+    single_flight_init(&provider->flight);
+    *vec_add(oidc_providers(conf), conf->arena, struct oidc_provider *) = provider;
+    return true;
+}
+
+#define S struct oidc_provider
+static const struct directive provider_rows[] = {
+    {"issuer", IN_OIDC_PROVIDER, STRING(S, issuer), .syntax = "URL",
+     .doc =
+         "The provider's issuer identifier, letter by letter: it must be that of its metadata and of ID tokens."},
+    {"client_id", IN_OIDC_PROVIDER, STRING(S, client_id), .syntax = "string",
+     .doc = "The name under which the provider knows this server."},
+    {"client_secret", IN_OIDC_PROVIDER, STRING(S, client_secret), .syntax = "string",
+     .doc = "The secret that belongs to it; without one the client is a public one."},
+    {"config_url", IN_OIDC_PROVIDER, STRING(S, config_url), .syntax = "URL",
+     .doc =
+         "Where the provider's metadata are; by default `/.well-known/openid-configuration` below the issuer. They and the keys are kept for an hour."},
+    {"cookie_name", IN_OIDC_PROVIDER, STRING(S, cookie_name), .initial = "NGX_OIDC_SESSION",
+     .syntax = "name", .doc = "The cookie of a session; that of a login has `_LOGIN` after it."},
+    {"extra_auth_args", IN_OIDC_PROVIDER, STRING(S, extra_args), .syntax = "string",
+     .doc = "More arguments of the request for a login, as they are: `display=page&prompt=login`."},
+    {"frontchannel_logout_uri", IN_OIDC_PROVIDER, STRING(S, frontchannel_uri), .syntax = "uri",
+     .doc =
+         "The provider has a page load this URI when a user logs out there: with `iss` and `sid` the session of that name ends, else that of the cookie."},
+    {"logout_token_hint", IN_OIDC_PROVIDER, FLAG(S, hints_token), .initial = "off",
+     .doc = "Is the ID token sent to the provider at a logout?"},
+    {"logout_uri", IN_OIDC_PROVIDER, STRING(S, logout_uri), .syntax = "uri",
+     .doc = "A request for this URI ends the session, here and, where it can, at the provider."},
+    {"pkce", IN_OIDC_PROVIDER, FLAG(S, pkce),
+     .doc =
+         "Is the code bound to this login by PKCE (RFC 7636)? By default where the provider's metadata have S256."},
+    {"post_logout_uri", IN_OIDC_PROVIDER, STRING(S, post_logout_uri), .syntax = "uri",
+     .doc = "Where a browser is after a logout; the provider has to know it."},
+    {"redirect_uri", IN_OIDC_PROVIDER, STRING(S, redirect_uri), .initial = "/oidc_callback",
+     .syntax = "uri",
+     .doc = "Where the provider sends browsers back to: a path of the server, or a whole URL."},
+    {"scope", IN_OIDC_PROVIDER, STRINGS(S, scopes), .initial = "openid", .syntax = "scope ...",
+     .doc = "What is asked for; `openid` has to be among them."},
+    {"session_store", IN_OIDC_PROVIDER, STRING(S, store_name), .syntax = "name",
+     .doc =
+         "The `keyval_zone` where sessions are; by default one of 8m of their own, `oidc_default_store_NAME`."},
+    {"session_timeout", IN_OIDC_PROVIDER, MSEC(S, session_ms), .initial = "8h",
+     .doc = "How long a session lasts; new tokens begin it again."},
+    {"ssl_crl", IN_OIDC_PROVIDER, STRING(S, crl), .syntax = "file",
+     .doc = "PEM file of revoked certificates."},
+    {"ssl_trusted_certificate", IN_OIDC_PROVIDER, STRING(S, trusted), .syntax = "file",
+     .doc =
+         "PEM file of the authorities that the provider's certificate may come from; by default those of the system."},
+    {"userinfo", IN_OIDC_PROVIDER, FLAG(S, has_userinfo), .initial = "off",
+     .doc =
+         "Is the userinfo endpoint asked, for $oidc_userinfo and claims that the ID token lacks?"},
+    {0},
+};
+#undef S
+
+static const struct directive_table provider_table = {
+    .key = &oidc_provider_key,
+    .rows = provider_rows,
+    .contexts = IN_OIDC_PROVIDER,
+    .size = sizeof(struct oidc_provider),
+};
+
+/* ---- auth_oidc ---- */
+
+/* A name that a line has without variables: it is looked up when all is read. */
+struct used_name {
+    struct str name;
+    const struct conf_node *node;
+};
+
+static struct vec *used_names(struct conf *conf)
+{
+    return conf_state(conf, "auth_oidc", sizeof(struct vec));
+}
+
+static bool auth_oidc_apply(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *arg)
+{
+    struct oidc_settings *settings = arg;
+    struct conf *conf = scope->conf;
+
+    settings->providers = oidc_providers(conf);
+    if (settings->provider->is_constant && !str_is(settings->provider->constant, "off")) {
+        *vec_add(used_names(conf), conf->arena, struct used_name) =
+            (struct used_name){settings->provider->constant, node};
+    }
+    return true;
+}
+
+static const struct directive oidc_rows[] = {
+    {"auth_oidc", IN_HTTP_ALL, TEMPLATE(struct oidc_settings, provider), .apply = auth_oidc_apply,
+     .initial = "off", .syntax = "name | off",
+     .doc =
+         "Allows browsers that have logged in with this provider, and sends others there. The URIs of its block, as `redirect_uri`, are "
+         "answered where this is set, too."},
+    {"oidc_provider", IN_HTTP, BLOCK(provider_enter), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
+     .syntax = "name", .doc = "An OpenID provider, and what it knows this server by."},
+    {0},
+};
+
+static const struct directive_table oidc_table = {
+    .key = &auth_oidc_key,
+    .rows = oidc_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct oidc_settings),
+};
+static const struct directive_table *const oidc_tables[] = {&oidc_table, &provider_table, NULL};
+
+static bool find_store(struct conf *conf, struct oidc_provider *provider)
+{
+    struct str name = provider->store_name.len != 0
+                          ? provider->store_name
+                          : arena_concat(conf->arena, STR("oidc_default_store_"), provider->name);
+
+    for (struct keyval_zone *zone = keyval_zones_of(conf, &keyval_http); zone != NULL;
+         zone = zone->next) {
+        if (zone->store != NULL && str_equal(zone->zone->name, name)) {
+            provider->store = zone;
+        }
+    }
+    return provider->store != NULL ||
+           conf_error(conf, provider->node, "there is no \"keyval_zone\" \"%.*s\"", STR_ARG(name));
+}
+
+static bool oidc_end(struct conf *conf, struct http_main *main)
+{
+    bool is_sound = true;
+
+    vec_each(struct oidc_provider *, provider, oidc_providers(conf)) {
+        is_sound = find_store(conf, *provider) && is_sound;
+    }
+    vec_each(const struct used_name, used, used_names(conf)) {
+        if (find_provider(conf, used->name) == NULL) {
+            is_sound = conf_error(conf, used->node, "there is no oidc_provider \"%.*s\"",
+                                  STR_ARG(used->name));
+        }
+    }
+    return is_sound;
+}
+
+static bool is_active(const struct http_location *location)
+{
+    const struct oidc_settings *settings = location_settings(location, &auth_oidc_key);
+
+    return realm_may_be_on(settings->provider);
+}
+
+static void worker_end(struct generation *generation)
+{
+    vec_each(struct oidc_provider *, provider, oidc_providers(&generation->conf)) {
+        oidc_metadata_release((*provider)->metadata);
+        (*provider)->metadata = NULL;
+    }
+}
+
+/* ---- variables ---- */
+
+static bool get_claim(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct oidc_session *session = oidc_session_of(variable_request(env));
+
+    return oidc_claim_text(env, session->record, variable->rest, out);
+}
+
+static bool get_token(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct oidc_session *session = oidc_session_of(variable_request(env));
+
+    *out = jose_string(session->record, (const char *) variable->data);
+    return out->len != 0;
+}
+
+static bool get_userinfo(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    struct request *request = variable_request(env);
+    const json_t *userinfo = json_object_get(oidc_session_of(request)->record, "userinfo");
+
+    if (userinfo == NULL) {
+        return false;
+    }
+    *out = oidc_dump(request, userinfo);
+    return true;
+}
+
+static const struct variable oidc_variables[] = {
+    {.name = STR_INIT("oidc_claim_"),
+     .doc =
+         "A claim of the user who has logged in: of the ID token or, where that lacks it, of the userinfo.",
+     .get = get_claim,
+     .flags = VARIABLE_PREFIX | VARIABLE_VOLATILE},
+    {.name = STR_INIT("oidc_id_token"),
+     .doc = "The ID token.",
+     .get = get_token,
+     .data = (uintptr_t) "id_token",
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("oidc_access_token"),
+     .doc = "The access token.",
+     .get = get_token,
+     .data = (uintptr_t) "access_token",
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("oidc_userinfo"),
+     .doc = "What the userinfo endpoint has answered, as JSON.",
+     .get = get_userinfo,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("oidc_request_url"),
+     .doc = "Inside: the URL of a provider that a subrequest is for.",
+     .get = oidc_request_url,
+     .flags = VARIABLE_VOLATILE},
+    {.name = {NULL, 0}},
+};
+
+static const struct phase_hook oidc_phases[] = {
+    {.phase = PHASE_ACCESS, .name = "oidc", .run = oidc_check, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module oidc_hooks = {
+    .variables = oidc_variables,
+    .phases = oidc_phases,
+    .begin = oidc_generate,
+    .end = oidc_end,
+};
+
+const struct module ngx_http_oidc_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_oidc_module",
+    .kind = MODULE_HTTP,
+    .tables = oidc_tables,
+    .hooks = &oidc_hooks,
+    .worker_end = worker_end,
+};

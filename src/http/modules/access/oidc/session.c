@@ -1,0 +1,201 @@
+/* Sessions: what a cookie leads to in the store. */
+#include <stdlib.h>
+
+#include "base/checksum.h"
+#include "base/text.h"
+#include "http/modules/access/oidc/oidc.h"
+#include "http/variables/variables.h"
+
+struct str oidc_random(struct arena *arena)
+{
+    unsigned char bytes[OIDC_RANDOM];
+
+    random_bytes(bytes, sizeof(bytes));
+    return base64_encode(arena, (struct str){(char *) bytes, sizeof(bytes)}, true);
+}
+
+/* Who can read the store does not learn the cookies. */
+struct str oidc_store_key(struct arena *arena, const char *kind, struct str text)
+{
+    unsigned char digest[32];
+
+    sha256_of(text, digest);
+    return arena_concat(arena, str_of(kind),
+                        base64_encode(arena, (struct str){(char *) digest, sizeof(digest)}, true));
+}
+
+/* ---- the store ---- */
+
+static enum keyval_result change(const struct oidc_provider *provider,
+                                 const struct keyval_change *change, bool is_new)
+{
+    struct vec changes = {.items = (void *) change, .count = 1};
+    enum keyval_result result = is_new ? keyval_make(provider->store->store, &changes)
+                                       : keyval_change(provider->store->store, &changes);
+
+    if (result == KEYVAL_DONE) {
+        keyval_changed(provider->store);
+    }
+    return result;
+}
+
+bool oidc_store_put(const struct oidc_provider *provider, struct str key, struct str value,
+                    uint64_t ms)
+{
+    const struct keyval_change pair = {
+        .pair = {.key = key, .value = value, .expires_ms = keyval_now() + ms}};
+    enum keyval_result result = change(provider, &pair, true);
+
+    if (result == KEYVAL_EXISTS) {
+        result = change(provider, &pair, false);
+    }
+    return result == KEYVAL_DONE;
+}
+
+bool oidc_store_claim(const struct oidc_provider *provider, struct str key, uint64_t ms)
+{
+    const struct keyval_change pair = {
+        .pair = {.key = key, .value = STR("1"), .expires_ms = keyval_now() + ms}};
+
+    return change(provider, &pair, true) == KEYVAL_DONE;
+}
+
+void oidc_store_delete(const struct oidc_provider *provider, struct str key)
+{
+    const struct keyval_change gone = {.pair = {.key = key}, .is_deleted = true};
+
+    change(provider, &gone, false);
+}
+
+bool oidc_store_get(struct request *request, const struct oidc_provider *provider, struct str key,
+                    struct str *out)
+{
+    return keyval_find(provider->store->store, key, &request->arena, out);
+}
+
+/* ---- records ---- */
+
+struct record_writing {
+    const json_t *value;
+    char *text;
+};
+
+static void write_record(void *arg)
+{
+    struct record_writing *writing = arg;
+
+    writing->text = json_dumps(writing->value, JSON_COMPACT);
+}
+
+struct str oidc_dump(struct request *request, const json_t *value)
+{
+    struct record_writing writing = {.value = value};
+
+    fiber_call_on_main(write_record, &writing);
+    struct str text = arena_dup(&request->arena, str_of(writing.text));
+    free(writing.text);
+    return text;
+}
+
+bool oidc_session_store(struct request *request, const struct oidc_provider *provider,
+                        struct str key, const json_t *record)
+{
+    struct str text = oidc_dump(request, record);
+
+    if (text.len == 0 || text.len > OIDC_SESSION_MAX ||
+        !oidc_store_put(provider, key, text, provider->session_ms)) {
+        log_error(&request->log, 0,
+                  "no room for a session of %zu bytes in the store of the OpenID provider \"%.*s\"",
+                  text.len, STR_ARG(provider->name));
+        return false;
+    }
+    return true;
+}
+
+struct record_reading {
+    struct str text;
+    json_t *record;
+};
+
+static void read_record(void *arg)
+{
+    struct record_reading *reading = arg;
+
+    reading->record = jose_object(reading->text);
+}
+
+static void release_record(void *record)
+{
+    json_decref(record);
+}
+
+bool oidc_session_load(struct request *request, const struct oidc_provider *provider,
+                       struct oidc_session *session)
+{
+    struct record_reading reading = {.record = NULL};
+    struct str cookie;
+
+    if (!request_cookie(request, provider->cookie_name, &cookie) || cookie.len != OIDC_TEXT) {
+        return false;
+    }
+    session->key = oidc_store_key(&request->arena, "session:", cookie);
+    if (!oidc_store_get(request, provider, session->key, &reading.text)) {
+        return false;
+    }
+    fiber_call_on_main(read_record, &reading);
+    session->record = reading.record;
+    if (reading.record == NULL) {
+        return false;
+    }
+    arena_on_free(&request->arena, release_record, reading.record);
+    return str_equal(jose_string(reading.record, "provider"), provider->name);
+}
+
+struct claim_writing {
+    const json_t *value;
+    struct arena *arena;
+    struct str text;
+    bool is_there;
+};
+
+static void write_claim(void *arg)
+{
+    struct claim_writing *writing = arg;
+
+    writing->is_there = jose_text(writing->value, true, writing->arena, &writing->text);
+}
+
+bool oidc_claim_text(struct variable_env *env, const json_t *record, struct str name,
+                     struct str *out)
+{
+    struct claim_writing writing = {
+        .value = jose_member(json_object_get(record, "claims"), name),
+        .arena = env->arena,
+    };
+
+    if (writing.value == NULL) {
+        writing.value = jose_member(json_object_get(record, "userinfo"), name);
+    }
+    fiber_call_on_main(write_claim, &writing);
+    *out = writing.text;
+    return writing.is_there;
+}
+
+/* ---- cookies ---- */
+
+void oidc_set_cookie(struct request *request, const struct oidc_provider *provider, struct str name,
+                     struct str value, int age_s)
+{
+    bool is_secure =
+        request_is_encrypted(request) || str_starts(provider->redirect_uri, STR("https://"));
+    struct str age = age_s < 0 ? STR_NONE : arena_printf(&request->arena, "; Max-Age=%d", age_s);
+    const struct str parts[] = {name,
+                                STR("="),
+                                value,
+                                STR("; Path=/; HttpOnly; SameSite=Lax"),
+                                is_secure ? STR("; Secure") : STR_NONE,
+                                age};
+
+    fields_add_known(&request->response.fields, &request->arena, FIELD_SET_COOKIE,
+                     arena_join(&request->arena, parts, 6));
+}

@@ -1,0 +1,388 @@
+"""auth_oidc: logins with an OpenID provider, sessions, and what attackers try."""
+
+import json
+import re
+import threading
+import urllib.parse
+
+import pytest
+
+from harness import binaries
+from harness.h2 import H2
+from harness.server import run_binary
+from harness.wait import until
+
+import openid
+from openid import CLIENT, SECRET
+from tokens import by_hand, in_seconds, key, sign
+
+pytestmark = pytest.mark.skipif("http_oidc_module" not in binaries.version_text(binaries.under_test()), reason="without oidc")
+
+CONF = """
+    %s
+    oidc_provider one { issuer %s; client_id "%s"; client_secret "%s"; %s }
+    server {
+        listen 127.0.0.1:@PORT@; auth_oidc one; %s
+        location / { add_header X-User "$oidc_claim_sub|$oidc_claim_email"; add_header X-Access $oidc_access_token; empty_gif; }
+        location /open { auth_oidc off; empty_gif; }
+        location = /bye { auth_oidc off; empty_gif; }
+        %s
+    }"""
+
+
+@pytest.fixture
+def provider():
+    made = openid.Provider()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def site(serve, provider):
+    def start(block="", http="", server="", more="", issuer=None, workers=1):
+        return serve(CONF % (http, issuer or provider.url, CLIENT, SECRET, block, server, more), main="worker_processes %d;" % workers)
+    return start
+
+
+class Browser:
+    """Cookies, and redirects that are followed one by one."""
+
+    def __init__(self, server):
+        self.server = server
+        self.cookies = {}
+
+    def get(self, target, method="GET"):
+        field = ["Cookie: " + "; ".join("%s=%s" % pair for pair in self.cookies.items())] if self.cookies else []
+        with self.server.client() as client:
+            response = client.request(target, *field, method=method, host="127.0.0.1:%d" % self.server.port)
+        for line in response.all("Set-Cookie"):
+            name, _, value = line.split(";")[0].partition("=")
+            assert "; HttpOnly; SameSite=Lax" in line
+            self.cookies[name] = value
+            if "Max-Age=0" in line:
+                del self.cookies[name]
+        return response
+
+    def back(self, provider, response):
+        """The provider lets the user in: what the browser asks for when it is sent back."""
+        assert response.status == 302, (response, self.server.error_log)
+        there = urllib.parse.urlsplit(provider.login(response.header("Location")))
+        assert there.netloc == "127.0.0.1:%d" % self.server.port
+        return there.path + "?" + there.query
+
+    def login(self, provider, target="/page?a=b"):
+        response = self.get(self.back(provider, self.get(target)))
+        assert response.status == 302, (response, self.server.error_log)
+        return urllib.parse.urlsplit(response.header("Location"))
+
+
+def user(response):
+    return response.status, response.header("X-User")
+
+
+def test_login(site, provider):
+    server = site()
+    browser = Browser(server)
+    assert server.get("/open").status == 200
+    where = browser.login(provider)
+    assert (where.path, where.query) == ("/page", "a=b")
+    assert user(browser.get("/page?a=b")) == (200, "ann|")
+    assert re.match("access-", browser.get("/").header("X-Access"))
+    assert Browser(server).get("/").status == 302
+    assert provider.count("/keys") == 1 and provider.count("/token") == 1
+    form = next(one[2] for one in provider.requests if one[1] == "/token")
+    assert set(form) == {"grant_type", "code", "redirect_uri", "code_verifier"}
+
+
+def test_request_for_a_login(site, provider):
+    server = site("scope openid email; extra_auth_args prompt=login; redirect_uri /back;")
+    response = Browser(server).get("/", method="POST")
+    asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(response.header("Location")).query))
+    assert asked["scope"] == "openid email" and asked["prompt"] == "login" and asked["redirect_uri"].endswith("/back")
+    assert asked["code_challenge_method"] == "S256" and len(asked["nonce"]) == 43
+    assert response.header("Cache-Control") == "no-store"
+
+
+def test_pkce_off_and_a_secret_in_the_form(site, provider):
+    provider.metadata = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    provider.is_client = lambda headers: "Authorization" not in headers
+    server = site("pkce off;")
+    Browser(server).login(provider)
+    form = next(one[2] for one in provider.requests if one[1] == "/token")
+    assert (form["client_id"], form["client_secret"]) == (CLIENT, SECRET) and "code_verifier" not in form
+
+
+def test_userinfo(site, provider):
+    server = site("userinfo on;", more="location /info { add_header X-Info $oidc_userinfo; empty_gif; }")
+    browser = Browser(server)
+    browser.login(provider)
+    assert user(browser.get("/")) == (200, "ann|ann@example.com")
+    assert json.loads(browser.get("/info").header("X-Info")) == {"sub": "ann", "email": "ann@example.com"}
+    provider.change["/userinfo"] = lambda answer: dict(answer, sub="eve")
+    refused = Browser(server)
+    assert refused.get(refused.back(provider, refused.get("/"))).status == 502
+
+
+def test_tokens_without_an_access_token(site, provider):
+    provider.change["/token"] = lambda answer: {"id_token": answer["id_token"]}
+    browser = Browser(site())
+    browser.login(provider)
+    assert user(browser.get("/")) == (200, "ann|")
+    other = Browser(site("userinfo on;"))
+    assert other.get(other.back(provider, other.get("/"))).status == 502
+
+
+def test_claims_are_checked_by_auth_jwt(site, provider):
+    """The ID token of the session is a token as any other, and may be required to have more."""
+    provider.claims = {"groups": ["admins"]}
+    server = site(more="""location = /keys { auth_oidc off; internal; proxy_pass %s/keys; }
+        location /admin { auth_jwt x token=$oidc_id_token; auth_jwt_key_request /keys; auth_jwt_require $jwt_claim_groups error=403; empty_gif; }
+        location /never { auth_jwt x token=$oidc_id_token; auth_jwt_key_request /keys; auth_jwt_require $jwt_claim_none error=403; empty_gif; }
+        """ % provider.url)
+    browser = Browser(server)
+    assert browser.get("/admin").status == 302
+    browser.login(provider)
+    assert [browser.get(target).status for target in ("/admin", "/never")] == [200, 403]
+
+
+def test_secure_cookies(site, provider):
+    server = site("redirect_uri https://wiki.example.com/oidc_callback;")
+    assert "; Secure" in server.get("/").header("Set-Cookie")
+    with server.client() as client:
+        assert client.request("/", version="1.0", host=None).status == 302
+    with site().client() as client:
+        assert client.request("/", version="1.0", host=None).status == 400
+
+
+def test_http2(site, provider):
+    server = site(server="http2 on;")
+    with H2(server.port) as h2:
+        answer = h2.get("/")
+        assert answer.status == 302 and answer.headers["location"].startswith(provider.url)
+
+
+def test_many_tabs(site, provider):
+    browser = Browser(site())
+    first, second = browser.get("/first"), browser.get("/second")
+    ways = [browser.back(provider, response) for response in (first, second)]
+    ends = [urllib.parse.urlsplit(browser.get(way).header("Location")).path for way in reversed(ways)]
+    assert ends == ["/second", "/first"]
+    assert user(browser.get("/")) == (200, "ann|")
+
+
+# ---- attacks
+
+def test_state_is_bound_to_the_browser(site, provider):
+    server = site()
+    attacker, victim = Browser(server), Browser(server)
+    way = attacker.back(provider, attacker.get("/"))
+    assert victim.get(way).status == 403
+    victim.get("/")
+    assert victim.get(way).status == 403
+    assert provider.count("/token") == 0
+    assert attacker.get(way).status == 302
+
+
+def test_code_counts_once(site, provider):
+    browser = Browser(site())
+    way = browser.back(provider, browser.get("/"))
+    assert [browser.get(way).status for _ in range(2)] == [302, 403]
+
+
+@pytest.mark.parametrize("change", [
+    lambda way: way.replace("state=", "state=A"), lambda way: re.sub("state=[^&]*", "", way), lambda way: re.sub("state=[^&]*", "state=AAAA", way),
+    lambda way: re.sub("code=[^&]*", "code=", way), lambda way: way + "&error=access_denied", lambda way: re.sub("iss=[^&]*", "iss=http://evil", way),
+    lambda way: re.sub("iss=[^&]*", "", way), lambda way: re.sub("code=[^&]*", "code=x", way), lambda way: re.sub("state=[^&]*", "state=" + "A" * 6000, way)])
+def test_changed_ways_back(site, provider, change):
+    browser = Browser(site())
+    way = browser.back(provider, browser.get("/"))
+    assert browser.get(change(way)).status == 403
+    assert browser.get("/").status == 302
+
+
+@pytest.mark.parametrize("claims", [
+    {"iss": "http://evil"}, {"aud": "other"}, {"aud": [CLIENT, "other"]}, {"aud": [CLIENT], "azp": "other"}, {"aud": []}, {"nonce": "x"},
+    {"exp": in_seconds(-60)}, {"exp": "x"}, {"exp": None}, {"sub": ""}, {"sub": 5}, {"nbf": in_seconds(600)}])
+def test_id_tokens_that_are_refused(site, provider, claims):
+    provider.claims = {name: value for name, value in claims.items() if name not in ("iss", "aud", "sub", "exp", "nonce")}
+    original = provider.token
+
+    def token(form, headers):
+        status, answer = original(form, headers)
+        body = json.loads(openid.base64.urlsafe_b64decode(answer["id_token"].split(".")[1] + "=="))
+        return status, dict(answer, id_token=sign(provider.key, "ES256", dict(body, **claims), kid="one"))
+
+    provider.token = token
+    browser = Browser(site())
+    way = browser.back(provider, browser.get("/"))
+    assert browser.get(way).status == 502
+    assert browser.get("/").status == 302
+    browser.server.wait_log('the tokens of the OpenID provider "one" were refused: ')
+
+
+@pytest.mark.parametrize("token", [
+    None, "", "a.b.c", 5, by_hand({"alg": "none"}, {"sub": "ann"}), by_hand({"alg": "HS256"}, {"sub": "ann"}, SECRET.encode())])
+def test_id_tokens_that_are_not_signed(site, provider, token):
+    provider.change["/token"] = lambda answer: dict(answer, id_token=token)
+    browser = Browser(site())
+    assert browser.get(browser.back(provider, browser.get("/"))).status == 502
+
+
+@pytest.mark.parametrize("target", ["//evil.example/x", "/\\\\evil.example", "///evil", "http://evil.example/"])
+def test_redirect_stays_here(site, provider, target):
+    server = site("redirect_uri http://127.0.0.1:@PORT@/oidc_callback;", server="merge_slashes off;")
+    browser = Browser(server)
+    where = browser.login(provider, target)
+    assert where.netloc in ("", "127.0.0.1:%d" % server.port) and where.path == "/"
+
+
+@pytest.mark.parametrize("cookie", ["", "x", "A" * 43, "%00" * 20, "A" * 5000])
+def test_cookies_of_no_session(site, provider, cookie):
+    browser = Browser(site())
+    browser.cookies["NGX_OIDC_SESSION"] = cookie
+    assert browser.get("/").status == 302
+
+
+def test_sessions_of_two_providers_are_two(serve, provider):
+    other = openid.Provider()
+    server = serve("""
+        keyval_zone zone=shared:1m;
+        oidc_provider one { issuer %s; client_id "%s"; client_secret "%s"; session_store shared; }
+        oidc_provider two { issuer %s; client_id "%s"; client_secret "%s"; session_store shared; redirect_uri /back; }
+        server { listen 127.0.0.1:@PORT@; auth_oidc one; location / { empty_gif; } location /two { auth_oidc two; empty_gif; }
+                 location = /back { auth_oidc two; } }""" % (provider.url, CLIENT, SECRET, other.url, CLIENT, SECRET))
+    browser = Browser(server)
+    browser.login(provider)
+    assert browser.get("/").status == 200
+    response = browser.get("/two")
+    assert response.header("Location").startswith(other.url)
+    assert browser.get(browser.back(other, response)).status == 302
+    assert browser.get("/two").status == 200
+    other.close()
+
+
+# ---- the provider
+
+@pytest.mark.parametrize("change", [
+    lambda answer: dict(answer, issuer="http://evil"), lambda answer: {}, lambda answer: (500, b"{}"), lambda answer: (200, b""),
+    lambda answer: (200, b"[" * 100000), lambda answer: (200, b'{"issuer": "' + b"x" * 400000), lambda answer: dict(answer, token_endpoint="ftp://x"),
+    lambda answer: dict(answer, authorization_endpoint="http://x\r\nX-Evil: 1"), lambda answer: dict(answer, jwks_uri=5)])
+def test_metadata_that_are_refused(site, provider, change):
+    provider.change["/.well-known/openid-configuration"] = change
+    browser = Browser(site())
+    for _ in range(3):
+        assert browser.get("/").status == 502
+    assert provider.count("/.well-known/openid-configuration") <= 2
+    assert browser.get("/open").status == 200
+
+
+def test_provider_that_is_down(site, provider):
+    provider.close()
+    assert Browser(site()).get("/").status == 502
+
+
+def test_metadata_are_asked_for_once(site, provider):
+    server = site()
+    clients = [server.client() for _ in range(8)]
+    for client in clients:
+        client.send("GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Basic eA==\r\nAccept-Encoding: gzip\r\n\r\n")
+    assert [client.response("GET").status for client in clients] == [302] * 8
+    assert provider.count("/.well-known/openid-configuration") == 1 and provider.count("/keys") == 1
+
+
+# ---- sessions
+
+def test_tokens_are_renewed(site, provider):
+    provider.lifetime = 1
+    browser = Browser(site("userinfo on;"))
+    browser.login(provider)
+    first = browser.get("/").header("X-Access")
+    provider.lifetime = 3600
+    until(lambda: browser.get("/").header("X-Access") != first, "another access token")
+    assert user(browser.get("/")) == (200, "ann|ann@example.com")
+    assert provider.count("/token") == 2
+
+
+def test_session_ends_where_renewal_is_refused(site, provider):
+    provider.lifetime = 1
+    browser = Browser(site())
+    browser.login(provider)
+    provider.refresh.clear()
+    until(lambda: browser.get("/").status == 302, "the end of the session")
+    assert user(browser.get("/open"))[0] == 200
+    browser.login(provider)
+    assert browser.get("/").status == 200
+
+
+def test_session_timeout(site, provider):
+    browser = Browser(site("session_timeout 1s;"))
+    browser.login(provider)
+    until(lambda: browser.get("/").status == 302, "the end of the session")
+
+
+def test_session_outlives_a_reload_and_is_known_to_all_workers(site, provider):
+    server = site(workers=4)
+    browser = Browser(server)
+    way = browser.back(provider, browser.get("/"))
+    server.reload()
+    assert browser.get(way).status == 302
+    server.reload()
+    assert [browser.get("/").status for _ in range(10)] == [200] * 10
+
+
+def test_store_has_no_cookies(site, provider):
+    server = site(more="location /api { auth_oidc off; api; }")
+    browser = Browser(server)
+    browser.login(provider)
+    pairs = server.get("/api/9/http/keyvals/oidc_default_store_one").text
+    assert "ann" in pairs and browser.cookies["NGX_OIDC_SESSION"] not in pairs
+
+
+def test_full_store(site, provider):
+    provider.claims = {"big": "x" * 11000}
+    server = site("session_store small;", http="keyval_zone zone=small:32k;")
+    browser = Browser(server)
+    assert browser.get(browser.back(provider, browser.get("/"))).status == 500
+    server.wait_log("no room for a session of")
+
+
+# ---- logout
+
+def test_logout(site, provider):
+    browser = Browser(site("logout_uri /logout; post_logout_uri /bye; logout_token_hint on;"))
+    browser.login(provider)
+    stolen = dict(browser.cookies)
+    response = browser.get("/logout")
+    there = urllib.parse.urlsplit(response.header("Location"))
+    asked = dict(urllib.parse.parse_qsl(there.query))
+    assert there.path == "/end" and asked["client_id"] == CLIENT and asked["post_logout_redirect_uri"].endswith("/bye")
+    assert asked["id_token_hint"].count(".") == 2 and "NGX_OIDC_SESSION" not in browser.cookies
+    browser.cookies = stolen
+    assert browser.get("/").status == 302
+    again = browser.get("/logout")
+    assert again.status == 302 and urllib.parse.urlsplit(again.header("Location")).path == "/bye"
+
+
+def test_frontchannel_logout(site, provider):
+    server = site("frontchannel_logout_uri /out;")
+    browser = Browser(server)
+    browser.login(provider)
+    other = Browser(server)
+    for query in ("?iss=http://evil&sid=sid-1", "?iss=%s&sid=other" % provider.url, "?sid=sid-1", ""):
+        assert other.get("/out" + query).status == 200
+        assert browser.get("/").status == 200
+    assert other.get("/out?iss=%s&sid=sid-1" % urllib.parse.quote(provider.url, safe="")).status == 200
+    assert browser.get("/").status == 302
+
+
+@pytest.mark.parametrize("lines, message", [
+    ("auth_oidc none;", 'there is no oidc_provider "none"'), ("oidc_provider a { }", 'oidc_provider "a" has no "issuer"'),
+    ("oidc_provider a { issuer http://x; }", 'oidc_provider "a" has no "client_id"'),
+    ("oidc_provider a { issuer http://x; client_id x; session_store z; }", 'there is no "keyval_zone" "z"'),
+    ("oidc_provider a { issuer http://x; client_id x; } oidc_provider a { issuer http://x; client_id x; }", 'duplicate oidc_provider "a"'),
+    ('oidc_provider "a b" { issuer http://x; client_id x; }', 'invalid name of oidc_provider "a b"'),
+    ("oidc_provider a { issuer http://x; client_id x; pkce maybe; }", 'invalid value "maybe" in "pkce"')])
+def test_configuration(lines, message, tmp_path):
+    (tmp_path / "nginx.conf").write_text("events {} http { %s server { listen unix:x; } }" % lines)
+    result = run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "stderr")
+    assert result.returncode == 1 and message in result.stderr, result.stderr
