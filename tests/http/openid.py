@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import secrets
+import ssl
 import threading
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,7 +17,7 @@ CLIENT, SECRET = "client one", "s3cret:+/"
 class Provider:
     """change: by path, a function of (provider, answer) that gives another answer, or (status, bytes)."""
 
-    def __init__(self):
+    def __init__(self, certificate=None):
         self.key = key("p256", kid="one")
         self.alg = "ES256"
         self.codes = {}         # code: arguments of the login
@@ -55,7 +56,11 @@ class Provider:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.url = "http://127.0.0.1:%d" % self.server.server_port
+        self.url = "http%s://127.0.0.1:%d" % ("s" if certificate else "", self.server.server_port)
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate.crt, certificate.key)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def close(self):

@@ -12,6 +12,7 @@ from harness.h2 import H2
 from harness.server import run_binary
 from harness.wait import until
 
+import certificates
 import openid
 from openid import CLIENT, SECRET
 from tokens import by_hand, in_seconds, key, sign
@@ -263,6 +264,24 @@ def test_sessions_of_two_providers_are_two(serve, provider):
 
 # ---- the provider
 
+def test_certificate_of_the_provider(serve):
+    """It is verified, by default with the system's authorities; a provider with TLS has no endpoint without."""
+    authority = certificates.own("authority")
+    made = openid.Provider(certificates.signed("provider", authority, "subjectAltName=IP:127.0.0.1"))
+    for block, status in (("ssl_trusted_certificate %s;" % authority.crt, 302), ("", 502),
+                          ("ssl_trusted_certificate %s;" % certificates.own("other").crt, 502)):
+        server = serve(CONF % ("", made.url, CLIENT, SECRET, block, "", ""))
+        browser = Browser(server)
+        response = browser.get("/")
+        assert response.status == status, server.error_log
+        if status == 302:
+            browser.login(made)
+            assert user(browser.get("/")) == (200, "ann|")
+    made.metadata = {"token_endpoint": made.url.replace("https", "http") + "/token"}
+    assert Browser(serve(CONF % ("", made.url, CLIENT, SECRET, "ssl_trusted_certificate %s;" % authority.crt, "", ""))).get("/").status == 502
+    made.close()
+
+
 @pytest.mark.parametrize("change", [
     lambda answer: dict(answer, issuer="http://evil"), lambda answer: {}, lambda answer: (500, b"{}"), lambda answer: (200, b""),
     lambda answer: (200, b"[" * 100000), lambda answer: (200, b'{"issuer": "' + b"x" * 400000), lambda answer: dict(answer, token_endpoint="ftp://x"),
@@ -300,6 +319,35 @@ def test_tokens_are_renewed(site, provider):
     provider.lifetime = 3600
     until(lambda: browser.get("/").header("X-Access") != first, "another access token")
     assert user(browser.get("/")) == (200, "ann|ann@example.com")
+    assert provider.count("/token") == 2
+
+
+def test_client_leaves_while_tokens_are_renewed(site, provider):
+    """The refresh token counts once: what came for it is kept."""
+    begun, go = threading.Event(), threading.Event()
+
+    def late(answer):
+        begun.set()
+        go.wait(8)
+        return answer
+
+    provider.lifetime = 1
+    browser = Browser(site())
+    browser.login(provider)
+    first = browser.get("/").header("X-Access")
+    provider.change["/token"] = late
+    provider.lifetime = 3600
+    text = "GET / HTTP/1.1\r\nHost: x\r\nCookie: NGX_OIDC_SESSION=%s\r\n\r\n" % browser.cookies["NGX_OIDC_SESSION"]
+
+    def renewal_begins():
+        with browser.server.client() as client:
+            client.send(text)
+            return begun.wait(0.2) or client.response("GET").status != 200
+
+    until(renewal_begins, "a renewal")
+    go.set()
+    until(lambda: browser.get("/").header("X-Access") != first, "the tokens of the renewal")
+    assert user(browser.get("/")) == (200, "ann|")
     assert provider.count("/token") == 2
 
 

@@ -48,23 +48,6 @@ static void prepare(struct subrequest *sub)
     *(struct oidc_question const **) request_data(child, &question_key, sizeof(void *)) = question;
 }
 
-struct object_reading {
-    struct str text;
-    json_t *object;
-};
-
-static void read_object(void *arg)
-{
-    struct object_reading *reading = arg;
-
-    reading->object = jose_object(reading->text);
-}
-
-static void release_object(void *object)
-{
-    json_decref(object);
-}
-
 static struct request_body *make_body(struct request *request, struct str text)
 {
     struct request_body *body = arena_new(&request->arena, struct request_body);
@@ -73,6 +56,18 @@ static struct request_body *make_body(struct request *request, struct str text)
     body->size = text.len;
     body->fd = -1;
     return body;
+}
+
+/* MAY WAIT. An answer counts also where the client has left and the request goes on all the same (abort_watcher). */
+static enum handler_result run(struct request *request, struct asking *asking)
+{
+    enum handler_result result = subrequest_run(request, &asking->sub);
+    const struct request *child = asking->sub.request;
+
+    return result == HANDLER_CLOSED && !request->main->is_cancelled && child != NULL &&
+                   child->response.is_complete
+               ? HANDLER_DONE
+               : result;
 }
 
 bool oidc_ask(struct request *request, const struct oidc_provider *provider,
@@ -92,18 +87,13 @@ bool oidc_ask(struct request *request, const struct oidc_provider *provider,
         .own_variables = true,
         .prepare = prepare,
     };
-    enum handler_result result = subrequest_run(request, &asking->sub);
+    enum handler_result result = run(request, asking);
     if (result == HANDLER_CLOSED) {
         return false;
     }
     if (result == HANDLER_DONE && !asking->sub.is_cut) {
-        struct object_reading reading = {.text = asking->sub.body};
         question->status = asking->sub.request->response.status;
-        fiber_call_on_main(read_object, &reading);
-        question->answer = reading.object;
-    }
-    if (question->answer != NULL) {
-        arena_on_free(&request->arena, release_object, question->answer);
+        question->answer = oidc_object(request, asking->sub.body);
     }
     if (question->status != 200 || question->answer == NULL) {
         struct str error = jose_string(question->answer, "error");

@@ -1,6 +1,7 @@
 /* The access phase: has this browser a session, and are its tokens still good? */
 #include "base/clock.h"
 #include "http/modules/access/oidc/oidc.h"
+#include "http/request/engine.h"
 
 #define RENEWAL_MS 10000 /* one request renews a session's tokens, and has so long for it */
 
@@ -42,6 +43,34 @@ static bool is_fresh(const json_t *record)
            jose_time(record, "expires", &expires) != 1 || clock_now.seconds < expires;
 }
 
+/* A client may leave while its tokens are renewed: a refresh token counts once, so the answer is awaited all the same. */
+struct renewal {
+    struct abort_watcher watcher;
+    bool has_left;
+};
+
+static bool renewal_goes_on(struct abort_watcher *watcher)
+{
+    container_of(watcher, struct renewal, watcher)->has_left = true;
+    return true;
+}
+
+/* MAY WAIT. As oidc_tokens; the client's leaving counts afterwards. */
+static enum handler_result renew_tokens(struct request *request, struct oidc_token_question *asked)
+{
+    struct renewal *renewal = arena_new(&request->arena, struct renewal);
+    struct abort_watcher *outer = request->abort_watcher;
+
+    renewal->watcher.goes_on = renewal_goes_on;
+    request->abort_watcher = &renewal->watcher;
+    enum handler_result result = oidc_tokens(request, asked);
+    request->abort_watcher = outer;
+    if (renewal->has_left) {
+        request_cancel(request);
+    }
+    return result;
+}
+
 /*
  * One request of one worker asks for new tokens; others use the old ones meanwhile, and so do all where the provider cannot be reached. Where it
  * refuses, the session is over. MAY WAIT. HANDLER_NEXT: record NULL: over.
@@ -66,7 +95,7 @@ static enum handler_result renew(struct request *request, struct oidc_provider *
         .form = arena_concat(&request->arena, STR("grant_type=refresh_token&refresh_token="),
                              oidc_escape(request, jose_string(session->record, "refresh_token"))),
     };
-    result = oidc_tokens(request, &asked);
+    result = renew_tokens(request, &asked);
     if (result != HANDLER_NEXT ||
         (asked.record == NULL && asked.status != 200 && asked.status / 100 != 4)) {
         return result;

@@ -27,7 +27,7 @@ static void put_location(struct buf *out, const struct conf_node *block)
         out,
         STR(" proxy_pass $oidc_request_url; proxy_http_version 1.1; proxy_set_header Host $proxy_host;"
             " proxy_pass_request_headers on; proxy_pass_request_body on;"
-            " proxy_cache off; proxy_intercept_errors off; proxy_ignore_client_abort off;"
+            " proxy_cache off; proxy_intercept_errors off; proxy_ignore_client_abort on;"
             " proxy_buffering on; proxy_connect_timeout 10s; proxy_send_timeout 10s;"
             " proxy_read_timeout 10s; proxy_ssl_server_name on; proxy_ssl_verify on;"
             " proxy_ssl_verify_depth 8; log_subrequest off; satisfy all;"));

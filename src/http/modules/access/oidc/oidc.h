@@ -109,6 +109,8 @@ bool oidc_store_get(struct request *request, const struct oidc_provider *provide
                     struct str *out);
 bool oidc_store_put(const struct oidc_provider *provider, struct str key, struct str value,
                     uint64_t ms);
+/* The object that a text is, for as long as the request lives; NULL: none. */
+json_t *oidc_object(struct request *request, struct str text);
 /* A claim of a record by its name, as the text of a variable. */
 bool oidc_claim_text(struct variable_env *env, const json_t *record, struct str name,
                      struct str *out);

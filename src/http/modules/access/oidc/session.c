@@ -112,43 +112,50 @@ bool oidc_session_store(struct request *request, const struct oidc_provider *pro
     return true;
 }
 
-struct record_reading {
+struct object_reading {
     struct str text;
-    json_t *record;
+    json_t *object;
 };
 
-static void read_record(void *arg)
+static void read_object(void *arg)
 {
-    struct record_reading *reading = arg;
+    struct object_reading *reading = arg;
 
-    reading->record = jose_object(reading->text);
+    reading->object = jose_object(reading->text);
 }
 
-static void release_record(void *record)
+static void release_object(void *object)
 {
-    json_decref(record);
+    json_decref(object);
+}
+
+json_t *oidc_object(struct request *request, struct str text)
+{
+    struct object_reading reading = {.text = text};
+
+    fiber_call_on_main(read_object, &reading);
+    if (reading.object != NULL) {
+        arena_on_free(&request->arena, release_object, reading.object);
+    }
+    return reading.object;
 }
 
 bool oidc_session_load(struct request *request, const struct oidc_provider *provider,
                        struct oidc_session *session)
 {
-    struct record_reading reading = {.record = NULL};
+    struct str text;
     struct str cookie;
 
     if (!request_cookie(request, provider->cookie_name, &cookie) || cookie.len != OIDC_TEXT) {
         return false;
     }
     session->key = oidc_store_key(&request->arena, "session:", cookie);
-    if (!oidc_store_get(request, provider, session->key, &reading.text)) {
+    if (!oidc_store_get(request, provider, session->key, &text)) {
         return false;
     }
-    fiber_call_on_main(read_record, &reading);
-    session->record = reading.record;
-    if (reading.record == NULL) {
-        return false;
-    }
-    arena_on_free(&request->arena, release_record, reading.record);
-    return str_equal(jose_string(reading.record, "provider"), provider->name);
+    session->record = oidc_object(request, text);
+    return session->record != NULL &&
+           str_equal(jose_string(session->record, "provider"), provider->name);
 }
 
 struct claim_writing {

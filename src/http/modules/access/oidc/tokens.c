@@ -202,7 +202,10 @@ static void authenticate(struct request *request, const struct oidc_provider *pr
 enum handler_result oidc_tokens(struct request *request, struct oidc_token_question *asked)
 {
     const struct oidc_provider *provider = asked->provider;
-    struct oidc_question question = {.url = asked->metadata->token, .body = asked->form};
+    struct oidc_question question = {
+        .url = asked->metadata->token,
+        .body = asked->form,
+    };
 
     authenticate(request, provider, asked->metadata, &question);
     bool is_there = oidc_ask(request, provider, &question);
