@@ -293,6 +293,79 @@ bool json_next_member(struct json_text *text, bool *is_first, struct str *name, 
            json_skip(text, ':');
 }
 
+static bool skip_number(struct json_text *text)
+{
+    const char *start = text->at;
+
+    while (text->at < text->end && memchr("+-.eE0123456789", *text->at, 15) != NULL) {
+        text->at++;
+    }
+    return text->at != start;
+}
+
+static bool skip_scalar(struct json_text *text)
+{
+    struct str ignored;
+
+    switch (json_peek(text)) {
+    case '"':
+        return json_take_string(text, &ignored);
+    case '0':
+        return skip_number(text);
+    case 't':
+        return json_take_word(text, STR("true"));
+    case 'f':
+        return json_take_word(text, STR("false"));
+    case 'n':
+        return json_take_word(text, STR("null"));
+    default:
+        return false;
+    }
+}
+
+/* After a value: closes what ends there, up to the comma before the next one. False: malformed. */
+static bool skip_ends(struct json_text *text, const char *open, unsigned *depth)
+{
+    while (*depth != 0 && json_skip(text, open[*depth - 1] == '{' ? '}' : ']')) {
+        --*depth;
+    }
+    return *depth == 0 || json_skip(text, ',');
+}
+
+bool json_skip_value(struct json_text *text)
+{
+    char open[JSON_DEPTH_MOST];
+    unsigned depth = 0;
+
+    do {
+        struct str ignored;
+
+        if (depth != 0 && open[depth - 1] == '{' &&
+            !(json_take_string(text, &ignored) && json_skip(text, ':'))) {
+            return false;
+        }
+        char kind = json_peek(text);
+        if (kind != '{' && kind != '[') {
+            if (!skip_scalar(text) || !skip_ends(text, open, &depth)) {
+                return false;
+            }
+            continue;
+        }
+        if (depth == JSON_DEPTH_MOST) {
+            return false;
+        }
+        open[depth++] = kind;
+        text->at++;
+        if (json_skip(text, kind == '{' ? '}' : ']')) {
+            depth--;
+            if (!skip_ends(text, open, &depth)) {
+                return false;
+            }
+        }
+    } while (depth != 0);
+    return true;
+}
+
 bool json_is_over(struct json_text *text)
 {
     json_skip_blanks(text);

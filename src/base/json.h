@@ -48,6 +48,9 @@ bool json_take_string(struct json_text *text, struct str *out);
  * cleared by this. *is_end: there is none, and the '}' was passed. False: malformed.
  */
 bool json_next_member(struct json_text *text, bool *is_first, struct str *name, bool *is_end);
+#define JSON_DEPTH_MOST 64
+/* Passes the next value, whatever it is. False: malformed, or deeper than JSON_DEPTH_MOST. */
+bool json_skip_value(struct json_text *text);
 /* Nothing but blanks is left. */
 bool json_is_over(struct json_text *text);
 

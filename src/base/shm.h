@@ -47,6 +47,8 @@ struct slab_stats {
     } classes[SLAB_CLASSES];
 };
 void slab_stats_of(const struct slab *slab, struct slab_stats *out);
+/* Counts of requests begin again at 0. */
+void slab_stats_reset(struct slab *slab);
 
 /* A named zone: memory, allocator and the root that its user keeps there. */
 struct zone {

@@ -411,6 +411,14 @@ void slab_keep(struct slab *slab, bool (*is_used)(void *arg, const void *piece),
 
 _Static_assert(SLAB_CLASSES == CHUNK_CLASSES, "the face tells of each class");
 
+void slab_stats_reset(struct slab *slab)
+{
+    shm_lock_take(&slab->lock);
+    memset(slab->requests, 0, sizeof(slab->requests));
+    memset(slab->failed, 0, sizeof(slab->failed));
+    shm_lock_release(&slab->lock);
+}
+
 void slab_stats_of(const struct slab *slab, struct slab_stats *out)
 {
     *out = (struct slab_stats){.page_size = PAGE_SIZE,
