@@ -80,6 +80,7 @@ struct events_settings {
 struct generation {
     uint32_t magic;
     uint32_t number;    /* 1 for the first; a worker tells it */
+    uint64_t read_ms;   /* when it was read, milliseconds of the epoch */
     struct arena arena; /* everything below lives here */
     struct conf conf;
     struct core_settings *core;
@@ -182,8 +183,13 @@ struct slot_counters {
     uint64_t tls_failures;    /* handshakes that failed */
     uint64_t h2_connections;  /* of clients, that spoke HTTP/2 */
     uint64_t reload_failures; /* configurations that were not fit to take the place of another */
-    uint32_t pid;             /* of the worker; 0: of none, or of one that is on its way out */
-    uint32_t slot;            /* its slot */
+    /* Why handshakes failed, or what was wrong with a client's certificate; for lack of time they are not in tls_failures. */
+    uint64_t tls_no_protocol, tls_no_cipher, tls_timeouts, tls_rejected;
+    uint64_t tls_no_certificate, tls_expired, tls_revoked, tls_unverified;
+    uint64_t respawned; /* workers that took the place of one that died */
+    uint64_t pad[7];
+    uint32_t pid;  /* of the worker; 0: of none, or of one that is on its way out */
+    uint32_t slot; /* its slot */
 };
 extern struct slot_counters *counters_mine;   /* this worker's */
 void counters_sum(struct slot_counters *sum); /* over all slots */
@@ -191,6 +197,8 @@ void counters_sum(struct slot_counters *sum); /* over all slots */
 unsigned workers_pids(pid_t *pids, unsigned max);
 /* That of the worker with this slot; 0: there is none just now. */
 pid_t workers_pid(unsigned slot);
+/* Its counters, as they are now. False: there is none. */
+bool worker_counters(unsigned slot, struct slot_counters *out);
 
 /*
  * For src/http: what to do with parked connections when this worker quits because of a

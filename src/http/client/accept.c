@@ -188,6 +188,7 @@ void handshake_timeout(struct conn *conn)
 
     connection_log(connection, connection_action(connection), &log);
     log_info(&log, ETIMEDOUT, "client timed out");
+    counters_mine->tls_timeouts++;
     conn_fail(conn, ETIMEDOUT);
     connection_close(connection);
 }

@@ -104,8 +104,43 @@ enum log_level tls_backend_level(unsigned long code)
     return is_ours || level_of(code) == LOG_CRIT ? LOG_CRIT : LOG_ERROR;
 }
 
+static enum tls_failure last_failure;
+
+enum tls_failure tls_last_failure(void)
+{
+    return last_failure;
+}
+
+void tls_forget_failure(void)
+{
+    last_failure = TLS_FAILURE_OTHER;
+}
+
+static enum tls_failure failure_of(unsigned long code)
+{
+    switch (ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0) {
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+    case SSL_R_NO_PROTOCOLS_AVAILABLE:
+    case SSL_R_VERSION_TOO_LOW:
+    case SSL_R_WRONG_VERSION_NUMBER:
+        return TLS_NO_PROTOCOL;
+    case SSL_R_NO_SHARED_CIPHER:
+        return TLS_NO_CIPHER;
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+        return TLS_REJECTED_CERTIFICATE;
+    default:
+        return TLS_FAILURE_OTHER;
+    }
+}
+
 void tls_log_failure(const struct log *log, const char *what)
 {
+    last_failure = failure_of(ERR_peek_last_error());
     /* The last error is what the call failed with; those before it led there. */
     tls_log_at(log, level_of(ERR_peek_last_error()), what);
 }

@@ -50,6 +50,18 @@ bool tls_verify_may_be_foreign(long result)
            result == X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE;
 }
 
+enum tls_certificate_fault tls_verify_kind(long result)
+{
+    switch (result) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+        return TLS_CERTIFICATE_EXPIRED;
+    case X509_V_ERR_CERT_REVOKED:
+        return TLS_CERTIFICATE_REVOKED;
+    default:
+        return TLS_CERTIFICATE_OTHER;
+    }
+}
+
 void tls_forget_session(struct conn *conn)
 {
     SSL *ssl = tls_of(conn)->ssl;

@@ -187,6 +187,9 @@ void tls_memory_init(void);
 /* ---- error.c ---- */
 
 /* What was left in OpenSSL's queue is forgotten. It costs as much as a record to do that when there is nothing. */
+/* What tls_last_failure gives is TLS_FAILURE_OTHER, unless tls_log_failure knows better. */
+void tls_forget_failure(void);
+
 static inline void tls_clear_errors(void)
 {
     if (ERR_peek_error() != 0) {

@@ -141,6 +141,10 @@ enum tls_progress {
     TLS_PLAIN, /* server: the client speaks plain HTTP: its bytes are the conn's input, TLS is gone */
 };
 
+/* Why the handshake failed that tls_handshake gave TLS_FAILED for last. */
+enum tls_failure { TLS_FAILURE_OTHER, TLS_NO_PROTOCOL, TLS_NO_CIPHER, TLS_REJECTED_CERTIFICATE };
+enum tls_failure tls_last_failure(void);
+
 /* The server's side on an accepted connection whose input may hold bytes already (after a PROXY header). */
 bool tls_accept(struct conn *conn, struct tls_context *context,
                 const struct tls_selector *selector);
@@ -253,6 +257,13 @@ bool tls_is_early(const struct conn *conn); /* early data, and the handshake is 
 long tls_verify_result(const struct conn *conn, bool *has_certificate, const char **reason);
 /* Does the result only say that the authority is not known: what TLS_VERIFY_OPTIONAL_NO_CA lets through? */
 bool tls_verify_may_be_foreign(long result);
+/* What is wrong with it, for counters. */
+enum tls_certificate_fault {
+    TLS_CERTIFICATE_EXPIRED,
+    TLS_CERTIFICATE_REVOKED,
+    TLS_CERTIFICATE_OTHER
+};
+enum tls_certificate_fault tls_verify_kind(long result);
 /* The session of this connection may not be resumed. */
 void tls_forget_session(struct conn *conn);
 bool tls_variable(const struct conn *conn, struct str name, struct arena *arena, struct str *out);

@@ -509,6 +509,7 @@ static enum tls_progress not_done(struct tls *tls, int result)
         return TLS_MORE;
     }
     tls->is_failed = true;
+    tls_forget_failure();
     if (tls->is_raw_closed || (kind == SSL_ERROR_SYSCALL && tls->io_error == 0)) {
         tls_clear_errors();
         log_info(conn->log, 0, "peer closed connection in SSL handshake");

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/fatal.h"
 #include "conf/regex.h"
 #include "net/shards/listener.h"
@@ -56,6 +57,7 @@ static struct generation *generation_new(unsigned number, bool is_test)
     }
     generation->magic = GENERATION_MAGIC;
     generation->number = number;
+    generation->read_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
     generation->is_test = is_test;
     arena_init(&generation->arena);
 

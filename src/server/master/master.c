@@ -298,8 +298,10 @@ static void bury(struct process *process, int status)
     if (is_binary) {
         master_upgrade_over();
     } else if (is_due && was_young) {
+        counters_mine->respawned++;
         master.respawn_at_ms[slot] = clock_now.now_ms + YOUNG_DELAY_MS;
     } else if (is_due) {
+        counters_mine->respawned++;
         master_start_slot(slot);
     }
 }

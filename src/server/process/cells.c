@@ -81,6 +81,15 @@ static void add_totals(struct slot_counters *sum, const struct slot_counters *fr
     sum->tls_failures += read_once(&from->tls_failures);
     sum->h2_connections += read_once(&from->h2_connections);
     sum->reload_failures += read_once(&from->reload_failures);
+    sum->tls_no_protocol += read_once(&from->tls_no_protocol);
+    sum->tls_no_cipher += read_once(&from->tls_no_cipher);
+    sum->tls_timeouts += read_once(&from->tls_timeouts);
+    sum->tls_rejected += read_once(&from->tls_rejected);
+    sum->tls_no_certificate += read_once(&from->tls_no_certificate);
+    sum->tls_expired += read_once(&from->tls_expired);
+    sum->tls_revoked += read_once(&from->tls_revoked);
+    sum->tls_unverified += read_once(&from->tls_unverified);
+    sum->respawned += read_once(&from->respawned);
 }
 
 static void add_open(struct slot_counters *sum, const struct slot_counters *from)
@@ -132,18 +141,38 @@ unsigned workers_pids(pid_t *pids, unsigned max)
     return count;
 }
 
-pid_t workers_pid(unsigned slot)
+static const struct cell *cell_of_slot(unsigned slot)
 {
     uint64_t used = atomic_load_explicit(&shared->used, memory_order_acquire);
 
     for (uint64_t i = 0; i < used; i++) {
-        pid_t pid = pid_of(&shared->cells[i]);
-
-        if (pid != 0 && shared->cells[i].counters.slot == slot) {
-            return pid;
+        if (pid_of(&shared->cells[i]) != 0 && shared->cells[i].counters.slot == slot) {
+            return &shared->cells[i];
         }
     }
-    return 0;
+    return NULL;
+}
+
+pid_t workers_pid(unsigned slot)
+{
+    const struct cell *cell = cell_of_slot(slot);
+
+    return cell == NULL ? 0 : pid_of(cell);
+}
+
+bool worker_counters(unsigned slot, struct slot_counters *out)
+{
+    const struct cell *cell = cell_of_slot(slot);
+
+    if (cell == NULL) {
+        return false;
+    }
+    *out = (struct slot_counters){.pid = (uint32_t) pid_of(cell), .slot = slot};
+    add_totals(out, &cell->counters);
+    add_open(out, &cell->counters);
+    uint64_t busy = out->reading + out->writing;
+    out->waiting = out->active > busy ? out->active - busy : 0;
+    return true;
 }
 
 void counters_sum(struct slot_counters *sum)

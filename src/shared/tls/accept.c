@@ -9,7 +9,12 @@ static void tls_accept_count(const struct conn *conn, enum tls_progress progress
     struct str text;
 
     if (progress == TLS_FAILED) {
+        enum tls_failure why = tls_last_failure();
+
         counters_mine->tls_failures++;
+        counters_mine->tls_no_protocol += why == TLS_NO_PROTOCOL;
+        counters_mine->tls_no_cipher += why == TLS_NO_CIPHER;
+        counters_mine->tls_rejected += why == TLS_REJECTED_CERTIFICATE;
     }
     if (progress != TLS_DONE) {
         return;
@@ -68,6 +73,22 @@ bool tls_server_check_listen(struct conf *conf, const struct conf_node *node,
                       "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive");
 }
 
+/* Of a certificate that was not accepted: its kind of fault. */
+static void count_unverified(long result)
+{
+    switch (tls_verify_kind(result)) {
+    case TLS_CERTIFICATE_EXPIRED:
+        counters_mine->tls_expired++;
+        break;
+    case TLS_CERTIFICATE_REVOKED:
+        counters_mine->tls_revoked++;
+        break;
+    case TLS_CERTIFICATE_OTHER:
+        counters_mine->tls_unverified++;
+        break;
+    }
+}
+
 bool tls_server_check_client(const struct tls_server_settings *settings, struct conn *conn,
                              const struct log *log, bool *has_certificate)
 {
@@ -77,12 +98,14 @@ bool tls_server_check_client(const struct tls_server_settings *settings, struct 
     if (result != 0 &&
         (settings->verify != TLS_VERIFY_OPTIONAL_NO_CA || !tls_verify_may_be_foreign(result))) {
         log_info(log, 0, "client SSL certificate verify error: (%ld:%s)", result, reason);
+        count_unverified(result);
         *has_certificate = true;
         tls_forget_session(conn);
         return false;
     }
     if (settings->verify == TLS_VERIFY_ON && !*has_certificate) {
         log_info(log, 0, "client sent no required SSL certificate");
+        counters_mine->tls_no_certificate++;
         tls_forget_session(conn);
         return false;
     }

@@ -113,6 +113,7 @@ static void client_timed_out(struct conn *conn)
     struct session *session = conn->user;
 
     log_info(&session->log, ETIMEDOUT, "client timed out");
+    counters_mine->tls_timeouts += session->stage == SESSION_HANDSHAKE;
     session_end(session, session->stage == SESSION_HANDSHAKE ? SESSION_INTERNAL_ERROR : SESSION_OK);
 }
 
