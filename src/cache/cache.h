@@ -185,6 +185,9 @@ enum cache_counter {
     CACHE_COUNTERS
 };
 void cache_count(const struct cache *cache, enum cache_counter which);
+/* Bytes of the body of such a request: given, or received; is_written: and the response was stored. */
+void cache_count_body(const struct cache *cache, enum cache_counter which, uint64_t bytes,
+                      bool is_written);
 
 /* For status pages. */
 struct cache_stats {
@@ -195,5 +198,12 @@ struct cache_stats {
         scarce; /* requests, by enum cache_counter */
 };
 void cache_stats_of(const struct cache *cache, struct cache_stats *out);
+/* Of one counter. */
+struct cache_figures {
+    uint64_t requests, bytes, written, written_bytes;
+};
+struct cache_figures cache_figures_of(const struct cache *cache, enum cache_counter which);
+/* All counters begin again at 0. */
+void cache_stats_reset(const struct cache *cache);
 
 #endif

@@ -75,6 +75,9 @@ struct cache_rule {
 struct cache_cell {
     /* Requests of one worker, by enum cache_counter. */
     _Alignas(64) _Atomic uint64_t counts[CACHE_COUNTERS];
+    _Atomic uint64_t bytes[CACHE_COUNTERS]; /* of bodies */
+    /* … of which were stored */
+    _Atomic uint64_t written[CACHE_COUNTERS], written_bytes[CACHE_COUNTERS];
 };
 
 #define CACHE_INDEX_MAGIC 0x1dec5a6eu

@@ -451,6 +451,44 @@ void cache_count(const struct cache *cache, enum cache_counter which)
     atomic_fetch_add_explicit(&cell->counts[which], 1, memory_order_relaxed);
 }
 
+void cache_count_body(const struct cache *cache, enum cache_counter which, uint64_t bytes,
+                      bool is_written)
+{
+    struct cache_cell *cell = &cache_index_of(cache)->cells[worker_slot % CACHE_CELLS];
+
+    atomic_fetch_add_explicit(&cell->bytes[which], bytes, memory_order_relaxed);
+    if (is_written) {
+        atomic_fetch_add_explicit(&cell->written[which], 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&cell->written_bytes[which], bytes, memory_order_relaxed);
+    }
+}
+
+struct cache_figures cache_figures_of(const struct cache *cache, enum cache_counter which)
+{
+    struct cache_index *index = cache_index_of(cache);
+    struct cache_figures out = {0};
+
+    for (int i = 0; i < CACHE_CELLS; i++) {
+        out.requests += index->cells[i].counts[which];
+        out.bytes += index->cells[i].bytes[which];
+        out.written += index->cells[i].written[which];
+        out.written_bytes += index->cells[i].written_bytes[which];
+    }
+    return out;
+}
+
+void cache_stats_reset(const struct cache *cache)
+{
+    struct cache_index *index = cache_index_of(cache);
+
+    for (int i = 0; i < CACHE_CELLS; i++) {
+        for (int which = 0; which < CACHE_COUNTERS; which++) {
+            index->cells[i].counts[which] = index->cells[i].bytes[which] = 0;
+            index->cells[i].written[which] = index->cells[i].written_bytes[which] = 0;
+        }
+    }
+}
+
 static uint64_t sum(const struct cache_index *index, enum cache_counter which)
 {
     uint64_t all = 0;

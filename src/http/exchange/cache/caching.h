@@ -22,11 +22,13 @@ struct cached {
 
 /* What struct exchange points to where something is to be kept; in the request's arena. */
 struct exchange_caching {
-    struct cached *cached; /* NULL: no cache for this request */
-    struct slice *slice;   /* the part of a long response that is asked for, or NULL */
-    struct store *store;   /* *_store: the file being written, or NULL */
-    struct str status;     /* "HIT", "MISS", … or empty */
-    struct cached room;    /* what cached points to */
+    struct cached *cached;      /* NULL: no cache for this request */
+    struct slice *slice;        /* the part of a long response that is asked for, or NULL */
+    struct store *store;        /* *_store: the file being written, or NULL */
+    struct str status;          /* "HIT", "MISS", … or empty */
+    enum cache_counter counter; /* … that goes with it */
+    bool is_body_counted;       /* … of its body, too */
+    struct cached room;         /* what cached points to */
 };
 
 /* ---- lookup.c, serve.c: what is there ---- */
@@ -36,6 +38,8 @@ struct exchange_caching {
 enum handler_result cached_lookup(struct exchange *x);
 /* $upstream_cache_status, and the counter that goes with it. */
 void cached_note(struct exchange *x, struct str status, enum cache_counter counter);
+/* Counts the body of this request; only once. */
+void cached_count_body(struct exchange *x, uint64_t bytes, bool is_written);
 /* Gives the client what is stored. MAY WAIT. */
 enum handler_result cached_serve(struct exchange *x, struct str status, enum cache_counter counter);
 /* A failure of this kind: is there a stale response that may be given instead? */

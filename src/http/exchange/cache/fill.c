@@ -116,6 +116,7 @@ void cached_end(struct exchange *x, bool is_whole)
     struct cached *cached = x->cache.state->cached;
 
     if (!cached->is_filling) {
+        cached_count_body(x, x->body_received, false);
         return;
     }
     cached->is_filling = x->cache.is_kept = false;
@@ -123,8 +124,10 @@ void cached_end(struct exchange *x, bool is_whole)
     if (has_no_page_for_get(x)) {
         packed_response_set_of_head(cached->meta.head);
     }
-    if (!is_whole || !cache_fill_commit(&cached->access, &cached->meta)) {
+    bool is_written = is_whole && cache_fill_commit(&cached->access, &cached->meta);
+    if (!is_written) {
         cache_fill_abort(&cached->access);
     }
+    cached_count_body(x, x->body_received, is_written);
     cache_unclaim(&cached->access);
 }

@@ -8,7 +8,18 @@
 void cached_note(struct exchange *x, struct str status, enum cache_counter counter)
 {
     x->cache.state->status = status;
+    x->cache.state->counter = counter;
     cache_count(x->cache.state->cached->access.cache, counter);
+}
+
+void cached_count_body(struct exchange *x, uint64_t bytes, bool is_written)
+{
+    struct exchange_caching *caching = x->cache.state;
+
+    if (!caching->is_body_counted && caching->status.len != 0) {
+        caching->is_body_counted = true;
+        cache_count_body(caching->cached->access.cache, caching->counter, bytes, is_written);
+    }
 }
 
 /* The stored body, after its head unless a slice continues a response. MAY WAIT. */
@@ -58,6 +69,7 @@ enum handler_result cached_serve(struct exchange *x, struct str status, enum cac
     if (x->cache.is_silent) {
         return HANDLER_DONE;
     }
+    cached_count_body(x, meta->body_size, false);
     x->response = (struct upstream_response){.status = meta->status, .version = HTTP_1_1};
     if (!upstream_response_unpack(meta->head, &request->arena, &x->response)) {
         log_crit(&request->log, 0, "cache entry \"%.*s\" holds a malformed head",
