@@ -19,6 +19,7 @@ struct peer_use {
     _Atomic uint32_t unanswered;
     _Atomic uint64_t unanswered_since_ms; /* the sum */
     _Atomic uint32_t held;                /* peer lists of the worker name the cell */
+    _Atomic uint64_t selected_ms;         /* when it was picked last, monotonic; 0 = never */
 };
 
 /* From when a peer was picked until … */
@@ -38,6 +39,7 @@ enum peer_order { PEER_AS_CONFIGURED, PEER_ORDERED_DOWN, PEER_ORDERED_UP };
 struct peer_check {
     _Atomic uint64_t next_ms; /* who moves it forward makes the probe; 0 = never looked at */
     _Atomic uint64_t probes, failures; /* so far */
+    _Atomic uint64_t turns;            /* … times that it made the peer unhealthy */
     _Atomic uint32_t rise, fall;       /* good or bad answers in a row */
 };
 
@@ -53,6 +55,12 @@ struct peer_cell {
     _Atomic uint64_t up_at_ms;      /* came back then: slow_start counts from here; 0 = always up */
     _Atomic uint64_t picked_at_ms;  /* of balancers that let old measurements fade (least_time) */
     _Atomic uint32_t times_us[PEER_TIMES]; /* moving averages, by enum peer_time; 0 = not known */
+
+    /* For who reads figures: attempts that failed so far; how often it became unavailable by that. */
+    _Atomic uint64_t failures, unavailable;
+    _Atomic uint64_t
+        down_since_ms; /* unavailable or unhealthy since then, monotonic; 0 = it is not */
+    _Atomic uint64_t downtime_ms; /* … so long before that, in all */
 
     /* Active health checks (health.c). */
     _Atomic uint32_t
@@ -105,6 +113,14 @@ static inline bool peer_is_down(const struct peer *peer)
 
     return order == PEER_AS_CONFIGURED ? peer->server->is_down : order == PEER_ORDERED_DOWN;
 }
+
+/* It has become unavailable, or unhealthy; or is neither any more. Of no effect where it was so already. */
+void peer_went_down(struct peer_cell *cell);
+void peer_came_up(struct peer_cell *cell);
+/* What was counted of it begins again at 0. */
+void peer_reset_figures(struct peer_cell *cell);
+/* When it was picked last in any worker, monotonic; 0: never. */
+uint64_t peer_selected_ms(const struct peer_cell *cell);
 
 /* Orders that it takes no requests, or takes them again: in all workers of this generation, where they share its cell. */
 void peer_set_down(struct upstream_group *group, struct peer *peer, bool is_down);

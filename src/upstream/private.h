@@ -10,6 +10,9 @@
 /* ---- what a worker knows ---- */
 
 /* What this worker has to do with one cell. */
+struct server_table;
+struct server_saving;
+
 struct peer_local {
     struct list
         busy; /* connections in use, by in_pool: where a shared one with room is looked for */
@@ -57,6 +60,10 @@ struct group_state {
         users; /* picks under way, connections, and who holds it: a run-time group with users stays */
     struct run_time_group *run_time; /* the whole of a run-time group; else NULL */
     struct group_state *left;        /* the next one that was left behind: see group_end */
+    struct server_table *table;   /* the group's servers since they changed; NULL: they did not */
+    struct vec configured;        /* … and before */
+    uint64_t servers_version;     /* of the servers that are used now */
+    struct server_saving *saving; /* a thread writes the state file, or will; NULL: none does */
 };
 
 /* ---- picking (pick.c, direct.c) ---- */
@@ -131,6 +138,36 @@ void cell_release(struct peer_cell *cell, struct peer_local *local);
 void cell_let_go(struct peer_cell *cell, struct peer_local *local);
 struct peer_local *cell_local(const struct upstream_group *group, struct peer_cell *cell);
 
+/* ---- servers that change (servers.c, servers_file.c) ---- */
+
+/* Some servers of a group: kept while something names them; a pin keeps the servers alone, a hold their cells, too. NULL is fine
+ * for the others than hold. */
+void server_table_pin(struct server_table *table);
+void server_table_unpin(struct server_table *table);
+void server_table_hold(struct server_table *table);
+void server_table_release(struct server_table *table);
+
+/* Reads the address of a server that has its `written` and `service`. NULL, or what is wrong with it. */
+const char *upstream_server_parse(struct arena *arena, uint16_t default_port,
+                                  struct upstream_server *server);
+
+/* Shared memory for the servers of all groups that may change. False after conf_error. */
+bool servers_lay_out(struct conf *conf, struct upstream_set *set);
+
+/* The beginning of a state file; the number of its servers follows. */
+#define SERVERS_FILE_HEAD "# servers: "
+
+/* What holds of the group's servers, by what servers_read gives, and whether the file says so. For the thread that writes. */
+struct shm_lock *servers_file_lock(const struct upstream_group *group);
+uint64_t servers_version(const struct upstream_group *group);
+_Atomic uint64_t *servers_file_version(const struct upstream_group *group);
+
+/* A worker ends: files that threads write are whole. */
+void servers_files_end(const struct upstream_set *set);
+
+/* Has the group other servers than this worker uses? */
+bool servers_have_changed(const struct upstream_group *group);
+
 /* ---- peer lists (peers.c) ---- */
 
 /* Makes group->peers again out of the servers and of what the watched names have now. */
@@ -139,6 +176,9 @@ void peers_renew(struct upstream_group *group);
 void peer_list_release(struct peer_list *list);
 
 /* ---- picking (pick.c) ---- */
+
+/* The list of peers of now, if nobody of the former was tried. */
+void pick_renew(struct upstream_pick *pick);
 
 /* A peer for the request out of those that may serve now, taken into use; NULL: nobody may. */
 struct peer *pick_now(struct upstream_pick *pick);
@@ -163,6 +203,8 @@ struct watch;
 
 /* Makes what is needed to watch the names of a group; their addresses are those remembered. */
 void watch_prepare(struct upstream_group *group);
+/* The group has other servers: names that came are watched, those that are gone are not any more. */
+void watch_renew(struct upstream_group *group);
 /* Starts asking. False when there are no fibers left. */
 bool watch_start(struct upstream_group *group);
 /* Ends the fibers, when they run next. */

@@ -236,6 +236,17 @@ static void take_validity(struct resolved *out, const struct resolver_waiter *wa
     shorten_valid(out, waiter->answer == NULL ? 0 : waiter->answer->valid_until_ms);
 }
 
+static void count(const struct dns_lookup *lookup, enum resolver_question question,
+                  enum resolve_result result)
+{
+    struct resolver_counts *counts = lookup->settings->counts;
+
+    if (counts != NULL) {
+        atomic_fetch_add_explicit(&counts->requests[question], 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&counts->results[result], 1, memory_order_relaxed);
+    }
+}
+
 enum resolve_result resolver_addresses(const struct dns_lookup *lookup, struct resolved *out)
 {
     struct resolver_waiter waiter;
@@ -254,6 +265,7 @@ enum resolve_result resolver_addresses(const struct dns_lookup *lookup, struct r
     }
     wait_begin(&waiter, lookup, &asked, RESOLVER_ADDRESSES);
     enum resolve_result result = wait_end(&waiter, lookup->deadline_ms);
+    count(lookup, RESOLVER_NAMES, result);
 
     take_validity(out, &waiter);
     if (result == RESOLVE_OK) {
@@ -347,6 +359,7 @@ enum resolve_result resolver_services(const struct dns_lookup *lookup, struct st
     }
     wait_begin(&waiter, lookup, &asked, DNS_SRV);
     enum resolve_result result = wait_end(&waiter, lookup->deadline_ms);
+    count(lookup, RESOLVER_SERVICES, result);
 
     take_validity(out, &waiter);
     if (result == RESOLVE_OK) {
@@ -398,6 +411,7 @@ enum resolve_result resolver_name_of(const struct dns_lookup *lookup, const stru
     }
     wait_begin(&waiter, lookup, &asked, DNS_PTR);
     enum resolve_result result = wait_end(&waiter, lookup->deadline_ms);
+    count(lookup, RESOLVER_NAMES_OF, result);
 
     if (result == RESOLVE_OK) {
         *out = arena_dup(lookup->arena, waiter.answer->records[0].target);

@@ -3,6 +3,7 @@
 #ifndef NET_RESOLVER_RESOLVER_H
 #define NET_RESOLVER_RESOLVER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,6 +12,8 @@
 #include "base/str.h"
 #include "net/addr/addr.h"
 
+struct resolver_counts;
+
 /* Which name servers answer, and how their answers are used. Made when the configuration is read. */
 struct resolver_settings {
     struct vec servers; /* struct addr: name servers in order, with their ports; never empty */
@@ -18,6 +21,7 @@ struct resolver_settings {
     bool has_valid;     /* valid= was written; else the answer's own TTL holds */
     bool uses_ipv4;     /* A records are asked for */
     bool uses_ipv6;     /* AAAA records are asked for; at least one of both is true */
+    struct resolver_counts *counts; /* `status_zone=`; NULL = nothing is counted */
 };
 
 enum resolve_result {
@@ -29,6 +33,13 @@ enum resolve_result {
     RESOLVE_UNIMPLEMENTED, /* NOTIMP, likewise */
     RESOLVE_TIMED_OUT,     /* nobody answered in time */
     RESOLVE_CANCELLED,     /* the fiber was cancelled */
+};
+
+/* What was asked for by some `resolver` lines, over all workers; in shared memory. */
+enum resolver_question { RESOLVER_NAMES, RESOLVER_SERVICES, RESOLVER_NAMES_OF, RESOLVER_QUESTIONS };
+struct resolver_counts {
+    _Atomic uint64_t requests[RESOLVER_QUESTIONS];
+    _Atomic uint64_t results[RESOLVE_CANCELLED + 1]; /* by enum resolve_result */
 };
 
 /* One address that a name has, or one target of a service with its address. */

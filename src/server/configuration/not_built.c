@@ -103,19 +103,6 @@ static enum protocol protocol_of_module(const char *module)
     return protocol;
 }
 
-/* What takes the place of a directive of a module that is there; NULL = nothing does. */
-static const char *instead_of(const char *module, struct str directive)
-{
-    if (!str_is(directive, "state")) {
-        return NULL;
-    }
-    return protocol_of_module(module) == STREAM
-               ? "groups of servers are not kept in files; they change while the service runs by "
-                 "\"server ... resolve\""
-               : "groups of servers are not kept in files; they change while the service runs by "
-                 "\"server ... resolve\", by dyups_interface, or by ngx.dyups of Lua";
-}
-
 /* The module that has the directive in that context; else one that has it elsewhere; or NULL. */
 static const struct not_built_row *find_row(struct str directive, uint32_t context)
 {
@@ -194,10 +181,7 @@ struct str not_built_explain(struct conf *conf, struct str directive, uint32_t c
             !is_present(conf, protocols[protocol_of_module(row->module)].tls)) {
             return STR("it needs TLS, which is not built");
         }
-        const char *instead = instead_of(row->module, directive);
-        return instead != NULL
-                   ? str_of(instead)
-                   : arena_printf(conf->arena, "%s of Portunus does not have it", row->module);
+        return arena_printf(conf->arena, "%s of Portunus does not have it", row->module);
     }
     const char *same = what_does_the_same(directive);
     if (same != NULL) {

@@ -9,6 +9,7 @@
 #include "base/shm.h"
 #include "upstream/health.h"
 #include "upstream/private.h"
+#include "upstream/servers.h"
 
 enum {
     LINE = 64,          /* bytes of a cache line */
@@ -34,7 +35,9 @@ struct cell_entry {
 
 /* The start of the mapping. */
 struct cell_head {
-    struct shm_lock lock; /* over who has the spare cells, and what they are about */
+    struct shm_lock lock;  /* over who has the spare cells, and what they are about */
+    _Atomic uint32_t used; /* entries that were ever taken: the others have no memory yet */
+    uint32_t slots;        /* entries of use in each cell */
 };
 
 struct cell_memory {
@@ -75,9 +78,35 @@ static struct cell_entry *entry_at(const struct cell_memory *memory, unsigned nu
                      number * memory->stride);
 }
 
+static struct cell_head *head_of(const struct cell_memory *memory)
+{
+    return memory->base;
+}
+
 static struct shm_lock *lock_of(const struct cell_memory *memory)
 {
-    return &((struct cell_head *) memory->base)->lock;
+    return &head_of(memory)->lock;
+}
+
+static unsigned used_of(const struct cell_memory *memory)
+{
+    return atomic_load_explicit(&head_of(memory)->used, memory_order_acquire);
+}
+
+/* The next entry that nobody has ever had; NULL: there is none. Under the lock, or before there are workers. */
+static struct cell_entry *use_next(const struct cell_memory *memory)
+{
+    struct cell_head *head = head_of(memory);
+    unsigned number = head->used;
+
+    if (number == memory->count) {
+        return NULL;
+    }
+    struct cell_entry *entry = entry_at(memory, number);
+    entry->cell.number = number;
+    entry->cell.slots = head->slots;
+    atomic_store_explicit(&head->used, number + 1, memory_order_release);
+    return entry;
 }
 
 static struct upstream_group *group_at(const struct upstream_set *set, unsigned number)
@@ -115,6 +144,50 @@ uint32_t peer_open(const struct peer_cell *cell)
 uint32_t peer_waiting(const struct peer_cell *cell)
 {
     return SUM_OF_USE(waiting);
+}
+
+uint64_t peer_selected_ms(const struct peer_cell *cell)
+{
+    uint64_t latest = 0;
+
+    for (uint32_t i = 0; i < cell->slots; i++) {
+        uint64_t at = atomic_load_explicit(&cell->use[i].selected_ms, memory_order_relaxed);
+
+        latest = at > latest ? at : latest;
+    }
+    return latest;
+}
+
+void peer_reset_figures(struct peer_cell *cell)
+{
+    atomic_store(&cell->failures, 0);
+    atomic_store(&cell->unavailable, 0);
+    atomic_store(&cell->downtime_ms, 0);
+    for (unsigned i = 0; i < PEER_CHECKS_MAX; i++) {
+        atomic_store(&cell->checks[i].probes, 0);
+        atomic_store(&cell->checks[i].failures, 0);
+        atomic_store(&cell->checks[i].turns, 0);
+    }
+    for (uint32_t i = 0; i < cell->slots; i++) {
+        atomic_store_explicit(&cell->use[i].selected_ms, 0, memory_order_relaxed);
+    }
+}
+
+void peer_went_down(struct peer_cell *cell)
+{
+    uint64_t up = 0;
+
+    atomic_compare_exchange_strong(&cell->down_since_ms, &up,
+                                   clock_now.now_ms == 0 ? 1 : clock_now.now_ms);
+}
+
+void peer_came_up(struct peer_cell *cell)
+{
+    uint64_t since = atomic_exchange(&cell->down_since_ms, 0);
+
+    if (since != 0 && clock_now.now_ms > since) {
+        atomic_fetch_add(&cell->downtime_ms, clock_now.now_ms - since);
+    }
 }
 
 static bool is_held(const struct peer_cell *cell)
@@ -163,7 +236,7 @@ static void count_entries(struct cell_memory *memory)
             memory->fixed += (unsigned) (*server)->addresses.count;
             watched += (*server)->resolves;
         }
-        if (watched != 0) {
+        if (watched != 0 || (*group)->zone_size != 0) {
             size_t paid = (*group)->zone_size / memory->stride;
 
             spares += watched * SPARES_EACH + (paid < SPARES_ZONE ? paid : SPARES_ZONE);
@@ -201,9 +274,9 @@ static uint16_t count_earlier(const struct addr_list *list, size_t index)
 
 static void fill_fixed(struct cell_memory *memory, unsigned slots)
 {
-    for (unsigned i = 0; i < memory->count; i++) {
-        entry_at(memory, i)->cell.number = i;
-        entry_at(memory, i)->cell.slots = slots;
+    head_of(memory)->slots = slots;
+    while (used_of(memory) != memory->fixed) {
+        use_next(memory);
     }
     vec_each(struct upstream_group *, group, &memory->set->groups) {
         vec_each(struct upstream_server *, server, &(*group)->servers) {
@@ -221,16 +294,17 @@ static void fill_fixed(struct cell_memory *memory, unsigned slots)
 
 /* ---- what the former generation knew ---- */
 
-/* What names a peer over generations: group, place of the server, address, which of its kind. */
+/* What names a peer over generations: group, place of the server (or none), address, which of its kind. */
 static struct str entry_key(struct arena *arena, const struct cell_memory *memory,
-                            const struct cell_entry *entry)
+                            const struct cell_entry *entry, bool has_place)
 {
     const struct upstream_group *group = group_at(memory->set, entry->group);
     char text[ADDRESS_KEY_MAX];
     size_t length = addr_format(&entry->addr, true, text);
 
     return arena_printf(arena, "%c%.*s\n%u\n%.*s\n%u", group->is_implicit ? 'i' : 'b',
-                        STR_ARG(group->name), entry->server, (int) length, text, entry->nth);
+                        STR_ARG(group->name), has_place ? entry->server + 1 : 0, (int) length, text,
+                        entry->nth);
 }
 
 static unsigned check_bits(const struct upstream_group *group)
@@ -300,10 +374,13 @@ static struct cell_entry *find_fixed(const struct cell_memory *memory,
 }
 
 /* An address that a watched name had in the former generation, for the same name in this one. */
-static void inherit_address(struct cell_memory *memory, unsigned *next_spare,
-                            const struct cell_memory *old, struct cell_entry *from)
+static void inherit_address(struct cell_memory *memory, const struct cell_memory *old,
+                            struct cell_entry *from)
 {
     const struct upstream_group *old_group = group_at(old->set, from->group);
+    if (from->server >= old_group->servers.count) {
+        return; /* of a server that came at run time */
+    }
     const struct upstream_server *old_server = server_at(old_group, from->server);
     const struct map *names =
         old_group->is_implicit ? &memory->set->implicit : &memory->set->blocks;
@@ -322,8 +399,8 @@ static void inherit_address(struct cell_memory *memory, unsigned *next_spare,
         addr_set_port(&address.addr, server->port);
     }
     struct cell_entry *entry = find_fixed(memory, server, &address);
-    if (entry == NULL && *next_spare != memory->count) {
-        entry = entry_at(memory, (*next_spare)++);
+    if (entry == NULL) {
+        entry = use_next(memory);
     }
     if (entry == NULL) {
         return;
@@ -348,23 +425,27 @@ static void inherit(struct cell_memory *memory, struct cell_memory *old)
 {
     struct arena arena;
     struct map by_key = {0};
-    unsigned next_spare = memory->fixed;
 
     arena_init(&arena);
     shm_lock_take(lock_of(old));
-    for (unsigned i = 0; i < old->count; i++) {
+    for (unsigned i = 0; i < used_of(old); i++) {
         struct cell_entry *from = entry_at(old, i);
 
         if (from->is_taken) {
-            map_put(&by_key, &arena, entry_key(&arena, old, from), from);
+            map_put(&by_key, &arena, entry_key(&arena, old, from, true), from);
+            map_put(&by_key, &arena, entry_key(&arena, old, from, false), from);
         }
         if (from->is_taken && from->is_known) {
-            inherit_address(memory, &next_spare, old, from);
+            inherit_address(memory, old, from);
         }
     }
     for (unsigned i = 0; i < memory->fixed; i++) {
         struct cell_entry *entry = entry_at(memory, i);
-        struct cell_entry *from = map_get(&by_key, entry_key(&arena, memory, entry));
+        struct cell_entry *from = map_get(&by_key, entry_key(&arena, memory, entry, true));
+
+        if (from == NULL) { /* servers that came or went at run time have other places now */
+            from = map_get(&by_key, entry_key(&arena, memory, entry, false));
+        }
 
         if (from != NULL) {
             inherit_cell(&entry->cell, &from->cell,
@@ -423,11 +504,9 @@ void cells_worker_start(struct upstream_set *set)
     if (memory->locals == NULL) {
         fatal_no_memory(memory->count * sizeof(*memory->locals));
     }
-    for (unsigned i = 0; i < memory->count; i++) {
-        struct peer_cell *cell = &entry_at(memory, i)->cell;
-
-        local_init(&memory->locals[i], cell);
-        memset(peer_use_mine(cell), 0, sizeof(struct peer_use));
+    unsigned used = used_of(memory);
+    for (unsigned i = 0; i < used; i++) {
+        memset(peer_use_mine(&entry_at(memory, i)->cell), 0, sizeof(struct peer_use));
     }
 }
 
@@ -444,13 +523,19 @@ struct peer_local *cell_local(const struct upstream_group *group, struct peer_ce
     if (cell->number == CELL_PRIVATE) {
         return &container_of(cell, struct private_cell, cell)->local;
     }
-    return &group->set->memory->locals[cell->number];
+    struct peer_local *local = &group->set->memory->locals[cell->number];
+    if (local->cell == NULL) {
+        local_init(local, cell);
+    }
+    return local;
 }
 
 struct peer_cell *cell_of_server(const struct upstream_group *group,
                                  const struct upstream_server *server, size_t index)
 {
-    return &entry_at(group->set->memory, server->first_cell + (unsigned) index)->cell;
+    return server->cells != NULL
+               ? server->cells[index]
+               : &entry_at(group->set->memory, server->first_cell + (unsigned) index)->cell;
 }
 
 static struct peer_cell *private_cell_new(void)
@@ -496,34 +581,30 @@ static struct cell_entry *find_entry(const struct cell_memory *memory,
                                      const struct upstream_server *server,
                                      const struct known_address *address)
 {
-    struct cell_entry *free_one = find_fixed(memory, server, address), *unused = NULL;
+    unsigned used = used_of(memory);
+    struct cell_entry *unused = NULL;
 
-    if (free_one != NULL) {
-        return free_one;
-    }
-    for (unsigned i = memory->fixed; i < memory->count; i++) {
+    for (unsigned i = 0; i < used; i++) {
         struct cell_entry *entry = entry_at(memory, i);
 
-        if (!entry->is_taken) {
-            free_one = free_one == NULL ? entry : free_one;
-        } else if (entry->group == group->number && entry->server == server->index &&
-                   is_about(entry, address)) {
+        if (entry->group == group->number && entry->server == server->index &&
+            is_about(entry, address)) {
             return entry;
-        } else if (unused == NULL && !entry->is_known && !is_held(&entry->cell)) {
+        }
+        if (i >= memory->fixed && unused == NULL && !entry->is_known && !is_held(&entry->cell)) {
             unused = entry;
         }
     }
-    if (free_one != NULL) {
-        return free_one;
-    }
-    if (unused != NULL) {
+    struct cell_entry *fresh = use_next(memory);
+    if (fresh == NULL && unused != NULL) {
         uint32_t number = unused->cell.number, slots = unused->cell.slots;
 
         memset(unused, 0, memory->stride);
         unused->cell.number = number;
         unused->cell.slots = slots;
+        fresh = unused;
     }
-    return unused;
+    return fresh;
 }
 
 void cell_claim(struct upstream_group *group, const struct upstream_server *server,
@@ -555,6 +636,33 @@ void cell_claim(struct upstream_group *group, const struct upstream_server *serv
     }
 }
 
+static bool is_listed(const struct peer_set *set, const struct peer_cell *cell)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        if (set->peers[i].cell == cell) {
+            return true;
+        }
+    }
+    return false;
+}
+
+unsigned servers_zombies(const struct upstream_group *group)
+{
+    const struct cell_memory *memory = group->set->memory;
+    const struct peer_list *list = group->peers;
+    unsigned used = memory == NULL || list == NULL ? 0 : used_of(memory);
+    unsigned zombies = 0;
+
+    for (unsigned i = 0; i < used; i++) {
+        const struct cell_entry *entry = entry_at(memory, i);
+
+        zombies += entry->is_taken && entry->group == group->number &&
+                   peer_active(&entry->cell) != 0 && !is_listed(&list->primary, &entry->cell) &&
+                   !is_listed(&list->backup, &entry->cell);
+    }
+    return zombies;
+}
+
 void cells_remember(struct upstream_group *group, const struct upstream_server *server,
                     const struct known_address *addresses, unsigned count)
 {
@@ -564,7 +672,7 @@ void cells_remember(struct upstream_group *group, const struct upstream_server *
         return;
     }
     shm_lock_take(lock_of(memory));
-    for (unsigned i = 0; i < memory->count; i++) {
+    for (unsigned i = 0; i < used_of(memory); i++) {
         struct cell_entry *entry = entry_at(memory, i);
 
         if (!entry->is_taken || entry->group != group->number || entry->server != server->index) {
@@ -587,7 +695,7 @@ void cells_recall(struct upstream_group *group, const struct upstream_server *se
         return;
     }
     shm_lock_take(lock_of(memory));
-    for (unsigned i = 0; i < memory->count; i++) {
+    for (unsigned i = 0; i < used_of(memory); i++) {
         struct cell_entry *entry = entry_at(memory, i);
 
         if (entry->is_taken && entry->is_known && entry->group == group->number &&

@@ -48,6 +48,7 @@ static void turn_healthy(const struct health_subject *subject, const struct log 
         return;
     }
     atomic_store(&cell->fails, 0);
+    peer_came_up(cell);
     atomic_store(&cell->up_at_ms, clock_now.now_ms == 0 ? 1 : clock_now.now_ms);
     log_error(log, 0,
               "peer is healthy, health check \"%.*s\" of peer %.*s in upstream \"%.*s\": "
@@ -64,6 +65,8 @@ static void turn_unhealthy(const struct health_subject *subject, const struct he
     if ((atomic_fetch_or(&subject->peer->cell->is_unhealthy, bit) & bit) != 0) {
         return;
     }
+    atomic_fetch_add(&subject->peer->cell->checks[subject->index].turns, 1);
+    peer_went_down(subject->peer->cell);
     log_error(log, result->error,
               "peer is unhealthy while checking %s, health check \"%.*s\" of peer %.*s in upstream "
               "\"%.*s\": disable check peer: %.*s",

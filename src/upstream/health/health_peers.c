@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "upstream/health/private.h"
+#include "upstream/servers.h"
 
 static struct prober *find_prober(const struct checked_group *checked, unsigned hint,
                                   const struct peer_cell *cell, unsigned index)
@@ -126,6 +127,7 @@ bool health_renew_group(struct checked_group *checked, bool *is_ok)
     struct prober **probers = NULL;
     unsigned count = 0;
 
+    servers_sync(checked->group);
     if (checked->group->peers == NULL || checked->group->peers == checked->pick.list) {
         return false;
     }

@@ -7,7 +7,8 @@
 /* A list with its memory. */
 struct list_block {
     struct peer_list list;
-    struct arena arena; /* the peers, their names */
+    struct arena arena;         /* the peers, their names */
+    struct server_table *table; /* whose servers they are of, or NULL */
 };
 
 /* What a peer will be made of. */
@@ -134,6 +135,7 @@ void peer_list_release(struct peer_list *list)
     }
     forget_set(list->group, &list->primary);
     forget_set(list->group, &list->backup);
+    server_table_release(block->table);
     arena_free(&block->arena);
     free(block);
 }
@@ -160,6 +162,10 @@ void peers_renew(struct upstream_group *group)
     struct peer_list *list = &block->list;
     list->references = 1;
     list->group = group;
+    block->table = group->worker_state->table;
+    if (block->table != NULL) {
+        server_table_hold(block->table);
+    }
     list->number = former == NULL ? 1 : former->number + 1;
     vec_each(struct upstream_server *, server, &group->servers) {
         if ((*server)->resolves) {

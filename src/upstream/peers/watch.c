@@ -19,6 +19,7 @@ struct watch {
     struct watch *next; /* of the group */
     struct upstream_group *group;
     const struct upstream_server *server;
+    struct server_table *table;      /* that keeps it, or NULL */
     struct fiber *fiber;             /* that asks; NULL before and after */
     struct wait_point wake;          /* it shall ask at once */
     bool is_asking;                  /* or about to: an answer will come */
@@ -41,12 +42,20 @@ struct resolve_waiter {
 
 /* ---- addresses ---- */
 
+/* Does it watch the name of this server? */
+static bool is_watch_of(const struct watch *watch, const struct upstream_server *server)
+{
+    return watch->server->index == server->index &&
+           str_equal(watch->server->written, server->written) &&
+           str_equal(watch->server->service, server->service);
+}
+
 static const struct watch *find_watch(const struct upstream_group *group,
                                       const struct upstream_server *server)
 {
     const struct watch *watch = group->worker_state->watches;
 
-    while (watch != NULL && watch->server != server) {
+    while (watch != NULL && !is_watch_of(watch, server)) {
         watch = watch->next;
     }
     return watch;
@@ -192,35 +201,107 @@ static struct vec start_addresses(const struct upstream_server *server, struct a
 /* The first addresses are those that the name had when it was resolved last, in this generation or the one before; else
  * those of the start, and with dynamic_resolve the first request has the name resolved. Health checks want the
  * addresses before that: they would count as down for the first requests. */
+static struct watch *watch_new(struct upstream_group *group, const struct upstream_server *server)
+{
+    struct watch *watch = calloc(1, sizeof(*watch));
+    struct arena memory;
+
+    if (watch == NULL) {
+        fatal_no_memory(sizeof(*watch));
+    }
+    watch->group = group;
+    watch->server = server;
+    watch->table = group->worker_state->table;
+    server_table_pin(watch->table);
+    arena_init(&watch->memory);
+    arena_init(&memory);
+    struct vec known = {0};
+    cells_recall(group, server, &memory, &known);
+    if (known.count == 0) {
+        watch->waits_for_use = group->fallback != FALLBACK_NONE && group->health == NULL;
+        watch->has_no_answer = watch->waits_for_use;
+        group->worker_state->has_unused_names |= watch->waits_for_use;
+        known = start_addresses(server, &memory);
+    }
+    set_addresses(watch, memory, &known);
+    return watch;
+}
+
+static void watch_free_memory(struct watch *watch)
+{
+    server_table_unpin(watch->table);
+    free(watch);
+}
+
+/* A fiber that has not ended yet frees the rest. */
+static void watch_drop(struct watch *watch)
+{
+    release_all(watch, watch->addresses, watch->count);
+    arena_free(&watch->memory);
+    if (watch->fiber != NULL) {
+        watch->is_orphan = true;
+        fiber_cancel(watch->fiber);
+    } else {
+        watch_free_memory(watch);
+    }
+}
+
 void watch_prepare(struct upstream_group *group)
 {
     struct watch **end = &group->worker_state->watches;
 
     vec_each(struct upstream_server *, server, &group->servers) {
+        if ((*server)->resolves) {
+            *end = watch_new(group, *server);
+            end = &(*end)->next;
+        }
+    }
+}
+
+/* Takes the watch of this server off the list; NULL: there is none. */
+static struct watch *take_watch(struct watch **list, const struct upstream_server *server)
+{
+    while (*list != NULL && !is_watch_of(*list, server)) {
+        list = &(*list)->next;
+    }
+    struct watch *found = *list;
+    if (found != NULL) {
+        *list = found->next;
+        found->next = NULL;
+    }
+    return found;
+}
+
+void watch_renew(struct upstream_group *group)
+{
+    struct group_state *state = group->worker_state;
+    struct watch *former = state->watches;
+    struct watch **end = &state->watches;
+
+    state->watches = NULL;
+    vec_each(struct upstream_server *, server, &group->servers) {
         if (!(*server)->resolves) {
             continue;
         }
-        struct watch *watch = calloc(1, sizeof(*watch));
-        struct arena memory;
+        struct watch *watch = take_watch(&former, *server);
+        if (watch != NULL && !watch->is_asking) {
+            server_table_pin(state->table);
+            server_table_unpin(watch->table);
+            watch->table = state->table;
+            watch->server = *server;
+        }
+        *end = watch != NULL ? watch : watch_new(group, *server);
+        end = &(*end)->next;
+    }
+    while (former != NULL) {
+        struct watch *next = former->next;
 
-        if (watch == NULL) {
-            fatal_no_memory(sizeof(*watch));
-        }
-        watch->group = group;
-        watch->server = *server;
-        arena_init(&watch->memory);
-        arena_init(&memory);
-        struct vec known = {0};
-        cells_recall(group, *server, &memory, &known);
-        if (known.count == 0) {
-            watch->waits_for_use = group->fallback != FALLBACK_NONE && group->health == NULL;
-            watch->has_no_answer = watch->waits_for_use;
-            group->worker_state->has_unused_names |= watch->waits_for_use;
-            known = start_addresses(*server, &memory);
-        }
-        set_addresses(watch, memory, &known);
-        *end = watch;
-        end = &watch->next;
+        watch_drop(former);
+        former = next;
+    }
+    if (group->set->is_running && !group->set->is_quitting && !watch_start(group)) {
+        log_error(&group->set->log, 0, "no memory to watch the names of upstream \"%.*s\"",
+                  STR_ARG(group->name));
     }
 }
 
@@ -228,19 +309,13 @@ void watch_free(struct group_state *state)
 {
     struct watch *watch = state->watches;
 
+    state->watches = NULL;
     while (watch != NULL) {
         struct watch *next = watch->next;
 
-        release_all(watch, watch->addresses, watch->count);
-        arena_free(&watch->memory);
-        if (watch->fiber != NULL) {
-            watch->is_orphan = true;
-        } else {
-            free(watch);
-        }
+        watch_drop(watch);
         watch = next;
     }
-    state->watches = NULL;
 }
 
 /* ---- asking without a resolver: getaddrinfo on a thread ---- */
@@ -468,14 +543,15 @@ static void watch_run(void *arg)
     }
     watch->fiber = NULL;
     if (watch->is_orphan) {
-        free(watch);
+        watch_free_memory(watch);
     }
 }
 
 bool watch_start(struct upstream_group *group)
 {
     for (struct watch *watch = group->worker_state->watches; watch != NULL; watch = watch->next) {
-        if (!watch->waits_for_use && fiber_start(watch_run, watch, NULL) == FIBER_NO_STACK) {
+        if (watch->fiber == NULL && !watch->waits_for_use &&
+            fiber_start(watch_run, watch, NULL) == FIBER_NO_STACK) {
             return false;
         }
     }

@@ -3,6 +3,7 @@
 #include "base/fatal.h"
 #include "upstream/balancer_decision.h"
 #include "upstream/private.h"
+#include "upstream/servers.h"
 
 /* Only this worker writes its own entry: no locked instruction is needed. */
 #define USE_ADD(member, n)                                                                         \
@@ -114,6 +115,8 @@ struct peer *pick_now(struct upstream_pick *pick)
     }
     pick->tried[peer->number / 64] |= (uint64_t) 1 << peer->number % 64;
     USE_ADD(peer_use_mine(peer->cell)->active, 1);
+    atomic_store_explicit(&peer_use_mine(peer->cell)->selected_ms, pick->picked_ms,
+                          memory_order_relaxed);
     if (LOAD(peer->cell->fails) != 0 &&
         clock_now.now_ms - LOAD(peer->cell->checked_at_ms) > peer->server->fail_timeout_ms) {
         /* The one that tries whether it is back; the others stay away for another fail_timeout. */
@@ -144,6 +147,9 @@ void upstream_group_let_go(struct upstream_group *group)
 
 void pick_hold(struct upstream_pick *pick, struct upstream_group *group)
 {
+    if (__builtin_expect(group->record != NULL, 0) && servers_have_changed(group)) {
+        servers_sync(group);
+    }
     pick->group = group;
     pick->list = group->peers;
     pick->list->references++;
@@ -159,8 +165,7 @@ void upstream_pick_begin(struct upstream_pick *pick, struct upstream_group *grou
     }
 }
 
-/* Names are resolved by now: the peers of now, if nobody of the former was tried. */
-static void use_new_list(struct upstream_pick *pick)
+void pick_renew(struct upstream_pick *pick)
 {
     struct peer_list *former = pick->list;
 
@@ -208,7 +213,7 @@ static enum pick_result pick_slowly(struct upstream_pick *pick)
         if (watch_wait(group) == WAIT_CANCELLED) {
             return PICK_CANCELLED;
         }
-        use_new_list(pick);
+        pick_renew(pick);
         if (pick_now(pick) != NULL) {
             return PICK_OK;
         }
@@ -229,7 +234,7 @@ enum pick_result upstream_pick_next(struct upstream_pick *pick)
         if (watch_first_use(pick->group) == WAIT_CANCELLED) {
             return PICK_CANCELLED;
         }
-        use_new_list(pick);
+        pick_renew(pick);
     }
     if (__builtin_expect(pick->decision != NULL, 0) && !balancer_decision_leads(pick)) {
         return PICK_REFUSED;
@@ -275,6 +280,7 @@ static bool is_listed(const struct peer_set *set, const struct peer *peer)
 
 bool upstream_pick_is_gone(struct upstream_pick *pick)
 {
+    servers_sync(pick->group);
     const struct peer_list *now = pick->group->peers;
     const struct peer *peer = pick->peer;
 
@@ -320,6 +326,7 @@ static void count_failure(struct upstream_pick *pick, struct peer *peer)
     const struct upstream_server *server = peer->server;
     struct peer_cell *cell = peer->cell;
 
+    atomic_fetch_add_explicit(&cell->failures, 1, memory_order_relaxed);
     if (pick->list->is_single || server->max_fails == 0) {
         return;
     }
@@ -329,6 +336,10 @@ static void count_failure(struct upstream_pick *pick, struct peer *peer)
     peer->effective_weight -= peer->weight / server->max_fails;
     if (peer->effective_weight < 0) {
         peer->effective_weight = 0;
+    }
+    if (fails == server->max_fails) {
+        atomic_fetch_add_explicit(&cell->unavailable, 1, memory_order_relaxed);
+        peer_went_down(cell);
     }
     if (fails >= server->max_fails) {
         log_warn(pick->log, 0, "upstream server temporarily disabled");
@@ -346,6 +357,9 @@ static void forgive(struct peer *peer)
     }
     if (peer->server->max_fails != 0 && fails >= peer->server->max_fails) {
         atomic_store(&cell->up_at_ms, clock_now.now_ms == 0 ? 1 : clock_now.now_ms);
+        if (LOAD(cell->is_unhealthy) == 0) {
+            peer_came_up(cell);
+        }
     }
     atomic_store(&cell->fails, 0);
 }

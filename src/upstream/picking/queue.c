@@ -1,6 +1,7 @@
 /* `queue`: requests that wait for a peer, in the order of coming. */
 #include "base/clock.h"
 #include "upstream/private.h"
+#include "upstream/servers.h"
 
 /* Peers that other workers give back are noticed so late at most. */
 #define POLL_MS 5
@@ -46,6 +47,8 @@ static enum pick_result wait_for_turn(struct upstream_pick *pick, struct queued 
         bool is_first = first_of(state) == self;
         uint64_t poll_ms = clock_now.now_ms + POLL_MS;
 
+        servers_sync(pick->group);
+        pick_renew(pick);
         if (is_first && pick_now(pick) != NULL) {
             return PICK_OK;
         }
@@ -67,13 +70,24 @@ enum pick_result queue_wait(struct upstream_pick *pick)
     uint64_t start_ms = clock_now.now_ms;
     struct queued self = {.wake = {0}};
 
+    struct servers_queue *counted = servers_queue_of(group);
+
     if (length_of(state) >= group->queue_max) {
+        if (counted != NULL) {
+            counted->overflows++;
+        }
         log_error(pick->log, 0, "no live upstreams, the queue of %u is full", group->queue_max);
         return PICK_NONE;
+    }
+    if (counted != NULL) {
+        counted->waiting++;
     }
     list_push_back(&state->queue, &self.node);
     enum pick_result result = wait_for_turn(pick, &self, start_ms + group->queue_timeout_ms);
     list_remove(&self.node);
+    if (counted != NULL) {
+        counted->waiting--;
+    }
     pick->queued_ms += clock_now.now_ms - start_ms;
     queue_wake(state); /* the next one may find somebody, too, and has to look from now on */
     if (result == PICK_NONE) {

@@ -71,7 +71,7 @@ bool upstream_block_read(struct conf_scope *scope, struct conf_node *node,
     if (inner == NULL) {
         return false;
     }
-    return group->servers.count != 0 ||
+    return group->servers.count != 0 || group->state_file.len != 0 ||
            (group->balancer != NULL && group->balancer->direct != NULL) ||
            scope->conf->error_count != errors ||
            conf_error(scope->conf, node, "no servers are inside upstream");
@@ -89,7 +89,7 @@ static bool group_finish(struct conf_scope *scope, void *settings)
 
     group->has_resolver_timeout =
         conf_is_set(scope, scope_subsystem(scope)->group_key, "resolver_timeout");
-    return true;
+    return upstream_state_check(scope->conf, group);
 }
 
 static bool ntlm_apply(struct conf_scope *scope, const struct directive *row,
@@ -112,6 +112,14 @@ static bool ntlm_apply(struct conf_scope *scope, const struct directive *row,
      .doc = "A server of the group: an address, a name (each of its addresses is a peer) or "      \
             "unix:path. A name that cannot be resolved is resolved again at run time; `resolve` "  \
             "also follows its changes."},                                                          \
+        {"state",                                                                                  \
+         CONTEXT,                                                                                  \
+         CUSTOM_FIELD(G, state_file, upstream_state_apply),                                        \
+         ARGS(1, 1),                                                                               \
+         .syntax = "file",                                                                         \
+         .doc = "The servers of the group are in this file, in place of `server` lines: `api` "    \
+                "changes them, and the file is written, to the disk, before it answers. It may "   \
+                "not exist yet. Needs `zone`; the directory must be writable for workers."},       \
         {"resolver",                                                                               \
          CONTEXT,                                                                                  \
          CUSTOM_FIELD(G, resolver, resolver_row_apply),                                            \

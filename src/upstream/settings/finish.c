@@ -84,7 +84,7 @@ static bool finish_group(struct conf *conf, struct map *known, struct upstream_g
         has_primary |= !(*server)->is_backup;
         wants_resolve |= (*server)->wants_resolve;
     }
-    if (!has_primary && group->balancer->direct == NULL) {
+    if (!has_primary && group->balancer->direct == NULL && group->state_file.len == 0) {
         /* nginx names the line of the block's beginning here. */
         return conf_error(conf, NULL, "no servers in upstream \"%.*s\" in %.*s:%u",
                           STR_ARG(group->name), STR_ARG(group->node->file->name),
@@ -106,5 +106,5 @@ bool upstream_finish_set(struct conf *conf, struct upstream_set *set)
     vec_each(struct upstream_group *, group, &set->groups) {
         is_good &= finish_group(conf, &known, *group);
     }
-    return is_good && cells_lay_out(conf, set);
+    return is_good && servers_lay_out(conf, set) && cells_lay_out(conf, set);
 }

@@ -8,12 +8,14 @@
 #include "base/fs.h"
 #include "base/parse.h"
 #include "net/addr/addr.h"
+#include "server/generation.h"
 
 #define SYSTEM_FILE "/etc/resolv.conf"
 
 enum {
     DNS_PORT = 53,
     FILE_LIMIT = 1 << 20, /* bytes of a resolv.conf */
+    ZONE_SIZE = 32 << 10, /* bytes of shared memory for the counts of a `status_zone` */
 };
 
 /* The words of a line of resolv.conf, one after the other. */
@@ -87,6 +89,40 @@ static bool read_switch(struct str parameter, bool *out)
     return *out || str_is(value, "off");
 }
 
+struct vec *resolver_zones_of(struct conf *conf)
+{
+    return conf_state(conf, "resolver zones", sizeof(struct vec));
+}
+
+static bool use_zone(struct conf *conf, const struct conf_node *node, struct str name,
+                     struct resolver_settings *resolver)
+{
+    static const char user;
+    struct vec *zones = resolver_zones_of(conf);
+
+    if (name.len == 0) {
+        return conf_error(conf, node, "invalid zone name \"\"");
+    }
+    struct zone *zone = generation_zone(conf->generation, (struct conf_node *) node,
+                                        arena_printf(conf->arena, "resolver %.*s", STR_ARG(name)),
+                                        ZONE_SIZE, &user);
+    if (zone == NULL) {
+        return false;
+    }
+    if (zone->root == NULL) {
+        zone->root = slab_alloc(zone->slab, sizeof(struct resolver_counts));
+    }
+    resolver->counts = zone->root;
+    vec_each(const struct resolver_zone, known, zones) {
+        if (str_equal(known->name, name)) {
+            return true;
+        }
+    }
+    *vec_add(zones, conf->arena, struct resolver_zone) =
+        (struct resolver_zone){name, resolver->counts};
+    return true;
+}
+
 static bool resolver_rows_read_parameter(struct conf *conf, const struct conf_node *node,
                                          struct str parameter, struct resolver_settings *resolver,
                                          bool *is_parameter)
@@ -102,9 +138,7 @@ static bool resolver_rows_read_parameter(struct conf *conf, const struct conf_no
     } else if (str_starts(parameter, STR("ipv6="))) {
         is_good = read_switch(parameter, &resolver->uses_ipv6);
     } else if (str_starts(parameter, STR("status_zone="))) {
-        return conf_error(conf, node,
-                          "parameter \"%.*s\" is of the commercial nginx and not supported here",
-                          STR_ARG(parameter));
+        return use_zone(conf, node, str_skip(parameter, sizeof("status_zone=") - 1), resolver);
     } else {
         *is_parameter = false;
     }

@@ -15,6 +15,14 @@
 bool resolver_settings_read(struct conf *conf, const struct conf_node *node,
                             struct resolver_settings **out);
 
+/* `status_zone=` of resolvers: counts that outlive a reload. */
+struct resolver_zone {
+    struct str name;
+    struct resolver_counts *counts;
+};
+/* All of a reading: struct resolver_zone, each name once. */
+struct vec *resolver_zones_of(struct conf *conf);
+
 /* `resolver` as a row: its field is a const struct resolver_settings *, NULL = none. With "off" it may be taken back, as
  * in mail. */
 bool resolver_row_apply(struct conf_scope *scope, const struct directive *row,
@@ -22,10 +30,11 @@ bool resolver_row_apply(struct conf_scope *scope, const struct directive *row,
 bool resolver_or_off_row_apply(struct conf_scope *scope, const struct directive *row,
                                struct conf_node *node, void *settings);
 
-#define RESOLVER_SYNTAX "[address[:port] ...] [valid=time] [ipv4=on|off] [ipv6=on|off]"
+#define RESOLVER_SYNTAX                                                                            \
+    "[address[:port] ...] [valid=time] [ipv4=on|off] [ipv6=on|off] [status_zone=zone]"
 #define RESOLVER_DOC                                                                                \
     "Name servers, for names that are looked up while the service runs. Without an address: those " \
-    "of /etc/resolv.conf."
+    "of /etc/resolv.conf. `status_zone` counts what is asked and answered, for `api`."
 
 /* The rows of a protocol's core; SETTINGS has `resolver` and, in milliseconds, `resolver_timeout_ms`. */
 #define RESOLVER_ROWS(CONTEXT, SETTINGS)                                                           \

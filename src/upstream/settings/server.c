@@ -2,21 +2,8 @@
 #include "upstream/settings/server.h"
 
 #include "upstream/private.h"
+#include "upstream/servers.h"
 #include "upstream/settings/words.h"
-
-enum {
-    DEFAULT_FAIL_TIMEOUT_MS = 10000,
-    WEIGHT_MAX = 65535, /* so that sums of weights stay small */
-};
-
-void upstream_server_init(struct upstream_server *server, struct str written)
-{
-    memset(server, 0, sizeof(*server));
-    server->written = written;
-    server->weight = 1;
-    server->max_fails = 1;
-    server->fail_timeout_ms = DEFAULT_FAIL_TIMEOUT_MS;
-}
 
 struct upstream_server *upstream_server_add(struct conf *conf, struct upstream_group *group,
                                             const struct conf_node *node, struct str written)
@@ -32,43 +19,13 @@ struct upstream_server *upstream_server_add(struct conf *conf, struct upstream_g
 
 /* ---- addresses ---- */
 
-/* Is it "name" or "name:port", where the name has to be looked up? */
-static bool settings_server_is_name(struct str text, struct str host)
-{
-    struct addr addr;
-
-    return text.len != 0 && host.len != 0 && text.data[0] != '[' &&
-           !str_starts_nocase(text, STR("unix:")) && str_find_char(text, '/') == NULL &&
-           str_find_char(host, ':') == NULL && !addr_parse_ip(host, &addr);
-}
-
 bool upstream_server_read(struct conf *conf, const struct conf_node *node, uint16_t default_port,
                           struct upstream_server *server)
 {
-    struct str text = server->written;
-    struct addr_list list;
-    uint16_t port = 0;
-    bool has_sound_port = addr_split_port(text, &server->host, &port);
+    const char *error = upstream_server_parse(conf->arena, default_port, server);
 
-    if (settings_server_is_name(text, server->host)) {
-        if (!has_sound_port) {
-            return conf_error(conf, node, "invalid port in upstream \"%.*s\"", STR_ARG(text));
-        }
-        server->port = port != 0 ? port : default_port;
-        server->resolves = true; /* until upstream_finish knows better */
-    } else {
-        if (!addr_parse(conf->arena, text, default_port, false, &list)) {
-            return conf_error(conf, node, "%s in upstream \"%.*s\"", list.error, STR_ARG(text));
-        }
-        server->addresses = list;
-        server->host = list.host;
-        server->port = addr_port(&list.items[0]);
-    }
-    /* Records of a service tell the port. */
-    if (server->port == 0 && server->service.len == 0 && !str_starts_nocase(text, STR("unix:"))) {
-        return conf_error(conf, node, "no port in upstream \"%.*s\"", STR_ARG(text));
-    }
-    return true;
+    return error == NULL ||
+           conf_error(conf, node, "%s in upstream \"%.*s\"", error, STR_ARG(server->written));
 }
 
 /* ---- `server` ---- */
@@ -112,7 +69,7 @@ static bool settings_server_read_parameter(struct str parameter, struct upstream
     struct str value;
 
     if (word_is_parameter(parameter, STR("weight="), &value)) {
-        return word_read_number(value, 1, WEIGHT_MAX, &server->weight);
+        return word_read_number(value, 1, SERVER_WEIGHT_MOST, &server->weight);
     }
     if (word_is_parameter(parameter, STR("max_conns="), &value)) {
         return word_read_number(value, 0, INT32_MAX, &server->max_conns);

@@ -16,4 +16,10 @@ bool upstream_server_read(struct conf *conf, const struct conf_node *node, uint1
 bool upstream_server_apply(struct conf_scope *scope, const struct directive *row,
                            struct conf_node *node, void *settings);
 
+/* `state`: reads the servers that the file has. */
+bool upstream_state_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings);
+/* Does it go with the rest of the block? False after conf_error. */
+bool upstream_state_check(struct conf *conf, const struct upstream_group *group);
+
 #endif

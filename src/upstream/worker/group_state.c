@@ -15,6 +15,7 @@ void group_start(struct upstream_group *group, struct run_time_group *run_time)
     list_init(&state->queue);
     list_init(&state->resolving);
     state->run_time = run_time;
+    state->configured = group->servers;
     group->worker_state = state;
     watch_prepare(group);
     peers_renew(group);
@@ -45,6 +46,8 @@ void group_end(struct upstream_group *group)
     peer_list_release(group->peers);
     group->peers = NULL;
     watch_free(state);
+    server_table_release(state->table);
+    group->servers = state->configured;
     pools_free(state);
     group->worker_state = NULL;
     free(state);

@@ -113,6 +113,7 @@ void upstream_worker_end(struct generation *generation, const struct upstream_su
     struct upstream_set *set = upstream_set_of(&generation->conf, subsystem);
 
     if (set->is_running) {
+        servers_files_end(set);
         run_time_end(set);
         set_end(set);
     }

@@ -83,8 +83,7 @@ static void what_is_refused(void **state)
         {"127.0.0.1 ipv4=no", "invalid parameter: ipv4=no"},
         {"127.0.0.1 ipv6=OFF", "invalid parameter: ipv6=OFF"},
         {"127.0.0.1 ipv4=off ipv6=off", "\"ipv4\" and \"ipv6\" cannot both be \"off\""},
-        {"127.0.0.1 status_zone=z",
-         "parameter \"status_zone=z\" is of the commercial nginx and not supported here"},
+        {"127.0.0.1 status_zone=", "invalid zone name \"\""},
         {"127.0.0.1; resolver 127.0.0.1", "\"resolver\" directive is duplicate"},
         {"127.0.0.1; resolver_file x", "\"resolver_file\" directive is duplicate, \"resolver\" "
                                        "directive was specified earlier"},

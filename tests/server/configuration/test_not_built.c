@@ -62,20 +62,6 @@ static void a_module_that_is_there_lacks_the_directive(void **state)
                 "ngx_http_proxy_module of Portunus does not have it");
 }
 
-static void what_is_there_instead(void **state)
-{
-    struct str http = not_built_explain(&conf, STR("state"), IN_UPSTREAM);
-
-    if (is_linked("ngx_http_upstream_module")) {
-        assert_true(str_starts(http, STR("groups of servers are not kept in files; ")));
-        assert_non_null(str_find(http, STR("dyups_interface")));
-    }
-    if (is_linked("ngx_stream_upstream_module")) {
-        assert_null(
-            str_find(not_built_explain(&conf, STR("state"), IN_STREAM_UPSTREAM), STR("dyups")));
-    }
-}
-
 static bool is_loadable(const char *module)
 {
     for (const char *const *name = loadable_modules; *name != NULL; name++) {
@@ -135,7 +121,6 @@ int main(void)
         cmocka_unit_test(the_context_says_whose_it_is),
         cmocka_unit_test(a_module_that_is_there_lacks_the_directive),
         cmocka_unit_test(a_module_of_our_own_is_named_with_its_object),
-        cmocka_unit_test(what_is_there_instead),
         cmocka_unit_test(only_whole_names_count),
         cmocka_unit_test(modules_that_are_here_are_built),
     };
