@@ -176,6 +176,7 @@ struct request {
         has_own_headers : 1; /* of a subrequest: what it changes in them its parent does not see */
     unsigned is_completed : 1;     /* the whole response was given to the client: "OK" */
     unsigned is_cancelled : 1;     /* the client is gone */
+    unsigned is_counted : 1;       /* its beginning was, by the module that counts requests */
     unsigned is_post_action : 1;   /* post_action runs: output goes nowhere */
     unsigned reads_no_further : 1; /* body reading stops where it would have to wait */
     unsigned limits_body : 1;      /* it is read for use: client_max_body_size holds */

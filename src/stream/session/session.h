@@ -66,10 +66,12 @@ struct session {
     uint16_t status;            /* enum session_status; 0 = not known yet */
     uint8_t stage;              /* enum session_stage */
     uint8_t next_handler;       /* of the phase of that stage: the handler that continues */
+    uint16_t counted_by;        /* with is_counted: the series */
     bool is_secure : 1;         /* the handshake of TLS is done */
     bool is_over : 1;           /* it is ending: nothing is to be begun */
     bool is_over_memory : 1;    /* session_memory_limit was reached */
     bool is_held_back : 1;      /* the log knows that answers of UDP were: see datagram_send */
+    bool is_counted : 1;        /* its beginning was, by the module that counts sessions */
     bool has_client : 1;        /* client says whom the other end speaks for (realip) */
     struct conn *conn;          /* of TCP, to the client; NULL of UDP, and when it was passed on */
     struct datagram_flow *flow; /* of UDP; NULL of TCP, and when it was ended */

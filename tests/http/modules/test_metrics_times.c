@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "http/modules/status/metrics/times.h"
+#include "shared/metrics/times.h"
 
 static int init(void **state)
 {

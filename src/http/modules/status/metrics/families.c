@@ -9,9 +9,9 @@
 #include "base/shm.h"
 #include "cache/cache.h"
 #include "http/client/protocol.h"
-#include "http/modules/status/metrics/counters.h"
+#include "shared/metrics/counters.h"
 #include "http/modules/status/metrics/metrics.h"
-#include "http/modules/status/metrics/peers.h"
+#include "shared/metrics/peers.h"
 #include "http/modules/status/metrics/writer.h"
 #include "net/shards/listener.h"
 #include "server/generation.h"
@@ -48,7 +48,11 @@ static void labels_of(unsigned series, struct label out[4])
     case SERIES_ZONE:
         out[0] = (struct label){"zone", name};
         return;
+    case SERIES_STREAM_SERVER:
+        out[0] = (struct label){"zone", name};
+        return;
     case SERIES_PEER:
+    case SERIES_STREAM_PEER:
         rest = name;
         out[0] = (struct label){"upstream", str_cut(&rest, '\0')};
         out[1] = (struct label){"peer", rest};
@@ -105,22 +109,27 @@ struct request_family {
 };
 
 static const struct request_family request_families[] = {
-    {{"portunus_server_requests", "portunus_zone_requests", "portunus_upstream_requests"},
-     "Requests by status; of peers each try, 000 without an answer.",
+    {{"portunus_server_requests", "portunus_zone_requests", "portunus_upstream_requests",
+      "portunus_stream_server_sessions", "portunus_stream_upstream_sessions"},
+     "Requests or sessions by status; of peers each attempt, 000 without an answer.",
      FAMILY_COUNTER,
      put_codes},
     {{"portunus_server_received_bytes", "portunus_zone_received_bytes",
-      "portunus_upstream_received_bytes"},
+      "portunus_upstream_received_bytes", "portunus_stream_server_received_bytes",
+      "portunus_stream_upstream_received_bytes"},
      "Bytes received.",
      FAMILY_COUNTER,
      put_received},
-    {{"portunus_server_sent_bytes", "portunus_zone_sent_bytes", "portunus_upstream_sent_bytes"},
+    {{"portunus_server_sent_bytes", "portunus_zone_sent_bytes", "portunus_upstream_sent_bytes",
+      "portunus_stream_server_sent_bytes", "portunus_stream_upstream_sent_bytes"},
      "Bytes sent.",
      FAMILY_COUNTER,
      put_sent},
     {{"portunus_server_request_duration_seconds", "portunus_zone_request_duration_seconds",
-      "portunus_upstream_response_duration_seconds"},
-     "How long requests took, or the answers of peers.",
+      "portunus_upstream_response_duration_seconds",
+      "portunus_stream_server_session_duration_seconds",
+      "portunus_stream_upstream_session_duration_seconds"},
+     "How long requests or sessions took, or the answers of peers.",
      FAMILY_HISTOGRAM,
      put_times},
 };

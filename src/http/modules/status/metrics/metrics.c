@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "http/exchange/exchange.h"
 #include "http/message/accept.h"
-#include "http/modules/status/metrics/counters.h"
+#include "shared/metrics/zones.h"
 #include "http/modules/status/metrics/writer.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
@@ -13,8 +13,6 @@
 
 struct metrics_main {
     uint64_t zone_size;
-    bool is_wanted;    /* some place shows the numbers: so they are counted */
-    struct zone *zone; /* the zone where they are shown */
 };
 
 struct metrics_server {
@@ -40,17 +38,6 @@ static const struct generation *counting; /* whose requests this worker counts; 
 
 /* ---- counting ---- */
 
-/* A label of two parts in room of SERIES_LABEL bytes; what is too long is cut. */
-static struct str peer_label(char *text, struct str group, struct str peer)
-{
-    struct writer writer = {text, text + SERIES_LABEL};
-
-    writer_put(&writer, str_head(group, SERIES_LABEL / 2));
-    writer_put(&writer, (struct str){"", 1});
-    writer_put(&writer, peer);
-    return str_from(text, writer.at);
-}
-
 /* Apart, so that requests without a backend do not pay for its frame. */
 __attribute__((noinline)) static void count_attempts(const struct exchange *x)
 {
@@ -65,9 +52,21 @@ __attribute__((noinline)) static void count_attempts(const struct exchange *x)
         };
         /* Addresses that clients may choose are counted together: they would take all series. */
         struct str peer = attempt->is_at_run_time ? STR("(any)") : attempt->peer;
-        struct str label = peer_label(text, attempt->group, peer);
+        struct str label = metrics_peer_label(text, attempt->group, peer);
         metrics_count(metrics_series(SERIES_PEER, label), &sample);
     }
+}
+
+/* Requests whose heads are whole and that have not ended are in progress, at their servers. */
+static enum handler_result count_begin(struct request *request)
+{
+    if (counting != NULL && request == request->main && !request->is_counted) {
+        const struct metrics_server *server = server_settings(request->server, &server_key);
+
+        request->is_counted = true;
+        metrics_begin(server->series);
+    }
+    return HANDLER_NEXT;
 }
 
 static enum handler_result count_request(struct request *request)
@@ -82,8 +81,10 @@ static enum handler_result count_request(struct request *request)
         .time_ms = request_age_ms(request),
         .received = request->head_size + request->body_received + request->tunnel_received,
         .sent = request_bytes_sent(request),
+        .has_begun = request->is_counted,
     };
     metrics_count(server->series, &sample);
+    sample.has_begun = false;
     if (settings->zone.len != 0 && !settings->is_of_server) {
         metrics_count(settings->series, &sample);
     }
@@ -176,7 +177,7 @@ static void fresh_server(void *settings)
 static bool metrics_apply(struct conf_scope *scope, const struct directive *row,
                           struct conf_node *node, void *settings)
 {
-    ((struct metrics_main *) conf_settings(scope, &main_key))->is_wanted = true;
+    status_zones_of(scope->conf)->is_wanted = true;
     content_set(scope_location(scope), metrics_answer, NULL);
     return true;
 }
@@ -184,7 +185,7 @@ static bool metrics_apply(struct conf_scope *scope, const struct directive *row,
 static bool status_apply(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings)
 {
-    ((struct metrics_main *) conf_settings(scope, &main_key))->is_wanted = true;
+    status_zones_of(scope->conf)->is_wanted = true;
     content_set(scope_location(scope), status_answer, NULL);
     return true;
 }
@@ -218,6 +219,8 @@ static bool status_zone_apply(struct conf_scope *scope, const struct directive *
     if (metrics->zone.len == 0) {
         return conf_error(scope->conf, node, "invalid zone name \"\"");
     }
+    status_zone_add(scope->conf, metrics->is_of_server ? SERIES_SERVER : SERIES_ZONE,
+                    metrics->zone);
     return true;
 }
 
@@ -250,16 +253,17 @@ static struct metrics_main *main_of(const struct http_main *main)
 static bool metrics_end(struct conf *conf, struct http_main *main)
 {
     struct metrics_main *settings = main_of(main);
+    struct status_zones *zones = status_zones_of(conf);
 
-    if (settings == NULL || !settings->is_wanted) {
+    if (settings == NULL || !zones->is_wanted) {
         return true;
     }
-    settings->zone = generation_zone(conf->generation, NULL, STR("metrics"),
-                                     (size_t) settings->zone_size, &zone_user);
-    if (settings->zone == NULL) {
+    zones->zone = generation_zone(conf->generation, NULL, STR("metrics"),
+                                  (size_t) settings->zone_size, &zone_user);
+    if (zones->zone == NULL) {
         return false;
     }
-    if (!metrics_use(settings->zone)) {
+    if (!metrics_use(zones->zone)) {
         return conf_error(conf, NULL, "\"metrics_zone_size\" is too small");
     }
     name_series(main);
@@ -272,13 +276,7 @@ static bool metrics_end(struct conf *conf, struct http_main *main)
 
 static bool worker_start(struct generation *generation)
 {
-    const struct metrics_main *settings = main_of(generation->http);
-
-    counting = NULL;
-    if (settings != NULL && settings->zone != NULL && metrics_use(settings->zone)) {
-        counting = generation;
-        metrics_worker_start();
-    }
+    counting = status_zones_start(&generation->conf) ? generation : NULL;
     return true;
 }
 
@@ -346,10 +344,16 @@ static const struct directive_table *const tables[] = {&main_table, &server_tabl
 
 static bool metrics_is_active(const struct http_location *location)
 {
-    return location->server != NULL && main_of(location->server->main)->is_wanted;
+    return location->server != NULL &&
+           status_zones_of(&location->server->main->generation->conf)->is_wanted;
 }
 
 static const struct phase_hook phases[] = {
+    {.phase = PHASE_POST_READ,
+     .name = "metrics",
+     .after = "realip",
+     .run = count_begin,
+     .is_active = metrics_is_active},
     {.phase = PHASE_LOG,
      .name = "metrics",
      .after = "log",

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "http/modules/status/metrics/counters.h"
+#include "shared/metrics/counters.h"
 #include "http/modules/status/metrics/writer.h"
 
 /* Numbers of fields, of each message. */

@@ -9,9 +9,10 @@
 #include "base/shm.h"
 #include "cache/cache.h"
 #include "http/client/connection.h"
-#include "http/modules/status/metrics/counters.h"
+#include "shared/metrics/counters.h"
+#include "shared/metrics/json.h"
 #include "http/modules/status/metrics/metrics.h"
-#include "http/modules/status/metrics/peers.h"
+#include "shared/metrics/peers.h"
 #include "server/generation.h"
 #include "shared/limit/zone.h"
 #include "upstream/peer.h"
@@ -19,37 +20,6 @@
 #define SHAPE_VERSION 8 /* of the data, as `status` counted */
 
 /* ---- requests ---- */
-
-static void put_responses(struct json *json, const struct metrics_cell *cell, uint64_t *total)
-{
-    uint64_t classes[6] = {0};
-
-    *total = 0;
-    for (unsigned i = 0; i < METRICS_CODES; i++) {
-        unsigned class = metrics_codes[i] / 100;
-        classes[class < 6 ? class : 0] += cell->codes[i];
-        *total += cell->codes[i];
-    }
-    json_open(json, STR("responses"), '{');
-    for (unsigned class = 1; class < 6; class ++) {
-        const char name[] = {(char) ('0' + class), 'x', 'x', 0};
-        json_put_number(json, name, classes[class]);
-    }
-    json_put_number(json, "total", *total - classes[0]);
-    json_close(json, '}');
-}
-
-static void put_series(struct json *json, unsigned series)
-{
-    struct metrics_cell sum;
-    uint64_t total;
-
-    metrics_sum(series, &sum);
-    put_responses(json, &sum, &total);
-    json_put_number(json, "requests", total);
-    json_put_number(json, "received", sum.received);
-    json_put_number(json, "sent", sum.sent);
-}
 
 static void write_series(struct json *json, const char *name, enum series_kind kind)
 {
@@ -59,7 +29,7 @@ static void write_series(struct json *json, const char *name, enum series_kind k
 
         if (metrics_series_label(i, &label) == kind) {
             json_open(json, label, '{');
-            put_series(json, i);
+            json_put_series(json, kind, i, false);
             json_close(json, '}');
         }
     }
@@ -68,79 +38,11 @@ static void write_series(struct json *json, const char *name, enum series_kind k
 
 /* ---- groups ---- */
 
-/* The series of a peer, which may not have been asked yet. */
-static bool find_peer(struct str group, struct str peer, unsigned *series)
+static void put_peer(struct json *json, const struct shown_peer *shown)
 {
-    for (*series = 0; *series < metrics_series_count(); (*series)++) {
-        struct str text;
-
-        if (metrics_series_label(*series, &text) == SERIES_PEER &&
-            str_equal(str_cut(&text, '\0'), group) && str_equal(text, peer)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static struct str metrics_status_state_of(const struct peer *peer)
-{
-    const struct upstream_server *server = peer->server;
-
-    if (peer_is_down(peer)) {
-        return STR("down");
-    }
-    if (atomic_load(&peer->cell->is_unhealthy) != 0) {
-        return STR("unhealthy");
-    }
-    if (server->is_draining) {
-        return STR("draining");
-    }
-    return server->max_fails != 0 && atomic_load(&peer->cell->fails) >= server->max_fails
-               ? STR("unavail")
-               : STR("up");
-}
-
-static void put_times(struct json *json, const struct peer *peer, bool is_stream)
-{
-    static const struct {
-        const char *http, *stream; /* names; NULL: not of this one */
-        enum peer_time time;
-    } times[] = {{NULL, "connect_time", PEER_TIME_CONNECT},
-                 {"header_time", "first_byte_time", PEER_TIME_FIRST_BYTE},
-                 {"response_time", "response_time", PEER_TIME_LAST_BYTE}};
-
-    for (unsigned i = 0; i < sizeof(times) / sizeof(*times); i++) {
-        const char *name = is_stream ? times[i].stream : times[i].http;
-
-        if (name != NULL) {
-            json_put_number(json, name, atomic_load(&peer->cell->times_us[times[i].time]) / 1000);
-        }
-    }
-}
-
-static void put_peer(struct json *json, const struct shown_peer *shown, bool is_stream)
-{
-    const struct peer *peer = shown->peer;
-    unsigned series;
-
     json_open(json, STR_NONE, '{');
     json_put_number(json, "id", shown->id);
-    json_put_string(json, "server", peer->name);
-    json_put_string(json, "name", peer->server->written);
-    json_put_flag(json, "backup", peer->server->is_backup);
-    json_put_number(json, "weight", peer->weight);
-    json_put_string(json, "state", metrics_status_state_of(peer));
-    json_put_number(json, "active", peer_active(peer->cell));
-    if (peer->server->max_conns != 0) {
-        json_put_number(json, "max_conns", peer->server->max_conns);
-    }
-    if (!is_stream && find_peer(shown->group, peer->name, &series)) {
-        put_series(json, series);
-    } else if (!is_stream) {
-        json_put_number(json, "requests", 0);
-    }
-    json_put_number(json, "fails", atomic_load(&peer->cell->fails));
-    put_times(json, peer, is_stream);
+    json_put_peer(json, shown->of, shown->peer);
     json_close(json, '}');
 }
 
@@ -161,7 +63,7 @@ static void write_groups(struct json *json, const struct upstream_subsystem *sub
             json_open(json, STR("peers"), '[');
         }
         if (shown->peer != NULL) {
-            put_peer(json, shown, subsystem == &upstream_stream);
+            put_peer(json, shown);
         }
     }
     if (is_open) {
@@ -197,58 +99,12 @@ static void write_stream(struct json *json)
 
 /* ---- the rest ---- */
 
-static void put_counter(struct json *json, const char *name, uint64_t responses)
-{
-    json_open(json, str_of(name), '{');
-    json_put_number(json, "responses", responses);
-    json_close(json, '}');
-}
-
 static void put_cache(const struct cache *cache, void *arg)
 {
     struct json *json = arg;
-    struct cache_stats stats;
 
-    cache_stats_of(cache, &stats);
     json_open(json, cache->name, '{');
-    json_put_number(json, "size", stats.bytes);
-    if (stats.max_size > 0) {
-        json_put_number(json, "max_size", (uint64_t) stats.max_size);
-    }
-    json_put_flag(json, "cold", stats.is_cold);
-    put_counter(json, "hit", stats.hits);
-    put_counter(json, "stale", stats.stale);
-    put_counter(json, "updating", stats.updating);
-    put_counter(json, "revalidated", stats.revalidated);
-    put_counter(json, "miss", stats.misses);
-    put_counter(json, "expired", stats.expired);
-    put_counter(json, "bypass", stats.bypassed);
-    json_close(json, '}');
-}
-
-static void put_slab(struct json *json, const struct zone *zone)
-{
-    struct slab_stats stats;
-
-    slab_stats_of(zone->slab, &stats);
-    json_open(json, zone->name, '{');
-    json_open(json, STR("pages"), '{');
-    json_put_number(json, "used", stats.pages - stats.free_pages);
-    json_put_number(json, "free", stats.free_pages);
-    json_close(json, '}');
-    json_open(json, STR("slots"), '{');
-    for (unsigned i = 0; i < SLAB_CLASSES; i++) {
-        const struct slab_class *class = &stats.classes[i];
-        char size[24];
-
-        json_open(json, str_from(size, format_uint(size, class->size)), '{');
-        json_put_number(json, "used", class->used);
-        json_put_number(json, "free", class->total - class->used);
-        json_put_number(json, "reqs", class->requests);
-        json_put_number(json, "fails", class->failed);
-        json_close(json, '}');
-    }
-    json_close(json, '}');
+    json_put_cache(json, cache);
     json_close(json, '}');
 }
 
@@ -257,7 +113,9 @@ static void write_zones(struct json *json)
     json_open(json, STR("slabs"), '{');
     for (const struct zone *zone = generation_now->zones; zone != NULL; zone = zone->next) {
         if (zone->slab != NULL) {
-            put_slab(json, zone);
+            json_open(json, zone->name, '{');
+            json_put_slab(json, zone);
+            json_close(json, '}');
         }
     }
     json_close(json, '}');
@@ -286,19 +144,13 @@ static void write_connections(struct json *json)
 
     counters_sum(&sum);
     json_open(json, STR("connections"), '{');
-    json_put_number(json, "accepted", sum.accepted);
-    json_put_number(json, "dropped", sum.accepted > sum.handled ? sum.accepted - sum.handled : 0);
-    json_put_number(json, "active", sum.active > sum.waiting ? sum.active - sum.waiting : 0);
-    json_put_number(json, "idle", sum.waiting);
+    json_put_connections(json, &sum);
     json_close(json, '}');
     json_open(json, STR("ssl"), '{');
-    json_put_number(json, "handshakes", sum.tls_handshakes);
-    json_put_number(json, "handshakes_failed", sum.tls_failures);
-    json_put_number(json, "session_reuses", sum.tls_resumed);
+    json_put_tls(json, &sum);
     json_close(json, '}');
     json_open(json, STR("requests"), '{');
-    json_put_number(json, "total", sum.requests);
-    json_put_number(json, "current", sum.reading + sum.writing);
+    json_put_requests(json, &sum);
     json_close(json, '}');
 }
 

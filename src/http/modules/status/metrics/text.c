@@ -1,7 +1,7 @@
 /* The numbers as text: OpenMetrics, or Prometheus' form 0.0.4. */
 #include <stdio.h>
 
-#include "http/modules/status/metrics/counters.h"
+#include "shared/metrics/counters.h"
 #include "http/modules/status/metrics/writer.h"
 
 static void metrics_text_put_head(struct metrics_writer *writer, const char *tail, const char *word,

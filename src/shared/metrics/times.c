@@ -1,5 +1,5 @@
 /* The cells that times are counted in: see times.h. */
-#include "http/modules/status/metrics/times.h"
+#include "shared/metrics/times.h"
 
 #include <assert.h>
 #include <math.h>

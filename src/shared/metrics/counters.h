@@ -1,19 +1,21 @@
 /* Counters of requests by what they were for: series, of which each worker writes a cell of its own. */
-#ifndef HTTP_MODULES_STATUS_METRICS_COUNTERS_H
-#define HTTP_MODULES_STATUS_METRICS_COUNTERS_H
+#ifndef SHARED_METRICS_COUNTERS_H
+#define SHARED_METRICS_COUNTERS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/shm.h"
 #include "base/str.h"
-#include "http/modules/status/metrics/times.h"
+#include "shared/metrics/times.h"
 
 /* What a series is about. */
 enum series_kind {
-    SERIES_SERVER, /* label: its name */
-    SERIES_ZONE,   /* a `status_zone` of locations */
-    SERIES_PEER,   /* group, NUL, peer */
+    SERIES_SERVER,        /* label: its name */
+    SERIES_ZONE,          /* a `status_zone` of locations */
+    SERIES_PEER,          /* group, NUL, peer */
+    SERIES_STREAM_SERVER, /* a `status_zone` of servers of stream: sessions */
+    SERIES_STREAM_PEER,   /* group, NUL, peer of stream */
     SERIES_KINDS
 };
 
@@ -32,7 +34,8 @@ struct metrics_cell {
     uint64_t sent;     /* bytes */
     uint64_t codes[METRICS_CODES];
     uint64_t times[TIMES_CELLS]; /* requests by time, each in one */
-    uint64_t pad[2];
+    uint64_t began; /* requests that were begun, of those that are counted from there on */
+    uint64_t ended; /* … and that have ended */
 };
 
 /* One request. */
@@ -41,7 +44,11 @@ struct metrics_sample {
     uint64_t time_ms;
     uint64_t received;
     uint64_t sent;
+    bool has_begun; /* metrics_begin has counted it */
 };
+
+/* A label of two parts in room of SERIES_LABEL bytes; what is too long is cut. */
+struct str metrics_peer_label(char *text, struct str group, struct str peer);
 
 /* ---- when the configuration is read ---- */
 
@@ -67,6 +74,16 @@ struct metrics_cell *metrics_make_cell(unsigned series);
 /* The place of a status in `codes`. */
 unsigned metrics_code_index(unsigned status);
 
+/* One has begun, which metrics_count ends. */
+static inline void metrics_begin(unsigned series)
+{
+    struct metrics_cell *cell = metrics_cells[series];
+
+    if (cell != NULL || (cell = metrics_make_cell(series)) != NULL) {
+        cell->began++;
+    }
+}
+
 /* Counts: on the way of every request. Where there is no room any more, nothing is, and metrics_lost() counts that. */
 static inline void metrics_count(unsigned series, const struct metrics_sample *sample)
 {
@@ -80,6 +97,7 @@ static inline void metrics_count(unsigned series, const struct metrics_sample *s
     cell->time_ms += sample->time_ms;
     cell->received += sample->received;
     cell->sent += sample->sent;
+    cell->ended += sample->has_begun;
 }
 
 /* ---- reading ---- */
@@ -89,6 +107,12 @@ unsigned metrics_series_count(void);
 enum series_kind metrics_series_label(unsigned series, struct str *label);
 /* The sum over all workers there ever were. */
 void metrics_sum(unsigned series, struct metrics_cell *sum);
+/* … since it was reset last; what has begun and not ended is in progress, whatever was reset. */
+void metrics_since(unsigned series, struct metrics_cell *sum);
+/* Makes metrics_since begin again; sums stay. False: there is no memory for it. */
+bool metrics_reset(unsigned series);
+/* The number of a series that there is; SERIES_NONE: there is none. */
+unsigned metrics_find(enum series_kind kind, struct str label);
 /* Series and samples that found no room. */
 uint64_t metrics_lost(void);
 

@@ -1,12 +1,13 @@
 /* The groups that are shown, and their peers: those of the configuration, and those that came while the service runs. */
-#ifndef HTTP_MODULES_STATUS_METRICS_PEERS_H
-#define HTTP_MODULES_STATUS_METRICS_PEERS_H
+#ifndef SHARED_METRICS_PEERS_H
+#define SHARED_METRICS_PEERS_H
 
 #include "upstream/peer.h"
 
 /* One peer; or, where peer is NULL, a group that has none. */
 struct shown_peer {
-    struct str group; /* its name */
+    struct str group;                /* its name */
+    const struct upstream_group *of; /* … itself */
     const struct peer *peer;
     unsigned id; /* place in its group */
 };

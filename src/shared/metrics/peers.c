@@ -1,5 +1,5 @@
 /* The groups that are shown, and their peers. */
-#include "http/modules/status/metrics/peers.h"
+#include "shared/metrics/peers.h"
 
 #include "server/generation.h"
 
@@ -31,7 +31,7 @@ static void add_peers(struct gathering *gathering, const struct upstream_group *
             unsigned id = (unsigned) (gathering->shown.count - gathering->first);
 
             *vec_add(&gathering->shown, gathering->arena, struct shown_peer) =
-                (struct shown_peer){group->name, &set->peers[i], id};
+                (struct shown_peer){group->name, group, &set->peers[i], id};
         }
     }
 }
@@ -47,7 +47,8 @@ static void add_group(struct gathering *gathering, const struct upstream_group *
 static void end_group(struct gathering *gathering, const struct upstream_group *group)
 {
     if (gathering->shown.count == gathering->first) {
-        vec_add(&gathering->shown, gathering->arena, struct shown_peer)->group = group->name;
+        *vec_add(&gathering->shown, gathering->arena, struct shown_peer) =
+            (struct shown_peer){.group = group->name, .of = group};
     }
     gathering->first = gathering->shown.count;
 }

@@ -1,6 +1,6 @@
 /* The cells that times are counted in, and the buckets of histograms that they are parts of. */
-#ifndef HTTP_MODULES_STATUS_METRICS_TIMES_H
-#define HTTP_MODULES_STATUS_METRICS_TIMES_H
+#ifndef SHARED_METRICS_TIMES_H
+#define SHARED_METRICS_TIMES_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* Counters of requests in shared memory: see counters.h. */
-#include "http/modules/status/metrics/counters.h"
+#include "shared/metrics/counters.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -34,11 +34,12 @@ struct series {
 };
 
 struct root {
-    struct shm_lock lock;          /* of adding series, taking sheets */
+    struct shm_lock lock;          /* of adding series, taking sheets, resets */
     _Atomic uint32_t series_count; /* published when a series is complete */
     _Atomic uint32_t sheet_count;  /* sheets that were ever used */
     _Atomic uint64_t lost;
     struct series series[SERIES_MOST];
+    struct sheet base; /* sums when they were reset */
     struct sheet sheets[SHEETS];
 };
 
@@ -131,6 +132,25 @@ static bool is_free(const struct sheet *sheet)
     return owner == 0 || owner == getpid() || (kill(owner, 0) == -1 && errno == ESRCH);
 }
 
+static struct block *block_of(const struct sheet *sheet, unsigned number)
+{
+    uintptr_t place = atomic_load_explicit(&sheet->blocks[number], memory_order_acquire);
+
+    return place == 0 ? NULL : (struct block *) (void *) ((char *) zone->memory + place);
+}
+
+/* What its former owner had begun and not ended has ended with it. */
+static void end_all(const struct sheet *sheet)
+{
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        struct block *block = block_of(sheet, i);
+
+        for (unsigned n = 0; block != NULL && n < BLOCK_CELLS; n++) {
+            block->cells[n].ended = block->cells[n].began;
+        }
+    }
+}
+
 void metrics_worker_start(void)
 {
     memset(metrics_cells, 0, sizeof(metrics_cells));
@@ -140,6 +160,7 @@ void metrics_worker_start(void)
         if (is_free(&root->sheets[i])) {
             my_sheet = &root->sheets[i];
             my_sheet->owner = getpid();
+            end_all(my_sheet);
             root->sheet_count = i + 1 > root->sheet_count ? i + 1 : root->sheet_count;
         }
     }
@@ -148,28 +169,24 @@ void metrics_worker_start(void)
 
 void metrics_worker_end(void)
 {
+    if (root == NULL) {
+        return;
+    }
     if (my_sheet != NULL) {
         my_sheet->owner = 0;
         my_sheet = NULL;
     }
 }
 
-static struct block *block_of(const struct sheet *sheet, unsigned number)
-{
-    uintptr_t place = atomic_load_explicit(&sheet->blocks[number], memory_order_acquire);
-
-    return place == 0 ? NULL : (struct block *) (void *) ((char *) zone->memory + place);
-}
-
 /* The block that a cell is in; NULL: there is no room for it. */
-static struct block *make_block(unsigned number)
+static struct block *make_block(struct sheet *sheet, unsigned number)
 {
-    struct block *block = my_sheet == NULL ? NULL : block_of(my_sheet, number);
+    struct block *block = sheet == NULL ? NULL : block_of(sheet, number);
 
-    if (block == NULL && my_sheet != NULL) {
+    if (block == NULL && sheet != NULL) {
         block = slab_alloc(zone->slab, sizeof(*block));
         if (block != NULL) {
-            atomic_store_explicit(&my_sheet->blocks[number],
+            atomic_store_explicit(&sheet->blocks[number],
                                   (uintptr_t) ((char *) block - (char *) zone->memory),
                                   memory_order_release);
         }
@@ -182,7 +199,7 @@ struct metrics_cell *metrics_make_cell(unsigned series)
     if (series == SERIES_NONE) {
         return NULL; /* metrics_series has counted that */
     }
-    struct block *block = make_block(series / BLOCK_CELLS);
+    struct block *block = make_block(my_sheet, series / BLOCK_CELLS);
     if (block == NULL) {
         atomic_fetch_add_explicit(&root->lost, 1, memory_order_relaxed);
         return NULL;
@@ -239,6 +256,49 @@ void metrics_sum(unsigned series, struct metrics_cell *sum)
             to[n] += from[n];
         }
     }
+}
+
+unsigned metrics_find(enum series_kind kind, struct str label)
+{
+    return root == NULL ? SERIES_NONE
+                        : find_series(kind, str_head(label, SERIES_LABEL), metrics_series_count());
+}
+
+void metrics_since(unsigned series, struct metrics_cell *sum)
+{
+    const struct block *base = block_of(&root->base, series / BLOCK_CELLS);
+    uint64_t *to = (uint64_t *) sum;
+
+    metrics_sum(series, sum);
+    if (base == NULL) {
+        return;
+    }
+    const volatile uint64_t *from = (const volatile uint64_t *) &base->cells[series % BLOCK_CELLS];
+    for (unsigned n = 0; n < sizeof(*sum) / sizeof(*to); n++) {
+        to[n] -= from[n] < to[n] ? from[n] : to[n];
+    }
+}
+
+bool metrics_reset(unsigned series)
+{
+    shm_lock_take(&root->lock);
+    struct block *base = make_block(&root->base, series / BLOCK_CELLS);
+    if (base != NULL) {
+        struct metrics_cell *cell = &base->cells[series % BLOCK_CELLS];
+
+        metrics_sum(series, cell);
+        cell->began = cell->ended = 0;
+    }
+    shm_lock_release(&root->lock);
+    return base != NULL;
+}
+
+struct str metrics_peer_label(char *text, struct str group, struct str peer)
+{
+    char *at = str_put(text, str_head(group, SERIES_LABEL / 2));
+
+    *at++ = '\0';
+    return str_from(text, str_put(at, str_head(peer, (size_t) (text + SERIES_LABEL - at))));
 }
 
 uint64_t metrics_lost(void)

@@ -1,0 +1,254 @@
+/* Keys and values of keyval_zone, as the API shows and changes them. */
+#include "base/text.h"
+#include "event/loop.h"
+#include "http/modules/status/api/api.h"
+#include "http/request/body.h"
+#include "http/request/response.h"
+#include "http/variables/variables.h"
+#include "server/generation.h"
+#include "shared/keyval/keyval.h"
+#include "shared/keyval/text.h"
+
+static const struct keyval_kind *kind_of(struct str protocol)
+{
+    return str_is(protocol, "http")     ? &keyval_http
+           : str_is(protocol, "stream") ? &keyval_stream
+                                        : NULL;
+}
+
+static struct keyval_zone *zone_named(const struct keyval_kind *kind, struct str name)
+{
+    struct keyval_zone *zone = keyval_zones_of(&generation_now->conf, kind);
+
+    while (zone != NULL && !str_equal(zone->zone->name, name)) {
+        zone = zone->next;
+    }
+    return zone;
+}
+
+static enum handler_result show_pair(struct request *request, const struct keyval_zone *zone,
+                                     struct str key)
+{
+    struct buf out = {0};
+    struct json json = {.out = &out};
+    struct keyval_pair pair;
+
+    key = percent_decode(&request->arena, key);
+    if (!keyval_get(zone->store, key, &request->arena, &pair)) {
+        return api_refuse(request, 404, "KeyvalKeyNotFound", "key not found");
+    }
+    json_open(&json, STR_NONE, '{');
+    json_put_name(&json, pair.key);
+    json_put_text(&json, pair.value);
+    json_close(&json, '}');
+    return api_answer_text(request, 200, &out);
+}
+
+/* Zones whose pairs are being shown; in the request's arena. */
+struct shown_zones {
+    const struct keyval_zone *zone; /* the one whose turn it is */
+    bool are_all;                   /* those after it follow, and each is a member of its own */
+    bool is_open;                   /* the member is in an object that was begun */
+    bool has_begun;                 /* the zone's own object was */
+    uint32_t cursor;                /* in the zone */
+    struct json json;
+};
+
+/* Some pairs more of the zone; then the next one's turn comes. */
+static void show_some(struct shown_zones *shown)
+{
+    struct json *json = &shown->json;
+
+    if (!shown->has_begun) {
+        json_open(json, shown->are_all ? shown->zone->zone->name : STR_NONE, '{');
+        shown->has_begun = true;
+        shown->cursor = 0;
+    }
+    if (!keyval_text_put(json, shown->zone->store, &shown->cursor, false)) {
+        json_close(json, '}');
+        shown->has_begun = false;
+        shown->zone = shown->are_all ? shown->zone->next : NULL;
+    }
+}
+
+/* struct body_maker. */
+static bool show_more(void *arg, struct buf *out)
+{
+    struct shown_zones *shown = arg;
+
+    shown->json.out = out;
+    if (shown->are_all && !shown->is_open) {
+        json_open(&shown->json, STR_NONE, '{');
+        shown->is_open = true;
+    }
+    if (shown->zone != NULL) {
+        show_some(shown);
+    }
+    if (shown->zone == NULL && shown->are_all) {
+        json_close(&shown->json, '}');
+    }
+    return shown->zone != NULL;
+}
+
+/* MAY WAIT. */
+static enum handler_result show_pairs(struct request *request, const struct keyval_zone *zone,
+                                      bool are_all)
+{
+    struct shown_zones *shown = arena_new(&request->arena, struct shown_zones);
+
+    shown->zone = zone;
+    shown->are_all = are_all;
+    return response_produced(request, STR("application/json"),
+                             &(struct body_maker){show_more, shown});
+}
+
+/* MAY WAIT. */
+static enum handler_result show_zone(struct request *request, const struct keyval_zone *zone)
+{
+    struct str key;
+
+    return request_argument(request, STR("key"), &key) ? show_pair(request, zone, key)
+                                                       : show_pairs(request, zone, false);
+}
+
+static enum handler_result show_names(struct request *request, const struct keyval_zone *zone)
+{
+    struct buf out = {0};
+    struct json json = {.out = &out};
+
+    json_open(&json, STR_NONE, '[');
+    for (; zone != NULL; zone = zone->next) {
+        json_put_name(&json, STR_NONE);
+        json_put_text(&json, zone->zone->name);
+    }
+    json_close(&json, ']');
+    return api_answer_text(request, 200, &out);
+}
+
+/* All zones; with an empty argument `fields` their names alone. MAY WAIT. */
+static enum handler_result show_zones(struct request *request, const struct keyval_kind *kind)
+{
+    const struct keyval_zone *zones = keyval_zones_of(&generation_now->conf, kind);
+    struct str fields;
+
+    return request_argument(request, STR("fields"), &fields) && str_is_empty(fields)
+               ? show_names(request, zones)
+               : show_pairs(request, zones, true);
+}
+
+/* Does a POST bring whole pairs? */
+static bool are_whole(const struct vec *changes)
+{
+    vec_each(const struct keyval_change, change, changes) {
+        if (change->is_deleted || change->keeps_value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum handler_result say_result(struct request *request, struct keyval_zone *zone,
+                                      enum keyval_result result, unsigned status)
+{
+    switch (result) {
+    case KEYVAL_DONE:
+        keyval_changed(zone);
+        return api_answer_nothing(request, status);
+    case KEYVAL_EXISTS:
+        return api_refuse(request, 409, "KeyvalKeyExists", "key already exists");
+    case KEYVAL_ABSENT:
+        return api_refuse(request, 404, "KeyvalKeyNotFound", "key not found");
+    case KEYVAL_BAD_KEY:
+        return api_refuse(request, 400, "KeyvalFormatError", "invalid key");
+    case KEYVAL_FULL:
+        break;
+    }
+    counters_mine->limited++;
+    log_error(&request->log, 0, "keyval_zone \"%.*s\" has no room", STR_ARG(zone->zone->name));
+    return api_refuse(request, 507, "KeyvalZoneFull", "zone has no room");
+}
+
+static enum keyval_result make_changes(const struct keyval_zone *zone, const struct vec *changes,
+                                       bool is_new)
+{
+    return is_new ? keyval_make(zone->store, changes) : keyval_change(zone->store, changes);
+}
+
+/* Memory of what has expired, or was cleared, is given back. MAY WAIT. False: the request was cancelled. */
+static bool sweep(const struct keyval_zone *zone)
+{
+    uint32_t cursor = 0;
+    bool has_more;
+
+    do {
+        has_more = keyval_visit(zone->store, &cursor, NULL, NULL);
+        if (!loop_share()) {
+            return false;
+        }
+    } while (has_more);
+    return true;
+}
+
+/* MAY WAIT. */
+static enum handler_result change_zone(struct request *request, struct keyval_zone *zone)
+{
+    const struct keyval_text_form form = {.expiry = STR("expire"),
+                                          .from_ms = keyval_now(),
+                                          .timeout_ms = zone->timeout_ms};
+    bool is_new = request->method == METHOD_POST;
+    struct vec changes = {0};
+    struct str text;
+    enum handler_result handled = api_read_body(request, zone->zone->size, &text);
+
+    if (handled != HANDLER_NEXT) {
+        return handled;
+    }
+    if (!keyval_text_read(text, &form, &request->arena, &changes) || changes.count == 0 ||
+        (is_new && !are_whole(&changes))) {
+        return api_refuse(request, 400, "KeyvalFormatError", "key-value format error");
+    }
+    enum keyval_result result = make_changes(zone, &changes, is_new);
+    if (result == KEYVAL_FULL) {
+        if (!sweep(zone)) {
+            return HANDLER_CLOSED;
+        }
+        result = make_changes(zone, &changes, is_new);
+    }
+    return say_result(request, zone, result, is_new ? 201 : 204);
+}
+
+/* MAY WAIT. */
+static enum handler_result answer_zone(struct request *request, const struct keyval_kind *kind,
+                                       struct str name)
+{
+    struct keyval_zone *zone = zone_named(kind, name);
+
+    if (zone == NULL) {
+        return api_refuse(request, 404, "KeyvalNotFound", "keyval not found");
+    }
+    switch (request->method) {
+    case METHOD_POST:
+    case METHOD_PATCH:
+        return change_zone(request, zone);
+    case METHOD_DELETE:
+        keyval_clear(zone->store);
+        if (!sweep(zone)) {
+            keyval_changed(zone);
+            return HANDLER_CLOSED;
+        }
+        return say_result(request, zone, KEYVAL_DONE, 204);
+    default:
+        return show_zone(request, zone);
+    }
+}
+
+/* MAY WAIT. */
+enum handler_result api_answer_keyvals(struct request *request, const struct api_path *path)
+{
+    const struct keyval_kind *kind = kind_of(path->root);
+
+    if (path->name.len != 0) {
+        return answer_zone(request, kind, path->name);
+    }
+    return api_is_read(request) ? show_zones(request, kind) : api_refuse_method(request);
+}

@@ -1,0 +1,224 @@
+/* ngx_http_api_module, in the shape of nginx Plus' interface: what the service does, and changes while it runs. */
+#include "base/text.h"
+#include "http/modules/status/api/api.h"
+#include "http/request/response.h"
+#include "http/variables/variables.h"
+#include "server/generation.h"
+#include "server/module.h"
+#include "shared/metrics/zones.h"
+#include "upstream/servers.h"
+
+enum { VERSIONS = 9 }; /* that clients may name: what is here is the same in all of them */
+
+/* Of a location, and of the limit_except and `if` blocks in it: what is asked is the same there. */
+struct api_settings {
+    bool may_write; /* write=on */
+};
+
+/* ---- paths ---- */
+
+/* What of the path stands after the location's own part. */
+static struct str rest_of_path(const struct request *request)
+{
+    const struct http_location *location = request->location;
+    struct str rest = request->uri;
+
+    if (location->kind <= LOCATION_PREFIX_NO_REGEX && str_starts(rest, location->name)) {
+        rest = str_skip(rest, location->name.len);
+    } else {
+        rest = str_skip(rest, 1);
+        str_cut(&rest, '/'); /* an expression has matched: its own part is the first segment */
+    }
+    return rest.len != 0 && *rest.data == '/' ? str_skip(rest, 1) : rest;
+}
+
+/* The next segment; empty after the last one. */
+static struct str next_segment(struct str *path)
+{
+    return path->data == NULL ? STR_NONE : str_cut(path, '/');
+}
+
+/* May this method be used at all here? */
+static bool may_do(const struct request *request)
+{
+    const struct api_settings *settings = request->answering->content.settings;
+    const unsigned writing = METHOD_POST | METHOD_PATCH | METHOD_DELETE;
+
+    return api_is_read(request) || (settings->may_write && (request->method & writing) != 0);
+}
+
+static struct api_path path_of(const struct request *request)
+{
+    struct str rest = rest_of_path(request);
+    struct api_path path = {.version = next_segment(&rest)};
+
+    path.root = next_segment(&rest);
+    if (str_is(path.root, "http") || str_is(path.root, "stream")) {
+        path.what = next_segment(&rest);
+    } else {
+        path.what = path.root;
+        path.root = STR("");
+    }
+    path.name = next_segment(&rest);
+    path.more = next_segment(&rest);
+    path.id = next_segment(&rest);
+    path.has_more = next_segment(&rest).len != 0;
+    return path;
+}
+
+static bool is_known_version(struct str version)
+{
+    return version.len == 1 && *version.data >= '1' && *version.data <= '0' + VERSIONS;
+}
+
+/*
+ * A page of another site makes a browser send what it likes, with the credentials that the browser has: its requests say whose
+ * page it was (RFC 6454). Clients that are no browsers say nothing.
+ */
+static bool is_cross_origin(const struct request *request)
+{
+    struct str origin = STR_NONE, host = STR_NONE;
+
+    if (!fields_by_variable_name(&request->headers, (struct arena *) &request->arena, STR("origin"),
+                                 &origin)) {
+        return false;
+    }
+    fields_by_variable_name(&request->headers, (struct arena *) &request->arena, STR("host"),
+                            &host);
+    const char *slashes = str_find(origin, STR("://"));
+    return slashes == NULL || !str_equal_nocase(str_from(slashes + 3, origin.data + origin.len),
+                                                host.len != 0 ? host : request->host);
+}
+
+/* ---- answers ---- */
+
+/* A list of words: what there is under a path. */
+static enum handler_result answer_list(struct request *request, const char *list)
+{
+    struct buf out = {0};
+
+    if (!api_is_read(request)) {
+        return api_refuse_method(request);
+    }
+    buf_append(&out, str_of(list));
+    return api_answer_text(request, 200, &out);
+}
+
+static const struct api_collection *find_collection(const struct api_collection *list,
+                                                    const struct api_path *path)
+{
+    for (; list->root != NULL; list++) {
+        if (str_is(path->root, list->root) && str_is(path->what, list->name)) {
+            return list;
+        }
+    }
+    return NULL;
+}
+
+/* What there is of http or stream. MAY WAIT. */
+static enum handler_result answer_groups(struct request *request,
+                                         const struct api_collection *groups,
+                                         const struct api_path *path)
+{
+    if (path->more.len != 0) {
+        return api_answer_servers(request, path);
+    }
+    if (path->name.len != 0) {
+        const struct upstream_group *group = api_find_group(path->root, path->name);
+
+        if (group != NULL && !servers_may_change(group)) {
+            return api_refuse(request, 400, "UpstreamStatic",
+                              "upstream is static: it has no \"zone\"");
+        }
+    }
+    return api_answer_collection(request, groups, path->name);
+}
+
+/* MAY WAIT. */
+static enum handler_result answer_path(struct request *request, const struct api_path *path)
+{
+    const struct api_collection *groups = find_collection(api_groups, path);
+
+    if (path->version.len == 0) {
+        return answer_list(request, "[1,2,3,4,5,6,7,8,9]");
+    }
+    if (path->what.len == 0) {
+        return answer_list(request,
+                           str_is(path->root, "http")
+                               ? "[\"requests\",\"server_zones\",\"location_zones\",\"caches\","
+                                 "\"limit_conns\",\"limit_reqs\",\"keyvals\",\"upstreams\"]"
+                           : str_is(path->root, "stream")
+                               ? "[\"server_zones\",\"limit_conns\",\"keyvals\",\"upstreams\"]"
+                               : "[\"nginx\",\"processes\",\"connections\",\"slabs\",\"http\","
+                                 "\"stream\",\"resolvers\",\"ssl\",\"workers\"]");
+    }
+    if (groups != NULL) {
+        return answer_groups(request, groups, path);
+    }
+    if (path->more.len != 0) {
+        return api_refuse_path(request);
+    }
+    if (path->root.len != 0 && str_is(path->what, "keyvals")) {
+        return api_answer_keyvals(request, path);
+    }
+    const struct api_collection *figures = find_collection(api_figures, path);
+    return figures != NULL ? api_answer_collection(request, figures, path->name)
+                           : api_refuse_path(request);
+}
+
+/* MAY WAIT. */
+static enum handler_result api_answer(struct request *request)
+{
+    struct api_path path = path_of(request);
+
+    fields_add(&request->response.fields, &request->arena, STR("Cache-Control"), STR("no-store"));
+    if (!may_do(request)) {
+        return api_refuse(request, 405, "MethodDisabled", "method disabled");
+    }
+    if (!api_is_read(request) && is_cross_origin(request)) {
+        log_error(&request->log, 0, "api: a page of another origin may not change anything");
+        return api_refuse(request, 403, "CrossOrigin", "request of another origin");
+    }
+    if (path.version.len != 0 && !is_known_version(path.version)) {
+        return api_refuse(request, 404, "UnknownVersion", "unknown version");
+    }
+    return path.has_more ? api_refuse_path(request) : answer_path(request, &path);
+}
+
+/* ---- directives ---- */
+
+static bool api_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *none)
+{
+    struct http_location *location = scope_location(scope);
+    struct api_settings *settings = arena_new(scope->conf->arena, struct api_settings);
+
+    settings->may_write = node->count == 2 && str_is(node->args[1], "write=on");
+    if (node->count == 2 && !settings->may_write && !str_is(node->args[1], "write=off")) {
+        return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[1]));
+    }
+    content_set(location, api_answer, settings);
+    location->content.carries = true;
+    status_zones_of(scope->conf)->is_wanted = true;
+    return api_figures_prepare(scope->conf, node);
+}
+
+static const struct directive rows[] = {
+    {"api", IN_LOCATION, CUSTOM(api_apply), ARGS(0, 1), .repeat = REPEAT_CUSTOM,
+     .syntax = "[write=on | write=off]",
+     .doc =
+         "Answers as nginx Plus' API does, in versions 1 to 9: `/VERSION/nginx`, `connections`, `ssl`, `slabs`, "
+         "`processes`, `workers`, `resolvers`; under `http` and `stream` zones, upstreams, limits, caches, keyvals. With "
+         "`write=on` POST, PATCH and DELETE change servers of upstreams with `zone`, and keyvals, and reset counters. A "
+         "client with write access can send requests anywhere: see `allow`."},
+    {0},
+};
+static const struct directive_table table = {.rows = rows};
+static const struct directive_table *const tables[] = {&table, NULL};
+
+const struct module ngx_http_api_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_api_module",
+    .kind = MODULE_HTTP,
+    .tables = tables,
+};

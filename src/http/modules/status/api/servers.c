@@ -1,0 +1,608 @@
+/* Servers of groups, as the API shows and changes them: "/http/upstreams/NAME/servers[/ID]". */
+#include "upstream/servers.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/modules/status/api/api.h"
+#include "http/request/response.h"
+#include "server/generation.h"
+#include "upstream/peer.h"
+
+enum {
+    BODY_MOST = 64 << 10, /* bytes of a server as JSON */
+    ATTEMPTS_MOST = 1000, /* to make a change that others make one before */
+};
+
+/* A change that a request wants. */
+struct change {
+    struct server_entry entry; /* new values of what is given */
+    bool has_server, has_service, has_route, has_weight, has_max_conns, has_max_fails,
+        has_fail_timeout, has_slow_start, has_backup, has_down, has_drain;
+};
+
+/* What is wrong with a request. */
+struct refusal {
+    unsigned status;
+    const char *code, *text;
+};
+
+static const struct refusal bad_format = {400, "UpstreamConfFormatError",
+                                          "invalid parameter in the request body"};
+
+static enum handler_result refuse(struct request *request, const struct refusal *refusal)
+{
+    return api_refuse(request, refusal->status, refusal->code, refusal->text);
+}
+
+/* ---- showing ---- */
+
+static void put_time(struct json *json, const char *name, uint64_t ms)
+{
+    char text[32];
+    bool is_whole = ms % 1000 == 0;
+    int length = snprintf(text, sizeof(text), "%llu%s",
+                          (unsigned long long) (is_whole ? ms / 1000 : ms), is_whole ? "s" : "ms");
+
+    json_put_string(json, name, (struct str){text, (size_t) length});
+}
+
+static void put_entry(struct json *json, const struct server_entry *entry, bool is_stream)
+{
+    json_put_number(json, "id", entry->id);
+    json_put_string(json, "server", entry->address);
+    if (entry->service.len != 0) {
+        json_put_string(json, "service", entry->service);
+    }
+    json_put_number(json, "weight", entry->weight);
+    json_put_number(json, "max_conns", entry->max_conns);
+    json_put_number(json, "max_fails", entry->max_fails);
+    put_time(json, "fail_timeout", entry->fail_timeout_ms);
+    put_time(json, "slow_start", entry->slow_start_ms);
+    if (!is_stream) {
+        json_put_string(json, "route", entry->route);
+    }
+    json_put_flag(json, "backup", entry->is_backup);
+    json_put_flag(json, "down", entry->is_down);
+    if (entry->is_draining) {
+        json_put_flag(json, "drain", true);
+    }
+    if (server_address_is_name(entry->address)) {
+        json_put_string(json, "host", entry->address);
+    }
+}
+
+static bool is_stream(const struct upstream_group *group)
+{
+    return group->set->subsystem == &upstream_stream;
+}
+
+static void show_entry(struct json *json, const struct upstream_group *group,
+                       const struct server_entry *entry)
+{
+    json_open(json, STR_NONE, '{');
+    put_entry(json, entry, is_stream(group));
+    json_close(json, '}');
+}
+
+/* Addresses that a name has: servers that follow from another one. */
+static void show_children(struct json *json, const struct upstream_group *group,
+                          const struct peer_set *set)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        const struct peer *peer = &set->peers[i];
+        struct arena *arena = json->arena;
+
+        if (!peer->server->resolves) {
+            continue;
+        }
+        struct server_entry entry = {
+            .id = (uint32_t) api_peer_id(peer),
+            .address = peer->name,
+            .route = peer->server->route,
+            .weight = peer->weight,
+            .max_conns = peer->server->max_conns,
+            .max_fails = peer->server->max_fails,
+            .fail_timeout_ms = peer->server->fail_timeout_ms,
+            .slow_start_ms = peer->server->slow_start_ms,
+            .is_backup = peer->server->is_backup,
+            .is_down = peer_is_down(peer),
+            .is_draining = peer->server->is_draining,
+        };
+        json_open(json, STR_NONE, '{');
+        put_entry(json, &entry, is_stream(group));
+        json_put_string(json, "parent", arena_printf(arena, "%u", peer->server->index));
+        json_put_string(json, "host", peer->server->written);
+        json_close(json, '}');
+    }
+}
+
+static enum handler_result answer_list(struct request *request, struct upstream_group *group)
+{
+    struct servers_list list;
+    struct buf out = {0};
+    struct json json = {.out = &out, .arena = &request->arena};
+
+    servers_sync(group);
+    servers_read(group, &request->arena, &list);
+    json_open(&json, STR_NONE, '[');
+    vec_each(const struct server_entry, entry, &list.entries) {
+        show_entry(&json, group, entry);
+    }
+    if (group->peers != NULL) {
+        show_children(&json, group, &group->peers->primary);
+        show_children(&json, group, &group->peers->backup);
+    }
+    json_close(&json, ']');
+    return api_answer_text(request, 200, &out);
+}
+
+static enum handler_result answer_entry(struct request *request, const struct upstream_group *group,
+                                        unsigned status, const struct server_entry *entry)
+{
+    struct buf out = {0};
+    struct json json = {.out = &out, .arena = &request->arena};
+
+    show_entry(&json, group, entry);
+    return api_answer_text(request, status, &out);
+}
+
+/* ---- reading a change ---- */
+
+static bool take_number(struct json_text *text, uint64_t most, uint32_t *out)
+{
+    uint64_t number;
+
+    if (json_peek(text) != '0' || !json_take_number(text, &number) || number > most) {
+        return false;
+    }
+    *out = (uint32_t) number;
+    return true;
+}
+
+static bool take_time(struct json_text *text, uint64_t *out)
+{
+    struct str word;
+    uint64_t seconds;
+
+    if (json_peek(text) == '0') {
+        *out = 0;
+        return json_take_number(text, &seconds) && seconds <= INT32_MAX &&
+               (*out = seconds * 1000, true);
+    }
+    return json_take_string(text, &word) && parse_msec(word, out) && *out <= INT64_MAX / 2;
+}
+
+static bool take_flag(struct json_text *text, bool *out)
+{
+    *out = json_peek(text) == 't';
+    return json_take_word(text, *out ? STR("true") : STR("false"));
+}
+
+/* Text that goes into a state file, and into log lines: no controls. */
+static bool take_text(struct json_text *text, struct str *out)
+{
+    if (!json_take_string(text, out) || out->len > SERVER_TEXT_MOST) {
+        return false;
+    }
+    for (size_t i = 0; i < out->len; i++) {
+        if ((unsigned char) out->data[i] < ' ' || out->data[i] == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One member of the body. NULL, or what is wrong. */
+static const struct refusal *take_member(struct json_text *text, struct str name, bool is_of_stream,
+                                         struct change *change)
+{
+    static const struct refusal bad_address = {400, "UpstreamBadAddress",
+                                               "invalid address in \"server\""};
+    static const struct refusal bad_weight = {400, "UpstreamBadWeight", "invalid \"weight\""};
+    static const struct refusal bad_conns = {400, "UpstreamBadMaxConns", "invalid \"max_conns\""};
+    static const struct refusal bad_fails = {400, "UpstreamBadMaxFails", "invalid \"max_fails\""};
+    static const struct refusal bad_timeout = {400, "UpstreamBadFailTimeout",
+                                               "invalid \"fail_timeout\""};
+    static const struct refusal bad_start = {400, "UpstreamBadSlowStart", "invalid \"slow_start\""};
+    static const struct refusal bad_route = {400, "UpstreamBadRoute", "invalid \"route\""};
+    static const struct refusal bad_service = {400, "UpstreamBadService", "invalid \"service\""};
+    struct server_entry *entry = &change->entry;
+
+    if (str_is(name, "server")) {
+        change->has_server = true;
+        return take_text(text, &entry->address) && entry->address.len != 0 ? NULL : &bad_address;
+    }
+    if (str_is(name, "service")) {
+        change->has_service = true;
+        return take_text(text, &entry->service) ? NULL : &bad_service;
+    }
+    if (str_is(name, "route") && !is_of_stream) {
+        change->has_route = true;
+        return take_text(text, &entry->route) ? NULL : &bad_route;
+    }
+    if (str_is(name, "weight")) {
+        change->has_weight = true;
+        return take_number(text, SERVER_WEIGHT_MOST, &entry->weight) && entry->weight != 0
+                   ? NULL
+                   : &bad_weight;
+    }
+    if (str_is(name, "max_conns")) {
+        change->has_max_conns = true;
+        return take_number(text, INT32_MAX, &entry->max_conns) ? NULL : &bad_conns;
+    }
+    if (str_is(name, "max_fails")) {
+        change->has_max_fails = true;
+        return take_number(text, INT32_MAX, &entry->max_fails) ? NULL : &bad_fails;
+    }
+    if (str_is(name, "fail_timeout")) {
+        change->has_fail_timeout = true;
+        return take_time(text, &entry->fail_timeout_ms) ? NULL : &bad_timeout;
+    }
+    if (str_is(name, "slow_start")) {
+        change->has_slow_start = true;
+        return take_time(text, &entry->slow_start_ms) ? NULL : &bad_start;
+    }
+    if (str_is(name, "backup")) {
+        change->has_backup = true;
+        return take_flag(text, &entry->is_backup) ? NULL : &bad_format;
+    }
+    if (str_is(name, "down")) {
+        change->has_down = true;
+        return take_flag(text, &entry->is_down) ? NULL : &bad_format;
+    }
+    if (str_is(name, "drain") && !is_of_stream) {
+        change->has_drain = true;
+        return take_flag(text, &entry->is_draining) ? NULL : &bad_format;
+    }
+    return &bad_format;
+}
+
+/* NULL, or what is wrong. */
+static const struct refusal *read_change(struct request *request, struct str body,
+                                         bool is_of_stream, struct change *change)
+{
+    static const struct refusal bad_json = {415, "JsonError", "the request body is no JSON"};
+    struct json_text text = {body.data, body.data + body.len, &request->arena};
+    struct json_text probe = text;
+    bool is_first = true, is_end = false;
+    struct str name;
+
+    if (!json_skip_value(&probe) || !json_is_over(&probe)) {
+        return &bad_json;
+    }
+    if (!json_skip(&text, '{')) {
+        return &bad_format;
+    }
+    while (json_next_member(&text, &is_first, &name, &is_end) && !is_end) {
+        const struct refusal *refusal = take_member(&text, name, is_of_stream, change);
+
+        if (refusal != NULL) {
+            return refusal;
+        }
+    }
+    return is_end ? NULL : &bad_format;
+}
+
+static void apply_change(const struct change *change, struct server_entry *entry)
+{
+    const struct server_entry *given = &change->entry;
+
+    if (change->has_server) {
+        entry->address = given->address;
+    }
+    if (change->has_service) {
+        entry->service = given->service;
+    }
+    if (change->has_route) {
+        entry->route = given->route;
+    }
+    if (change->has_weight) {
+        entry->weight = given->weight;
+    }
+    if (change->has_max_conns) {
+        entry->max_conns = given->max_conns;
+    }
+    if (change->has_max_fails) {
+        entry->max_fails = given->max_fails;
+    }
+    if (change->has_fail_timeout) {
+        entry->fail_timeout_ms = given->fail_timeout_ms;
+    }
+    if (change->has_slow_start) {
+        entry->slow_start_ms = given->slow_start_ms;
+    }
+    if (change->has_backup) {
+        entry->is_backup = given->is_backup;
+    }
+    if (change->has_down) {
+        entry->is_down = given->is_down;
+    }
+    if (change->has_drain) {
+        entry->is_draining = given->is_draining;
+    }
+}
+
+/* Can it be a server of the group? NULL, or what is wrong. */
+static const struct refusal *check_entry(struct request *request,
+                                         const struct upstream_group *group,
+                                         const struct server_entry *entry, bool has_new_address)
+{
+    static const struct refusal bad_address = {400, "UpstreamBadAddress",
+                                               "invalid address in \"server\""};
+    static const struct refusal no_resolver = {400, "UpstreamConfNoResolver",
+                                               "no resolver defined to resolve names at run time"};
+    static const struct refusal no_backup = {400, "UpstreamNoBackup",
+                                             "the balancing method does not support \"backup\""};
+    static const struct refusal no_slow_start =
+        {400, "UpstreamBadSlowStart", "the balancing method does not support \"slow_start\""};
+    static const struct refusal bad_service = {400, "UpstreamBadService",
+                                               "\"service\" needs a name without port"};
+    bool is_name = server_address_is_name(entry->address);
+
+    if (servers_check(group, entry, &request->arena) != NULL) {
+        return &bad_address;
+    }
+    if (has_new_address && is_name && group->resolver == NULL) {
+        return &no_resolver;
+    }
+    if (entry->service.len != 0 && (!is_name || str_find_char(entry->address, ':') != NULL)) {
+        return &bad_service;
+    }
+    if (group->balancer->refuses_backup && entry->is_backup) {
+        return &no_backup;
+    }
+    return group->balancer->refuses_backup && entry->slow_start_ms != 0 ? &no_slow_start : NULL;
+}
+
+/* ---- making a change ---- */
+
+static struct server_entry *find_entry(const struct servers_list *list, uint64_t id)
+{
+    vec_each(struct server_entry, entry, &list->entries) {
+        if (entry->id == id) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+static bool has_twin(const struct servers_list *list, const struct server_entry *wanted)
+{
+    vec_each(const struct server_entry, entry, &list->entries) {
+        if (entry->id != wanted->id && str_equal_nocase(entry->address, wanted->address) &&
+            str_equal(entry->service, wanted->service)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A change of one group; the request's kind says which. */
+struct work {
+    struct upstream_group *group;
+    uint64_t id; /* of PATCH and DELETE */
+    struct change change;
+    struct server_entry result;
+};
+
+static const struct refusal not_found = {404, "UpstreamServerNotFound",
+                                         "upstream server not found"};
+
+/* POST: one server more. */
+static const struct refusal *add_server(struct request *request, struct work *work,
+                                        struct servers_list *list)
+{
+    static const struct refusal exists = {409, "EntryExists", "the upstream has this server"};
+    static const struct refusal no_server = {400, "UpstreamConfFormatError",
+                                             "\"server\" is missing"};
+    struct server_entry entry = {.id = list->next_id,
+                                 .weight = 1,
+                                 .max_fails = 1,
+                                 .fail_timeout_ms = 10000};
+
+    if (!work->change.has_server) {
+        return &no_server;
+    }
+    apply_change(&work->change, &entry);
+    entry.wants_resolve = server_address_is_name(entry.address);
+    const struct refusal *refusal = check_entry(request, work->group, &entry, true);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    if (has_twin(list, &entry)) {
+        return &exists;
+    }
+    *vec_add(&list->entries, &request->arena, struct server_entry) = entry;
+    list->next_id++;
+    work->result = entry;
+    return NULL;
+}
+
+/* PATCH. */
+static const struct refusal *change_server(struct request *request, struct work *work,
+                                           struct servers_list *list)
+{
+    struct server_entry *entry = find_entry(list, work->id);
+
+    if (entry == NULL) {
+        return &not_found;
+    }
+    bool has_new_address =
+        work->change.has_server && !str_equal(work->change.entry.address, entry->address);
+    apply_change(&work->change, entry);
+    entry->wants_resolve =
+        has_new_address ? server_address_is_name(entry->address) : entry->wants_resolve;
+    work->result = *entry;
+    return check_entry(request, work->group, entry, has_new_address);
+}
+
+/* DELETE. */
+static const struct refusal *remove_server(struct request *request, struct work *work,
+                                           struct servers_list *list)
+{
+    struct server_entry *entry = find_entry(list, work->id);
+
+    if (entry == NULL) {
+        return &not_found;
+    }
+    struct server_entry *end = vec_at(&list->entries, struct server_entry, 0);
+    end += list->entries.count;
+    memmove(entry, entry + 1, (size_t) ((char *) end - (char *) (entry + 1)));
+    list->entries.count--;
+    return NULL;
+}
+
+/* Orders of scripts that it is down, or up, end where somebody says what it is from now on. */
+static void forget_order(const struct work *work, const struct peer_set *set)
+{
+    for (unsigned i = 0; work->change.has_down && i < set->count; i++) {
+        if (set->peers[i].server->index == work->result.id) {
+            atomic_store(&set->peers[i].cell->order, PEER_AS_CONFIGURED);
+        }
+    }
+}
+
+static const struct refusal *make_change(struct request *request, struct work *work)
+{
+    static const struct refusal full = {400, "UpstreamOutOfMemory",
+                                        "no memory for another server in the zone"};
+    static const struct refusal busy = {503, "UpstreamBusy",
+                                        "others change the upstream all the time"};
+
+    for (unsigned i = 0; i < ATTEMPTS_MOST; i++) {
+        const struct refusal *refusal;
+        struct servers_list list;
+
+        servers_read(work->group, &request->arena, &list);
+        refusal = request->method == METHOD_POST    ? add_server(request, work, &list)
+                  : request->method == METHOD_PATCH ? change_server(request, work, &list)
+                                                    : remove_server(request, work, &list);
+        if (refusal != NULL) {
+            return refusal;
+        }
+        switch (servers_write(work->group, &list)) {
+        case SERVERS_DONE:
+            forget_order(work, &work->group->peers->primary);
+            forget_order(work, &work->group->peers->backup);
+            return NULL;
+        case SERVERS_FULL:
+            counters_mine->limited++;
+            log_error(&request->log, 0, "api: no room for another server of upstream \"%.*s\"",
+                      STR_ARG(work->group->name));
+            return &full;
+        case SERVERS_MOVED:
+            break;
+        }
+    }
+    return &busy;
+}
+
+/* The change is made, and is in the state file before the client knows. MAY WAIT. */
+static enum handler_result change_group(struct request *request, const struct api_path *path,
+                                        struct work *work)
+{
+    struct upstream_group *group = work->group;
+    static const struct refusal quitting = {503, "ServerQuits",
+                                            "this worker ends: send the request again"};
+    static const struct refusal unwritten = {500, "UpstreamStateError",
+                                             "the change is made, but not in the state file"};
+
+    if (worker_is_quitting) {
+        return refuse(request,
+                      &quitting); /* the next generation does not see what is changed here */
+    }
+    const struct refusal *refusal = make_change(request, work);
+    if (refusal != NULL) {
+        return refuse(request, refusal);
+    }
+    log_notice(&request->log, 0, "api: servers of upstream \"%.*s\" were changed",
+               STR_ARG(group->name));
+    if (!servers_save(group, &request->log)) {
+        return request->is_cancelled ? HANDLER_CLOSED : refuse(request, &unwritten);
+    }
+    if (request->method == METHOD_DELETE) {
+        return answer_list(request, group);
+    }
+    if (request->method == METHOD_PATCH) {
+        return answer_entry(request, group, 200, &work->result);
+    }
+    struct str place = arena_printf(&request->arena, "%.*s%s%u", STR_ARG(request->uri),
+                                    str_ends(request->uri, STR("/")) ? "" : "/", work->result.id);
+    fields_add(&request->response.fields, &request->arena, STR("Location"), place);
+    return answer_entry(request, group, 201, &work->result);
+}
+
+/* ---- requests ---- */
+
+static enum handler_result answer_server(struct request *request, const struct api_path *path,
+                                         struct work *work)
+{
+    static const struct refusal bad_id = {400, "UpstreamBadServerId", "invalid server id"};
+    static const struct refusal immutable =
+        {400, "UpstreamServerImmutable", "an address of a name: change the server with the name"};
+    struct servers_list list;
+
+    if (!parse_uint(path->id, &work->id) || work->id > UINT32_MAX) {
+        return refuse(request, &bad_id);
+    }
+    servers_sync(work->group);
+    servers_read(work->group, &request->arena, &list);
+    const struct server_entry *entry = find_entry(&list, work->id);
+    if (entry == NULL) {
+        return refuse(request,
+                      work->id >= 0x40000000 && !api_is_read(request) ? &immutable : &not_found);
+    }
+    if (api_is_read(request)) {
+        return answer_entry(request, work->group, 200, entry);
+    }
+    return request->method == METHOD_POST ? api_refuse_method(request)
+                                          : change_group(request, path, work);
+}
+
+/* The body of POST and PATCH. HANDLER_NEXT: it is in work->change. MAY WAIT. */
+static enum handler_result read_body(struct request *request, struct work *work)
+{
+    struct str body;
+    enum handler_result result = api_read_body(request, BODY_MOST, &body);
+
+    if (result == HANDLER_NEXT) {
+        const struct refusal *refusal =
+            read_change(request, body, is_stream(work->group), &work->change);
+        return refusal == NULL ? HANDLER_NEXT : refuse(request, refusal);
+    }
+    return result;
+}
+
+enum handler_result api_answer_servers(struct request *request, const struct api_path *path)
+{
+    static const struct refusal unknown = {404, "UpstreamNotFound", "upstream not found"};
+    static const struct refusal is_static = {400, "UpstreamStatic",
+                                             "upstream is static: it has no \"zone\""};
+    struct work work = {.group = api_find_group(path->root, path->name)};
+
+    if (!str_is(path->more, "servers")) {
+        return api_refuse_path(request);
+    }
+    if (work.group == NULL) {
+        return refuse(request, &unknown);
+    }
+    if (!servers_may_change(work.group)) {
+        return refuse(request, &is_static);
+    }
+    if ((request->method & (METHOD_POST | METHOD_PATCH)) != 0) {
+        enum handler_result result = read_body(request, &work);
+        if (result != HANDLER_NEXT) {
+            return result;
+        }
+    }
+    if (path->id.len != 0) {
+        return answer_server(request, path, &work);
+    }
+    if (api_is_read(request)) {
+        return answer_list(request, work.group);
+    }
+    return request->method == METHOD_POST ? change_group(request, path, &work)
+                                          : api_refuse_method(request);
+}

@@ -1,0 +1,28 @@
+/* Whether requests and sessions are counted in a reading, where, and by which `status_zone`. */
+#ifndef SHARED_METRICS_ZONES_H
+#define SHARED_METRICS_ZONES_H
+
+#include "conf/conf.h"
+#include "shared/metrics/counters.h"
+
+struct status_zones {
+    bool is_wanted;    /* something shows the numbers: so they are counted */
+    struct zone *zone; /* … there; NULL: they are not */
+    struct vec zones;  /* struct status_zone, each name and kind once */
+};
+
+/* A `status_zone`. */
+struct status_zone {
+    enum series_kind kind;
+    struct str name;
+};
+
+struct status_zones *status_zones_of(struct conf *conf);
+
+/* Notes a `status_zone`, in the arena of the reading. */
+void status_zone_add(struct conf *conf, enum series_kind kind, struct str name);
+
+/* Counts from here on in this worker, with cells of its own; again is fine. False: nothing is counted. */
+bool status_zones_start(struct conf *conf);
+
+#endif

@@ -1,0 +1,580 @@
+"""api: figures of nginx Plus' interface, and servers of upstreams that change while the service runs."""
+
+import csv
+import json
+import os
+import re
+import ssl
+import threading
+
+import pytest
+
+import certificates
+from harness import run_binary, until
+from harness.dns import NXDOMAIN, NameServer
+from harness.workers import wait_workers
+from tls_client import connect, exchange, pair
+
+REFERENCE = os.path.join(os.path.dirname(__file__), "../../reference/plus-api-objects.tsv")
+
+# What the catalogue has and there is nothing to say of: TLS is counted for the whole service, times are moving averages.
+NOT_SHOWN = re.compile(r"^(ssl|response_time_hist)(\.|$)|verify_failures.hostname_mismatch$")
+
+SITE = """
+    proxy_cache_path cache keys_zone=cached:1m;
+    limit_req_zone $uri zone=req:64k rate=1000r/s;
+    limit_conn_zone $uri zone=conn:64k;
+    upstream dyn { zone dyn 128k; server 127.0.0.1:@PORT1@; }
+    upstream fixed { server 127.0.0.1:@PORT1@; }
+    upstream hashed { zone hashed 64k; ip_hash; server 127.0.0.1:@PORT1@; }
+    server {
+        listen 127.0.0.1:@PORT@;
+        keepalive_requests 100000;
+        status_zone site;
+        location /api { api write=on; }
+        location /look { api; }
+        location / { proxy_pass http://dyn; status_zone place; limit_req zone=req burst=100000 nodelay; limit_conn conn 100; }
+        location /cached { proxy_pass http://dyn; proxy_cache cached; proxy_cache_valid 1h; }
+        location /gone { return 444; }
+        location /hashed { proxy_pass http://hashed; }
+    }
+    server { listen 127.0.0.1:@PORT1@; return 200 one; }
+    server { listen 127.0.0.1:@PORT2@; return 200 two; }
+    server { listen 127.0.0.1:@PORT3@; location / { return 503; } }
+"""
+STREAM = """
+    worker_processes 2;
+    stream {
+        limit_conn_zone $remote_addr zone=sessions:64k;
+        upstream s { zone s 64k; server 127.0.0.1:@PORT1@; }
+        server { listen 127.0.0.1:@PORT4@; status_zone passed; proxy_pass s; }
+        server { listen 127.0.0.1:@PORT5@; status_zone refused; deny all; return x; }
+    }
+"""
+ROOT = "/http/upstreams/dyn/servers"
+
+
+class Api:
+    """Calls of one server's API."""
+
+    def __init__(self, server, root="/api/9"):
+        self.server = server
+        self.root = root
+
+    def __call__(self, method, path, body=None, *headers):
+        text = body if body is None or isinstance(body, (str, bytes)) else json.dumps(body)
+        response = self.server.get(self.root + path, *headers, method=method, body=text or "")
+        return response.status, (json.loads(response.body) if response.body else None)
+
+    def get(self, path):
+        status, shown = self("GET", path)
+        assert status == 200, shown
+        return shown
+
+    def add(self, address, path=ROOT, **words):
+        status, made = self("POST", path, {"server": address, **words})
+        assert status == 201, made
+        return made
+
+    def servers(self, path=ROOT):
+        return [entry["server"] for entry in self.get(path)]
+
+    def address(self, port):
+        return "127.0.0.1:%d" % self.server.port_of(port)
+
+
+def refusal(result):
+    error = result[1]["error"]
+    assert error["status"] == result[0] and error["text"] and len(result[1]["request_id"]) == 32
+    return result[0], error["code"]
+
+
+@pytest.fixture(name="api")
+def one_server(serve):
+    server = serve(SITE, main=STREAM)
+    wait_workers(server, 2)
+    return Api(server)
+
+
+def catalogue():
+    objects = {}
+    with open(REFERENCE, encoding="utf-8") as rows:
+        for row in csv.DictReader(rows, delimiter="\t"):
+            objects.setdefault(row["object"], set()).add(row["field"])
+    return objects
+
+
+def names_in(value, prefix=""):
+    """Paths of all members, as the catalogue has them."""
+    found = set()
+    for name, inner in value.items():
+        found.add(prefix + name)
+        if isinstance(inner, dict) and name not in ("codes", "slots"):
+            found |= names_in(inner, prefix + name + ".")
+    return found
+
+
+# ---- figures
+
+OBJECTS = [
+    ("/nginx", "NginxObject"), ("/processes", "NginxProcesses"), ("/connections", "NginxConnections"),
+    ("/ssl", "NginxSSLObject"), ("/slabs/dyn", "NginxSlabZone"), ("/http/requests", "NginxHTTPRequests"),
+    ("/http/server_zones/site", "NginxHTTPServerZone"), ("/http/location_zones/place", "NginxHTTPLocationZone"),
+    ("/http/caches/cached", "NginxHTTPCache"), ("/http/limit_conns/conn", "NginxHTTPLimitConnZone"),
+    ("/http/limit_reqs/req", "NginxHTTPLimitReqZone"), ("/http/upstreams/dyn", "NginxHTTPUpstream"),
+    ("/stream/server_zones/passed", "NginxStreamServerZone"), ("/stream/limit_conns/sessions", "NginxStreamLimitConnZone"),
+    ("/stream/upstreams/s", "NginxStreamUpstream"), ("/workers/0", "NginxWorker"),
+]
+# Members that are there when there is something to say.
+SOMETIMES = {"max_size", "queue", "queue.size", "queue.max_size", "queue.overflows", "service", "max_conns", "downstart",
+             "selected", "health_checks.last_passed", "responses.codes.codeNumber"}
+
+
+@pytest.mark.parametrize("version", [1, 9])
+def test_objects_have_the_fields_of_the_catalogue(api, version):
+    api.root = "/api/%d" % version
+    known = catalogue()
+    for path, name in OBJECTS:
+        shown = api.get(path)
+        wanted = {field for field in known[name] if not NOT_SHOWN.search(field)}
+        assert names_in(shown) <= known[name], path
+        assert wanted - SOMETIMES <= names_in(shown), path
+    for path, name in (("/http/upstreams/dyn", "NginxHTTPUpstreamPeer"), ("/stream/upstreams/s", "NginxStreamUpstreamPeer")):
+        for peer in api.get(path)["peers"]:
+            wanted = {field for field in known[name] if not NOT_SHOWN.search(field)}
+            assert names_in(peer) <= known[name] and wanted - SOMETIMES <= names_in(peer)
+
+
+def test_lists_and_fields(api):
+    assert api.get("/") == ["nginx", "processes", "connections", "slabs", "http", "stream", "resolvers", "ssl", "workers"]
+    assert api.get("/http") == ["requests", "server_zones", "location_zones", "caches", "limit_conns", "limit_reqs",
+                                "keyvals", "upstreams"]
+    assert api.get("/stream/") == ["server_zones", "limit_conns", "keyvals", "upstreams"]
+    assert api.get("/http/server_zones?fields=") == ["site"] and api.get("/http/upstreams/?fields=") == ["dyn", "hashed"]
+    assert api.get("/stream/server_zones?fields=connections,sent") == {
+        "passed": {"connections": 0, "sent": 0}, "refused": {"connections": 0, "sent": 0}}
+    assert list(api.get("/http/requests?fields=total")) == ["total"] and api.get("/nginx?fields=nosuch") == {}
+    assert sorted(api.get("/workers/")) == ["0", "1"]
+    for path in ("/nginx", "/http/upstreams/dyn", ROOT):
+        response = api.server.get("/api/9" + path, method="HEAD")
+        assert response.status == 200 and response.body == b""
+
+
+def test_zones_count_what_was_asked(api):
+    server = api.server
+    for path in ("/", "/", "/cached", "/cached"):
+        assert server.get(path).status == 200
+    with server.client() as client:
+        client.send("GET /gone HTTP/1.1\r\nHost: x\r\n\r\n").expect_closed()
+    until(lambda: api.get("/http/server_zones/site")["discarded"] == 1, "a request without a response")
+    zone = until(lambda: (shown := api.get("/http/server_zones/site"))["processing"] == 1 and shown, "no request but this one")
+    place = api.get("/http/location_zones/place")
+    assert zone["responses"]["codes"]["200"] >= 5
+    assert zone["requests"] == zone["responses"]["total"] + 1
+    assert place["requests"] == 2 and place["responses"]["2xx"] == 2 and place["responses"]["codes"] == {"200": 2}
+    assert place["sent"] > place["received"] > 0 and place["discarded"] == 0
+    cache = api.get("/http/caches/cached")
+    assert (cache["miss"]["responses"], cache["miss"]["bytes"], cache["miss"]["responses_written"]) == (1, 3, 1)
+    assert (cache["hit"]["responses"], cache["hit"]["bytes"]) == (1, 3) and cache["miss"]["bytes_written"] == 3
+    peer = api.get("/http/upstreams/dyn")["peers"][0]
+    assert peer["requests"] == 3 and peer["responses"]["2xx"] == 3 and peer["state"] == "up" and peer["selected"]
+    assert api.get("/http/limit_reqs/req")["passed"] == 2 and api.get("/http/limit_conns/conn")["passed"] == 2
+    for name in ("processing", "requests"):
+        assert api.get("/http/server_zones?fields=" + name)["site"][name] > 0
+
+
+def test_requests_in_progress(api):
+    server = api.server
+    with server.client() as client:
+        client.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n")
+        until(lambda: api.get("/http/server_zones/site")["processing"] == 2, "a request in progress")
+        client.send("12345")
+        assert client.response().status in (200, 405)
+    until(lambda: api.get("/http/server_zones/site")["processing"] == 1, "none but the one that asks")
+
+
+def test_sessions_of_stream(api):
+    server = api.server
+    for _ in range(3):
+        with server.client(port=server.port_of("PORT4")) as client:
+            assert client.request("/", close=True).body == b"one"
+    with server.client(port=server.port_of("PORT5")) as client:
+        client.expect_closed()
+    zone = until(lambda: (shown := api.get("/stream/server_zones/passed"))["connections"] == 3 and shown, "sessions that ended")
+    assert zone["processing"] == 0 and zone["sessions"] == {"2xx": 3, "4xx": 0, "5xx": 0, "total": 3} and zone["sent"] > 100
+    assert api.get("/stream/server_zones/refused")["sessions"]["4xx"] == 1
+    peer = api.get("/stream/upstreams/s")["peers"][0]
+    assert peer["connections"] == 3 and peer["received"] > 100 and "responses" not in peer
+    assert api("DELETE", "/stream/server_zones/passed") == (204, None)
+    assert api.get("/stream/server_zones/passed")["connections"] == 0
+    assert api("DELETE", "/stream/upstreams/s") == (204, None)
+    assert api.get("/stream/upstreams/s")["peers"][0]["connections"] == 0
+
+
+@pytest.mark.parametrize("path, name", [
+    ("/connections", "accepted"), ("/http/requests", "total"), ("/http/server_zones/site", "requests"),
+    ("/http/location_zones/place", "requests"), ("/http/limit_reqs/req", "passed"), ("/processes", "respawned"),
+])
+def test_counters_begin_again(api, path, name):
+    for _ in range(20):
+        api.server.get("/")
+    assert api("DELETE", path) == (204, None)
+    assert api.get(path)[name] < 5
+    assert refusal(Api(api.server, "/look/9")("DELETE", path)) == (405, "MethodDisabled")
+
+
+def test_resets_leave_metrics_alone(serve):
+    server = serve(SITE.replace("location /gone", "location /metrics { metrics; } location /gone"), main=STREAM)
+    api = Api(server)
+    for _ in range(5):
+        server.get("/")
+    until(lambda: api.get("/http/location_zones/place")["requests"] == 5, "five requests that have ended")
+    assert api("DELETE", "/http/location_zones/place") == (204, None)
+    assert api("DELETE", "/http/upstreams/dyn") == (204, None)
+    assert api("DELETE", "/http/caches/cached") == (204, None) and api("DELETE", "/slabs/dyn") == (204, None)
+    assert api("DELETE", "/workers") == (204, None) and api("DELETE", "/ssl") == (204, None)
+    assert api.get("/http/upstreams/dyn")["peers"][0]["requests"] == 0
+    server.get("/")
+    until(lambda: api.get("/http/location_zones/place")["requests"] == 1, "one more")
+    assert 'portunus_zone_requests_total{zone="place",code="200"} 6' in server.get("/metrics").text
+
+
+def test_failures_of_peers(serve):
+    server = serve("""upstream u { zone u 64k; server 127.0.0.1:@PORT1@; server 127.0.0.1:1 max_fails=1 fail_timeout=1h; }
+                      server { listen 127.0.0.1:@PORT@; location /api { api; } location / { proxy_pass http://u; } }
+                      server { listen 127.0.0.1:@PORT1@; return 200 x; }""")
+    assert {server.get("/").status for _ in range(4)} == {200}
+    until(lambda: sum(peer["requests"] for peer in Api(server).get("/http/upstreams/u")["peers"]) == 5, "attempts that have ended")
+    good, bad = Api(server).get("/http/upstreams/u")["peers"]
+    assert good["state"] == "up" and good["fails"] == 0 and "downstart" not in good
+    assert (bad["state"], bad["fails"], bad["unavail"]) == ("unavail", 1, 1)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", bad["downstart"])
+    assert bad["requests"] == 1 and bad["responses"]["codes"] == {"502": 1}
+
+
+def test_handshakes(serve):
+    server = serve("""server { listen 127.0.0.1:@PORT@; location /api { api; } }
+                      server { listen 127.0.0.1:@PORT1@ ssl; ssl_protocols TLSv1.2; %s return 200 x; }"""
+                   % pair(certificates.own("api")))
+    assert exchange(connect(server.port_of("PORT1")))[0] == 200
+    with pytest.raises(OSError):
+        connect(server.port_of("PORT1"), version=ssl.TLSVersion.TLSv1_3)
+    until(lambda: Api(server).get("/ssl")["handshakes_failed"] == 1, "a handshake that failed")
+    shown = Api(server).get("/ssl")
+    assert shown["handshakes"] == 1 and shown["no_common_protocol"] == 1 and shown["no_common_cipher"] == 0
+
+
+def test_resolvers(serve):
+    dns = NameServer({"one.test": ["127.0.0.1"], "gone.test": NXDOMAIN})
+    try:
+        server = serve("""resolver 127.0.0.1:%d status_zone=names ipv6=off;
+                          server { listen 127.0.0.1:@PORT@; location /api { api write=on; }
+                                   location / { proxy_pass http://$arg_host:@PORT1@; } }
+                          server { listen 127.0.0.1:@PORT1@; return 200 x; }""" % dns.port)
+        api = Api(server)
+        assert server.get("/?host=one.test").status == 200 and server.get("/?host=gone.test").status == 502
+        assert api.get("/resolvers/") == {"names": {
+            "requests": {"name": 2, "srv": 0, "addr": 0},
+            "responses": {"noerror": 1, "formerr": 0, "servfail": 0, "nxdomain": 1, "notimp": 0, "refused": 0, "timedout": 0,
+                          "unknown": 0}}}
+        assert api("DELETE", "/resolvers/names") == (204, None)
+        assert api.get("/resolvers/names")["requests"]["name"] == 0
+        assert refusal(api("GET", "/resolvers/x")) == (404, "ResolverZoneNotFound")
+    finally:
+        dns.close()
+
+
+def test_names_in_json_are_escaped(serve):
+    server = serve("""server { listen 127.0.0.1:@PORT@; status_zone 'a"<b>\\\\'; location /api { api; } }""")
+    assert list(Api(server).get("/http/server_zones")) == ['a"<b>\\']
+
+
+# ---- servers of upstreams
+
+def test_servers_come_change_and_go(api):
+    assert api.get(ROOT) == [{"id": 0, "server": api.address("PORT1"), "weight": 1, "max_conns": 0, "max_fails": 1,
+                              "fail_timeout": "10s", "slow_start": "0s", "route": "", "backup": False, "down": False}]
+    made = api.add(api.address("PORT2"), weight=2, fail_timeout="500ms", slow_start="1m", route="r", max_conns=7, max_fails=0)
+    assert made == {"id": 1, "server": api.address("PORT2"), "weight": 2, "max_conns": 7, "max_fails": 0, "route": "r",
+                    "fail_timeout": "500ms", "slow_start": "60s", "backup": False, "down": False}
+    assert api.get(ROOT + "/1") == made
+    assert {api.server.get("/").text for _ in range(8)} == {"one", "two"}
+    assert api("PATCH", ROOT + "/0", {"down": True})[1]["down"] is True
+    assert {api.server.get("/").text for _ in range(8)} == {"two"}
+    assert api.get("/http/upstreams/dyn")["peers"][0]["state"] == "down"
+    assert api("PATCH", ROOT + "/0", {"down": False, "weight": 5, "drain": True})[1]["weight"] == 5
+    assert api.get("/http/upstreams/dyn")["peers"][0]["state"] == "draining"
+    assert api("PATCH", ROOT + "/1", {"server": api.address("PORT3")})[0] == 200
+    assert api.server.get("/").status == 503
+    status, left = api("DELETE", ROOT + "/1")
+    assert status == 200 and [entry["id"] for entry in left] == [0]
+    assert api.add(api.address("PORT2"))["id"] == 2
+    assert api.server.get("/").text == "two"
+
+
+def test_location_of_what_was_made(api):
+    body = json.dumps({"server": "127.0.0.2:80"})
+    assert api.server.get("/api/9" + ROOT, method="POST", body=body).header("Location").endswith("/api/9" + ROOT + "/1")
+
+
+def test_a_group_may_be_empty(api):
+    assert api("DELETE", ROOT + "/0") == (200, [])
+    assert api.server.get("/").status == 502
+    assert api.get("/http/upstreams/dyn")["peers"] == []
+    api.add(api.address("PORT2"))
+    assert api.server.get("/").text == "two"
+
+
+def test_sessions_see_changes_too(api):
+    path = "/stream/upstreams/s/servers"
+    made = api.add(api.address("PORT2"), path=path)
+    assert "route" not in made
+    assert api("DELETE", path + "/0")[0] == 200
+    with api.server.client(port=api.server.port_of("PORT4")) as client:
+        assert client.request("/").body == b"two"
+    assert refusal(api("POST", path, {"server": "127.0.0.1"})) == (400, "UpstreamBadAddress")
+    assert refusal(api("POST", path, {"server": "127.0.0.1:1", "route": "x"})) == (400, "UpstreamConfFormatError")
+
+
+BAD_BODIES = [
+    ("", 415, "JsonError"), ("{", 415, "JsonError"), ('{"server":"a:1"} x', 415, "JsonError"), ("[]", 400, "UpstreamConfFormatError"),
+    ("{}", 400, "UpstreamConfFormatError"), ('{"weight":1}', 400, "UpstreamConfFormatError"), ("null", 400, "UpstreamConfFormatError"),
+    ('{"server":"127.0.0.1:1","nosuch":1}', 400, "UpstreamConfFormatError"), ('{"server":"127.0.0.1:1","id":7}', 400, "UpstreamConfFormatError"),
+    ('{"server":"127.0.0.1:1","down":1}', 400, "UpstreamConfFormatError"), ('{"server":1}', 400, "UpstreamBadAddress"),
+    ('{"server":""}', 400, "UpstreamBadAddress"), ('{"server":"127.0.0.1:99999"}', 400, "UpstreamBadAddress"),
+    ('{"server":"127.0.0.1:1\\n"}', 400, "UpstreamBadAddress"), ('{"server":"127.0.0.1:1;"}', 400, "UpstreamBadAddress"),
+    ('{"server":"%s"}' % ("a" * 300), 400, "UpstreamBadAddress"), ('{"server":"127.0.0.1:1","weight":0}', 400, "UpstreamBadWeight"),
+    ('{"server":"127.0.0.1:1","weight":"1"}', 400, "UpstreamBadWeight"), ('{"server":"127.0.0.1:1","weight":65536}', 400, "UpstreamBadWeight"),
+    ('{"server":"127.0.0.1:1","weight":-1}', 400, "UpstreamBadWeight"), ('{"server":"127.0.0.1:1","max_conns":1.5}', 400, "UpstreamBadMaxConns"),
+    ('{"server":"127.0.0.1:1","max_fails":99999999999999999999}', 400, "UpstreamBadMaxFails"),
+    ('{"server":"127.0.0.1:1","fail_timeout":"x"}', 400, "UpstreamBadFailTimeout"), ('{"server":"127.0.0.1:1","slow_start":-1}', 400, "UpstreamBadSlowStart"),
+    ('{"server":"127.0.0.1:1","route":null}', 400, "UpstreamBadRoute"), ('{"server":"127.0.0.1:1","service":"http"}', 400, "UpstreamBadService"),
+    ('{"server":"name.test:80"}', 400, "UpstreamConfNoResolver"),
+]
+
+
+@pytest.mark.parametrize("body, status, code", BAD_BODIES)
+def test_what_is_no_server_changes_nothing(api, body, status, code):
+    before = api.get(ROOT)
+    assert refusal(api("POST", ROOT, body)) == (status, code)
+    assert api.get(ROOT) == before
+
+
+def test_errors(api):
+    assert refusal(api("POST", ROOT, {"server": api.address("PORT1")})) == (409, "EntryExists")
+    assert refusal(api("GET", ROOT + "/5")) == (404, "UpstreamServerNotFound")
+    assert refusal(api("PATCH", ROOT + "/5", {"down": True})) == (404, "UpstreamServerNotFound")
+    assert refusal(api("DELETE", ROOT + "/x")) == (400, "UpstreamBadServerId")
+    assert refusal(api("PATCH", ROOT + "/0", {"weight": 0})) == (400, "UpstreamBadWeight")
+    assert refusal(api("PATCH", ROOT + "/0", '{"weight":')) == (415, "JsonError")
+    assert refusal(api("POST", ROOT + "/0", {"server": "127.0.0.1:1"})) == (405, "MethodNotSupported")
+    assert refusal(api("PATCH", ROOT, {"down": True})) == (405, "MethodNotSupported")
+    assert refusal(api("GET", "/http/upstreams/nosuch/servers")) == (404, "UpstreamNotFound")
+    assert refusal(api("GET", "/http/upstreams/nosuch")) == (404, "UpstreamNotFound")
+    assert refusal(api("GET", "/http/upstreams/fixed")) == (400, "UpstreamStatic")
+    assert refusal(api("POST", "/http/upstreams/fixed/servers", {"server": "127.0.0.1:1"})) == (400, "UpstreamStatic")
+    assert refusal(api("POST", "/http/upstreams/hashed/servers", {"server": "127.0.0.1:1", "backup": True})) == (400, "UpstreamNoBackup")
+    assert refusal(api("GET", "/http/upstreams/dyn/nosuch")) == (404, "PathNotFound")
+    assert refusal(api("GET", ROOT + "/0/x")) == (404, "PathNotFound")
+    assert refusal(api("GET", "/slabs/x")) == (404, "SlabNotFound") and refusal(api("GET", "/workers/9")) == (404, "WorkerNotFound")
+    assert refusal(api("GET", "/http/server_zones/x")) == (404, "ServerZoneNotFound")
+    assert refusal(api("GET", "/http/location_zones/x")) == (404, "LocationZoneNotFound")
+    assert refusal(api("GET", "/http/caches/x")) == (404, "CacheNotFound")
+    assert refusal(api("DELETE", "/nginx")) == (405, "MethodNotSupported")
+    assert refusal(api("GET", "/license")) == (404, "PathNotFound")
+
+
+def test_who_may_write(api):
+    look = Api(api.server, "/look/9")
+    for method in ("POST", "PATCH", "DELETE"):
+        assert refusal(look(method, ROOT + "/0", {"down": True})) == (405, "MethodDisabled")
+    for origin in ("https://evil.test", "null", "http://localhost.evil.test"):
+        assert refusal(api("POST", ROOT, {"server": "127.0.0.1:1"}, "Origin: " + origin)) == (403, "CrossOrigin")
+    assert api("POST", ROOT, {"server": "127.0.0.1:1"}, "Origin: http://localhost")[0] == 201
+    assert len(api.get(ROOT)) == 2
+
+
+def test_bodies_that_are_deep_or_large(api):
+    deep = '{"server":' + "[" * 20000 + "]" * 20000 + "}"
+    assert refusal(api("POST", ROOT, deep)) == (415, "JsonError")
+    assert refusal(api("POST", ROOT, '{"server":"' + "a" * 70000 + '"}')) == (413, "RequestBodyTooLarge")
+    assert api.servers() == [api.address("PORT1")]
+
+
+def test_names_are_resolved(serve):
+    dns = NameServer({"pool.test": ["127.0.0.1", "127.0.0.2"], "other.test": ["127.0.0.1"]})
+    try:
+        server = serve("""upstream dyn { zone dyn 128k; resolver 127.0.0.1:%d ipv6=off valid=1s; server 127.0.0.1:1 down; }
+                          server { listen 127.0.0.1:@PORT@; location /api { api write=on; } location / { proxy_pass http://dyn; } }
+                          server { listen 127.0.0.1:@PORT1@; listen 127.0.0.2:@PORT1@; return 200 $server_addr; }""" % dns.port)
+        api, port = Api(server), server.port_of("PORT1")
+        assert api.add("pool.test:%d" % port)["host"] == "pool.test:%d" % port
+        until(lambda: len(api.get(ROOT)) == 4, "the addresses of the name")
+        children = [entry for entry in api.get(ROOT) if "parent" in entry]
+        assert {entry["server"] for entry in children} == {"127.0.0.1:%d" % port, "127.0.0.2:%d" % port}
+        assert {entry["parent"] for entry in children} == {"1"} and len({entry["id"] for entry in children}) == 2
+        assert {server.get("/").text for _ in range(8)} == {"127.0.0.1", "127.0.0.2"}
+        assert refusal(api("DELETE", ROOT + "/%d" % children[0]["id"])) == (400, "UpstreamServerImmutable")
+        assert api("PATCH", ROOT + "/1", {"server": "other.test:%d" % port})[0] == 200
+        until(lambda: server.get("/").status == 200, "the other name")
+        assert {server.get("/").text for _ in range(8)} == {"127.0.0.1"}
+        assert api("DELETE", ROOT + "/1")[0] == 200
+        assert server.get("/").status == 502
+    finally:
+        dns.close()
+
+
+def test_all_workers_see_a_change_at_once(serve):
+    server = serve(SITE, main=STREAM.replace("worker_processes 2", "worker_processes 4"))
+    api = Api(server)
+    clients = [server.client() for _ in range(16)]
+    try:
+        for turn in range(20):
+            made = api.add(api.address("PORT2" if turn % 2 else "PORT1"), backup=False) if turn else api.get(ROOT)[0]
+            for entry in api.get(ROOT):
+                if entry["id"] != made["id"]:
+                    assert api("DELETE", ROOT + "/%d" % entry["id"])[0] == 200
+            wanted = b"two" if turn and turn % 2 else b"one"
+            assert {client.request("/").body for client in clients} == {wanted}
+    finally:
+        for client in clients:
+            client.socket.close()
+
+
+def test_no_request_is_lost_while_servers_come_and_go(serve):
+    server = serve(SITE.replace("server { listen 127.0.0.1:@PORT1@;", "server { listen 127.0.0.1:@PORT1@; %s" % "".join(
+        "listen 127.0.1.%d:@PORT1@; " % n for n in range(1, 101))), main=STREAM)
+    api = Api(server)
+    statuses, done = {}, threading.Event()
+
+    def ask():
+        with server.client() as client:
+            for _ in range(50):
+                client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
+                for _ in range(50):
+                    status = client.response().status
+                    statuses[status] = statuses.get(status, 0) + 1
+
+    def watch(threads):
+        for thread in threads:
+            thread.join()
+        done.set()
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    threading.Thread(target=watch, args=(threads,)).start()
+    changes, made = 0, []
+    while changes < 100 or not done.is_set():
+        made.append(api.add("127.0.1.%d:%d" % (changes % 100 + 1, server.port_of("PORT1")))["id"])
+        changes += 1
+        if len(made) > 20:
+            assert api("DELETE", ROOT + "/%d" % made.pop(0))[0] == 200
+    assert statuses == {200: 10000} and changes >= 100
+    until(lambda: api.get("/http/upstreams/dyn")["zombies"] == 0, "the end of all requests")
+
+
+def test_active_requests_are_counted_over_changes(api):
+    """A server that changes keeps its address, its connections and its count of requests in progress."""
+    with api.server.client() as client:
+        client.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+        assert api("PATCH", ROOT + "/0", {"weight": 9})[0] == 200
+        client.send("12345")
+        client.response()
+    until(lambda: api.get("/http/upstreams/dyn")["peers"][0]["requests"] == 1, "the request's end")
+    assert api.get("/http/upstreams/dyn")["peers"][0]["active"] == 0
+
+
+# ---- state files
+
+STATE = """upstream dyn { zone dyn 256k; state %s; }
+    server { listen 127.0.0.1:@PORT@; location /api { api write=on; } location / { proxy_pass http://dyn; } }
+    server { listen 127.0.0.1:@PORT1@; return 200 one; }
+    server { listen 127.0.0.1:@PORT2@; return 200 two; }"""
+
+
+def test_servers_outlive_restarts_and_reloads(serve):
+    server = serve(STATE % "logs/dyn.state", main="worker_processes 2;")
+    api = Api(server)
+    assert api.get(ROOT) == [] and server.get("/").status == 502
+    api.add(api.address("PORT1"), weight=3, route='a"\\b $x;', max_fails=2, fail_timeout="1500ms")
+    api.add(api.address("PORT2"), backup=True)
+    assert server.read("logs/dyn.state") == (
+        '# servers: 2; written by the server at each change\n'
+        'server "%s" "route=a\\"\\\\b $x;" weight=3 max_fails=2 fail_timeout=1500ms;\nserver "%s" backup;\n'
+        % (api.address("PORT1"), api.address("PORT2")))
+    before = api.get(ROOT)
+    old = server.children()
+    server.reload()
+    wait_workers(server, 2, without=old)
+    assert api.get(ROOT) == before and server.get("/").text == "one"
+    server.stop()
+    server.start()
+    assert api.get(ROOT) == before and server.get("/").text == "one"
+    assert api("DELETE", ROOT + "/0")[0] == 200
+    assert server.get("/").text == "two" and server.read("logs/dyn.state").count("\n") == 2
+    assert [name for name in os.listdir(server.path("logs")) if name.endswith(".new")] == []
+
+
+def test_a_thousand_writers(serve):
+    server = serve(STATE % "logs/dyn.state", main="worker_processes 2;")
+    api = Api(server)
+    problems = []
+
+    def write(first):
+        for n in range(first, first + 50):
+            status = api("POST", ROOT, {"server": "127.1.%d.%d:80" % (n // 250, n % 250 + 1)})[0]
+            if status != 201:
+                problems.append(status)
+
+    threads = [threading.Thread(target=write, args=(n * 50,)) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    shown = api.get(ROOT)
+    stored = server.read("logs/dyn.state").split("\n")[1:-1]
+    assert problems == [] and len(shown) == len(stored) == len({entry["id"] for entry in shown}) == 1000
+    assert {line.split('"')[1] for line in stored} == {entry["server"] for entry in shown}
+
+
+def test_a_state_file_that_is_cut_is_refused(serve):
+    server = serve(STATE % "logs/dyn.state")
+    api = Api(server)
+    api.add(api.address("PORT1"))
+    api.add(api.address("PORT2"))
+    whole = server.read("logs/dyn.state")
+    for length in range(0, len(whole) - 1, 9):
+        server.write("logs/dyn.state", whole[:length])
+        result = run_binary("-p", server.dir, "-c", "nginx.conf", "-t")
+        lines = whole[:length].count("\n")
+        if length == 0 or (lines == 0 and not re.match("# servers: ", whole[:length])):
+            continue  # nothing of it is left but a comment
+        assert result.returncode == 1 and "[emerg]" in result.stderr, whole[:length]
+    server.write("logs/dyn.state", whole)
+    assert run_binary("-p", server.dir, "-c", "nginx.conf", "-t").returncode == 0
+
+
+def test_a_state_file_that_cannot_be_written(serve):
+    server = serve(STATE % "nosuch/dyn.state")
+    api = Api(server)
+    assert refusal(api("POST", ROOT, {"server": api.address("PORT1")})) == (500, "UpstreamStateError")
+    assert server.get("/").text == "one"
+    server.wait_log(r'\[error\] .*cannot write "[^"]*nosuch/dyn.state", the state of upstream "dyn"')
+
+
+@pytest.mark.parametrize("text, block, message", [
+    ("server 127.0.0.1:1;", "zone z 64k; server 127.0.0.1:2; state x.state;", '"server" and "state" exclude each other'),
+    ("", "state x.state;", '"state" in upstream "u" needs a "zone"'),
+    ("listen 80;", "zone z 64k; state x.state;", 'unexpected "listen" in a state file'),
+    ("server a {}", "zone z 64k; state x.state;", 'unexpected "server" in a state file'),
+    ("server 127.0.0.1:1 nosuch;", "zone z 64k; state x.state;", 'invalid parameter "nosuch"'),
+    ("server 127.0.0.1:1", "zone z 64k; state x.state;", 'unexpected end of file'),
+    (None, "zone z 64k; state x.state; state y;", '"state" directive is duplicate'),
+])
+def test_state_in_the_configuration(tmp_path, text, block, message):
+    if text is not None:
+        (tmp_path / "x.state").write_text(text)
+    (tmp_path / "nginx.conf").write_text("error_log e.log; pid p; events {} http { upstream u { %s } }" % block)
+    result = run_binary("-p", str(tmp_path), "-c", "nginx.conf", "-t", "-e", "e.log")
+    assert result.returncode == 1 and message in result.stderr, result.stderr
