@@ -76,7 +76,7 @@ struct cache_cell {
     /* Requests of one worker, by enum cache_counter. */
     _Alignas(64) _Atomic uint64_t counts[CACHE_COUNTERS];
     _Atomic uint64_t bytes[CACHE_COUNTERS]; /* of bodies */
-    /* … of which were stored */
+    /* bodies that were stored, and their bytes */
     _Atomic uint64_t written[CACHE_COUNTERS], written_bytes[CACHE_COUNTERS];
 };
 

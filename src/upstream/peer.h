@@ -39,7 +39,7 @@ enum peer_order { PEER_AS_CONFIGURED, PEER_ORDERED_DOWN, PEER_ORDERED_UP };
 struct peer_check {
     _Atomic uint64_t next_ms; /* who moves it forward makes the probe; 0 = never looked at */
     _Atomic uint64_t probes, failures; /* so far */
-    _Atomic uint64_t turns;            /* … times that it made the peer unhealthy */
+    _Atomic uint64_t turns;            /* times that the peer became unhealthy */
     _Atomic uint32_t rise, fall;       /* good or bad answers in a row */
 };
 
@@ -60,7 +60,7 @@ struct peer_cell {
     _Atomic uint64_t failures, unavailable;
     _Atomic uint64_t
         down_since_ms; /* unavailable or unhealthy since then, monotonic; 0 = it is not */
-    _Atomic uint64_t downtime_ms; /* … so long before that, in all */
+    _Atomic uint64_t downtime_ms; /* milliseconds of all such times before that */
 
     /* Active health checks (health.c). */
     _Atomic uint32_t

@@ -61,7 +61,7 @@ struct group_state {
     struct run_time_group *run_time; /* the whole of a run-time group; else NULL */
     struct group_state *left;        /* the next one that was left behind: see group_end */
     struct server_table *table;   /* the group's servers since they changed; NULL: they did not */
-    struct vec configured;        /* … and before */
+    struct vec configured;        /* the servers before they changed */
     uint64_t servers_version;     /* of the servers that are used now */
     struct server_saving *saving; /* a thread writes the state file, or will; NULL: none does */
 };

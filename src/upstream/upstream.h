@@ -75,10 +75,11 @@ struct upstream_server {
                             at start */
     bool wants_resolve;  /* `resolve` was written */
     unsigned first_cell; /* of this package: number of the cell of the first address */
-    struct peer_cell **cells; /* … of one that came at run time: that of each address; else NULL */
-    struct str service;       /* of SRV records; empty = none */
-    struct str route;         /* for sticky; empty = none */
-    struct str id;            /* Tengine's id=; empty = none */
+    struct peer_cell *
+        *cells;         /* of a server that came at run time: that of each address; else NULL */
+    struct str service; /* of SRV records; empty = none */
+    struct str route;   /* for sticky; empty = none */
+    struct str id;      /* Tengine's id=; empty = none */
     unsigned index; /* place among the servers of its group; of one that came at run time: its id */
     const struct conf_node *node; /* its line, or the *_pass line; NULL at run time */
 };
@@ -156,9 +157,9 @@ struct upstream_set {
     unsigned no_server_status;         /* of requests that find nobody to serve them: 502 or 500 */
     uint64_t discard_most;      /* turns of round robin that are passed over at first, at most */
     struct cell_memory *memory; /* of this package: shared cells of all peers */
-    struct server_records *records; /* … and servers that change; NULL = there are none */
+    struct server_records *records; /* servers that change; NULL = there are none */
     struct map blocks;              /* struct upstream_group * by name, without case */
-    struct map implicit;            /* … by "host:port" or "unix:/path" */
+    struct map implicit;            /* struct upstream_group * by "host:port" or "unix:/path" */
     struct map ports_left_out; /* uint16_t * by name: of blocks that were used before they came */
     struct upstream_set *next; /* of those that run in this worker */
     /* Of who changes groups while the service runs (changes.h): is there word of this one? *out NULL: it is gone. NULL =

@@ -35,7 +35,7 @@ struct metrics_cell {
     uint64_t codes[METRICS_CODES];
     uint64_t times[TIMES_CELLS]; /* requests by time, each in one */
     uint64_t began; /* requests that were begun, of those that are counted from there on */
-    uint64_t ended; /* … and that have ended */
+    uint64_t ended; /* those of them that have ended */
 };
 
 /* One request. */
@@ -107,7 +107,7 @@ unsigned metrics_series_count(void);
 enum series_kind metrics_series_label(unsigned series, struct str *label);
 /* The sum over all workers there ever were. */
 void metrics_sum(unsigned series, struct metrics_cell *sum);
-/* … since it was reset last; what has begun and not ended is in progress, whatever was reset. */
+/* The sum since it was reset last; what has begun and not ended is in progress, whatever was reset. */
 void metrics_since(unsigned series, struct metrics_cell *sum);
 /* Makes metrics_since begin again; sums stay. False: there is no memory for it. */
 bool metrics_reset(unsigned series);

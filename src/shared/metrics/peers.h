@@ -7,7 +7,7 @@
 /* One peer; or, where peer is NULL, a group that has none. */
 struct shown_peer {
     struct str group;                /* its name */
-    const struct upstream_group *of; /* … itself */
+    const struct upstream_group *of; /* the group itself */
     const struct peer *peer;
     unsigned id; /* place in its group */
 };

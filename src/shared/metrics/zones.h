@@ -7,7 +7,7 @@
 
 struct status_zones {
     bool is_wanted;    /* something shows the numbers: so they are counted */
-    struct zone *zone; /* … there; NULL: they are not */
+    struct zone *zone; /* where they are counted; NULL: they are not */
     struct vec zones;  /* struct status_zone, each name and kind once */
 };
 

@@ -26,8 +26,8 @@ struct exchange_caching {
     struct slice *slice;        /* the part of a long response that is asked for, or NULL */
     struct store *store;        /* *_store: the file being written, or NULL */
     struct str status;          /* "HIT", "MISS", … or empty */
-    enum cache_counter counter; /* … that goes with it */
-    bool is_body_counted;       /* … of its body, too */
+    enum cache_counter counter; /* that goes with the status */
+    bool is_body_counted;       /* the bytes of the body were counted */
     struct cached room;         /* what cached points to */
 };
 

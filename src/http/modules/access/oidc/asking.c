@@ -58,7 +58,7 @@ static struct request_body *make_body(struct request *request, struct str text)
     return body;
 }
 
-/* MAY WAIT. An answer counts also where the client has left and the request goes on all the same (abort_watcher). */
+/* MAY WAIT. An answer counts also where the client has left and the request continues all the same (abort_watcher). */
 static enum handler_result run(struct request *request, struct asking *asking)
 {
     enum handler_result result = subrequest_run(request, &asking->sub);

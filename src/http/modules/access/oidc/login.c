@@ -24,7 +24,7 @@ struct login_state {
 struct login {
     struct str cookie; /* of the browser */
     struct login_state state;
-    struct str uri; /* where the browser goes on afterwards */
+    struct str uri; /* where the browser is sent afterwards */
 };
 
 static struct str login_cookie_name(struct request *request, const struct oidc_provider *provider)
@@ -193,7 +193,7 @@ static struct str scopes_of(struct request *request, const struct oidc_provider 
     return text;
 }
 
-/* Where the browser goes on afterwards: what it asks for now, if that can be asked for again. */
+/* Where the browser is sent afterwards: what it asks for now, if that can be asked for again. */
 static struct str return_uri(struct request *request)
 {
     struct str uri = request_origin_form(request);

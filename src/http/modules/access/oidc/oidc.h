@@ -8,13 +8,13 @@
 #include "shared/keyval/keyval.h"
 
 #define OIDC_ANSWER_MAX (256 * 1024) /* bytes of a provider's answer */
-#define OIDC_SESSION_MAX (64 * 1024) /* … of a session in the store */
+#define OIDC_SESSION_MAX (64 * 1024) /* bytes of a session in the store */
 #define OIDC_LOGIN_S 600             /* how long a login may take */
 #define OIDC_SKEW_S 10               /* how far clocks may differ */
 #define OIDC_METADATA_S 3600         /* the provider's metadata and keys are kept for so long */
 #define OIDC_RETRY_MS 1000           /* a provider that failed is not asked again for so long */
 #define OIDC_RANDOM 32               /* bytes of what nobody may guess */
-#define OIDC_TEXT 43                 /* … as base64url */
+#define OIDC_TEXT 43                 /* characters of the same as base64url */
 
 /* The provider's metadata (OpenID Connect Discovery, 3), and its keys. Counted references. */
 struct oidc_metadata {

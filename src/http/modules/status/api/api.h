@@ -34,7 +34,7 @@ enum handler_result api_read_body(struct request *request, size_t most, struct s
 struct api_thing {
     struct str name;
     const void *thing; /* of the collection */
-    uint64_t number;   /* … or this */
+    uint64_t number;   /* of a collection that has numbers */
 };
 
 /* Things of one kind: "/http/server_zones". */
