@@ -25,11 +25,8 @@ HTTP = """
 
 
 @pytest.fixture(name="gates")
-def some_gates(tmp_path_factory):
-    folder = str(tmp_path_factory.mktemp("gates"))
-    for above in (folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))):
-        os.chmod(above, 0o755)
-    return Gates(folder)
+def some_gates(open_path):
+    return Gates(str(open_path))
 
 
 def start(serve, gates, more="", main="worker_processes 1;"):

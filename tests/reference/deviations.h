@@ -236,6 +236,8 @@ static const struct deviation deviations[] = {
      "the rows of TLS are those of all protocols"},
     {"ngx_mail_ssl_module", "ssl_certificate_watch", EXTRA, "",
      "the rows of TLS are those of all protocols"},
+    {"ngx_stream_status_zone_module", "status_zone", EXTRA, "",
+     "nginx Plus has it in the stream core"},
     {"ngx_mail_ssl_module", "ssl_ocsp", EXTRA, "", "the rows of TLS are those of all protocols"},
     {"ngx_mail_ssl_module", "ssl_ocsp_responder", EXTRA, "",
      "the rows of TLS are those of all protocols"},

@@ -28,7 +28,7 @@ COMMERCIAL = {"health_check", "health_check_timeout", "match", "ntlm", "queue", 
               "grpc_ssl_key_log", "uwsgi_ssl_key_log", "status", "status_format", "proxy_session_drop", "keyval", "keyval_zone", "api",
               "proxy_allow_upstream", "fastcgi_allow_upstream", "uwsgi_allow_upstream", "scgi_allow_upstream", "grpc_allow_upstream",
               "memcached_allow_upstream", "tunnel_allow_upstream", "num_map",
-              "mqtt", "mqtt_buffers", "mqtt_rewrite_buffer_size", "mqtt_set_connect", "mqtt_preread"}
+              "state", "mqtt", "mqtt_buffers", "mqtt_rewrite_buffer_size", "mqtt_set_connect", "mqtt_preread"}
 
 # … and modules of which we have all.
 COMMERCIAL_MODULES = {"ngx_http_auth_jwt_module", "ngx_http_oidc_module"}

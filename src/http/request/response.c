@@ -30,15 +30,21 @@ static struct str visible_port(struct request *request)
     return arena_printf(&request->arena, ":%u", port);
 }
 
-/* "/path" becomes "http://host:port/path" unless absolute_redirect is off. */
-static void make_location_absolute(struct request *request)
+/* Only the client's own redirects, and only "/path". */
+static bool is_made_absolute(const struct request *request)
 {
     struct str location = request->response.location;
 
-    if (location.data[0] != '/' || !request->location->absolute_redirect ||
-        request != request->main) {
-        request->response.is_location_late = true;
-        return;
+    return location.len != 0 && location.data[0] == '/' && request->location->absolute_redirect &&
+           request == request->main;
+}
+
+struct str response_sent_location(struct request *request)
+{
+    struct str location = request->response.location;
+
+    if (!is_made_absolute(request)) {
+        return location;
     }
     struct str host = request->host;
     if (request->location->server_name_in_redirect || host.len == 0) {
@@ -51,7 +57,7 @@ static void make_location_absolute(struct request *request)
     }
     struct str scheme = request_is_encrypted(request) ? STR("https://") : STR("http://");
     const struct str parts[] = {scheme, host, visible_port(request), location};
-    request->response.location = arena_join(&request->arena, parts, 4);
+    return arena_join(&request->arena, parts, 4);
 }
 
 void response_set_location(struct request *request, struct str location)
@@ -119,9 +125,9 @@ static enum handler_result finish_head(struct request *request, header_filter *f
         }
     }
     request->responded_ms = clock_now.now_ms;
-    if (response->location.len != 0) {
-        make_location_absolute(request); /* the filters have seen it as it was given, as in nginx */
-    }
+    /* The filters have seen it as it was given, as in nginx. */
+    response->is_location_late = response->location.len != 0 && !is_made_absolute(request);
+    response->location = response_sent_location(request);
     request->wire->send_head(request);
     if (response->is_header_only) {
         response->is_complete = true;

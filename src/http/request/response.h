@@ -152,8 +152,10 @@ enum handler_result response_produced(struct request *request, struct str conten
  * as configured). */
 enum handler_result response_redirect(struct request *request, unsigned status,
                                       struct str location);
-/* For header filters: another Location, made absolute as configured; empty = none. */
+/* For header filters: another Location, which is made absolute after them as configured; empty = none. */
 void response_set_location(struct request *request, struct str location);
+/* Location as the client gets it, in the request's arena: "/path" as "http://host:port/path" unless absolute_redirect is off. */
+struct str response_sent_location(struct request *request);
 /* What HANDLER_FAIL leads to: error_page of the location, else the built-in page (special pages). */
 enum handler_result response_error(struct request *request);
 /*

@@ -392,11 +392,11 @@ def test_client_leaves(serve, h3):
 def test_read_timeout_and_signs_of_life(serve, h3):
     """A silent backend: 504. One that pings meanwhile is waited for."""
     backend = h3()
-    server = serve(conf(backend, "proxy_read_timeout 500ms;"))
+    server = serve(conf(backend, "proxy_read_timeout 1s;"))
     client = server.client()
     client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
     request = backend.request()
-    for i in range(8):
+    for i in range(10):
         backend.do(lambda n=i: request.conn.quic.send_ping(n))
         threading.Event().wait(0.15)
     backend.do(lambda: request.conn.answer(request, b"at last"))

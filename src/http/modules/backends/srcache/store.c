@@ -189,7 +189,7 @@ static void srcache_store_put_field(struct storing *storing, struct str name, st
     }
 }
 
-static void srcache_store_put_head(struct storing *storing, const struct request *request)
+static void srcache_store_put_head(struct storing *storing, struct request *request)
 {
     const struct response *response = &request->response;
     struct str phrase = status_phrase(response->status);
@@ -208,7 +208,7 @@ static void srcache_store_put_head(struct storing *storing, const struct request
                                 str_from(date, http_date_format(date, response->last_modified)));
     }
     srcache_store_put_field(storing, STR("ETag"), response->etag);
-    srcache_store_put_field(storing, STR("Location"), response->location);
+    srcache_store_put_field(storing, STR("Location"), response_sent_location(request));
     fields_each(field, &response->fields) {
         if (is_stored(storing->settings, field)) {
             srcache_store_put_field(storing, field->name, field->value);
