@@ -125,9 +125,10 @@ static enum handler_result finish_head(struct request *request, header_filter *f
         }
     }
     request->responded_ms = clock_now.now_ms;
-    /* The filters have seen it as it was given, as in nginx. */
-    response->is_location_late = response->location.len != 0 && !is_made_absolute(request);
-    response->location = response_sent_location(request);
+    if (response->location.len != 0) { /* the filters have seen it as it was given, as in nginx */
+        response->is_location_late = !is_made_absolute(request);
+        response->location = response_sent_location(request);
+    }
     request->wire->send_head(request);
     if (response->is_header_only) {
         response->is_complete = true;
