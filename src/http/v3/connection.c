@@ -148,7 +148,7 @@ static void stream_opened(struct quic_stream *quic)
     } else if (c->is_hq) {
         quic_stream_release(quic, H3_STREAM_CREATION_ERROR);
     } else {
-        v3_control_opened(c, quic);
+        h3_peer_streams_opened(&c->peer_streams, quic);
     }
 }
 
@@ -160,7 +160,7 @@ static void stream_readable(struct quic_stream *quic)
         return;
     }
     if (quic_stream_is_unidirectional(quic)) {
-        v3_control_readable(c, quic);
+        h3_peer_streams_readable(&c->peer_streams, quic);
     } else {
         v3_stream_readable(quic->user);
     }
@@ -221,7 +221,7 @@ static void connection_closed(struct quic_connection *quic, const struct quic_cl
     c->is_closed = true;
     streams_closed(&c->streams);
     streams_closed(&c->finished);
-    v3_control_free(c);
+    h3_peer_streams_free(&c->peer_streams);
     c->is_going_away = true;
     c->connection->is_last = true;
     c->connection->conn->is_broken = 1;
@@ -286,7 +286,7 @@ bool v3_began(struct listener *listener, struct quic_connection *quic)
     qpack_encoder_init(&c->encoder);
     set_limits(c, listen->default_server);
     timer_init(&c->idle_timer, idle_fire);
-    list_init(&c->controls);
+    h3_peer_streams_init(&c->peer_streams, &v3_peer_rules, c);
     list_init(&c->streams);
     list_init(&c->blocked);
     list_init(&c->finished);

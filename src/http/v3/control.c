@@ -3,34 +3,10 @@
  */
 #include "http/v3/v3.h"
 
-#include <stdlib.h>
-
-#include "base/fatal.h"
 #include "http/message/frame.h"
 #include "http/message/prefixed.h"
 
-/* What is read of a stream of the client's; hangs on quic_stream.user. From malloc. */
-struct control_input {
-    struct list link; /* on connection->controls */
-    uint64_t type;    /* enum h3_stream_type, once has_type */
-    bool has_type;
-    bool has_frame; /* the head of a frame was read */
-    struct h3_input input;
-};
-
 /* ---- ours ---- */
-
-static struct quic_stream *open_stream(struct v3_connection *c, enum h3_stream_type type)
-{
-    struct quic_stream *quic = quic_stream_open(c->quic, true);
-    char byte = (char) type;
-
-    if (quic != NULL) {
-        quic_stream_write(quic, (struct str){&byte, 1});
-        quic_stream_prioritize(quic, 0, true);
-    }
-    return quic;
-}
 
 /* A setting and a frame that mean nothing keep peers used to them (RFC 9114, 7.2.4.1). */
 #define GREASE (0x1f * 0x3b + 0x21)
@@ -54,9 +30,9 @@ static void send_settings(struct v3_connection *c)
 
 void v3_control_begin(struct v3_connection *c)
 {
-    c->control = open_stream(c, H3_STREAM_CONTROL);
-    c->encoder_stream = open_stream(c, H3_STREAM_ENCODER);
-    c->decoder_stream = open_stream(c, H3_STREAM_DECODER);
+    c->control = h3_stream_open(c->quic, H3_STREAM_CONTROL);
+    c->encoder_stream = h3_stream_open(c->quic, H3_STREAM_ENCODER);
+    c->decoder_stream = h3_stream_open(c->quic, H3_STREAM_DECODER);
     if (c->control == NULL || c->encoder_stream == NULL || c->decoder_stream == NULL) {
         v3_fail(c, H3_STREAM_CREATION_ERROR, "allows fewer than three streams of one direction");
         return;
@@ -170,13 +146,6 @@ static bool may_follow(void *arg, const struct h3_input *input)
     return !c->is_failed;
 }
 
-static void read_control(struct v3_connection *c, struct h3_input *input, struct str bytes)
-{
-    const struct h3_control_reader reader = {may_follow, take_frame, c};
-
-    h3_control_read(input, bytes, &reader);
-}
-
 /* ---- QPACK ---- */
 
 /* Entries have come. Sections that need still more are blocked again, and wait for the next ones: each is looked at once. */
@@ -192,8 +161,10 @@ static void unblock(struct v3_connection *c)
     list_splice_back(&c->blocked, &waiting);
 }
 
-static void read_encoder(struct v3_connection *c, struct str bytes)
+static void read_encoder(void *arg, struct str bytes)
 {
+    struct v3_connection *c = arg;
+
     if (!qpack_decoder_feed(&c->decoder, bytes)) {
         v3_fail(c, QPACK_ENCODER_STREAM_ERROR, "sent a malformed encoder stream");
         return;
@@ -207,8 +178,10 @@ static void read_encoder(struct v3_connection *c, struct str bytes)
     v3_send_instructions(c);
 }
 
-static void read_decoder(struct v3_connection *c, struct str bytes)
+static void read_decoder(void *arg, struct str bytes)
 {
+    struct v3_connection *c = arg;
+
     if (!qpack_encoder_feed(&c->encoder, bytes)) {
         v3_fail(c, QPACK_DECODER_STREAM_ERROR, "sent a malformed decoder stream");
         return;
@@ -222,109 +195,25 @@ static void read_decoder(struct v3_connection *c, struct str bytes)
 
 /* ---- the client's streams ---- */
 
-void v3_control_opened(struct v3_connection *c, struct quic_stream *quic)
+static bool is_sound(const void *arg)
 {
-    struct control_input *control = calloc(1, sizeof(*control));
-
-    if (control == NULL) {
-        fatal_no_memory(sizeof(*control));
-    }
-    quic->user = control;
-    list_push_back(&c->controls, &control->link);
+    return !((const struct v3_connection *) arg)->is_failed;
 }
 
-static void control_free(struct control_input *control)
+static void fail(void *arg, uint64_t error, const char *reason)
 {
-    list_remove(&control->link);
-    h3_input_free(&control->input);
-    free(control);
+    v3_fail(arg, error, reason);
 }
 
-static void control_end(struct quic_stream *quic, uint64_t error)
+static void refused(void *arg)
 {
-    control_free(quic->user);
-    quic->user = NULL;
-    quic_stream_release(quic, error);
+    v3_guard(arg, V3_GUARD_STREAMS);
 }
 
-void v3_control_free(struct v3_connection *c)
-{
-    while (!list_is_empty(&c->controls)) {
-        control_free(container_of(c->controls.next, struct control_input, link));
-    }
-}
-
-/* The type has been read. False: the stream is gone, or the connection has failed. */
-static bool control_begin(struct v3_connection *c, struct quic_stream *quic)
-{
-    const struct control_input *control = quic->user;
-
-    if (control->type == H3_STREAM_PUSH) {
-        v3_fail(c, H3_STREAM_CREATION_ERROR, "opened a push stream");
-        return false;
-    }
-    if (control->type > H3_STREAM_DECODER) {
-        control_end(quic, H3_STREAM_CREATION_ERROR);
-        v3_guard(c, V3_GUARD_STREAMS);
-        return false;
-    }
-    uint8_t bit = (uint8_t) (1u << control->type);
-    if ((c->peer_streams & bit) != 0) {
-        v3_fail(c, H3_STREAM_CREATION_ERROR, "opened a second stream of a kind");
-        return false;
-    }
-    c->peer_streams |= bit;
-    return true;
-}
-
-static void control_bytes(struct v3_connection *c, struct quic_stream *quic, struct str bytes)
-{
-    struct control_input *control = quic->user;
-
-    switch (control->type) {
-    case H3_STREAM_CONTROL:
-        read_control(c, &control->input, bytes);
-        break;
-    case H3_STREAM_ENCODER:
-        read_encoder(c, bytes);
-        break;
-    default:
-        read_decoder(c, bytes);
-        break;
-    }
-}
-
-void v3_control_readable(struct v3_connection *c, struct quic_stream *quic)
-{
-    struct control_input *control = quic->user;
-
-    while (!c->is_failed) {
-        struct str bytes = quic_stream_input(quic);
-        size_t size = bytes.len;
-
-        if (size == 0) {
-            break;
-        }
-        if (!control->has_type) {
-            control->has_type = h3_read_integer(&control->input.reader, &bytes, &control->type);
-            if (control->has_type && !control_begin(c, quic)) {
-                return;
-            }
-        }
-        if (bytes.len != 0) {
-            control_bytes(c, quic, bytes);
-        }
-        if (!c->is_failed) {
-            quic_stream_consume(quic, size);
-        }
-    }
-    if (c->is_failed || !quic->is_input_finished) {
-        return;
-    }
-    if (control->has_type) {
-        v3_fail(c, H3_CLOSED_CRITICAL_STREAM, "closed a critical stream");
-    } else {
-        control_end(quic, H3_NO_ERROR);
-        v3_guard(c, V3_GUARD_STREAMS);
-    }
-}
+const struct h3_peer_rules v3_peer_rules = {.push_error = H3_STREAM_CREATION_ERROR,
+                                            .is_sound = is_sound,
+                                            .fail = fail,
+                                            .refused = refused,
+                                            .control = {may_follow, take_frame, NULL},
+                                            .read_encoder = read_encoder,
+                                            .read_decoder = read_decoder};

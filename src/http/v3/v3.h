@@ -8,7 +8,7 @@
 #include "http/client/connection.h"
 #include "http/client/guards.h"
 #include "http/client/protocol.h"
-#include "http/message/h3_input.h"
+#include "http/message/h3_peer_streams.h"
 #include "http/message/qpack.h"
 #include "http/request/from_head.h"
 #include "http/request/request.h"
@@ -75,11 +75,11 @@ struct v3_connection {
     const struct v3_settings *settings; /* of the server that the handshake named */
     struct qpack_decoder decoder;
     struct qpack_encoder encoder;
-    struct quic_stream *control;        /* ours */
-    struct quic_stream *encoder_stream; /* ours */
-    struct quic_stream *decoder_stream; /* ours */
-    struct list controls;               /* what is read of the client's streams of one direction */
-    struct list streams;                /* struct v3_stream: whose requests have not ended */
+    struct quic_stream *control;         /* ours */
+    struct quic_stream *encoder_stream;  /* ours */
+    struct quic_stream *decoder_stream;  /* ours */
+    struct h3_peer_streams peer_streams; /* the client's of one direction */
+    struct list streams;                 /* struct v3_stream: whose requests have not ended */
     struct list blocked;  /* struct v3_stream: those that wait for entries of the table */
     struct list finished; /* struct v3_stream: whose requests have ended and are not recycled */
     uint32_t stream_count;
@@ -105,8 +105,6 @@ struct v3_connection {
         bool is_incremental;
     } early[V3_PRIORITIES_KEPT];
     struct client_guard guards[V3_GUARD_COUNT];
-    uint8_t
-        peer_streams;   /* bits by enum h3_stream_type: critical ones that the client has opened */
     bool has_settings;  /* the client's were read */
     bool is_hq;         /* HTTP/0.9, without frames */
     bool is_begun;      /* our streams are open */
@@ -193,9 +191,8 @@ void v3_prioritise(struct v3_stream *stream, uint8_t urgency, bool is_incrementa
 /* control.c: streams of one direction. */
 void v3_control_begin(struct v3_connection *c);
 /* All that is kept of them is freed. */
-void v3_control_free(struct v3_connection *c);
-void v3_control_opened(struct v3_connection *c, struct quic_stream *quic);
-void v3_control_readable(struct v3_connection *c, struct quic_stream *quic);
+/* The client's streams of one direction. */
+extern const struct h3_peer_rules v3_peer_rules;
 
 /* input.c: frames of requests. */
 /* Works on what has come, up to bytes of a body, which are left to who reads it. */

@@ -116,7 +116,7 @@ static void stream_opened(struct quic_stream *quic)
     struct h3_connection *c = h3_of_quic(quic->connection);
 
     if (quic_stream_is_unidirectional(quic) && !c->settings->hq) {
-        h3_control_opened(c, quic);
+        h3_peer_streams_opened(&c->peer_streams, quic);
         return;
     }
     quic_stream_release(quic, H3_STREAM_CREATION_ERROR);
@@ -153,7 +153,7 @@ static void stream_readable(struct quic_stream *quic)
         return;
     }
     if (quic_stream_is_unidirectional(quic)) {
-        h3_control_readable(c, quic);
+        h3_peer_streams_readable(&c->peer_streams, quic);
         if (c->is_bad || c->goaway_id != UINT64_MAX) {
             look_at_idle(c);
         }
@@ -218,7 +218,7 @@ static void connection_closed(struct quic_connection *quic, const struct quic_cl
     }
     c->is_closed = true;
     c->control = c->decoder_stream = NULL;
-    h3_control_free(c);
+    h3_peer_streams_free(&c->peer_streams);
     c->connection->is_doomed = true;
     conn->is_input_closed = conn->is_peer_closed = 1;
     if (how->error != 0) {
@@ -241,7 +241,7 @@ static void h3_connection_free(struct upstream_connection *upstream)
     struct h3_connection *c = h3_connection_of(upstream);
 
     upstream->state = NULL;
-    h3_control_free(c);
+    h3_peer_streams_free(&c->peer_streams);
     qpack_decoder_free(&c->decoder);
     free(c);
 }
@@ -268,7 +268,7 @@ struct h3_connection *h3_connection_new(struct upstream_connection *upstream,
     c->settings = settings;
     c->goaway_id = UINT64_MAX;
     list_init(&c->streams);
-    list_init(&c->controls);
+    h3_peer_streams_init(&c->peer_streams, &h3_backend_rules, c);
     qpack_decoder_init(&c->decoder, (size_t) settings->max_table_capacity);
     upstream->state = c;
     upstream->state_free = h3_connection_free;

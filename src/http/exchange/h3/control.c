@@ -1,33 +1,10 @@
 /* Streams of one direction on connections to backends (RFC 9114, 6.2): control streams, and those of QPACK. */
 #include "http/exchange/h3/h3.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
-#include "base/fatal.h"
 #include "http/message/prefixed.h"
 
-/* What is read of a stream of the backend's; hangs on quic_stream.user. From malloc. */
-struct control_input {
-    struct list link; /* on connection->controls */
-    uint64_t type;    /* enum h3_stream_type, once has_type */
-    bool has_type;
-    struct h3_input input;
-};
-
 /* ---- ours ---- */
-
-static struct quic_stream *open_stream(struct h3_connection *c, enum h3_stream_type type)
-{
-    struct quic_stream *quic = quic_stream_open(c->quic, true);
-    char byte = (char) type;
-
-    if (quic != NULL) {
-        quic_stream_write(quic, (struct str){&byte, 1});
-        quic_stream_prioritize(quic, 0, true);
-    }
-    return quic;
-}
 
 /* No section of a response may wait for entries: SETTINGS_QPACK_BLOCKED_STREAMS stays 0. */
 void h3_control_begin(struct h3_connection *c)
@@ -35,8 +12,8 @@ void h3_control_begin(struct h3_connection *c)
     char payload[2 * H3_INTEGER_ROOM];
     char head[H3_FRAME_ROOM];
 
-    c->control = open_stream(c, H3_STREAM_CONTROL);
-    c->decoder_stream = open_stream(c, H3_STREAM_DECODER);
+    c->control = h3_stream_open(c->quic, H3_STREAM_CONTROL);
+    c->decoder_stream = h3_stream_open(c->quic, H3_STREAM_DECODER);
     if (c->control == NULL || c->decoder_stream == NULL) {
         h3_connection_fail(c, H3_STREAM_CREATION_ERROR,
                            "upstream allows fewer than two streams of one direction");
@@ -138,8 +115,9 @@ static bool may_follow(void *arg, const struct h3_input *input)
 
 /* ---- QPACK ---- */
 
-static void read_encoder(struct h3_connection *c, struct str bytes)
+static void read_encoder(void *arg, struct str bytes)
 {
+    struct h3_connection *c = arg;
     char instruction[PREFIXED_INTEGER_ROOM];
 
     if (!qpack_decoder_feed(&c->decoder, bytes)) {
@@ -156,111 +134,32 @@ static void read_encoder(struct h3_connection *c, struct str bytes)
     quic_stream_write(c->decoder_stream, str_from(instruction, end));
 }
 
+/* Our encoder has no table: there is nothing that its peer could say but cancellations, which mean nothing. */
+static void read_decoder(void *arg, struct str bytes)
+{
+}
+
 /* ---- the backend's streams ---- */
 
-void h3_control_opened(struct h3_connection *c, struct quic_stream *quic)
+static bool is_sound(const void *arg)
 {
-    struct control_input *control = calloc(1, sizeof(*control));
-
-    if (control == NULL) {
-        fatal_no_memory(sizeof(*control));
-    }
-    quic->user = control;
-    list_push_back(&c->controls, &control->link);
+    return h3_connection_is_sound(arg);
 }
 
-static void control_free(struct control_input *control)
+static void fail(void *arg, uint64_t error, const char *reason)
 {
-    list_remove(&control->link);
-    h3_input_free(&control->input);
-    free(control);
+    h3_connection_fail(arg, error, "upstream %s", reason);
 }
 
-static void control_end(struct quic_stream *quic, uint64_t error)
+static void refused(void *arg)
 {
-    control_free(quic->user);
-    quic->user = NULL;
-    quic_stream_release(quic, error);
+    h3_guard(arg, H3_GUARD_STREAMS);
 }
 
-void h3_control_free(struct h3_connection *c)
-{
-    while (!list_is_empty(&c->controls)) {
-        control_free(container_of(c->controls.next, struct control_input, link));
-    }
-}
-
-/* The type has been read. False: the stream is gone, or the connection has failed. */
-static bool control_begin(struct h3_connection *c, struct quic_stream *quic)
-{
-    const struct control_input *control = quic->user;
-
-    if (control->type == H3_STREAM_PUSH) {
-        h3_connection_fail(c, H3_ID_ERROR, "upstream opened a push stream");
-        return false;
-    }
-    if (control->type > H3_STREAM_DECODER) {
-        control_end(quic, H3_STREAM_CREATION_ERROR);
-        h3_guard(c, H3_GUARD_STREAMS);
-        return false;
-    }
-    uint8_t bit = (uint8_t) (1u << control->type);
-    if ((c->peer_streams & bit) != 0) {
-        h3_connection_fail(c, H3_STREAM_CREATION_ERROR, "upstream opened a second control stream");
-        return false;
-    }
-    c->peer_streams |= bit;
-    return true;
-}
-
-static void control_bytes(struct h3_connection *c, struct control_input *control, struct str bytes)
-{
-    const struct h3_control_reader reader = {may_follow, take_frame, c};
-
-    switch (control->type) {
-    case H3_STREAM_CONTROL:
-        h3_control_read(&control->input, bytes, &reader);
-        break;
-    case H3_STREAM_ENCODER:
-        read_encoder(c, bytes);
-        break;
-    default:
-        /* Our encoder has no table: there is nothing that its peer could say but cancellations, which mean nothing. */
-        break;
-    }
-}
-
-void h3_control_readable(struct h3_connection *c, struct quic_stream *quic)
-{
-    struct control_input *control = quic->user;
-
-    while (h3_connection_is_sound(c)) {
-        struct str bytes = quic_stream_input(quic);
-        size_t size = bytes.len;
-
-        if (size == 0) {
-            break;
-        }
-        if (!control->has_type) {
-            control->has_type = h3_read_integer(&control->input.reader, &bytes, &control->type);
-            if (control->has_type && !control_begin(c, quic)) {
-                return;
-            }
-        }
-        if (bytes.len != 0) {
-            control_bytes(c, control, bytes);
-        }
-        if (h3_connection_is_sound(c)) {
-            quic_stream_consume(quic, size);
-        }
-    }
-    if (!h3_connection_is_sound(c) || !quic->is_input_finished) {
-        return;
-    }
-    if (control->has_type) {
-        h3_connection_fail(c, H3_CLOSED_CRITICAL_STREAM, "upstream closed a critical stream");
-    } else {
-        control_end(quic, H3_NO_ERROR);
-        h3_guard(c, H3_GUARD_STREAMS);
-    }
-}
+const struct h3_peer_rules h3_backend_rules = {.push_error = H3_ID_ERROR,
+                                               .is_sound = is_sound,
+                                               .fail = fail,
+                                               .refused = refused,
+                                               .control = {may_follow, take_frame, NULL},
+                                               .read_encoder = read_encoder,
+                                               .read_decoder = read_decoder};

@@ -11,7 +11,7 @@
 #include "http/exchange/exchange.h"
 #include "http/exchange/heads/coded_request.h"
 #include "http/exchange/heads/coded_response.h"
-#include "http/message/h3_input.h"
+#include "http/message/h3_peer_streams.h"
 #include "http/message/qpack.h"
 #include "net/quic/quic.h"
 
@@ -85,7 +85,7 @@ struct h3_connection {
     struct quic_connection *quic;
     const struct exchange_http3 *settings; /* of the location whose request made it */
     struct list streams;                   /* struct h3_stream */
-    struct list controls; /* what is read of the backend's streams of one direction */
+    struct h3_peer_streams peer_streams;   /* the backend's of one direction */
     struct qpack_decoder decoder;
     struct quic_stream *control;        /* ours */
     struct quic_stream *decoder_stream; /* ours */
@@ -93,8 +93,6 @@ struct h3_connection {
     uint64_t goaway_id; /* requests from this id on were not looked at; UINT64_MAX: no GOAWAY */
     uint64_t heard_ms;  /* when a frame of the control stream came, or 0 */
     struct client_guard guards[H3_GUARD_COUNT];
-    uint8_t
-        peer_streams;  /* bits by enum h3_stream_type: critical ones that the backend has opened */
     bool has_settings; /* the backend's first frame came */
     bool is_alone;     /* one request, then it ends */
     bool is_bad;       /* a rule was broken: nothing more is read */
@@ -148,10 +146,8 @@ void h3_stream_refuse(struct h3_stream *stream);
 
 /* Our streams of one direction, and our settings. */
 void h3_control_begin(struct h3_connection *c);
-void h3_control_opened(struct h3_connection *c, struct quic_stream *quic);
-void h3_control_readable(struct h3_connection *c, struct quic_stream *quic);
-/* All that is kept of the backend's is freed. */
-void h3_control_free(struct h3_connection *c);
+/* The backend's streams of one direction. */
+extern const struct h3_peer_rules h3_backend_rules;
 /* No more is read of a stream: the backend's encoder does not wait for acknowledgments of its sections (RFC 9204, 4.4.2). */
 void h3_cancel_sections(struct h3_connection *c, const struct quic_stream *quic);
 
