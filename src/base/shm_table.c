@@ -10,11 +10,10 @@
 enum {
     SMALL_ROOM = 512 << 10, /* bytes: a zone with less has small segments */
     SMALL_SHIFT = 6,        /* 64 records in a segment, or 512: both waste little of */
-    LARGE_SHIFT =
-        9, /* by which few of the pages of a zone are wasted, for records of 48 and 56 bytes */
-    SEGMENTS_LEAST = 8,   /* where records are so large that these would be few */
-    RECORDS_PER_HEAD = 2, /* of the hash, when the table is full */
-    PAGE = 4096,          /* what large pieces of a zone are made of */
+    LARGE_SHIFT = 9,        /* wastes few pages of a zone, for records of 48 and 56 bytes */
+    SEGMENTS_LEAST = 8,     /* where records are so large that these would be few */
+    RECORDS_PER_HEAD = 2,   /* of the hash, when the table is full */
+    PAGE = 4096,            /* what large pieces of a zone are made of */
 };
 
 #define NONE SHM_NO_RECORD

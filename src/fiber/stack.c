@@ -22,8 +22,7 @@ enum {
     DEFAULT_MOST = 262144,
     DEFAULT_MAX_MAPS = 65530, /* the kernel's, where /proc does not tell */
     COLORS = 8,               /* fiber objects start at so many different places of their page */
-    COLOR_STEP =
-        128, /* distance in bytes between these places, so that not all compete for the same cache sets */
+    COLOR_STEP = 128,  /* bytes between these places: not all compete for the same cache sets */
     CANARY_WORDS = 64, /* half a KB, as a frame may leap over a few words */
 };
 

@@ -129,8 +129,8 @@ static uint64_t io_deadline_end(struct exchange *x, const struct io_deadline *de
     if (channel->unsent(x) != 0) {
         return later(since_ms, x->sent.begun_ms) + settings->send_timeout_ms;
     }
-    if (upload_is_under_way(
-            x)) { /* the end of the response is seen; what is left in the queue is not */
+    /* The end of the response is seen; what is left in the queue is not. */
+    if (upload_is_under_way(x)) {
         return clock_now.now_ms + settings->send_timeout_ms;
     }
     return since_ms + settings->read_timeout_ms;

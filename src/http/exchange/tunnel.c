@@ -50,8 +50,8 @@ static void relay_has_ended(struct relay *relay, enum relay_why why, enum relay_
     backend->user = x->connection;
     request->tunnel_received += relay->sides[RELAY_CLIENT].received;
     x->attempt->bytes_received += relay->sides[RELAY_BACKEND].received;
-    x->body_received +=
-        relay->sides[RELAY_BACKEND].received; /* bytes of a tunnel, which is no response body */
+    /* Bytes of a tunnel, which are no response body. */
+    x->body_received += relay->sides[RELAY_BACKEND].received;
     if (x->tunnel_byte_ms == 0) {
         x->tunnel_byte_ms = relay->sides[RELAY_BACKEND].first_ms;
     }

@@ -27,8 +27,8 @@ struct params {
     struct param *items; /* in the order written */
     unsigned count;      /* of items */
     uint64_t hidden_ids; /* bit n: the client's field number n is not passed on */
-    struct map
-        hidden_names; /* names of fields without a number that are not passed on: "HTTP_X_NAME" -> anything */
+    /* Fields without a number that are not passed on: "HTTP_X_NAME" -> anything. */
+    struct map hidden_names;
 };
 
 /* The row `PREFIX_param`: what is written goes to the member (struct vec of struct param) of the settings S. */

@@ -12,8 +12,8 @@
 struct pam_settings {
     struct template *realm; /* "off" = everybody may */
     struct str service;     /* name of PAM's configuration; NUL-terminated */
-    struct str
-        directory; /* folder of the service's file; NUL-terminated; empty = where the system has it */
+    /* Folder of the service's file, NUL-terminated; empty = where the system has it. */
+    struct str directory;
     bool sets_environment; /* HOST and REQUEST are passed to PAM's modules */
 };
 

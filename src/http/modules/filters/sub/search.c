@@ -16,8 +16,7 @@ struct node {
         match; /* the longest node that is an end of this one (itself, too) and a whole pattern */
     uint8_t byte;    /* the last one, in lower case */
     uint8_t pattern; /* lowest number of those that are this, or NO_PATTERN */
-    uint8_t
-        below; /* lowest number of the patterns that are longer and begin with this, or NO_PATTERN */
+    uint8_t below;   /* lowest number of the longer ones that begin with it, or NO_PATTERN */
 };
 
 struct search_set {

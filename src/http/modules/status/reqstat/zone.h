@@ -51,12 +51,11 @@ struct reqstat_zone {
     struct str name;
     struct template *key;
     uint64_t size;
-    uint64_t key_length;    /* longer keys are cut */
-    uint64_t recycle_times; /* when it is full, what was asked less often than so many times */
-    uint64_t
-        recycle_seconds;   /* seconds in which a record needs so many requests not to be replaced */
-    struct vec indicators; /* struct variable *: whose numbers are added up */
-    struct shm_table *table; /* NULL until all is read */
+    uint64_t key_length;      /* longer keys are cut */
+    uint64_t recycle_times;   /* when it is full, records with fewer requests than this give way */
+    uint64_t recycle_seconds; /* the time in which these requests count */
+    struct vec indicators;    /* struct variable *: whose numbers are added up */
+    struct shm_table *table;  /* NULL until all is read */
 };
 
 /* One key. `counters` are followed by the bytes of the key. */
