@@ -465,6 +465,36 @@ def test_http2(site):
         assert good.status == 200 and bad.status == 401
 
 
+FORGED = by_hand({"alg": "ES256"}, {"sub": "eve"}, b"x")
+
+
+@pytest.mark.parametrize("lines, http", [
+    ('auth_jwt $off;', 'map $host $off { default off; }'), ("auth_jwt off;", ""), ("satisfy any; allow 127.0.0.1;", "")])
+def test_nothing_of_a_forged_token_after_the_access_phase(site, lines, http):
+    """Where no token is asked for there is none, also where somebody looked at it before."""
+    server = site(public(key("p256")), http=http, server='set $early "$jwt_claim_sub";',
+                  more='location /free { %s add_header X-Seen "%s"; empty_gif; }' % (lines, SHOWN))
+    assert seen(ask(server, FORGED, target="/free")) == (200, "||")
+
+
+def test_nothing_of_a_forged_token_in_subrequests(site):
+    """Their access phase does not run."""
+    server = site(public(key("p256")), more="""
+        location /ssi { auth_jwt off; ssi on; ssi_types *; alias page.html; } location = /part { return 200 "part of $jwt_claim_sub"; }""")
+    server.write("page.html", '<!--#include virtual="/part" -->')
+    assert ask(server, FORGED, target="/ssi").text == "part of "
+
+
+def test_host_of_the_client_does_not_choose_kept_keys(serve, backend):
+    """They are those of all clients."""
+    back = backend([keys_answer(key("p256"))])
+    server = serve(by_request(back, "auth_jwt_key_cache 1h;").replace(
+        "location = /keys {", "location = /keys { proxy_set_header X-Host $host$is_request_port$request_port;"), main="worker_processes 1;")
+    with server.client() as client:
+        assert client.request("/", "Authorization: Bearer " + sign(key("p256"), "ES256"), host="evil.example:77").status == 200
+    assert b"evil" not in back.requests[-1] and b":77\r\n" not in back.requests[-1]
+
+
 @pytest.mark.parametrize("lines, message", [
     ("auth_jwt x tokn=$a;", 'invalid parameter "tokn=\\$a"'), ("auth_jwt x token=;", 'invalid parameter "token="'),
     ("auth_jwt_type sealed;", 'invalid value "sealed"'), ("auth_jwt_require $a error=404;", 'invalid parameter "error=404"'),

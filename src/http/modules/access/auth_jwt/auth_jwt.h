@@ -75,7 +75,8 @@ void jwt_keys_forget(void);
 #define TOKENS_BYTES_MAX (8 * 1024 * 1024) /* memory that these take together */
 
 #define TOKEN_DIGEST_SIZE 32
-/* By what a token is found: SHA-256 of it, of its form, and of the numbers of the sets. */
+/* By what a token is found: SHA-256 of its form, of the numbers of the sets and how many
+ * they are, and of it. */
 void jwt_digest(const struct jose_check *check, unsigned char digest[TOKEN_DIGEST_SIZE]);
 /* The token that was kept under it, as a new reference; or NULL. */
 struct jose_token *jwt_token_find(const unsigned char digest[TOKEN_DIGEST_SIZE]);

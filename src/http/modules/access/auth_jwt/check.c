@@ -229,12 +229,16 @@ static enum handler_result check_text(struct request *request, const struct jwt_
 enum handler_result jwt_check(struct request *request)
 {
     const struct jwt_settings *settings = jwt_settings_at(request->location);
+    struct jwt_state *state = jwt_state_of(request);
     struct str text;
 
     if (str_is(template_text(settings->realm, &request->env), "off")) {
+        if (state->outcome == JWT_UNCHECKED) {
+            state->outcome = JWT_REFUSED; /* variables show none that nobody looks at */
+        }
         return HANDLER_NEXT;
     }
-    jwt_state_of(request)->outcome = JWT_REFUSED;
+    state->outcome = JWT_REFUSED;
     if (!jwt_text(request, settings, &text)) {
         return demand_token(request, settings, false);
     }

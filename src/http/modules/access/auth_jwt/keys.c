@@ -206,10 +206,12 @@ static struct jose_keys *read_answer(const struct subrequest *sub)
     return read_keys(&asked->log, sub->body, sub->uri);
 }
 
-/* It asks for all clients: no field of this one goes along, as a condition or a wish for a coding would. */
+/* It asks for all clients: no field of this one goes along, as a condition or a wish for a coding would, and $host is the server's. */
 static void drop_fields(struct subrequest *sub)
 {
     sub->request->headers = (struct fields){.items = NULL};
+    sub->request->host = STR_NONE;
+    sub->request->port = STR_NONE;
 }
 
 static bool aim(struct request *request, struct str uri, struct subrequest *sub)

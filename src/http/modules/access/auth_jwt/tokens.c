@@ -57,6 +57,7 @@ void jwt_digest(const struct jose_check *check, unsigned char digest[TOKEN_DIGES
     }
     EVP_DigestInit_ex(context, sha256, NULL);
     EVP_DigestUpdate(context, &form, sizeof(form));
+    EVP_DigestUpdate(context, &check->set_count, sizeof(check->set_count));
     for (unsigned i = 0; i < check->set_count; i++) {
         EVP_DigestUpdate(context, &check->sets[i]->number, sizeof(uint64_t));
     }

@@ -1,5 +1,6 @@
 /* Claims and header parameters as variables. */
 #include "http/modules/access/auth_jwt/auth_jwt.h"
+#include "http/variables/variables.h"
 
 /* ---- the token ---- */
 
@@ -17,15 +18,20 @@ static void read_unverified(void *arg)
     reading->token = jose_token_unverified(reading->arena, reading->text);
 }
 
-/* As nginx does it, so that claims can be keys of limits: before the access phase, of signed tokens. */
+/*
+ * As nginx does it, so that claims can be keys of limits: before the access phase, of signed tokens. Not where that phase may let a
+ * request pass without a look at its token, nor in a subrequest, whose access phase does not run.
+ */
 static const struct jose_token *unverified_token(struct request *request, struct jwt_state *state)
 {
     const struct jwt_settings *settings = jwt_settings_at(request->location);
     struct unverified_reading reading = {.arena = &request->arena};
 
-    if (state->was_read || settings->form != JOSE_SIGNED ||
-        request->location->satisfy == SATISFY_ANY ||
-        (settings->realm->is_constant && str_is(settings->realm->constant, "off"))) {
+    if (request != request->main || settings->form != JOSE_SIGNED ||
+        request->location->satisfy == SATISFY_ANY || !realm_may_be_on(settings->realm)) {
+        return NULL;
+    }
+    if (state->was_read) {
         return state->unverified;
     }
     state->was_read = true;
