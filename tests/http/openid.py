@@ -19,7 +19,7 @@ class Provider:
 
     def __init__(self, certificate=None):
         self.key = key("p256", kid="one")
-        self.alg = "ES256"
+        self.alg, self.kid = "ES256", "one"
         self.codes = {}         # code: arguments of the login
         self.refresh = set()    # refresh tokens that are good
         self.metadata = {}      # more of it
@@ -122,9 +122,9 @@ class Provider:
         refresh = secrets.token_urlsafe(16)
         self.refresh.add(refresh)
         claims = dict({"iss": self.url, "aud": CLIENT, "sub": "ann", "exp": in_seconds(3600), "iat": in_seconds(0), "sid": "sid-1"},
-                      **nonce, **self.claims)
+                      **dict(nonce, **self.claims))
         return 200, {"access_token": "access-" + secrets.token_urlsafe(8), "token_type": "Bearer", "expires_in": self.lifetime,
-                     "refresh_token": refresh, "id_token": sign(self.key, self.alg, claims, kid="one")}
+                     "refresh_token": refresh, "id_token": sign(self.key, self.alg, claims, kid=self.kid)}
 
     def userinfo(self, form, headers):
         if not headers.get("Authorization", "").startswith("Bearer access-"):

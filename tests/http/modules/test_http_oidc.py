@@ -1,6 +1,7 @@
 """auth_oidc: logins with an OpenID provider, sessions, and what attackers try."""
 
 import json
+import os
 import re
 import threading
 import urllib.parse
@@ -11,6 +12,7 @@ from harness import binaries
 from harness.h2 import H2
 from harness.server import run_binary
 from harness.wait import until
+from harness.workers import wait_workers
 
 import certificates
 import openid
@@ -311,6 +313,19 @@ def test_metadata_are_asked_for_once(site, provider):
 
 # ---- sessions
 
+def stalled(provider, path):
+    """Answers of this path are held back: (asked, go)."""
+    begun, go = threading.Event(), threading.Event()
+
+    def late(answer):
+        begun.set()
+        go.wait(8)
+        return answer
+
+    provider.change[path] = late
+    return begun, go
+
+
 def test_tokens_are_renewed(site, provider):
     provider.lifetime = 1
     browser = Browser(site("userinfo on;"))
@@ -324,18 +339,11 @@ def test_tokens_are_renewed(site, provider):
 
 def test_client_leaves_while_tokens_are_renewed(site, provider):
     """The refresh token counts once: what came for it is kept."""
-    begun, go = threading.Event(), threading.Event()
-
-    def late(answer):
-        begun.set()
-        go.wait(8)
-        return answer
-
     provider.lifetime = 1
     browser = Browser(site())
     browser.login(provider)
     first = browser.get("/").header("X-Access")
-    provider.change["/token"] = late
+    begun, go = stalled(provider, "/token")
     provider.lifetime = 3600
     text = "GET / HTTP/1.1\r\nHost: x\r\nCookie: NGX_OIDC_SESSION=%s\r\n\r\n" % browser.cookies["NGX_OIDC_SESSION"]
 
@@ -421,6 +429,134 @@ def test_frontchannel_logout(site, provider):
         assert browser.get("/").status == 200
     assert other.get("/out?iss=%s&sid=sid-1" % urllib.parse.quote(provider.url, safe="")).status == 200
     assert browser.get("/").status == 302
+
+
+def test_logout_during_a_renewal(site, provider):
+    """The renewal does not bring the session back."""
+    provider.lifetime = 1
+    browser = Browser(site("logout_uri /logout;"))
+    browser.login(provider)
+    stolen = dict(browser.cookies)
+    provider.lifetime = 3600
+    begun, go = stalled(provider, "/token")
+    text = "GET / HTTP/1.1\r\nHost: x\r\nCookie: NGX_OIDC_SESSION=%s\r\n\r\n" % browser.cookies["NGX_OIDC_SESSION"]
+    clients = []
+
+    def renewal_begins():
+        clients.append(browser.server.client())
+        clients[-1].send(text)
+        return begun.wait(0.2) or clients[-1].response("GET").status != 200
+
+    until(renewal_begins, "a renewal")
+    assert browser.get("/logout").status == 302
+    go.set()
+    assert clients[-1].response("GET").status == 302
+    browser.cookies = stolen
+    assert browser.get("/").status == 302
+
+
+def test_session_continues_where_metadata_cannot_be_had(site, provider):
+    provider.lifetime = 1
+    server = site()
+    browser = Browser(server)
+    browser.login(provider)
+    provider.change["/.well-known/openid-configuration"] = lambda answer: (500, b"{}")
+    server.reload()
+    found = set()
+
+    def is_asked_for():
+        found.add(browser.get("/").status)
+        return provider.count("/.well-known/openid-configuration") > 1
+
+    until(is_asked_for, "a renewal")
+    assert found == {200} and provider.count("/token") == 1
+
+
+def test_renewed_session_is_known_by_its_sid(site, provider):
+    """Where the provider has the user log out its sid has to lead to the session as long as that lasts."""
+    provider.lifetime = 1
+    server = site("frontchannel_logout_uri /out;")
+    browser = Browser(server)
+    browser.login(provider)
+    first = browser.get("/").header("X-Access")
+    provider.lifetime = 3600
+    provider.claims = {"sid": "sid-2"}
+    until(lambda: browser.get("/").header("X-Access") != first, "another access token")
+    Browser(server).get("/out?iss=%s&sid=sid-2" % urllib.parse.quote(provider.url, safe=""))
+    assert browser.get("/").status == 302
+
+
+def test_sid_of_another_provider(serve, provider):
+    """Two providers that have one store: a sid of one says nothing of the sessions of the other."""
+    other = openid.Provider()
+    server = serve("""
+        keyval_zone zone=shared:1m;
+        oidc_provider one { issuer %s; client_id "%s"; client_secret "%s"; session_store shared; frontchannel_logout_uri /out; }
+        oidc_provider two { issuer %s; client_id "%s"; client_secret "%s"; session_store shared; frontchannel_logout_uri /out2; }
+        server { listen 127.0.0.1:@PORT@; auth_oidc one; location / { empty_gif; } location /out2 { auth_oidc two; } }"""
+        % (provider.url, CLIENT, SECRET, other.url, CLIENT, SECRET))
+    browser = Browser(server)
+    browser.login(provider)
+    Browser(server).get("/out2?iss=%s&sid=sid-1" % urllib.parse.quote(other.url, safe=""))
+    assert browser.get("/").status == 200
+    other.close()
+
+
+def test_session_of_a_former_issuer(site, provider):
+    """The block of this name has another issuer now: who that one let in is not let in."""
+    other = openid.Provider()
+    server = site()
+    browser = Browser(server)
+    browser.login(provider)
+    server.configure(CONF % ("", other.url, CLIENT, SECRET, "", "", ""), main="worker_processes 1;")
+    old = server.children()
+    server.reload()
+    wait_workers(server, 1, without=old)
+    response = browser.get("/")
+    assert response.status == 302 and response.header("Location").startswith(other.url), (response, server.error_log)
+    other.close()
+
+
+def test_lines_around_do_not_hold_for_questions(site, provider):
+    server = site(server="proxy_set_body x; proxy_method PUT; proxy_store on; root store; proxy_hide_header X; proxy_pass_request_headers off; "
+                         "proxy_pass_request_body off; proxy_http_version 1.0; proxy_intercept_errors on; error_page 400 401 404 500 /open;")
+    browser = Browser(server)
+    browser.login(provider)
+    assert user(browser.get("/")) == (200, "ann|")
+    assert {one[0] for one in provider.requests} == {"GET", "POST"}
+    assert not os.path.exists(server.path("store"))
+
+
+def test_provider_has_another_key(site, provider):
+    """The login that learns of it is not refused, and no other is."""
+    server = site()
+    Browser(server).login(provider)
+    provider.key, provider.alg, provider.kid = key("p384", kid="two"), "ES384", "two"
+    for _ in range(2):
+        browser = Browser(server)
+        browser.login(provider)
+        assert user(browser.get("/")) == (200, "ann|")
+    assert provider.count("/keys") == 2
+
+
+def test_cookies_in_several_fields(site, provider):
+    server = site(server="http2 on;")
+    browser = Browser(server)
+    browser.login(provider)
+    with H2(server.port) as h2:
+        answer = h2.get("/", headers=[("cookie", "a=b"), ("cookie", "NGX_OIDC_SESSION=" + browser.cookies["NGX_OIDC_SESSION"]), ("cookie", "c=d")])
+        assert answer.status == 200
+
+
+def test_login_of_a_public_client_outlives_a_reload(serve, provider):
+    provider.is_client = lambda headers: True
+    server = serve(CONF.replace('client_secret "%s";', "") % ("", provider.url, CLIENT, "", "", ""), main="worker_processes 1;")
+    browser = Browser(server)
+    way = browser.back(provider, browser.get("/"))
+    old = server.children()
+    server.reload()
+    wait_workers(server, 1, without=old)
+    assert browser.get(way).status == 302
 
 
 @pytest.mark.parametrize("lines, message", [

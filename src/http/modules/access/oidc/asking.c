@@ -271,7 +271,8 @@ enum handler_result oidc_metadata_of(struct request *request, struct oidc_provid
         if (provider->flight.is_busy) {
             result = single_flight_wait(&provider->flight) ? HANDLER_NEXT : HANDLER_CLOSED;
         } else if (single_flight_has_failed(&provider->flight, OIDC_RETRY_MS)) {
-            result = request_fail(request, 502);
+            *out = NULL;
+            return HANDLER_NEXT;
         } else {
             result = renew(request, provider);
         }

@@ -71,6 +71,19 @@ static enum handler_result renew_tokens(struct request *request, struct oidc_tok
     return result;
 }
 
+/* The record takes the place of the former one, unless a logout has come meanwhile; NULL: the session is over. */
+static void keep_renewed(struct request *request, const struct oidc_provider *provider,
+                         struct oidc_session *session, json_t *record)
+{
+    if (record != NULL && oidc_session_store(request, provider, session->key, record, false)) {
+        session->record = record;
+        oidc_remember_sid(provider, request, record, session->key);
+    } else {
+        session->record = NULL;
+        oidc_store_delete(provider, session->key);
+    }
+}
+
 /*
  * One request of one worker asks for new tokens; others use the old ones meanwhile, and so do all where the provider cannot be reached. Where it
  * refuses, the session is over. MAY WAIT. HANDLER_NEXT: record NULL: over.
@@ -85,7 +98,7 @@ static enum handler_result renew(struct request *request, struct oidc_provider *
         return HANDLER_NEXT;
     }
     enum handler_result result = oidc_metadata_of(request, provider, &metadata);
-    if (result != HANDLER_NEXT) {
+    if (result != HANDLER_NEXT || metadata == NULL) {
         return result;
     }
     struct oidc_token_question asked = {
@@ -100,12 +113,7 @@ static enum handler_result renew(struct request *request, struct oidc_provider *
         (asked.record == NULL && asked.status != 200 && asked.status / 100 != 4)) {
         return result;
     }
-    session->record = asked.record;
-    if (asked.record == NULL) {
-        oidc_store_delete(provider, session->key);
-    } else {
-        oidc_session_store(request, provider, session->key, asked.record);
-    }
+    keep_renewed(request, provider, session, asked.record);
     oidc_store_delete(provider, claim);
     return HANDLER_NEXT;
 }
@@ -134,9 +142,6 @@ static enum handler_result check_session(struct request *request, struct oidc_pr
     session->record = NULL;
     if (oidc_session_load(request, provider, &found) && !is_fresh(found.record)) {
         result = renew(request, provider, &found);
-    } else if (found.record != NULL &&
-               !str_equal(jose_string(found.record, "provider"), provider->name)) {
-        found.record = NULL;
     }
     if (result != HANDLER_NEXT) {
         return result;

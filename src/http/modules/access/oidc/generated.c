@@ -26,6 +26,7 @@ static void put_location(struct buf *out, const struct conf_node *block)
     buf_append(
         out,
         STR(" proxy_pass $oidc_request_url; proxy_http_version 1.1; proxy_set_header Host $proxy_host;"
+            " proxy_method \"\"; proxy_set_body $request_body; proxy_store off; proxy_ssl_name $proxy_host;"
             " proxy_pass_request_headers on; proxy_pass_request_body on;"
             " proxy_cache off; proxy_intercept_errors off; proxy_ignore_client_abort on;"
             " proxy_buffering on; proxy_connect_timeout 10s; proxy_send_timeout 10s;"

@@ -210,6 +210,9 @@ enum handler_result oidc_login(struct request *request, struct oidc_provider *pr
     if (result != HANDLER_NEXT) {
         return result;
     }
+    if (metadata == NULL) {
+        return request_fail(request, 502);
+    }
     if (request->host.len == 0 && str_starts(provider->redirect_uri, STR("/"))) {
         return request_fail(request, 400); /* of HTTP/1.0: nobody could find the way back */
     }
@@ -306,7 +309,7 @@ static enum handler_result begin_session(struct request *request,
     struct str id = oidc_random(&request->arena);
     struct str key = oidc_store_key(&request->arena, "session:", id);
 
-    if (!oidc_session_store(request, provider, key, record)) {
+    if (!oidc_session_store(request, provider, key, record, true)) {
         return request_fail(request, 500);
     }
     oidc_remember_sid(provider, request, record, key);
@@ -331,6 +334,9 @@ enum handler_result oidc_callback(struct request *request, struct oidc_provider 
     enum handler_result result = oidc_metadata_of(request, provider, &asked.metadata);
     if (result != HANDLER_NEXT) {
         return result;
+    }
+    if (asked.metadata == NULL) {
+        return request_fail(request, 502);
     }
     if (!is_from_provider(request, provider, asked.metadata)) {
         return refuse(request, provider, "it comes from another issuer", STR(""));

@@ -3,9 +3,13 @@
 #include "http/modules/access/oidc/oidc.h"
 #include "http/variables/variables.h"
 
-static struct str sid_key(struct request *request, struct str sid)
+/* Each provider has names of its own: a store may be that of several. */
+static struct str sid_key(struct request *request, const struct oidc_provider *provider,
+                          struct str sid)
 {
-    return oidc_store_key(&request->arena, "sid:", sid);
+    const struct str parts[] = {provider->name, STR("\n"), sid};
+
+    return oidc_store_key(&request->arena, "sid:", arena_join(&request->arena, parts, 3));
 }
 
 void oidc_remember_sid(const struct oidc_provider *provider, struct request *request,
@@ -14,7 +18,7 @@ void oidc_remember_sid(const struct oidc_provider *provider, struct request *req
     struct str sid = jose_string(json_object_get(record, "claims"), "sid");
 
     if (sid.len != 0 && provider->frontchannel_uri.len != 0) {
-        oidc_store_put(provider, sid_key(request, sid), key, provider->session_ms);
+        oidc_store_put(provider, sid_key(request, provider, sid), key, provider->session_ms);
     }
 }
 
@@ -57,7 +61,7 @@ enum handler_result oidc_logout(struct request *request, struct oidc_provider *p
     if (result == HANDLER_CLOSED) {
         return result;
     }
-    if (result == HANDLER_NEXT && metadata->logout.len != 0 && has_session) {
+    if (metadata != NULL && metadata->logout.len != 0 && has_session) {
         target = provider_logout(request, provider, metadata, session.record);
     }
     oidc_set_cookie(request, provider, provider->cookie_name, STR_NONE, 0);
@@ -76,7 +80,7 @@ enum handler_result oidc_frontchannel(struct request *request, struct oidc_provi
     if (request_argument(request, STR("iss"), &issuer) &&
         request_argument(request, STR("sid"), &sid)) {
         issuer = percent_decode(&request->arena, issuer);
-        key = sid_key(request, percent_decode(&request->arena, sid));
+        key = sid_key(request, provider, percent_decode(&request->arena, sid));
         if (str_equal(issuer, provider->issuer) &&
             oidc_store_get(request, provider, key, &session.key)) {
             oidc_store_delete(provider, session.key);

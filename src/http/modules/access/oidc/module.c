@@ -20,18 +20,24 @@ static struct oidc_provider *find_provider(struct conf *conf, struct str name)
     return NULL;
 }
 
-/* The same in all workers, after a reload, and on other nodes, so that a login may end elsewhere than it began. */
+/* The same in all workers, after a reload, and on other nodes, so that a login may end elsewhere than it began; without a client's
+ * secret in this process and its workers only. */
 static void make_secret(struct conf *conf, struct oidc_provider *provider)
 {
+    static unsigned char own[OIDC_RANDOM];
+    static bool is_made;
+    struct str key = provider->client_secret;
     const struct str parts[] = {STR("portunus oidc state"), STR("\n"), provider->issuer, STR("\n"),
                                 provider->client_id};
 
-    if (provider->client_secret.len == 0) {
-        random_bytes(provider->secret, sizeof(provider->secret));
-        return;
+    if (!is_made) {
+        random_bytes(own, sizeof(own));
+        is_made = true;
     }
-    hmac_sha256_of(conf->arena, provider->client_secret, arena_join(conf->arena, parts, 5),
-                   provider->secret);
+    if (key.len == 0) {
+        key = (struct str){(const char *) own, sizeof(own)};
+    }
+    hmac_sha256_of(conf->arena, key, arena_join(conf->arena, parts, 5), provider->secret);
 }
 
 static bool provider_enter(struct conf_scope *scope, const struct directive *row,

@@ -81,7 +81,8 @@ struct oidc_question {
 /* Asks. False: the client is gone; the question is answered else, or what went wrong was logged. The object lives as long as the request. MAY WAIT. */
 bool oidc_ask(struct request *request, const struct oidc_provider *provider,
               struct oidc_question *question);
-/* The metadata for as long as the request lives. HANDLER_NEXT; else what the phase returns. MAY WAIT. */
+/* The metadata for as long as the request lives; NULL: they cannot be had; logged. HANDLER_NEXT, or HANDLER_CLOSED: the client is
+ * gone. MAY WAIT. */
 enum handler_result oidc_metadata_of(struct request *request, struct oidc_provider *provider,
                                      const struct oidc_metadata **out);
 void oidc_metadata_release(void *metadata);
@@ -96,9 +97,10 @@ struct str oidc_store_key(struct arena *arena, const char *kind, struct str text
 /* The session that the request's cookie names; false: none. */
 bool oidc_session_load(struct request *request, const struct oidc_provider *provider,
                        struct oidc_session *session);
-/* Writes a record under its key. False: there is no room; logged. */
+/* Writes a record under its key: of a session that begins, or of one that is there. False: it is there no more, or there is no room,
+ * which was logged. */
 bool oidc_session_store(struct request *request, const struct oidc_provider *provider,
-                        struct str key, const json_t *record);
+                        struct str key, const json_t *record, bool is_new);
 void oidc_store_delete(const struct oidc_provider *provider, struct str key);
 /* Adds a cookie of this browser; for TLS alone where the browser uses it. age_s: -1 = until it closes; 0 = it goes. */
 void oidc_set_cookie(struct request *request, const struct oidc_provider *provider, struct str name,

@@ -39,17 +39,21 @@ static enum keyval_result change(const struct oidc_provider *provider,
     return result;
 }
 
-bool oidc_store_put(const struct oidc_provider *provider, struct str key, struct str value,
-                    uint64_t ms)
+/* may_make: also where the key is not there. */
+static enum keyval_result store(const struct oidc_provider *provider, struct str key,
+                                struct str value, uint64_t ms, bool may_make)
 {
     const struct keyval_change pair = {
         .pair = {.key = key, .value = value, .expires_ms = keyval_now() + ms}};
-    enum keyval_result result = change(provider, &pair, true);
+    enum keyval_result result = may_make ? change(provider, &pair, true) : KEYVAL_EXISTS;
 
-    if (result == KEYVAL_EXISTS) {
-        result = change(provider, &pair, false);
-    }
-    return result == KEYVAL_DONE;
+    return result == KEYVAL_EXISTS ? change(provider, &pair, false) : result;
+}
+
+bool oidc_store_put(const struct oidc_provider *provider, struct str key, struct str value,
+                    uint64_t ms)
+{
+    return store(provider, key, value, ms, true) == KEYVAL_DONE;
 }
 
 bool oidc_store_claim(const struct oidc_provider *provider, struct str key, uint64_t ms)
@@ -98,18 +102,20 @@ struct str oidc_dump(struct request *request, const json_t *value)
 }
 
 bool oidc_session_store(struct request *request, const struct oidc_provider *provider,
-                        struct str key, const json_t *record)
+                        struct str key, const json_t *record, bool is_new)
 {
     struct str text = oidc_dump(request, record);
+    enum keyval_result result = KEYVAL_FULL;
 
-    if (text.len == 0 || text.len > OIDC_SESSION_MAX ||
-        !oidc_store_put(provider, key, text, provider->session_ms)) {
+    if (text.len != 0 && text.len <= OIDC_SESSION_MAX) {
+        result = store(provider, key, text, provider->session_ms, is_new);
+    }
+    if (result != KEYVAL_DONE && result != KEYVAL_ABSENT) {
         log_error(&request->log, 0,
                   "no room for a session of %zu bytes in the store of the OpenID provider \"%.*s\"",
                   text.len, STR_ARG(provider->name));
-        return false;
     }
-    return true;
+    return result == KEYVAL_DONE;
 }
 
 struct object_reading {
@@ -140,6 +146,15 @@ json_t *oidc_object(struct request *request, struct str text)
     return reading.object;
 }
 
+/* A store may have sessions of several providers, and those of an issuer that the block had before a reload. */
+static bool is_of_provider(const json_t *record, const struct oidc_provider *provider)
+{
+    struct str issuer = jose_string(json_object_get(record, "claims"), "iss");
+
+    return str_equal(jose_string(record, "provider"), provider->name) &&
+           str_equal(issuer, provider->issuer);
+}
+
 bool oidc_session_load(struct request *request, const struct oidc_provider *provider,
                        struct oidc_session *session)
 {
@@ -154,8 +169,10 @@ bool oidc_session_load(struct request *request, const struct oidc_provider *prov
         return false;
     }
     session->record = oidc_object(request, text);
-    return session->record != NULL &&
-           str_equal(jose_string(session->record, "provider"), provider->name);
+    if (!is_of_provider(session->record, provider)) {
+        session->record = NULL;
+    }
+    return session->record != NULL;
 }
 
 struct claim_writing {

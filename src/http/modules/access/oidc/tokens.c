@@ -10,6 +10,7 @@ struct answer_reading {
     const json_t *answer;
     const json_t *userinfo; /* or NULL */
     const char *why;        /* it was refused */
+    bool lacks_key;         /* the reason: it names a key that the provider's set lacks */
     json_t *claims;         /* a reference of its own */
 };
 
@@ -92,10 +93,7 @@ static void read_id_token(void *arg)
     jose_check_begin(&check);
     if (check.token == NULL) {
         reading->why = check.why;
-        if (check.lacks_key && reading->asked->provider->metadata != NULL) {
-            reading->asked->provider->metadata->until =
-                0; /* its keys have changed: they are asked for again */
-        }
+        reading->lacks_key = check.lacks_key;
         return;
     }
     reading->why = judge_claims(reading, check.token);
@@ -103,6 +101,26 @@ static void read_id_token(void *arg)
         reading->claims = json_incref(check.token->claims);
     }
     jose_token_release(check.token);
+}
+
+/* The provider's keys have changed since they were asked for: once more, with those that it has now. False: the client is gone. MAY WAIT. */
+static bool read_with_newer_keys(struct answer_reading *reading)
+{
+    struct oidc_token_question *asked = reading->asked;
+    const struct oidc_metadata *newer;
+
+    if (asked->provider->metadata == asked->metadata) {
+        asked->provider->metadata->until = 0;
+    }
+    if (oidc_metadata_of(reading->request, asked->provider, &newer) != HANDLER_NEXT) {
+        return false;
+    }
+    if (newer != NULL) {
+        asked->metadata = newer;
+        reading->why = NULL;
+        fiber_call_on_main(read_id_token, reading);
+    }
+    return true;
 }
 
 /* ---- the record ---- */
@@ -219,6 +237,9 @@ enum handler_result oidc_tokens(struct request *request, struct oidc_token_quest
         .answer = question.answer,
     };
     fiber_call_on_main(read_id_token, &reading);
+    if (reading.lacks_key && !read_with_newer_keys(&reading)) {
+        return HANDLER_CLOSED;
+    }
     if (reading.why == NULL && provider->has_userinfo && asked->metadata->userinfo.len != 0) {
         is_there = ask_userinfo(&reading);
     }
