@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,12 +87,28 @@ static bool is_file_in_memory(int fd, size_t *size)
     return true;
 }
 
+static bool has_option(int fd, int option, int value)
+{
+    int is = 0;
+    socklen_t len = sizeof(is);
+
+    return getsockopt(fd, SOL_SOCKET, option, &is, &len) == 0 && is == value;
+}
+
+/* Nothing else is touched: the number may be of a listening socket. One with FD_CLOEXEC did not come with the binary, or has been
+ * taken before. */
+static bool is_mailbox(int fd)
+{
+    return fd > STDERR_FILENO && fcntl(fd, F_GETFD) == 0 && has_option(fd, SO_DOMAIN, AF_UNIX) &&
+           has_option(fd, SO_TYPE, SOCK_DGRAM);
+}
+
 static void take_entry(const unsigned char *at)
 {
     struct entry entry;
 
     memcpy(&entry, at, sizeof(entry));
-    if (entry.fd <= STDERR_FILENO || fcntl(entry.fd, F_SETFD, FD_CLOEXEC) != 0) {
+    if (!is_mailbox(entry.fd) || fcntl(entry.fd, F_SETFD, FD_CLOEXEC) != 0) {
         return;
     }
     if (!datagram_mailbox_of_other(entry.number, entry.fd)) {

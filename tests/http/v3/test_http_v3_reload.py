@@ -2,6 +2,9 @@
 
 import os
 import signal
+import socket
+import struct
+import subprocess
 
 import pytest
 
@@ -10,6 +13,7 @@ from h3_site import BIG, _site  # noqa: F401
 from harness import h3, until
 from harness.daemon import Adopted, Daemon, follow_upgrade, upgrade
 from harness.h3 import H3, NO_ERROR, REQUEST_REJECTED
+from harness.server import Server
 
 SLOW = "location /slow { root html; rewrite ^/slow(.*) $1 break; limit_rate 300k; }"
 IDLE = "lingering_close off; "  # a connection is idle at once
@@ -236,3 +240,35 @@ def test_two_binaries_serve_their_connections_at_one_time(daemon):
         upgrade_to_the_end(daemon)
         assert former.get("/who").body == worker
     follow_upgrade(daemon)
+
+
+# ---- what a new binary is handed
+
+FORM = 0x90c7d000 + 1
+
+
+@pytest.mark.parametrize("numbers", [[0], [1], [1, 1], [0x8001, 1]])
+def test_forged_mailboxes(numbers):
+    """The environment may say anything: a descriptor that is no mailbox is left alone, here the one that the server listens on."""
+    pair = certificates.own("localhost")
+    server = Server("ssl_certificate %s; ssl_certificate_key %s; server { listen 127.0.0.1:@PORT@; listen 127.0.0.1:@PORT1@ quic; "
+                    "location / { return 204; } }" % (pair.crt, pair.key))
+    with socket.socket() as given:
+        given.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        given.bind(("127.0.0.1", server.port))
+        given.listen()
+        memory = os.memfd_create("forged", os.MFD_ALLOW_SEALING)
+        os.write(memory, struct.pack("<I", FORM) + bytes(32)
+                 + b"".join(struct.pack("<Ii", number, given.fileno()) for number in numbers))
+        server._stderr = open(server.path("stderr.txt"), "ab")
+        server.process = subprocess.Popen(
+            server.command(), stdin=subprocess.DEVNULL, stdout=server._stderr, stderr=server._stderr, cwd=server.dir,
+            start_new_session=True, pass_fds=[given.fileno(), memory],
+            env={**os.environ, "NGINX": "%d;" % given.fileno(), "PORTUNUS_QUIC": str(memory)})
+        os.close(memory)
+        server.wait_ready()
+    assert server.get("/").status == 204
+    server.signal("reload")
+    server.wait_log("gracefully shutting down")
+    assert server.get("/").status == 204
+    server.close()
