@@ -185,17 +185,6 @@ def test_loss(serve, h3, lose):
     assert response.body == hashlib.md5(body).hexdigest().encode() + BIG
 
 
-def test_trailers_and_early_hints(serve, h3):
-    def answer(conn, request):
-        conn.head(request, [("link", "</a.css>")], "103")
-        conn.answer(request, b"body", trailers=[("x-sum", "7"), ("content-length", "1")])
-
-    server = serve(conf(h3(answer), "proxy_pass_trailers on; early_hints 1;"))
-    with server.client() as client:
-        response = client.request("/", "TE: trailers", "Connection: te")
-    assert response.status == 200 and response.body == b"body"
-
-
 def test_dynamic_table(serve, h3):
     """aioquic's encoder puts fields in the table, and refers to them once that is acknowledged."""
     value = "v" * 300

@@ -12,7 +12,7 @@ static bool h3_begin(struct exchange *x)
     struct h3_connection *c = h3_connection_of(x->connection);
 
     if (c == NULL) {
-        c = h3_connection_new(x->connection, &x->settings->http3);
+        c = h3_connection_new(x);
     }
     *stream = (struct h3_stream){.x = x,
                                  .sent_request = stream->sent_request,

@@ -254,10 +254,11 @@ static bool is_of_use(struct upstream_connection *upstream)
     return h3_connection_is_sound(c) && c->goaway_id == UINT64_MAX;
 }
 
-struct h3_connection *h3_connection_new(struct upstream_connection *upstream,
-                                        const struct exchange_http3 *settings)
+struct h3_connection *h3_connection_new(struct exchange *x)
 {
     static const struct conn_owner nobody = {.input = NULL}; /* its conn has no socket */
+    const struct exchange_http3 *settings = &x->settings->http3;
+    struct upstream_connection *upstream = x->connection;
     struct h3_connection *c = calloc(1, sizeof(*c));
 
     if (c == NULL) {
@@ -280,8 +281,9 @@ struct h3_connection *h3_connection_new(struct upstream_connection *upstream,
         upstream->keeps_ms = quic_idle_timeout_ms(c->quic);
     }
     quic_adopt(c->quic, &h3_owner, c);
-    if (!settings->hq) {
-        h3_control_begin(c);
+    if (!settings->hq && !h3_control_begin(c)) { /* no request is on it yet to log this */
+        exchange_log(x, LOG_ERROR, 0, "upstream allows fewer than two streams of one direction");
+        h3_connection_fail(c, H3_STREAM_CREATION_ERROR, "no control stream");
     }
     return c;
 }
@@ -321,6 +323,9 @@ bool h3_connection_enter(struct h3_connection *c, struct h3_stream *stream)
         c->connection->is_doomed = true;
     }
     if (quic == NULL) {
+        if (h3_connection_is_sound(c) && quic_streams_left(c->quic) == 0) {
+            exchange_log(stream->x, LOG_ERROR, 0, "upstream allows no request");
+        }
         return false;
     }
     stream->connection = c;

@@ -7,7 +7,7 @@
 /* ---- ours ---- */
 
 /* No section of a response may wait for entries: SETTINGS_QPACK_BLOCKED_STREAMS stays 0. */
-void h3_control_begin(struct h3_connection *c)
+bool h3_control_begin(struct h3_connection *c)
 {
     char payload[2 * H3_INTEGER_ROOM];
     char head[H3_FRAME_ROOM];
@@ -15,15 +15,14 @@ void h3_control_begin(struct h3_connection *c)
     c->control = h3_stream_open(c->quic, H3_STREAM_CONTROL);
     c->decoder_stream = h3_stream_open(c->quic, H3_STREAM_DECODER);
     if (c->control == NULL || c->decoder_stream == NULL) {
-        h3_connection_fail(c, H3_STREAM_CREATION_ERROR,
-                           "upstream allows fewer than two streams of one direction");
-        return;
+        return false;
     }
     char *at =
         h3_put_setting(payload, H3_QPACK_MAX_TABLE_CAPACITY, c->settings->max_table_capacity);
     char *end = h3_put_frame(head, H3_SETTINGS, (uint64_t) (at - payload));
     quic_stream_write(c->control, str_from(head, end));
     quic_stream_write(c->control, str_from(payload, at));
+    return true;
 }
 
 void h3_cancel_sections(struct h3_connection *c, const struct quic_stream *quic)

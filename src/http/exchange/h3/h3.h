@@ -122,9 +122,9 @@ static inline bool h3_is_hq(const struct exchange *x)
 
 /* ---- connection.c ---- */
 
-struct h3_connection *h3_connection_new(struct upstream_connection *connection,
-                                        const struct exchange_http3 *settings);
-/* Opens a QUIC stream for it. False: it cannot be on this connection. */
+/* For the connection of an exchange, which is fresh. It may have failed: logged. */
+struct h3_connection *h3_connection_new(struct exchange *x);
+/* Opens a QUIC stream for it. False: it cannot be on this connection; logged, unless that had failed or ended before. */
 bool h3_connection_enter(struct h3_connection *c, struct h3_stream *stream);
 void h3_connection_leave(struct h3_connection *c, struct h3_stream *stream);
 /* How many requests may be on it from now on, `leaving` of those on it left out. */
@@ -144,8 +144,8 @@ void h3_stream_refuse(struct h3_stream *stream);
 
 /* ---- control.c ---- */
 
-/* Our streams of one direction, and our settings. */
-void h3_control_begin(struct h3_connection *c);
+/* Our streams of one direction, and our settings. False: the backend allows fewer streams than that takes. */
+bool h3_control_begin(struct h3_connection *c);
 /* The backend's streams of one direction. */
 extern const struct h3_peer_rules h3_backend_rules;
 /* No more is read of a stream: the backend's encoder does not wait for acknowledgments of its sections (RFC 9204, 4.4.2). */
