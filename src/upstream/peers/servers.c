@@ -11,8 +11,9 @@
 
 enum {
     DEFAULT_FAIL_TIMEOUT_MS = 10000,
-    ROOM_LEAST = 1 << 20
-}; /* bytes of shared memory for all groups of a set */
+    LINE = 64,         /* bytes: lists begin at multiples of it */
+    AS_CONFIGURED = 2, /* server_record.current */
+};
 
 /* One server, in shared memory; its strings follow the last one. */
 struct stored_server {
@@ -27,12 +28,15 @@ struct stored_list {
     struct stored_server servers[];
 };
 
-/* What holds of one group. */
+/* What holds of one group. Its room is its own, so that neither other groups nor what was there before can be in the way. */
 struct server_record {
-    _Atomic uint64_t version; /* 0: as configured */
+    _Atomic uint64_t version; /* raised before `current` changes: a worker may be killed between */
     _Atomic uint64_t file_version;
     uint32_t next_id;
-    struct stored_list *list; /* NULL: as configured */
+    uint32_t
+        current; /* which of the two lists holds, or AS_CONFIGURED; a change is written to the other one */
+    size_t lists; /* where they are, in bytes from the start of the mapping */
+    size_t room;  /* bytes of each */
     struct servers_queue queue;
 };
 
@@ -40,8 +44,7 @@ struct server_record {
 struct server_records {
     struct shm_lock lock;      /* over the records */
     struct shm_lock file_lock; /* over the files of all groups: taken by threads */
-    struct slab *slab;
-    size_t size; /* of the mapping */
+    size_t size;               /* of the mapping */
     struct server_record records[];
 };
 
@@ -125,33 +128,88 @@ static void records_free(void *arg)
     shm_unmap(records, records->size);
 }
 
+static size_t stored_size(const struct vec *entries)
+{
+    size_t size = sizeof(struct stored_list) + entries->count * sizeof(struct stored_server);
+
+    vec_each(const struct server_entry, entry, entries) {
+        size += entry->address.len + entry->service.len + entry->route.len + entry->label.len;
+    }
+    return size;
+}
+
+static struct server_entry entry_of_server(const struct upstream_server *server)
+{
+    return (struct server_entry){
+        .id = server->index,
+        .address = server->written,
+        .service = server->service,
+        .route = server->route,
+        .label = server->id,
+        .weight = server->weight,
+        .max_conns = server->max_conns,
+        .max_fails = server->max_fails,
+        .fail_timeout_ms = server->fail_timeout_ms,
+        .slow_start_ms = server->slow_start_ms,
+        .is_backup = server->is_backup,
+        .is_down = server->is_down,
+        .is_draining = server->is_draining,
+        .wants_resolve = server->wants_resolve,
+    };
+}
+
+static void add_configured(const struct vec *servers, struct arena *arena, struct vec *entries)
+{
+    vec_each(struct upstream_server *, server, servers) {
+        *vec_add(entries, arena, struct server_entry) = entry_of_server(*server);
+    }
+}
+
+/* Bytes for a list of the group: those of its zone, but never so few that a configured server could not go. */
+static size_t room_of(const struct upstream_group *group)
+{
+    struct vec entries = {0};
+    struct arena arena;
+
+    arena_init(&arena);
+    add_configured(&group->servers, &arena, &entries);
+    size_t room = stored_size(&entries);
+    arena_free(&arena);
+    room = room < group->zone_size ? group->zone_size : room;
+    return (room + LINE - 1) & ~(size_t) (LINE - 1);
+}
+
 bool servers_lay_out(struct conf *conf, struct upstream_set *set)
 {
     size_t head = sizeof(struct server_records) + set->groups.count * sizeof(struct server_record);
-    size_t room = 0;
+    size_t size = head = (head + LINE - 1) & ~(size_t) (LINE - 1);
 
     vec_each(struct upstream_group *, group, &set->groups) {
-        room += (*group)->zone_size;
+        size += (*group)->zone_size == 0 ? 0 : 2 * room_of(*group);
     }
-    if (room == 0 || conf->is_later) {
+    if (size == head || conf->is_later) {
         return true;
     }
-    head = (head + 4095) & ~(size_t) 4095;
-    room = room < ROOM_LEAST ? ROOM_LEAST : room;
-    struct server_records *records = shm_map(head + room);
+    struct server_records *records = shm_map(size);
     if (records == NULL) {
-        return conf_errno(conf, NULL, errno, "mmap(%zu) failed", head + room);
+        return conf_errno(conf, NULL, errno, "mmap(%zu) failed", size);
     }
-    records->size = head + room;
-    records->slab = slab_init((char *) records + head, room);
+    records->size = size;
     shm_lock_init(&records->lock);
     shm_lock_init(&records->file_lock);
     arena_on_free(conf->arena, records_free, records);
     set->records = records;
+    size = head;
     vec_each(struct upstream_group *, group, &set->groups) {
         if ((*group)->zone_size != 0) {
-            (*group)->record = &records->records[(*group)->number];
-            (*group)->record->next_id = (uint32_t) (*group)->servers.count;
+            struct server_record *record = &records->records[(*group)->number];
+
+            record->next_id = (uint32_t) (*group)->servers.count;
+            record->current = AS_CONFIGURED;
+            record->lists = size;
+            record->room = room_of(*group);
+            size += 2 * record->room;
+            (*group)->record = record;
         }
     }
     return true;
@@ -182,27 +240,14 @@ _Atomic uint64_t *servers_file_version(const struct upstream_group *group)
     return &group->record->file_version;
 }
 
-/* ---- reading ---- */
-
-static struct server_entry entry_of_server(const struct upstream_server *server)
+/* One of the two lists of a group. */
+static struct stored_list *list_at(struct server_records *records,
+                                   const struct server_record *record, uint32_t number)
 {
-    return (struct server_entry){
-        .id = server->index,
-        .address = server->written,
-        .service = server->service,
-        .route = server->route,
-        .label = server->id,
-        .weight = server->weight,
-        .max_conns = server->max_conns,
-        .max_fails = server->max_fails,
-        .fail_timeout_ms = server->fail_timeout_ms,
-        .slow_start_ms = server->slow_start_ms,
-        .is_backup = server->is_backup,
-        .is_down = server->is_down,
-        .is_draining = server->is_draining,
-        .wants_resolve = server->wants_resolve,
-    };
+    return (void *) ((char *) records + record->lists + number * record->room);
 }
+
+/* ---- reading ---- */
 
 static struct str take_bytes(struct arena *arena, const char **at, size_t length)
 {
@@ -245,37 +290,26 @@ void servers_read(struct upstream_group *group, struct arena *arena, struct serv
     struct server_record *record = group->record;
 
     *out = (struct servers_list){0};
-    shm_lock_take(&records->lock); /* a list is whole before it is named */
+    shm_lock_take(&records->lock); /* a list is whole before it is current */
     out->version = record->version;
     out->next_id = record->next_id;
-    if (record->list != NULL) {
-        read_stored(record->list, arena, &out->entries);
+    bool is_configured = record->current == AS_CONFIGURED;
+    if (!is_configured) {
+        read_stored(list_at(records, record, record->current), arena, &out->entries);
     }
-    bool is_configured = record->list == NULL;
     shm_lock_release(&records->lock);
     if (is_configured) {
-        vec_each(struct upstream_server *, server, &group->worker_state->configured) {
-            *vec_add(&out->entries, arena, struct server_entry) = entry_of_server(*server);
-        }
+        add_configured(&group->worker_state->configured, arena, &out->entries);
     }
 }
 
 /* ---- writing ---- */
 
-static size_t stored_size(const struct vec *entries)
-{
-    size_t size = sizeof(struct stored_list) + entries->count * sizeof(struct stored_server);
-
-    vec_each(const struct server_entry, entry, entries) {
-        size += entry->address.len + entry->service.len + entry->route.len + entry->label.len;
-    }
-    return size;
-}
-
 static void store(struct stored_list *list, const struct vec *entries)
 {
     char *at = (char *) &list->servers[entries->count];
 
+    list->count = 0;
     vec_each(const struct server_entry, entry, entries) {
         list->servers[list->count++] = (struct stored_server){
             .fail_timeout_ms = entry->fail_timeout_ms,
@@ -304,27 +338,21 @@ enum servers_result servers_write(struct upstream_group *group, const struct ser
 {
     struct server_records *records = records_of(group);
     struct server_record *record = group->record;
-    struct stored_list *made = list->entries.count > SERVERS_MOST
-                                   ? NULL
-                                   : slab_alloc(records->slab, stored_size(&list->entries));
 
-    if (made == NULL) {
+    if (list->entries.count > SERVERS_MOST || stored_size(&list->entries) > record->room) {
         return SERVERS_FULL;
     }
-    store(made, &list->entries);
     shm_lock_take(&records->lock);
     bool has_moved = record->version != list->version;
-    struct stored_list *old = made;
     if (!has_moved) {
-        old = record->list;
-        record->list = made;
+        uint32_t other = record->current == 0;
+
+        store(list_at(records, record, other), &list->entries);
         record->next_id = list->next_id;
         atomic_store_explicit(&record->version, list->version + 1, memory_order_release);
+        record->current = other;
     }
     shm_lock_release(&records->lock);
-    if (old != NULL) {
-        slab_free(records->slab, old);
-    }
     if (!has_moved) {
         servers_sync(group);
     }

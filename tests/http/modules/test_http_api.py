@@ -485,6 +485,51 @@ def test_active_requests_are_counted_over_changes(api):
     assert api.get("/http/upstreams/dyn")["peers"][0]["active"] == 0
 
 
+# ---- room
+
+SMALL = """upstream small { zone small 64k; server 127.0.0.1:@PORT1@; }
+    upstream other { zone other 64k; server 127.0.0.1:@PORT1@; }
+    server { listen 127.0.0.1:@PORT@; keepalive_requests 100000; location /api { api write=on; } location / { proxy_pass http://other; } }
+    server { listen 127.0.0.1:@PORT1@; return 200 one; }"""
+
+
+def fill_up(api, path, first):
+    """Adds servers with long routes until there is no room; how many there are."""
+    count = 0
+    while (result := api("POST", path, {"server": "127.%d.%d.%d:80" % (first, *divmod(count, 250)), "route": "r" * 255}))[0] == 201:
+        count += 1
+    assert refusal(result) == (400, "UpstreamOutOfMemory")
+    return count
+
+
+def test_a_full_group_can_still_be_changed(serve):
+    """Neither what another group has nor where lists were before takes the room that a change needs."""
+    api = Api(serve(SMALL))
+    small, other = ("/http/upstreams/%s/servers" % name for name in ("small", "other"))
+    count = fill_up(api, small, 1)
+    assert 50 < count < 64 * 1024 // 255  # what a zone of 64k pays for
+    assert fill_up(api, other, 2) == count
+    for path in (small, other):
+        for turn in range(5):
+            assert api("PATCH", path + "/0", {"down": turn % 2 == 0, "weight": turn + 1})[0] == 200
+            last = api.get(path)[-1]["id"]
+            assert api("DELETE", path + "/%d" % last)[0] == 200
+            assert api.add("127.9.9.9:80", path=path, route="x" * 255)["id"] > last
+    for entry in api.get(small):
+        assert api("DELETE", small + "/%d" % entry["id"])[0] == 200
+    assert api.get(small) == [] and fill_up(api, small, 3) >= count
+
+
+def test_a_state_file_larger_than_the_zone_can_still_shrink(serve):
+    lines = "".join('server 127.0.%d.%d:80 route=%s;\n' % (n // 250, n % 250 + 1, "r" * 255) for n in range(500))
+    server = serve("""upstream dyn { zone dyn 64k; state logs/dyn.state; }
+                      server { listen 127.0.0.1:@PORT@; location /api { api write=on; } }""", files={"logs/dyn.state": lines})
+    api = Api(server)
+    assert refusal(api("POST", ROOT, {"server": "127.0.0.1:1", "route": "r" * 255})) == (400, "UpstreamOutOfMemory")
+    assert api("DELETE", ROOT + "/7")[0] == 200 and api("PATCH", ROOT + "/8", {"down": True})[0] == 200
+    assert len(api.get(ROOT)) == 499
+
+
 # ---- state files
 
 STATE = """upstream dyn { zone dyn 256k; state %s; }
