@@ -127,6 +127,9 @@ void cell_claim(struct upstream_group *group, const struct upstream_server *serv
 /* Notes which addresses the name of a server has now, for the next worker and the next generation. */
 void cells_remember(struct upstream_group *group, const struct upstream_server *server,
                     const struct known_address *addresses, unsigned count);
+/* These are no longer of a name: their server has gone, or has another name. */
+void cells_forget(const struct upstream_group *group, const struct known_address *addresses,
+                  unsigned count);
 /* What was noted: appends struct known_address to the list, with their cells, not held. */
 void cells_recall(struct upstream_group *group, const struct upstream_server *server,
                   struct arena *arena, struct vec *out);

@@ -583,6 +583,7 @@ static struct cell_entry *find_entry(const struct cell_memory *memory,
 {
     unsigned used = used_of(memory);
     struct cell_entry *unused = NULL;
+    uint32_t number = 0; /* of the unused one */
 
     for (unsigned i = 0; i < used; i++) {
         struct cell_entry *entry = entry_at(memory, i);
@@ -593,15 +594,15 @@ static struct cell_entry *find_entry(const struct cell_memory *memory,
         }
         if (i >= memory->fixed && unused == NULL && !entry->is_known && !is_held(&entry->cell)) {
             unused = entry;
+            number = i;
         }
     }
     struct cell_entry *fresh = use_next(memory);
     if (fresh == NULL && unused != NULL) {
-        uint32_t number = unused->cell.number, slots = unused->cell.slots;
-
         memset(unused, 0, memory->stride);
-        unused->cell.number = number;
-        unused->cell.slots = slots;
+        unused->cell.number =
+            number; /* not as it was: who was killed here may have left it empty */
+        unused->cell.slots = head_of(memory)->slots;
         fresh = unused;
     }
     return fresh;
@@ -681,6 +682,23 @@ void cells_remember(struct upstream_group *group, const struct upstream_server *
         entry->is_known = false;
         for (unsigned j = 0; j < count && !entry->is_known; j++) {
             entry->is_known = addresses[j].cell == &entry->cell;
+        }
+    }
+    shm_lock_release(lock_of(memory));
+}
+
+void cells_forget(const struct upstream_group *group, const struct known_address *addresses,
+                  unsigned count)
+{
+    const struct cell_memory *memory = group->set->memory;
+
+    if (memory == NULL || group->worker_state->run_time != NULL) {
+        return;
+    }
+    shm_lock_take(lock_of(memory));
+    for (unsigned i = 0; i < count; i++) {
+        if (addresses[i].cell->number != CELL_PRIVATE) {
+            container_of(addresses[i].cell, struct cell_entry, cell)->is_known = false;
         }
     }
     shm_lock_release(lock_of(memory));

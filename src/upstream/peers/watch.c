@@ -276,14 +276,32 @@ void watch_renew(struct upstream_group *group)
 {
     struct group_state *state = group->worker_state;
     struct watch *former = state->watches;
-    struct watch **end = &state->watches;
+    struct watch *kept = NULL;
+    struct watch **end = &kept;
 
     state->watches = NULL;
+    vec_each(struct upstream_server *, server, &group->servers) {
+        struct watch *watch = (*server)->resolves ? take_watch(&former, *server) : NULL;
+
+        if (watch != NULL) {
+            *end = watch;
+            end = &watch->next;
+        }
+    }
+    while (former !=
+           NULL) { /* before there are new ones: a server that changed its name has its number */
+        struct watch *next = former->next;
+
+        cells_forget(group, former->addresses, former->count);
+        watch_drop(former);
+        former = next;
+    }
+    end = &state->watches;
     vec_each(struct upstream_server *, server, &group->servers) {
         if (!(*server)->resolves) {
             continue;
         }
-        struct watch *watch = take_watch(&former, *server);
+        struct watch *watch = take_watch(&kept, *server);
         if (watch != NULL && !watch->is_asking) {
             server_table_pin(state->table);
             server_table_unpin(watch->table);
@@ -292,12 +310,6 @@ void watch_renew(struct upstream_group *group)
         }
         *end = watch != NULL ? watch : watch_new(group, *server);
         end = &(*end)->next;
-    }
-    while (former != NULL) {
-        struct watch *next = former->next;
-
-        watch_drop(former);
-        former = next;
     }
     if (group->set->is_running && !group->set->is_quitting && !watch_start(group)) {
         log_error(&group->set->log, 0, "no memory to watch the names of upstream \"%.*s\"",

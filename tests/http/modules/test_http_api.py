@@ -11,7 +11,7 @@ import pytest
 
 import certificates
 from harness import run_binary, until
-from harness.dns import NXDOMAIN, NameServer
+from harness.dns import NXDOMAIN, SILENCE, NameServer
 from harness.workers import wait_workers
 from tls_client import connect, exchange, pair
 
@@ -528,6 +528,43 @@ def test_a_state_file_larger_than_the_zone_can_still_shrink(serve):
     assert refusal(api("POST", ROOT, {"server": "127.0.0.1:1", "route": "r" * 255})) == (400, "UpstreamOutOfMemory")
     assert api("DELETE", ROOT + "/7")[0] == 200 and api("PATCH", ROOT + "/8", {"down": True})[0] == 200
     assert len(api.get(ROOT)) == 499
+
+
+# ---- names that come and go
+
+NAMES = """upstream dyn { zone dyn 64k; resolver 127.0.0.1:%d ipv6=off; server 127.0.0.1:1 down; }
+    server { listen 127.0.0.1:@PORT@; keepalive_requests 100000; location /api { api write=on; } location / { proxy_pass http://dyn; } }
+    server { listen 127.0.0.1:@PORT1@; return 200 one; }"""
+
+
+def test_names_that_went_leave_room(serve):
+    """Cells of names that were removed serve the next ones."""
+    dns = NameServer({"pool.test": ["127.0.2.%d" % n for n in range(1, 16)]})
+    try:
+        server = serve(NAMES % dns.port)
+        api = Api(server)
+        for port in range(1, 31):
+            made = api.add("pool.test:%d" % port)
+            until(lambda: len(api.get(ROOT)) == 2 + 15, "its addresses")
+            assert api("DELETE", ROOT + "/%d" % made["id"])[0] == 200
+        assert "no room in shared memory" not in server.error_log
+    finally:
+        dns.close()
+
+
+def test_another_name_has_no_addresses_of_the_former(serve):
+    dns = NameServer({"old.test": ["127.0.0.1"], "new.test": SILENCE})
+    try:
+        server = serve(NAMES % dns.port)
+        api = Api(server)
+        made = api.add("old.test:%d" % server.port_of("PORT1"))
+        until(lambda: len(api.get(ROOT)) == 3, "its address")
+        assert server.get("/").text == "one"
+        assert api("PATCH", ROOT + "/%d" % made["id"], {"server": "new.test:%d" % server.port_of("PORT1")})[0] == 200
+        assert [entry["server"] for entry in api.get(ROOT) if "parent" in entry] == []
+        assert server.get("/").status == 502
+    finally:
+        dns.close()
 
 
 # ---- state files
