@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/modules/status/api/api.h"
+#include "http/modules/status/api/change.h"
 #include "http/request/response.h"
 #include "server/generation.h"
 #include "upstream/peer.h"
@@ -14,22 +15,6 @@ enum {
     BODY_MOST = 64 << 10, /* bytes of a server as JSON */
     ATTEMPTS_MOST = 1000, /* to make a change that others make one before */
 };
-
-/* A change that a request wants. */
-struct change {
-    struct server_entry entry; /* new values of what is given */
-    bool has_server, has_service, has_route, has_weight, has_max_conns, has_max_fails,
-        has_fail_timeout, has_slow_start, has_backup, has_down, has_drain;
-};
-
-/* What is wrong with a request. */
-struct refusal {
-    unsigned status;
-    const char *code, *text;
-};
-
-static const struct refusal bad_format = {400, "UpstreamConfFormatError",
-                                          "invalid parameter in the request body"};
 
 static enum handler_result refuse(struct request *request, const struct refusal *refusal)
 {
@@ -148,182 +133,6 @@ static enum handler_result answer_entry(struct request *request, const struct up
     return api_answer_text(request, status, &out);
 }
 
-/* ---- reading a change ---- */
-
-static bool take_number(struct json_text *text, uint64_t most, uint32_t *out)
-{
-    uint64_t number;
-
-    if (json_peek(text) != '0' || !json_take_number(text, &number) || number > most) {
-        return false;
-    }
-    *out = (uint32_t) number;
-    return true;
-}
-
-static bool take_time(struct json_text *text, uint64_t *out)
-{
-    struct str word;
-    uint64_t seconds;
-
-    if (json_peek(text) == '0') {
-        *out = 0;
-        return json_take_number(text, &seconds) && seconds <= INT32_MAX &&
-               (*out = seconds * 1000, true);
-    }
-    return json_take_string(text, &word) && parse_msec(word, out) && *out <= INT64_MAX / 2;
-}
-
-static bool take_flag(struct json_text *text, bool *out)
-{
-    *out = json_peek(text) == 't';
-    return json_take_word(text, *out ? STR("true") : STR("false"));
-}
-
-/* Text that goes into a state file, and into log lines: no controls. */
-static bool take_text(struct json_text *text, struct str *out)
-{
-    if (!json_take_string(text, out) || out->len > SERVER_TEXT_MOST) {
-        return false;
-    }
-    for (size_t i = 0; i < out->len; i++) {
-        if ((unsigned char) out->data[i] < ' ' || out->data[i] == 0x7f) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* One member of the body. NULL, or what is wrong. */
-static const struct refusal *take_member(struct json_text *text, struct str name, bool is_of_stream,
-                                         struct change *change)
-{
-    static const struct refusal bad_address = {400, "UpstreamBadAddress",
-                                               "invalid address in \"server\""};
-    static const struct refusal bad_weight = {400, "UpstreamBadWeight", "invalid \"weight\""};
-    static const struct refusal bad_conns = {400, "UpstreamBadMaxConns", "invalid \"max_conns\""};
-    static const struct refusal bad_fails = {400, "UpstreamBadMaxFails", "invalid \"max_fails\""};
-    static const struct refusal bad_timeout = {400, "UpstreamBadFailTimeout",
-                                               "invalid \"fail_timeout\""};
-    static const struct refusal bad_start = {400, "UpstreamBadSlowStart", "invalid \"slow_start\""};
-    static const struct refusal bad_route = {400, "UpstreamBadRoute", "invalid \"route\""};
-    static const struct refusal bad_service = {400, "UpstreamBadService", "invalid \"service\""};
-    struct server_entry *entry = &change->entry;
-
-    if (str_is(name, "server")) {
-        change->has_server = true;
-        return take_text(text, &entry->address) && entry->address.len != 0 ? NULL : &bad_address;
-    }
-    if (str_is(name, "service")) {
-        change->has_service = true;
-        return take_text(text, &entry->service) ? NULL : &bad_service;
-    }
-    if (str_is(name, "route") && !is_of_stream) {
-        change->has_route = true;
-        return take_text(text, &entry->route) ? NULL : &bad_route;
-    }
-    if (str_is(name, "weight")) {
-        change->has_weight = true;
-        return take_number(text, SERVER_WEIGHT_MOST, &entry->weight) && entry->weight != 0
-                   ? NULL
-                   : &bad_weight;
-    }
-    if (str_is(name, "max_conns")) {
-        change->has_max_conns = true;
-        return take_number(text, INT32_MAX, &entry->max_conns) ? NULL : &bad_conns;
-    }
-    if (str_is(name, "max_fails")) {
-        change->has_max_fails = true;
-        return take_number(text, INT32_MAX, &entry->max_fails) ? NULL : &bad_fails;
-    }
-    if (str_is(name, "fail_timeout")) {
-        change->has_fail_timeout = true;
-        return take_time(text, &entry->fail_timeout_ms) ? NULL : &bad_timeout;
-    }
-    if (str_is(name, "slow_start")) {
-        change->has_slow_start = true;
-        return take_time(text, &entry->slow_start_ms) ? NULL : &bad_start;
-    }
-    if (str_is(name, "backup")) {
-        change->has_backup = true;
-        return take_flag(text, &entry->is_backup) ? NULL : &bad_format;
-    }
-    if (str_is(name, "down")) {
-        change->has_down = true;
-        return take_flag(text, &entry->is_down) ? NULL : &bad_format;
-    }
-    if (str_is(name, "drain") && !is_of_stream) {
-        change->has_drain = true;
-        return take_flag(text, &entry->is_draining) ? NULL : &bad_format;
-    }
-    return &bad_format;
-}
-
-/* NULL, or what is wrong. */
-static const struct refusal *read_change(struct request *request, struct str body,
-                                         bool is_of_stream, struct change *change)
-{
-    static const struct refusal bad_json = {415, "JsonError", "the request body is no JSON"};
-    struct json_text text = {body.data, body.data + body.len, &request->arena};
-    struct json_text probe = text;
-    bool is_first = true, is_end = false;
-    struct str name;
-
-    if (!json_skip_value(&probe) || !json_is_over(&probe)) {
-        return &bad_json;
-    }
-    if (!json_skip(&text, '{')) {
-        return &bad_format;
-    }
-    while (json_next_member(&text, &is_first, &name, &is_end) && !is_end) {
-        const struct refusal *refusal = take_member(&text, name, is_of_stream, change);
-
-        if (refusal != NULL) {
-            return refusal;
-        }
-    }
-    return is_end ? NULL : &bad_format;
-}
-
-static void apply_change(const struct change *change, struct server_entry *entry)
-{
-    const struct server_entry *given = &change->entry;
-
-    if (change->has_server) {
-        entry->address = given->address;
-    }
-    if (change->has_service) {
-        entry->service = given->service;
-    }
-    if (change->has_route) {
-        entry->route = given->route;
-    }
-    if (change->has_weight) {
-        entry->weight = given->weight;
-    }
-    if (change->has_max_conns) {
-        entry->max_conns = given->max_conns;
-    }
-    if (change->has_max_fails) {
-        entry->max_fails = given->max_fails;
-    }
-    if (change->has_fail_timeout) {
-        entry->fail_timeout_ms = given->fail_timeout_ms;
-    }
-    if (change->has_slow_start) {
-        entry->slow_start_ms = given->slow_start_ms;
-    }
-    if (change->has_backup) {
-        entry->is_backup = given->is_backup;
-    }
-    if (change->has_down) {
-        entry->is_down = given->is_down;
-    }
-    if (change->has_drain) {
-        entry->is_draining = given->is_draining;
-    }
-}
-
 /* Can it be a server of the group? NULL, or what is wrong. */
 static const struct refusal *check_entry(struct request *request,
                                          const struct upstream_group *group,
@@ -383,7 +192,7 @@ static bool has_twin(const struct servers_list *list, const struct server_entry 
 struct work {
     struct upstream_group *group;
     uint64_t id; /* of PATCH and DELETE */
-    struct change change;
+    struct server_change change;
     struct server_entry result;
 };
 
@@ -405,7 +214,7 @@ static const struct refusal *add_server(struct request *request, struct work *wo
     if (!work->change.has_server) {
         return &no_server;
     }
-    apply_change(&work->change, &entry);
+    server_change_apply(&work->change, &entry);
     entry.wants_resolve = server_address_is_name(entry.address);
     const struct refusal *refusal = check_entry(request, work->group, &entry, true);
     if (refusal != NULL) {
@@ -431,7 +240,7 @@ static const struct refusal *change_server(struct request *request, struct work 
     }
     bool has_new_address =
         work->change.has_server && !str_equal(work->change.entry.address, entry->address);
-    apply_change(&work->change, entry);
+    server_change_apply(&work->change, entry);
     entry->wants_resolve =
         has_new_address ? server_address_is_name(entry->address) : entry->wants_resolve;
     work->result = *entry;
@@ -569,7 +378,7 @@ static enum handler_result read_body(struct request *request, struct work *work)
 
     if (result == HANDLER_NEXT) {
         const struct refusal *refusal =
-            read_change(request, body, is_stream(work->group), &work->change);
+            server_change_read(body, is_stream(work->group), &request->arena, &work->change);
         return refusal == NULL ? HANDLER_NEXT : refuse(request, refusal);
     }
     return result;
