@@ -430,8 +430,40 @@ static void claim_cells(struct server_table *table, struct upstream_server *serv
     }
 }
 
+/* The server of this number in a table; NULL: none. *at: where to look, for numbers that rise from call to call. */
+static const struct upstream_server *find_former(const struct server_table *table, uint32_t number,
+                                                 size_t *at)
+{
+    for (; table != NULL && *at < table->servers.count; ++*at) {
+        const struct upstream_server *server =
+            *vec_at(&table->servers, struct upstream_server *, *at);
+
+        if (server->index >= number) {
+            return server->index == number ? server : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* A server that was there, with the same address, keeps its cells, those of this worker alone too. */
+static bool keep_cells(struct server_table *table, struct upstream_server *server,
+                       const struct upstream_server *former)
+{
+    if (former == NULL || former->cells == NULL || !str_equal(former->written, server->written)) {
+        return false;
+    }
+    server->cells = arena_array(&table->arena, server->addresses.count, sizeof(struct peer_cell *));
+    for (size_t i = 0; i < server->addresses.count; i++) {
+        server->cells[i] = former->cells[i];
+        cell_hold(server->cells[i], cell_local(table->group, server->cells[i]));
+    }
+    return true;
+}
+
 static struct server_table *table_new(struct upstream_group *group, uint64_t *version)
 {
+    const struct server_table *former = group->worker_state->table;
+    size_t at = 0;
     struct server_table *table = calloc(1, sizeof(*table));
     struct servers_list list;
 
@@ -450,7 +482,8 @@ static struct server_table *table_new(struct upstream_group *group, uint64_t *ve
         if (server == NULL) {
             continue; /* who wrote it has checked it */
         }
-        if (!server->resolves && find_configured(group, entry) == NULL) {
+        if (!server->resolves && find_configured(group, entry) == NULL &&
+            !keep_cells(table, server, find_former(former, server->index, &at))) {
             claim_cells(table, server);
         }
         *vec_add(&table->servers, &table->arena, struct upstream_server *) = server;

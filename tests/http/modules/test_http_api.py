@@ -530,6 +530,25 @@ def test_a_state_file_larger_than_the_zone_can_still_shrink(serve):
     assert len(api.get(ROOT)) == 499
 
 
+def test_servers_without_a_cell_in_shared_memory_keep_theirs(serve):
+    """What one worker alone counts, and its kept connections, outlive changes of other servers."""
+    server = serve("""upstream dyn { zone dyn 64k; keepalive 4; server 127.0.0.1:1 down; }
+                      server { listen 127.0.0.1:@PORT@; keepalive_requests 100000; location /api { api write=on; }
+                               location / { proxy_pass http://dyn; proxy_http_version 1.1; proxy_set_header Connection ""; } }
+                      server { listen 127.0.0.1:@PORT1@; return 200 $connection; }""")
+    api, count = Api(server), 0
+    while "no room in shared memory" not in server.error_log:
+        api.add("127.1.%d.%d:1" % divmod(count, 250), down=True)
+        count += 1
+    made = api.add(api.address("PORT1"))
+    connection = server.get("/").text
+    for weight in range(2, 6):
+        assert api("PATCH", ROOT + "/1", {"weight": weight})[0] == 200
+        assert server.get("/").text == connection
+    assert api("PATCH", ROOT + "/%d" % made["id"], {"weight": 2})[0] == 200
+    assert server.get("/").text == connection
+
+
 # ---- names that come and go
 
 NAMES = """upstream dyn { zone dyn 64k; resolver 127.0.0.1:%d ipv6=off; server 127.0.0.1:1 down; }
