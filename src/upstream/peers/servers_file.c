@@ -124,9 +124,10 @@ static int sync_directory(struct str file)
 /* A whole file on the disk, or none. */
 static int write_new(const char *name, struct str text)
 {
-    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     int error = 0;
 
+    unlink(name);
+    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd == -1) {
         return errno;
     }
@@ -142,11 +143,13 @@ static int write_new(const char *name, struct str text)
     return error;
 }
 
-static int write_file(struct str file, struct str text)
+/* All workers of a generation use one name, under the lock, so that what a killed one left is replaced. */
+static int write_file(const struct upstream_group *group, struct str text)
 {
+    struct str file = group->state_file;
     struct buf name = {0};
 
-    buf_printf(&name, "%s.%d.new", file.data, (int) getpid());
+    buf_printf(&name, "%s.%d.%u.new", file.data, (int) getppid(), group->set->generation->number);
     buf_append_char(&name, '\0');
     int error = write_new(name.data, text);
     if (error == 0 && rename(name.data, file.data) != 0) {
@@ -165,7 +168,7 @@ static void save_on_thread(struct thread_job *job)
 
     shm_lock_take(servers_file_lock(saving->group));
     if (*written < saving->version) { /* another worker may have written a later one */
-        saving->error = write_file(saving->group->state_file, buf_str(&saving->text));
+        saving->error = write_file(saving->group, buf_str(&saving->text));
         if (saving->error == 0) {
             *written = saving->version;
         }

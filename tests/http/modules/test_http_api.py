@@ -656,6 +656,14 @@ def test_a_state_file_that_is_cut_is_refused(serve):
     assert run_binary("-p", server.dir, "-c", "nginx.conf", "-t").returncode == 0
 
 
+def test_what_a_killed_writer_left_is_replaced(serve):
+    server = serve(STATE % "logs/dyn.state", main="worker_processes 2;")
+    server.write("logs/dyn.state.%d.1.new" % server.process.pid, "half a l")
+    Api(server).add("127.0.0.1:1")
+    assert [name for name in os.listdir(server.path("logs")) if name.startswith("dyn.")] == ["dyn.state"]
+    assert server.read("logs/dyn.state").endswith('server "127.0.0.1:1";\n')
+
+
 def test_a_state_file_that_cannot_be_written(serve):
     server = serve(STATE % "nosuch/dyn.state")
     api = Api(server)
