@@ -6,7 +6,8 @@ import threading
 
 class Backend:
     """A server of one script: each accepted connection gets the next list of answers, one for each request. An
-    answer is bytes, or a function of (connection, request)."""
+    answer is bytes, or a function of (connection, request). The last bytes of a connection and its end leave in one
+    segment, so that no server takes the connection for an idle one in between."""
 
     def __init__(self, *connections, address=("127.0.0.1", 0), family=socket.AF_INET):
         self.listener = socket.socket(family, socket.SOCK_STREAM)
@@ -38,7 +39,7 @@ class Backend:
     def _talk(self, conn, script):
         with conn:
             try:
-                for answer in script:
+                for number, answer in enumerate(script):
                     request = read_request(conn)
                     if request is None:
                         return
@@ -48,6 +49,8 @@ class Backend:
                     if callable(answer):
                         answer(conn, request)
                     else:
+                        if number + 1 == len(script) and conn.family != socket.AF_UNIX:
+                            conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
                         conn.sendall(answer)
             except OSError as error:
                 self.problems.append(error)
