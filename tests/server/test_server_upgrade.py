@@ -164,6 +164,17 @@ def test_upgrades_and_reloads_one_after_another_lose_no_request(daemon):
 
 
 @ours_alone
+def test_a_winch_does_not_take_back_a_quit_that_waits_for_the_new_workers(daemon):
+    server = daemon()
+    os.kill(server.pid, signal.SIGUSR2)
+    server.wait_log("start new binary process")
+    for number in (signal.SIGQUIT, signal.SIGWINCH):
+        os.kill(server.pid, number)
+    new = follow_upgrade(server)
+    assert answering(server) <= set(workers_of(new))
+
+
+@ours_alone
 def test_connections_of_a_listener_that_is_gone_are_answered_first(daemon):
     server = daemon(http=HTTP + 'server { listen 127.0.0.1:@PORT1@; location / { return 200 "$pid"; } }')
     other = re.findall(r"listen 127.0.0.1:(\d+)", server.conf)[-1]

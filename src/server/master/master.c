@@ -137,6 +137,8 @@ static struct {
     uint64_t until_ms;
 } postponed;
 
+static void master_quit(void);
+
 static bool postpone(void (*run)(void))
 {
     if (!other_master_is_starting()) {
@@ -145,7 +147,9 @@ static bool postpone(void (*run)(void))
     if (postponed.run == NULL) {
         postponed.until_ms = clock_now.now_ms + OTHER_MASTER_MS;
     }
-    postponed.run = run;
+    if (postponed.run != master_quit) { /* which does all that a WINCH after it asks for */
+        postponed.run = run;
+    }
     return clock_now.now_ms < postponed.until_ms;
 }
 
