@@ -32,6 +32,7 @@ struct handover *handover_now;
 static struct {
     struct handover face;
     struct event_source source;
+    bool is_accepted;      /* the other end has said that it takes connections */
     struct deferred flush; /* at the end of the turn */
     struct timer retry;
     struct batch *first; /* oldest; the last one is open for more */
@@ -175,7 +176,7 @@ static void keep_rest(void)
 
 static void send_batches(void)
 {
-    while (out.first != NULL && out.source.fd >= 0) {
+    while (out.first != NULL && out.source.fd >= 0 && out.is_accepted) {
         if (batch_send(out.first, out.source.fd)) {
             drop_first();
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -203,9 +204,14 @@ static void handover_flush(struct deferred *deferred)
 
 static void out_ready(struct event_source *source, unsigned events)
 {
+    char byte;
+
     if ((events & (EVENT_ERROR | EVENT_PEER_CLOSED)) != 0) {
         wait_for_another();
         return;
+    }
+    if (!out.is_accepted) {
+        out.is_accepted = recv(source->fd, &byte, sizeof(byte), MSG_DONTWAIT) > 0;
     }
     handover_flush(&out.flush);
 }
@@ -231,6 +237,7 @@ void handover_start(int fd)
         close_source();
     }
     event_source_init(&out.source, fd, out_ready);
+    out.is_accepted = false;
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){UNDER_WAY_MOST}, sizeof(int)) != 0) {
         log_alert(log_main, errno, "setsockopt(SO_SNDBUF) failed");
     }
@@ -464,6 +471,15 @@ static void incoming_ready(struct event_source *source, unsigned events)
     }
 }
 
+/*
+ * The socket was passed on, by a master or two, and any of them may have closed it on the way, with what was in it. So nothing is
+ * sent before the worker at its end has said that it reads.
+ */
+static void send_acceptance(int fd)
+{
+    send(fd, &(char){0}, 1, MSG_NOSIGNAL); /* fails where the older worker has ended */
+}
+
 void handover_receive(int fd, bool is_mailbox)
 {
     struct incoming *incoming = calloc(1, sizeof(*incoming));
@@ -478,6 +494,8 @@ void handover_receive(int fd, bool is_mailbox)
     if (!event_add_listener(&incoming->source, false)) {
         log_alert(log_main, errno, "epoll_ctl() failed");
         incoming_close(incoming);
+    } else if (!is_mailbox) {
+        send_acceptance(fd);
     }
 }
 

@@ -8,7 +8,7 @@
 
 /* Names the form of messages and of the state in them: two programs of an upgrade compare it, so a change of either needs another
  * number. */
-#define HANDOVER_FORM 0x4a0d0e12u
+#define HANDOVER_FORM 0x4a0d0e13u
 
 /* ---- in the old worker */
 
@@ -16,7 +16,8 @@
  */
 void handover_listener_gone(unsigned number);
 
-/* Makes handover_now, which sends over fd (owned from now on), in place of a former one. */
+/* Makes handover_now, which sends over fd (owned from now on), in place of a former one, as soon as the other end has
+ * called handover_receive. */
 void handover_start(int fd);
 
 /* Everything that was given to handover_now has left. */
