@@ -11,6 +11,31 @@
  */
 #define RING_TIMES 3
 
+uint32_t field_hash(struct str name, struct str value)
+{
+    uint64_t hash = name.len * 0x9e3779b97f4a7c15u + value.len;
+    uint64_t word;
+
+    if (name.len >= 8) {
+        memcpy(&word, name.data + name.len - 8, 8);
+        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+    } else {
+        for (size_t i = 0; i < name.len; i++) {
+            hash = hash * 31 + (unsigned char) name.data[i];
+        }
+    }
+    size_t i = 0;
+    for (; i + 8 <= value.len; i += 8) {
+        memcpy(&word, value.data + i, 8);
+        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+        hash ^= hash >> 29;
+    }
+    for (; i < value.len; i++) {
+        hash = (hash ^ (unsigned char) value.data[i]) * 0x100000001b3u;
+    }
+    return (uint32_t) (hash ^ hash >> 32);
+}
+
 void field_table_init(struct field_table *table, size_t limit)
 {
     *table = (struct field_table){.limit = limit};

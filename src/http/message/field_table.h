@@ -34,6 +34,9 @@ struct field_table {
     size_t limit;      /* most that the capacity may become */
 };
 
+/* Of a field, for look-ups in tables of both forms (HPACK's as well). Not for what an attacker may fill: it is not keyed. */
+uint32_t field_hash(struct str name, struct str value);
+
 void field_table_init(struct field_table *table, size_t limit);
 void field_table_free(struct field_table *table);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "http/message/field_table.h"
 
 #define STATIC_COUNT 61
 #define ENTRY_OVERHEAD 32 /* bytes that each entry counts beside its own (4.1) */
@@ -372,31 +373,6 @@ static char *put_string(char *at, const struct hpack_table *table, struct str te
 
 #define SEEK_SIZE 256 /* places by hash; a newer entry takes the place of an older */
 
-static uint32_t hpack_hash_of(struct str name, struct str value)
-{
-    uint64_t hash = name.len * 0x9e3779b97f4a7c15u + value.len;
-    uint64_t word;
-
-    if (name.len >= 8) {
-        memcpy(&word, name.data + name.len - 8, 8);
-        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
-    } else {
-        for (size_t i = 0; i < name.len; i++) {
-            hash = hash * 31 + (unsigned char) name.data[i];
-        }
-    }
-    size_t i = 0;
-    for (; i + 8 <= value.len; i += 8) {
-        memcpy(&word, value.data + i, 8);
-        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
-        hash ^= hash >> 29;
-    }
-    for (; i < value.len; i++) {
-        hash = (hash ^ (unsigned char) value.data[i]) * 0x100000001b3u;
-    }
-    return (uint32_t) (hash ^ hash >> 32);
-}
-
 /* The index of an equal entry in the encoder's table, or 0. */
 static uint32_t seek(const struct hpack_table *table, uint32_t hash, struct str name,
                      struct str value)
@@ -472,7 +448,7 @@ char *hpack_put_field(char *at, struct hpack_table *table, struct hpack_form for
         may_index = false;
     }
     if (may_index && name.len + value.len + ENTRY_OVERHEAD <= table->max_size / 4) {
-        uint32_t hash = hpack_hash_of(name, value);
+        uint32_t hash = field_hash(name, value);
         uint32_t index = seek(table, hash, name, value);
         if (index != 0) {
             return put_integer(at, 0x80, 7, index);

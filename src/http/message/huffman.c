@@ -111,6 +111,19 @@ ptrdiff_t huffman_decode(struct str in, char *out, size_t room)
             held |= (uint64_t) *at++ << (56 - count);
             count += 8;
         }
+        while (count >= LOOKUP_BITS && size < room) { /* nearly all symbols */
+            unsigned code = (unsigned) (held >> (64 - LOOKUP_BITS));
+            unsigned used = tables.lookup[code].bits;
+            if (used == 0) {
+                break;
+            }
+            out[size++] = (char) tables.lookup[code].symbol;
+            held <<= used;
+            count -= used;
+        }
+        if (count < LONGEST && at < end) {
+            continue;
+        }
         uint32_t window = (uint32_t) (held >> 32);
         unsigned bits = tables.lookup[window >> (32 - LOOKUP_BITS)].bits;
         unsigned symbol = tables.lookup[window >> (32 - LOOKUP_BITS)].symbol;
@@ -157,10 +170,14 @@ char *huffman_encode(char *at, struct str text)
 
         held = held << code_bits[symbol] | tables.codes[symbol];
         count += code_bits[symbol];
-        while (count >= 8) {
-            count -= 8;
-            *at++ = (char) (held >> count);
+        if (count >= 32) {
+            count -= 32;
+            put_u32(at, (uint32_t) (held >> count));
+            at += 4;
         }
+    }
+    for (; count >= 8; *at++ = (char) (held >> count)) {
+        count -= 8;
     }
     if (count != 0) {
         *at++ = (char) (held << (8 - count) | (0xffu >> count));

@@ -10,6 +10,25 @@
 #define NAME_LONGEST 64 /* of names that may be inserted */
 #define ENTRY_SHARE 4   /* an entry takes at most this part of the table */
 
+#define RECENT_SIZE 64    /* places by hash, as above */
+#define RECENT_LONGEST 96 /* of name and value together */
+#define CODED_OVERHEAD 8  /* bytes of a coded field beside them */
+
+/*
+ * How fields that this process sent lately are coded where no table has them. Most responses repeat what others said: then
+ * it is looked up. The same for all connections; never made of what stays out of tables.
+ */
+static struct recent {
+    uint32_t hash;
+    uint8_t name_len, value_len;
+    uint8_t static_index; /* of the same name, or QPACK_STATIC_COUNT */
+    bool is_static;       /* the coded form is one reference to the static table */
+    uint8_t coded_len;
+    char text[RECENT_LONGEST];  /* name, as it was given, and value */
+    char lower[RECENT_LONGEST]; /* the name in lower case */
+    char coded[RECENT_LONGEST + CODED_OVERHEAD];
+} recent_fields[RECENT_SIZE];
+
 /* A field that was sent before. */
 struct qpack_seen {
     uint32_t hash;
@@ -137,11 +156,11 @@ bool qpack_encoder_feed(struct qpack_encoder *encoder, struct str bytes)
 
 /* ---- the table ---- */
 
-static uint32_t field_hash(struct str name, struct str value)
+/* Does the peer allow a table? */
+static bool table_is_allowed(const struct qpack_encoder *encoder)
 {
-    uint32_t hash = str_hash(name) * 0x9e3779b1u ^ str_hash(value);
-
-    return hash ^ hash >> 15;
+    return encoder->table.capacity != 0 ||
+           encoder->peer_capacity >= FIELD_TABLE_OVERHEAD * ENTRY_SHARE;
 }
 
 /* The table is in use from the first insertion on: the peer gets its capacity. False: it allows none. */
@@ -267,12 +286,14 @@ static bool table_find(const struct qpack_encoder *encoder, const struct qpack_s
 }
 
 /* The number of an entry to refer to. False: the field goes as a literal; it may have been inserted for the next time. */
-static bool find_or_insert(struct qpack_writer *writer, unsigned static_index, struct str name,
-                           struct str value, uint64_t *number)
+static bool find_or_insert(struct qpack_writer *writer, uint32_t hash, unsigned static_index,
+                           struct str name, struct str value, uint64_t *number)
 {
     struct qpack_encoder *encoder = writer->encoder;
-    uint32_t hash = field_hash(name, value);
 
+    if (!table_is_allowed(encoder)) {
+        return false;
+    }
     if (encoder->seen == NULL) {
         encoder->seen = encoder_allocate(SEEN_SIZE, sizeof(*encoder->seen));
     }
@@ -322,15 +343,18 @@ static void put_reference(struct qpack_writer *writer, uint64_t number)
     writer->at = prefixed_put(writer->at, 0x80, 6, writer->encoder->known - 1 - number);
 }
 
-static void put_literal(struct qpack_writer *writer, unsigned static_index, struct str name,
-                        struct str value)
+static char *put_literal(char *at, unsigned static_index, struct str name, struct str value)
 {
-    if (static_index < QPACK_STATIC_COUNT) {
-        writer->at = prefixed_put(writer->at, 0x50, 4, static_index);
-    } else {
-        writer->at = prefixed_put_string(writer->at, 0x20, 3, name);
+    at = static_index < QPACK_STATIC_COUNT ? prefixed_put(at, 0x50, 4, static_index)
+                                           : prefixed_put_string(at, 0x20, 3, name);
+    return prefixed_put_string(at, 0, 7, value);
+}
+
+static void put_lower(char *to, struct str name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        to[i] = (char) ascii_lower((unsigned char) name.data[i]);
     }
-    writer->at = prefixed_put_string(writer->at, 0, 7, value);
 }
 
 /* A long name, written in lower case where it stands. */
@@ -344,26 +368,73 @@ static void put_long_name(struct qpack_writer *writer, struct str name, struct s
     writer->at = prefixed_put_string(at, 0, 7, value);
 }
 
+static void recent_make(struct recent *recent, uint32_t hash, struct str name, struct str value)
+{
+    char *end = recent->coded;
+    unsigned index;
+
+    recent->hash = hash;
+    recent->name_len = (uint8_t) name.len;
+    recent->value_len = (uint8_t) value.len;
+    str_put(str_put(recent->text, name), value);
+    put_lower(recent->lower, name);
+    name.data = recent->lower;
+    recent->is_static = qpack_static_find(name, value, &index);
+    recent->static_index = (uint8_t) index;
+    end = recent->is_static ? prefixed_put(end, 0xc0, 6, index)
+                            : put_literal(end, index, name, value);
+    recent->coded_len = (uint8_t) (end - recent->coded);
+}
+
+static struct recent *recent_of(uint32_t hash, struct str name, struct str value)
+{
+    struct recent *recent = &recent_fields[hash % RECENT_SIZE];
+
+    if (recent->hash != hash || recent->name_len != name.len || recent->value_len != value.len ||
+        memcmp(recent->text, name.data, name.len) != 0 ||
+        memcmp(recent->text + name.len, value.data, value.len) != 0) {
+        recent_make(recent, hash, name, value);
+    }
+    return recent;
+}
+
+static void put_recent(struct qpack_writer *writer, struct str name, struct str value)
+{
+    struct recent *recent = recent_of(field_hash(name, value), name, value);
+    uint64_t number;
+
+    name.data = recent->lower;
+    if (!recent->is_static &&
+        find_or_insert(writer, recent->hash, recent->static_index, name, value, &number)) {
+        put_reference(writer, number);
+    } else {
+        writer->at = str_put(writer->at, (struct str){recent->coded, recent->coded_len});
+    }
+}
+
 void qpack_put_field(struct qpack_writer *writer, struct str name, struct str value, bool stays_out)
 {
     char lower[NAME_LONGEST];
-    unsigned static_index;
+    unsigned index;
     uint64_t number;
 
+    if (!stays_out && value.len != 0 && name.len + value.len <= RECENT_LONGEST) {
+        put_recent(writer, name, value);
+        return;
+    }
     if (name.len > sizeof(lower)) {
         put_long_name(writer, name, value);
         return;
     }
-    for (size_t i = 0; i < name.len; i++) {
-        lower[i] = (char) ascii_lower((unsigned char) name.data[i]);
-    }
+    put_lower(lower, name);
     name.data = lower;
-    if (qpack_static_find(name, value, &static_index)) {
-        writer->at = prefixed_put(writer->at, 0xc0, 6, static_index);
-    } else if (!stays_out && find_or_insert(writer, static_index, name, value, &number)) {
+    if (qpack_static_find(name, value, &index)) {
+        writer->at = prefixed_put(writer->at, 0xc0, 6, index);
+    } else if (!stays_out &&
+               find_or_insert(writer, field_hash(name, value), index, name, value, &number)) {
         put_reference(writer, number);
     } else {
-        put_literal(writer, static_index, name, value);
+        writer->at = put_literal(writer->at, index, name, value);
     }
 }
 
