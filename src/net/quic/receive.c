@@ -9,8 +9,9 @@
 
 struct quic_block {
     struct quic_block *next;
-    uint64_t offset; /* of its first byte in the stream; a multiple of BLOCK_BYTES */
-    char bytes[BLOCK_BYTES];
+    uint64_t offset;   /* of its first byte in the stream; a multiple of BLOCK_BYTES */
+    uint32_t capacity; /* BLOCK_BYTES; less where the stream is known to end before */
+    char bytes[];
 };
 
 static uint32_t receive_gaps_most(uint64_t window)
@@ -48,6 +49,21 @@ void quic_receive_free(struct quic_receive *receive)
 
 /* ---- blocks ---- */
 
+/* A block from `start`, at most as large as the stream: a request without a body comes in one packet, with its end. */
+static struct quic_block *block_new(const struct quic_receive *receive, uint64_t start)
+{
+    uint64_t left = receive->final_size - start; /* much where the size is unknown */
+    uint32_t capacity = left < BLOCK_BYTES ? (uint32_t) left : BLOCK_BYTES;
+    struct quic_block *block = malloc(sizeof(*block) + capacity);
+
+    if (block == NULL) {
+        fatal_no_memory(sizeof(*block) + capacity);
+    }
+    block->offset = start;
+    block->capacity = capacity;
+    return block;
+}
+
 /* The block of a byte, made if it is not there. */
 static struct quic_block *receive_block(struct quic_receive *receive, uint64_t offset)
 {
@@ -64,12 +80,8 @@ static struct quic_block *receive_block(struct quic_receive *receive, uint64_t o
         at = &(*at)->next;
     }
     if (*at == NULL || (*at)->offset != start) {
-        struct quic_block *block = malloc(sizeof(*block));
-        if (block == NULL) {
-            fatal_no_memory(sizeof(*block));
-        }
+        struct quic_block *block = block_new(receive, start);
         block->next = *at;
-        block->offset = start;
         *at = block;
     }
     receive->recent = *at;
@@ -285,7 +297,7 @@ uint64_t quic_receive_held(const struct quic_receive *receive)
     uint64_t held = 0;
 
     for (const struct quic_block *block = receive->first; block != NULL; block = block->next) {
-        held += sizeof(*block);
+        held += sizeof(*block) + block->capacity;
     }
     return held;
 }

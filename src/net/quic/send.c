@@ -6,7 +6,9 @@
 #include "base/fatal.h"
 #include "net/quic/ahead.h"
 
-#define SEND_COPY_SIZE 4000u /* bytes that a piece of copied ones has room for, at least */
+/* Bytes that a piece of copied ones has room for, at least: the first of a stream, which is often all of it; the others. */
+#define SEND_FIRST_SIZE 1000u
+#define SEND_COPY_SIZE 4000u
 
 /* Bytes that were written together. */
 struct quic_piece {
@@ -116,10 +118,11 @@ void quic_send_copy(struct quic_send *send, struct str bytes)
     if (!send_may_write(send) || bytes.len == 0) {
         return;
     }
+    uint32_t least = send->queued == 0 ? SEND_FIRST_SIZE : SEND_COPY_SIZE;
     bytes = str_skip(bytes, send_fill_last(send, bytes));
     while (bytes.len != 0) {
         size_t n = bytes.len < (1u << 20) ? bytes.len : 1u << 20;
-        uint32_t capacity = n < SEND_COPY_SIZE ? SEND_COPY_SIZE : (uint32_t) n;
+        uint32_t capacity = n < least ? least : (uint32_t) n;
         struct quic_piece *piece = send_append(send, n, capacity);
         memcpy(piece->own, bytes.data, n);
         piece->data = piece->own;
