@@ -99,7 +99,7 @@ class Provider:
         code = secrets.token_urlsafe(16)
         self.codes[code] = asked
         back = urllib.parse.urlencode({"code": code, "state": asked["state"], "iss": self.url})
-        return asked["redirect_uri"] + "?" + back
+        return asked["redirect_uri"] + ("&" if "?" in asked["redirect_uri"] else "?") + back
 
     def is_client(self, headers):
         expected = ":".join(urllib.parse.quote(text, safe="") for text in (CLIENT, SECRET))

@@ -106,6 +106,13 @@ def test_request_for_a_login(site, provider):
     assert response.header("Cache-Control") == "no-store"
 
 
+@pytest.mark.parametrize("uri", ["/back?tenant=1", "http://127.0.0.1:@PORT@/back?tenant=1"])
+def test_a_redirect_uri_with_arguments(site, provider, uri):
+    browser = Browser(site("redirect_uri %s;" % uri))
+    browser.login(provider)
+    assert user(browser.get("/")) == (200, "ann|")
+
+
 def test_pkce_off_and_a_secret_in_the_form(site, provider):
     provider.metadata = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
     provider.is_client = lambda headers: "Authorization" not in headers

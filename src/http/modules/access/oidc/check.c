@@ -19,7 +19,7 @@ struct vec *oidc_providers(struct conf *conf)
     return conf_state(conf, "oidc_provider", sizeof(struct vec));
 }
 
-/* Is this request for a URI of the provider's block, which may be absolute? */
+/* Is this request for a URI of the provider's block, which may be absolute, and have arguments of its own? */
 static bool is_at(const struct request *request, struct str uri)
 {
     struct str path = uri;
@@ -29,6 +29,10 @@ static bool is_at(const struct request *request, struct str uri)
         path = host == NULL ? STR_NONE : str_skip(path, (size_t) (host + 3 - path.data));
         const char *slash = str_find_char(path, '/');
         path = slash == NULL ? STR("/") : str_skip(path, (size_t) (slash - path.data));
+    }
+    const char *args = str_find_char(path, '?');
+    if (args != NULL) {
+        path = str_from(path.data, (char *) (uintptr_t) args);
     }
     return uri.len != 0 && str_equal(request->uri, path);
 }
