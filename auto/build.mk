@@ -45,11 +45,12 @@ endif
 ifeq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
 UNIT_SOURCES := $(filter-out tests/lua/%,$(UNIT_SOURCES))
 endif
-UNIT_PROGRAMS := $(UNIT_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 ifeq ($(filter shared/jose,$(PACKAGES)),)
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_jose.c,$(FUZZ_SOURCES))
+UNIT_SOURCES := $(filter-out tests/shared/jose/%,$(UNIT_SOURCES))
 endif
+UNIT_PROGRAMS := $(UNIT_SOURCES:%.c=$(BUILD)/%)
 FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
 # ---- how: what was configured comes after ours, CFLAGS and LDFLAGS of the command line last
