@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -75,6 +76,8 @@ struct conf {
     struct str conf_prefix; /* directory of the file, with trailing slash */
     struct str file_name;   /* of the main file, full */
     struct conf_file *files;
+    /* Where it is not NULL, files and what matches a glob come from this list, and none from the disk. */
+    const struct conf_file *kept;
     struct conf_node *root;        /* a block without name; its children are the main context */
     struct conf_message *messages; /* newest first; sorted by order when printed */
     unsigned error_count;          /* errors so far, those of grammar included */
@@ -141,6 +144,13 @@ void conf_report(const struct conf *conf, const struct log *log, bool is_verbose
 
 /* The nearest of the candidates by edit distance, for "did you mean"; empty when none is near. */
 struct str conf_nearest(struct str word, const struct str *candidates, size_t count);
+
+/*
+ * What differs between two trees, as lines for people: listen addresses, certificates, then directives and blocks by their place.
+ * Blocks are the same when their arguments are; a `server` without arguments by its names and addresses. Neither tree was
+ * applied. Gives the number of differences. In diff.c.
+ */
+unsigned conf_diff(const struct conf *old, const struct conf *next, struct buf *out);
 
 /*
  * Full path of a file named in the configuration: relative to the conf prefix (is_conf_relative) or

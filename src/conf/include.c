@@ -1,6 +1,8 @@
 /* Files of a configuration: reading them, includes, full names. */
 #include <errno.h>
+#include <fnmatch.h>
 #include <glob.h>
+#include <stdlib.h>
 
 #include "base/fs.h"
 #include "conf/internal.h"
@@ -23,7 +25,23 @@ void *conf_state(struct conf *conf, const char *key, size_t size)
     return state;
 }
 
-/* The file of this full name: from the disk once, then from memory. NULL after an error. */
+/* The whole of a file: of the disk, or of those that were kept. False with errno. */
+static bool read_text(const struct conf *conf, struct str name, struct str *text)
+{
+    if (conf->kept == NULL) {
+        return fs_read_all(conf->arena, name.data, FILE_LIMIT, text);
+    }
+    for (const struct conf_file *file = conf->kept; file != NULL; file = file->next) {
+        if (str_equal(file->name, name)) {
+            *text = file->text;
+            return true;
+        }
+    }
+    errno = ENOENT;
+    return false;
+}
+
+/* The file of this full name: read once, then from memory. NULL after an error. */
 static const struct conf_file *load_file(struct conf *conf, const struct conf_node *include,
                                          struct str name)
 {
@@ -35,7 +53,7 @@ static const struct conf_file *load_file(struct conf *conf, const struct conf_no
         }
     }
     struct str text;
-    if (!fs_read_all(conf->arena, name.data, FILE_LIMIT, &text)) {
+    if (!read_text(conf, name, &text)) {
         int error = errno;
         conf->grammar_error_count++;
         if (error == EISDIR) {
@@ -82,6 +100,32 @@ static bool include_file(struct conf *conf, const struct conf_reading *outer,
     return conf_parse_into(conf, &reading, block);
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return str_compare(*(const struct str *) a, *(const struct str *) b);
+}
+
+/* A glob over the files that were kept, in the order of glob(3). */
+static bool include_kept(struct conf *conf, const struct conf_reading *reading,
+                         struct conf_node *block, const struct conf_node *include, struct str name)
+{
+    struct vec found = {0};
+    bool is_good = true;
+
+    for (const struct conf_file *file = conf->kept; file != NULL; file = file->next) {
+        if (fnmatch(name.data, file->name.data, FNM_PATHNAME | FNM_PERIOD) == 0) {
+            *vec_add(&found, conf->arena, struct str) = file->name;
+        }
+    }
+    if (found.count != 0) {
+        qsort(found.items, found.count, sizeof(struct str), compare_names);
+    }
+    for (size_t i = 0; i < found.count; i++) {
+        is_good &= include_file(conf, reading, block, include, *vec_at(&found, struct str, i));
+    }
+    return is_good;
+}
+
 bool conf_include_into(struct conf *conf, const struct conf_reading *reading,
                        struct conf_node *block, const struct conf_node *include)
 {
@@ -93,6 +137,9 @@ bool conf_include_into(struct conf *conf, const struct conf_reading *reading,
     }
     if (strpbrk(name.data, "*?[") == NULL) {
         return include_file(conf, reading, block, include, name);
+    }
+    if (conf->kept != NULL) {
+        return include_kept(conf, reading, block, include, name);
     }
     glob_t found = {0};
     int result = glob(name.data, 0, NULL, &found);

@@ -57,6 +57,9 @@ struct core_settings {
     enum affinity_mode affinity_mode;    /* AUTO: a mask, if any, limits the CPUs to choose from */
     struct vec thread_pools;             /* struct thread_pool_settings */
     uint64_t pipe_set_size;              /* 0 = as the system has it */
+    int64_t history_count;               /* of config_history; 0 = off */
+    struct str history_directory;        /* full, NUL-terminated; empty when it is off */
+    uint64_t reload_confirm_ms;          /* 0 = a reload needs no confirmation */
     struct log_sink *error_log;
 };
 
@@ -75,6 +78,13 @@ struct events_settings {
     int64_t worker_aio_requests;
 };
 
+/* The record of a generation in the directory of `config_history`. */
+struct generation_record {
+    unsigned number;      /* 0 = it is not kept */
+    unsigned before;      /* the one that ran before it; 0 = none */
+    struct str directory; /* NUL-terminated, in the generation's arena */
+};
+
 #define GENERATION_MAGIC 0x6e4e7a11u
 
 struct generation {
@@ -83,6 +93,7 @@ struct generation {
     uint64_t read_ms;   /* when it was read, milliseconds of the epoch */
     struct arena arena; /* everything below lives here */
     struct conf conf;
+    struct generation_record kept;
     struct core_settings *core;
     struct events_settings *events;
     struct listener *listeners; /* wanted addresses */

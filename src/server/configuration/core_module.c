@@ -10,6 +10,7 @@
 #include "base/parse.h"
 #include "config.h"
 #include "server/configuration/dso_module.h"
+#include "server/configuration/history.h"
 #include "server/configuration/thread_pools.h"
 #include "server/module.h"
 #include "server/process/affinity.h"
@@ -160,9 +161,30 @@ static bool apply_master_env(struct conf_scope *scope, const struct directive *r
     return true;
 }
 
+static bool apply_history(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    struct core_settings *core = settings;
+    struct conf *conf = scope->conf;
+    uint64_t number;
+
+    if (!parse_uint(node->args[1], &number) || number > HISTORY_MOST) {
+        return conf_error(conf, node, "\"config_history\" directive value must be between 0 and %d",
+                          HISTORY_MOST);
+    }
+    core->history_count = (int64_t) number;
+    core->history_directory =
+        conf_full_name(conf, node->count == 3 ? node->args[2] : STR(HISTORY_DIRECTORY), false);
+    return true;
+}
+
 static const struct directive_word debug_points_words[] = {{"stop", 1}, {"abort", 2}, {0}};
 
 static const struct directive core_rows[] = {
+    {"config_history", IN_MAIN, CUSTOM(apply_history), ARGS(1, 2),
+     .syntax = "<number> [<directory>]", .initial = "0",
+     .doc =
+         "Keeps the configuration that runs and so many before it, for `nginx -t --diff` and `nginx -s rollback`, in a directory that only the master's user may write; by default config_history below the prefix. 0 keeps none."},
     {"daemon", IN_MAIN, FLAG(struct core_settings, daemon), .initial = "on",
      .doc = "Runs in the background."},
     {"master_process", IN_MAIN, FLAG(struct core_settings, master_process), .initial = "on",
@@ -213,6 +235,9 @@ static const struct directive core_rows[] = {
      .replaced_by = "worker_shutdown_timeout", .doc = "Tengine 2's name of the same."},
     {"working_directory", IN_MAIN, PATH(struct core_settings, working_directory),
      .doc = "Current directory of the workers; core files are written there."},
+    {"reload_confirm", IN_MAIN, MSEC(struct core_settings, reload_confirm_ms), .initial = "0",
+     .doc =
+         "After a reload the former configuration returns by itself, unless `nginx -s confirm` comes within this time. Needs config_history. 0: a reload needs no confirmation."},
     {"thread_stack_size", IN_MAIN, OBSOLETE, ARGS(1, 1),
      .doc = "Of threads that Tengine no longer has."},
     {"worker_threads", IN_MAIN, OBSOLETE, ARGS(1, 1),
@@ -255,6 +280,11 @@ static bool core_finish(struct conf_scope *scope, void *settings)
     }
     if (!conf_is_set(scope, &core_key, "worker_rlimit_sigpending")) {
         core->worker_rlimit_sigpending = -1;
+    }
+    if (core->reload_confirm_ms != 0 && core->history_count == 0) {
+        return conf_error(scope->conf, NULL,
+                          "\"reload_confirm\" needs a configuration to return to: set "
+                          "\"config_history\"");
     }
     return default_user(scope, core);
 }

@@ -8,6 +8,7 @@
 #include "conf/regex.h"
 #include "net/shards/listener.h"
 #include "server/configuration/generation_life.h"
+#include "server/configuration/history.h"
 #include "server/configuration/log_pipe.h"
 #include "server/configuration/not_built.h"
 #include "server/configuration/registry.h"
@@ -81,10 +82,24 @@ struct generation *registry_peek(void)
     return generation;
 }
 
-struct generation *generation_read(struct generation *old, bool is_test, bool is_verbose)
+struct generation *generation_peek(void)
 {
-    struct generation *generation = generation_new(old == NULL ? 1 : old->number + 1, is_test);
+    return generation_peek_kept(NULL);
+}
 
+struct generation *generation_peek_kept(const struct conf_file *files)
+{
+    struct generation *generation = generation_new(1, true);
+
+    generation->conf.kept = files;
+    conf_read(&generation->conf, server.file_name, server.options.extra);
+    return generation;
+}
+
+/* Reads a new generation; NULL after messages: then it was freed. */
+static struct generation *read_new(struct generation *generation, struct generation *old,
+                                   bool is_verbose)
+{
     generation_inherit_zones(old);
     bool is_good = read_and_apply(generation);
     generation_inherit_zones(NULL);
@@ -94,6 +109,33 @@ struct generation *generation_read(struct generation *old, bool is_test, bool is
         return NULL;
     }
     return generation;
+}
+
+static struct generation *next_of(const struct generation *old, bool is_test)
+{
+    return generation_new(old == NULL ? 1 : old->number + 1, is_test);
+}
+
+struct generation *generation_read(struct generation *old, bool is_test, bool is_verbose)
+{
+    return read_new(next_of(old, is_test), old, is_verbose);
+}
+
+struct generation *generation_read_kept(struct generation *old, struct str directory,
+                                        unsigned number, bool is_test, bool is_verbose)
+{
+    struct generation *generation = next_of(old, is_test);
+    struct history_entry entry;
+
+    if (!history_load(&generation->arena, directory, number, &entry)) {
+        generation_free(generation);
+        return NULL;
+    }
+    generation->conf.kept = entry.files;
+    generation->kept.number = number;
+    generation->kept.before = entry.before;
+    generation->kept.directory = str_of(arena_cstr(&generation->arena, directory));
+    return read_new(generation, old, is_verbose);
 }
 
 /* At least one connection per listening socket, and one for a client. */

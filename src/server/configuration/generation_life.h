@@ -13,6 +13,18 @@
  */
 struct generation *generation_read(struct generation *old, bool is_test, bool is_verbose);
 
+/*
+ * The same from a record of config_history in a directory, whose files take the place of those on the disk; sets its `kept`. Files
+ * that the configuration only names (certificates, passwords, scripts) are read from the disk.
+ */
+struct generation *generation_read_kept(struct generation *old, struct str directory,
+                                        unsigned number, bool is_test, bool is_verbose);
+
+/* The tree alone, without messages: for what has to work with a configuration that is wrong. */
+struct generation *generation_peek(void);
+/* The same with these files in place of those on the disk. */
+struct generation *generation_peek_kept(const struct conf_file *files);
+
 /* Checks that need the whole of it (after "syntax is ok"). False after a message. */
 bool generation_check(struct generation *generation);
 

@@ -203,6 +203,10 @@ static const char *tail_of(int signo)
     switch (signo) {
     case SIGHUP:
         return ", reconfiguring";
+    case SIGURG:
+        return ", rolling back";
+    case SIGIO:
+        return ", confirming";
     case SIGQUIT:
         return ", shutting down";
     case SIGTERM:
@@ -224,8 +228,16 @@ static void obey_signal(int signo)
     switch (signo) {
     case SIGHUP:
         if (!master.is_quitting && !master.is_terminating) {
-            master_reload();
+            master_change(CHANGE_RELOAD);
         }
+        break;
+    case SIGURG:
+        if (!master.is_quitting && !master.is_terminating) {
+            master_change(CHANGE_ROLLBACK);
+        }
+        break;
+    case SIGIO:
+        change_confirm(master.generation);
         break;
     case SIGQUIT:
         master_quit();
@@ -397,6 +409,13 @@ static void sooner(uint64_t *when, uint64_t other)
     }
 }
 
+/* Can a configuration that was not confirmed be replaced now? */
+static bool may_return(void)
+{
+    return change_due_ms() != 0 && !master.is_switching && !master.is_quitting &&
+           !master.is_terminating && process_new_binary() == NULL;
+}
+
 static int wait_ms(void)
 {
     uint64_t when = UINT64_MAX;
@@ -412,6 +431,7 @@ static int wait_ms(void)
     sooner(&when, upgrade_look_at_ms);
     sooner(&when, postponed.run != NULL ? postponed.until_ms : 0);
     sooner(&when, log_programs_due_ms(master.generation));
+    sooner(&when, may_return() ? change_due_ms() : 0);
     if (master.is_switching) {
         sooner(&when, master.switch_by_ms);
     }
@@ -478,9 +498,12 @@ static void run_timers(void)
     if (master.is_switching &&
         (!master_is_waiting_for_workers() || now_ms >= master.switch_by_ms)) {
         master_switch();
-        if (master.must_reload && !master.is_quitting && !master.is_terminating) {
-            master_reload();
+        if (master.next_change != CHANGE_NONE && !master.is_quitting && !master.is_terminating) {
+            master_change(master.next_change);
         }
+    }
+    if (may_return() && now_ms >= change_due_ms()) {
+        master_change(CHANGE_RETURN);
     }
     if (look_at_ms != 0 && now_ms >= look_at_ms) {
         look_at_ms = now_ms + SHARD_LOOK_MS;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/configuration/change.h"
 #include "server/generation.h"
 #include "server/master/process.h"
 
@@ -17,7 +18,7 @@ struct master {
     bool is_terminating;     /* TERM: the same, in a hurry */
     bool is_switching;       /* new workers are starting; the old ones serve until they accept */
     uint64_t switch_by_ms;   /* monotonic time at which this ends in any case */
-    bool must_reload;        /* HUP came while switching: one change after another */
+    enum change next_change; /* came while switching: one change after another, the newest counts */
     uint64_t escalate_at_ms; /* TERM again, or KILL; while is_terminating */
     unsigned escalate_delay_ms;
     uint64_t *
@@ -33,7 +34,8 @@ void master_start_workers(void);
 void master_start_slot(unsigned slot);
 /* Memory for respawn_at_ms. */
 void master_forget_respawns(void);
-void master_reload(void);
+/* Reload, rollback or return; waits for the change under way. */
+void master_change(enum change change);
 /* All new workers accept, or time is up: the old ones are asked to quit. */
 void master_switch(void);
 /* New workers that are neither ready nor dead. */

@@ -194,25 +194,12 @@ static void take_over_workers(struct generation *next)
     generation_free(old);
 }
 
-/* The generation that is to come, ready; NULL: its configuration is not fit, the log says why. */
-static struct generation *make_next(struct generation *old)
+void master_change(enum change change)
 {
-    struct generation *next = generation_read(old, false, false);
-
-    if (next == NULL) {
-        return NULL;
+    if (process_new_binary() != NULL && change != CHANGE_RELOAD) {
+        log_error(log_main, 0, "a new binary runs: the configuration is not rolled back");
+        return;
     }
-    next->core->daemon = old->core->daemon;
-    next->core->master_process = true;
-    if (!generation_check(next) || !generation_open(next, false)) {
-        generation_free(next);
-        return NULL;
-    }
-    return next;
-}
-
-void master_reload(void)
-{
     /* While a new binary runs, the old one only gets its workers back. */
     if (process_new_binary() != NULL) {
         master.is_resting = false;
@@ -220,16 +207,15 @@ void master_reload(void)
         return;
     }
     if (master.is_switching) {
-        master.must_reload = true;
+        master.next_change = change;
         return;
     }
-    master.must_reload = false;
+    master.next_change = CHANGE_NONE;
     log_notice(log_main, 0, "reconfiguring");
     notify_reloading();
-    struct generation *next = make_next(master.generation);
+    struct generation *next = change_make(master.generation, change);
 
     if (next == NULL) {
-        counters_mine->reload_failures++;
         notify_ready();
         return;
     }

@@ -14,6 +14,7 @@
 #include "net/conn/conn.h"
 #include "net/datagram/flow.h"
 #include "net/shards/listener.h"
+#include "server/configuration/change.h"
 #include "server/configuration/generation_life.h"
 #include "server/configuration/log_pipe.h"
 #include "server/process/cells.h"
@@ -37,10 +38,26 @@ enum {
 static struct generation *old[OLD_MOST];
 static unsigned old_count;
 static bool must_end;
-static bool must_reload;
+static enum change next_change;
 static struct timer quit_timer;
 static struct timer programs_timer; /* a log program is started again */
 static struct timer leaving_timer;
+static struct timer return_timer; /* the configuration was not confirmed */
+
+static void return_due(struct timer *timer)
+{
+    if (change_due_ms() != 0 && next_change == CHANGE_NONE) { /* not confirmed since */
+        next_change = CHANGE_RETURN;
+    }
+}
+
+static void set_return_timer(void)
+{
+    timer_remove(&return_timer);
+    if (change_due_ms() != 0) {
+        timer_set(&return_timer, change_due_ms());
+    }
+}
 
 static void start_programs(void)
 {
@@ -99,7 +116,15 @@ static void on_signal(int signo, int sender_pid)
         break;
     case SIGHUP:
         signal_log(signo, sender_pid, ", reconfiguring");
-        must_reload = !worker_is_quitting;
+        next_change = CHANGE_RELOAD;
+        break;
+    case SIGURG:
+        signal_log(signo, sender_pid, ", rolling back");
+        next_change = CHANGE_ROLLBACK;
+        break;
+    case SIGIO:
+        signal_log(signo, sender_pid, ", confirming");
+        change_confirm(generation_now);
         break;
     case SIGUSR1:
         signal_log(signo, sender_pid, ", reopening logs");
@@ -181,38 +206,23 @@ static void take_over_connections(struct generation *next)
     end_unwanted_sets();
 }
 
-/* The generation that is to come, ready; NULL: its configuration is not fit, the log says why. */
-static struct generation *make_next(void)
+static void change(void)
 {
+    enum change change = next_change;
+
+    next_change = CHANGE_NONE;
+    log_notice(log_main, 0, "reconfiguring");
     if (old_count == OLD_MOST) {
         log_error(log_main, 0, "too many older configurations are still in use");
-        return NULL;
-    }
-    struct generation *next = generation_read(generation_now, false, false);
-
-    if (next == NULL) {
-        return NULL;
-    }
-    next->core->daemon = generation_now->core->daemon;
-    next->core->master_process = false;
-    if (!generation_check(next) || !generation_open(next, false)) {
-        generation_free(next);
-        return NULL;
-    }
-    return next;
-}
-
-static void reload(void)
-{
-    must_reload = false;
-    log_notice(log_main, 0, "reconfiguring");
-    struct generation *next = make_next();
-
-    if (next == NULL) {
         counters_mine->reload_failures++;
-    } else {
+        return;
+    }
+    struct generation *next = change_make(generation_now, change);
+
+    if (next != NULL) {
         take_over_connections(next);
     }
+    set_return_timer();
 }
 
 static void free_old_if_unused(void)
@@ -225,9 +235,9 @@ static void free_old_if_unused(void)
 
 static bool is_done(void)
 {
-    if (must_reload && !worker_is_quitting && !must_end) {
+    if (next_change != CHANGE_NONE && !worker_is_quitting && !must_end) {
         free_old_if_unused(); /* the new one may open connections at once */
-        reload();
+        change();
     }
     free_old_if_unused();
     return must_end || worker_is_done();
@@ -251,12 +261,14 @@ int single_run(struct generation *generation)
         timer_init(&programs_timer, programs_due);
         timer_init(&quit_timer, quit_time_is_up);
         timer_init(&leaving_timer, look_at_leaving);
+        timer_init(&return_timer, return_due);
         start_programs();
         notify_ready();
         loop_run(is_done);
         timer_remove(&programs_timer);
         timer_remove(&quit_timer);
         timer_remove(&leaving_timer);
+        timer_remove(&return_timer);
         status = 0;
     }
     notify_stopping();

@@ -99,6 +99,7 @@ void master_upgrade_over(void)
 
     other_master_close();
     datagram_binary_gone();
+    change_runs_alone(master.generation);
     if (!str_equal(master.pid_path, path) && pid_file_rename(master.pid_path, path)) {
         master_set_pid_path(path);
     }

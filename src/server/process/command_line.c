@@ -1,6 +1,7 @@
 /* The command line: letters, their values, and what is wrong with them. */
 #include "server/process/command_line.h"
 
+#include "base/parse.h"
 #include "config.h"
 
 /* Where a letter's value goes, and what the message calls it. */
@@ -31,8 +32,9 @@ static const char *wanted_value(char letter)
 
 static bool take_signal(struct command_line *out, struct str word, struct buf *error)
 {
-    static const struct str words[] = {STR_INIT("stop"), STR_INIT("quit"), STR_INIT("reopen"),
-                                       STR_INIT("reload")};
+    static const struct str words[] = {STR_INIT("stop"),     STR_INIT("quit"),
+                                       STR_INIT("reopen"),   STR_INIT("reload"),
+                                       STR_INIT("rollback"), STR_INIT("confirm")};
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (str_equal(words[i], word)) {
@@ -99,6 +101,27 @@ static bool take_flag(struct command_line *out, char letter)
     }
 }
 
+/* A word that begins with "--"; false when it is none of ours. */
+static bool take_long(struct command_line *out, struct str word)
+{
+    struct str value = word;
+    struct str name = str_cut(&value, '=');
+    uint64_t number = 0;
+
+    if (str_is(name, "diff") && value.data == NULL) {
+        out->is_diff = true;
+        out->test += out->test == 0;
+        return true;
+    }
+    if (str_is(name, "history") && (value.data == NULL || (parse_uint(value, &number) &&
+                                                           number != 0 && number <= UINT32_MAX))) {
+        out->is_history = true;
+        out->history = (unsigned) number;
+        return true;
+    }
+    return false;
+}
+
 bool command_line_parse(struct command_line *out, int argc, char *const *argv, struct buf *error)
 {
     *out = (struct command_line){0};
@@ -108,6 +131,9 @@ bool command_line_parse(struct command_line *out, int argc, char *const *argv, s
         if (*word != '-') {
             buf_printf(error, "invalid option: \"%s\"", word);
             return false;
+        }
+        if (word[1] == '-' && take_long(out, str_of(word + 2))) {
+            continue;
         }
         for (word++; *word != '\0'; word++) {
             char letter = *word;
@@ -150,8 +176,12 @@ void command_line_usage(struct buf *out)
         "  -l            : list the directives and exit; twice: the reference, with variables\n"
         "  -t            : test the configuration and exit; twice: show the wrong lines\n"
         "  -T            : test the configuration, print it and exit\n"
+        "  --diff        : with -t: show what a reload would change\n"
+        "  --history     : list the configurations that were kept; with -t or -T,\n"
+        "                  --history=N tests or prints one of them\n"
         "  -q            : with -t or -T: show only errors\n"
-        "  -s signal     : send a signal to the master: stop, quit, reopen, reload\n"
+        "  -s signal     : send a signal to the master: stop, quit, reopen, reload,\n"
+        "                  rollback, confirm\n"
         "  -p prefix     : run-time directory (default: %s)\n"
         "  -e filename   : first error log (default: %s)\n"
         "  -c filename   : configuration file (default: %s)\n"

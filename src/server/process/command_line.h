@@ -15,13 +15,16 @@ struct command_line {
     bool is_quiet;           /* -q */
     bool is_dump;            /* -T */
     bool is_module_list;     /* -m */
+    bool is_diff;            /* --diff */
+    bool is_history;         /* --history */
+    unsigned history;        /* --history=N: a record; 0 = all */
     unsigned test;           /* -t: how often; twice is verbose. -T counts as one */
     unsigned directive_list; /* -l: how often; twice is Markdown */
-    struct str signal;       /* -s: one of stop, quit, reopen, reload; or empty */
-    struct str prefix;       /* -p, or empty */
-    struct str file_name;    /* -c, or empty */
-    struct str error_log;    /* -e, or empty */
-    struct str extra;        /* -g, or empty */
+    struct str signal;    /* -s: one of stop, quit, reopen, reload, rollback, confirm; or empty */
+    struct str prefix;    /* -p, or empty */
+    struct str file_name; /* -c, or empty */
+    struct str error_log; /* -e, or empty */
+    struct str extra;     /* -g, or empty */
 };
 
 /* Reads the words after argv[0]. False: *error holds the line for the user, without "nginx: ". */

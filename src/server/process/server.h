@@ -65,6 +65,6 @@ int master_run(struct generation *generation);
 int single_run(struct generation *generation);
 
 /* -s: sends the signal that the word stands for to the master of the pid file; exit status. */
-int signal_master(struct generation *generation, struct str word);
+int signal_master(struct str pid_path, struct str word);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/hint.h"
 #include "config.h"
 #include "net/shards/listener.h"
+#include "server/configuration/change.h"
 #include "server/configuration/generation_life.h"
 #include "server/configuration/registry.h"
 #include "server/module.h"
@@ -23,6 +24,7 @@
 #include "server/process/signals.h"
 #include "server/process/title.h"
 #include "server/program/about.h"
+#include "server/program/kept.h"
 
 static void put_out(struct buf *text, int fd)
 {
@@ -95,7 +97,9 @@ static void dump(const struct conf *conf)
 
 static int test_configuration(const struct command_line *options)
 {
-    struct generation *generation = generation_read(NULL, true, hints_are_shown);
+    struct generation *generation = options->history != 0
+                                        ? kept_read(options->history, hints_are_shown)
+                                        : generation_read(NULL, true, hints_are_shown);
     bool is_good = false;
 
     if (generation != NULL) {
@@ -112,6 +116,9 @@ static int test_configuration(const struct command_line *options)
         }
         if (options->is_dump) {
             dump(&generation->conf);
+        }
+        if (options->is_diff) {
+            is_good = kept_diff(generation);
         }
     } else {
         log_write(log_main, LOG_STDERR, 0, "configuration file %s test failed",
@@ -167,6 +174,7 @@ static int run_service(struct generation *generation)
         return 1;
     }
     signals_hold();
+    change_started(generation); /* before others see the pid file */
     if (!pid_file_write(core->pid_path)) {
         return 1;
     }
@@ -199,13 +207,29 @@ static int main_serve(void)
     return run_service(generation);
 }
 
+/* A rollback has to work with a file that is wrong. */
+static int send_to_any(struct str word)
+{
+    struct generation *generation = generation_peek();
+    const struct conf_node *row = kept_row(generation, "pid");
+    int status = signal_master(conf_full_name(&generation->conf,
+                                              row == NULL ? STR(DEFAULT_PID) : row->args[1], false),
+                               word);
+
+    generation_free(generation);
+    return status;
+}
+
 static int send_signal(const struct command_line *options)
 {
+    if (str_is(options->signal, "rollback") || str_is(options->signal, "confirm")) {
+        return send_to_any(options->signal);
+    }
     struct generation *generation = generation_read(NULL, true, hints_are_shown);
     int status = 1;
 
     if (generation != NULL) {
-        status = signal_master(generation, options->signal);
+        status = signal_master(generation->core->pid_path, options->signal);
         generation_free(generation);
     }
     return status;
@@ -235,9 +259,10 @@ int main(int argc, char **argv)
     title_init(argc, argv, environ);
     environ = server.environment;
 
-    int status = options->test != 0         ? test_configuration(options)
-                 : options->signal.len != 0 ? send_signal(options)
-                                            : main_serve();
+    int status = options->is_history && options->history == 0 ? kept_list()
+                 : options->test != 0                         ? test_configuration(options)
+                 : options->signal.len != 0                   ? send_signal(options)
+                                                              : main_serve();
     server_free();
     return status;
 }

@@ -7,12 +7,12 @@
 #include "server/process/server.h"
 #include "server/process/signals.h"
 
-int signal_master(struct generation *generation, struct str word)
+int signal_master(struct str pid_path, struct str word)
 {
     int signo = signal_of_word(word);
 
     log_notice(log_main, 0, "signal process started");
-    pid_t pid = pid_file_read(generation->core->pid_path);
+    pid_t pid = pid_file_read(pid_path);
     if (pid == 0) {
         return 1;
     }

@@ -57,6 +57,23 @@ static void signals_by_name(void **state)
     assert_fault("invalid option: \"-s bar\"");
 }
 
+static void long_words(void **state)
+{
+    assert_true(parse("--diff", NULL));
+    assert_true(line.is_diff);
+    assert_int_equal(line.test, 1);
+    assert_true(parse("-T", "--history=12", "-q", NULL));
+    assert_true(line.is_history && line.is_dump && line.is_quiet);
+    assert_int_equal(line.history, 12);
+    assert_true(parse("--history", NULL));
+    assert_int_equal(line.history, 0);
+    assert_int_equal(line.test, 0);
+    assert_false(parse("--history=0", NULL));
+    assert_false(parse("--history=x", NULL));
+    assert_false(parse("--diff=1", NULL));
+    assert_fault("invalid option: \"-\"");
+}
+
 static void faults_have_the_words_of_nginx(void **state)
 {
     assert_false(parse("foo", NULL));
@@ -82,6 +99,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bundled_letters_and_glued_values),
         cmocka_unit_test(signals_by_name),
+        cmocka_unit_test(long_words),
         cmocka_unit_test(faults_have_the_words_of_nginx),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,35 @@
+/* From the configuration that runs to another one: a reload, a rollback, and its confirmation. Private to src/server. */
+#ifndef SERVER_CONFIGURATION_CHANGE_H
+#define SERVER_CONFIGURATION_CHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/generation.h"
+
+enum change {
+    CHANGE_NONE,
+    CHANGE_RELOAD,   /* HUP: to the files on the disk */
+    CHANGE_ROLLBACK, /* URG: to the configuration that ran before, of config_history */
+    CHANGE_RETURN, /* the last reload was not confirmed in time: to the one that was confirmed last */
+};
+
+/*
+ * The generation that is to take the place of `old`, opened; NULL when its configuration is not fit: the log says why, and
+ * nothing has changed but counters_mine->reload_failures. May wait (disk, host names).
+ */
+struct generation *change_make(struct generation *old, enum change change);
+
+/* When the configuration in force is replaced unless it is confirmed: monotonic milliseconds; 0 = never. */
+uint64_t change_due_ms(void);
+
+/* IO: the configuration in force is good. */
+void change_confirm(const struct generation *generation);
+
+/* The first generation of the process runs: it is kept. */
+void change_started(struct generation *generation);
+
+/* The one in force is again the only one that runs, since the new binary has ended. */
+void change_runs_alone(const struct generation *generation);
+
+#endif

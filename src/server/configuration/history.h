@@ -1,0 +1,74 @@
+/* `config_history`: the configurations that ran, each in a file of a directory. Private to src/server. */
+#ifndef SERVER_CONFIGURATION_HISTORY_H
+#define SERVER_CONFIGURATION_HISTORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "server/generation.h"
+
+#define HISTORY_DIRECTORY "config_history" /* default; relative to the run prefix */
+#define HISTORY_MOST 1000                  /* configurations that may be kept */
+#define HISTORY_NUMBER_MOST 99999999
+
+/* A file with a certificate or a revocation list that a configuration names. Keys are neither copied nor hashed. */
+struct history_certificate {
+    struct history_certificate *next;
+    struct str name;        /* full */
+    unsigned char hash[32]; /* SHA-256 of the file; zeros: it could not be read */
+};
+
+/* One configuration as it was kept. */
+struct history_entry {
+    unsigned number;         /* from 1 */
+    unsigned before;         /* the one that ran before it; 0 = none */
+    uint64_t time_s;         /* when it was read, of the epoch */
+    struct conf_file *files; /* in the order of reading */
+    struct history_certificate *certificates;
+};
+
+/* What the directory's file `state` says. */
+struct history_state {
+    unsigned running;   /* 0 = not known */
+    unsigned return_to; /* runs again unless `running` is confirmed; 0 = it is confirmed */
+};
+
+/*
+ * The text of a record (without its checksum) to an entry, whose strings are slices of it. False: malformed. A number of files or
+ * certificates that the text has no room for is impossible: each takes bytes of it.
+ */
+bool history_parse(struct arena *arena, struct str text, struct history_entry *out);
+
+/* Appends the text of a record, with its checksum at the end. */
+void history_write(struct buf *out, const struct history_entry *entry);
+
+/* Takes the checksum off the end of a record. False: it is missing or wrong. */
+bool history_strip_checksum(struct str *text);
+
+/* The next line of *rest, which is this name, a space and a number. */
+bool history_take_number(struct str *rest, const char *name, uint64_t most, uint64_t *out);
+
+/* Reads a record into the arena. False after a message to the main log. */
+bool history_load(struct arena *arena, struct str directory, unsigned number,
+                  struct history_entry *out);
+
+/* False, without a message, where there is none that can be read. */
+bool history_state_load(struct str directory, struct history_state *out);
+
+/* Writes the state of a generation that runs; a failure is logged. Nothing is done for one that was not kept. */
+void history_state_keep(const struct generation *generation, unsigned return_to);
+
+/*
+ * Keeps a configuration that is about to run, unless its text is that of the one that runs; `old` is the latter, NULL at the start. Sets
+ * next->kept. Older records than `config_history` wants are removed. What cannot be written is logged, and is not kept. Waits for the disk.
+ */
+void history_keep(struct generation *next, struct generation *old);
+
+/* `nginx --history`: a line for each record. False after a message. */
+bool history_list(struct str directory, struct buf *out);
+
+/* The certificates that a tree names, with their hashes of now. */
+struct history_certificate *history_certificates(struct conf *conf);
+
+#endif
