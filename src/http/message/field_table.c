@@ -30,6 +30,11 @@ uint32_t field_hash(struct str name, struct str value)
         hash = (hash ^ word) * 0xff51afd7ed558ccdu;
         hash ^= hash >> 29;
     }
+    if (i < value.len && value.len >= 8) { /* the last bytes, some of them once more */
+        memcpy(&word, value.data + value.len - 8, 8);
+        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+        i = value.len;
+    }
     for (; i < value.len; i++) {
         hash = (hash ^ (unsigned char) value.data[i]) * 0x100000001b3u;
     }

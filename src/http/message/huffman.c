@@ -6,7 +6,7 @@
 #define SYMBOLS 257
 #define END_OF_STRING 256
 #define LONGEST 30
-#define LOOKUP_BITS 10 /* codes of all usual text are this long at most */
+#define LOOKUP_BITS 12 /* two codes of usual text, or one that is longer, have room in it */
 
 /*
  * Bits of each symbol's code. The code is canonical: codes of one length follow each other in the order
@@ -36,14 +36,35 @@ static const uint8_t code_bits[SYMBOLS] = {
 static struct {
     bool is_ready;
     uint32_t codes[SYMBOLS]; /* right-aligned */
-    struct {
-        uint8_t symbol;
-        uint8_t bits; /* 0: the code is longer than the lookup */
+    struct lookup {
+        uint8_t symbols[2];
+        uint8_t count; /* symbols whose codes are whole; 0: the code is longer than the lookup */
+        uint8_t bits;  /* of them together */
+        uint8_t first; /* bits of the first alone */
     } lookup[1 << LOOKUP_BITS];
     uint32_t first[LONGEST + 2]; /* by length: its first code, left-aligned in 32 bits */
     uint16_t start[LONGEST + 2]; /* by length: where its symbols begin in order */
     uint16_t order[SYMBOLS];     /* symbols by length, then number */
 } tables;
+
+/* A second symbol where the bits after the first one's have its whole code. */
+static void lookup_pair(void)
+{
+    for (unsigned code = 0; code < 1u << LOOKUP_BITS; code++) {
+        struct lookup *one = &tables.lookup[code];
+        const struct lookup *next;
+
+        if (one->count == 0) {
+            continue;
+        }
+        next = &tables.lookup[code << one->first & ((1u << LOOKUP_BITS) - 1)];
+        if (next->count != 0 && one->first + next->first <= LOOKUP_BITS) {
+            one->symbols[1] = next->symbols[0];
+            one->bits = (uint8_t) (one->first + next->first);
+            one->count = 2;
+        }
+    }
+}
 
 static void tables_make(void)
 {
@@ -63,13 +84,14 @@ static void tables_make(void)
             if (bits <= LOOKUP_BITS) {
                 unsigned from = code << (LOOKUP_BITS - bits);
                 for (unsigned i = 0; i < 1u << (LOOKUP_BITS - bits); i++) {
-                    tables.lookup[from + i].symbol = (uint8_t) symbol;
-                    tables.lookup[from + i].bits = (uint8_t) bits;
+                    tables.lookup[from + i] =
+                        (struct lookup){{(uint8_t) symbol}, 1, (uint8_t) bits, (uint8_t) bits};
                 }
             }
             code++;
         }
     }
+    lookup_pair();
     tables.is_ready = true;
 }
 
@@ -111,22 +133,23 @@ ptrdiff_t huffman_decode(struct str in, char *out, size_t room)
             held |= (uint64_t) *at++ << (56 - count);
             count += 8;
         }
-        while (count >= LOOKUP_BITS && size < room) { /* nearly all symbols */
-            unsigned code = (unsigned) (held >> (64 - LOOKUP_BITS));
-            unsigned used = tables.lookup[code].bits;
-            if (used == 0) {
+        while (count >= LOOKUP_BITS && size + 2 <= room) { /* nearly all symbols, two at a time */
+            const struct lookup *found = &tables.lookup[held >> (64 - LOOKUP_BITS)];
+
+            if (found->count == 0) {
                 break;
             }
-            out[size++] = (char) tables.lookup[code].symbol;
-            held <<= used;
-            count -= used;
+            memcpy(out + size, found->symbols, sizeof(found->symbols));
+            size += found->count;
+            held <<= found->bits;
+            count -= found->bits;
         }
         if (count < LONGEST && at < end) {
             continue;
         }
         uint32_t window = (uint32_t) (held >> 32);
-        unsigned bits = tables.lookup[window >> (32 - LOOKUP_BITS)].bits;
-        unsigned symbol = tables.lookup[window >> (32 - LOOKUP_BITS)].symbol;
+        unsigned bits = tables.lookup[window >> (32 - LOOKUP_BITS)].first;
+        unsigned symbol = tables.lookup[window >> (32 - LOOKUP_BITS)].symbols[0];
         if (bits == 0) {
             symbol = decode_long(window, &bits);
         }

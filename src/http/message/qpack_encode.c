@@ -2,12 +2,14 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "base/parse.h"
 #include "http/message/prefixed.h"
 #include "http/message/qpack.h"
 #include "http/message/qpack_static.h"
 
 #define SEEN_SIZE 256   /* places by hash; a newer field takes the place of an older */
 #define NAME_LONGEST 64 /* of names that may be inserted */
+#define STATUS_SPAN 600 /* statuses of the static table are below */
 #define ENTRY_SHARE 4   /* an entry takes at most this part of the table */
 
 #define RECENT_SIZE 64    /* places by hash, as above */
@@ -438,8 +440,35 @@ void qpack_put_field(struct qpack_writer *writer, struct str name, struct str va
     }
 }
 
+/* The entry of the static table with this status, or QPACK_STATIC_COUNT. */
+static unsigned static_of_status(unsigned status)
+{
+    static uint8_t entries[STATUS_SPAN]; /* 1 + the index; 0 = none */
+    static bool is_ready;
+
+    if (!is_ready) {
+        for (unsigned i = 0; i < QPACK_STATIC_COUNT; i++) {
+            const struct qpack_static *entry = qpack_static_get(i);
+            uint64_t known;
+
+            if (str_is(entry->name, ":status") && parse_uint(entry->value, &known) &&
+                known < STATUS_SPAN) {
+                entries[known] = (uint8_t) (i + 1);
+            }
+        }
+        is_ready = true;
+    }
+    return status < STATUS_SPAN && entries[status] != 0 ? entries[status] - 1u : QPACK_STATIC_COUNT;
+}
+
 void qpack_put_status(struct qpack_writer *writer, unsigned status)
 {
+    unsigned index = static_of_status(status);
+
+    if (index < QPACK_STATIC_COUNT) {
+        writer->at = prefixed_put(writer->at, 0xc0, 6, index);
+        return;
+    }
     char digits[3] = {(char) ('0' + status / 100 % 10), (char) ('0' + status / 10 % 10),
                       (char) ('0' + status % 10)};
 

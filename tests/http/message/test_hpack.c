@@ -256,6 +256,23 @@ static void test_huffman(void **state)
     }
 }
 
+/* Symbols are decoded in pairs; the room that a text needs is exactly its size, whether that is even or odd. */
+static void test_huffman_room(void **state)
+{
+    const struct str text = STR("www.example.com/~e\x7f\xff/0");
+    char packed[64], back[32];
+
+    for (size_t size = 1; size <= text.len; size++) {
+        char *end = huffman_encode(packed, str_head(text, size));
+        struct str coded = str_from(packed, end);
+        back[size] = '!';
+        assert_int_equal(huffman_decode(coded, back, size), size);
+        assert_memory_equal(back, text.data, size);
+        assert_int_equal(back[size], '!');
+        assert_int_equal(huffman_decode(coded, back, size - 1), -1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +284,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_repeats, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_status, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_huffman, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_huffman_room, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
