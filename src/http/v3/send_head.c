@@ -19,13 +19,13 @@ static void v3_send_head_put_field(struct head_encoder *encoder, struct str name
     qpack_put_field(&section->writer, name, value, stays_out);
 }
 
-/* Room for a section of so many bytes, in the request's arena. */
+/* Room for a section of so many bytes and the head of its frame, in the request's arena. */
 static void section_begin(struct section_encoder *section, struct v3_stream *stream, size_t size)
 {
-    char *room = arena_text(&stream->request->arena, QPACK_PREFIX_ROOM + size);
+    char *room = arena_text(&stream->request->arena, H3_FRAME_ROOM + QPACK_PREFIX_ROOM + size);
 
     section->base.put = v3_send_head_put_field;
-    qpack_begin(&section->writer, &stream->connection->encoder, stream->id, room);
+    qpack_begin(&section->writer, &stream->connection->encoder, stream->id, room + H3_FRAME_ROOM);
 }
 
 /* The section as a HEADERS frame, after the instructions that were made with it. */
@@ -33,14 +33,14 @@ static void section_send(struct section_encoder *section, struct v3_stream *stre
 {
     struct str block = qpack_finish(&section->writer);
     char head[H3_FRAME_ROOM];
-    char *end = h3_put_frame(head, H3_HEADERS, block.len);
-    uint64_t size = (uint64_t) (end - head) + block.len;
+    size_t head_size = (size_t) (h3_put_frame(head, H3_HEADERS, block.len) - head);
+    char *frame = (char *) block.data - head_size;
 
     v3_send_instructions(stream->connection);
-    quic_stream_write(stream->quic, str_from(head, end));
-    quic_stream_write(stream->quic, block);
-    stream->given += size;
-    stream->request->delivery.head_end += size;
+    memcpy(frame, head, head_size);
+    quic_stream_write(stream->quic, (struct str){frame, head_size + block.len});
+    stream->given += head_size + block.len;
+    stream->request->delivery.head_end += head_size + block.len;
     stream->request->delivery.sent = stream->given;
 }
 

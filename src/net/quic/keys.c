@@ -51,8 +51,7 @@ static EVP_CIPHER_CTX *cipher_new(const EVP_CIPHER *cipher, const unsigned char 
 {
     EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
 
-    if (ctx != NULL && (EVP_CipherInit_ex(ctx, cipher, NULL, key, NULL, encrypts) != 1 ||
-                        EVP_CIPHER_CTX_set_padding(ctx, 0) != 1)) {
+    if (ctx != NULL && EVP_CipherInit_ex(ctx, cipher, NULL, key, NULL, encrypts) != 1) {
         EVP_CIPHER_CTX_free(ctx);
         return NULL;
     }
@@ -86,7 +85,8 @@ static bool make_protection(struct quic_keys *keys)
     }
     keys->protection = cipher_new(keys->suite->block, key, true);
     OPENSSL_cleanse(key, sizeof(key));
-    return keys->protection != NULL;
+    /* Of this one only: an AEAD pads nothing, and OpenSSL would hear it again with each nonce. */
+    return keys->protection != NULL && EVP_CIPHER_CTX_set_padding(keys->protection, 0) == 1;
 }
 
 bool quic_keys_make(struct quic_keys *keys, const struct tls_suite *suite, uint32_t version,

@@ -26,12 +26,26 @@ void quic_receive_init(struct quic_receive *receive, uint64_t size, uint64_t mos
     quic_ranges_init(&receive->kept, receive_gaps_most(receive->window.most) + 2);
 }
 
-/* Frees the blocks that end at `offset` or before. */
+/* All below `offset` has come, or is not wanted any more, and what is kept right after it. */
+static void receive_reach(struct quic_receive *receive, uint64_t offset)
+{
+    if (offset > receive->whole) {
+        receive->whole = offset;
+    }
+    if (receive->kept.count != 0) {
+        receive->whole = quic_ranges_gap(&receive->kept, receive->whole);
+        quic_ranges_drop_below(&receive->kept, receive->whole);
+    }
+}
+
+/* Frees the blocks that end at `offset` or before, of which the reader has had all. */
 static void receive_drop_below(struct quic_receive *receive, uint64_t offset)
 {
-    quic_ranges_drop_below(&receive->kept, offset);
-    while (receive->first != NULL &&
-           (receive->first->offset + BLOCK_BYTES <= offset || receive->kept.count == 0)) {
+    bool is_empty;
+
+    receive_reach(receive, offset);
+    is_empty = receive->whole <= offset && receive->kept.count == 0;
+    while (receive->first != NULL && (is_empty || receive->first->offset + BLOCK_BYTES <= offset)) {
         struct quic_block *block = receive->first;
         receive->first = block->next;
         if (receive->recent == block) {
@@ -93,7 +107,11 @@ static void receive_copy(struct quic_receive *receive, uint64_t offset, struct s
     if (bytes.len == 0) {
         return;
     }
-    quic_ranges_add(&receive->kept, offset, offset + bytes.len);
+    if (offset <= receive->whole) {
+        receive_reach(receive, offset + bytes.len);
+    } else {
+        quic_ranges_add(&receive->kept, offset, offset + bytes.len);
+    }
     while (bytes.len != 0) {
         struct quic_block *block = receive_block(receive, offset);
         size_t from = (size_t) (offset - block->offset);
@@ -146,7 +164,7 @@ static void receive_settle(struct quic_receive *receive)
     }
     if (receive->window.consumed == receive->final_size) {
         receive->state = QUIC_RECEIVE_READ;
-    } else if (quic_ranges_gap(&receive->kept, receive->window.consumed) == receive->final_size) {
+    } else if (receive->whole == receive->final_size) {
         receive->state = QUIC_RECEIVE_COMPLETE;
     } else {
         receive->state = QUIC_RECEIVE_SIZED;
@@ -166,7 +184,7 @@ static bool receive_fits_size(const struct quic_receive *receive, uint64_t end, 
 static void receive_divide(struct quic_receive *receive, uint64_t at, struct str bytes,
                            struct quic_arrival *now)
 {
-    if (at == receive->window.consumed && !quic_ranges_has(&receive->kept, at)) {
+    if (at == receive->window.consumed && receive->whole <= at) {
         uint64_t kept = quic_ranges_next(&receive->kept, at);
         now->offset = at;
         now->bytes = kept - at < bytes.len ? str_head(bytes, (size_t) (kept - at)) : bytes;
@@ -230,9 +248,9 @@ struct str quic_receive_input(const struct quic_receive *receive)
     if (block == NULL || block->offset > at || block->offset + BLOCK_BYTES <= at) {
         return STR_NONE;
     }
-    uint64_t end = quic_ranges_gap(&receive->kept, at);
+    uint64_t ready = receive->whole > at ? receive->whole - at : 0;
     size_t from = (size_t) (at - block->offset);
-    size_t n = end - at < BLOCK_BYTES - from ? (size_t) (end - at) : BLOCK_BYTES - from;
+    size_t n = ready < BLOCK_BYTES - from ? (size_t) ready : BLOCK_BYTES - from;
     return n == 0 ? STR_NONE : (struct str){block->bytes + from, n};
 }
 

@@ -35,8 +35,8 @@ struct quic_receive {
     uint64_t final_size; /* or QUIC_SIZE_UNKNOWN */
     uint64_t reset_code; /* of the peer */
     uint64_t stop_code;  /* ours */
-    struct quic_ranges
-        kept; /* bytes that wait for the reader, or for what is missing before them */
+    uint64_t whole; /* all bytes below have come: those from `consumed` on wait for the reader */
+    struct quic_ranges kept;   /* bytes above `whole` that wait for what is missing before them */
     struct quic_block *first;  /* their memory, by offset; owned */
     struct quic_block *recent; /* where bytes were last put */
 };

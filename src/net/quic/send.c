@@ -333,11 +333,24 @@ void quic_send_commit(struct quic_send *send, struct quic_credit *connection,
 
 /* ---- what became of it ---- */
 
+/* Bytes above `acked` were acknowledged: most often the next ones, with no gap before or after them. */
+static void send_note_acked(struct quic_send *send, uint64_t start, uint64_t end)
+{
+    if (start == send->acked && send->acknowledged.count == 0) {
+        send->acked = end;
+    } else {
+        quic_ranges_add(&send->acknowledged, start, end);
+        send->acked = quic_ranges_gap(&send->acknowledged, send->acked);
+        quic_ranges_drop_below(&send->acknowledged, send->acked);
+    }
+    if (send->lost.count != 0) {
+        quic_ranges_remove(&send->lost, start, end);
+    }
+}
+
 /* Gives the memory of pieces back of which all bytes were acknowledged. */
 static void send_release_acked(struct quic_send *send)
 {
-    send->acked = quic_ranges_gap(&send->acknowledged, send->acked);
-    quic_ranges_drop_below(&send->acknowledged, send->acked);
     while (send->first != NULL && send->first->offset + send->first->len <= send->acked) {
         struct quic_piece *piece = send->first;
         if (piece == send->last && piece->len < piece->capacity && send_may_write(send)) {
@@ -363,8 +376,7 @@ void quic_send_acked(struct quic_send *send, const struct quic_send_chunk *chunk
     }
     if (end > send->acked) {
         uint64_t start = chunk->offset > send->acked ? chunk->offset : send->acked;
-        quic_ranges_add(&send->acknowledged, start, end);
-        quic_ranges_remove(&send->lost, start, end);
+        send_note_acked(send, start, end);
         send_release_acked(send);
     }
     if (chunk->is_fin) {

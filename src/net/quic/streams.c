@@ -454,9 +454,12 @@ void quic_stream_stop(struct quic_stream *head, uint64_t code)
 
 /* ---- the interface: output ---- */
 
+/* What was written to a stream that is scheduled changes nothing about its turn. */
 static void has_output(struct quic_stream_state *stream)
 {
-    quic_stream_reschedule(stream);
+    if (!stream->turn.is_waiting) {
+        quic_stream_reschedule(stream);
+    }
     quic_wake(stream->head.connection);
 }
 
@@ -508,7 +511,8 @@ void quic_stream_reset(struct quic_stream *head, uint64_t code)
         head->is_output_ended = true;
         quic_send_reset(&stream->send, code);
         quic_stream_control(stream);
-        has_output(stream);
+        quic_stream_reschedule(stream);
+        quic_wake(head->connection);
     }
 }
 
