@@ -33,8 +33,8 @@ static struct recent {
 
 /* A field that was sent before. */
 struct qpack_seen {
-    uint32_t hash;
-    uint32_t number; /* 1 + of its entry, modulo 2^32; 0 = it has none yet */
+    uint16_t hash;   /* the upper half */
+    uint16_t number; /* 1 + of its entry, modulo 2^16; 0 = it has none yet */
 };
 
 /* A section that refers to entries, until it is acknowledged. */
@@ -276,8 +276,8 @@ static bool table_find(const struct qpack_encoder *encoder, const struct qpack_s
 {
     const struct field_table *table = &encoder->table;
 
-    /* The lower half of the number says which it is: the table is far smaller. */
-    uint32_t age = (uint32_t) table->inserted - seen->number;
+    /* The lowest bits of the number say which it is: the table is far smaller. */
+    uint16_t age = (uint16_t) (table->inserted - seen->number);
     if (seen->number == 0 || age >= table->count) {
         return false;
     }
@@ -300,8 +300,8 @@ static bool find_or_insert(struct qpack_writer *writer, uint32_t hash, unsigned 
         encoder->seen = encoder_allocate(SEEN_SIZE, sizeof(*encoder->seen));
     }
     struct qpack_seen *seen = &encoder->seen[hash % SEEN_SIZE];
-    if (seen->hash != hash) {
-        *seen = (struct qpack_seen){hash, 0};
+    if (seen->hash != hash >> 16) {
+        *seen = (struct qpack_seen){(uint16_t) (hash >> 16), 0};
         return false;
     }
     if (table_find(encoder, seen, name, value, number)) {
@@ -309,14 +309,14 @@ static bool find_or_insert(struct qpack_writer *writer, uint32_t hash, unsigned 
             return encoder->sent_count < QPACK_SECTIONS_MAX;
         }
         if (table_duplicate(writer, *number)) {
-            seen->number = (uint32_t) encoder->table.inserted;
+            seen->number = (uint16_t) encoder->table.inserted;
         }
         return false;
     }
     bool is_there = seen->number != 0 &&
-                    (uint32_t) encoder->table.inserted - seen->number < encoder->table.count;
+                    (uint16_t) (encoder->table.inserted - seen->number) < encoder->table.count;
     if (!is_there && table_insert(writer, static_index, name, value)) {
-        seen->number = (uint32_t) encoder->table.inserted;
+        seen->number = (uint16_t) encoder->table.inserted;
     }
     return false;
 }

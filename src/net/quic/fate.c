@@ -13,13 +13,13 @@ static void stream_frame_acked(struct quic_connection *c, const struct quic_carr
     struct quic_stream_state *stream = quic_stream_find(c, frame->id);
     struct quic_send_chunk chunk = chunk_of(frame);
 
-    if (stream == NULL || !stream->has_send) {
+    if (stream == NULL || stream->send == NULL) {
         return;
     }
     if (frame->kind == QUIC_CARRIED_STREAM) {
-        quic_send_acked(&stream->send, &chunk);
+        quic_send_acked(stream->send, &chunk);
     } else {
-        quic_send_reset_acked(&stream->send);
+        quic_send_reset_acked(stream->send);
     }
     quic_stream_settle(stream);
 }
@@ -61,21 +61,21 @@ static void stream_frame_lost(struct quic_connection *c, const struct quic_carri
     }
     switch (frame->kind) {
     case QUIC_CARRIED_STREAM:
-        quic_send_lost(&stream->send, &chunk);
+        quic_send_lost(stream->send, &chunk);
         quic_stream_reschedule(stream);
         return;
     case QUIC_CARRIED_RESET_STREAM:
-        quic_send_reset_lost(&stream->send);
+        quic_send_reset_lost(stream->send);
         break;
     case QUIC_CARRIED_STOP_SENDING:
-        quic_receive_stop_lost(&stream->receive);
+        quic_receive_stop_lost(stream->receive);
         break;
     case QUIC_CARRIED_MAX_STREAM_DATA:
-        stream->is_window_lost = frame->offset == stream->receive.window.limit &&
-                                 stream->receive.state == QUIC_RECEIVE_OPEN;
+        stream->is_window_lost = frame->offset == stream->receive->window.limit &&
+                                 stream->receive->state == QUIC_RECEIVE_OPEN;
         break;
     default:
-        quic_credit_blocked_lost(&stream->send.credit, frame->offset);
+        quic_credit_blocked_lost(&stream->send->credit, frame->offset);
         break;
     }
     quic_stream_control(stream);

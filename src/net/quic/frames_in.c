@@ -60,7 +60,7 @@ static void max_stream_data(struct quic_connection *c, const struct quic_frame *
         return;
     }
     stream->head.heard_ms = clock_now.now_ms;
-    if (quic_credit_raise(&stream->send.credit, frame->limit.limit)) {
+    if (quic_credit_raise(&stream->send->credit, frame->limit.limit)) {
         quic_stream_reschedule(stream);
     }
 }

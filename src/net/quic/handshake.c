@@ -294,6 +294,9 @@ void quic_confirm(struct quic_connection *c)
         c->recovery.is_peer_validated = true;
         quic_level_discard(c, QUIC_SPACE_INITIAL);
         quic_level_discard(c, QUIC_SPACE_HANDSHAKE);
+        free(c->own_bytes);
+        c->own_bytes = NULL;
+        c->own_bytes_size = 0;
     }
 }
 

@@ -246,26 +246,26 @@ static bool put_stream_limits(struct packer *p, struct quic_stream_state *stream
 {
     uint64_t id = stream->head.id;
 
-    if (stream->has_receive && stream->receive.wants_stop) {
+    if (stream->receive != NULL && stream->receive->wants_stop) {
         const struct quic_frame frame = {.type = QUIC_FRAME_STOP_SENDING,
-                                         .reset = {id, stream->receive.stop_code, 0}};
+                                         .reset = {id, stream->receive->stop_code, 0}};
         if (!payload_put(p, &frame,
                          (struct quic_carried){.kind = QUIC_CARRIED_STOP_SENDING, .id = id})) {
             return false;
         }
-        quic_receive_stop_sent(&stream->receive);
+        quic_receive_stop_sent(stream->receive);
     }
-    if (stream->has_receive && quic_receive_is_window_due(&stream->receive)) {
+    if (stream->receive != NULL && quic_receive_is_window_due(stream->receive)) {
         uint64_t limit =
-            quic_window_update(&stream->receive.window, p->now_us, p->c->recovery.rtt.smoothed_us);
+            quic_window_update(&stream->receive->window, p->now_us, p->c->recovery.rtt.smoothed_us);
         stream->is_window_lost =
             !put_limit(p, QUIC_FRAME_MAX_STREAM_DATA, id, limit,
                        (struct quic_carried){.kind = QUIC_CARRIED_MAX_STREAM_DATA,
                                              .id = id,
                                              .offset = limit});
-        quic_window_at_least(&p->c->window, stream->receive.window.size / 2 * 3);
+        quic_window_at_least(&p->c->window, stream->receive->window.size / 2 * 3);
     } else if (stream->is_window_lost) {
-        uint64_t limit = stream->receive.window.limit;
+        uint64_t limit = stream->receive->window.limit;
         stream->is_window_lost =
             !put_limit(p, QUIC_FRAME_MAX_STREAM_DATA, id, limit,
                        (struct quic_carried){.kind = QUIC_CARRIED_MAX_STREAM_DATA,
@@ -279,23 +279,23 @@ static bool put_stream_control(struct packer *p, struct quic_stream_state *strea
 {
     uint64_t id = stream->head.id;
 
-    if (stream->has_send && stream->send.wants_reset) {
+    if (stream->send != NULL && stream->send->wants_reset) {
         const struct quic_frame frame = {.type = QUIC_FRAME_RESET_STREAM,
-                                         .reset = {id, stream->send.reset_code,
-                                                   quic_send_final_size(&stream->send)}};
+                                         .reset = {id, stream->send->reset_code,
+                                                   quic_send_final_size(stream->send)}};
         if (!payload_put(p, &frame,
                          (struct quic_carried){.kind = QUIC_CARRIED_RESET_STREAM, .id = id})) {
             return false;
         }
-        quic_send_reset_sent(&stream->send);
+        quic_send_reset_sent(stream->send);
     }
-    if (stream->has_send &&
-        quic_send_need(&stream->send, &p->c->credit) == QUIC_SEND_BLOCKED_STREAM &&
-        quic_credit_blocked(&stream->send.credit) &&
-        !put_limit(p, QUIC_FRAME_STREAM_DATA_BLOCKED, id, stream->send.credit.limit,
+    if (stream->send != NULL &&
+        quic_send_need(stream->send, &p->c->credit) == QUIC_SEND_BLOCKED_STREAM &&
+        quic_credit_blocked(&stream->send->credit) &&
+        !put_limit(p, QUIC_FRAME_STREAM_DATA_BLOCKED, id, stream->send->credit.limit,
                    (struct quic_carried){.kind = QUIC_CARRIED_STREAM_DATA_BLOCKED,
                                          .id = id,
-                                         .offset = stream->send.credit.limit})) {
+                                         .offset = stream->send->credit.limit})) {
         return false;
     }
     return put_stream_limits(p, stream);
@@ -328,12 +328,12 @@ static bool put_chunk(struct packer *p, struct quic_stream_state *stream,
     }
     quic_put_varint_sized(&p->out, chunk->len, 2);
     assert(quic_out_left(&p->out) >= chunk->len);
-    if (!quic_send_read(&stream->send, chunk->offset, (char *) p->out.at, chunk->len)) {
+    if (!quic_send_read(stream->send, chunk->offset, (char *) p->out.at, chunk->len)) {
         p->out.at = start;
         return false;
     }
     p->out.at += chunk->len;
-    quic_send_commit(&stream->send, &p->c->credit, chunk);
+    quic_send_commit(stream->send, &p->c->credit, chunk);
     if (chunk->is_again) {
         p->c->counts.retransmitted_bytes += chunk->len;
     }
@@ -353,11 +353,11 @@ static void put_streams(struct packer *p)
     while (quic_out_left(&p->out) >= QUIC_LEAST_STREAM_ROOM &&
            (turn = quic_schedule_first(&c->schedule)) != NULL) {
         struct quic_stream_state *stream = container_of(turn, struct quic_stream_state, turn);
-        uint64_t offset = stream->send.credit.used;
+        uint64_t offset = stream->send->credit.used;
         uint32_t head = (uint32_t) quic_stream_head_size(stream->head.id, offset == 0 ? 1 : offset);
         struct quic_send_chunk chunk;
 
-        if (quic_send_next(&stream->send, &c->credit, (uint32_t) quic_out_left(&p->out) - head,
+        if (quic_send_next(stream->send, &c->credit, (uint32_t) quic_out_left(&p->out) - head,
                            &chunk)) {
             if (!put_chunk(p, stream, &chunk)) {
                 quic_stream_reset(&stream->head, c->settings->file_error);

@@ -62,14 +62,13 @@ struct quic_stream_state {
         control;       /* of those with something to say besides data; alone if there is nothing */
     struct list calls; /* of those whose owner is to be called; alone if not */
     struct quic_turn turn;
-    struct quic_send send;
-    struct quic_receive receive;
-    uint64_t writable_below;    /* 0: the owner does not wait */
-    bool has_send, has_receive; /* halves that the stream has */
-    bool was_opened;            /* the owner knows of it */
-    bool is_readable;           /* the owner is to be called for input */
-    bool is_released;           /* the owner has released it */
-    bool is_window_lost;        /* MAX_STREAM_DATA is to be sent again */
+    struct quic_send *send; /* in the same block of memory; NULL: the stream has no such half */
+    struct quic_receive *receive; /* the same */
+    uint64_t writable_below;      /* 0: the owner does not wait */
+    bool was_opened;              /* the owner knows of it */
+    bool is_readable;             /* the owner is to be called for input */
+    bool is_released;             /* the owner has released it */
+    bool is_window_lost;          /* MAX_STREAM_DATA is to be sent again */
 };
 
 /* ---- ids ---- */

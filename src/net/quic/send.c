@@ -353,9 +353,6 @@ static void send_release_acked(struct quic_send *send)
 {
     while (send->first != NULL && send->first->offset + send->first->len <= send->acked) {
         struct quic_piece *piece = send->first;
-        if (piece == send->last && piece->len < piece->capacity && send_may_write(send)) {
-            break; /* more may be copied to it */
-        }
         send->first = piece->next;
         if (send->first == NULL) {
             send->last = NULL;

@@ -55,11 +55,11 @@ static void stream_free(struct quic_stream_state *stream)
     list_remove(&stream->calls);
     list_remove(&stream->link);
     hashed_remove(&c->streams, &stream->entry);
-    if (stream->has_send) {
-        quic_send_free(&stream->send);
+    if (stream->send != NULL) {
+        quic_send_free(stream->send);
     }
-    if (stream->has_receive) {
-        quic_receive_free(&stream->receive);
+    if (stream->receive != NULL) {
+        quic_receive_free(stream->receive);
     }
     stream->head.magic = 0;
     free(stream);
@@ -100,26 +100,32 @@ static uint64_t send_limit(const struct quic_connection *c, uint64_t id)
 
 static struct quic_stream_state *stream_new(struct quic_connection *c, uint64_t id)
 {
-    struct quic_stream_state *stream = calloc(1, sizeof(*stream));
+    bool has_send = kind_of(id) == 0 || !is_of_peer(c, id);
+    bool has_receive = kind_of(id) == 0 || is_of_peer(c, id);
+    size_t size = sizeof(struct quic_stream_state) + (has_send ? sizeof(struct quic_send) : 0) +
+                  (has_receive ? sizeof(struct quic_receive) : 0);
+    struct quic_stream_state *stream = calloc(1, size);
+    void *half = stream + 1;
 
     if (stream == NULL) {
-        fatal_no_memory(sizeof(*stream));
+        fatal_no_memory(size);
     }
     stream->head.magic = QUIC_STREAM_MAGIC;
     stream->head.id = id;
     stream->head.connection = c;
-    stream->has_send = kind_of(id) == 0 || !is_of_peer(c, id);
-    stream->has_receive = kind_of(id) == 0 || is_of_peer(c, id);
     list_init(&stream->control);
     list_init(&stream->calls);
     list_push_back(&c->all_streams, &stream->link);
     hashed_add(&c->streams, &stream->entry, streams_hash_of(id));
     quic_turn_init(&stream->turn, id);
-    if (stream->has_send) {
-        quic_send_init(&stream->send, send_limit(c, id));
+    if (has_send) {
+        stream->send = half;
+        half = stream->send + 1;
+        quic_send_init(stream->send, send_limit(c, id));
     }
-    if (stream->has_receive) {
-        quic_receive_init(&stream->receive, c->own.max_stream_data_local, most_window(c));
+    if (has_receive) {
+        stream->receive = half;
+        quic_receive_init(stream->receive, c->own.max_stream_data_local, most_window(c));
     }
     return stream;
 }
@@ -172,7 +178,7 @@ struct quic_stream_state *quic_stream_for(struct quic_connection *c, uint64_t id
                     "a frame of a stream that was not opened");
         return NULL;
     }
-    if (stream != NULL && !(is_for_input ? stream->has_receive : stream->has_send)) {
+    if (stream != NULL && !(is_for_input ? stream->receive != NULL : stream->send != NULL)) {
         quic_refuse(c, QUIC_STREAM_STATE_ERROR, frame_type, "a frame of the wrong direction");
         return NULL;
     }
@@ -226,7 +232,7 @@ bool quic_stream_received(struct quic_connection *c, const struct quic_frame *fr
         return true;
     }
     enum quic_received_result result =
-        quic_receive_take(&stream->receive, &c->window, &arrival, &now);
+        quic_receive_take(stream->receive, &c->window, &arrival, &now);
     if (result == QUIC_RECEIVED_SCATTERED) {
         return false;
     }
@@ -234,7 +240,7 @@ bool quic_stream_received(struct quic_connection *c, const struct quic_frame *fr
         refuse_received(c, result, QUIC_FRAME_STREAM);
         return true;
     }
-    quic_receive_keep(&stream->receive, &now);
+    quic_receive_keep(stream->receive, &now);
     stream->is_readable = true;
     if (stream->is_released) {
         quic_stream_settle(stream);
@@ -252,12 +258,12 @@ void quic_stream_was_reset(struct quic_connection *c, const struct quic_frame *f
     if (stream == NULL) {
         return;
     }
-    enum quic_receive_state before = stream->receive.state;
+    enum quic_receive_state before = stream->receive->state;
     refuse_received(c,
-                    quic_receive_reset(&stream->receive, &c->window, frame->reset.code,
+                    quic_receive_reset(stream->receive, &c->window, frame->reset.code,
                                        frame->reset.final_size),
                     QUIC_FRAME_RESET_STREAM);
-    if (stream->receive.state == QUIC_RECEIVE_RESET && before != QUIC_RECEIVE_RESET) {
+    if (stream->receive->state == QUIC_RECEIVE_RESET && before != QUIC_RECEIVE_RESET) {
         stream->head.is_input_reset = true;
         stream->head.is_input_finished = true;
         stream->head.input_code = frame->reset.code;
@@ -272,13 +278,13 @@ void quic_stream_was_stopped(struct quic_connection *c, const struct quic_frame 
     struct quic_stream_state *stream =
         quic_stream_for(c, frame->reset.id, false, QUIC_FRAME_STOP_SENDING);
 
-    if (stream == NULL || stream->head.is_output_stopped || quic_send_is_done(&stream->send)) {
+    if (stream == NULL || stream->head.is_output_stopped || quic_send_is_done(stream->send)) {
         return;
     }
     stream->head.is_output_stopped = true;
     stream->head.output_code = frame->reset.code;
     stream->writable_below = UINT64_MAX;
-    quic_send_reset(&stream->send, frame->reset.code);
+    quic_send_reset(stream->send, frame->reset.code);
     quic_stream_reschedule(stream);
     quic_stream_control(stream);
     call_later(stream);
@@ -295,10 +301,10 @@ void quic_stream_reschedule(struct quic_stream_state *stream)
 {
     struct quic_connection *c = stream->head.connection;
 
-    if (!stream->has_send) {
+    if (stream->send == NULL) {
         return;
     }
-    switch (quic_send_need(&stream->send, &c->credit)) {
+    switch (quic_send_need(stream->send, &c->credit)) {
     case QUIC_SEND_AGAIN:
     case QUIC_SEND_NEW:
         quic_schedule_add(&c->schedule, &stream->turn);
@@ -325,8 +331,8 @@ void quic_stream_control(struct quic_stream_state *stream)
 void quic_stream_settle(struct quic_stream_state *stream)
 {
     struct quic_connection *c = stream->head.connection;
-    bool is_sent = !stream->has_send || quic_send_is_done(&stream->send);
-    bool is_heard = !stream->has_receive || quic_receive_is_done(&stream->receive);
+    bool is_sent = stream->send == NULL || quic_send_is_done(stream->send);
+    bool is_heard = stream->receive == NULL || quic_receive_is_done(stream->receive);
 
     if (!stream->is_released || !is_sent || !is_heard) {
         return;
@@ -361,7 +367,7 @@ static void call_one(struct quic_connection *c, struct quic_stream_state *stream
         stream = quic_is_open(c) ? quic_stream_find(c, id) : NULL;
     }
     if (stream != NULL && stream->writable_below != 0 && !stream->is_released &&
-        quic_send_unsent(&stream->send) < stream->writable_below) {
+        stream->send != NULL && quic_send_unsent(stream->send) < stream->writable_below) {
         stream->writable_below = 0;
         c->owner->writable(&stream->head);
     }
@@ -391,8 +397,8 @@ void quic_streams_call(struct quic_connection *c)
 void quic_stream_sent_some(struct quic_stream_state *stream)
 {
     stream->head.moved_ms = clock_now.now_ms;
-    if (stream->writable_below != 0 && !stream->is_released &&
-        quic_send_unsent(&stream->send) < stream->writable_below) {
+    if (stream->writable_below != 0 && !stream->is_released && stream->send != NULL &&
+        quic_send_unsent(stream->send) < stream->writable_below) {
         call_later(stream);
     }
 }
@@ -401,7 +407,7 @@ void quic_stream_sent_some(struct quic_stream_state *stream)
 
 static void update_finished(struct quic_stream_state *stream)
 {
-    if (quic_receive_is_read(&stream->receive)) {
+    if (quic_receive_is_read(stream->receive)) {
         stream->head.is_input_finished = true;
     }
 }
@@ -410,18 +416,18 @@ struct str quic_stream_input(struct quic_stream *head)
 {
     struct quic_stream_state *stream = quic_state_of(head);
 
-    if (!stream->has_receive) {
+    if (stream->receive == NULL) {
         return STR_NONE;
     }
     update_finished(stream);
-    return quic_receive_input(&stream->receive);
+    return quic_receive_input(stream->receive);
 }
 
 static void windows_moved(struct quic_stream_state *stream)
 {
     struct quic_connection *c = stream->head.connection;
 
-    if (quic_receive_is_window_due(&stream->receive)) {
+    if (quic_receive_is_window_due(stream->receive)) {
         quic_stream_control(stream);
         quic_wake(c);
     }
@@ -435,7 +441,7 @@ void quic_stream_consume(struct quic_stream *head, size_t n)
 {
     struct quic_stream_state *stream = quic_state_of(head);
 
-    quic_receive_consume(&stream->receive, &head->connection->window, n);
+    quic_receive_consume(stream->receive, &head->connection->window, n);
     update_finished(stream);
     windows_moved(stream);
 }
@@ -444,8 +450,8 @@ void quic_stream_stop(struct quic_stream *head, uint64_t code)
 {
     struct quic_stream_state *stream = quic_state_of(head);
 
-    if (stream->has_receive) {
-        quic_receive_stop(&stream->receive, &head->connection->window, code);
+    if (stream->receive != NULL) {
+        quic_receive_stop(stream->receive, &head->connection->window, code);
         quic_stream_control(stream);
         windows_moved(stream);
         quic_wake(head->connection);
@@ -467,8 +473,8 @@ void quic_stream_write(struct quic_stream *head, struct str bytes)
 {
     struct quic_stream_state *stream = quic_state_of(head);
 
-    if (bytes.len != 0 && stream->has_send) {
-        quic_send_copy(&stream->send, bytes);
+    if (bytes.len != 0 && stream->send != NULL) {
+        quic_send_copy(stream->send, bytes);
         has_output(stream);
     }
 }
@@ -478,7 +484,7 @@ void quic_stream_write_reference(struct quic_stream *head, struct str bytes,
 {
     struct quic_stream_state *stream = quic_state_of(head);
 
-    quic_send_refer(&stream->send, bytes, release, arg);
+    quic_send_refer(stream->send, bytes, release, arg);
     has_output(stream);
 }
 
@@ -488,7 +494,7 @@ void quic_stream_write_file(struct quic_stream *head, int fd, struct file_range 
     struct quic_stream_state *stream = quic_state_of(head);
     const struct quic_file_part part = {fd, (uint64_t) range.offset, range.size};
 
-    quic_send_file(&stream->send, &part, release, arg);
+    quic_send_file(stream->send, &part, release, arg);
     has_output(stream);
 }
 
@@ -496,9 +502,9 @@ void quic_stream_finish(struct quic_stream *head)
 {
     struct quic_stream_state *stream = quic_state_of(head);
 
-    if (stream->has_send && !head->is_output_ended) {
+    if (stream->send != NULL && !head->is_output_ended) {
         head->is_output_ended = true;
-        quic_send_finish(&stream->send);
+        quic_send_finish(stream->send);
         has_output(stream);
     }
 }
@@ -507,9 +513,9 @@ void quic_stream_reset(struct quic_stream *head, uint64_t code)
 {
     struct quic_stream_state *stream = quic_state_of(head);
 
-    if (stream->has_send) {
+    if (stream->send != NULL) {
         head->is_output_ended = true;
-        quic_send_reset(&stream->send, code);
+        quic_send_reset(stream->send, code);
         quic_stream_control(stream);
         quic_stream_reschedule(stream);
         quic_wake(head->connection);
@@ -518,12 +524,16 @@ void quic_stream_reset(struct quic_stream *head, uint64_t code)
 
 uint64_t quic_stream_unsent(const struct quic_stream *head)
 {
-    return quic_send_unsent(&quic_state_of(head)->send);
+    const struct quic_send *send = quic_state_of(head)->send;
+
+    return send == NULL ? 0 : quic_send_unsent(send);
 }
 
 uint64_t quic_stream_unacknowledged(const struct quic_stream *head)
 {
-    return quic_send_unacknowledged(&quic_state_of(head)->send);
+    const struct quic_send *send = quic_state_of(head)->send;
+
+    return send == NULL ? 0 : quic_send_unacknowledged(send);
 }
 
 void quic_stream_want_writable(struct quic_stream *head, uint64_t below)
@@ -548,11 +558,11 @@ void quic_stream_release(struct quic_stream *head, uint64_t code)
     assert(!stream->is_released);
     stream->is_released = true;
     list_remove(&stream->calls);
-    if (stream->has_receive && !quic_receive_is_read(&stream->receive) &&
+    if (stream->receive != NULL && !quic_receive_is_read(stream->receive) &&
         !stream->head.is_input_reset) {
         quic_stream_stop(head, code);
     }
-    if (stream->has_send && !head->is_output_ended) {
+    if (stream->send != NULL && !head->is_output_ended) {
         quic_stream_reset(head, code);
     }
     if (stream->head.connection->state <= QUIC_ESTABLISHED) {
