@@ -218,6 +218,7 @@ static void connection_closed(struct quic_connection *quic, const struct quic_cl
     struct v3_connection *c = v3_of(quic);
 
     log_end(c, how);
+    counters_mine->limited += how->is_flood;
     c->is_closed = true;
     streams_closed(&c->streams);
     streams_closed(&c->finished);

@@ -2,7 +2,8 @@
 #include "net/quic/private.h"
 
 #define ACK_RANGES_MOST 128u
-#define FRAMES_A_SECOND 20000u /* of those that cost more than they bring */
+#define FRAMES_A_SECOND 20000u    /* of those that cost more than they bring */
+#define CHALLENGES_A_SECOND 1000u /* PATH_CHALLENGE: each asks for a datagram of 1200 bytes */
 
 static void refuse_frame(struct quic_connection *c, uint64_t type, const char *reason)
 {
@@ -114,14 +115,17 @@ static bool guard(struct quic_connection *c, uint64_t type)
     }
     if (now_us - guards->window_us > 1000000) {
         guards->window_us = now_us;
-        guards->frames = 0;
+        guards->frames = guards->challenges = 0;
     }
-    if (++guards->frames <= FRAMES_A_SECOND) {
+    guards->challenges += type == QUIC_FRAME_PATH_CHALLENGE;
+    if (++guards->frames <= FRAMES_A_SECOND && guards->challenges <= CHALLENGES_A_SECOND) {
         return true;
     }
-    log_warn(c->conn->log, 0, "the QUIC peer floods us with control frames");
+    log_warn(c->conn->log, 0, "the QUIC peer floods us with %s frames",
+             guards->challenges > CHALLENGES_A_SECOND ? "PATH_CHALLENGE" : "control");
     quic_worker.counts.floods++;
     quic_refuse(c, QUIC_INTERNAL_ERROR, type, "too many control frames");
+    c->close.is_flood = true;
     return false;
 }
 

@@ -61,6 +61,7 @@ enum quic_end {
 struct quic_close {
     enum quic_end end;
     bool is_application; /* `code` is of the protocol above; else enum quic_error */
+    bool is_flood;       /* by a guard of ours: the peer sent too much that brings nothing */
     uint64_t code;
     struct str reason; /* what the peer or we said; valid during the call; any bytes */
     int error;         /* of the socket: nobody serves QUIC at the address (ECONNREFUSED); or 0 */

@@ -39,6 +39,15 @@ def test_large_file(site):
         assert answer.status == 206 and answer.body == BIG[1000:300000]
 
 
+@pytest.mark.parametrize("listen", ["[::1]", "[::]"])
+def test_ipv6(site, listen):
+    """Also on a wildcard, where the answers have to come from the address that was asked."""
+    server = site("", "listen %s:@PORT@ quic; location /who { return 200 $remote_addr; }" % listen)
+    with H3(server.port, host="::1") as client:
+        assert client.get("/who").body == b"::1"
+        assert client.get("/big").body == BIG
+
+
 def test_many_streams(site):
     with H3(site().port) as client:
         streams = [client.send("/big" if i % 10 == 0 else "/a.txt") for i in range(100)]

@@ -2,9 +2,14 @@
 
 import time
 
+import pytest
+
 from h3_site import _site  # noqa: F401
 from harness import h3
 from harness.h3 import H3
+
+
+QUIC_INTERNAL_ERROR = 1
 
 
 def _blocked(client, required):
@@ -110,6 +115,33 @@ def test_responses_that_are_not_read(site):
             client.send("/lua")
         client.turn(0.1)
         assert kept(other) * 16384 <= 2 * 1024 * 1024 + 40 * 64 * 1024
+
+
+@pytest.mark.parametrize("frame, size, kind", [(b"\x01", 1150, "control"), (b"\x1a" + b"c" * 8, 120, "PATH_CHALLENGE")])
+def test_flood_below_http(site, frame, size, kind):
+    """PING, to each of which an acknowledgement is due, and PATH_CHALLENGE, to each of which a datagram of 1200 bytes is."""
+    server = site("", "location /limits { return 200 $limits_reached; }")
+    with H3(server.port) as client:
+        client.raw_packets(frame * size, 8)  # fewer than the limit
+        assert client.get("/a.txt").status == 200
+        client.raw_packets(frame * size, 40)
+        assert client.wait_closed() == QUIC_INTERNAL_ERROR
+    server.wait_log("the QUIC peer floods us with %s frames" % kind)
+    with H3(server.port) as other:
+        assert other.get("/limits").body == b"1"
+
+
+def test_request_over_its_memory_limit(site):
+    """It is answered with 500, others of the connection are not harmed."""
+    double = "".join("set $%s $%s$%s;" % (new, old, old) for old, new in zip("abcdefghijk", "bcdefghijkl"))
+    server = site("", "request_memory_limit 256k; location /large { set $a %s; %s return 200 $l; } location /limits { return 200 "
+                      "$limits_reached; }" % ("x" * 1000, double))
+    with H3(server.port) as client:
+        large, small = client.send("/large"), client.send("/a.txt")
+        assert client.wait(small).body == b"hello\n"
+        assert client.wait(large).status == 500
+        assert client.get("/limits").body == b"1"
+    server.wait_log("takes more memory than request_memory_limit allows: .*GET /large")
 
 
 def test_flood_of_requests_after_goaway(site):

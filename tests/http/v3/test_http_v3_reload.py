@@ -169,6 +169,40 @@ def test_new_connections_after_a_worker_was_killed(site):
     assert victim not in all_serve(server)
 
 
+def wait_reset(client):
+    """Until a stateless reset has come (RFC 9000, 10.3), which aioquic does not look for."""
+    token = client.quic._peer_cid.stateless_reset_token
+    assert len(token) == 16
+    client.socket.setblocking(True)
+    client.socket.settimeout(h3.PATIENCE)
+    while not client.socket.recv(65536).endswith(token):
+        pass
+    client.socket.setblocking(False)
+
+
+def test_worker_killed_under_load(site):
+    """Transfers of the other worker continue; clients of the dead one hear of it with their next packet; new ones are served."""
+    server = site(main="worker_processes 2;", server=SLOW + WHO, allow=["exited on signal 9"])
+    victim = all_serve(server)[0]
+    clients = {True: [], False: []}  # by whether they are the victim's
+    while min(len(some) for some in clients.values()) < 3:
+        client = H3(server.port)
+        clients[int(client.get("/who").body) == victim].append(client)
+    lost, others = clients[True], clients[False]
+    for client in lost:
+        begin(client)
+    streams = [begin(client) for client in others]
+    os.kill(victim, signal.SIGKILL)
+    for _ in range(4):
+        assert client_of(server) != victim
+    for client in lost:
+        client.send("/a.txt")
+        wait_reset(client)
+    assert wait_all(others, streams) == [BIG] * len(others)
+    for client in lost + others:
+        client.close()
+
+
 # upgrades of the binary
 
 @pytest.fixture(name="daemon")
@@ -240,6 +274,19 @@ def test_two_binaries_serve_their_connections_at_one_time(daemon):
         upgrade_to_the_end(daemon)
         assert former.get("/who").body == worker
     follow_upgrade(daemon)
+
+
+def test_two_upgrades_in_a_row(daemon):
+    """The third binary has what the second one was handed, and passes on the packets of the second."""
+    masters = {daemon.pid}
+    for _ in range(2):
+        with H3(daemon.port) as client:
+            stream = begin(client)
+            upgrade_to_the_end(daemon)
+            assert client_of(daemon) != 0
+            assert wait_all([client], [stream], are_closed=True) == [BIG]
+        masters.add(follow_upgrade(daemon))
+    assert len(masters) == 3
 
 
 # ---- what a new binary is handed

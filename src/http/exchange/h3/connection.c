@@ -216,6 +216,7 @@ static void connection_closed(struct quic_connection *quic, const struct quic_cl
         h3_stream_wake(stream);
         wait_signal_later(&stream->room);
     }
+    counters_mine->limited += how->is_flood;
     c->is_closed = true;
     c->control = c->decoder_stream = NULL;
     h3_peer_streams_free(&c->peer_streams);
