@@ -23,8 +23,8 @@ static void describe_upstream(const struct log_context *log_context, struct writ
     CHECK_MAGIC(x, EXCHANGE_MAGIC);
     struct str peer = x->pick.peer != NULL ? x->pick.peer->name : STR_NONE;
 
-    if (peer.len == 0 && x->group != NULL && x->pick.group != NULL) {
-        peer = x->group->name; /* none was live */
+    if (peer.len == 0 && x->group != NULL && x->pick.group != NULL && x->pick.decision == NULL) {
+        peer = x->group->name; /* none was live; a program that has not said yet has none */
     }
     if (peer.len != 0) {
         struct str scheme = x->is_secure ? x->protocol->secure_name : x->protocol->name;

@@ -51,7 +51,7 @@ void script_balance(struct script_subject *subject, struct upstream_pick *pick)
     subject->exit_code = 0;
     enum script_end end = script_run(&call);
     asked = outer;
-    if (end == SCRIPT_LEFT) {
+    if (end == SCRIPT_LEFT || end == SCRIPT_ENDED) {
         int code_of_exit = subject->exit_code;
 
         decision->refusal = code_of_exit >= 200 && code_of_exit <= 999 ? (unsigned) code_of_exit
@@ -74,14 +74,19 @@ static const char *why_not(const struct script_thread *thread)
 {
     const uint32_t later = SCRIPT_HEADER_FILTER | SCRIPT_BODY_FILTER | SCRIPT_LOG;
 
+    if (thread != NULL && thread->phase == SCRIPT_INIT_WORKER) {
+        return "no upstream found";
+    }
     if (thread == NULL || thread->subject->kind->variables == NULL) {
         return "no request found";
     }
     if (thread->phase == SCRIPT_BALANCER && asked != NULL) {
         return NULL;
     }
-    return (thread->phase & later) != 0 ? "API disabled in the current context"
-                                        : "no upstream found";
+    const struct script_subject_kind *kind = thread->subject->kind;
+    bool has_upstream = (thread->phase & later) != 0 && kind->group_name != NULL &&
+                        kind->group_name(thread->subject).len != 0;
+    return has_upstream ? "API disabled in the current context" : "no upstream found";
 }
 
 static int succeed(lua_State *L)

@@ -37,6 +37,8 @@ enum script_phase {
     SCRIPT_OF_REQUEST = SCRIPT_SET | SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS |
                         SCRIPT_PRECONTENT | SCRIPT_CONTENT | SCRIPT_HEADER_FILTER |
                         SCRIPT_BODY_FILTER | SCRIPT_LOG | SCRIPT_BALANCER,
+    /* Those in which ngx.exit is noted and returns; the last one counts. Elsewhere it ends the script. */
+    SCRIPT_EXIT_RETURNS = SCRIPT_HEADER_FILTER | SCRIPT_BALANCER | SCRIPT_SESSION_STORE,
 };
 
 /* What the log says before the message of an error there: "lua entry thread aborted: runtime error: ", and so on. */

@@ -62,6 +62,9 @@ static int do_exit(lua_State *L, struct script_thread *thread)
         script_demand(L, thread, EXIT_PHASES);
         thread->subject->exit_code = code;
     }
+    if ((thread->phase & SCRIPT_EXIT_RETURNS) != 0) {
+        return 0;
+    }
     script_leave(thread, SCRIPT_LEFT);
 }
 

@@ -145,6 +145,9 @@ static int do_exit(lua_State *L, struct script_thread *thread)
         lua->exit_code = code;
         lua->has_exit = true;
     }
+    if ((thread->phase & SCRIPT_EXIT_RETURNS) != 0) {
+        return 0;
+    }
     script_leave(thread, SCRIPT_LEFT);
 }
 
