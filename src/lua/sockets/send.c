@@ -5,6 +5,7 @@
 #include "lua/sockets/socket.h"
 
 #define PIECE_SIZE 262144u /* bytes that are queued at a time */
+#define INPUT_MOST 65536u  /* that are read after a failure */
 
 /* ---- what is sent ---- */
 
@@ -104,6 +105,8 @@ static int fail_broken(lua_State *L, const struct script_thread *thread,
 
     socket_log_begin(thread, socket->name, &words);
     log_error(&words.log, error, "send() failed");
+    /* An answer that came before the end can still be received. */
+    conn_fill_last(socket->conn, INPUT_MOST);
     socket->has_sent_last = true;
     return script_fail(L, socket_error_text(error, text));
 }

@@ -240,6 +240,12 @@ static inline void conn_consume(struct conn *conn, size_t n)
  */
 bool conn_fill(struct conn *conn, size_t first_size, size_t max_size);
 
+/*
+ * After a failure while sending (the peer has answered and closed): reads what had arrived before it, up to max_size bytes, into
+ * the input. Plain connections only; does nothing for others, nor for one that is sound.
+ */
+void conn_fill_last(struct conn *conn, size_t max_size);
+
 /* Are the first bytes of a new connection likely to be there already, as experience says? */
 bool conn_expects_input(void);
 

@@ -165,6 +165,8 @@ static void expectation_learn(struct conn *conn, bool came)
     }
 }
 
+#define LAST_FIRST 4096u /* conn_fill_last begins with a buffer of this size */
+
 /* ---- reading ---- */
 
 /* What a read that gave n, with errno, of `size` bytes tells about the socket. Gives n. */
@@ -266,6 +268,21 @@ bool conn_fill(struct conn *conn, size_t first_size, size_t max_size)
         conn_input_release(conn);
     }
     return false;
+}
+
+void conn_fill_last(struct conn *conn, size_t max_size)
+{
+    CHECK_MAGIC(conn, CONN_MAGIC);
+    ssize_t n = 1;
+
+    if (!conn->is_broken || conn->transport != NULL || conn->is_input_closed) {
+        return;
+    }
+    while (n > 0 && input_make_room(conn, LAST_FIRST, max_size)) {
+        n = recv(conn->source.fd, conn->in + conn->in_end, conn->in_size - conn->in_end,
+                 MSG_DONTWAIT);
+        conn->in_end += n > 0 ? (uint32_t) n : 0;
+    }
 }
 
 /* May the socket be read? If not, *n gets what is to be said, 0 or -1 with errno. */
