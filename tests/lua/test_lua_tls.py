@@ -1,5 +1,6 @@
 """Scripts in handshakes with clients, and what they leave for the requests that follow."""
 
+import re
 import socket
 import ssl
 
@@ -29,6 +30,8 @@ server {
 }
 server {
     listen @PORT1@ ssl;
+    ssl_session_tickets off;
+    ssl_session_cache shared:ids:64k;
     ssl_client_hello_by_lua_block { ngx.ctx.names = {"hello"} ngx.ctx.count = 1 }
     ssl_certificate_by_lua_block {
         table.insert(ngx.ctx.names, "certificate")
@@ -39,6 +42,10 @@ server {
         ngx.ctx.count = ngx.ctx.count + 1
         table.insert(ngx.ctx.names, "request")
         ngx.say(ngx.ctx.count, " ", table.concat(ngx.ctx.names, " "))
+    } }
+    location /session { content_by_lua_block {
+        ngx.say(require("ngx.ssl.session").get_session_id())
+        ngx.say(pcall(function() require("ngx.ssl.clienthello").get_client_hello_ciphers() end))
     } }
     location /inside { rewrite_by_lua_block { ngx.ctx = {count = 10} ngx.exec("/") } }
 }
@@ -124,6 +131,18 @@ def test_each_request_has_a_copy_of_the_context_of_its_handshake(server):
         assert lines == ["3 hello certificate request", "3 hello certificate request request",
                          "3 hello certificate request request request"]
     server.wait_log("of the timer: nil")
+
+
+def test_the_session_of_a_request_and_what_the_hello_alone_has(server):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with socket.create_connection(("127.0.0.1", server.port_of("PORT1"))) as plain, context.wrap_socket(plain) as client:
+        client.sendall(b"GET /session HTTP/1.0\r\n\r\n")
+        lines = client.makefile("rb").read().decode().split("\r\n\r\n")[1].splitlines()
+    assert re.fullmatch("[0-9a-f]{64}", lines[0])
+    assert re.fullmatch(r"falsecontent_by_lua\(nginx\.conf:\d+\):3: API disabled in the current context", lines[1])
 
 
 STARTTLS = """

@@ -3,6 +3,7 @@
 #include <openssl/ssl.h>
 #include <stddef.h>
 
+#include "base/text.h"
 #include "lua/tls/native.h"
 #include "lua/tls/tls.h"
 #include "lua/vm/function.h"
@@ -120,7 +121,7 @@ static int hello_name(lua_State *L, struct script_thread *thread)
     size_t size;
 
     if (ssl == NULL) {
-        return script_fail(L, "API disabled in the current context");
+        return luaL_error(L, "API disabled in the current context");
     }
     if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &at, &size) != 1) {
         lua_pushnil(L);
@@ -143,7 +144,7 @@ static int hello_extension(lua_State *L, struct script_thread *thread)
     int type = luaL_checkint(L, 1);
 
     if (ssl == NULL) {
-        return script_fail(L, "API disabled in the current context");
+        return luaL_error(L, "API disabled in the current context");
     }
     if (type < 0 || SSL_client_hello_get0_ext(ssl, (unsigned) type, &at, &size) != 1) {
         lua_pushnil(L);
@@ -160,7 +161,7 @@ static int hello_extensions(lua_State *L, struct script_thread *thread)
     size_t count;
 
     if (ssl == NULL) {
-        return script_fail(L, "API disabled in the current context");
+        return luaL_error(L, "API disabled in the current context");
     }
     if (SSL_client_hello_get1_extensions_present(ssl, &types, &count) != 1) {
         return script_fail(L, "failed to get extensions");
@@ -180,7 +181,7 @@ static int hello_ciphers(lua_State *L, struct script_thread *thread)
     const unsigned char *at;
 
     if (ssl == NULL) {
-        return script_fail(L, "API disabled in the current context");
+        return luaL_error(L, "API disabled in the current context");
     }
     size_t size = SSL_client_hello_get0_ciphers(ssl, &at);
 
@@ -209,7 +210,7 @@ static int set_protocols(lua_State *L, struct script_thread *thread)
 
     luaL_checktype(L, 1, LUA_TTABLE);
     if (ssl == NULL) {
-        return script_fail(L, "API disabled in the current context");
+        return luaL_error(L, "API disabled in the current context");
     }
     for (int i = 1; i <= (int) lua_objlen(L, 1); i++) {
         lua_rawgeti(L, 1, i);
@@ -235,29 +236,38 @@ static int set_protocols(lua_State *L, struct script_thread *thread)
 
 /* ---- sessions ---- */
 
+/* The identifier of the session that a script keeps or looks for; else of the connection's own. {0}: there is none. */
+static struct str session_id_of(const struct script_handshake *handshake, const SSL *ssl)
+{
+    const SSL_SESSION *session = handshake != NULL ? handshake->session : NULL;
+    unsigned size = 0;
+
+    if (session == NULL && handshake != NULL && handshake->session_id.len != 0) {
+        return handshake->session_id;
+    }
+    if (session == NULL) {
+        session = SSL_get_session(ssl);
+    }
+    const unsigned char *id = session == NULL ? NULL : SSL_SESSION_get_id(session, &size);
+    return (struct str){(const char *) id, size};
+}
+
 static int session_id(lua_State *L, struct script_thread *thread)
 {
-    const struct script_handshake *handshake = script_tls_handshake();
-    unsigned size = (unsigned) (handshake == NULL ? 0 : handshake->session_id.len);
-    const unsigned char *id =
-        handshake == NULL ? NULL : (const unsigned char *) handshake->session_id.data;
-
-    if (handshake == NULL) {
-        return script_fail(L, "bad request");
-    }
-    if (handshake->session != NULL) {
-        id = SSL_SESSION_get_id(handshake->session, &size);
-    }
-    if (size == 0) {
-        return script_fail(L, "bad session in lua context");
-    }
+    const SSL *ssl = script_tls_ssl();
     char text[2 * SSL_MAX_SSL_SESSION_ID_LENGTH];
 
-    for (unsigned i = 0; i < size && i < SSL_MAX_SSL_SESSION_ID_LENGTH; i++) {
-        text[2 * i] = "0123456789ABCDEF"[id[i] >> 4];
-        text[2 * i + 1] = "0123456789ABCDEF"[id[i] & 15];
+    if (ssl == NULL) {
+        return script_fail(L, "bad request");
     }
-    lua_pushlstring(L, text, 2 * size);
+    struct str id = session_id_of(script_tls_handshake(), ssl);
+
+    if (id.len == 0) {
+        return script_fail(L, "uninitialized session id len in lua context");
+    }
+    id.len = id.len < SSL_MAX_SSL_SESSION_ID_LENGTH ? id.len : SSL_MAX_SSL_SESSION_ID_LENGTH;
+    hex_encode(text, id.data, id.len);
+    lua_pushlstring(L, text, 2 * id.len);
     return 1;
 }
 
@@ -265,6 +275,9 @@ static int serialized_session(lua_State *L, struct script_thread *thread)
 {
     const struct script_handshake *handshake = script_tls_handshake();
 
+    if (script_tls_ssl() == NULL) {
+        return script_fail(L, "bad request");
+    }
     if (handshake == NULL || handshake->session == NULL) {
         return script_fail(L, "bad session in lua context");
     }
@@ -286,6 +299,9 @@ static int set_serialized_session(lua_State *L, struct script_thread *thread)
     struct str text = script_check_str(L, 1);
     const unsigned char *at = (const unsigned char *) text.data;
 
+    if (script_tls_ssl() == NULL) {
+        return script_fail(L, "bad request");
+    }
     if (handshake == NULL || thread->phase != SCRIPT_SESSION_FETCH) {
         return script_fail(L, "API disabled in the current context");
     }

@@ -36,15 +36,15 @@ static STACK_OF(X509) * check_chain(lua_State *L, int index)
     return *place;
 }
 
-/* The certificate after the first, which must have issued it; NULL: *reason says why. */
-static X509 *issuer_of(STACK_OF(X509) * chain, const char **reason)
+/* The certificate after the first, which must have issued it if that is checked; NULL: *reason says why. */
+static X509 *issuer_of(STACK_OF(X509) * chain, bool is_checked, const char **reason)
 {
     X509 *leaf = sk_X509_value(chain, 0);
     X509 *issuer = sk_X509_num(chain) < 2 ? NULL : sk_X509_value(chain, 1);
 
     if (issuer == NULL) {
         *reason = "no issuer certificate in chain";
-    } else if (X509_check_issued(issuer, leaf) != X509_V_OK) {
+    } else if (is_checked && X509_check_issued(issuer, leaf) != X509_V_OK) {
         *reason = "issuer certificate not next to leaf";
         issuer = NULL;
     }
@@ -62,11 +62,7 @@ static int responder(lua_State *L, struct script_thread *thread)
     if (chain == NULL) {
         return 2;
     }
-    X509 *issuer = issuer_of(chain, &reason);
-
-    if (issuer == NULL && sk_X509_num(chain) < 2) {
-        return script_fail(L, reason);
-    }
+    X509 *issuer = issuer_of(chain, true, &reason);
     STACK_OF(OPENSSL_STRING) *urls = X509_get1_ocsp(sk_X509_value(chain, 0));
     const char *url = sk_OPENSSL_STRING_num(urls) < 1 ? NULL : sk_OPENSSL_STRING_value(urls, 0);
 
@@ -123,7 +119,7 @@ static int create_request(lua_State *L, struct script_thread *thread)
     if (chain == NULL) {
         return 2;
     }
-    X509 *issuer = issuer_of(chain, &reason);
+    X509 *issuer = issuer_of(chain, false, &reason);
     int size = issuer == NULL ? -1 : make_request(chain, issuer, &text, &reason);
 
     if (size < 0) {
@@ -227,7 +223,7 @@ static int validate(lua_State *L, struct script_thread *thread)
         answer_free(&response);
         return 2;
     }
-    X509 *issuer = reason == NULL ? issuer_of(chain, &reason) : NULL;
+    X509 *issuer = reason == NULL ? issuer_of(chain, true, &reason) : NULL;
     if (issuer != NULL) {
         reason = script_ocsp_judge(&response, chain, issuer);
     }
