@@ -19,6 +19,11 @@ init_by_lua_block {
     end
     function tell(...) ngx.log(ngx.WARN, "told ", ...) end
 }
+upstream led { server 0.0.0.1; balancer_by_lua_block {
+    ngx.exit(503)
+    ngx.exit(0)
+    tell("chosen ", require("ngx.balancer").set_current_peer("127.0.0.1", @PORT@))
+} }
 server {
     listen 127.0.0.1:@PORT@;
     location /until { content_by_lua_block {
@@ -86,6 +91,41 @@ server {
     location /filter { return 200 ok; header_filter_by_lua_block {
         tell(pcall(ngx.on_abort, print)) tell(pcall(ngx.thread.spawn, 1)) tell(pcall(ngx.thread.spawn, function() end))
     } }
+    location /again { content_by_lua_block {
+        local keys = ngx.shared.keys
+        keys:set("old", 1, 0.001)
+        repeat ngx.sleep(0.002) until keys:get("old") == nil
+        show(keys:expire("old", 100), keys:get("old"))
+        show(select(2, pcall(function() keys:set("k", 1, -1) end)))
+        show(select(2, pcall(function() keys:lpush("k") end)))
+        show(keys:lpush(("k"):rep(65535), 1))
+        local count = require("ngx.semaphore").new()
+        show(select(2, pcall(function() count:post(0) end)))
+        show(select(2, pcall(function() coroutine.resume(1) end)))
+    } }
+    location /empty { content_by_lua_block {
+        ngx.req.set_header("X-Gone", "")
+        ngx.req.set_header("X-Two", {"a", ""})
+        require("ngx.req").add_header("X-New", "")
+        local fields = ngx.req.get_headers()
+        show(fields["x-gone"], #fields["x-two"], fields["x-two"][2], fields["x-new"])
+    } }
+    location /exits { return 200 ok; header_filter_by_lua_block {
+        ngx.exit(503)
+        ngx.header.a = "set after it"
+        ngx.exit(tonumber(ngx.var.arg_s))
+    } }
+    location /answered { content_by_lua_block {
+        local sock = ngx.socket.tcp()
+        assert(sock:connect("127.0.0.1", tonumber(ngx.var.arg_port)))
+        assert(sock:send("go\\r\\n\\r\\n"))
+        local sent, reason
+        repeat ngx.sleep(0.002) sent, reason = sock:send("x") until not sent
+        show(reason, sock:receive(3), sock:receive("*a"))
+    } }
+    location /nobody { content_by_lua_block { tell(require("ngx.balancer").set_more_tries(1)) }
+        log_by_lua_block { tell(require("ngx.balancer").set_more_tries(1)) } }
+    location /led { proxy_pass http://led/plain; log_by_lua_block { tell(require("ngx.balancer").set_more_tries(1)) } }
     location /old { content_by_lua_block { ngx.req.set_header("a", "b") show(ngx.req.http_version(), ngx.req.get_headers().a) } }
 }
 """
@@ -168,6 +208,41 @@ def test_arguments_are_looked_at_before_the_phase(server):
     assert server.wait_log("told truenillua_check_client_abort is off")
     assert server.wait_log("told falsebad argument #1 to '.*' .Lua function expected")
     assert server.wait_log(r"told falseAPI disabled in the context of header_filter_by_lua\*")
+
+
+def test_errors_name_the_line_of_the_script(server):
+    again = said(server, "/again")
+    assert again[:1] + again[3:4] == ["true|1", "false|no memory"]
+    reasons = ['bad "exptime" argument', "expecting 3 arguments, but only seen 2", "positive number required",
+               "bad argument #1 to 'resume' (coroutine expected)"]
+    for line, reason in zip(again[1:3] + again[4:], reasons, strict=True):
+        assert re.fullmatch(r"content_by_lua\(nginx\.conf:\d+\):\d+: " + re.escape(reason), line)
+
+
+def test_exit_in_a_header_filter_returns_and_the_last_one_counts(server):
+    refused = server.get("/exits?s=403")
+    assert (refused.status, refused.header("a")) == (403, "set after it")
+    kept = server.get("/exits?s=0")
+    assert (kept.status, kept.header("a"), kept.body) == (200, "set after it", b"ok")
+
+
+def test_an_answer_is_received_after_sending_has_failed(server):
+    backend = Backend([b"no, thanks"])
+    assert said(server, f"/answered?port={backend.port}") == ["broken pipe|no,| thanks"]
+    backend.close()
+
+
+def test_what_is_said_of_a_balancer_outside_its_phase(server):
+    server.get("/nobody")
+    assert server.wait_log("told nilno upstream found, client")
+    assert server.wait_log("told nilno upstream found while logging")
+    assert server.get("/led").body == b"abc"
+    assert server.wait_log(r'told chosen true while connecting to upstream, client: [^"]* request: "[^"]*", host')
+    assert server.wait_log("told nilAPI disabled in the current context while logging")
+
+
+def test_empty_values_are_added_but_do_not_replace(server):
+    assert said(server, "/empty", "X-Gone: 1") == ["nil|2||"]
 
 
 def test_http_0_9_has_no_fields_to_set(server):

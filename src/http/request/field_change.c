@@ -92,6 +92,9 @@ void response_change_field(struct request *request, const struct field_change *c
         response_set_location(request, change->value);
         return;
     case FIELD_ETAG:
+        if (response->etag.len == 0) {
+            response->etag_position = response->fields.count;
+        }
         response->etag = change->value;
         return;
     case FIELD_SERVER:
@@ -206,7 +209,7 @@ bool request_change_field(struct request *request, const struct field_change *ch
         }
         bool is_there = !change->appends && replace_field(&at->headers, change);
 
-        if (!is_there && change->value.len != 0 && !change->only_existing) {
+        if (!is_there && (change->value.len != 0 || change->appends) && !change->only_existing) {
             own_fields(at);
             fields_add_identified(&at->headers, &at->arena, change->id,
                                   at == request ? change->name

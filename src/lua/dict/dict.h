@@ -34,6 +34,7 @@ struct script_dict_value {
     int type;         /* enum dict_type */
     int is_stale;     /* out: it has expired */
     int is_forcible;  /* out: others that were valid had to go for it */
+    int has_entry;    /* out, of a push: the key has an entry, so what had no room was the value */
 };
 
 enum dict_set { DICT_SET, DICT_ADD, DICT_REPLACE, DICT_SAFE_SET, DICT_SAFE_ADD };

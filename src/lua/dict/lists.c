@@ -131,6 +131,7 @@ int script_ffi_dict_push(struct script_dict *dict, const char *key, size_t key_l
     dict_lock(table);
     dict_drop_expired(table, 2);
     struct dict_item *item = list_open(table, (struct str){key, key_len}, &result);
+    value->has_entry = item != NULL;
     if (item != NULL) {
         struct dict_node *node = node_new(table, value);
 

@@ -232,7 +232,7 @@ int script_ffi_dict_expire(struct script_dict *dict, const char *key, size_t key
 
     dict_lock(dict->table);
     struct dict_item *item = dict_find(dict->table, name, dict_hash(name));
-    if (item != NULL && !dict_has_expired(item, clock_now.now_ms)) {
+    if (item != NULL) { /* also one that has expired and is still there: it lives again */
         item->expires_ms = moment(seconds);
         dict_touch(dict->table, item);
         result = DICT_OK;

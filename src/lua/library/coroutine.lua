@@ -52,7 +52,7 @@ coroutine.status = status
 
 function coroutine.resume(co, ...)
     if type(co) ~= "thread" then
-        return error("bad argument #1 to 'resume' (coroutine expected)", 2)
+        error("bad argument #1 to 'resume' (coroutine expected)", 2)
     end
     if threads[co] ~= nil then
         return false, "cannot resume " .. status(co) .. " coroutine"

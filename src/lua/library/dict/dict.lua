@@ -12,7 +12,7 @@ struct script_dict_value {
     const char *data;
     size_t len;
     uint32_t flags;
-    int type, is_stale, is_forcible;
+    int type, is_stale, is_forcible, has_entry;
 };
 int script_ffi_dict_get(void *dict, const char *key, size_t key_len, int wants_stale, struct script_dict_value *out);
 int script_ffi_dict_set(void *dict, const char *key, size_t key_len, int how, struct script_dict_value *value);
@@ -137,7 +137,7 @@ local function store(zone, how, key, given, seconds, flags)
     if seconds == nil then
         seconds = 0
     elseif type(seconds) ~= "number" or seconds < 0 then
-        error("bad \"exptime\" argument", 3)
+        error("bad \"exptime\" argument", 2) -- who calls by a tail call is no level
     end
     local name, err = key_of(key)
     if not name then
@@ -276,7 +276,7 @@ end
 
 local function push(is_left, ...)
     if select("#", ...) ~= 3 then
-        error("expecting 3 arguments, but only seen " .. select("#", ...), 3)
+        error("expecting 3 arguments, but only seen " .. select("#", ...), 2)
     end
     local zone, key, given = ...
     local dict = dict_of(zone)
@@ -289,6 +289,9 @@ local function push(is_left, ...)
     end
     local result = C.script_ffi_dict_push(dict, name, #name, is_left, value)
     if result ~= OK then
+        if value.has_entry == 0 and REASONS[result] == "no memory" then
+            return false, "no memory" -- the key itself had no room
+        end
         return nil, REASONS[result]
     end
     return value.number
@@ -304,7 +307,7 @@ end
 
 local function pop(is_left, ...)
     if select("#", ...) ~= 2 then
-        error("expecting 2 arguments, but only seen " .. select("#", ...), 3)
+        error("expecting 2 arguments, but only seen " .. select("#", ...), 2)
     end
     local zone, key = ...
     local dict = dict_of(zone)

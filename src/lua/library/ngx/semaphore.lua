@@ -9,7 +9,7 @@ local meta = { __index = semaphore }
 local function object_of(self)
     local object = type(self) == "table" and rawget(self, "sem")
     if not object then
-        return error("not a semaphore instance", 3)
+        error("not a semaphore instance", 3)
     end
     return object
 end
@@ -18,7 +18,7 @@ end
 function semaphore.new(n)
     n = n and tonumber(n) or 0
     if n < 0 then
-        return error("no negative number", 2)
+        error("no negative number", 2)
     end
     return setmetatable({ sem = new(n) }, meta)
 end
@@ -28,7 +28,7 @@ function semaphore:post(n)
     local object = object_of(self)
     n = math.floor(n and tonumber(n) or 1)
     if n < 1 then
-        return error("positive number required", 2)
+        error("positive number required", 2)
     end
     return post(object, n)
 end
@@ -38,7 +38,7 @@ function semaphore:wait(seconds)
     local object = object_of(self)
     seconds = tonumber(seconds) or 0
     if seconds < 0 then
-        return error("no negative number", 2)
+        error("no negative number", 2)
     end
     return wait(object, seconds)
 end
