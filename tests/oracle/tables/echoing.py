@@ -66,7 +66,7 @@ CONFIGS = [
         }
         """, "\n".join("GET " + target for target in (
             "/a", "/options", "/status", "/status/in", "/204", "/sleep", "/sleep/arg?t=0.001", "/sleep/arg?t=x", "/sleep/arg?t=-1", "/sleep/only",
-            "/exec?z=1", "/exec/args?z=1", "/exec/both", "/exec/own", "/exec/named?q", "/exec/arg?x=/shown", "/exec/arg?x=", "/shown?a=b%20c",
+            "/exec?z=1", "/exec/args?z=1", "/exec/both", "/exec/own", "/exec/named?q", "/exec/arg?x=/shown", "/exec/arg?x=/shown%20a%41", "/exec/arg?x=", "/shown?a=b%20c",
             "/each?a=b&c=d", "/each/two", "/each/none", "/each/long", "/each/open", "/around", "/around/in", "/around/404", "/around/file", "/around/204",
             "/around/sub", "/async", "/mixed", "/nowhere", "/body", "/body/not", "/post", "/post/file", "/methods",
             "/methods/async", "/many", "/args?q", "/incr", "/if?x=1", "/if", "/if/set?x=1", "/nest", "/nest/in", "/denied",

@@ -27,6 +27,9 @@ CONFIGS = [
             location /type/set { more_set_headers 'Content-Type: text/plain; charset=latin1'; charset utf-8; return 200 x; }
             location /type/other { more_set_headers 'Content-Type: application/json'; charset utf-8; charset_types application/json; return 200 x; }
             location /type/twice { more_clear_headers Content-Type; more_set_headers 'Content-Type: a/b' 'Content-Type: c/d'; return 200 x; }
+            location /type/list { more_set_headers -t 'text/css;text/plain' 'X-T: 1'; more_set_headers -t 'text/plain;charset=x' 'X-U: 1';
+                                  more_set_headers -t 'text/css,text/plain' 'X-V: 1'; default_type text/plain; return 200 x; }
+            location /order { more_set_headers 'X-1: 1' 'ETag: "e"' 'X-2: 2'; return 200 x; }
             location /place { more_set_headers 'Location: /new'; return 200 x; }
             location /place/moved { more_set_headers 'Location: /new'; return 301 /old; }
             location /place/far { more_set_headers 'Location: http://other.example/'; return 301 /old; }
@@ -52,7 +55,7 @@ CONFIGS = [
                  add_header Set-Cookie c=d; add_header Vary Accept; add_header ETag '"e"'; return 200 up; }
         """, "\n".join("GET " + target for target in (
             "/not", "/clear/a.txt", "/some/a.txt", "/length/a.txt", "/empty", "/odd", "/if?x=1", "/if", "/if/in?x=1", "/if/in", "/status",
-            "/status/any", "/type", "/type/set", "/type/other", "/type/twice", "/place", "/place/moved", "/place/far", "/place/none",
+            "/status/any", "/type", "/type/set", "/type/other", "/type/twice", "/type/list", "/order", "/place", "/place/moved", "/place/far", "/place/none",
             "/vars?v=1%0d%0aX:1", "/case", "/cache", "/modified/a.txt", "/page", "/up", "/up/none", "/up/wild", "/date",
             "/204", "/deny", "/nested/a", "/nested/b", "/a.txt")) + r"""
 GET /some/a.txt | Range: bytes=1-2

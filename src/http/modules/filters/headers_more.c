@@ -246,6 +246,20 @@ static bool read_change(struct reading *reading, struct str text)
     return true;
 }
 
+/* Cuts off the next word of a list; empty between two separators. Types may be separated by ";" as well. */
+static struct str cut_word(struct str *rest, bool are_statuses)
+{
+    struct str word = *rest;
+    size_t len = 0;
+
+    while (len < word.len && word.data[len] != ' ' && word.data[len] != '\t' &&
+           (are_statuses || word.data[len] != ';')) {
+        len++;
+    }
+    *rest = len < word.len ? str_skip(word, len + 1) : STR_NONE;
+    return str_head(word, len);
+}
+
 /* Words with blanks between them. */
 static bool read_list(struct reading *reading, struct str text, bool are_statuses)
 {
@@ -253,7 +267,7 @@ static bool read_list(struct reading *reading, struct str text, bool are_statuse
     struct str rest = text;
 
     while (rest.data != NULL) {
-        struct str word = str_cut(&rest, ' ');
+        struct str word = cut_word(&rest, are_statuses);
         uint64_t status;
 
         if (word.len == 0) {

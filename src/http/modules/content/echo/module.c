@@ -144,6 +144,9 @@ static bool get_headers(struct variable_env *env, const struct variable *variabl
     const struct request *main = variable_request(env)->main;
     size_t size = main->line.len + 4;
 
+    if (main->wire->has_text_head) { /* as it came, whatever was changed since */
+        return variable_give(out, (struct str){main->line.data, main->head_size});
+    }
     fields_each(field, &main->headers) {
         size += field->name.len + field->value.len + 4;
     }

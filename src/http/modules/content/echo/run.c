@@ -1,6 +1,7 @@
 /* The commands of a location, run from top to bottom. */
 #include "base/clock.h"
 #include "base/parse.h"
+#include "base/text.h"
 #include "http/files/file.h"
 #include "http/message/uri.h"
 #include "http/modules/content/echo/echo.h"
@@ -158,6 +159,7 @@ static enum handler_result go_elsewhere(struct echo_run *run, const struct echo_
         }
         return request_redirect_named(request, text);
     }
+    uri = percent_decode(&request->arena, uri);
     if (!uri_is_safe(uri)) {
         log_warn(&request->log, 0, "echo_exec sees unsafe uri: \"%.*s\"", STR_ARG(uri));
         return request_fail(request, 500);
