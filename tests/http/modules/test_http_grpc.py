@@ -7,6 +7,7 @@ import pytest
 
 from h2_backend import (ACK, DATA, END_HEADERS, END_STREAM, H2Backend, HEADERS, PREFACE, SETTINGS,
                         block, decode_block, each, frame)
+from harness import run_binary
 from harness.h2 import H2
 
 
@@ -272,3 +273,16 @@ def test_configuration(line, told):
     done = run_binary("-t", "-p", server.dir, "-c", "nginx.conf", cwd=server.dir)
     server.close(check=False)
     assert done.returncode != 0 and told in done.stderr
+
+
+def test_an_address_has_a_port(serve):
+    """There is no default: 80 and 443 are ports of web pages."""
+    server = serve("""server { listen 127.0.0.1:@PORT@; location / { grpc_pass $arg_to; } location /group { grpc_pass u; } }
+        upstream u { server 127.0.0.1:@PORT1@; }""")
+    for to in ("127.0.0.1", "grpc://127.0.0.1", "grpcs://127.0.0.1"):
+        assert server.get("/?to=" + to).status == 500
+    server.wait_log('no port in upstream "127.0.0.1", client')
+    assert server.get("/?to=u").status == server.get("/group").status == 502
+    for to in ("127.0.0.1", "grpc://127.0.0.1", "grpcs://127.0.0.1"):
+        name = server.write("bad.conf", "events { } http { server { listen 127.0.0.1:80; location / { grpc_pass %s; } } }" % to)
+        assert 'no port in upstream "127.0.0.1" in ' in run_binary("-t", "-c", name).stderr

@@ -135,7 +135,6 @@ static enum handler_result grpc_answer(struct request *request)
             return request_fail(request, 500);
         }
     }
-    x->default_port = x->is_secure ? 443 : 80;
     return exchange_run(x);
 }
 
@@ -169,7 +168,7 @@ static bool grpc_pass_apply(struct conf_scope *scope, const struct directive *ro
         return conf_error(scope->conf, node, "no host in upstream \"%.*s\"",
                           STR_ARG(node->args[1]));
     }
-    if (!pass_target_read(scope, node, address, is_secure ? 443 : 80, &target->address)) {
+    if (!pass_target_read(scope, node, address, 0, &target->address)) {
         return false;
     }
     target->address.is_secure = is_secure;
