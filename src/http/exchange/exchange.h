@@ -328,6 +328,8 @@ static inline struct exchange *request_exchange(const struct request *request)
  * protocol->adapt_field. False: it cannot be passed on; logged.
  */
 bool response_from_upstream(struct exchange *x);
+/* Is the response passed on buffered: what *_buffering says, or its X-Accel-Buffering? */
+bool exchange_is_buffered(const struct exchange *x);
 
 /* What of an interim response, or of the fields after a body, the client may see; in the request's arena. Trailers: NULL =
  * none came. */

@@ -46,6 +46,17 @@ static void limit_rate(struct request *request, struct str value)
     }
 }
 
+bool exchange_is_buffered(const struct exchange *x)
+{
+    const struct field *field = fields_get(&x->response.fields, FIELD_X_ACCEL_BUFFERING);
+
+    if (field == NULL || (x->settings->ignore_headers & IGNORE_X_ACCEL_BUFFERING) != 0) {
+        return x->relay.is_buffered;
+    }
+    return str_equal_nocase(field->value, STR("yes")) ||
+           (x->relay.is_buffered && !str_equal_nocase(field->value, STR("no")));
+}
+
 /* What the backend asks of this server, where it may. */
 static void obey_backend(struct exchange *x)
 {
@@ -53,14 +64,7 @@ static void obey_backend(struct exchange *x)
     unsigned ignored = x->settings->ignore_headers;
     const struct field *field;
 
-    field = fields_get(fields, FIELD_X_ACCEL_BUFFERING);
-    if (field != NULL && (ignored & IGNORE_X_ACCEL_BUFFERING) == 0) {
-        if (str_equal_nocase(field->value, STR("no"))) {
-            x->relay.is_buffered = false;
-        } else if (str_equal_nocase(field->value, STR("yes"))) {
-            x->relay.is_buffered = true;
-        }
-    }
+    x->relay.is_buffered = exchange_is_buffered(x);
     field = fields_get(fields, FIELD_X_ACCEL_LIMIT_RATE);
     if (field != NULL && (ignored & IGNORE_X_ACCEL_LIMIT_RATE) == 0) {
         limit_rate(x->request, field->value);

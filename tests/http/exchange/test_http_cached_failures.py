@@ -1,5 +1,6 @@
 """Backends that fail while something stale is there, and slices that do not fit."""
 
+import os
 import time
 
 import pytest
@@ -66,3 +67,42 @@ def test_tags_of_slices(serve, backend, tags, is_whole):
     else:
         with pytest.raises(Closed):
             server.get("/")
+
+
+UNBUFFERED = [("off", None, False), ("off", "yes", True), ("on", "no", False), ("on", "NO", False), ("on", None, True), ("on", "x", True)]
+
+
+@pytest.mark.parametrize("buffering, field, is_kept", UNBUFFERED)
+def test_unbuffered_responses_are_not_kept(serve, backend, buffering, field, is_kept):
+    more = b"" if field is None else b"X-Accel-Buffering: %s\r\n" % field.encode()
+    back = backend([b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n" + more + b"\r\na"])
+    server = serve("""proxy_cache_path @DIR@/c keys_zone=z:1m; server { listen 127.0.0.1:@PORT@; proxy_buffering %s; proxy_cache_valid 1h;
+        add_header X-Cache $upstream_cache_status; location / { proxy_cache z; proxy_cache_key $uri; proxy_pass http://127.0.0.1:%d; }
+        location /stored { proxy_store @DIR@/logs/$uri; proxy_pass http://127.0.0.1:%d; } }""" % (buffering, back.port, back.port))
+    assert [server.get("/").header("X-Cache") for _ in range(2)] == ["MISS", "HIT" if is_kept else "MISS"]
+    server.get("/stored")
+    server.quit()
+    server.wait_end()
+    assert os.path.exists(server.path("logs", "stored")) == is_kept
+
+
+@pytest.mark.parametrize("ignores", [False, True])
+def test_redirects_inside_are_not_stored(serve, backend, ignores):
+    """What X-Accel-Redirect names is for the request that the backend has allowed it."""
+    back = backend([b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nX-Accel-Redirect: /file\r\n\r\na"])
+    server = serve("""proxy_cache_path @DIR@/c keys_zone=z:1m; server { listen 127.0.0.1:@PORT@; proxy_cache_valid any 1h; %s
+        location / { proxy_cache z; proxy_cache_key $uri; proxy_pass http://127.0.0.1:%d; }
+        location /file { return 200 file; } }""" % ("proxy_ignore_headers X-Accel-Redirect;" * ignores, back.port))
+    assert [server.get("/").text for _ in range(3)] == (["a"] if ignores else ["file"]) * 3
+    assert len(back.requests) == (1 if ignores else 3)
+
+
+@pytest.mark.parametrize("length", [None, b"7"])
+def test_a_stored_304_has_the_length_that_the_backend_said(serve, backend, length):
+    more = b"" if length is None else b"Content-Length: %s\r\n" % length
+    back = backend([b"HTTP/1.1 304 Not Modified\r\n" + more + b"\r\n"])
+    server = serve("""proxy_cache_path @DIR@/c keys_zone=z:1m; server { listen 127.0.0.1:@PORT@; proxy_cache_valid any 1h;
+        location / { proxy_cache z; proxy_cache_key $uri; proxy_pass http://127.0.0.1:%d; } }""" % back.port)
+    answers = [server.get("/") for _ in range(2)]
+    assert [(one.status, one.header("Content-Length")) for one in answers] == [(304, length and length.decode())] * 2
+    assert len(back.requests) == 1

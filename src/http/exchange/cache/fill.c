@@ -61,6 +61,15 @@ static bool make_meta(struct exchange *x, struct cache_meta *meta)
     return true;
 }
 
+/* What one client may have, or as it comes, is not for others: X-Accel-Redirect leads to what the backend allowed this
+ * request, and a response that is passed on unbuffered may never end. */
+static bool is_for_one_client(const struct exchange *x)
+{
+    return !exchange_is_buffered(x) ||
+           ((x->settings->ignore_headers & IGNORE_X_ACCEL_REDIRECT) == 0 &&
+            fields_get(&x->response.fields, FIELD_X_ACCEL_REDIRECT) != NULL);
+}
+
 /* A part of a response is stored under a key of its own: that of a slice, or one that holds the client's Range. Under another
  * key it would be given to clients that want the whole. */
 static bool is_storable(const struct exchange *x)
@@ -81,7 +90,7 @@ enum handler_result cached_accept(struct exchange *x)
         return renew_stored(x);
     }
     if (cached->may_store && !templates_any_true(&x->settings->no_cache, &x->request->env) &&
-        is_storable(x) && make_meta(x, &cached->meta)) {
+        is_storable(x) && !is_for_one_client(x) && make_meta(x, &cached->meta)) {
         cached->is_filling = cache_fill_begin(&cached->access, x->settings->temp_path);
     }
     x->cache.is_kept = cached->is_filling;

@@ -47,13 +47,13 @@ static enum handler_result send_stored(struct exchange *x)
     return is_last ? HANDLER_DONE : HANDLER_NEXT;
 }
 
-/* Of the page; where only HEAD was asked for what the backend said of it, or -1. */
+/* Of the page; where there is none (HEAD, 304) what the backend said of it, or -1. */
 static int64_t stored_length(const struct exchange *x)
 {
     const struct field *field = fields_get(&x->response.fields, FIELD_CONTENT_LENGTH);
     int64_t length = -1;
 
-    if (!x->response.is_of_head) {
+    if (!x->response.is_of_head && x->response.status != 304) {
         return (int64_t) x->cache.state->cached->access.meta.body_size;
     }
     return field != NULL && content_length_parse(field->value, &length) ? length : -1;

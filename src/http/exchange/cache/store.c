@@ -47,7 +47,8 @@ void store_begin(struct exchange *x)
     unsigned status = request->response.status;
     struct str path;
 
-    if (x->response.status != 200 || (request->method & METHOD_HEAD) != 0 || !find_path(x, &path) ||
+    if (x->response.status != 200 || !x->relay.is_buffered ||
+        (request->method & METHOD_HEAD) != 0 || !find_path(x, &path) ||
         path.data[path.len - 1] == '/') {
         request->response.status = status;
         return;
