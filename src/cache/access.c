@@ -71,10 +71,11 @@ static enum cache_found freshness(const struct cache_access *access)
 
 /* What the index said of a key. */
 struct known {
-    uint64_t version; /* stored, or removed; 0 = not known */
-    uint64_t size;    /* 0 = nothing is there */
-    bool is_cold;     /* whether nothing is known to be there */
-    unsigned uses;    /* this one included; 0 = the index has no room for it */
+    uint64_t version;       /* stored, or removed; 0 = not known */
+    uint64_t size;          /* 0 = nothing is there */
+    bool is_cold;           /* whether nothing is known to be there */
+    unsigned uses;          /* this one included; 0 = the index has no room for it */
+    unsigned failed_status; /* no backend answered lately; 0 = not known */
 };
 
 static struct cache_entry *find_or_add(struct cache_access *access, struct cache_index *index,
@@ -106,6 +107,16 @@ static void delete_evicted(const struct cache_access *access, const struct cache
     }
 }
 
+/* The status of a failure that is still remembered; 0 = none. */
+static unsigned failure_of(const struct cache_entry *entry)
+{
+    if ((entry->flags & (ENTRY_FAILED | ENTRY_TIMED_OUT)) == 0 ||
+        (time_t) entry->failed_until < clock_now.seconds) {
+        return 0;
+    }
+    return (entry->flags & ENTRY_FAILED) != 0 ? 502 : 504;
+}
+
 /* Counts a use, makes it the newest. */
 static struct known ask_index(struct cache_access *access, struct cache_entry *hint)
 {
@@ -122,6 +133,7 @@ static struct known ask_index(struct cache_access *access, struct cache_entry *h
         known.uses = entry->uses;
         known.version = entry->version;
         known.size = entry->size;
+        known.failed_status = failure_of(entry);
         access->seen_claim = entry->claim;
         access->is_updating = cache_entry_is_claimed(entry, clock_now.now_ms) &&
                               !(access->is_mine && entry->claim == access->claim);
@@ -274,6 +286,10 @@ static enum cache_found look_up(struct cache_access *access)
         cache_access_hash(access);
     }
     struct known known = ask_index(access, content == NULL ? NULL : content->entry);
+    if (known.failed_status != 0) {
+        access->failed_status = known.failed_status;
+        return CACHE_FAILED;
+    }
     if (content != NULL) {
         if (known.size != 0 && known.version == content->version &&
             cache_content_is_there(content)) {
@@ -358,6 +374,20 @@ void cache_claim_end(struct cache_access *access)
     cache_index_release(index);
     access->claim = 0;
     cache_wake(access->cache, access->hash);
+}
+
+void cache_fail(struct cache_access *access, unsigned status, time_t until)
+{
+    struct cache_index *index = cache_index_of(access->cache);
+
+    cache_index_take(index);
+    struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
+    if (entry != NULL) {
+        entry->flags &= (uint16_t) ~(ENTRY_FAILED | ENTRY_TIMED_OUT);
+        entry->flags |= status == 504 ? ENTRY_TIMED_OUT : ENTRY_FAILED;
+        entry->failed_until = until > (time_t) UINT32_MAX ? UINT32_MAX : (uint32_t) until;
+    }
+    cache_index_release(index);
 }
 
 /* ---- waiting for another ---- */

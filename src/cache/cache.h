@@ -82,6 +82,7 @@ enum cache_found {
     CACHE_FRESH,
     CACHE_EXPIRED, /* there, but valid_until has passed */
     CACHE_ERROR,   /* its file cannot be read (logged): as a miss */
+    CACHE_FAILED,  /* lately no backend answered a request for it: access->failed_status */
 };
 
 struct cache_entry;   /* the shared node; of this package */
@@ -99,6 +100,7 @@ struct cache_access {
     struct cache_entry *entry;     /* referenced, or NULL */
     struct cache_content *content; /* of FRESH and EXPIRED, referenced */
     struct cache_meta meta;        /* of content; texts live as long as the access */
+    unsigned failed_status;        /* of FAILED: 502 or 504 */
     bool is_updating;              /* another request is fetching it now */
     bool is_mine; /* this one is: it must end with cache_fill_commit, cache_refresh or close */
     struct cache_fill *fill; /* while a response is being written */
@@ -156,6 +158,12 @@ bool cache_fill_begin(struct cache_access *access, struct wanted_path *temp_path
 bool cache_fill_write(struct cache_access *access, struct str bytes);
 bool cache_fill_commit(struct cache_access *access, const struct cache_meta *meta);
 void cache_fill_abort(struct cache_access *access);
+
+/*
+ * No backend answered: up to the end of the second `until` others get CACHE_FAILED with this status (502 or 504) and ask no
+ * backend, unless something fresh is stored. In the index only; what is stored stays, and is found again after that. Storing or purging ends it.
+ */
+void cache_fail(struct cache_access *access, unsigned status, time_t until);
 
 /* The backend said that the stored response still holds (304): new times, same bytes. */
 bool cache_refresh(struct cache_access *access, const struct cache_meta *meta);

@@ -375,7 +375,7 @@ void cache_index_store(struct cache_index *index, struct cache_entry *entry, uin
     index->size += size - entry->size;
     count_change(index);
     entry->size = size;
-    entry->flags &= (uint16_t) ~ENTRY_RESTORED;
+    entry->flags &= (uint16_t) ~(ENTRY_RESTORED | ENTRY_FAILED | ENTRY_TIMED_OUT);
     atomic_store_explicit(&entry->version, version, memory_order_release);
     if (index->version < version) {
         index->version = version;

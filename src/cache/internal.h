@@ -36,6 +36,8 @@ enum entry_flag {
     ENTRY_VARIANT = 2,      /* of a key and field values, not of a key alone */
     ENTRY_HAS_VARIANTS = 4, /* of a key that may have such */
     ENTRY_RESTORED = 8,     /* known from the index file only, not seen on disk yet */
+    ENTRY_FAILED = 16,      /* no backend answered (502): until failed_until */
+    ENTRY_TIMED_OUT = 32,   /* the same, since it took too long (504) */
 };
 
 /*
@@ -59,6 +61,7 @@ struct cache_entry {
     uint32_t used_at;      /* seconds of the epoch */
     int32_t claim_pid;     /* process that holds the claim */
     uint32_t number;       /* its own */
+    uint32_t failed_until; /* seconds of the epoch: end of ENTRY_FAILED and ENTRY_TIMED_OUT */
     uint16_t uses;         /* requests for it, up to the most it can hold */
     uint16_t flags;        /* enum entry_flag */
 };

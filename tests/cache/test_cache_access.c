@@ -538,6 +538,42 @@ static void a_full_disk_or_a_missing_directory_is_no_crash(void **state)
     assert_stored("key", "body");
 }
 
+/* The failure hides what has expired as long as it lasts, and storing or purging ends it. */
+static void failures_are_remembered_beside_what_is_stored(void **state)
+{
+    struct cache_access access;
+
+    begin("");
+    for (unsigned status = 502; status <= 504; status += 2) {
+        store("key", "body", -1);
+        open_key(&access, "key");
+        cache_fail(&access, status, clock_now.seconds);
+        cache_close(&access);
+        open_key(&access, "key");
+        assert_int_equal(cache_open(&access), CACHE_FAILED);
+        assert_int_equal(access.failed_status, status);
+        assert_null(access.content);
+        cache_close(&access);
+        clock_now.seconds++; /* its second is over */
+        assert_int_equal(open_key(&access, "key"), CACHE_EXPIRED);
+        assert_text(body_of(&access), "body");
+        cache_close(&access);
+    }
+    open_key(&access, "key");
+    cache_fail(&access, 504, clock_now.seconds + 60);
+    cache_close(&access);
+    assert_int_equal(look("key"), CACHE_FAILED);
+    store("key", "new", 60);
+    assert_stored("key", "new");
+    store("key", "old", -1);
+    open_key(&access, "key");
+    cache_fail(&access, 502, INT64_MAX);
+    cache_close(&access);
+    assert_int_equal(look("key"), CACHE_FAILED);
+    cache_purge(cache, STR("key"), &memory_log);
+    assert_int_equal(look("key"), CACHE_MISS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -554,6 +590,7 @@ int main(void)
         cache_test(a_refresh_of_what_was_replaced_fails),
         cache_test(texts_live_as_long_as_the_request),
         cache_test(few_uses_are_scarce),
+        cache_test(failures_are_remembered_beside_what_is_stored),
         cache_test(a_claim_is_had_by_one),
         cache_test(a_commit_wakes_who_waits),
         cache_test(waiting_ends_in_time),

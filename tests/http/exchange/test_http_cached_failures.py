@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from harness import Closed
+from harness import Closed, until
 
 ASKED = ["500", "502", "503", "504", "403", "404", "429", "400", "closes", "garbage", "silent"]
 PLACES = {"plain": ("", {"closes", "garbage", "silent"}),
@@ -67,6 +67,56 @@ def test_tags_of_slices(serve, backend, tags, is_whole):
     else:
         with pytest.raises(Closed):
             server.get("/")
+
+
+@pytest.mark.parametrize("kind", ["refuses", "closes", "garbage", "silent"])
+def test_failures_are_remembered(serve, backend, kind):
+    """*_cache_valid 502 504: for that time no backend is asked again, whatever has failed."""
+    def fail(conn, request):
+        if kind == "garbage":
+            conn.sendall(b"HTTP/1.1 200 OK\r\nX : y\r\n\r\n")
+        elif kind == "silent":
+            conn.recv(1)
+
+    back = backend([fail])
+    port = "@PORT1@" if kind == "refuses" else back.port
+    server = serve("""proxy_cache_path @DIR@/c keys_zone=z:1m;
+        server { listen 127.0.0.1:@PORT@; proxy_cache z; proxy_cache_key $uri; proxy_read_timeout 300ms; proxy_cache_valid 502 504 1h;
+            add_header X-Cache $upstream_cache_status always; proxy_no_cache $arg_personal; proxy_cache_bypass $arg_new;
+            location / { proxy_pass http://127.0.0.1:%(port)s; }
+            location /page { proxy_pass http://127.0.0.1:%(port)s; error_page 502 504 = /own; }
+            location /short { proxy_pass http://127.0.0.1:%(port)s; proxy_cache_valid 200 1h; }
+            location /own { return 200 own; } }""" % {"port": port})
+    status = 504 if kind == "silent" else 502
+
+    def got(target, method="GET"):
+        answer = server.client().request(target, method=method)
+        return answer.status, answer.header("X-Cache")
+
+    assert [got("/a", "HEAD"), got("/a"), got("/a", "HEAD")] == [(status, "MISS"), (status, "HIT"), (status, "HIT")]
+    assert [server.get("/page").text for _ in range(2)] == ["own", "own"]
+    assert [got("/short"), got("/short")] == [(status, "MISS")] * 2
+    assert [got("/b?personal=1"), got("/b")] == [(status, "MISS")] * 2
+    assert [got("/c?new=1"), got("/c"), got("/c")] == [(status, "BYPASS"), (status, "MISS"), (status, "HIT")]
+    assert kind == "refuses" or len(back.requests) == 8
+
+
+def test_a_remembered_failure_leaves_what_is_stored(serve, backend):
+    """It is shorter than the failure, and found again after it; stale responses come first."""
+    fields, broken = b"Content-Length: 1\r\nETag: \"e\"\r\nConnection: close\r\n\r\n", b"HTTP/1.1 200 OK\r\nX : y\r\n\r\n"
+    back = backend([b"HTTP/1.1 200 OK\r\nCache-Control: max-age=1\r\n" + fields + b"a"], [broken], [b"HTTP/1.1 304 No\r\n" + fields])
+    server = serve("""proxy_cache_path @DIR@/c keys_zone=z:1m; server { listen 127.0.0.1:@PORT@; proxy_cache z; proxy_cache_key $uri;
+        proxy_cache_valid 502 1s; proxy_cache_revalidate on; add_header X-Cache $upstream_cache_status always;
+        location / { proxy_pass http://127.0.0.1:%d; } }""" % back.port)
+
+    def seen_at_last(cache):
+        until(lambda: server.get("/").header("X-Cache") == cache, cache)
+
+    assert server.get("/").text == "a"
+    seen_at_last("EXPIRED")
+    assert server.get("/").status == 502
+    seen_at_last("REVALIDATED")
+    assert len(back.requests) == 3
 
 
 UNBUFFERED = [("off", None, False), ("off", "yes", True), ("on", "no", False), ("on", "NO", False), ("on", None, True), ("on", "x", True)]

@@ -24,6 +24,10 @@ static enum handler_result keep_fetch(struct exchange *x, struct slice *slice)
         result = exchange_fetch(x);
     }
     if (x->cache.state->cached != NULL) {
+        unsigned status = x->request->response.status;
+        if (result == HANDLER_FAIL && !x->cache.is_served && (status == 502 || status == 504)) {
+            cached_fail(x, status);
+        }
         cached_end(x, false);
         cache_unclaim(&x->cache.state->cached->access);
     }

@@ -15,6 +15,7 @@ struct cached {
     enum cache_found found;     /* what the lookup gave */
     bool has_content;           /* a stored response is at hand, fresh or not */
     bool may_store;         /* the response may be stored: claimed, not scarce, not switched off */
+    bool has_answer;        /* a backend has answered with a final response */
     bool is_filling;        /* it is being stored */
     bool is_bypassed;       /* cache_bypass: it was not looked at */
     struct cache_meta meta; /* of the response that is being stored */
@@ -42,6 +43,8 @@ void cached_note(struct exchange *x, struct str status, enum cache_counter count
 void cached_count_body(struct exchange *x, uint64_t bytes, bool is_written);
 /* Gives the client what is stored. MAY WAIT. */
 enum handler_result cached_serve(struct exchange *x, struct str status, enum cache_counter counter);
+/* No backend answered this request, or others like it a moment ago: the client gets the status. */
+enum handler_result cached_refuse(struct exchange *x);
 /* A failure of this kind: is there a stale response that may be given instead? */
 bool cached_may_serve_stale(const struct exchange *x, unsigned kind);
 
@@ -52,6 +55,9 @@ enum handler_result cached_accept(struct exchange *x);
 /* A part of the body, its end, or that it was cut short. */
 void cached_write(struct exchange *x, struct str bytes);
 void cached_end(struct exchange *x, bool is_whole);
+/* The request has ended with this status, which a backend's response does not have: requests that follow get it for as long
+ * as *_cache_valid says. */
+void cached_fail(struct exchange *x, unsigned status);
 
 /* ---- store.c: *_store ---- */
 

@@ -86,6 +86,7 @@ enum handler_result cached_accept(struct exchange *x)
     struct cached *cached = x->cache.state->cached;
     bool was_asked = x->cache.renews_etag.len != 0 || x->cache.renews_since.len != 0;
 
+    cached->has_answer = true;
     if (x->response.status == 304 && was_asked) {
         return renew_stored(x);
     }
@@ -139,4 +140,15 @@ void cached_end(struct exchange *x, bool is_whole)
     }
     cached_count_body(x, x->body_received, is_written);
     cache_unclaim(&cached->access);
+}
+
+void cached_fail(struct exchange *x, unsigned status)
+{
+    struct cached *cached = x->cache.state->cached;
+    uint64_t seconds = cache_valid_seconds(&x->settings->cache_valid, status);
+
+    if (cached->may_store && !cached->has_answer && !cached->is_bypassed && seconds != 0 &&
+        !templates_any_true(&x->settings->no_cache, &x->request->env)) {
+        cache_fail(&cached->access, status, clock_now.seconds + (time_t) seconds);
+    }
 }

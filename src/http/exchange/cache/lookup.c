@@ -212,6 +212,8 @@ static enum handler_result look_and_wait(struct exchange *x)
         switch (cached->found) {
         case CACHE_FRESH:
             return cached_serve(x, STR("HIT"), CACHE_COUNT_HIT);
+        case CACHE_FAILED:
+            return cached_refuse(x);
         case CACHE_SCARCE:
             cached_note(x, STR("MISS"), CACHE_COUNT_SCARCE);
             return HANDLER_NEXT;

@@ -93,6 +93,17 @@ enum handler_result cached_serve(struct exchange *x, struct str status, enum cac
     return send_stored(x);
 }
 
+enum handler_result cached_refuse(struct exchange *x)
+{
+    cached_note(x, STR("HIT"), CACHE_COUNT_HIT);
+    x->cache.is_served = true;
+    cached_count_body(x, 0, false);
+    if (x->cache.continues_response) {
+        return HANDLER_CUT;
+    }
+    return request_fail(x->request, x->cache.state->cached->access.failed_status);
+}
+
 bool cached_may_serve_stale(const struct exchange *x, unsigned kind)
 {
     const struct cached *cached = x->cache.state->cached;

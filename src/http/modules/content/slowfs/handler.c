@@ -66,6 +66,7 @@ static void note_found(struct slow *slow, enum cache_found found)
         break;
     case CACHE_MISS:
     case CACHE_ERROR:
+    case CACHE_FAILED:
         note(slow, STR("MISS"), CACHE_COUNT_MISS);
         break;
     }
