@@ -24,6 +24,7 @@ static const struct {
     {IN_PROCESSES, "processes"},
     {IN_PROCESS, "process"},
     {IN_OIDC_PROVIDER, "oidc_provider"},
+    {IN_REDIS_STORE, "redis_store"},
 };
 
 #define CONTEXT_COUNT (sizeof(context_names) / sizeof(*context_names))

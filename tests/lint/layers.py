@@ -30,6 +30,7 @@ LAYERS = (
     ("upstream/methods",),
     ("upstream/balancers",),
     ("upstream/worker",),
+    ("store",),
     ("shared",),
     ("lua/vm",),
     ("lua/values", "lua/dict", "lua/tasks", "lua/sockets", "lua/process", "lua/tls"),

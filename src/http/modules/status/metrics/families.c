@@ -17,6 +17,7 @@
 #include "server/generation.h"
 #include "shared/keyval/keyval.h"
 #include "shared/limit/zone.h"
+#include "store/store.h"
 #include "upstream/peer.h"
 
 static void metrics_families_put(struct metrics_writer *writer, const struct label *labels,
@@ -428,6 +429,41 @@ static void write_keyvals(struct metrics_writer *writer)
     }
 }
 
+static void write_stores(struct metrics_writer *writer)
+{
+    static const struct {
+        const char *name, *help;
+    } families[STORE_COUNTERS] = {
+        [STORE_REQUESTS] = {"portunus_store_requests", "Commands sent to stores."},
+        [STORE_REPLIES] = {"portunus_store_replies", "Replies that came in time."},
+        [STORE_ERRORS] = {"portunus_store_errors", "Replies that were errors."},
+        [STORE_TIMEOUTS] = {"portunus_store_timeouts", "Commands without a reply in time."},
+        [STORE_UNAVAILABLE] = {"portunus_store_unavailable",
+                               "Commands that failed as the store was not connected."},
+        [STORE_REDIRECTS] = {"portunus_store_redirects", "Commands sent to another server again."},
+        [STORE_CONNECTS] = {"portunus_store_connections", "Connections made to stores."},
+        [STORE_FAILURES] = {"portunus_store_connection_failures",
+                            "Connections that failed or ended."},
+    };
+    const struct store *first = store_first(&generation_now->conf);
+
+    for (unsigned i = 0; first != NULL && i < STORE_COUNTERS; i++) {
+        family_begin(writer, FAMILY_COUNTER, families[i].name, families[i].help);
+        for (const struct store *store = first; store != NULL; store = store_after(store)) {
+            metrics_families_put(writer, LABELS({"store", store_name(store)}),
+                                 atomic_load(&store_counts_of(store)->of[i]));
+        }
+    }
+    if (first != NULL) {
+        family_begin(writer, FAMILY_GAUGE, "portunus_store_gone",
+                     "1: the store is not reached, and zones continue locally.");
+    }
+    for (const struct store *store = first; store != NULL; store = store_after(store)) {
+        metrics_families_put(writer, LABELS({"store", store_name(store)}),
+                             atomic_load(&store_counts_of(store)->is_gone));
+    }
+}
+
 /* Resident memory of a process; false: not known, as it is gone. */
 static bool resident_bytes(pid_t pid, uint64_t *bytes)
 {
@@ -493,5 +529,6 @@ void metrics_write(struct buf *out, struct request *request, const struct metric
     write_certificates(&writer, request);
     write_zones(&writer);
     write_keyvals(&writer);
+    write_stores(&writer);
     families_end(&writer);
 }

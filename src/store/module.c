@@ -1,0 +1,390 @@
+/* ngx_redis_store_module: the block `redis_store`. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/fs.h"
+#include "base/parse.h"
+#include "server/module.h"
+#include "store/private.h"
+#include "upstream/settings/resolver_rows.h"
+
+enum {
+    PORT_REDIS = 6379,
+    PORT_SENTINEL = 26379,
+    PASSWORD_MAX = 4096, /* bytes of the file */
+    ZONE_SIZE = 8 * 4096,
+    DATABASE_MAX = 65535,
+    VERIFY_DEPTH = 9,
+};
+
+static struct settings_key store_key;
+static const char zone_tag;
+
+/* ---- stores of a reading ---- */
+
+static struct store **stores_of(struct conf *conf)
+{
+    return conf_state(conf, "redis stores", sizeof(struct store *));
+}
+
+const struct store *store_first(struct conf *conf)
+{
+    return *stores_of(conf);
+}
+
+const struct store *store_after(const struct store *store)
+{
+    return store->next;
+}
+
+struct str store_name(const struct store *store)
+{
+    return store->name;
+}
+
+const struct store_counts *store_counts_of(const struct store *store)
+{
+    return store->counts;
+}
+
+/* The store of this name, made at its first mention. */
+static struct store *store_find_or_make(struct conf *conf, const struct conf_node *node,
+                                        struct str name)
+{
+    struct store **place = stores_of(conf);
+
+    while (*place != NULL && !str_equal((*place)->name, name)) {
+        place = &(*place)->next;
+    }
+    if (*place == NULL) {
+        *place = arena_new(conf->arena, struct store);
+        (*place)->name = name;
+        (*place)->node = node;
+    }
+    return *place;
+}
+
+struct store *store_named(struct conf *conf, const struct conf_node *node, struct str name)
+{
+    struct store *first = *stores_of(conf);
+
+    if (name.len != 0) {
+        return store_find_or_make(conf, node, name);
+    }
+    if (first == NULL || first->next != NULL) {
+        conf_error(conf, node,
+                   first == NULL ? "\"sync\" needs a \"redis_store\""
+                                 : "\"sync\" must name one of the stores: \"sync=%.*s\"",
+                   first == NULL ? 0 : (int) first->name.len,
+                   first == NULL ? "" : first->name.data);
+        return NULL;
+    }
+    return first;
+}
+
+/* ---- rows ---- */
+
+static bool server_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    struct store_settings *own = settings;
+    struct store_server *server = vec_add(&own->servers, scope->conf->arena, struct store_server);
+
+    server->node = node;
+    server->is_resolved = node->count == 3;
+    if (node->count == 3 && !str_is(node->args[2], "resolve")) {
+        return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[2]));
+    }
+    return true;
+}
+
+static bool mode_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    static const char *const words[] = {[STORE_STANDALONE] = "standalone",
+                                        [STORE_SENTINEL] = "sentinel",
+                                        [STORE_CLUSTER] = "cluster"};
+    struct store_settings *own = settings;
+
+    for (unsigned i = 0; i < sizeof(words) / sizeof(*words); i++) {
+        if (str_is(node->args[1], words[i]) && (node->count == 3) == (i == STORE_SENTINEL)) {
+            own->mode = i;
+            own->primary = i == STORE_SENTINEL ? node->args[2] : STR_NONE;
+            return true;
+        }
+    }
+    return conf_error(scope->conf, node, "invalid mode \"%.*s\"", STR_ARG(node->args[1]));
+}
+
+static void clear_password(void *arg)
+{
+    struct str *text = arg;
+
+    explicit_bzero((char *) (uintptr_t) text->data, text->len);
+}
+
+/* The first line of the file. */
+static bool password_file_apply(struct conf_scope *scope, const struct directive *row,
+                                struct conf_node *node, void *settings)
+{
+    struct store_settings *own = settings;
+    struct conf *conf = scope->conf;
+    struct str name = conf_full_name(conf, node->args[1], true), *whole;
+
+    whole = arena_new(conf->arena, struct str);
+    if (!fs_read_all(conf->arena, arena_cstr(conf->arena, name), PASSWORD_MAX, whole)) {
+        return conf_errno(conf, node, errno, "cannot read \"%.*s\"", STR_ARG(name));
+    }
+    arena_on_free(conf->arena, clear_password, whole);
+    struct str rest = *whole;
+    own->password = str_cut(&rest, '\n');
+    if (str_ends(own->password, STR("\r"))) {
+        own->password.len--;
+    }
+    return own->password.len != 0 ||
+           conf_error(conf, node, "no password in \"%.*s\"", STR_ARG(name));
+}
+
+/* ---- the block ---- */
+
+static bool server_finish(struct conf *conf, struct store_settings *own,
+                          struct store_server *server)
+{
+    struct str text = server->node->args[1];
+    struct addr_list list;
+
+    server->port = own->mode == STORE_SENTINEL ? PORT_SENTINEL : PORT_REDIS;
+    server->host = text;
+    if (!str_starts(text, STR("unix:")) && !addr_split_port(text, &server->host, &server->port)) {
+        return conf_error(conf, server->node, "invalid port in \"%.*s\"", STR_ARG(text));
+    }
+    if (server->is_resolved) {
+        return own->resolver != NULL ||
+               conf_error(conf, server->node, "\"resolve\" needs a \"resolver\" in this block");
+    }
+    if (!addr_parse(conf->arena, text, server->port, false, &list)) {
+        return conf_error(conf, server->node, "%s in \"%.*s\"", list.error, STR_ARG(text));
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        *vec_add(&server->addrs, conf->arena, struct addr) = list.items[i];
+    }
+    return true;
+}
+
+static bool tls_finish(struct conf *conf, const struct conf_node *node, struct store_settings *own)
+{
+    struct tls_settings made = {
+        .is_client = true,
+        .directory = conf->conf_prefix,
+        .protocols = TLS_1_2 | TLS_1_3,
+        .ciphers = STR("DEFAULT"),
+        .verify_depth = VERIFY_DEPTH,
+    };
+    struct str error;
+
+    if (own->verifies && own->trusted.len == 0) {
+        return conf_error(
+            conf, node, "no \"ssl_trusted_certificate\" for \"ssl_verify\" of redis_store \"%.*s\"",
+            STR_ARG(node->args[1]));
+    }
+    if ((own->certificate.len == 0) != (own->certificate_key.len == 0)) {
+        return conf_error(conf, node,
+                          "\"ssl_certificate\" and \"ssl_certificate_key\" of redis_store \"%.*s\" "
+                          "need each other",
+                          STR_ARG(node->args[1]));
+    }
+    if (own->verifies) {
+        made.verify = TLS_VERIFY_ON;
+        made.trusted_certificate = own->trusted;
+        made.crl = own->crl;
+    }
+    if (own->certificate.len != 0) {
+        *vec_add(&made.certificates, conf->arena, struct tls_certificate) =
+            (struct tls_certificate){own->certificate, own->certificate_key};
+    }
+    own->tls = tls_context_new(&made, conf->arena, log_main, &error);
+    return own->tls != NULL || conf_error(conf, node, "%.*s", STR_ARG(error));
+}
+
+/* The name is known before any zone wants it. */
+static bool store_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct str name = node->args[1];
+    struct generation *generation = conf->generation;
+
+    if (name.len == 0 || str_is(name, "strict")) {
+        return conf_error(conf, node, "invalid name \"%.*s\" of a store", STR_ARG(name));
+    }
+    struct store *store = store_find_or_make(conf, node, name);
+    if (store->is_declared) {
+        return conf_error(conf, node, "duplicate redis_store \"%.*s\"", STR_ARG(name));
+    }
+    store->is_declared = true;
+    store->node = node;
+    store->zone = generation_zone(generation, node,
+                                  arena_printf(conf->arena, "redis_store %.*s", STR_ARG(name)),
+                                  ZONE_SIZE, &zone_tag);
+    if (store->zone == NULL) {
+        return false;
+    }
+    if (store->zone->root == NULL) {
+        store->zone->root = slab_alloc(store->zone->slab, sizeof(struct store_counts));
+    }
+    store->counts = store->zone->root;
+    return store->counts != NULL || conf_error(conf, node, "no memory for a store");
+}
+
+static bool store_enter(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct conf_scope *inner = conf_enter(scope, node, IN_REDIS_STORE, NULL, NULL);
+
+    if (inner == NULL) {
+        return false;
+    }
+    struct store_settings *own = conf_settings(inner, &store_key);
+    store_find_or_make(conf, node, node->args[1])->settings = own;
+    if (own->servers.count == 0) {
+        return conf_error(conf, node, "no \"server\" in redis_store \"%.*s\"",
+                          STR_ARG(node->args[1]));
+    }
+    if (own->mode == STORE_CLUSTER && own->database != 0) {
+        return conf_error(conf, node, "a cluster has no \"database\" but 0");
+    }
+    if (own->user.len != 0 && own->password.len == 0) {
+        return conf_error(conf, node, "\"user\" needs a \"password_file\"");
+    }
+    vec_each(struct store_server, server, &own->servers) {
+        if (!server_finish(conf, own, server)) {
+            return false;
+        }
+    }
+    return !own->uses_tls || tls_finish(conf, node, own);
+}
+
+static bool stores_configured(struct conf *conf, struct generation *generation)
+{
+    bool is_ok = true;
+
+    for (const struct store *store = store_first(conf); store != NULL; store = store->next) {
+        if (!store->is_declared) {
+            is_ok = conf_error(conf, store->node, "no redis_store is named \"%.*s\"",
+                               STR_ARG(store->name));
+        }
+    }
+    return is_ok;
+}
+
+/* ---- workers ---- */
+
+static bool stores_start(struct generation *generation)
+{
+    for (struct store *store = *stores_of(&generation->conf); store != NULL; store = store->next) {
+        store->is_running = true;
+        if (!store_route_start(store)) {
+            log_alert(&generation->log, ENOMEM, "redis_store \"%.*s\" is not used",
+                      STR_ARG(store->name));
+            store->is_running = false;
+        }
+    }
+    return true;
+}
+
+static void stores_quit(struct generation *generation)
+{
+    for (struct store *store = *stores_of(&generation->conf); store != NULL; store = store->next) {
+        if (store->is_running) {
+            store_route_end(store);
+        }
+    }
+}
+
+static void stores_end(struct generation *generation)
+{
+    for (struct store *store = *stores_of(&generation->conf); store != NULL; store = store->next) {
+        if (store->is_running) {
+            store_route_end(store);
+            store_route_free(store);
+        }
+    }
+}
+
+#define S struct store_settings
+#define IN IN_REDIS_STORE
+static const struct directive main_rows[] = {
+    {"redis_store", IN_MAIN, .type = TYPE_BLOCK, .apply = store_apply, .enter = store_enter,
+     ROW_SOURCE, ARGS(1, 1), .repeat = REPEAT_CUSTOM, .syntax = "name",
+     .doc =
+         "A store in Redis or Valkey for what nodes share: zones with `sync`. Each worker has one connection to "
+         "it. Without zones that use it nothing is stored."},
+    {0},
+};
+
+static const struct directive store_rows[] = {
+    {"server", IN, CUSTOM_FIELD(S, servers, server_apply), ARGS(1, 2), .repeat = REPEAT_APPEND,
+     .syntax = "address[:port] [resolve]",
+     .doc =
+         "A server: of several, standalone ones are tried in turn, sentinels and nodes of a cluster are asked for the "
+         "others. The port is 6379, of sentinels 26379. With `resolve` the name is looked up while the service runs."},
+    {"mode", IN, CUSTOM_FIELD(S, mode, mode_apply), ARGS(1, 2), .initial = "standalone",
+     .syntax = "standalone | sentinel primary | cluster",
+     .doc =
+         "What the servers are: the store itself; sentinels that watch this primary; or nodes of a cluster."},
+    {"user", IN, STRING(S, user), .syntax = "name",
+     .doc = "The user of the ACL; by default `default`."},
+    {"password_file", IN, CUSTOM_FIELD(S, password, password_file_apply), ARGS(1, 1),
+     .syntax = "file",
+     .doc = "The file whose first line is the password. It is read with the configuration."},
+    {"database", IN, NUMBER(S, database), .min = 0, .max = DATABASE_MAX, .initial = "0",
+     .doc = "The number of the database."},
+    {"prefix", IN, STRING(S, prefix), .initial = "portunus:", .syntax = "text",
+     .doc = "The beginning of the names of all keys: services that share a Redis have one each."},
+    {"timeout", IN, MSEC(S, timeout_ms), .min = 1, .max = 60000, .initial = "10ms",
+     .doc =
+         "The longest time that a request waits for the store. Then it continues with what this node knows."},
+    {"connect_timeout", IN, MSEC(S, connect_timeout_ms), .min = 1, .max = 60000, .initial = "1s",
+     .doc =
+         "The longest time for a connection, with TLS and login. No request waits for it beyond `timeout`."},
+    {"reply_max", IN, SIZE(S, reply_max), .min = 4096, .max = 1 << 30, .initial = "1m",
+     .doc = "The largest reply. A server that sends more is disconnected."},
+    {"ssl", IN, FLAG(S, uses_tls), .initial = "off",
+     .doc = "Are connections to the store by TLS? Those to sentinels are not."},
+    {"ssl_name", IN, STRING(S, tls_name), .syntax = "name",
+     .doc =
+         "The name that the server's certificate must have; by default the one of `server`, or the address that a "
+         "sentinel or a cluster gave."},
+    {"ssl_server_name", IN, FLAG(S, sends_name), .initial = "on",
+     .doc = "Is the name sent (SNI, RFC 6066)?"},
+    {"ssl_verify", IN, FLAG(S, verifies), .initial = "on",
+     .doc = "Must the certificate be trusted, and be for the name?"},
+    {"ssl_trusted_certificate", IN, CONF_PATH(S, trusted),
+     .doc = "PEM file of authorities that are trusted."},
+    {"ssl_crl", IN, CONF_PATH(S, crl), .doc = "PEM file of revoked certificates."},
+    {"ssl_certificate", IN, CONF_PATH(S, certificate),
+     .doc = "The certificate of this node, for stores that ask for one."},
+    {"ssl_certificate_key", IN, CONF_PATH(S, certificate_key), .doc = "Its key."},
+    RESOLVER_ROWS(IN, S),
+    {0},
+};
+#undef IN
+#undef S
+
+static const struct directive_table main_table = {.rows = main_rows, .contexts = IN_MAIN};
+static const struct directive_table store_table = {.key = &store_key,
+                                                   .rows = store_rows,
+                                                   .contexts = IN_REDIS_STORE,
+                                                   .size = sizeof(struct store_settings)};
+
+const struct module ngx_redis_store_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_redis_store_module",
+    .kind = MODULE_CORE,
+    .tables = (const struct directive_table *const[]){&main_table, &store_table, NULL},
+    .configured = stores_configured,
+    .worker_start = stores_start,
+    .worker_quit = stores_quit,
+    .worker_end = stores_end,
+};

@@ -1,0 +1,514 @@
+/* Which server a command goes to: the only one, the primary that sentinels name, or by the slot of its key. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "store/private.h"
+
+enum {
+    LOOK_EVERY_MS = 1000, /* whether the servers are what they were */
+    LOOK_AGAIN_MS = 50,   /* at least between two looks */
+    REDIRECTS_MAX = 3,    /* of one command */
+    LOG_EVERY_MS = 60000, /* errors of a store */
+    REASON_MAX = 200,     /* bytes of an error in the log */
+};
+
+/* ---- what the log says ---- */
+
+void store_is_gone(struct store *store, const struct store_node *node, const char *what)
+{
+    if (atomic_exchange(&store->counts->is_gone, 1) == 0) {
+        log_error(
+            log_main, 0,
+            "redis_store \"%.*s\": the server %.*s %s; zones continue locally until it is back",
+            STR_ARG(store->name), (int) node->name_length, node->name, what);
+    }
+}
+
+void store_is_back(struct store *store, const struct store_node *node)
+{
+    if (!node->is_sentinel && atomic_exchange(&store->counts->is_gone, 0) != 0) {
+        log_notice(log_main, 0, "redis_store \"%.*s\": the server %.*s is back",
+                   STR_ARG(store->name), (int) node->name_length, node->name);
+    }
+}
+
+/* A command was refused: the first of a minute is logged. */
+static void log_refusal(struct store *store, const struct store_node *node, struct str text)
+{
+    store_count(store, STORE_ERRORS);
+    if (store->error_logged_ms == 0 || clock_now.now_ms - store->error_logged_ms > LOG_EVERY_MS) {
+        store->error_logged_ms = clock_now.now_ms;
+        log_error(log_main, 0, "redis_store \"%.*s\": the server %.*s refused a command: \"%.*s\"",
+                  STR_ARG(store->name), (int) node->name_length, node->name,
+                  STR_ARG(str_head(text, REASON_MAX)));
+    }
+}
+
+/* ---- servers ---- */
+
+/* Nobody uses it, and its place may be taken. */
+static bool node_is_idle(const struct store_node *node)
+{
+    if (node->is_wanted || node == node->store->primary || !list_is_empty(&node->waiting)) {
+        return false;
+    }
+    for (unsigned i = 0; i < STORE_LINKS; i++) {
+        if (node->links[i].state != LINK_DOWN) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The number of the server of this address, which may be new; -1: there are too many. */
+static int node_of(struct store *store, const struct addr *addr, struct str host, bool is_sentinel)
+{
+    unsigned at = store->node_count;
+
+    for (unsigned i = 0; i < store->node_count; i++) {
+        if (store->nodes[i]->is_sentinel == is_sentinel &&
+            addr_equal(&store->nodes[i]->addr, addr)) {
+            return (int) i;
+        }
+    }
+    if (at == STORE_NODES_MAX) {
+        for (at = 0; at < STORE_NODES_MAX && !node_is_idle(store->nodes[at]); at++) {
+        }
+        if (at == STORE_NODES_MAX) {
+            return -1;
+        }
+    }
+    struct store_node *node = store_node_new(store, addr, host, is_sentinel);
+    if (node == NULL) {
+        return -1;
+    }
+    if (at == store->node_count) {
+        store->node_count++;
+    } else {
+        free(store->nodes[at]);
+    }
+    store->nodes[at] = node;
+    return (int) at;
+}
+
+/* "10.0.0.5:6379" or "2001:db8::1:6379", as servers write it; without an address that of `from`. */
+static bool parse_place(struct str text, const struct store_node *from, struct addr *addr)
+{
+    const char *colon = str_find_last_char(text, ':');
+    uint64_t port;
+
+    if (colon == NULL || !parse_uint(str_from(colon + 1, text.data + text.len), &port) ||
+        port == 0 || port > UINT16_MAX) {
+        return false;
+    }
+    if (colon == text.data) {
+        *addr = from->addr;
+        if (addr->any.sa_family == AF_UNIX) {
+            return false;
+        }
+    } else if (!addr_parse_ip(str_from(text.data, colon), addr)) {
+        return false;
+    }
+    addr_set_port(addr, (uint16_t) port);
+    return true;
+}
+
+/* The addresses of a `server`: struct addr. MAY WAIT. */
+static void server_addrs(struct store *store, const struct store_server *server,
+                         struct arena *arena, struct vec *out)
+{
+    const struct store_settings *settings = store->settings;
+    struct resolved found;
+
+    if (!server->is_resolved) {
+        *out = server->addrs;
+        return;
+    }
+    const struct dns_lookup lookup = {.settings = settings->resolver,
+                                      .name = server->host,
+                                      .deadline_ms =
+                                          clock_now.now_ms + settings->resolver_timeout_ms,
+                                      .log = log_main,
+                                      .arena = arena};
+    if (resolver_addresses(&lookup, &found) != RESOLVE_OK) {
+        return;
+    }
+    for (unsigned i = 0; i < found.count; i++) {
+        struct addr *addr = vec_add(out, arena, struct addr);
+        *addr = found.items[i].addr;
+        addr_set_port(addr, server->port);
+    }
+}
+
+/* All of the configuration, as servers of this worker: numbers in `nodes`, at most `most`. MAY WAIT. */
+static unsigned configured_nodes(struct store *store, struct arena *arena, bool is_sentinel,
+                                 int *numbers, unsigned most)
+{
+    unsigned count = 0;
+
+    vec_each(const struct store_server, server, &store->settings->servers) {
+        struct vec addrs = {NULL, 0, 0};
+
+        server_addrs(store, server, arena, &addrs);
+        vec_each(const struct addr, addr, &addrs) {
+            int number = node_of(store, addr, server->host, is_sentinel);
+            if (number != -1 && count < most) {
+                numbers[count++] = number;
+            }
+        }
+    }
+    return count;
+}
+
+/* ---- looking for the servers ---- */
+
+/* Commands go to this server from now on. */
+static void use_primary(struct store *store, struct store_node *node)
+{
+    struct store_node *former = store->primary;
+
+    store->primary = node;
+    if (former != NULL && former != node) {
+        store_node_close(former);
+    }
+    store_node_connect(node);
+}
+
+/* Servers are tried in turn, from the one that worked last. MAY WAIT. */
+static void look_standalone(struct store *store, struct arena *arena)
+{
+    int numbers[STORE_NODES_MAX / 4];
+    unsigned count = configured_nodes(store, arena, false, numbers, STORE_NODES_MAX / 4);
+
+    if (count == 0) {
+        return;
+    }
+    struct store_node *node = store->nodes[numbers[store->server % count]];
+    if (node->failures != 0 && !store_node_is_up(node)) {
+        store->server = (store->server + 1) % count;
+        node = store->nodes[numbers[store->server]];
+    }
+    use_primary(store, node);
+}
+
+/* Asks one server, with the time of a connection. MAY WAIT. False: no proper reply. */
+static bool ask_about_servers(struct store_node *node, struct arena *arena, const struct str *words,
+                              size_t count, struct str *reply)
+{
+    const struct store_settings *settings = node->store->settings;
+    struct store_call call = {.store = node->store,
+                              .arena = arena,
+                              .deadline_ms = clock_now.now_ms + settings->connect_timeout_ms};
+
+    return store_node_ask(node, resp_command(arena, words, count), false, &call, reply) == STORE_OK;
+}
+
+/* The first sentinel that knows names the primary. MAY WAIT. */
+static void look_sentinel(struct store *store, struct arena *arena)
+{
+    const struct str words[] = {STR("SENTINEL"), STR("GET-MASTER-ADDR-BY-NAME"),
+                                store->settings->primary};
+    int numbers[STORE_NODES_MAX / 4];
+    unsigned count = configured_nodes(store, arena, true, numbers, STORE_NODES_MAX / 4);
+
+    for (unsigned i = 0; i < count; i++) {
+        struct store_node *sentinel = store->nodes[numbers[(store->server + i) % count]];
+        struct str reply, ip, port;
+        uint64_t number;
+        struct addr addr;
+
+        if (!ask_about_servers(sentinel, arena, words, 3, &reply) || resp_next_list(&reply) != 2 ||
+            !resp_next_string(&reply, &ip) || !resp_next_string(&reply, &port) ||
+            !addr_parse_ip(ip, &addr) || !parse_uint(port, &number) || number > UINT16_MAX) {
+            continue;
+        }
+        addr_set_port(&addr, (uint16_t) number);
+        int found = node_of(store, &addr, STR_NONE, false);
+        if (found != -1) {
+            store->server = (store->server + i) % count;
+            use_primary(store, store->nodes[found]);
+        }
+        return;
+    }
+}
+
+/* One range of CLUSTER SLOTS, which has `count` values: first, last, the primary, replicas. */
+static bool take_range(struct store *store, const struct store_node *from, struct str *reply,
+                       int64_t count, uint8_t *slots)
+{
+    int64_t first, last, port;
+    struct resp_value host;
+    struct addr addr = from->addr;
+
+    if (count < 3 || !resp_next_integer(reply, &first) || !resp_next_integer(reply, &last)) {
+        return false;
+    }
+    int64_t parts = resp_next_list(reply);
+    if (parts < 2 || !resp_next(reply, &host) || !resp_next_integer(reply, &port) ||
+        !resp_skip(reply, (uint64_t) parts - 2) || !resp_skip(reply, (uint64_t) count - 3) ||
+        first < 0 || last >= STORE_SLOTS || port <= 0 || port > UINT16_MAX) {
+        return false;
+    }
+    if (host.type == RESP_STRING && host.text.len != 0 && !addr_parse_ip(host.text, &addr)) {
+        return false;
+    }
+    if (addr.any.sa_family == AF_UNIX) {
+        return false;
+    }
+    addr_set_port(&addr, (uint16_t) port);
+    int number = node_of(store, &addr, STR_NONE, false);
+    for (int64_t slot = first; number != -1 && slot <= last; slot++) {
+        slots[slot] = (uint8_t) (number + 1);
+    }
+    return true;
+}
+
+static bool take_slots(struct store *store, const struct store_node *from, struct arena *arena,
+                       struct str reply)
+{
+    uint8_t *slots = arena_zalloc(arena, STORE_SLOTS);
+    int64_t ranges = resp_next_list(&reply);
+
+    if (ranges <= 0) {
+        return false;
+    }
+    for (; ranges > 0; ranges--) {
+        if (!take_range(store, from, &reply, resp_next_list(&reply), slots)) {
+            return false;
+        }
+    }
+    memcpy(store->slots, slots, STORE_SLOTS);
+    for (unsigned i = 0; i < store->node_count; i++) {
+        store->nodes[i]->is_wanted = memchr(slots, (int) i + 1, STORE_SLOTS) != NULL;
+        if (store->nodes[i]->is_wanted) {
+            store_node_connect(store->nodes[i]);
+        }
+    }
+    return true;
+}
+
+/* Servers that are up are asked first. MAY WAIT. */
+static void look_cluster(struct store *store, struct arena *arena)
+{
+    const struct str words[] = {STR("CLUSTER"), STR("SLOTS")};
+    int numbers[STORE_NODES_MAX];
+    unsigned count = 0;
+    struct str reply;
+
+    for (unsigned i = 0; i < store->node_count; i++) {
+        if (store->nodes[i]->is_wanted && store_node_is_up(store->nodes[i])) {
+            numbers[count++] = (int) i;
+        }
+    }
+    count += configured_nodes(store, arena, false, numbers + count, STORE_NODES_MAX - count);
+    for (unsigned i = 0; i < count; i++) {
+        struct store_node *node = store->nodes[numbers[i]];
+        if (ask_about_servers(node, arena, words, 2, &reply) &&
+            take_slots(store, node, arena, reply)) {
+            return;
+        }
+    }
+}
+
+static void watch_run(void *arg)
+{
+    static void (*const looks[])(struct store *,
+                                 struct arena *) = {[STORE_STANDALONE] = look_standalone,
+                                                    [STORE_SENTINEL] = look_sentinel,
+                                                    [STORE_CLUSTER] = look_cluster};
+    struct store *store = arg;
+
+    store->watcher = fiber_self();
+    while (!fiber_is_cancelled() && !store->is_ending) {
+        struct arena arena;
+
+        arena_init(&arena);
+        looks[store->settings->mode](store, &arena);
+        arena_free(&arena);
+        if (fiber_sleep(clock_now.now_ms + LOOK_AGAIN_MS) == WAIT_CANCELLED ||
+            fiber_wait(&store->wake, clock_now.now_ms + LOOK_EVERY_MS) == WAIT_CANCELLED) {
+            break;
+        }
+    }
+    store->watcher = NULL;
+}
+
+void store_route_is_old(struct store *store)
+{
+    if (!store->is_ending) {
+        wait_signal_later(&store->wake);
+    }
+}
+
+bool store_route_start(struct store *store)
+{
+    store->slots = calloc(1, STORE_SLOTS);
+    return store->slots != NULL && fiber_start(watch_run, store, NULL) != FIBER_NO_STACK;
+}
+
+void store_route_end(struct store *store)
+{
+    store->is_ending = true;
+    if (store->watcher != NULL) {
+        fiber_cancel(store->watcher);
+    }
+    for (unsigned i = 0; i < store->node_count; i++) {
+        store_node_retire(store->nodes[i]);
+    }
+}
+
+void store_route_free(struct store *store)
+{
+    for (unsigned i = 0; i < store->node_count; i++) {
+        store_node_close(store->nodes[i]);
+    }
+    while (store->node_count > 0) {
+        free(store->nodes[--store->node_count]);
+    }
+    free(store->slots);
+    store->slots = NULL;
+    store->primary = NULL;
+}
+
+/* ---- commands ---- */
+
+/* CRC-16 with the polynomial 0x1021, as the specification of Redis' cluster has it. */
+static unsigned crc16_of(struct str s)
+{
+    unsigned crc = 0;
+
+    for (size_t i = 0; i < s.len; i++) {
+        crc ^= (unsigned) (unsigned char) s.data[i] << 8;
+        for (unsigned bit = 0; bit < 8; bit++) {
+            crc = (crc << 1 ^ ((crc & 0x8000) != 0 ? 0x1021 : 0)) & 0xffff;
+        }
+    }
+    return crc;
+}
+
+/* Of a key with {…}, what is in the first braces counts, unless that is empty. */
+unsigned store_slot_of(struct str key)
+{
+    const char *open = str_find_char(key, '{');
+
+    if (open != NULL) {
+        struct str rest = str_from(open + 1, key.data + key.len);
+        const char *close = str_find_char(rest, '}');
+        if (close != NULL && close != rest.data) {
+            key = str_from(rest.data, close);
+        }
+    }
+    return crc16_of(key) % STORE_SLOTS;
+}
+
+struct store_node *store_route(struct store *store, struct str key)
+{
+    if (store->settings->mode != STORE_CLUSTER) {
+        return store->primary;
+    }
+    unsigned number = store->slots[store_slot_of(key)];
+    return number == 0 ? NULL : store->nodes[number - 1];
+}
+
+/* What an error says about where the command has to go. */
+enum error_kind { ERROR_OTHER, ERROR_MOVED, ERROR_ASK, ERROR_NOT_HERE };
+
+static enum error_kind error_kind_of(struct str text)
+{
+    static const struct {
+        struct str code;
+        enum error_kind kind;
+    } codes[] = {{STR_INIT("MOVED "), ERROR_MOVED},
+                 {STR_INIT("ASK "), ERROR_ASK},
+                 {STR_INIT("READONLY"), ERROR_NOT_HERE},
+                 {STR_INIT("LOADING"), ERROR_NOT_HERE},
+                 {STR_INIT("MASTERDOWN"), ERROR_NOT_HERE},
+                 {STR_INIT("CLUSTERDOWN"), ERROR_NOT_HERE}};
+
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
+        if (str_starts(text, codes[i].code)) {
+            return codes[i].kind;
+        }
+    }
+    return ERROR_OTHER;
+}
+
+/* "MOVED 3999 10.0.0.5:6381": the server, or NULL. A move is noted. */
+static struct store_node *redirected(struct store *store, const struct store_node *from,
+                                     struct str text, bool is_move)
+{
+    struct addr addr;
+    uint64_t slot;
+
+    str_cut(&text, ' ');
+    struct str number = str_cut(&text, ' ');
+    if (!parse_uint(number, &slot) || slot >= STORE_SLOTS || !parse_place(text, from, &addr)) {
+        return NULL;
+    }
+    store_count(store, STORE_REDIRECTS);
+    int found = node_of(store, &addr, STR_NONE, false);
+    if (found == -1) {
+        return NULL;
+    }
+    if (is_move) {
+        store->slots[slot] = (uint8_t) (found + 1);
+        store->nodes[found]->is_wanted = true;
+        store_route_is_old(store);
+    }
+    return store->nodes[found];
+}
+
+static enum store_result count_failure(struct store *store, enum store_result result)
+{
+    if (result != STORE_CANCELLED) {
+        store_count(store, result == STORE_TIMED_OUT ? STORE_TIMEOUTS : STORE_UNAVAILABLE);
+    }
+    return result;
+}
+
+enum store_result store_ask(const struct store_call *call, struct str key, const struct str *words,
+                            size_t count, struct str *reply)
+{
+    struct store *store = call->store;
+    struct store_call own = *call;
+    struct str bytes = resp_command(call->arena, words, count);
+    bool is_asking = false;
+
+    if (!store->is_running || store->is_ending) {
+        return count_failure(store, STORE_GONE);
+    }
+    if (own.deadline_ms == 0) {
+        own.deadline_ms = clock_now.now_ms + store->settings->timeout_ms;
+    }
+    struct store_node *node = store_route(store, key);
+    for (unsigned tries = 0; node != NULL && tries <= REDIRECTS_MAX; tries++) {
+        enum store_result result = store_node_ask(node, bytes, is_asking, &own, reply);
+        struct str rest = *reply;
+        struct resp_value value;
+
+        if (result != STORE_OK) {
+            return count_failure(store, result);
+        }
+        if (!resp_next(&rest, &value)) {
+            return STORE_REFUSED;
+        }
+        if (value.type != RESP_ERROR || str_starts(value.text, STR("NOSCRIPT"))) {
+            return STORE_OK;
+        }
+        enum error_kind kind = error_kind_of(value.text);
+        if (store->settings->mode != STORE_CLUSTER || kind == ERROR_OTHER ||
+            kind == ERROR_NOT_HERE) {
+            log_refusal(store, node, value.text);
+            if (kind == ERROR_NOT_HERE) {
+                store_node_close(node); /* who else is there is found when it connects again */
+                store_route_is_old(store);
+            }
+            return STORE_REFUSED;
+        }
+        is_asking = kind == ERROR_ASK;
+        node = redirected(store, node, value.text, kind == ERROR_MOVED);
+    }
+    store_route_is_old(store);
+    return count_failure(store, STORE_GONE);
+}
