@@ -348,7 +348,7 @@ static const struct directive store_rows[] = {
     {"connect_timeout", IN, MSEC(S, connect_timeout_ms), .min = 1, .max = 60000, .initial = "1s",
      .doc =
          "The longest time for a connection, with TLS and login. No request waits for it beyond `timeout`."},
-    {"reply_max", IN, SIZE(S, reply_max), .min = 4096, .max = 1 << 30, .initial = "1m",
+    {"reply_max", IN, SIZE(S, reply_max), .min = 65536, .max = 1 << 30, .initial = "1m",
      .doc = "The largest reply. A server that sends more is disconnected."},
     {"ssl", IN, FLAG(S, uses_tls), .initial = "off",
      .doc = "Are connections to the store by TLS? Those to sentinels are not."},

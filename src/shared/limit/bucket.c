@@ -102,3 +102,42 @@ void bucket_count(struct shm_table *table, const struct bucket_ask *ask)
     bucket_put(table, bucket, ask, excess_of(bucket, ask));
     shm_table_unlock(table);
 }
+
+/* ---- buckets that others know better ---- */
+
+uint64_t bucket_held(struct shm_table *table, const struct bucket_ask *ask)
+{
+    uint64_t drained, held = 0;
+
+    shm_table_lock(table);
+    const struct bucket *bucket = shm_table_find(table, &ask->key);
+    if (bucket != NULL &&
+        !__builtin_mul_overflow(elapsed_ms(bucket, ask->now_ms), ask->per_minute, &drained)) {
+        held = drained < bucket->excess ? bucket->excess - drained : 0;
+    }
+    shm_table_unlock(table);
+    return held;
+}
+
+uint64_t bucket_units_of(int64_t from_now_us, uint64_t per_minute)
+{
+    double units = (double) from_now_us / 1000.0 * (double) per_minute;
+    double most = (double) REQUESTS_MOST * REQUEST_UNITS;
+
+    return units <= 0 ? 0 : (uint64_t) (units < most ? units : most);
+}
+
+void bucket_set(struct shm_table *table, const struct bucket_ask *ask, int64_t from_now_us,
+                uint64_t more)
+{
+    uint64_t empty_ms = from_now_us < 0 ? (uint64_t) - (from_now_us + 1) / 1000 : 0;
+
+    shm_table_lock(table);
+    struct bucket *bucket = shm_table_find(table, &ask->key);
+    if (bucket == NULL) {
+        bucket = bucket_add(table, ask);
+    }
+    bucket->excess = bucket_units_of(from_now_us, ask->per_minute) + more;
+    bucket->last_ms = ask->now_ms - (empty_ms < ask->now_ms ? empty_ms : ask->now_ms);
+    shm_table_unlock(table);
+}

@@ -43,6 +43,19 @@ struct bucket_ask {
 /* May the request pass? If so, and `counts`, it is counted. */
 bool bucket_take(struct shm_table *table, struct bucket_ask *ask, bool counts);
 
+/* What the bucket holds now; a key without one: 0. */
+uint64_t bucket_held(struct shm_table *table, const struct bucket_ask *ask);
+
+/* Units that a bucket holds which is empty in so many microseconds; one that has been empty: 0. */
+uint64_t bucket_units_of(int64_t from_now_us, uint64_t per_minute);
+
+/*
+ * Others know what the bucket holds: it is empty in so many microseconds (or has been since that many), and has `more` units
+ * besides.
+ */
+void bucket_set(struct shm_table *table, const struct bucket_ask *ask, int64_t from_now_us,
+                uint64_t more);
+
 /* It passes, whatever the bucket holds by now. */
 void bucket_count(struct shm_table *table, const struct bucket_ask *ask);
 

@@ -1,6 +1,7 @@
 /* Zones in which requests or sessions are counted by a key: what limit_conn and limit_req share. */
 #include "shared/limit/zone.h"
 
+#include "base/checksum.h"
 #include "base/json.h"
 #include "base/parse.h"
 #include "server/generation.h"
@@ -163,7 +164,19 @@ struct limit_zone *limit_zone_declare(struct conf *conf, struct conf_node *node,
 
 /* ---- in use ---- */
 
-bool limit_zone_key(const struct limit_zone *zone, struct variable_env *env, struct shm_key *key)
+/* The hash of a text: with the secret of the zone's table, or with another one. */
+static struct shm_key hash_of(const struct limit_zone *zone, const uint64_t *secret,
+                              struct str bytes)
+{
+    if (secret == NULL) {
+        return shm_table_key(zone->table, bytes);
+    }
+    return (struct shm_key){{siphash_1_3(bytes, secret), siphash_1_3(bytes, secret + 2)}};
+}
+
+/* The hash of all keys; false: all are empty. */
+static bool hash_keys(const struct limit_zone *zone, struct variable_env *env,
+                      const uint64_t *secret, struct shm_key *key)
 {
     struct shm_key pair[2]; /* the keys so far, and the next */
     bool is_counted = false;
@@ -173,13 +186,23 @@ bool limit_zone_key(const struct limit_zone *zone, struct variable_env *env, str
         struct str value = template_text(*text, env);
 
         is_counted = is_counted || value.len != 0;
-        pair[1] = shm_table_key(zone->table, value);
-        pair[0] = i++ == 0
-                      ? pair[1]
-                      : shm_table_key(zone->table, (struct str){(const char *) pair, sizeof(pair)});
+        pair[1] = hash_of(zone, secret, value);
+        pair[0] = i++ == 0 ? pair[1]
+                           : hash_of(zone, secret, (struct str){(const char *) pair, sizeof(pair)});
     }
     *key = pair[0];
     return is_counted;
+}
+
+bool limit_zone_key(const struct limit_zone *zone, struct variable_env *env, struct shm_key *key)
+{
+    return hash_keys(zone, env, NULL, key);
+}
+
+bool limit_zone_name(const struct limit_zone *zone, struct variable_env *env,
+                     const uint64_t secret[4], struct shm_key *name)
+{
+    return hash_keys(zone, env, secret, name);
 }
 
 void limit_counts_put(struct json *json, const struct limit_zone *zone)

@@ -96,6 +96,10 @@ struct limit_zone *limit_zone_declare(struct conf *conf, struct conf_node *node,
 /* What a subject is counted by; false: not at all, since all keys are empty. */
 bool limit_zone_key(const struct limit_zone *zone, struct variable_env *env, struct shm_key *key);
 
+/* The same with another secret, for a name that several nodes have in common. */
+bool limit_zone_name(const struct limit_zone *zone, struct variable_env *env,
+                     const uint64_t secret[4], struct shm_key *name);
+
 /* "info" to "error", for limit_*_log_level. */
 extern const struct directive_word limit_log_levels[];
 

@@ -299,7 +299,7 @@ def test_whitelist(site):
 
 @needs_portunus
 @pytest.mark.parametrize("line, words", [
-    ("limit_req_zone $uri zone=one:1m rate=1r/s sync;", 'invalid parameter "sync"'),
+    ("limit_req_zone $uri zone=one:1m rate=1r/s sync;", '"sync" needs a "redis_store"'),
     ("limit_req_zone $uri zone=one:1m rate=$unknown_one;", 'unknown "unknown_one" variable'),
     ("limit_req_zone $uri $unknown_one zone=one:1m rate=1r/s;", 'unknown "unknown_one" variable'),
     ("limit_req_zone $uri zone=one:1m $;", 'invalid parameter "$"'),

@@ -4,6 +4,7 @@
 #include "http/routing/hooks.h"
 #include "shared/limit/zone.h"
 #include "shared/limit/bucket.h"
+#include "shared/limit/sync.h"
 #include "http/request/request.h"
 #include "http/variables/variables.h"
 #include "server/generation.h"
@@ -12,8 +13,10 @@
 /* A zone of buckets. */
 struct req_zone {
     struct limit_zone limit;
-    uint64_t per_minute;   /* the rate */
-    struct template *rate; /* the rate where it is a variable; else NULL */
+    uint64_t per_minute;      /* the rate */
+    struct template *rate;    /* the rate where it is a variable; else NULL */
+    struct bucket_sync *sync; /* with other nodes; NULL: they are not */
+    uint64_t burst;           /* units: the largest of its limits */
 };
 
 /* One `limit_req`. */
@@ -107,34 +110,82 @@ static bool make_ask(struct request *request, const struct req_limit *limit, str
     return ask->per_minute != 0 && limit_zone_key(&limit->zone->limit, &request->env, &ask->key);
 }
 
-/*
- * Asks all limits; the request is counted by all of them or by none. Gives the one that refuses, or NULL. asks:
- * one for each limit; per_minute 0 = it does not hold.
- */
-static const struct req_limit *find_refusal(struct request *request, const struct vec *limits,
-                                            struct bucket_ask *asks, bool *holds)
+/* Is one request at a time decided by the store? */
+static bool is_strict(const struct req_limit *limit)
+{
+    return limit->zone->sync != NULL && limit->zone->sync->is_strict;
+}
+
+/* The limits that hold for a request: sets asks[i].per_minute of others to 0. Gives the one that decides last. */
+static size_t find_limits(struct request *request, const struct vec *limits,
+                          struct bucket_ask *asks)
 {
     size_t last = limits->count;
 
     for (size_t i = 0; i < limits->count; i++) {
-        if (make_ask(request, vec_at(limits, struct req_limit, i), &asks[i])) {
-            last = i;
-        } else {
+        const struct req_limit *limit = vec_at(limits, struct req_limit, i);
+
+        if (!make_ask(request, limit, &asks[i])) {
             asks[i].per_minute = 0;
+        } else if (last == limits->count || is_strict(limit) ||
+                   !is_strict(vec_at(limits, struct req_limit, last))) {
+            last = i;
         }
     }
+    return last;
+}
+
+/* MAY WAIT, where the limit is strict. */
+static bool ask_limit(struct request *request, const struct req_limit *limit,
+                      struct bucket_ask *ask, bool counts)
+{
+    const struct bucket_sync *sync = limit->zone->sync;
+
+    if (sync == NULL) {
+        return bucket_take(limit->zone->limit.table, ask, counts);
+    }
+    if (sync->is_strict) {
+        return bucket_sync_take(sync, ask, counts, &request->env, &request->arena);
+    }
+    bool may_pass = bucket_take(limit->zone->limit.table, ask, counts);
+    if (counts || !may_pass) {
+        bucket_sync_note(sync, ask, may_pass ? REQUEST_UNITS : 0, &request->env);
+    }
+    return may_pass;
+}
+
+static void count_limit(struct request *request, const struct req_limit *limit,
+                        const struct bucket_ask *ask)
+{
+    bucket_count(limit->zone->limit.table, ask);
+    if (limit->zone->sync != NULL) {
+        bucket_sync_note(limit->zone->sync, ask, REQUEST_UNITS, &request->env);
+    }
+}
+
+/*
+ * Asks all limits; the request is counted by all of them or by none. Gives the one that refuses, or NULL. asks:
+ * one for each limit; per_minute 0 = it does not hold. MAY WAIT, where a limit is strict.
+ */
+static const struct req_limit *find_refusal(struct request *request, const struct vec *limits,
+                                            struct bucket_ask *asks, bool *holds)
+{
+    size_t last = find_limits(request, limits, asks);
+
     *holds = last != limits->count;
     for (size_t i = 0; i < limits->count; i++) {
         const struct req_limit *limit = vec_at(limits, struct req_limit, i);
 
-        if (asks[i].per_minute != 0 &&
-            !bucket_take(limit->zone->limit.table, &asks[i], i == last)) {
+        if (i != last && asks[i].per_minute != 0 && !ask_limit(request, limit, &asks[i], false)) {
             return limit;
         }
     }
-    for (size_t i = 0; *holds && i < last; i++) {
-        if (asks[i].per_minute != 0) {
-            bucket_count(vec_at(limits, struct req_limit, i)->zone->limit.table, &asks[i]);
+    if (*holds && !ask_limit(request, vec_at(limits, struct req_limit, last), &asks[last], true)) {
+        return vec_at(limits, struct req_limit, last);
+    }
+    for (size_t i = 0; i < limits->count; i++) {
+        if (i != last && asks[i].per_minute != 0) {
+            count_limit(request, vec_at(limits, struct req_limit, i), &asks[i]);
         }
     }
     return NULL;
@@ -284,6 +335,7 @@ struct zone_words {
     struct limit_zone_words zone;
     struct str rate; /* as written */
     unsigned *keys;  /* room for the zone's */
+    struct bucket_sync_words sync;
 };
 
 static bool read_zone_word(struct conf_scope *scope, const struct conf_node *node, unsigned number,
@@ -302,7 +354,11 @@ static bool read_zone_word(struct conf_scope *scope, const struct conf_node *nod
         words->keys[words->zone.key_count++] = number;
         return true;
     }
-    return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
+    bool is_sync;
+    if (!bucket_sync_read(scope->conf, node, word, &words->sync, &is_sync)) {
+        return false;
+    }
+    return is_sync || conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
 }
 
 static bool read_rate(struct conf_scope *scope, const struct conf_node *node, struct str text,
@@ -345,7 +401,12 @@ static bool limit_req_zone_apply(struct conf_scope *scope, const struct directiv
     }
     zone->per_minute = checked.per_minute;
     zone->rate = checked.rate;
-    return true;
+    if (!words.sync.is_wanted) {
+        return words.sync.interval_ms == 0 ||
+               conf_error(scope->conf, node, "\"sync_interval\" needs \"sync\"");
+    }
+    zone->sync = bucket_sync_new(scope->conf, node, &zone->limit, &words.sync);
+    return zone->sync != NULL;
 }
 
 /* "burst=5" and "delay=5" to units. */
@@ -412,6 +473,9 @@ static bool limit_apply(struct conf_scope *scope, const struct directive *row,
     if (limit.zone == NULL) {
         return conf_error(scope->conf, node, "\"%s\" must have \"zone\" parameter", row->name);
     }
+    if (limit.burst > limit.zone->burst) {
+        limit.zone->burst = limit.burst;
+    }
     vec_each(const struct req_limit, other, &settings->limits) {
         if (other->zone == limit.zone) {
             return conf_error(scope->conf, node, "\"%s\" directive is duplicate", row->name);
@@ -457,11 +521,16 @@ static bool whitelist_apply(struct conf_scope *scope, const struct directive *ro
 #define S struct req_settings
 static const struct directive req_rows[] = {
     {"limit_req_zone", IN_HTTP, CUSTOM(limit_req_zone_apply), ARGS(3, ARGS_ANY),
-     .repeat = REPEAT_CUSTOM, .syntax = "key [$variable ...] zone=name:size rate=rate",
-     .doc = "Shared memory in which the requests of each key are counted, and how many may come: "
-            "`5r/s`, `30r/m`, or a variable with such a text (an empty one: no limit). Several "
-            "variables count together; a request is not counted where all are empty. 1m is enough "
-            "for some 17,000 keys; then those that were idle longest are forgotten."},
+     .repeat = REPEAT_CUSTOM,
+     .syntax =
+         "key [$variable ...] zone=name:size rate=rate [sync[=store][:strict]] [sync_interval=time]",
+     .doc =
+         "Shared memory in which the requests of each key are counted, and how many may come: "
+         "`5r/s`, `30r/m`, or a variable with such a text (an empty one: no limit). Several "
+         "variables count together; a request is not counted where all are empty. 1m is enough "
+         "for some 17,000 keys; then those that were idle longest are forgotten. With `sync` nodes share the counts by a "
+         "`redis_store`: they are exchanged every `sync_interval` (50ms); with `sync=strict` or `sync=store:strict` the "
+         "store is asked about each request. See [Scaling out](scaling-out.md)."},
     {"limit_req", IN_HTTP_ALL, CUSTOM_FIELD(S, limits, limit_apply), ARGS(1, 4),
      .repeat = REPEAT_APPEND,
      .syntax =
@@ -502,6 +571,47 @@ static const struct phase_hook req_phases[] = {
 
 static const struct http_module req_hooks = {.variables = req_variables, .phases = req_phases};
 
+/* ---- nodes that share zones ---- */
+
+static void each_sync(struct generation *generation, void (*run)(struct bucket_sync *sync))
+{
+    struct limit_zone *zone = limit_zones_of(&generation->conf, &req_kind);
+
+    for (; zone != NULL; zone = zone->next) {
+        if (((struct req_zone *) zone)->sync != NULL) {
+            run(((struct req_zone *) zone)->sync);
+        }
+    }
+}
+
+static bool req_configured(struct conf *conf, struct generation *generation)
+{
+    struct limit_zone *zone = limit_zones_of(conf, &req_kind);
+
+    for (; conf->error_count == 0 && zone != NULL; zone = zone->next) {
+        struct req_zone *own = (struct req_zone *) zone;
+        if (own->sync != NULL) {
+            own->sync->burst = own->burst;
+            bucket_sync_prepare(own->sync);
+        }
+    }
+    return true;
+}
+
+/* One worker exchanges for all. */
+static bool req_worker_start(struct generation *generation)
+{
+    if (worker_slot == 0 && !worker_is_agent) {
+        each_sync(generation, bucket_sync_start);
+    }
+    return true;
+}
+
+static void req_worker_quit(struct generation *generation)
+{
+    each_sync(generation, bucket_sync_end);
+}
+
 const struct module ngx_http_limit_req_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_limit_req_module",
@@ -511,4 +621,7 @@ const struct module ngx_http_limit_req_module = {
               .contexts = IN_HTTP_LOCATION_SETTINGS,
               .size = sizeof(struct req_settings)},
     .hooks = &req_hooks,
+    .configured = req_configured,
+    .worker_start = req_worker_start,
+    .worker_quit = req_worker_quit,
 };
