@@ -20,7 +20,7 @@ ifneq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
 PACKAGES += $(addprefix lua/,vm values dict tasks sockets process tls config balancer upstream)
 endif
 # Tokens, for the modules that need them: only these need jansson.
-ifneq ($(findstring /access/auth_jwt/,$(STATIC_SOURCES))$(findstring /access/oidc/,$(STATIC_SOURCES)),)
+ifneq ($(strip $(foreach folder,/access/auth_jwt/ /access/oidc/ /clients/acme/,$(findstring $(folder),$(STATIC_SOURCES)))),)
 PACKAGES += shared/jose
 endif
 PACKAGES += $(addprefix stream/,words session config)
@@ -51,6 +51,9 @@ FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_jose.c,$(FUZZ_SOURCES))
 UNIT_SOURCES := $(filter-out tests/shared/jose/%,$(UNIT_SOURCES))
 endif
 UNIT_PROGRAMS := $(UNIT_SOURCES:%.c=$(BUILD)/%)
+ifeq ($(findstring /clients/acme/,$(STATIC_SOURCES)),)
+FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_acme.c,$(FUZZ_SOURCES))
+endif
 FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
 # ---- how: what was configured comes after ours, CFLAGS and LDFLAGS of the command line last

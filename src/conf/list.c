@@ -25,6 +25,7 @@ static const struct {
     {IN_PROCESS, "process"},
     {IN_OIDC_PROVIDER, "oidc_provider"},
     {IN_REDIS_STORE, "redis_store"},
+    {IN_ACME_ISSUER, "acme_issuer"},
 };
 
 #define CONTEXT_COUNT (sizeof(context_names) / sizeof(*context_names))

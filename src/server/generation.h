@@ -109,6 +109,7 @@ struct generation {
         fiber_stack_size; /* bytes of address space that modules want for each fiber; 0 = the usual */
     unsigned slots;       /* workers */
     bool has_agent;       /* a process that serves nobody, with the master's rights, is wanted */
+    bool agent_runs_scripts;    /* Lua wants it: scripts run there as in a worker */
     uint32_t agent_connections; /* connections that the agent may open */
     bool is_sharded;
     bool is_test;             /* -t: nothing is bound, no process started */

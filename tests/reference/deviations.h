@@ -35,6 +35,8 @@ static const struct deviation deviations[] = {
     {"ngx_http_grpc_module", "grpc_http_version", EXTRA, "", "ours: gRPC over HTTP/3"},
     {"ngx_http_grpc_module", "grpc_http3_*", EXTRA, "", "as proxy_http3_*"},
     {"ngx_http_grpc_module", "grpc_quic_*", EXTRA, "", "as proxy_quic_*"},
+    {"ngx_http_acme_module", "state_path", DEFAULT, "", "follows from the issuer's name"},
+    {"ngx_http_acme_module", "dns_*", EXTRA, "", "ours: dns-01"},
     {"ngx_http_oidc_module", "config_url", DEFAULT, "", "follows from `issuer`"},
     {"ngx_http_oidc_module", "ssl_trusted_certificate", DEFAULT, "", "the system's authorities"},
     /* Lua. */

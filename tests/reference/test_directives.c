@@ -104,6 +104,7 @@ static const struct {
     {"processes", IN_PROCESSES},
     {"process", IN_PROCESS},
     {"oidc_provider", IN_OIDC_PROVIDER},
+    {"acme_issuer", IN_ACME_ISSUER},
 };
 
 static struct str contexts_text(uint32_t contexts)

@@ -15,6 +15,7 @@ struct http_listen;
 struct http_main;
 struct http_server;
 struct request;
+struct variable_env;
 
 /* All functions are called on the loop's stack; the connection may be gone afterwards. */
 struct http_protocol {
@@ -50,6 +51,8 @@ struct http_handshake {
         *selector; /* of servers and certificates, for transports with a handshake of their own */
     /* What a handshake begins with at an address with this default server; NULL: it has no certificate. */
     struct tls_context *(*context)(const struct http_server *server);
+    /* The server that a handshake's name has led to, of a subject that variables are evaluated for; NULL: it is no handshake. */
+    const struct http_server *(*server)(struct variable_env *env);
     /* As far as the handshake goes now. */
     enum tls_progress (*go_on)(struct http_connection *connection);
     /* When the first certificate of a server's own ends, in seconds since the epoch; 0 = it has none that is known. */

@@ -70,11 +70,17 @@ bool script_main_opened(struct generation *generation, const char *key)
     return script_opened(&main->options, &main->vm);
 }
 
+/* The agent may be there for others. */
+static bool runs_here(const struct generation *generation, const struct script_main *main)
+{
+    return main != NULL && (!worker_is_agent || generation->agent_runs_scripts);
+}
+
 void script_main_worker_start(struct generation *generation, const char *key)
 {
     const struct script_main *main = script_main_of(&generation->conf, key);
 
-    if (main != NULL) {
+    if (runs_here(generation, main)) {
         script_capture_begin(main->options.capture);
         script_worker_begins(main->vm);
     }
@@ -90,7 +96,7 @@ void script_main_worker_end(struct generation *generation, const char *key)
 {
     const struct script_main *main = script_main_of(&generation->conf, key);
 
-    if (main != NULL) {
+    if (runs_here(generation, main)) {
         script_worker_ends(main->vm);
     }
     script_sockets_quit();

@@ -59,8 +59,11 @@ int script_ffi_process_want_agent(double connections)
     }
     struct generation *generation = generation_of_running();
 
-    generation->has_agent = true;
-    generation->agent_connections = connections < UINT32_MAX ? (uint32_t) connections : UINT32_MAX;
+    uint32_t wanted = connections < UINT32_MAX ? (uint32_t) connections : UINT32_MAX;
+    if (!generation->has_agent || wanted > generation->agent_connections) {
+        generation->agent_connections = wanted; /* else another module needs more */
+    }
+    generation->has_agent = generation->agent_runs_scripts = true;
     return 0;
 }
 

@@ -88,6 +88,55 @@ static bool tls_accept_ask(struct tls *tls, bool (*hook)(struct conn *, struct s
     return tls_ask_end(tls) && is_good;
 }
 
+/* ---- challenges of ACME (RFC 8737) ---- */
+
+static tls_challenge_find *find_challenge;
+
+void tls_answer_challenges(tls_challenge_find *find)
+{
+    find_challenge = find;
+}
+
+bool tls_is_challenge(const struct conn *conn)
+{
+    return conn_is_tls(conn) && tls_of(conn)->is_challenge;
+}
+
+/* Does the client offer this protocol and no other? */
+static bool offers_acme(SSL *ssl)
+{
+    static const unsigned char wanted[] = "\0\x0b\x0a"
+                                          "acme-tls/1";
+    const unsigned char *extension;
+    size_t size;
+
+    return SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_application_layer_protocol_negotiation,
+                                     &extension, &size) == 1 &&
+           size == sizeof(wanted) - 1 && memcmp(extension, wanted, size) == 0;
+}
+
+/* The context stays the one of the address; the server that the name leads to has no say, not even in a refusal. */
+static bool answer_challenge(struct tls *tls, struct str name)
+{
+    struct str certificate, key;
+    struct arena arena;
+
+    if (find_challenge == NULL || tls->way != NULL || name.len == 0 || !offers_acme(tls->ssl)) {
+        return false;
+    }
+    arena_init(&arena);
+    tls->is_challenge = find_challenge(name, &arena, &certificate, &key) &&
+                        tls_use_certificate(tls->conn, certificate, key, NULL, NULL);
+    arena_free(&arena);
+    if (tls->is_challenge) {
+        tls->has_selected = true;
+        tls->alpn_offer = STR("\x0a"
+                              "acme-tls/1");
+        SSL_set_verify(tls->ssl, SSL_VERIFY_NONE, NULL);
+    }
+    return tls->is_challenge;
+}
+
 static int on_client_hello(SSL *ssl, int *alert, void *arg)
 {
     struct tls *tls = tls_of_ssl(ssl);
@@ -103,6 +152,9 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
         !read_server_name(extension, size, text, &name.len)) {
         *alert = SSL_AD_DECODE_ERROR;
         return SSL_CLIENT_HELLO_ERROR;
+    }
+    if (answer_challenge(tls, name)) {
+        return SSL_CLIENT_HELLO_SUCCESS;
     }
     if (tls->hooks != NULL && !tls_accept_ask(tls, tls->hooks->hello)) {
         *alert = SSL_AD_INTERNAL_ERROR; /* as where a certificate cannot be chosen */
@@ -156,7 +208,7 @@ static int on_certificate(SSL *ssl, void *arg)
 {
     struct tls *tls = tls_of_ssl(ssl);
 
-    if (tls == NULL || tls->selector == NULL) {
+    if (tls == NULL || tls->selector == NULL || tls->is_challenge) {
         return 1;
     }
     if (tls->selector->certify != NULL && !tls->selector->certify(tls->conn, tls->selector->arg)) {

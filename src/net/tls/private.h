@@ -99,6 +99,7 @@ struct tls {
     bool is_raw_closed;        /* its end was read */
     bool uses_ktls;            /* OpenSSL writes to the socket itself */
     bool wants_write;          /* kTLS: the handshake waits for the socket to be writable */
+    bool is_challenge;         /* acme-tls/1: nothing comes after the handshake */
     bool has_selected;         /* the ClientHello has chosen a context */
     bool is_rejected;          /* there is no context for the ClientHello */
     bool was_looked_at;        /* the first byte is of TLS */

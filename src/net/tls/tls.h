@@ -134,6 +134,17 @@ struct tls_certificate_cache *tls_certificate_cache_new(struct arena *arena, uns
 bool tls_use_certificate(struct conn *conn, struct str certificate, struct str key,
                          const struct vec *passwords, struct tls_certificate_cache *cache);
 
+/*
+ * Answers handshakes of a CA that offer acme-tls/1 alone (RFC 8737): gives, in the arena, the certificate of the challenge for this
+ * name and its key, as tls_use_certificate takes them. False: there is none, and the handshake is one like others. For all
+ * connections of TLS over TCP of this process.
+ */
+typedef bool tls_challenge_find(struct str name, struct arena *arena, struct str *certificate,
+                                struct str *key);
+void tls_answer_challenges(tls_challenge_find *find);
+/* Was it such a handshake? Then the connection is to be closed. */
+bool tls_is_challenge(const struct conn *conn);
+
 enum tls_progress {
     TLS_DONE,   /* established */
     TLS_MORE,   /* waits for the peer; conn_watch and try again when something happened */

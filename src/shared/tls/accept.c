@@ -40,6 +40,10 @@ enum tls_progress tls_server_go_on(struct conn *conn, struct tls_context *first,
     enum tls_progress progress = tls_handshake(conn);
     conn->log = kept;
     tls_accept_count(conn, progress);
+    if (progress == TLS_DONE && tls_is_challenge(conn)) {
+        log_info(log, 0, "a CA has seen the answer to its challenge tls-alpn-01");
+        return TLS_FAILED; /* it closes the connection (RFC 8737, 3) */
+    }
     return progress;
 }
 

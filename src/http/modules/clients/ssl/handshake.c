@@ -107,6 +107,7 @@ static struct tls_context *context_of(const struct http_server *server)
 const struct http_handshake ssl_handshake = {
     .selector = &selector,
     .context = context_of,
+    .server = handshake_server,
     .go_on = go_on,
     .expires = expires,
 };

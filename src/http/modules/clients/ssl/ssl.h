@@ -54,6 +54,8 @@ struct handshake {
 };
 void handshake_begin(struct handshake *handshake, struct http_connection *connection);
 void handshake_end(struct handshake *handshake);
+/* The server of such a subject; NULL: it is another one. */
+const struct http_server *handshake_server(struct variable_env *env);
 
 /* check.c: is the request allowed over this connection? For every request. */
 enum handler_result ssl_check(struct request *request);

@@ -153,6 +153,11 @@ static const struct variable handshake_variables[] = {
 static const struct subject_kind handshake_subject = {.name = "handshake",
                                                       .variables = handshake_variables};
 
+const struct http_server *handshake_server(struct variable_env *env)
+{
+    return env->kind == &handshake_subject ? server_of(env) : NULL;
+}
+
 void handshake_begin(struct handshake *handshake, struct http_connection *connection)
 {
     arena_init(&handshake->arena);

@@ -1,0 +1,345 @@
+/* Inside ngx_http_acme_module: what its files share. */
+#ifndef HTTP_MODULES_CLIENTS_ACME_ACME_H
+#define HTTP_MODULES_CLIENTS_ACME_ACME_H
+
+#include <openssl/evp.h>
+
+#include "conf/directive.h"
+#include "fiber/fiber.h"
+#include "http/routing/settings.h"
+#include "net/tls/tls.h"
+#include "shared/jose/document.h"
+
+#define ACME_ANSWER_MAX (256 * 1024) /* bytes of an answer's body */
+#define ACME_PEM_MAX (128 * 1024)    /* bytes of a key with its chain */
+#define ACME_CHAIN_MAX 10            /* certificates of a chain */
+#define ACME_IDENTIFIERS_MAX 100     /* of one certificate */
+#define ACME_CHALLENGES_MAX 128      /* that are open at one time in a zone */
+#define ACME_URL_MAX 2048            /* bytes of a URL that the CA names */
+#define ACME_CALL_MS 30000           /* one request to the CA */
+
+enum acme_challenge_type { ACME_HTTP_01, ACME_TLS_ALPN_01, ACME_DNS_01, ACME_DNS_PERSIST_01 };
+extern const char *const acme_challenge_names[]; /* by enum acme_challenge_type */
+
+/* What a key is made of, or where it is. */
+struct acme_key_type {
+    bool is_rsa;
+    unsigned bits;   /* of the modulus, or of the curve */
+    struct str file; /* full name of a PEM file in place of both; or empty */
+};
+
+/* What a certificate is for: a name in lower case, perhaps "*.NAME", or an address (RFC 8738). */
+struct acme_identifier {
+    struct str value;
+    bool is_ip;
+};
+
+struct acme_entry;
+struct acme_issuer;
+
+/* One certificate that is to be had. */
+struct acme_certificate {
+    struct acme_issuer *issuer;
+    struct str issuer_name; /* as written, until the blocks are known */
+    struct vec identifiers; /* struct acme_identifier: sorted */
+    struct acme_key_type key;
+    struct str name;          /* of its file, without its folder and suffix */
+    struct acme_entry *entry; /* in the zone; the same address in all processes */
+    const struct conf_node *node;
+    /* Of the process that orders. */
+    int64_t ari_due_s;    /* when the CA suggests to renew; 0: it has not said */
+    int64_t ari_asked_s;  /* when it was asked last */
+    int64_t ari_next_s;   /* when to ask it again */
+    int64_t file_time_ns; /* of the file that was read last */
+};
+
+/* A block `acme_issuer`. */
+struct acme_issuer {
+    /* Rows. */
+    struct str uri;
+    struct vec contacts; /* struct str: URLs */
+    struct acme_key_type account_key;
+    unsigned challenge; /* enum acme_challenge_type */
+    bool accepts_terms;
+    bool has_common_name;
+    bool verifies;
+    struct str trusted;
+    struct str state_path; /* a folder, full; empty: nothing is kept */
+    bool has_state_path;   /* it was written */
+    struct str preferred_chain;
+    struct str profile;
+    bool needs_profile;
+    struct str external_kid, external_key; /* the key decoded; empty: none */
+    struct str dns_hook;                   /* a program, or a URL */
+    uint64_t dns_wait_ms;
+    /* Derived. */
+    struct str name;
+    const struct conf_node *node;
+    struct vec certificates; /* struct acme_certificate * */
+    const struct resolver_settings *resolver;
+    uint64_t resolver_timeout_ms;
+    struct tls_context *tls;
+    struct acme_entry *account; /* in the zone: its key, and its URL */
+    /* Of the process that orders. */
+    struct acme_main *main;
+    struct fiber *fiber;    /* that keeps its certificates; valid while is_running */
+    struct wait_point wake; /* it has to look */
+    bool is_running;        /* the fiber lives */
+    bool must_end;          /* it returns when the order under way is done */
+    bool has_logged_wait;   /* the log says already that another process orders */
+    int lock;               /* descriptor of the lock's file; -1: it is not open */
+};
+
+/* Settings of the http block. */
+struct acme_http {
+    struct str zone_name;
+    uint64_t zone_size;
+    struct conf_node *zone_node; /* NULL: the default */
+};
+
+/* Of one reading. */
+struct acme_main {
+    struct vec issuers;      /* struct acme_issuer * */
+    struct vec certificates; /* struct acme_certificate *: no two for the same */
+    const struct acme_http *http;
+    struct zone *zone;
+    bool has_http_01, has_tls_alpn_01;
+    struct generation *generation;
+};
+
+struct acme_main *acme_main_of(struct conf *conf);
+
+/* ---- zone.c: what all processes know ---- */
+
+/* A pair in the zone: key and certificates; of an account, its key and its URL. */
+struct acme_pair {
+    struct str key;   /* PEM */
+    struct str value; /* PEM of the chain; or the URL */
+};
+
+/* What is known of a certificate besides. */
+struct acme_facts {
+    int64_t not_before, not_after; /* seconds since the epoch; 0: there is none */
+    bool is_self_signed;           /* made here, until the CA issues one */
+    unsigned failures;             /* orders that failed since the last that did not */
+    int64_t not_until_s;           /* no order before that time */
+};
+
+/* The root of the zone, made where there is none. False: no room. */
+bool acme_zone_open(struct zone *zone);
+/* The entry of this name, made where there is none; the current reading has it. NULL: no room. */
+struct acme_entry *acme_entry_of(struct zone *zone, struct str name, uint32_t generation);
+/* Copies of what the entry has, in the arena; false: nothing yet. */
+bool acme_entry_get(struct zone *zone, struct acme_entry *entry, struct arena *arena,
+                    struct acme_pair *out);
+/* False: no room; the old pair stays. */
+bool acme_entry_put(struct zone *zone, struct acme_entry *entry, const struct acme_pair *pair,
+                    uint32_t generation);
+struct acme_facts acme_facts_get(struct zone *zone, struct acme_entry *entry);
+void acme_facts_put(struct zone *zone, struct acme_entry *entry, const struct acme_facts *facts);
+
+/* What answers a challenge: under its token the key authorization, or under a name key and certificate. False: no room. */
+bool acme_challenge_put(struct zone *zone, enum acme_challenge_type type, struct str name,
+                        const struct acme_pair *pair);
+void acme_challenge_remove(struct zone *zone, enum acme_challenge_type type, struct str name);
+bool acme_challenge_find(struct zone *zone, enum acme_challenge_type type, struct str name,
+                         struct arena *arena, struct acme_pair *out);
+
+/* ---- keys.c: keys, requests, certificates. On the worker's own stack, but for acme_random. ---- */
+
+/* A new key, owned by the caller; NULL: OpenSSL could not. */
+EVP_PKEY *acme_key_new(const struct acme_key_type *type);
+EVP_PKEY *acme_key_read(struct str pem); /* NULL: it is none that fits */
+bool acme_key_write(EVP_PKEY *key, struct arena *arena, struct str *pem);
+
+/* A certificate signed by its own key, until the CA issues one. False: OpenSSL could not. */
+bool acme_self_signed(struct arena *arena, const struct vec *identifiers, struct acme_pair *out);
+/* The certificate of RFC 8737, 3 for this identifier, with the digest of the key authorization. */
+bool acme_alpn_certificate(struct arena *arena, const struct acme_identifier *identifier,
+                           struct str authorization, struct acme_pair *out);
+/* A request for a certificate (RFC 2986), as base64url of DER. */
+bool acme_request(struct arena *arena, const struct acme_certificate *certificate, EVP_PKEY *key,
+                  struct str *out);
+
+/* What is found in a chain. */
+struct acme_chain {
+    struct str pem;                /* written again from what was understood */
+    int64_t not_before, not_after; /* of the leaf */
+    struct str top_issuer;         /* the common name that issued the last one */
+    struct str id;                 /* of the leaf for the CA (RFC 9773, 4.1); empty: it has none */
+};
+/*
+ * Reads a chain of the CA, or of a file: is the first certificate for this key and these identifiers? False with *why.
+ */
+bool acme_chain_read(struct arena *arena, struct str text, EVP_PKEY *key,
+                     const struct acme_certificate *certificate, struct acme_chain *out,
+                     const char **why);
+
+/* ---- jws.c: signed requests (RFC 7515). On the worker's own stack. ---- */
+
+/* Does the key have an algorithm of ACME's? */
+bool acme_key_fits(EVP_PKEY *key);
+/* The public key as JWK (RFC 7517), members in the order of RFC 7638. */
+bool acme_jwk(struct arena *arena, EVP_PKEY *key, struct str *out);
+struct str acme_thumbprint(struct arena *arena, struct str jwk);
+
+/* What is signed. */
+struct acme_jws {
+    EVP_PKEY *key; /* NULL: HMAC with secret */
+    struct str secret;
+    struct str url;
+    struct str nonce; /* empty: none */
+    struct str kid;   /* empty: jwk is sent */
+    struct str jwk;
+    struct str payload; /* empty: POST-as-GET */
+};
+bool acme_jws_make(struct arena *arena, const struct acme_jws *jws, struct str *out);
+struct str acme_digest_text(struct arena *arena, struct str text); /* SHA-256 as base64url */
+
+/* ---- state.c: files. They wait for the disk: of the process that orders, and of the master at start. ---- */
+
+/* The folder, made where it is not there. False: logged. */
+bool acme_state_open(const struct acme_issuer *issuer, const struct log *log);
+/* Reads a file of it; false: it is not there, or cannot be read, which was logged. *time_ns may be NULL. */
+bool acme_state_read(const struct acme_issuer *issuer, struct str name, struct arena *arena,
+                     struct str *out, int64_t *time_ns);
+/* When it was written; 0: it is not there. */
+int64_t acme_state_time(const struct acme_issuer *issuer, struct str name);
+/* Replaces it in one step; false: logged. Nothing to do without a folder. */
+bool acme_state_write(const struct acme_issuer *issuer, struct str name, struct str text,
+                      const struct log *log);
+/* The lock of the folder. False: another process has it, or it cannot be had (logged). */
+bool acme_state_lock(struct acme_issuer *issuer, const struct log *log);
+void acme_state_unlock(struct acme_issuer *issuer);
+/* What the file of a certificate has goes to the zone, when it is newer. False: there is no file that can be used. */
+bool acme_state_load(struct acme_certificate *certificate, const struct log *log);
+/* The account's key and URL go there, where there are any. False: they cannot be used; logged. */
+bool acme_state_load_account(struct acme_issuer *issuer, const struct log *log);
+
+/* ---- url.c ---- */
+
+struct acme_url {
+    bool is_secure;
+    struct str authority, host, target; /* target: path and query, "/" at least */
+    uint16_t port;
+};
+/* https://…, or http:// where that is allowed; without user, fragment and odd bytes. False: it is no such URL. */
+bool acme_url_parse(struct str text, bool allows_plain, struct acme_url *out);
+
+/* ---- answer.c: what a CA sends. Pure functions. ---- */
+
+/* The fields of an answer that count. Slices of what was read. */
+struct acme_answer {
+    unsigned status;
+    struct str location, nonce, retry_after, content_type;
+    struct str alternates[ACME_CHAIN_MAX]; /* of Link with rel="alternate" */
+    unsigned alternate_count;
+    struct str body;
+    size_t missing;  /* ACME_MORE: so many bytes at least have to come; 0: it is not known */
+    bool is_chunked; /* ACME_MORE: the input has to end with a line */
+};
+enum acme_read { ACME_MORE, ACME_WHOLE, ACME_BAD };
+/* One answer of HTTP/1.1 (RFC 9112), from its first byte; the body may be chunked. is_end: nothing follows the input. */
+enum acme_read acme_answer_read(struct arena *arena, struct str input, bool is_end, bool is_head,
+                                struct acme_answer *out);
+/* Retry-After (RFC 9110, 10.2.3) in seconds from now; 0: there is none. */
+int64_t acme_retry_after(struct str value, int64_t now);
+/* A time of RFC 3339, in seconds since the epoch. */
+bool acme_time_parse(struct str text, int64_t *out);
+
+/* ---- fetch.c ---- */
+
+/* One request. */
+struct acme_call {
+    struct str url;
+    const char *method;
+    struct str body;          /* empty: none */
+    const char *content_type; /* of it */
+    const char *accept;       /* or NULL */
+    bool allows_plain;
+    struct acme_answer answer;
+    const char *why; /* it failed */
+};
+/* Asks, over a connection of its own. False: there is no answer; logged. MAY WAIT. */
+bool acme_fetch(const struct acme_issuer *issuer, struct arena *arena, struct acme_call *call);
+
+/* ---- session.c: an account, and signed requests ---- */
+
+/* What the CA refused. */
+struct acme_problem {
+    unsigned status;
+    struct str type; /* without urn:ietf:params:acme:error: */
+    struct str detail;
+    int64_t retry_after_s; /* 0: it has not said */
+};
+
+/* Some orders in a row, with one account. */
+struct acme_session {
+    struct acme_issuer *issuer;
+    const struct log *log;
+    struct arena arena;
+    struct str new_nonce, new_account, new_order, renewal_info; /* the directory's URLs */
+    struct str terms;
+    bool needs_external; /* externalAccountRequired */
+    json_t *profiles;    /* borrowed of directory */
+    json_t *directory;
+    struct str nonce;
+    EVP_PKEY *key; /* of the account */
+    struct str key_pem;
+    struct str jwk, thumbprint, kid;
+    json_t *answer; /* of the last call, or NULL */
+    struct acme_answer got;
+    struct acme_problem problem; /* of the last call that failed */
+};
+
+void acme_session_begin(struct acme_session *session, struct acme_issuer *issuer,
+                        const struct log *log);
+void acme_session_end(struct acme_session *session);
+/* The directory and the account. False: logged; problem says when to try again. MAY WAIT. */
+bool acme_session_open(struct acme_session *session);
+/*
+ * A signed request; nonces that the CA does not take are replaced. Empty payload: POST-as-GET. False: logged, problem is filled.
+ * MAY WAIT.
+ */
+bool acme_post(struct acme_session *session, struct str url, struct str payload,
+               const char *accept);
+/* An unsigned GET of JSON. */
+bool acme_get(struct acme_session *session, struct str url);
+/* Runs a step on the worker's own stack, with its argument. */
+bool acme_on_main(bool (*step)(void *arg), void *arg);
+/* A URL that the CA names; empty: it is none that may be asked. */
+struct str acme_url_of(struct acme_session *session, const json_t *object, const char *name);
+/* The account is not known any more: the next session makes one. */
+void acme_forget_account(struct acme_session *session);
+
+/* ---- order.c ---- */
+
+/* Orders the certificate, and puts it where all find it. False: logged; session->problem. MAY WAIT. */
+bool acme_order(struct acme_session *session, struct acme_certificate *certificate);
+/* Asks when to renew (RFC 9773). MAY WAIT. */
+void acme_ask_renewal(struct acme_session *session, struct acme_certificate *certificate);
+
+/* ---- hook.c ---- */
+
+/* One TXT record of dns-01. */
+struct acme_record {
+    struct str name;
+    struct str value;
+};
+/* Has the hook add or remove it. False: logged. MAY WAIT. */
+bool acme_hook_run(const struct acme_issuer *issuer, struct arena *arena, const char *action,
+                   const struct acme_record *record, const struct log *log);
+
+/* ---- renewal.c: the process that orders ---- */
+
+/* When a certificate is to be renewed, in seconds since the epoch. */
+int64_t acme_due(const struct acme_certificate *certificate, const struct acme_facts *facts);
+bool acme_renewals_start(struct acme_main *main);
+void acme_renewals_quit(struct acme_main *main, bool may_finish);
+
+/* ---- generated.c ---- */
+
+/* `ssl_certificate auto` stands for other lines. False after conf_error. */
+bool acme_generate(struct conf *conf, struct http_main *main);
+
+#endif

@@ -1,0 +1,91 @@
+/*
+ * Fuzz target: what a hostile CA sends. The first byte says which: an answer of HTTP, whole or in two parts; a chain of certificates; a
+ * time, a Retry-After, a URL. What is given is inside the bounds, and nobody without the key makes a chain that is taken.
+ */
+#include <stdlib.h>
+
+#include "http/modules/clients/acme/acme.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(bool is_good)
+{
+    if (!is_good) {
+        abort();
+    }
+}
+
+/* What is said of a part holds for the whole. */
+static void read_answer(struct arena *arena, struct str text)
+{
+    struct acme_answer part, whole;
+    struct str half = str_head(text, text.len / 2);
+    enum acme_read first = acme_answer_read(arena, half, false, false, &part);
+    enum acme_read all = acme_answer_read(arena, text, true, false, &whole);
+
+    check(all != ACME_MORE);
+    check(first != ACME_BAD || all == ACME_BAD);
+    check(part.missing == 0 || first == ACME_MORE);
+    if (all == ACME_WHOLE) {
+        check(whole.status >= 200 && whole.status <= 999);
+        check(whole.body.len <= text.len && whole.alternate_count <= ACME_CHAIN_MAX);
+        check(first != ACME_WHOLE || part.status == whole.status);
+        acme_retry_after(whole.retry_after, 1000);
+        json_decref(jose_object(whole.body));
+    }
+}
+
+static void read_chain(struct arena *arena, struct str text)
+{
+    static EVP_PKEY *key;
+    struct acme_identifier name = {.value = STR("a.test")};
+    const struct acme_certificate certificate = {.identifiers = {&name, 1, 1}};
+    struct acme_chain chain;
+    const char *why;
+
+    if (key == NULL) {
+        const struct acme_key_type type = {.bits = 256};
+        key = acme_key_new(&type);
+    }
+    check(!acme_chain_read(arena, text, key, &certificate, &chain, &why) && why != NULL);
+    EVP_PKEY_free(acme_key_read(text));
+}
+
+static void read_values(struct str text)
+{
+    struct acme_url url;
+    int64_t when;
+
+    if (acme_url_parse(text, true, &url)) {
+        check(url.host.len != 0 && url.port != 0 && url.target.data[0] == '/');
+    }
+    if (acme_time_parse(text, &when)) {
+        check(when > -86400 && when < 400000000000);
+    }
+    int64_t wait_s = acme_retry_after(text, 1000);
+    check(wait_s >= 0 && wait_s <= 30 * 86400);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct arena arena;
+
+    if (size == 0) {
+        return 0;
+    }
+    const struct str text = {(const char *) data + 1, size - 1};
+    arena_init(&arena);
+    switch (data[0] % 3) {
+    case 0:
+        read_answer(&arena, text);
+        break;
+    case 1:
+        read_chain(&arena, text);
+        break;
+    default:
+        read_values(text);
+        break;
+    }
+    arena_free(&arena);
+    return 0;
+}

@@ -1,0 +1,538 @@
+"""acme_issuer, acme_certificate: certificates from a CA that speaks ACME."""
+
+import datetime
+import json
+import os
+import socket
+import ssl
+import stat
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+cryptography = pytest.importorskip("cryptography")
+
+from cryptography import x509  # noqa: E402
+from cryptography.x509.oid import NameOID  # noqa: E402
+
+from harness import binaries  # noqa: E402
+from harness.server import run_binary  # noqa: E402
+from harness.wait import until  # noqa: E402
+from harness.workers import wait_workers  # noqa: E402
+
+import authority  # noqa: E402
+import certificates  # noqa: E402
+from authority import Refused  # noqa: E402
+
+pytestmark = pytest.mark.skipif("http_acme_module" not in binaries.version_text(binaries.under_test()), reason="without acme")
+
+CONF = """
+    %(http)s
+    acme_issuer ca { uri %(uri)s; ssl_trusted_certificate %(trusted)s; accept_terms_of_service; %(block)s }
+    server {
+        listen 127.0.0.1:@PORT@;
+        listen 127.0.0.1:@PORT1@ ssl;
+        server_name a.test;
+        acme_certificate ca %(names)s;
+        ssl_certificate $acme_certificate;
+        ssl_certificate_key $acme_certificate_key;
+        %(server)s
+        location / { return 200 "here\\n"; }
+    }"""
+
+
+@pytest.fixture
+def ca():
+    made = authority.Authority(certificates.signed("acme-server", "acme-root", "subjectAltName=IP:127.0.0.1"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def site(serve, ca):
+    """Starts a server whose ports the CA knows."""
+    def start(block="", http="", server="", names="", main="worker_processes 2;", conf=CONF, **how):
+        text = conf % {"http": http, "uri": ca.url, "trusted": certificates.own("acme-root").crt, "block": block, "server": server,
+                       "names": names}
+        made = serve(text, main=main, **how)
+        ca.http_port, ca.tls_port = made.port, made.port_of("PORT1")
+        ca.ready.set()
+        return made
+    return start
+
+
+def peer(server, name="a.test", port="PORT1"):
+    """The certificate that a client gets."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", server.port_of(port)), timeout=10) as plain, \
+            context.wrap_socket(plain, server_hostname=name) as secure:
+        return x509.load_der_x509_certificate(secure.getpeercert(True))
+
+
+def issuer_of(certificate):
+    return certificate.issuer.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
+
+
+def names_of(certificate):
+    return sorted(str(one.value) for one in certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+
+
+def issued(server, name="a.test"):
+    until(lambda: issuer_of(peer(server, name)) == "Test Root", lambda: "a certificate of the CA\n" + server.error_log)
+    return peer(server, name)
+
+
+def saved(server, folder="acme_ca"):
+    return sorted(name for name in os.listdir(server.path(folder)) if name.endswith(".pem"))
+
+
+def test_first_certificate(site, ca):
+    """At first a self-signed one; then the CA's in all workers, without a reload; the files are for the master's user alone."""
+    ca.meta["termsOfService"] = "https://ca.test/terms"
+    server = site("contact admin@a.test;")
+    assert issuer_of(peer(server)) in ("certificate that is being ordered", "Test Root")
+    leaf = issued(server)
+    assert names_of(leaf) == ["a.test"]
+    assert {issuer_of(peer(server)) for _ in range(20)} == {"Test Root"}
+    assert ca.seen == [("http-01", "a.test", "valid")]
+    assert [one["contact"] for one in ca.accounts.values()] == [["mailto:admin@a.test"]]
+    until(lambda: saved(server), "the file")
+    folder = server.path("acme_ca")
+    for name in os.listdir(folder):
+        assert stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode) == 0o600, name
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+    assert "a self-signed one is served" in server.error_log and "was issued" in server.error_log
+
+
+def test_after_a_restart_and_a_reload(site, ca):
+    """What is in the files, or in the zone, is not ordered again."""
+    server = site()
+    serial = issued(server).serial_number
+    server.reload()
+    assert peer(server).serial_number == serial
+    server.quit()
+    server.wait_end()
+    server.start()
+    assert peer(server).serial_number == serial
+    assert (ca.count("new-order"), ca.count("new-account")) == (1, 1)
+
+
+def test_unauthorized_is_ordered_again(site, ca):
+    """The CA says when; until then nothing is asked."""
+    failures = [1]
+
+    def refuse(made, status, fields, body):
+        if failures:
+            failures.pop()
+            raise Refused("rateLimited", "too many", 429, {"Retry-After": "1"})
+        return status, fields, body
+
+    ca.change["new-order"] = refuse
+    server = site()
+    issued(server)
+    assert ca.count("new-order") == 2 and "429 rateLimited: too many" in server.error_log
+    assert "is ordered again in 1s" in server.error_log
+
+
+def test_bad_nonces(site, ca):
+    """A nonce that is refused is replaced by that of the answer."""
+    refused = []
+
+    def refuse(made, status, fields, body):
+        if len(refused) < 3:
+            refused.append(1)
+            raise Refused("badNonce")
+        return status, fields, body
+
+    ca.change["new-order"] = refuse
+    issued(site())
+    assert ca.count("new-order") == 4
+
+
+def test_nonces_that_are_never_good(site, ca):
+    def refuse(made, status, fields, body):
+        raise Refused("badNonce")
+
+    ca.change["new-account"] = refuse
+    server = site()
+    server.wait_log("is ordered again in")
+    assert ca.count("new-account") == 5
+
+
+@pytest.mark.parametrize("kind", ["ecdsa:384", "ecdsa:521", "rsa:2048"])
+def test_keys(site, ca, kind):
+    server = site("account_key %s;" % kind, names="key=%s" % kind)
+    assert "key_size" in dir(issued(server).public_key())
+    assert issued(server).public_key().key_size == int(kind.split(":")[1])
+
+
+def test_account_key_of_a_file(site, ca):
+    made = certificates.own("account")
+    issued(site("account_key %s;" % made.key))
+    assert len(ca.accounts) == 1
+
+
+@pytest.mark.parametrize("names", ["", "a.test b.test A.test", "192.0.2.1 a.test"])
+def test_tls_alpn_01(site, ca, names):
+    """Also for addresses, for which the CA asks by their reverse names."""
+    server = site("challenge tls-alpn-01;", names=names)
+    assert names_of(issued(server)) == sorted(set((names or "a.test").lower().split()))
+    assert {one[0] for one in ca.seen} == {"tls-alpn-01"}
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["acme-tls/1"])
+    with socket.create_connection(("127.0.0.1", server.port_of("PORT1")), timeout=10) as plain:
+        with pytest.raises(ssl.SSLError, match="no application protocol"):  # no challenge is open
+            context.wrap_socket(plain, server_hostname="a.test")
+
+
+def test_tls_alpn_01_at_a_server_that_refuses(site, ca):
+    """The challenge is answered whatever the server would do: with http2, certificates of clients, or a refusal."""
+    server = site("challenge tls-alpn-01;", server="http2 on; ssl_verify_client on; ssl_client_certificate %s;" %
+                  certificates.own("acme-root").crt,
+                  http="server { listen 127.0.0.1:@PORT1@ ssl default_server; ssl_reject_handshake on; }")
+    server.wait_log("was issued")
+
+
+def test_other_requests_below_the_path(site, ca):
+    """What is no challenge of ours is for others, such as certbot."""
+    server = site()
+    issued(server)
+    assert server.get("/.well-known/acme-challenge/other").text == "here\n"
+
+
+def test_external_account(site, ca):
+    ca.meta["externalAccountRequired"] = True
+    ca.external["key-1"] = b"0123456789abcdef0123456789abcdef"
+    server = site("external_account_key key-1 data:%s;" % authority.encode(ca.external["key-1"]))
+    issued(server)
+
+
+def test_external_account_is_missing(site, ca):
+    ca.meta["externalAccountRequired"] = True
+    site().wait_log('add "external_account_key"')
+    assert ca.count("new-account") == 0
+
+
+def test_terms_are_not_accepted(site, ca):
+    ca.meta["termsOfService"] = "https://ca.test/terms"
+    server = site(conf=CONF.replace("accept_terms_of_service;", ""))
+    server.wait_log('https://ca.test/terms: read them and add "accept_terms_of_service"')
+
+
+def test_profiles(site, ca):
+    ca.meta["profiles"] = {"short": "six days"}
+    issued(site("profile short;"))
+    assert [one["payload"]["profile"] for one in ca.orders.values()] == ["short"]
+
+
+def test_profile_that_the_ca_lacks(site, ca):
+    server = site("profile short;")
+    issued(server)
+    assert 'the CA has no profile "short"' in server.error_log
+
+
+def test_profile_that_is_required(site, ca):
+    server = site("profile short require;")
+    server.wait_log('the CA has no profile "short"')
+    assert ca.count("new-order") == 0
+
+
+def test_preferred_chain(site, ca):
+    server = site('preferred_chain "Other Root";')
+    until(lambda: issuer_of(peer(server)) == "Other Root", "the other chain")
+
+
+def test_common_name(site, ca):
+    issued(site("common_name_in_csr on;"))
+    assert [one["subject"] for one in ca.orders.values()] == ["CN=a.test"]
+
+
+HOOK = """#!/bin/sh
+echo "$@" >> %s
+"""
+
+
+def test_dns_01_with_a_program(site, ca, tmp_path):
+    """A wildcard and its domain have the same record's name, one after the other."""
+    calls = tmp_path / "calls"
+    hook = tmp_path / "hook"
+    hook.write_text(HOOK % calls)
+    hook.chmod(0o755)
+    ca.check_dns_01 = lambda value, token, answer: ca.records.setdefault(
+        value, calls.read_text().count("add _acme-challenge.%s %s\n" % (value, authority.thumbprint_of(answer))))
+    server = site("challenge dns-01; dns_hook %s; dns_wait 0s;" % hook, names="*.a.test a.test")
+    assert names_of(issued(server, "x.a.test")) == ["*.a.test", "a.test"]
+    until(lambda: calls.read_text().count("remove") == 2, "records to be removed")
+    assert [line.split()[0] for line in calls.read_text().splitlines()] == ["add", "remove"] * 2
+
+
+@pytest.mark.parametrize("hook, said", [("/bin/false", "failed with status 1"), ("/nonexistent/hook", "cannot be run")])
+def test_dns_hook_that_fails(site, ca, hook, said):
+    server = site("challenge dns-01; dns_hook %s;" % hook)
+    server.wait_log(said)
+    server.wait_log("is ordered again in")
+    assert ca.count("challenge") == 0
+
+
+def test_dns_01_with_a_request(site, ca):
+    """The hook is a URL: it gets JSON."""
+    got = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+        def do_POST(self):
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            if got[-1]["action"] == "add":
+                ca.records[got[-1]["name"]] = [got[-1]["value"]]
+            self.send_response(204)
+            self.end_headers()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as hook:
+        threading.Thread(target=hook.serve_forever, daemon=True).start()
+        issued(site("challenge dns-01; dns_hook http://127.0.0.1:%d/dns; dns_wait 0s;" % hook.server_port))
+        until(lambda: len(got) == 2, "the record to be removed")
+        hook.shutdown()
+    assert [(one["action"], one["name"], one["type"]) for one in got] == [
+        ("add", "_acme-challenge.a.test", "TXT"), ("remove", "_acme-challenge.a.test", "TXT")]
+
+
+def test_dns_persist_01(site, ca):
+    """The log says which record lasts."""
+    ca.records["_validation-persist.a.test"] = ["x"]
+    server = site("challenge dns-persist-01;", names="*.a.test")
+    issued(server, "x.a.test")
+    account = next(iter(ca.accounts))
+    assert '_validation-persist.a.test. IN TXT "ca.test; accounturi=%s; policy=wildcard"' % account in server.error_log
+
+
+def test_renewal(site, ca):
+    """Past two thirds of its life a certificate is ordered again, with the same account."""
+    ca.age = datetime.timedelta(days=70)
+    server = site()
+    first = issued(server)
+    server.quit()
+    server.wait_end()
+    ca.age = datetime.timedelta(hours=1)
+    server.start()
+    until(lambda: peer(server).serial_number != first.serial_number, "a new certificate")
+    assert (ca.count("new-order"), ca.count("new-account")) == (2, 1)
+
+
+def test_renewal_that_the_ca_suggests(site, ca):
+    """RFC 9773: a window that has passed means now; the order names the one that it replaces."""
+    ca.window = ("2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z")
+    server = site()
+    first = issued(server)
+    until(lambda: ca.count("renewal-info") == 1, "the question")
+    server.quit()
+    server.wait_end()
+    server.start()
+    until(lambda: peer(server).serial_number != first.serial_number, "a new certificate")
+    newest = list(ca.orders.values())[-1]["payload"]
+    key, serial = (authority.decode(part) for part in newest["replaces"].split("."))
+    assert int.from_bytes(serial, "big") == first.serial_number
+    assert key == first.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+
+
+def test_renewal_replaced_already(site, ca):
+    ca.window = ("2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z")
+
+    def refuse(made, status, fields, body):
+        if list(made.orders.values())[-1]["payload"].get("replaces"):
+            raise Refused("alreadyReplaced", status=409)
+        return status, fields, body
+
+    ca.change["new-order"] = refuse
+    server = site()
+    first = issued(server)
+    until(lambda: ca.count("renewal-info") == 1, "the question")
+    server.quit()
+    server.wait_end()
+    server.start()
+    until(lambda: peer(server).serial_number != first.serial_number, "a new certificate")
+
+
+def test_two_nodes(site, ca, tmp_path):
+    """They share a folder: one orders, the other waits and takes what is there."""
+    ca.stalls = threading.Event()
+    folder = "state_path %s;" % (tmp_path / "state")
+    one = site(folder)
+    until(lambda: ca.requests, "the first to begin")
+    two = site(folder)
+    two.wait_log("another process has the lock")
+    ca.http_port = one.port
+    ca.stalls.set()
+    assert issued(one).serial_number == issued(two).serial_number
+    until(lambda: ca.count("directory") == 3, "both to ask when to renew")  # as one account
+    assert (ca.count("new-order"), ca.count("new-account")) == (1, 1)
+
+
+def test_account_that_is_gone(site, ca):
+    """A new one is made with the same key."""
+    ca.age = datetime.timedelta(days=70)
+    server = site()
+    first = issued(server)
+    server.quit()
+    server.wait_end()
+    ca.accounts.clear()
+    server.start()
+    server.wait_log("400 accountDoesNotExist")
+    server.quit()
+    server.wait_end()
+    server.start()
+    until(lambda: peer(server).serial_number != first.serial_number, "a new certificate")
+    assert len(ca.accounts) == 1
+
+
+def test_account_that_was_deactivated(site, ca):
+    ca.age = datetime.timedelta(days=70)
+    server = site()
+    issued(server)
+    server.quit()
+    server.wait_end()
+    next(iter(ca.accounts.values()))["status"] = "deactivated"
+    server.start()
+    server.wait_log("403 unauthorized: account is deactivated")
+    server.wait_log("remove account.key and account.url")
+
+
+def bad_chain(made, status, fields, body):
+    return status, fields, made.pem(made.root)
+
+
+def no_chain(made, status, fields, body):
+    return status, fields, b"nothing"
+
+
+def long_chain(made, status, fields, body):
+    return status, fields, body + made.pem(made.root) * 20
+
+
+@pytest.mark.parametrize("change, said", [
+    (bad_chain, "its first certificate is not for the key"),
+    (no_chain, "it has no certificate"),
+    (long_chain, "it is too long"),
+    (lambda made, status, fields, body: (status, fields, body[:-100]), "malformed"),
+    (lambda made, status, fields, body: (status, fields, b"x" * 300000), "too large an answer|no proper answer"),
+])
+def test_hostile_chains(site, ca, change, said):
+    ca.change["certificate"] = change
+    server = site()
+    server.wait_log(said)
+    server.wait_log("is ordered again in")
+    assert not saved(server)
+    assert issuer_of(peer(server)) == "certificate that is being ordered"
+
+
+@pytest.mark.parametrize("part, body, said", [
+    ("directory", b"[]", "gave no object of JSON"),
+    ("directory", b"{}", "is not the directory"),
+    ("directory", b"{" + b'"a":{' * 1000, "gave no object of JSON"),
+    ("directory", b'{"newNonce":"http://127.0.0.1/","newAccount":"file:///etc/passwd","newOrder":"https://a\\"b/"}', "is not the directory"),
+    ("new-order", b"{}", "malformed order"),
+    ("new-order", b'{"authorizations":[1],"finalize":"https://127.0.0.1/x"}', "malformed order"),
+    ("new-order", b'{"authorizations":["gopher://a/"],"finalize":"https://127.0.0.1/x"}', "malformed order"),
+    ("authorization", b"[]", "no object of JSON"),
+    ("authorization", b'{"status":"pending"}', "another name"),
+    ("authorization", b'{"status":"pending","identifier":{"type":"dns","value":"a.test"},"challenges":[]}', "no challenge of type"),
+    ("authorization", b'{"status":"pending","identifier":{"type":"dns","value":"a.test"},"challenges":[{"type":"http-01",'
+                      b'"url":"https://127.0.0.1/","token":"../../x"}]}', "malformed challenge"),
+    ("order", b'{"status":"valid","certificate":"x"}', "names no certificate"),
+    ("order", b'{"status":"invalid"}', "did not issue"),
+])
+def test_hostile_json(site, ca, part, body, said):
+    ca.change[part] = lambda made, status, fields, answer: (status, fields, body)
+    server = site()
+    server.wait_log(said)
+    server.wait_log("is ordered again in")
+    assert issuer_of(peer(server)) == "certificate that is being ordered"
+
+
+def test_certificate_that_has_expired(site, ca):
+    """By a clock that jumped, or the CA's fault: it is not used, and not ordered in a loop."""
+    ca.lasts = datetime.timedelta(minutes=10)
+    server = site()
+    server.wait_log("has expired already, by the clock of this machine")
+    server.wait_log("is ordered again in")
+
+
+def test_ca_that_is_not_trusted(site, ca):
+    server = site(conf=CONF.replace("%(trusted)s", certificates.own("stranger").crt))
+    server.wait_log("certificate verify failed|SSL certificate verify error")
+    server.wait_log("is ordered again in")
+    assert not ca.requests
+
+
+def test_ca_that_is_slow(site, ca):
+    """It does not keep the server from ending."""
+    ca.stalls = threading.Event()
+    server = site()
+    until(lambda: ca.requests, "the question")
+    server.quit()
+    server.wait_end()
+
+
+def test_state_path_off(site, ca):
+    """What was issued lasts over reloads, and nothing is written."""
+    server = site("state_path off;")
+    serial = issued(server).serial_number
+    server.reload()
+    assert peer(server).serial_number == serial
+    assert not [name for name in os.listdir(server.dir) if name.startswith("acme")]
+
+
+def test_several_servers_and_a_single_process(site, ca):
+    """Servers that name the same have one certificate; without a master the only process orders."""
+    more = """server { listen 127.0.0.1:@PORT1@ ssl; server_name b.test; acme_certificate ca a.test;
+              ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key; }"""
+    server = site(http=more, main="master_process off;")
+    assert issued(server, "b.test").serial_number == issued(server).serial_number
+    assert ca.count("new-order") == 1
+
+
+AUTO = """
+    acme_issuer ca { uri %(uri)s; ssl_trusted_certificate %(trusted)s; %(block)s }
+    %(http)s
+    server { listen 127.0.0.1:@PORT@; listen 127.0.0.1:@PORT1@ ssl; server_name a.test; %(server)s }"""
+
+
+@pytest.mark.parametrize("http, server", [("", "ssl_certificate auto;"), ("ssl_certificate auto;", "")])
+def test_auto(site, ca, http, server):
+    made = site(conf=AUTO, http=http, server=server)
+    assert names_of(issued(made)) == ["a.test"]
+
+
+def test_scripts_do_not_run_in_the_process_that_orders(site, ca):
+    if "http_lua_module" not in binaries.version_text(binaries.under_test()):
+        pytest.skip("without Lua")
+    server = site(http="init_worker_by_lua_block { ngx.log(ngx.NOTICE, 'begins ' .. ngx.worker.pid()) }")
+    issued(server)
+    assert len(set(line.split("begins ")[1].split()[0] for line in server.lines("error.log") if "begins " in line)) == 2
+
+
+@pytest.mark.parametrize("text, said", [
+    ("acme_issuer x { }", 'has no "uri"'),
+    ("acme_issuer x { uri http://a/; }", "is no URL with https"),
+    ("acme_issuer x { uri https://a/; challenge dns-01; }", 'needs a "dns_hook"'),
+    ("acme_issuer x { uri https://a/; challenge smoke; }", "unknown challenge"),
+    ("acme_issuer x { uri https://a/; account_key rsa:512; }", "is no key"),
+    ("acme_issuer ../x { uri https://a/; }", "invalid name"),
+    ("acme_issuer x { uri https://a/; } acme_issuer x { uri https://a/; }", "duplicate acme_issuer"),
+    ("server { acme_certificate y a.test; }", 'there is no acme_issuer "y"'),
+    ("acme_issuer x { uri https://a/; } server { acme_certificate x *.a.test; }", "cannot be proved by the challenge http-01"),
+    ("acme_issuer x { uri https://a/; } server { acme_certificate x; }", "has no server_name"),
+    ("acme_issuer x { uri https://a/; } server { server_name ~a; acme_certificate x; }", "no certificate can be for the server name"),
+    ("acme_issuer x { uri https://a/; } server { acme_certificate x a,b; }", "is no name that a certificate can be for"),
+    ("server { listen 1 ssl; server_name a.test; ssl_certificate auto; }", "needs an \"acme_issuer\""),
+    ("acme_shared_zone zone=a;", "invalid zone size"),
+])
+def test_errors_of_the_configuration(tmp_path, text, said):
+    path = tmp_path / "nginx.conf"
+    path.write_text("events {} http { %s }" % text)
+    done = run_binary("-t", "-c", str(path), "-p", str(tmp_path))
+    assert done.returncode == 1 and said in done.stderr, done.stderr
