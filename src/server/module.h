@@ -5,12 +5,13 @@
 #include <stdbool.h>
 
 #include "conf/directive.h"
+#include "conf/lint.h"
 #include "server/generation.h"
 
 enum module_kind { MODULE_CORE, MODULE_EVENT, MODULE_HTTP, MODULE_STREAM, MODULE_MAIL };
 
 #define MODULE_MAGIC                                                                               \
-    0x90427505u /* raised when struct module changes: a loaded object of another shape is refused  \
+    0x90427506u /* raised when struct module changes: a loaded object of another shape is refused  \
                  */
 
 struct module {
@@ -43,6 +44,8 @@ struct module {
      * Lists are numbered from 0; NULL: the module has no more, or belongs to another protocol.
      */
     const struct variable *(*variables_of)(const struct module *module, unsigned list);
+    /* Of `-t --lint`, ended by a NULL name; or NULL. */
+    const struct lint_rule *lint_rules;
 };
 
 /* The tables of a module, numbered from 0; NULL after the last one. */

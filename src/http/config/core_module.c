@@ -1,6 +1,7 @@
 /* ngx_http_core_module: every directive of http, server and location that no module owns. One row
  * is one directive. */
 #include "http/config/core_values.h"
+#include "http/config/lint.h"
 #include "http/codings/rules.h"
 #include "http/routing/hooks.h"
 #include "http/client/listen.h"
@@ -378,4 +379,5 @@ const struct module ngx_http_module = {
     .worker_quit = http_worker_quit,
     .worker_abort = http_worker_abort,
     .variables_of = http_variables_of,
+    .lint_rules = http_lint_rules,
 };

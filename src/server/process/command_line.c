@@ -113,6 +113,12 @@ static bool take_long(struct command_line *out, struct str word)
         out->test += out->test == 0;
         return true;
     }
+    if (str_is(name, "lint")) {
+        out->is_lint = true;
+        out->lint_off = value;
+        out->test += out->test == 0;
+        return true;
+    }
     if (str_is(name, "history") && (value.data == NULL || (parse_uint(value, &number) &&
                                                            number != 0 && number <= UINT32_MAX))) {
         out->is_history = true;
@@ -177,6 +183,7 @@ void command_line_usage(struct buf *out)
         "  -t            : test the configuration and exit; twice: show the wrong lines\n"
         "  -T            : test the configuration, print it and exit\n"
         "  --diff        : with -t: show what a reload would change\n"
+        "  --lint        : with -t: warn of traps; --lint=-RULE,-RULE switches rules off\n"
         "  --history     : list the configurations that were kept; with -t or -T,\n"
         "                  --history=N tests or prints one of them\n"
         "  -q            : with -t or -T: show only errors\n"

@@ -16,8 +16,10 @@ struct command_line {
     bool is_dump;            /* -T */
     bool is_module_list;     /* -m */
     bool is_diff;            /* --diff */
+    bool is_lint;            /* --lint */
     bool is_history;         /* --history */
     unsigned history;        /* --history=N: a record; 0 = all */
+    struct str lint_off;     /* of --lint=, or empty */
     unsigned test;           /* -t: how often; twice is verbose. -T counts as one */
     unsigned directive_list; /* -l: how often; twice is Markdown */
     struct str signal;    /* -s: one of stop, quit, reopen, reload, rollback, confirm; or empty */

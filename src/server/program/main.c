@@ -25,6 +25,7 @@
 #include "server/process/title.h"
 #include "server/program/about.h"
 #include "server/program/kept.h"
+#include "server/program/lint_show.h"
 
 static void put_out(struct buf *text, int fd)
 {
@@ -124,11 +125,16 @@ static int test_configuration(const struct command_line *options)
         log_write(log_main, LOG_STDERR, 0, "configuration file %s test failed",
                   server.file_name.data);
     }
+    int status = is_good ? 0 : 1;
+
+    if (is_good && options->is_lint) {
+        status = lint_show(generation, options->lint_off);
+    }
     if (generation != NULL) {
         log_main = server_last_log();
         generation_free(generation);
     }
-    return is_good ? 0 : 1;
+    return status;
 }
 
 /* ---- serving */
