@@ -16,12 +16,41 @@
 #include "http/request/subrequest.h"
 #include "server/generation.h"
 
+/* Somebody looks at the request: kept out of the way of all others. */
+#define IS_TRACED(request) __builtin_expect((request)->trace != NULL, 0)
+
+static __attribute__((cold, noinline)) enum handler_result ask_traced(struct request *request,
+                                                                      request_handler run)
+{
+    enum handler_result result = run(request);
+
+    request->trace->asked(request, run, result);
+    return result;
+}
+
+static __attribute__((cold, noinline)) void trace_location(struct request *request)
+{
+    request->trace->located(request);
+}
+
+static __attribute__((cold, noinline)) enum handler_result trace_content(struct request *request,
+                                                                         enum handler_result result)
+{
+    request->trace->produced(request, result);
+    return result;
+}
+
+static inline enum handler_result ask_handler(struct request *request, request_handler run)
+{
+    return IS_TRACED(request) ? ask_traced(request, run) : run(request);
+}
+
 /* Asks handlers in turn until one has something to say. */
 static enum handler_result ask_handlers(struct request *request,
                                         const struct handler_list *handlers)
 {
     for (unsigned i = 0; i < handlers->count; i++) {
-        enum handler_result result = handlers->items[i](request);
+        enum handler_result result = ask_handler(request, handlers->items[i]);
         if (result != HANDLER_NEXT) {
             return result;
         }
@@ -50,7 +79,7 @@ static enum handler_result check_access(struct request *request)
         return HANDLER_NEXT;
     }
     for (unsigned i = 0; i < checkers->count; i++) {
-        enum handler_result result = checkers->items[i](request);
+        enum handler_result result = ask_handler(request, checkers->items[i]);
         if (result == HANDLER_NEXT) {
             continue;
         }
@@ -185,6 +214,9 @@ static enum handler_result pass(struct request *request)
         request_set_location(request, location_find(request->server->root, request->uri,
                                                     &request->env, &lacks_slash));
         request->is_uri_rewritten = false;
+        if (IS_TRACED(request)) {
+            trace_location(request);
+        }
         if (request->location->is_internal && !request->is_internal) {
             return request_fail(request, 404);
         }
@@ -229,7 +261,10 @@ enum handler_result request_respond(struct request *request, enum handler_result
         switch (result) {
         case HANDLER_AGAIN:
             result = pass(request);
-            result = result == HANDLER_NEXT ? produce_content(request) : result;
+            if (result == HANDLER_NEXT) {
+                result = produce_content(request);
+                result = IS_TRACED(request) ? trace_content(request, result) : result;
+            }
             break;
         case HANDLER_FAIL:
             if (request->response.is_head_sent) {

@@ -84,6 +84,19 @@ struct request_delivery {
  * A request. Lives in its own arena; everything it points to lives at least as long: its head in
  * the connection's input buffer (kept until the request is recycled), the generation.
  */
+/*
+ * What is called on the way of a request that somebody looks at (debug_request), and of its subrequests. It lives as long as the main
+ * request. None of these may wait.
+ */
+struct request_trace {
+    /* A handler of a phase was asked. */
+    void (*asked)(struct request *request, request_handler run, enum handler_result result);
+    /* A location was found for request->uri. */
+    void (*located)(struct request *request);
+    /* Its content was produced, or was not. */
+    void (*produced)(struct request *request, enum handler_result result);
+};
+
 struct request {
     uint32_t magic;                     /* REQUEST_MAGIC */
     struct arena arena;                 /* of all that lives as long as the request */
@@ -143,6 +156,7 @@ struct request {
     uint64_t ordinal;         /* of this request on its connection: 1 is the first */
     uint64_t tunnel_received; /* bytes that the client sent after the head through a tunnel */
     struct request_delivery delivery;
+    struct request_trace *trace; /* NULL, but for one that is looked at */
     struct list node;        /* on the connection's list of requests that are not recycled yet */
     struct keyed_data *data; /* what modules keep for it: see request_data */
 

@@ -268,6 +268,7 @@ static struct request *make_child(struct request *parent, struct subrequest *sub
     child->wire_state = state;
     child->parent = parent;
     child->main = parent->main;
+    child->trace = parent->trace;
     request_count_for(child, child->main);
     child->line = parent->line;
     child->version = parent->version;

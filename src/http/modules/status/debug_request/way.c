@@ -1,0 +1,365 @@
+/* What is written down on the way of a request. */
+#include "http/modules/status/debug_request/way.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "http/client/connection.h"
+#include "http/exchange/cache/caching.h"
+#include "http/exchange/exchange.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+
+#define LOCATIONS_MOST 100 /* that are listed for one search */
+
+/* The way so far; in the arena of the main request. */
+struct way {
+    struct request_trace trace; /* first: what requests point to */
+    struct buf text;            /* of the steps */
+    struct json json;
+    bool is_cut;                    /* WAY_MOST was reached */
+    const struct server_name *name; /* that chose the server; NULL: it is the default one */
+};
+
+static const struct request_trace calls;
+
+static struct way *way_of(const struct request *request)
+{
+    return (struct way *) request->trace;
+}
+
+/* ---- steps ---- */
+
+/* Opens a step, unless there is no room for more. */
+static bool begin_step(struct request *request, const char *what)
+{
+    struct way *way = way_of(request);
+
+    if (way->text.len > WAY_MOST) {
+        way->is_cut = true;
+        return false;
+    }
+    json_open(&way->json, STR_NONE, '{');
+    json_put_string(&way->json, "step", str_of(what));
+    json_put_number(&way->json, "ms", clock_now.now_ms - request->main->start_ms);
+    if (request != request->main) {
+        json_put_flag(&way->json, "subrequest", true);
+    }
+    return true;
+}
+
+static const char *result_name(enum handler_result result)
+{
+    switch (result) {
+    case HANDLER_NEXT:
+        return "next";
+    case HANDLER_ALLOW:
+        return "allow";
+    case HANDLER_AGAIN:
+        return "again";
+    case HANDLER_DONE:
+        return "done";
+    case HANDLER_FAIL:
+        return "fail";
+    default:
+        return "closed";
+    }
+}
+
+static void put_result(struct request *request, enum handler_result result)
+{
+    struct json *json = &way_of(request)->json;
+
+    json_put_string(json, "result", str_of(result_name(result)));
+    if (result == HANDLER_FAIL) {
+        json_put_number(json, "status", request->response.status);
+    }
+}
+
+/* Texts of a client, without the rest of one that is very long. */
+static void put_text(struct json *json, const char *name, struct str text)
+{
+    json_put_string(json, name, str_head(text, 1024));
+}
+
+static const struct phase_hook *find_hook(const struct request *request, request_handler run)
+{
+    const struct http_hooks *hooks = request->server->main->hooks;
+
+    for (unsigned phase = 0; phase < PHASE_COUNT; phase++) {
+        vec_each(const struct phase_hook *, hook, &hooks->phases[phase]) {
+            if ((*hook)->run == run) {
+                return *hook;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void asked(struct request *request, request_handler run, enum handler_result result)
+{
+    static const char *const phases[PHASE_COUNT] = {"post-read", "server-rewrite", "rewrite",
+                                                    "preaccess", "access",         "precontent",
+                                                    "directory", "content",        "log"};
+    const struct phase_hook *hook = find_hook(request, run);
+    struct json *json = &way_of(request)->json;
+
+    if (!begin_step(request, hook == NULL ? "handler" : phases[hook->phase])) {
+        return;
+    }
+    json_put_string(json, "module", hook == NULL ? STR("-") : str_of(hook->name));
+    put_result(request, result);
+    if (request->uri_changed) {
+        put_text(json, "uri", request->uri);
+    }
+    json_close(json, '}');
+}
+
+/* ---- the search for a location ---- */
+
+static const char *kind_name(enum location_kind kind)
+{
+    switch (kind) {
+    case LOCATION_EXACT:
+        return "=";
+    case LOCATION_PREFIX_NO_REGEX:
+        return "^~";
+    case LOCATION_REGEX:
+        return "~";
+    default:
+        return "";
+    }
+}
+
+static void put_location(struct json *json, const struct http_location *location,
+                         const char *result)
+{
+    json_open(json, STR_NONE, '{');
+    json_put_string(json, "location", location->name);
+    json_put_string(json, "modifier", str_of(kind_name(location->kind)));
+    json_put_string(json, "result", str_of(result));
+    json_close(json, '}');
+}
+
+/* Why was this one of a level not taken? NULL: it was not looked at. */
+static const char *result_of(const struct http_location *location,
+                             const struct http_location *taken, struct str uri, bool *is_past)
+{
+    if (location == taken) {
+        *is_past = taken->kind == LOCATION_REGEX;
+        return "taken";
+    }
+    bool looks_at_regexes = taken == NULL || taken->kind == LOCATION_PREFIX ||
+                            (taken->kind == LOCATION_REGEX && !*is_past);
+
+    switch (location->kind) {
+    case LOCATION_REGEX:
+        return looks_at_regexes ? "no match" : NULL;
+    case LOCATION_PREFIX:
+    case LOCATION_PREFIX_NO_REGEX:
+        return !str_starts(uri, location->name)                 ? NULL
+               : taken != NULL && taken->kind == LOCATION_REGEX ? "a regular expression matched"
+                                                                : "a longer one matched";
+    default:
+        return NULL;
+    }
+}
+
+/* Those of one level that came into question, in the order of the file. */
+static void put_level(struct json *json, const struct http_location *level,
+                      const struct http_location *taken, struct str uri)
+{
+    bool is_past = false;
+    unsigned count = 0;
+
+    vec_each(struct http_location *, location, &level->nested) {
+        const char *result = result_of(*location, taken, uri, &is_past);
+
+        if (result != NULL && count++ < LOCATIONS_MOST) {
+            put_location(json, *location, result);
+        }
+    }
+}
+
+/* From the server down to where the search ended. */
+static void put_levels(struct json *json, const struct http_location *found, struct str uri)
+{
+    if (found->parent != NULL) {
+        put_levels(json, found->parent, uri);
+        put_level(json, found->parent, found, uri);
+    }
+}
+
+static void located(struct request *request)
+{
+    struct json *json = &way_of(request)->json;
+    const struct http_location *found = request->location;
+
+    if (!begin_step(request, "location")) {
+        return;
+    }
+    put_text(json, "uri", request->uri);
+    put_text(json, "args", request->args);
+    json_put_string(json, "location", found->name);
+    if (found->node != NULL && found->node->file != NULL) {
+        json_put_string(json, "file", found->node->file->name);
+        json_put_number(json, "line", found->node->line);
+    }
+    json_open(json, STR("tried"), '[');
+    put_levels(json, found, request->uri);
+    put_level(json, found, NULL, request->uri);
+    json_close(json, ']');
+    json_close(json, '}');
+}
+
+/* ---- backends ---- */
+
+static void put_time(struct json *json, const char *name, uint64_t time_ms)
+{
+    if (time_ms != UINT64_MAX) {
+        json_put_number(json, name, time_ms);
+    }
+}
+
+static void put_attempt(struct json *json, const struct attempt *attempt)
+{
+    json_open(json, STR_NONE, '{');
+    json_put_string(json, "peer", attempt->peer);
+    json_put_string(json, "group", attempt->group);
+    json_put_string(json, "result",
+                    attempt->connect_ms == UINT64_MAX  ? STR("not connected")
+                    : attempt->header_ms == UINT64_MAX ? STR("no response")
+                                                       : STR("response"));
+    json_put_number(json, "status", attempt->status);
+    put_time(json, "queue_ms", attempt->queue_ms);
+    put_time(json, "connect_ms", attempt->connect_ms);
+    put_time(json, "header_ms", attempt->header_ms);
+    put_time(json, "response_ms", attempt->response_ms);
+    json_put_number(json, "bytes_sent", attempt->bytes_sent);
+    json_put_number(json, "bytes_received", attempt->bytes_received);
+    json_close(json, '}');
+}
+
+static void put_cache(struct json *json, const struct exchange *x)
+{
+    const struct exchange_caching *state = x->cache.state;
+
+    if (state == NULL || state->cached == NULL) {
+        return;
+    }
+    json_open(json, STR("cache"), '{');
+    json_put_string(json, "status", state->status.len == 0 ? STR("NONE") : state->status);
+    put_text(json, "key", state->cached->access.key);
+    json_close(json, '}');
+}
+
+static void produced(struct request *request, enum handler_result result)
+{
+    struct json *json = &way_of(request)->json;
+    const struct exchange *x = request->exchange;
+
+    if (!begin_step(request, "produced")) {
+        return;
+    }
+    put_result(request, result);
+    if (x != NULL) {
+        json_put_string(json, "protocol", x->protocol->name);
+        put_cache(json, x);
+        json_open(json, STR("attempts"), '[');
+        vec_each(struct attempt, attempt, &x->attempts) {
+            put_attempt(json, attempt);
+        }
+        json_close(json, ']');
+    }
+    json_close(json, '}');
+}
+
+static const struct request_trace calls = {.asked = asked,
+                                           .located = located,
+                                           .produced = produced};
+
+/* ---- the whole ---- */
+
+static void free_text(void *arg)
+{
+    buf_free(arg);
+}
+
+bool way_is_kept(const struct request *request)
+{
+    return request->trace != NULL && request->trace->located == located;
+}
+
+void way_begin(struct request *request)
+{
+    if (request->trace != NULL) {
+        return;
+    }
+    struct way *way = arena_new(&request->arena, struct way);
+
+    way->trace = calls;
+    way->json = (struct json){.out = &way->text, .arena = &request->arena};
+    way->name =
+        server_names_find(&request->connection->listen->names, request->host, &request->env);
+    arena_on_free(&request->arena, free_text, &way->text);
+    request->trace = &way->trace;
+}
+
+static void put_server(struct json *json, const struct request *request, const struct way *way)
+{
+    const struct http_server *server = request->server;
+
+    json_open(json, STR("server"), '{');
+    json_put_string(json, "name", server->name);
+    put_text(json, "host", request->host);
+    if (way->name != NULL && way->name->owner == server) {
+        json_put_string(json, "matched", way->name->written);
+    }
+    json_put_string(json, "why",
+                    way->name != NULL && way->name->owner == server
+                        ? STR("server_name")
+                        : STR("default server of the address"));
+    json_put_string(json, "file", server->node->file->name);
+    json_put_number(json, "line", server->node->line);
+    json_close(json, '}');
+}
+
+static void put_filters(struct json *json, const struct request *request)
+{
+    const struct vec *filters = &request->server->main->hooks->filters;
+
+    json_open(json, STR("filters"), '[');
+    for (const header_filter *run = request->location->header_filters; run != NULL && *run != NULL;
+         run++) {
+        vec_each(const struct filter_hook *, hook, filters) {
+            if ((*hook)->run == *run) {
+                json_put_name(json, STR_NONE);
+                json_put_text(json, str_of((*hook)->name));
+            }
+        }
+    }
+    json_close(json, ']');
+}
+
+void way_put(struct request *request, struct buf *out)
+{
+    const struct way *way = way_of(request);
+    struct json json = {.out = out, .arena = &request->arena};
+
+    json_open(&json, STR_NONE, '{');
+    json_put_number(&json, "time", (uint64_t) clock_now.seconds);
+    json_put_number(&json, "connection", request->log.connection);
+    json_put_string(&json, "client", request_client_text(request));
+    put_text(&json, "request", request->line);
+    put_server(&json, request, way);
+    json_put_number(&json, "status", request_status(request));
+    json_put_number(&json, "request_ms", request_age_ms(request));
+    json_put_number(&json, "request_bytes", request->head_size + request->body_received);
+    json_put_number(&json, "response_bytes", request_bytes_sent(request));
+    put_filters(&json, request);
+    json_put_flag(&json, "is_cut", way->is_cut);
+    json_put_name(&json, STR("way"));
+    buf_append_char(out, '[');
+    buf_append(out, buf_str(&way->text));
+    buf_append_char(out, ']');
+    json_close(&json, '}');
+}

@@ -1,0 +1,18 @@
+/* The way of one request, as JSON. */
+#ifndef HTTP_MODULES_STATUS_DEBUG_REQUEST_WAY_H
+#define HTTP_MODULES_STATUS_DEBUG_REQUEST_WAY_H
+
+#include "base/buf.h"
+#include "http/request/request.h"
+
+/* Writes down what happens to this main request from here on, in at most WAY_MOST bytes. A second call does nothing. */
+#define WAY_MOST (32 * 1024)
+void way_begin(struct request *request);
+
+/* Is it written down? */
+bool way_is_kept(const struct request *request);
+
+/* The whole of it, one object without a newline; when the request is over. */
+void way_put(struct request *request, struct buf *out);
+
+#endif
