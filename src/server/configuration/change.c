@@ -11,6 +11,15 @@ static struct {
     uint64_t due_ms;
 } waiting;
 
+enum change change_after(enum change before, enum change next)
+{
+    if (before == CHANGE_RELOAD && next == CHANGE_ROLLBACK) {
+        log_notice(log_main, 0, "the reload that waited is cancelled");
+        return CHANGE_NONE;
+    }
+    return next;
+}
+
 uint64_t change_due_ms(void)
 {
     return waiting.return_to == 0 ? 0 : waiting.due_ms;

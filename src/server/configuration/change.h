@@ -14,6 +14,9 @@ enum change {
     CHANGE_RETURN, /* the last reload was not confirmed in time: to the one that was confirmed last */
 };
 
+/* What is left to do when `next` is requested while `before` has not begun: a rollback cancels a reload, else the newer one counts. */
+enum change change_after(enum change before, enum change next);
+
 /*
  * The generation that is to take the place of `old`, opened; NULL when its configuration is not fit: the log says why, and
  * nothing has changed but counters_mine->reload_failures. May wait (disk, host names).

@@ -207,7 +207,7 @@ void master_change(enum change change)
         return;
     }
     if (master.is_switching) {
-        master.next_change = change;
+        master.next_change = change_after(master.next_change, change);
         return;
     }
     master.next_change = CHANGE_NONE;

@@ -120,7 +120,7 @@ static void on_signal(int signo, int sender_pid)
         break;
     case SIGURG:
         signal_log(signo, sender_pid, ", rolling back");
-        next_change = CHANGE_ROLLBACK;
+        next_change = change_after(next_change, CHANGE_ROLLBACK);
         break;
     case SIGIO:
         signal_log(signo, sender_pid, ", confirming");
