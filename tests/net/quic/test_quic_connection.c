@@ -107,7 +107,7 @@ static void a_window_is_full(void **state)
     stream = quic_stream_open(client_end.connection, false);
     write_and_finish(stream, (struct str){bytes, sizeof(bytes)});
     turn_until(server_end.opened != 0 &&
-               quic_state_of(server_end.streams[0].stream)->receive.window.received == 65536);
+               quic_state_of(server_end.streams[0].stream)->receive->window.received == 65536);
     assert_int_equal(quic_stream_unsent(stream), sizeof(bytes) - 65536);
     quic_stream_want_writable(stream, 1);
     server_end.holds = false;
