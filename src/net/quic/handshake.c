@@ -64,16 +64,90 @@ static bool ids_fit(const struct quic_connection *c, const struct quic_parameter
 }
 
 /*
- * The server of a connection that followed Version Negotiation is authentic now: it has to confirm that it speaks no version that
- * we prefer (RFC 9368, 4).
+ * The peer is authentic now: the version that it takes for the chosen one has to be that of the packets, or somebody has changed
+ * something on the way. The server of a connection that followed Version Negotiation has to confirm that it speaks no version
+ * that we prefer (RFC 9368, 4).
  */
 static bool version_is_confirmed(const struct quic_connection *c)
 {
     struct str versions = c->peer.versions;
     size_t chosen;
 
-    return !c->was_negotiated || (wire_number(&versions, 4, &chosen) && chosen == c->version &&
-                                  quic_version_choose(versions) == c->version);
+    if (!wire_number(&versions, 4, &chosen)) {
+        return !c->was_negotiated;
+    }
+    return chosen == c->version &&
+           (!c->was_negotiated || quic_version_choose(versions) == c->version);
+}
+
+/* The first of the versions that a client has which is ours, too; 0: it names none. False: it does not name the one it chose. */
+static bool version_preferred(struct str versions, uint32_t *preferred)
+{
+    size_t chosen, version;
+    bool is_listed = versions.len == 0;
+
+    *preferred = 0;
+    wire_number(&versions, 4, &chosen);
+    while (wire_number(&versions, 4, &version)) {
+        is_listed = is_listed || version == chosen;
+        if (*preferred == 0 && quic_version_is_ours((uint32_t) version)) {
+            *preferred = (uint32_t) version;
+        }
+    }
+    return is_listed;
+}
+
+/*
+ * The version of a client is changed to one that it prefers and we have, without a round trip: the versions are compatible
+ * (RFC 9368, 2.3; RFC 9369, 4). Its Initials may have the former version until it has seen one of ours.
+ */
+static bool version_change(struct quic_connection *c, uint32_t version)
+{
+    struct quic_level *level = c->levels[QUIC_SPACE_INITIAL];
+    const struct quic_cid *dcid = c->was_retried ? &c->retry_scid : &c->original_dcid;
+    struct quic_keys read, write;
+
+    if (!quic_keys_make_initial(&read, version, quic_cid_str(dcid), false, false)) {
+        return false;
+    }
+    if (!quic_keys_make_initial(&write, version, quic_cid_str(dcid), true, true)) {
+        quic_keys_free(&read);
+        return false;
+    }
+    if ((c->first_read = malloc(sizeof(*c->first_read))) == NULL) {
+        fatal_no_memory(sizeof(*c->first_read));
+    }
+    *c->first_read = level->read;
+    quic_keys_free(&level->write);
+    level->read = read;
+    level->write = write;
+    c->first_version = c->version;
+    c->version = version;
+    return quic_set_own_parameters(c);
+}
+
+/* False: the connection is refused. */
+static bool versions_received(struct quic_connection *c)
+{
+    uint32_t preferred = 0;
+
+    if (c->is_server && !version_preferred(c->peer.versions, &preferred)) {
+        quic_refuse(c, QUIC_TRANSPORT_PARAMETER_ERROR, QUIC_FRAME_CRYPTO,
+                    "the version that was chosen is not available");
+        return false;
+    }
+    if (!version_is_confirmed(c)) {
+        quic_refuse(c, QUIC_VERSION_NEGOTIATION_ERROR, QUIC_FRAME_CRYPTO,
+                    c->was_negotiated ? "the server does not confirm the version that it asked for"
+                                      : "the version that was chosen is not that of the packets");
+        return false;
+    }
+    if (c->is_server && preferred != 0 && preferred != c->version &&
+        !version_change(c, preferred)) {
+        quic_refuse(c, QUIC_INTERNAL_ERROR, QUIC_FRAME_CRYPTO, "no keys");
+        return false;
+    }
+    return true;
 }
 
 static bool on_parameters(void *arg, struct str bytes)
@@ -85,9 +159,7 @@ static bool on_parameters(void *arg, struct str bytes)
                     "transport parameters that make no sense");
         return false;
     }
-    if (!version_is_confirmed(c)) {
-        quic_refuse(c, QUIC_VERSION_NEGOTIATION_ERROR, QUIC_FRAME_CRYPTO,
-                    "the server does not confirm the version that it asked for");
+    if (!versions_received(c)) {
         return false;
     }
     c->peer.preferred_address = c->peer.versions = STR_NONE; /* they lie in what was read */
@@ -121,6 +193,8 @@ const struct tls_messages_owner quic_tls_owner = {on_secret, on_send, on_paramet
 
 bool quic_set_own_parameters(struct quic_connection *c)
 {
+    unsigned char versions[3 * 4];
+    struct quic_out version_out = {versions, versions + sizeof(versions), false};
     uint32_t random = 0;
 
     if (c->own_bytes == NULL && (c->own_bytes = malloc(PARAMETERS_MOST)) == NULL) {
@@ -137,8 +211,16 @@ bool quic_set_own_parameters(struct quic_connection *c)
         c->own.has_reset_token = true;
         quic_reset_token(c->secrets, quic_cid_str(&c->own_cids[0].cid), c->own.reset_token);
     }
+    /* Chosen, then available. A client of ours has its version changed by nobody. */
+    quic_put_number(&version_out, c->version, 4);
+    quic_put_number(&version_out, c->is_server ? QUIC_VERSION_1 : c->version, 4);
+    if (c->is_server) {
+        quic_put_number(&version_out, QUIC_VERSION_2, 4);
+    }
+    c->own.versions = str_from((const char *) versions, (const char *) version_out.at);
     struct quic_out out = {c->own_bytes, c->own_bytes + PARAMETERS_MOST, false};
     quic_parameters_put(&out, &c->own, random);
+    c->own.versions = STR_NONE;
     c->own_bytes_size = (size_t) (out.at - c->own_bytes);
     return !out.is_short;
 }
@@ -272,6 +354,11 @@ void quic_level_free(struct quic_connection *c, enum quic_space space)
     c->levels[space] = &quic_level_none;
     quic_keys_free(&level->read);
     quic_keys_free(&level->write);
+    if (space == QUIC_SPACE_INITIAL && c->first_read != NULL) {
+        quic_keys_free(c->first_read);
+        free(c->first_read);
+        c->first_read = NULL;
+    }
     quic_send_free(&level->crypto_out);
     quic_receive_free(&level->crypto_in);
     quic_received_free(&level->received);

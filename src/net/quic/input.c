@@ -132,13 +132,21 @@ static bool find_level(struct quic_connection *c, struct packet_in *packet)
     return quic_keys_are_there(&packet->level->read) && !packet->level->is_discarded;
 }
 
+/* An Initial from before the client knew that its version was changed (RFC 9369, 4.1). */
+static bool has_first_version(const struct quic_connection *c, const struct quic_header *header)
+{
+    return c->first_read != NULL && header->type == QUIC_PACKET_INITIAL &&
+           header->version == c->first_version;
+}
+
 /* Takes off the protection and opens. False: it is dropped, or the connection closed. */
 static bool open_packet(struct quic_connection *c, struct packet_in *packet)
 {
     struct quic_level *level = packet->level;
+    struct quic_keys *read = has_first_version(c, &packet->header) ? c->first_read : &level->read;
     struct quic_number number = {.at = packet->header.number_at};
 
-    if (!quic_unprotect(&level->read, packet->bytes, packet->header.size, &number)) {
+    if (!quic_unprotect(read, packet->bytes, packet->header.size, &number)) {
         return false;
     }
     packet->number_size = number.size;
@@ -147,9 +155,9 @@ static bool open_packet(struct quic_connection *c, struct packet_in *packet)
         return false;
     }
     bool is_open = packet->space == QUIC_SPACE_APPLICATION ? open_by_phase(c, packet)
-                                                           : open_with(&level->read, packet);
+                                                           : open_with(read, packet);
     if (!is_open) {
-        if (level->read.uses >= quic_keys_fail_most(&level->read)) {
+        if (read->uses >= quic_keys_fail_most(read)) {
             quic_refuse(c, QUIC_AEAD_LIMIT_REACHED, 0, "too many packets that are not authentic");
         }
         return false;
@@ -304,7 +312,8 @@ static unsigned packets_received(struct quic_connection *c, const struct datagra
             retry_received(c, &packet.header, rest);
         } else if (packet.header.type == QUIC_PACKET_NEGOTIATION) {
             negotiation_received(c, &packet.header);
-        } else if (packet.header.type == QUIC_PACKET_1RTT || packet.header.version == c->version) {
+        } else if (packet.header.type == QUIC_PACKET_1RTT || packet.header.version == c->version ||
+                   has_first_version(c, &packet.header)) {
             count += packet_received(c, &packet, &path);
         }
         rest = str_skip(rest, packet.header.size);

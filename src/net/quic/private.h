@@ -143,6 +143,7 @@ enum quic_pending {
 struct quic_connection {
     uint32_t magic;
     uint32_t version;
+    uint32_t first_version; /* of a client that has first_read */
     enum quic_state state;
     bool is_server;
     bool is_confirmed;         /* RFC 9001, 4.1.2 */
@@ -196,6 +197,8 @@ struct quic_connection {
     struct quic_recovery recovery;
     struct quic_keys next_read;   /* of the next key phase */
     struct quic_keys former_read; /* of the one before, for a while */
+    struct quic_keys *
+        first_read; /* for Initials of the version that the client began with, before it was changed; owned, or NULL */
     uint64_t former_until_us;
     uint64_t phase_first;      /* the least number that came in the current phase */
     uint64_t phase_sent_first; /* the least number that was sent in the current phase */

@@ -73,7 +73,15 @@ static int on_parameters(SSL *ssl, const unsigned char *bytes, size_t size, void
     struct tls_messages *messages = arg;
 
     messages->has_parameters = true;
-    return messages->owner->parameters(messages->arg, (struct str){(const char *) bytes, size});
+    if (!messages->owner->parameters(messages->arg, (struct str){(const char *) bytes, size})) {
+        return 0;
+    }
+    if (!SSL_is_server(ssl)) {
+        return 1;
+    }
+    /* The peer's may have changed ours, which have not been sent. */
+    struct str own = messages->owner->own_parameters(messages->arg);
+    return SSL_set_quic_tls_transport_params(ssl, (const unsigned char *) own.data, own.len);
 }
 
 static int on_alert(SSL *ssl, unsigned char alert, void *arg)

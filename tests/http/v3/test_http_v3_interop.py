@@ -1,4 +1,4 @@
-"""HTTP/3 with clients of others: quic-go (auto/h3client), Chromium and ngtcp2. Each is skipped where the program is not there."""
+"""HTTP/3 with clients of others: aioquic, quic-go (auto/h3client), Chromium and ngtcp2. Each is skipped where the program is not there."""
 
 import base64
 import hashlib
@@ -11,10 +11,14 @@ import pytest
 
 import certificates
 from h3_site import BIG, _site  # noqa: F401
+from harness.h3 import H3
 
 QUIC_GO = os.path.join(os.path.dirname(__file__), "..", "..", "..", "objs-tools", "h3client")
 CHROMIUM = shutil.which("chromium")
 NGTCP2 = shutil.which("gtlsclient")  # of the package ngtcp2-client
+
+V1, V2 = 1, 0x6b3343cf
+TRANSPORT_PARAMETER_ERROR, VERSION_NEGOTIATION_ERROR = 8, 0x11
 
 needs_quic_go = pytest.mark.skipif(not os.access(QUIC_GO, os.X_OK), reason="without quic-go: see auto/h3client")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="without Chromium")
@@ -33,6 +37,33 @@ def quic_go(server, mode, *options, path="/big"):
     result = json.loads(out)
     assert (result["Failed"], result.get("Error")) == (0, None), result
     return result
+
+
+@pytest.mark.parametrize("retry", ["", "quic_retry on;"])
+@pytest.mark.parametrize("first, preferred, used", [(V1, [V2, V1], V2), (V2, [V1, V2], V1), (V1, [V1, V2], V1), (V1, [V1], V1)])
+def test_version_that_the_client_prefers(site, retry, first, preferred, used):
+    """Compatible version negotiation (RFC 9368): without a round trip, and confirmed by the transport parameters."""
+    with H3(site(retry).port, original_version=first, supported_versions=preferred) as client:
+        assert client.quic._version == used
+        assert client.get("/big").body == BIG
+
+
+@pytest.mark.parametrize("chosen, available, error", [(V2, [V2, V1], VERSION_NEGOTIATION_ERROR), (V1, [V2], TRANSPORT_PARAMETER_ERROR)])
+def test_versions_that_do_not_fit(site, chosen, available, error):
+    """What the client says of versions was changed on the way, or makes no sense."""
+    with H3(site().port, connect=False) as client:
+        serialize = client.quic._serialize_transport_parameters
+
+        def lie():
+            settings, version = client.quic._configuration, client.quic._version
+            kept, settings.supported_versions, client.quic._version = settings.supported_versions, available, chosen
+            bytes_of = serialize()
+            settings.supported_versions, client.quic._version = kept, version
+            return bytes_of
+
+        client.quic._serialize_transport_parameters = lie
+        client.connect()
+        assert client.closed[0] == error
 
 
 @needs_quic_go
