@@ -27,6 +27,12 @@ server { listen 127.0.0.1:%d quic reuseport; listen 127.0.0.1:%d ssl; http2 on; 
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
+def certificate(directory):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj",
+                    "/CN=localhost", "-keyout", directory + "/k.pem", "-out", directory + "/c.pem"], check=True,
+                   stderr=subprocess.DEVNULL)
+
+
 class Server:
     """The binary with one worker, in a directory of its own."""
 
@@ -37,9 +43,7 @@ class Server:
         for name, size in ("small", SMALL), ("large", LARGE):
             with open(directory + "/html/" + name, "wb") as file:
                 file.write(os.urandom(size))
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj",
-                        "/CN=localhost", "-keyout", directory + "/k.pem", "-out", directory + "/c.pem"], check=True,
-                       stderr=subprocess.DEVNULL)
+        certificate(directory)
         with open(directory + "/nginx.conf", "w", encoding="ascii") as file:
             file.write(CONF % (self.port, self.port))
         self.process = subprocess.Popen([binary, "-p", directory + "/", "-c", "nginx.conf", "-e", "error.log"])
