@@ -205,6 +205,16 @@ static const struct directive location_rows[] = {
      .doc = "Part of a request body that is held in memory; more goes to a temporary file."},
     {"client_body_timeout", IN_HTTP_ALL, MSEC(L, client_body_timeout_ms), .initial = "60s",
      .doc = "Time between two reads of a request body."},
+    {"client_body_total_timeout", IN_HTTP_ALL, MSEC(L, client_body_total_timeout_ms),
+     .initial = "0",
+     .doc =
+         "Time for which the server waits for all of a request body at most; 0 is no limit. A client that needs longer gets 408. Time in "
+         "which nothing is read, because a backend is slow, does not count."},
+    {"client_body_min_rate", IN_HTTP_ALL, CUSTOM_FIELD(L, client_body_min_rate, min_rate_apply),
+     ARGS(1, 2), .initial = "0", .syntax = "bytes [window=time]",
+     .doc =
+         "Bytes a second at which a request body has to arrive at least, over each `window` (10s) of the time that the client is waited "
+         "for; a slower client gets 408. 0 is no limit. Streams of one connection share the rate."},
     {"client_body_in_file_only", IN_HTTP_ALL, ENUM(L, client_body_in_file_only, body_in_file_words),
      .initial = "off",
      .doc = "Writes each request body to a file, and keeps it (on) or removes it (clean)."},
@@ -226,6 +236,11 @@ static const struct directive location_rows[] = {
      .doc = "Sends small packets without delay."},
     {"send_timeout", IN_HTTP_ALL, MSEC(L, send_timeout_ms), .initial = "60s",
      .doc = "Time between two writes to a client that does not read."},
+    {"send_min_rate", IN_HTTP_ALL, CUSTOM_FIELD(L, send_min_rate, min_rate_apply), ARGS(1, 2),
+     .initial = "0", .syntax = "bytes [window=time]",
+     .doc =
+         "Bytes a second at which a client has to take a response at least, over each `window` (10s) of the time that it is waited for; "
+         "the response to a slower client is broken off. 0 is no limit. Streams of one connection share the rate."},
     {"send_lowat", IN_HTTP_ALL, SIZE(L, send_lowat), .initial = "0",
      .doc = "Accepted and ignored: Linux has no use for it, as in nginx."},
     {"keepalive_timeout", IN_HTTP_ALL,

@@ -294,6 +294,23 @@ bool keepalive_timeout_apply(struct conf_scope *scope, const struct directive *r
     return true;
 }
 
+bool min_rate_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                    void *settings)
+{
+    struct min_rate *rule = (struct min_rate *) ((char *) settings + row->offset);
+
+    *rule = (struct min_rate){.window_ms = 10000};
+    if (!parse_size(node->args[1], &rule->bytes)) {
+        return conf_error(scope->conf, node, "\"%s\" directive invalid value", row->name);
+    }
+    if (node->count == 3 &&
+        (!str_starts(node->args[2], STR("window=")) ||
+         !parse_msec(str_skip(node->args[2], 7), &rule->window_ms) || rule->window_ms < 100)) {
+        return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[2]));
+    }
+    return true;
+}
+
 /* "=CODE", "=" or neither, before the target of error_page. */
 static bool parse_overwrite(struct conf_scope *scope, const struct conf_node *node, unsigned last,
                             int *overwrite, unsigned *codes_end)

@@ -10,6 +10,7 @@
 #include "base/fs.h"
 #include "base/parse.h"
 #include "http/request/body.h"
+#include "http/request/pace.h"
 #include "http/request/request.h"
 #include "http/request/temp_file.h"
 #include "http/request/wire.h"
@@ -246,15 +247,27 @@ bool request_body_exceeds(struct request *request)
     return true;
 }
 
-uint64_t request_body_deadline(const struct request *request)
+uint64_t request_body_deadline(struct request *request)
 {
-    return clock_now.now_ms + (request->body_timeout_ms != 0
-                                   ? request->body_timeout_ms
-                                   : request->location->client_body_timeout_ms);
+    uint64_t timeout_ms = request->body_timeout_ms != 0 ? request->body_timeout_ms
+                                                        : request->location->client_body_timeout_ms;
+
+    return pace_body_begins(request, clock_now.now_ms + timeout_ms);
 }
 
 bool request_body_waited(struct request *request, enum wait_result result)
 {
+    bool is_continued = false;
+
+    if (result != WAIT_CANCELLED &&
+        !pace_body_ended(request, result == WAIT_TIMED_OUT, &is_continued)) {
+        request->body_refusal = 408;
+        request->is_too_slow = true;
+        return false;
+    }
+    if (is_continued) {
+        return true;
+    }
     if (result == WAIT_READY) {
         return true;
     }

@@ -51,8 +51,8 @@ enum handler_result request_read_body(struct request *request);
 /* The body that request_read_body has read, in memory whatever it is in. False with errno: its file cannot be read. */
 bool request_body_text(struct request *request, struct str *out);
 /* For wires: how long to wait for more of the body, until when. */
-uint64_t request_body_deadline(const struct request *request);
-/* For wires: what a wait for more of the body came to. False: time is up (408, or is_body_late), or the client is
+uint64_t request_body_deadline(struct request *request);
+/* For wires: what a wait for more of the body came to. True: there is more, or it is to be waited for again. False: time is up (408, or is_body_late), or the client is
  * gone. */
 bool request_body_waited(struct request *request, enum wait_result result);
 /* For wires with streams: waits for more of the body. False as above, or nothing is waited for. MAY WAIT. */

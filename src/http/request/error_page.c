@@ -278,7 +278,7 @@ enum handler_result response_error(struct request *request)
 {
     unsigned status = request->response.status;
 
-    if (status == 444 || status == 499 || status == 408) {
+    if (status == 444 || status == 499 || (status == 408 && !request->is_too_slow)) {
         request->keepalive = false;
         return HANDLER_CLOSED;
     }

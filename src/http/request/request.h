@@ -157,6 +157,7 @@ struct request {
     uint64_t tunnel_received; /* bytes that the client sent after the head through a tunnel */
     struct request_delivery delivery;
     struct request_trace *trace; /* NULL, but for one that is looked at */
+    struct request_pace *pace;   /* how fast its client is; NULL = nothing asks that: see pace.h */
     struct list node;        /* on the connection's list of requests that are not recycled yet */
     struct keyed_data *data; /* what modules keep for it: see request_data */
 
@@ -195,9 +196,10 @@ struct request {
     unsigned reads_no_further : 1; /* body reading stops where it would have to wait */
     unsigned limits_body : 1;      /* it is read for use: client_max_body_size holds */
     unsigned is_body_streamed : 1; /* its body is being passed on while the answer is given */
-    unsigned is_timed_out : 1;     /* the client did not read in time */
-    unsigned is_over_memory : 1;   /* of a main request: request_memory_limit was reached */
-    unsigned is_target_stale : 1;  /* uri or args were changed: target does not say them any more */
+    unsigned is_too_slow : 1;    /* its body came too slowly: unlike after a silence, 408 is sent */
+    unsigned is_timed_out : 1;   /* the client did not read in time */
+    unsigned is_over_memory : 1; /* of a main request: request_memory_limit was reached */
+    unsigned is_target_stale : 1; /* uri or args were changed: target does not say them any more */
     unsigned
         is_uri_rewritten : 1; /* by `rewrite ... break`: it need not begin with the location's name */
 };

@@ -68,6 +68,8 @@ struct http_wire {
     void (*keep_head)(struct request *request);
     /* Or NULL: there is no such thing. The connection itself, whose bytes are this request's alone from here on: a tunnel, a script. */
     struct conn *(*bare)(const struct request *request);
+    /* Or NULL: one. Requests among which the client divides its connection now. */
+    unsigned (*shares)(const struct request *request);
     /* Or NULL: requests of a connection do not wait for each other. It is logged before the next one begins. */
     void (*log_first)(struct request *request);
     /* Or NULL: none. The request before this one on the connection if it waits only for its last bytes to be sent, or NULL. */

@@ -147,6 +147,12 @@ struct content_handler {
  * ngx_http_core_module, location level: also http, server, if and limit_except blocks. A member without a
  * comment is the value of the directive of its name (docs/directives/).
  */
+/* Bytes a second that a client has to move at least, over each window of the time that it is waited for. */
+struct min_rate {
+    uint64_t bytes; /* 0 = no rule */
+    uint64_t window_ms;
+};
+
 struct http_location {
     /* Identity and tree; not inherited. */
     struct str name;               /* "/a/", "\.php$", "@x"; empty for a server's own */
@@ -205,6 +211,8 @@ struct http_location {
     int64_t client_max_body_size;
     uint64_t client_body_buffer_size;
     uint64_t client_body_timeout_ms;
+    uint64_t client_body_total_timeout_ms; /* 0 = none */
+    struct min_rate client_body_min_rate;
     unsigned client_body_in_file_only;
     bool client_body_in_single_buffer;
     struct wanted_path *client_body_temp_path;
@@ -213,6 +221,7 @@ struct http_location {
     bool tcp_nopush;
     bool tcp_nodelay;
     uint64_t send_timeout_ms;
+    struct min_rate send_min_rate;
     uint64_t send_lowat;
     uint64_t keepalive_timeout_ms;
     uint64_t keepalive_header_s; /* of the Keep-Alive response field; 0 = none is sent */

@@ -32,7 +32,7 @@ static bool wait_for_input(struct request *request)
     }
     enum wait_result result = conn_wait_input(conn, deadline);
     bool goes_on = request_body_waited(request, result);
-    if (result == WAIT_TIMED_OUT && !request->is_body_late) {
+    if (request->body_refusal == 408) {
         request->keepalive = false;
     }
     return goes_on;

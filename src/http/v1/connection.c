@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "http/request/pace.h"
 #include "http/v1/v1.h"
 #include "http/request/engine.h"
 #include "net/tls/tls.h"
@@ -110,7 +111,10 @@ static void wait_on(struct v1_connection *c)
     struct conn *conn = c->conn;
 
     if (c->current == NULL && !list_is_empty(&c->unfinished)) {
-        conn_set_deadline(conn, clock_now.now_ms + connection->rest_location->send_timeout_ms);
+        struct request *request = container_of(c->unfinished.next, struct request, node);
+        conn_set_deadline(conn, pace_send_begins(request, conn->sent,
+                                                 clock_now.now_ms +
+                                                     connection->rest_location->send_timeout_ms));
     } else if (c->current == NULL && conn->in_end != conn->in_start) {
         if (connection->stage == STAGE_IDLE || conn->timer.deadline_ms == NO_DEADLINE) {
             conn_set_deadline(conn, clock_now.now_ms +
@@ -281,14 +285,21 @@ static void on_timeout(struct conn *conn)
     if (deferred_is_pending(&connection->settle)) {
         return; /* its request ended this very turn: this was the time of the head */
     }
-    if (!list_is_empty(&c->unfinished) &&
+    struct request *unfinished = list_is_empty(&c->unfinished)
+                                     ? NULL
+                                     : container_of(c->unfinished.next, struct request, node);
+    bool is_slow = unfinished != NULL && !pace_send_ended(unfinished, conn->sent);
+    if (unfinished != NULL && !is_slow &&
         conn->moved_ms + location->send_timeout_ms > clock_now.now_ms) {
-        conn_set_deadline(conn,
-                          conn->moved_ms + location->send_timeout_ms); /* it continues to read */
+        /* It continues to read. */
+        conn_set_deadline(conn, pace_send_begins(unfinished, conn->sent,
+                                                 conn->moved_ms + location->send_timeout_ms));
         return;
     }
-    if (!list_is_empty(&c->unfinished)) {
-        struct request *request = container_of(c->unfinished.next, struct request, node);
+    if (is_slow) {
+        connection->wants_reset = location->reset_timedout_connection;
+    } else if (unfinished != NULL) {
+        struct request *request = unfinished;
         request->log.action = "sending to client";
         log_info(&request->log, ETIMEDOUT, "client timed out");
         request->is_timed_out = true;

@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "http/message/agent.h"
 #include "http/message/status.h"
+#include "http/request/pace.h"
 #include "http/request/wire.h"
 #include "http/v1/v1.h"
 #include "server/generation.h"
@@ -271,6 +272,28 @@ static char *v1_wire_put_head(char *at, struct request *request)
     return STR_PUT(at, "\r\n");
 }
 
+/* conn_wait_sent, with send_min_rate. MAY WAIT. */
+static enum wait_result wait_at_pace(struct request *request, uint32_t below)
+{
+    struct conn *conn = v1_conn(request);
+    uint64_t timeout_ms = request->location->send_timeout_ms;
+    uint64_t moved_ms = clock_now.now_ms;
+
+    for (;;) {
+        uint64_t sent = conn->sent;
+        uint64_t deadline = pace_send_begins(request, sent, moved_ms + timeout_ms);
+        enum wait_result result = conn_wait_output(conn, below, deadline);
+
+        moved_ms = conn->sent != sent ? clock_now.now_ms : moved_ms;
+        if (result == WAIT_CANCELLED || !pace_send_ended(request, conn->sent)) {
+            return WAIT_CANCELLED;
+        }
+        if (result == WAIT_READY || clock_now.now_ms - moved_ms >= timeout_ms) {
+            return result;
+        }
+    }
+}
+
 /*
  * Waits until fewer than `below` bytes are unsent. False: the client is gone, or does not read; what is queued is
  * dropped then. MAY WAIT.
@@ -278,9 +301,14 @@ static char *v1_wire_put_head(char *at, struct request *request)
 static bool wait_for_client(struct request *request, uint32_t below)
 {
     struct conn *conn = v1_conn(request);
-    enum wait_result result = conn_wait_sent(conn, below, request->location->send_timeout_ms);
+    bool is_paced = request->location->send_min_rate.bytes != 0;
+    enum wait_result result = is_paced
+                                  ? wait_at_pace(request, below)
+                                  : conn_wait_sent(conn, below, request->location->send_timeout_ms);
 
-    if (result == WAIT_TIMED_OUT) {
+    if (request->is_timed_out) {
+        conn_fail(conn, ETIMEDOUT);
+    } else if (result == WAIT_TIMED_OUT) {
         request->log.action = "sending to client";
         log_info(&request->log, ETIMEDOUT, "client timed out");
         request->is_timed_out = true;

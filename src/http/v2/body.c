@@ -207,7 +207,7 @@ static bool wait_for_input(struct v2_stream *stream)
     if (request_body_wait(stream->request, &stream->input)) {
         return true;
     }
-    if (stream->request->body_refusal == 408) {
+    if (stream->request->body_refusal == 408 && !stream->request->is_too_slow) {
         stream->error = V2_PROTOCOL_ERROR;
     }
     return false;

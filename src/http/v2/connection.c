@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "http/request/pace.h"
 #include "http/v2/v2.h"
 #include "server/generation.h"
 
@@ -98,6 +99,10 @@ static void wait_on(struct v2_connection *c)
     c->was_unsent = conn_unsent(conn) != 0;
     if (c->was_unsent && c->drained_ms + location->send_timeout_ms < deadline) {
         deadline = c->drained_ms + location->send_timeout_ms;
+    }
+    if (c->was_unsent && !list_is_empty(&c->finished)) {
+        struct request *request = container_of(c->finished.next, struct request, node);
+        deadline = pace_send_begins(request, conn->sent, deadline);
     }
     conn_set_deadline(conn, deadline);
     if (is_idle && conn_unsent(conn) == 0 ? !conn_park(conn) : !conn_watch(conn)) {
@@ -219,6 +224,13 @@ static bool is_stalled(const struct v2_connection *c)
            clock_now.now_ms >= c->drained_ms + c->connection->rest_location->send_timeout_ms;
 }
 
+/* Does the socket take the last bytes of finished responses too slowly? */
+static bool finished_is_slow(struct v2_connection *c)
+{
+    return !list_is_empty(&c->finished) &&
+           !pace_send_ended(container_of(c->finished.next, struct request, node), c->conn->sent);
+}
+
 static void on_timeout(struct conn *conn)
 {
     struct http_connection *connection = conn->user;
@@ -226,6 +238,12 @@ static void on_timeout(struct conn *conn)
     struct log log;
 
     connection_log(connection, ACTION, &log);
+    if (finished_is_slow(c)) {
+        connection->wants_reset = connection->rest_location->reset_timedout_connection;
+        conn_fail(conn, ETIMEDOUT);
+        v2_settle(c);
+        return;
+    }
     if (conn_unsent(conn) != 0 && conn->sent != c->drained_to) {
         v2_settle(c); /* the client takes what there is, slowly */
         return;

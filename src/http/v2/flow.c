@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "http/request/pace.h"
 #include "http/v2/v2.h"
 #include "server/generation.h"
 
@@ -169,13 +170,20 @@ uint64_t v2_io_deadline(struct v2_stream *stream)
 static bool wait_to_send(struct v2_stream *stream)
 {
     stream->output.is_signalled = false;
-    enum wait_result result = fiber_wait(&stream->output, v2_io_deadline(stream));
+    uint64_t until_ms = v2_io_deadline(stream);
+    enum wait_result result =
+        fiber_wait(&stream->output,
+                   pace_send_begins(stream->request, stream->body_given, until_ms));
     leave_turns(stream);
     stream->is_window_waited = false;
-    if (result == WAIT_TIMED_OUT) {
-        v2_give_up(stream);
+    if (result == WAIT_CANCELLED || !pace_send_ended(stream->request, stream->body_given)) {
+        return false;
     }
-    return result == WAIT_READY;
+    if (result == WAIT_TIMED_OUT && clock_now.now_ms >= until_ms) {
+        v2_give_up(stream);
+        return false;
+    }
+    return true;
 }
 
 /* How many bytes limit_rate lets go; waits until some may. 0: the client is gone. MAY WAIT. */

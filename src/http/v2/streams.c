@@ -1,6 +1,7 @@
 /* Streams: their fibers go on, they end, and so do their requests. */
 #include "base/clock.h"
 #include "http/request/engine.h"
+#include "http/request/pace.h"
 #include "http/v2/v2.h"
 #include "server/generation.h"
 
@@ -96,6 +97,7 @@ void v2_stream_settled(struct v2_stream *stream)
     stream->end_at = c->conn->queued;
     request->delivery.end = stream->given;
     request->delivery.sent = stream->given;
+    pace_send_restart(request); /* it waits for the socket now */
     list_push_back(&c->finished, &request->node);
     c->finished_count++;
     v2_settle_later(c);

@@ -3,6 +3,7 @@
  * and turns come, on the loop's stack: a client that does not read keeps no fiber.
  */
 #include "base/clock.h"
+#include "http/request/pace.h"
 #include "http/v2/v2.h"
 
 /* Bytes of a piece whose memory is used again that are worth a copy, rather than a fiber that waits. */
@@ -39,10 +40,13 @@ static void fire(struct timer *timer)
 {
     struct v2_tail *tail = container_of(timer, struct v2_tail, timer);
     struct v2_stream *stream = tail->stream;
+    if (!pace_send_ended(stream->request, stream->body_given)) {
+        v2_tail_drop(stream);
+        return;
+    }
     uint64_t until_ms = v2_io_deadline(stream);
-
     if (until_ms > clock_now.now_ms) {
-        timer_set(&tail->timer, until_ms);
+        timer_set(&tail->timer, pace_send_begins(stream->request, stream->body_given, until_ms));
         return;
     }
     v2_give_up(stream);
@@ -139,7 +143,8 @@ void v2_tail_hold(struct v2_stream *stream, const struct body_piece *piece, uint
     }
     if (tail->first == NULL) {
         tail->first = held;
-        timer_set(&tail->timer, v2_io_deadline(stream));
+        timer_set(&tail->timer,
+                  pace_send_begins(stream->request, stream->body_given, v2_io_deadline(stream)));
     } else {
         tail->last->next = held;
     }

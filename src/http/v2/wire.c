@@ -123,6 +123,13 @@ static uint64_t v2_sent(const struct request *request)
     return stream->given;
 }
 
+static unsigned v2_shares(const struct request *request)
+{
+    const struct v2_stream *stream = request->wire_state;
+
+    return stream->connection->stream_count;
+}
+
 const struct http_wire v2_wire = {
     .is_multiplexed = true,
     .hides_connection_fields = true,
@@ -137,5 +144,6 @@ const struct http_wire v2_wire = {
     .flush = v2_flush,
     .has_lost_client = v2_has_lost_client,
     .sent = v2_sent,
+    .shares = v2_shares,
     .leave = v2_leave,
 };

@@ -79,7 +79,7 @@ static bool wait_for_input(struct v3_stream *stream)
     if (request_body_wait(stream->request, &stream->reader)) {
         return true;
     }
-    if (stream->request->body_refusal == 408) {
+    if (stream->request->body_refusal == 408 && !stream->request->is_too_slow) {
         stream->error = H3_REQUEST_INCOMPLETE;
     }
     return false;

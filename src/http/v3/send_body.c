@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "http/request/pace.h"
 #include "http/v3/v3.h"
 #include "server/generation.h"
 
@@ -134,8 +135,15 @@ static bool wait_to_send(struct v3_stream *stream, uint64_t below)
 
     stream->writer.is_signalled = false;
     quic_stream_want_writable(stream->quic, below);
+    uint64_t until_ms = clock_now.now_ms + stream->request->location->send_timeout_ms;
     enum wait_result result =
-        fiber_wait(&stream->writer, clock_now.now_ms + stream->request->location->send_timeout_ms);
+        fiber_wait(&stream->writer, pace_send_begins(stream->request, sent, until_ms));
+    if (result != WAIT_CANCELLED && !pace_send_ended(stream->request, v3_sent(stream))) {
+        return false;
+    }
+    if (result == WAIT_TIMED_OUT && clock_now.now_ms < until_ms) {
+        return true; /* the window of send_min_rate is over, and was good */
+    }
     if (result == WAIT_TIMED_OUT && v3_sent(stream) != sent) {
         return true; /* slowly, but it does */
     }
@@ -300,6 +308,13 @@ static uint64_t v3_bytes_sent(const struct request *request)
     return v3_sent(request->wire_state);
 }
 
+static unsigned v3_shares(const struct request *request)
+{
+    const struct v3_stream *stream = request->wire_state;
+
+    return stream->connection->stream_count;
+}
+
 const struct http_wire v3_wire = {
     .is_multiplexed = true,
     .hides_connection_fields = true,
@@ -314,6 +329,7 @@ const struct http_wire v3_wire = {
     .flush = v3_flush,
     .has_lost_client = v3_has_lost_client,
     .sent = v3_bytes_sent,
+    .shares = v3_shares,
 };
 
 /* ---- HTTP/0.9: a body alone ---- */

@@ -6,15 +6,28 @@
 #include "base/fatal.h"
 #include "http/message/prefixed.h"
 #include "http/request/engine.h"
+#include "http/request/pace.h"
 #include "http/v3/v3.h"
 #include "server/generation.h"
 
 /* ---- deadlines ---- */
 
-void v3_stream_set_timer(struct v3_stream *stream, uint64_t timeout_ms)
+static void v3_stream_set_timer(struct v3_stream *stream, uint64_t timeout_ms)
 {
-    stream->sent_seen = v3_sent(stream);
     timer_set(&stream->timer, clock_now.now_ms + timeout_ms);
+}
+
+/* A response waits for its client only: for send_timeout since it took something, and by send_min_rate. */
+static void wait_for_client(struct v3_stream *stream)
+{
+    struct request *request = stream->request;
+    uint64_t sent = v3_sent(stream);
+
+    if (stream->until_ms == 0 || sent != stream->sent_seen) {
+        stream->sent_seen = sent;
+        stream->until_ms = clock_now.now_ms + request->location->send_timeout_ms;
+    }
+    timer_set(&stream->timer, pace_send_begins(request, sent, stream->until_ms));
 }
 
 /* The client does not take the rest of a response that nothing works on any more. */
@@ -40,8 +53,11 @@ static void fire(struct timer *timer)
         connection_log(stream->connection->connection, "reading client request headers", &log);
         log_info(&log, ETIMEDOUT, "client timed out");
         v3_stream_drop(stream, H3_REQUEST_INCOMPLETE);
-    } else if (stream->sent_seen != v3_sent(stream)) {
-        v3_stream_set_timer(stream, stream->request->location->send_timeout_ms);
+    } else if (!pace_send_ended(stream->request, v3_sent(stream))) {
+        v3_reset(stream, H3_REQUEST_CANCELLED);
+        v3_settle_later(stream->connection);
+    } else if (stream->sent_seen != v3_sent(stream) || clock_now.now_ms < stream->until_ms) {
+        wait_for_client(stream);
     } else {
         v3_streams_give_up(stream);
     }
@@ -289,7 +305,7 @@ void v3_request_ended(struct request *request, enum handler_result result)
     end_stream(stream);
     if (stream->quic != NULL && !stream->is_reset && quic_stream_unsent(stream->quic) != 0) {
         quic_stream_want_writable(stream->quic, 1);
-        v3_stream_set_timer(stream, request->location->send_timeout_ms);
+        wait_for_client(stream);
     }
     stream_leave(stream);
 }

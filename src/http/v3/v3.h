@@ -131,6 +131,7 @@ struct v3_stream {
     uint64_t body_bytes;      /* of the request's body */
     uint64_t given;           /* bytes written to the stream, heads of frames included */
     uint64_t sent_seen;  /* bytes of the stream that had been sent when the client's time began */
+    uint64_t until_ms;   /* its end, while a response waits for the client only; else 0 */
     uint32_t references; /* pieces of the response that the transport refers to */
     uint8_t urgency;     /* RFC 9218: 0 first, 7 last */
     bool is_incremental;
@@ -226,8 +227,6 @@ void v3_stream_opened(struct v3_connection *c, struct quic_stream *quic);
 void v3_stream_drop(struct v3_stream *stream, uint64_t error);
 /* No more of it is read: the client's encoder does not wait for acknowledgments of its sections (RFC 9204, 4.4.2). */
 void v3_cancel_sections(struct v3_stream *stream);
-/* The client has so long for what the stream waits for. */
-void v3_stream_set_timer(struct v3_stream *stream, uint64_t timeout_ms);
 /* Bytes of it that have been sent. */
 static inline uint64_t v3_sent(const struct v3_stream *stream)
 {
