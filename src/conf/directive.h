@@ -313,6 +313,27 @@ static inline bool conf_is_default(const struct conf_scope *scope)
 /* Was the row (by name) set in this very block? */
 bool conf_is_set(const struct conf_scope *scope, const struct settings_key *key, const char *name);
 
+/* What a block with lines of its own does with those of the block around it: rows `LIST_inherit`. */
+enum list_inherit { LIST_INHERIT_OFF, LIST_INHERIT_ON, LIST_INHERIT_MERGE };
+extern const struct directive_word list_inherit_words[];
+
+/* A list with such a row. Its items begin with a struct str, the name that lines of the block itself override. */
+struct inherited_list {
+    const struct settings_key *key;
+    const char *
+        row; /* REPEAT_APPEND: the list, whose inherited lines are replaced by the first one of the block */
+    size_t offset;     /* of its struct vec in the settings */
+    size_t item_size;  /* bytes */
+    bool ignores_case; /* in names */
+};
+
+/*
+ * For a finish hook: puts what holds in this block into the list. With "merge" these are the lines of the outer block whose names the block
+ * itself does not have, and then its own; with "off" its own. A block that cannot have such lines (`if`, limit_except) has those around it.
+ */
+void conf_list_inherit(const struct conf_scope *scope, const struct inherited_list *list,
+                       enum list_inherit inherit);
+
 /*
  * A hint for the newest message, which is about a file or a word that some directive of this block or of those around
  * it names: where that is. `prefix` begins the names of the directives that are asked ("ssl_").

@@ -38,6 +38,22 @@ struct params {
             .repeat = REPEAT_APPEND, .is_late = true, .syntax = "parameter value [if_not_empty]",  \
             .doc = "A parameter of the request; the client's fields are added as HTTP_*."          \
     }
+/* The row `PREFIX_param_inherit`; its member is an enum list_inherit. */
+#define PARAM_INHERIT_ROW(PREFIX, S, member)                                                       \
+    {                                                                                              \
+        PREFIX "_param_inherit", IN_HTTP_ALL, ENUM(S, member, list_inherit_words),                 \
+            .initial = "on",                                                                       \
+            .doc = "Whether a block with its own " PREFIX                                          \
+                   "_param replaces the outer ones (on), or has those of other names, too "        \
+                   "(merge); off: never inherits any."                                             \
+    }
+/* For conf_list_inherit: the member (struct vec of struct param) of the settings S. */
+#define PARAM_LIST(PREFIX, S, member, settings_key)                                                \
+    (struct inherited_list)                                                                        \
+    {                                                                                              \
+        .key = &(settings_key), .row = PREFIX "_param", .offset = offsetof(S, member),             \
+        .item_size = sizeof(struct param)                                                          \
+    }
 bool param_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                  void *settings);
 

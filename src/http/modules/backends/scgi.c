@@ -10,6 +10,7 @@
 struct scgi_settings {
     struct pass_target target;
     struct vec list;             /* struct param: scgi_param */
+    unsigned inherit;            /* enum list_inherit: of list */
     const struct params *params; /* derived: the same, compiled */
 };
 
@@ -112,6 +113,8 @@ static bool scgi_finish(struct conf_scope *scope, void *settings)
 {
     struct scgi_settings *own = settings;
 
+    conf_list_inherit(scope, &PARAM_LIST("scgi", struct scgi_settings, list, scgi_key),
+                      own->inherit);
     own->params = params_compile(scope->conf, &own->list);
     return true;
 }
@@ -121,6 +124,7 @@ static const struct directive scgi_rows[] = {
     {"scgi_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM_FIELD(S, target, scgi_pass_apply),
      ARGS(1, 1), .syntax = "address", .doc = "The SCGI server, or group of them, that answers."},
     PARAM_ROW("scgi", S, list),
+    PARAM_INHERIT_ROW("scgi", S, inherit),
     {0},
 };
 #undef S

@@ -9,6 +9,7 @@
 struct uwsgi_settings {
     struct pass_target target;
     struct vec list;             /* struct param: uwsgi_param */
+    unsigned inherit;            /* enum list_inherit: of list */
     const struct params *params; /* derived: the same, compiled */
     int64_t modifier1, modifier2;
     struct str string; /* after the variables; usually empty */
@@ -115,6 +116,8 @@ static bool uwsgi_finish(struct conf_scope *scope, void *settings)
 {
     struct uwsgi_settings *own = settings;
 
+    conf_list_inherit(scope, &PARAM_LIST("uwsgi", struct uwsgi_settings, list, uwsgi_key),
+                      own->inherit);
     own->params = params_compile(scope->conf, &own->list);
     return true;
 }
@@ -125,6 +128,7 @@ static const struct directive uwsgi_rows[] = {
      ARGS(1, 1), .syntax = "[protocol://]address",
      .doc = "The uwsgi server, or group of them, that answers: uwsgi:// or, over TLS, suwsgi://."},
     PARAM_ROW("uwsgi", S, list),
+    PARAM_INHERIT_ROW("uwsgi", S, inherit),
     {"uwsgi_modifier1", IN_HTTP_ALL, NUMBER(S, modifier1), .initial = "0", .max = 255,
      .doc = "First modifier of the packet: what kind of request it is."},
     {"uwsgi_modifier2", IN_HTTP_ALL, NUMBER(S, modifier2), .initial = "0", .max = 255,

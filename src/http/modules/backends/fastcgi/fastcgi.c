@@ -138,6 +138,8 @@ static bool fastcgi_finish(struct conf_scope *scope, void *settings)
 {
     struct fastcgi_settings *own = settings;
 
+    conf_list_inherit(scope, &PARAM_LIST("fastcgi", struct fastcgi_settings, list, fastcgi_key),
+                      own->inherit);
     if (own->plan == NULL || own->plan_of != own->list.items ||
         own->plan_count != own->list.count) {
         own->plan = fastcgi_plan_new(scope->conf, &own->list);
@@ -161,6 +163,7 @@ static const struct directive fastcgi_rows[] = {
     {"fastcgi_index", IN_HTTP_ALL, STRING(S, index),
      .doc = "Is appended to a URI that ends with a slash, in $fastcgi_script_name."},
     PARAM_ROW("fastcgi", S, list),
+    PARAM_INHERIT_ROW("fastcgi", S, inherit),
     {"fastcgi_split_path_info", IN_HTTP_ALL, CUSTOM_FIELD(S, split, split_path_info_apply),
      ARGS(1, 1), .repeat = REPEAT_CUSTOM, .syntax = "regex",
      .doc = "An expression with two captures, which become $fastcgi_script_name and "

@@ -52,7 +52,8 @@ struct fastcgi_plan {
 /* Settings of one location, besides the family's. */
 struct fastcgi_settings {
     struct pass_target target;
-    struct vec list; /* struct param: fastcgi_param */
+    struct vec list;  /* struct param: fastcgi_param */
+    unsigned inherit; /* enum list_inherit: of list */
     struct str index;
     struct regex *split;     /* fastcgi_split_path_info; NULL = none */
     unsigned keep_conn;      /* enum keep_conn */

@@ -17,6 +17,7 @@ struct grpc_settings {
     struct grpc_target *target; /* NULL: no grpc_pass here */
     unsigned version;           /* HTTP_2, HTTP_3 */
     struct vec set_headers;     /* struct key_template */
+    unsigned header_inherit;    /* enum list_inherit */
     struct head_plan *plan;     /* derived; NULL without grpc_pass */
 };
 
@@ -186,6 +187,14 @@ static bool grpc_finish(struct conf_scope *scope, void *settings)
     if (scope->context == IN_LOCATION && !conf_is_set(scope, &grpc_key, "grpc_pass")) {
         own->target = NULL;
     }
+    conf_list_inherit(scope,
+                      &(struct inherited_list){.key = &grpc_key,
+                                               .row = "grpc_set_header",
+                                               .offset =
+                                                   offsetof(struct grpc_settings, set_headers),
+                                               .item_size = sizeof(struct key_template),
+                                               .ignores_case = true},
+                      own->header_inherit);
     own->plan = NULL;
     if (own->target != NULL && own->version == HTTP_3 && own->target->address.text == NULL &&
         !own->target->address.is_secure) {
@@ -224,6 +233,11 @@ static const struct directive grpc_rows[] = {
      .doc =
          "Sets a field of requests to the backend; an empty value removes the client's. A Host that is set is sent "
          "as such, and takes the place of :authority."},
+    {"grpc_set_header_inherit", IN_HTTP_ALL,
+     ENUM(struct grpc_settings, header_inherit, list_inherit_words), .initial = "on",
+     .doc =
+         "Whether a block with its own grpc_set_header replaces the outer ones (on), or has those of other names, too (merge); off: never "
+         "inherits any."},
     {0},
 };
 

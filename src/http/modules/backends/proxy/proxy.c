@@ -350,6 +350,14 @@ static bool proxy_finish(struct conf_scope *scope, void *own)
     struct proxy_settings *settings = own;
     bool is_set = proxy_pass_is_set(scope);
 
+    conf_list_inherit(scope,
+                      &(struct inherited_list){.key = &proxy_key,
+                                               .row = "proxy_set_header",
+                                               .offset =
+                                                   offsetof(struct proxy_settings, set_headers),
+                                               .item_size = sizeof(struct key_template),
+                                               .ignores_case = true},
+                      settings->header_inherit);
     settings->has_default_redirect = false;
     if (!is_set && scope->context == IN_LOCATION) {
         settings->target = NULL;
@@ -397,6 +405,11 @@ static const struct directive proxy_rows[] = {
      .repeat = REPEAT_APPEND, .apply = head_field_apply,
      .doc = "Sets a field of requests to the backend; an empty value removes the client's. Unless "
             "they are set, Host is $proxy_host and Connection is left out."},
+    {"proxy_set_header_inherit", IN_HTTP_ALL, ENUM(P, header_inherit, list_inherit_words),
+     .initial = "on",
+     .doc =
+         "Whether a block with its own proxy_set_header replaces the outer ones (on), or has those of other names, too (merge); off: never "
+         "inherits any."},
     {"proxy_set_body", IN_HTTP_ALL, TEMPLATE(P, set_body), .is_late = true,
      .doc = "Body of requests to the backend, instead of the client's."},
     {"proxy_headers_hash_max_size", IN_HTTP_ALL, NUMBER(P, headers_hash_max_size),

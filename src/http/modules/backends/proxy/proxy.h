@@ -51,6 +51,7 @@ struct proxy_settings {
     struct template *method;     /* NULL = the client's */
     unsigned version;            /* HTTP_1_0, HTTP_1_1, HTTP_2, HTTP_3 */
     struct vec set_headers;      /* struct key_template */
+    unsigned header_inherit;     /* enum list_inherit */
     struct template *set_body;   /* NULL = the client's */
     struct vec redirects;        /* struct rewrite_rule */
     struct vec cookie_domains;   /* struct rewrite_rule */

@@ -39,15 +39,13 @@ struct type_rule {
     struct expires_rule rule;
 };
 
-enum field_inherit { FIELDS_OFF, FIELDS_ON, FIELDS_MERGE };
-
 struct headers_settings {
     struct vec own_headers; /* struct header_rule: of this block */
     struct vec own_trailers;
     struct vec headers; /* what holds here, after inheritance */
     struct vec trailers;
     struct str separator;    /* append_header_separator */
-    unsigned header_inherit; /* enum field_inherit */
+    unsigned header_inherit; /* enum list_inherit */
     unsigned trailer_inherit;
     struct expires_rule expires;
     struct vec types; /* struct type_rule */
@@ -460,13 +458,13 @@ static bool expires_by_types_apply(struct conf_scope *scope, const struct direct
 static void join_rules(struct arena *arena, struct vec *holds, const struct vec *own,
                        unsigned inherit)
 {
-    if (inherit == FIELDS_MERGE && holds->count != 0 && own->count != 0) {
+    if (inherit == LIST_INHERIT_MERGE && holds->count != 0 && own->count != 0) {
         struct vec both = vec_copy(own, arena, sizeof(struct header_rule));
         vec_each(const struct header_rule, rule, holds) {
             *vec_add(&both, arena, struct header_rule) = *rule;
         }
         *holds = both;
-    } else if (own->count != 0 || inherit == FIELDS_OFF) {
+    } else if (own->count != 0 || inherit == LIST_INHERIT_OFF) {
         *holds = *own;
     }
 }
@@ -494,11 +492,6 @@ static void headers_fresh(void *settings)
     headers->own_trailers = (struct vec){0};
 }
 
-static const struct directive_word inherit_words[] = {{"off", FIELDS_OFF},
-                                                      {"on", FIELDS_ON},
-                                                      {"merge", FIELDS_MERGE},
-                                                      {NULL, 0}};
-
 #define IN_ALL_AND_IF IN_HTTP_ALL | IN_LOCATION_IF
 #define L struct headers_settings
 static const struct directive headers_rows[] = {
@@ -506,7 +499,8 @@ static const struct directive headers_rows[] = {
      .syntax = "name value [always]",
      .doc = "Adds a field to responses with codes 200, 201, 204, 206, 301, 302, 303, 304, 307 and "
             "308, or with any code."},
-    {"add_header_inherit", IN_ALL_AND_IF, ENUM(L, header_inherit, inherit_words), .initial = "on",
+    {"add_header_inherit", IN_ALL_AND_IF, ENUM(L, header_inherit, list_inherit_words),
+     .initial = "on",
      .doc = "Whether a block with its own add_header replaces the outer ones (on), or adds them "
             "after its own (merge); off: never inherits any."},
     {"append_header", IN_ALL_AND_IF, CUSTOM(append_header_apply), ARGS(2, 2),
@@ -519,8 +513,8 @@ static const struct directive headers_rows[] = {
     {"add_trailer", IN_ALL_AND_IF, CUSTOM(add_trailer_apply), ARGS(2, 3), .repeat = REPEAT_CUSTOM,
      .syntax = "name value [always]",
      .doc = "Adds a trailer field after the body, for the same codes as add_header."},
-    {"add_trailer_inherit", IN_ALL_AND_IF, ENUM(L, trailer_inherit, inherit_words), .initial = "on",
-     .doc = "As add_header_inherit, for add_trailer."},
+    {"add_trailer_inherit", IN_ALL_AND_IF, ENUM(L, trailer_inherit, list_inherit_words),
+     .initial = "on", .doc = "As add_header_inherit, for add_trailer."},
     {"expires", IN_ALL_AND_IF, CUSTOM_FIELD(L, expires, expires_apply), ARGS(1, 2),
      .initial = "off", .syntax = "[modified] time | @time | epoch | max | off",
      .doc = "Adds Expires and Cache-Control."},
