@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "server/configuration/log_rollback.h"
 #include "server/process/server.h"
 #include "server/process/signals.h"
 
@@ -27,7 +28,8 @@ enum {
 
 struct log_pipe {
     struct log_pipe *next;
-    struct str command;      /* NUL-terminated */
+    struct str command;                  /* NUL-terminated */
+    const struct log_rollback *rollback; /* "rollback …": done here, without a program; or NULL */
     int reader;              /* the program's standard input; -1 where it is not needed */
     int writer;              /* does not block; -1 until opened */
     pid_t pid;               /* of the program; 0 = it does not run */
@@ -75,13 +77,6 @@ struct log_pipe *generation_log_pipe(struct conf *conf, const struct conf_node *
         conf_error(conf, node, "no command in \"%.*s\"", STR_ARG(target));
         return NULL;
     }
-    if (is_rollback(command)) {
-        conf_error(
-            conf, node,
-            "\"pipe:rollback\" is not in Portunus: name the file and rotate it with the signal USR1, "
-            "or name a program that rotates, as \"pipe:rotatelogs ...\"");
-        return NULL;
-    }
     for (; *link != NULL; link = &(*link)->next) {
         if (str_equal((*link)->command, command)) {
             return *link;
@@ -89,6 +84,17 @@ struct log_pipe *generation_log_pipe(struct conf *conf, const struct conf_node *
     }
     struct log_pipe *pipe = arena_new(conf->arena, struct log_pipe);
 
+    if (is_rollback(command)) {
+        struct log_rollback *rollback = arena_new(conf->arena, struct log_rollback);
+        struct str error = STR_NONE;
+
+        if (!log_rollback_parse(conf->arena, conf->prefix,
+                                str_skip(command, sizeof("rollback") - 1), rollback, &error)) {
+            conf_error(conf, node, "%.*s", STR_ARG(error));
+            return NULL;
+        }
+        pipe->rollback = rollback;
+    }
     pipe->command = (struct str){arena_cstr(conf->arena, command), command.len};
     pipe->reader = -1;
     pipe->writer = -1;
@@ -149,6 +155,10 @@ static _Noreturn void run_program(const struct log_pipe *pipe)
 
     signals_reset();
     if (dup2(pipe->reader, STDIN_FILENO) == STDIN_FILENO) {
+        if (pipe->rollback != NULL) {
+            syscall(SYS_close_range, STDERR_FILENO + 1, UINT_MAX, 0);
+            _exit(log_rollback_run(pipe->rollback, STDIN_FILENO));
+        }
         syscall(SYS_close_range, STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
         execve("/bin/sh", args, server.environment);
     }

@@ -102,7 +102,13 @@ def test_reload_and_reopen(serve, tmp_path):
 
 @pytest.mark.parametrize("main, target, message", [
     ("", "pipe:touch @MARK@", "test is successful"),
-    ("", "pipe:rollback logs/a.log interval=1h", '"pipe:rollback" is not in Portunus'),
+    ("", "pipe:rollback logs/a.log interval=1h baknum=5 maxsize=2G adjust=60", "test is successful"),
+    ("", "pipe:rollback", 'no file in "pipe:rollback"'),
+    ("", "pipe:rollback a.log baknum=0", 'invalid parameter "baknum=0" in "pipe:rollback"'),
+    ("", "pipe:rollback a.log baknum=1001", 'invalid parameter "baknum=1001" in "pipe:rollback"'),
+    ("", "pipe:rollback a.log maxsize=x", 'invalid parameter "maxsize=x" in "pipe:rollback"'),
+    ("", "pipe:rollback a.log interval=x", 'invalid parameter "interval=x" in "pipe:rollback"'),
+    ("", "pipe:rollback a.log b.log", 'invalid parameter "b.log" in "pipe:rollback"'),
     ("", "pipe: ", 'no command in "pipe: "'),
     ("pipe_set_size 4k;", "pipe:touch @MARK@", '"pipe_set_size"'),
 ])
@@ -115,3 +121,44 @@ def test_configuration(tmp_path, main, target, message):
     done = run_binary("-t", "-p", str(tmp_path), "-c", str(conf))
     assert message in done.stderr + done.stdout
     assert not mark.exists()
+
+
+def test_rollback_by_size(serve):
+    """Lines stay whole, the newest backup is .1, and no more are kept than baknum says."""
+    server = serve("""
+        log_format own "$uri"; access_log "pipe:rollback logs/a.log maxsize=100 baknum=2" own;
+        server { listen 127.0.0.1:@PORT@; location / { return 200; } }
+    """)
+    with server.client() as client:
+        for number in range(20):
+            client.request("/%029d" % number)
+            until(lambda: "/%029d" % number in server.read("logs/a.log"), "the line")
+    names = sorted(name for name in os.listdir(server.path("logs")) if name.startswith("a.log"))
+    assert names == ["a.log", "a.log.1", "a.log.2"]
+    kept = "".join(server.read("logs/" + name) for name in reversed(names))
+    assert kept == "".join("/%029d\n" % number for number in range(20 - kept.count("\n"), 20))
+    assert max(len(server.read("logs/" + name)) for name in names) <= 100
+
+
+def test_rollback_by_time(serve):
+    """Without a line that comes; an empty file is not rotated."""
+    server = serve("""
+        log_format own "$uri"; access_log "pipe:rollback logs/a.log interval=300ms" own;
+        server { listen 127.0.0.1:@PORT@; location / { return 200; } }
+    """)
+    server.get("/one")
+    until(lambda: server.read("logs/a.log.1") == "/one\n", "the backup")
+    server.get("/two")
+    until(lambda: server.read("logs/a.log.1") == "/two\n", "the next backup")
+
+
+def test_rollback_after_a_long_line(serve):
+    """One that is larger than maxsize has a file for itself."""
+    server = serve("""
+        log_format own "$arg_a"; access_log "pipe:rollback logs/a.log maxsize=100 baknum=3" own;
+        server { listen 127.0.0.1:@PORT@; location / { return 200; } }
+    """)
+    for value in ("a" * 50, "b" * 500, "c"):
+        server.get("/?a=" + value)
+        until(lambda: value + "\n" in server.read("logs/a.log"), "the line")
+    assert [server.read("logs/a.log" + end) for end in ("", ".1", ".2")] == ["c\n", "b" * 500 + "\n", "a" * 50 + "\n"]
