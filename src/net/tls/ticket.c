@@ -239,7 +239,10 @@ bool tls_tickets_init(struct tls_context *context, SSL_CTX *ctx, struct arena *a
             return false;
         }
     } else if (settings->ticket_zone != NULL) {
-        context->ring = ring_of(settings->ticket_zone, settings->session_timeout_s);
+        context->ring =
+            ring_of(settings->ticket_zone, settings->ticket_period_s > settings->session_timeout_s
+                                               ? settings->ticket_period_s
+                                               : settings->session_timeout_s);
     }
     if (context->ticket_keys == NULL && context->ring == NULL) {
         return true; /* keys of the context's own, made by the library */

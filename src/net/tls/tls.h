@@ -55,8 +55,10 @@ struct tls_settings {
     bool early_data;
     bool compresses_certificates;
     bool tickets;
-    struct zone *ticket_zone;  /* where keys of tickets live that are made by themselves, shared by
+    struct zone *ticket_zone; /* where keys of tickets live that are made by themselves, shared by
                                     all workers; NULL: the library's own, of this context alone */
+    uint64_t
+        ticket_period_s; /* that each of these encrypts, at least; session_timeout_s where that is longer */
     struct vec ticket_keys;    /* struct str: files of 48 or 80 bytes; the first encrypts */
     bool has_session_cache;    /* sessions are resumed by identifier: shared zone or builtin */
     struct zone *session_zone; /* shared:…; or NULL */

@@ -84,6 +84,7 @@ static struct tls_settings settings_of(struct conf *conf, const struct tls_serve
         .ech_files = from->ech_files,
         .tickets = from->tickets,
         .ticket_keys = from->ticket_keys,
+        .ticket_period_s = from->ticket_period_s,
         .has_session_cache = from->has_session_cache,
         .session_zone = from->session_zone,
         .builtin_sessions = from->builtin_sessions,

@@ -28,7 +28,8 @@ struct tls_server_settings {
     bool compresses_certificates;
     struct vec ech_files; /* struct str */
     bool tickets;
-    struct vec ticket_keys; /* struct str: full names */
+    struct vec ticket_keys;   /* struct str: full names */
+    uint64_t ticket_period_s; /* of keys that make themselves; 0 = session_timeout_s */
     bool has_session_cache;
     struct zone *session_zone;
     unsigned builtin_sessions;
@@ -193,11 +194,13 @@ tls_server_apply tls_server_password_file_apply, tls_server_key_log_apply,
         {"ssl_session_ticket_key",                                                                   \
          CONTEXT,                                                                                    \
          CUSTOM_FIELD(TLS_SERVER_S, ticket_keys, tls_server_ticket_key_apply),                       \
-         ARGS(1, 1),                                                                                 \
+         ARGS(1, 2),                                                                                 \
          .repeat = REPEAT_APPEND,                                                                    \
-         .syntax = "file",                                                                           \
+         .syntax = "file | auto [time]",                                                             \
          .doc =                                                                                      \
              "File of 80 or 48 random bytes: a key of tickets. The first encrypts, all decrypt. "    \
+             "Files that change are read again. auto: keys are made here, for all workers; each "    \
+             "encrypts for this time (ssl_session_timeout) and decrypts for as long again. "         \
              "Those of the default server of an address are used."},                                 \
         {"ssl_early_data", CONTEXT, FLAG(TLS_SERVER_S, early_data), .initial = "off",                \
          .doc =                                                                                      \

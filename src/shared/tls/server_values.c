@@ -86,8 +86,22 @@ bool tls_server_ticket_key_apply(struct conf_scope *scope, const struct directiv
                                  struct conf_node *node, void *settings)
 {
     struct tls_server_settings *ssl = settings;
-    struct str name = conf_full_name(scope->conf, node->args[1], true);
+    struct conf *conf = scope->conf;
 
+    if (str_is(node->args[1], "auto")) {
+        uint64_t period_s = 0;
+
+        if (node->count == 3 && (!parse_sec(node->args[2], &period_s) || period_s < 60)) {
+            return conf_error(conf, node, "invalid value \"%.*s\"", STR_ARG(node->args[2]));
+        }
+        ssl->ticket_period_s = period_s;
+        return ssl->ticket_keys.count == 0 ||
+               conf_error(conf, node, "\"auto\" stands beside files");
+    }
+    if (node->count == 3) {
+        return conf_error(conf, node, "invalid value \"%.*s\"", STR_ARG(node->args[2]));
+    }
+    struct str name = conf_full_name(conf, node->args[1], true);
     *vec_add(&ssl->ticket_keys, scope->conf->arena, struct str) = name;
     return ticket_key_is_good(scope->conf, node, name);
 }

@@ -289,6 +289,7 @@ def resumed(port, version, times=1):
     ("ssl_session_tickets off; ssl_session_cache builtin;", "r"),
     ("ssl_session_tickets off; ssl_session_cache builtin:1000;", "r"),
     ("ssl_session_ticket_key @DIR@/k48;", "r"),
+    pytest.param("ssl_session_ticket_key auto 24h;", "r", marks=portunus_only),
     ("ssl_session_ticket_key @DIR@/k80; ssl_session_ticket_key @DIR@/k48;", "r"),
 ])
 def test_session_reuse(serve, version, text, expected):
@@ -296,6 +297,18 @@ def test_session_reuse(serve, version, text, expected):
                    % (pair(certificates.own("one")), text),
                    files={"k48": bytes(range(48)), "k80": bytes(range(80))})
     assert resumed(server.port, version) == expected
+
+
+@portunus_only
+@pytest.mark.parametrize("text, error", [
+    ("ssl_session_ticket_key auto 10s;", 'invalid value "10s"'), ("ssl_session_ticket_key auto x;", 'invalid value "x"'),
+    ("ssl_session_ticket_key k48 24h;", 'invalid value "24h"'),
+    ("ssl_session_ticket_key k48; ssl_session_ticket_key auto;", '"auto" stands beside files')])
+def test_errors_of_ticket_keys(tmp_path, text, error):
+    (tmp_path / "k48").write_bytes(bytes(range(48)))
+    (tmp_path / "nginx.conf").write_text("events {} http { %s server { listen unix:x; } }" % text)
+    result = run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "stderr")
+    assert result.returncode == 1 and error in result.stderr
 
 
 def test_tickets_are_good_at_every_worker_and_after_a_reload(serve):
