@@ -11,6 +11,7 @@
 #include "base/fs.h"
 #include "base/hint.h"
 #include "base/log.h"
+#include "base/text.h"
 
 const struct str log_level_names[LOG_DEBUG + 1] = {
     [LOG_STDERR] = STR_INIT("stderr"), [LOG_EMERG] = STR_INIT("emerg"),
@@ -82,6 +83,154 @@ static void put_message(struct writer *writer, const struct record *record)
     writer->at = body.at;
     writer_put(writer, tail);
 }
+
+/* ---- members ---- */
+
+#define MEMBERS_MAX 24
+
+/* Where the members of the line are that is being described: before make_printable, so values are as they came. */
+struct log_members {
+    unsigned count;
+    struct {
+        const char *name;
+        const char *begins; /* ", NAME: " */
+        const char *value;
+    } items[MEMBERS_MAX];
+};
+
+static __thread struct log_members *members_now;
+
+void log_member(struct writer *out, const char *name)
+{
+    const char *begins = out->at;
+
+    writer_printf(out, ", %s: ", name);
+    if (members_now != NULL && members_now->count != MEMBERS_MAX) {
+        members_now->items[members_now->count].name = name;
+        members_now->items[members_now->count].begins = begins;
+        members_now->items[members_now->count++].value = out->at;
+    }
+}
+
+/* ---- JSON ---- */
+
+#define CUT_MARK "\",\"truncated\":true}"
+
+/* Room is kept for the mark, so that a line that is too long is an object all the same. */
+struct json_line {
+    struct writer out;
+    bool is_cut;
+};
+
+/* Puts all of it, or nothing. */
+static void line_put(struct json_line *line, struct str text)
+{
+    line->is_cut = line->is_cut || text.len > (size_t) (line->out.end - line->out.at);
+    if (!line->is_cut) {
+        writer_put(&line->out, text);
+    }
+}
+
+/* Bytes that are no UTF-8 become \xHH, as control characters do in the other format; these have JSON's own form. */
+static void line_put_text(struct json_line *line, struct str text)
+{
+    char escaped[8];
+
+    while (text.len != 0 && !line->is_cut) {
+        struct str rest = text;
+        uint32_t point = utf8_next(&rest);
+        unsigned char first = (unsigned char) text.data[0];
+        struct writer one = {escaped, escaped + sizeof(escaped)};
+
+        if (point == UINT32_MAX) {
+            writer_printf(&one, "\\\\x%02X", first);
+        } else if (point < ' ' || point == 0x7f) {
+            writer_printf(&one, "\\u%04x", (unsigned) point);
+        } else if (point == '"' || point == '\\') {
+            writer_printf(&one, "\\%c", (char) point);
+        }
+        line_put(line,
+                 one.at != escaped ? str_from(escaped, one.at) : str_from(text.data, rest.data));
+        text = rest;
+    }
+}
+
+/* `,"NAME":"TEXT"`; the quote that ends it is put by what comes next, or by the mark. */
+static void line_put_string(struct json_line *line, struct str name, struct str text)
+{
+    size_t needed = 3 + name.len + 3; /* `","NAME":"` */
+
+    if (line->is_cut || needed > (size_t) (line->out.end - line->out.at)) {
+        line->is_cut = true;
+        return;
+    }
+    line_put(line, STR("\",\""));
+    line_put(line, name);
+    line_put(line, STR("\":\""));
+    line_put_text(line, text);
+}
+
+/* A value as describe has put it, without its quotes. */
+static struct str unquoted(struct str value)
+{
+    bool is_quoted = value.len >= 2 && value.data[0] == '"' && value.data[value.len - 1] == '"';
+
+    return is_quoted ? str_from(value.data + 1, value.data + value.len - 1) : value;
+}
+
+/* A record as JSON needs it: what comes from others is as it came. */
+struct json_record {
+    const struct record *record;
+    const struct log *log;
+    const char *level;
+    struct str message;
+    const struct log_members *members;
+    const char *end; /* of the last member */
+};
+
+/* One object, its line end included. */
+static struct str put_json(char *at, size_t size, const struct json_record *json)
+{
+    struct json_line line = {{at, at + size - sizeof(CUT_MARK)}, false};
+    const struct log *log = json->log;
+
+    writer_printf(&line.out, "{\"pid\":%d,\"tid\":%ld", (int) getpid(), (long) syscall(SYS_gettid));
+    if (log->connection != 0) {
+        writer_printf(&line.out, ",\"connection\":%llu", (unsigned long long) log->connection);
+    }
+    if (json->record->error != 0) {
+        writer_printf(&line.out, ",\"code\":%d", json->record->error);
+    }
+    writer_printf(&line.out, ",\"level\":\"%s\",\"time\":\"", json->level);
+    line_put(&line, CLOCK_STR(iso8601));
+    line_put_string(&line, STR("message"), json->message);
+    if (log->action != NULL) {
+        line_put_string(&line, STR("action"), str_of(log->action));
+    }
+    for (unsigned i = 0; i < json->members->count; i++) {
+        const char *end =
+            i + 1 < json->members->count ? json->members->items[i + 1].begins : json->end;
+
+        line_put_string(&line, str_of(json->members->items[i].name),
+                        unquoted(str_from(json->members->items[i].value, end)));
+    }
+    line.out.end += sizeof(CUT_MARK); /* the room that was kept */
+    writer_put(&line.out, line.is_cut ? STR(CUT_MARK) : STR("\"}"));
+    *line.out.at++ = '\n';
+    return str_from(at, line.out.at);
+}
+
+static bool wants_json(const struct log_sink *sink, enum log_level level)
+{
+    for (; sink != NULL; sink = sink->next) {
+        if (sink->is_json && level <= sink->level) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- lines ---- */
 
 static bool is_control(char c, bool keeps_lines)
 {
@@ -157,16 +306,18 @@ void log_tap_remove(struct log_tap *tap)
     *place = tap->next;
 }
 
-/* Hands a dated line, its newline included, to each sink that wants its level. */
-static void write_to_sinks(struct log_sink *sinks, enum log_level level, struct str line)
+/* Hands a dated line, and the JSON of it, newlines included, to each sink that wants its level. */
+static void write_to_sinks(struct log_sink *sinks, enum log_level level, struct str dated,
+                           struct str json)
 {
     if (sinks == NULL) {
-        write_line(&standard_error, line);
+        write_line(&standard_error, dated);
     }
     for (struct log_sink *sink = sinks; sink != NULL; sink = sink->next) {
         if (level > sink->level) {
             continue;
         }
+        struct str line = sink->is_json ? json : dated;
         if (sink->write != NULL) {
             sink->write(sink, level, str_head(line, line.len - 1));
         } else if (sink->file != NULL) {
@@ -201,6 +352,27 @@ __attribute__((noinline)) static void write_start_line(const struct record *reco
     write_line(&standard_error, str_from(line, writer.at));
 }
 
+/* The JSON of a record whose message was laid out; what describe adds is laid out once more for it, for its values as they came. */
+__attribute__((noinline)) static struct str write_json(const struct log *log,
+                                                       const struct record *record,
+                                                       const char *level, struct str message)
+{
+    static __thread char lines[2][LOG_LINE_MAX];
+    static __thread char described[LOG_LINE_MAX];
+    static __thread unsigned turn;
+    struct log_members members = {0}, *members_before = members_now;
+    struct writer out = {described, described + sizeof(described)};
+
+    if (log->describe != NULL && members_before == NULL) {
+        members_now = &members;
+        log->describe(log, &out);
+        members_now = members_before;
+    }
+    turn ^= 1; /* a line that is logged inside of describe has the other one */
+    return put_json(lines[turn], LOG_LINE_MAX,
+                    &(struct json_record){record, log, level, message, &members, out.at});
+}
+
 /*
  * The dated line to the sinks. Lines are too long for a stack; while one is made another may have to be logged, in a signal
  * handler. A third is left out.
@@ -227,6 +399,10 @@ __attribute__((noinline)) static void write_record(const struct log *log,
     }
     char *start = writer.at;
     put_message(&writer, record);
+    struct str json = STR_NONE;
+    if (wants_json(log->sinks, record->level)) {
+        json = write_json(log, record, level, str_from(start, writer.at));
+    }
     writer.at = make_printable(start, writer.at, writer.end, record->text != NULL);
     start = writer.at;
     if (log->action != NULL) {
@@ -240,7 +416,7 @@ __attribute__((noinline)) static void write_record(const struct log *log,
     for (struct log_tap *tap = first_tap; tap != NULL; tap = tap->next) {
         tap->take(tap, record->level, str_from(line, at - 1));
     }
-    write_to_sinks(log->sinks, record->level, str_from(line, at));
+    write_to_sinks(log->sinks, record->level, str_from(line, at), json);
     in_use--;
 }
 

@@ -36,6 +36,7 @@ bool log_level_parse(struct str word, enum log_level *out);
 struct log_sink {
     struct log_sink *next;
     enum log_level level;  /* the least important level that is written */
+    bool is_json;          /* lines are JSON objects */
     struct log_file *file; /* a file or standard error; NULL when write is set */
     /* Syslog or memory: takes the line without its newline. NULL for a file. */
     void (*write)(struct log_sink *, enum log_level, struct str line);
@@ -63,10 +64,13 @@ struct log {
     enum log_level level;   /* the least important level that any sink takes: test this first */
     uint64_t connection;    /* number after '*'; 0 = none */
     const char *action;     /* "reading client request line"; NULL = none */
-    /* Adds its part to the end of the line; or NULL. */
+    /* Adds its part to the end of the line; or NULL. Names come from log_member, so that they are members in JSON, too. */
     void (*describe)(const struct log *log, struct writer *out);
     void *subject; /* of describe */
 };
+
+/* For describe: ", NAME: ", after which the value is written up to the next log_member, in quotes or not. The name is static. */
+void log_member(struct writer *out, const char *name);
 
 /* Somebody who sees each line that goes to a sink, whatever the sink: as the sink gets it, but for the newline. */
 struct log_tap {
@@ -130,11 +134,11 @@ bool log_file_open(struct log_file *file, const struct log *log);
 /* Opens the path again and puts the new file in the old one's descriptor number (dup3). */
 bool log_file_reopen(struct log_file *file, const struct log *log);
 
-/* Syslog as RFC 3164 lines to a unix or UDP address; what error_log and access_log share. */
+/* Syslog as RFC 3164 or RFC 5424 lines to a unix or UDP address; what error_log and access_log share. */
 struct syslog_target;
 /*
  * Parses what follows "syslog:" (server=…,facility=…,severity=…,tag=…,nohostname, or Tengine's
- * facility[:level[:target[:port][:ident]]]). Gives NULL and a reason in *error when it is not valid.
+ * facility[:level[:target[:port][:ident]]]; format=rfc5424). Gives NULL and a reason in *error when it is not valid.
  * A host's name is looked up, which may wait. Memory from the arena; the socket is opened when first
  * used and closed with the arena.
  */

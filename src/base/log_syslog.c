@@ -47,6 +47,7 @@ struct syslog_target {
     int facility;            /* 0 to 23 */
     int severity;            /* 0 to 7 */
     bool has_host;           /* false with nohostname */
+    bool is_rfc5424;         /* format=rfc5424; else the older form */
     bool is_busy;            /* inside syslog_send: a failure logged here must not come back */
     int fd;                  /* connected, never waits; -1 until needed and after a failure */
     uint64_t next_report_ms; /* a failure is logged again from this moment on */
@@ -226,6 +227,17 @@ static bool set_tag(struct arena *arena, struct syslog_target *target, struct st
     return true;
 }
 
+static bool set_format(struct arena *arena, struct syslog_target *target, struct str value,
+                       struct str *error)
+{
+    target->is_rfc5424 = str_is(value, "rfc5424");
+    if (!target->is_rfc5424 && !str_is(value, "rfc3164")) {
+        *error = arena_printf(arena, "unknown syslog format \"%.*s\"", STR_ARG(value));
+        return false;
+    }
+    return true;
+}
+
 static bool set_parameter(struct arena *arena, struct syslog_target *target, struct str parameter,
                           struct str *error)
 {
@@ -233,10 +245,13 @@ static bool set_parameter(struct arena *arena, struct syslog_target *target, str
         struct str prefix;
         bool (*set)(struct arena *, struct syslog_target *, struct str, struct str *);
     } setters[] = {
+        /* clang-format off */
         {STR_INIT("server="), set_server},
         {STR_INIT("facility="), set_facility},
         {STR_INIT("severity="), set_severity},
         {STR_INIT("tag="), set_tag},
+        {STR_INIT("format="), set_format},
+        /* clang-format on */
     };
 
     for (size_t i = 0; i < sizeof(setters) / sizeof(setters[0]); i++) {
@@ -404,7 +419,7 @@ static void describe_target(const struct log *log, struct writer *out)
 {
     const struct syslog_target *target = log->subject;
 
-    writer_put(out, STR(", server: "));
+    log_member(out, "server");
     writer_put(out, target->server);
 }
 
@@ -441,6 +456,17 @@ static bool open_socket(struct syslog_target *target, const char **call)
         return false;
     }
     return true;
+}
+
+/* "<190>1 2026-11-06T08:49:37+00:00 host nginx 4711 - - " (RFC 5424, 6.2): no MSGID, no structured data. */
+static void log_syslog_put_head_5424(struct writer *writer, const struct syslog_target *target,
+                                     int severity)
+{
+    writer_printf(writer, "<%d>1 ", target->facility * 8 + severity);
+    writer_put(writer, CLOCK_STR(iso8601));
+    writer_printf(writer, " %s ", target->has_host && target->host[0] != '\0' ? target->host : "-");
+    writer_put(writer, target->tag);
+    writer_printf(writer, " %d - - ", (int) getpid());
 }
 
 /* "<190>Nov  6 08:49:37 host nginx: " (RFC 3164, 4.1). */
@@ -489,7 +515,12 @@ void syslog_send(struct syslog_target *target, int severity, struct str message)
     }
     char text[HEAD_MAX];
     struct writer writer = {text, text + sizeof(text)};
-    log_syslog_put_head(&writer, target, severity < 0 ? target->severity : severity);
+    severity = severity < 0 ? target->severity : severity;
+    if (target->is_rfc5424) {
+        log_syslog_put_head_5424(&writer, target, severity);
+    } else {
+        log_syslog_put_head(&writer, target, severity);
+    }
     struct iovec parts[2] = {
         {text, (size_t) (writer.at - text)},
         {(void *) message.data, message.len},

@@ -1,4 +1,5 @@
 /* Tests of the error log: line form, limits, sinks, start lines, reopening, full disks. */
+#define _GNU_SOURCE
 #include "base/unit.h"
 
 #include <errno.h>
@@ -324,6 +325,93 @@ static void full_disk_drops_lines_for_a_second(void **state)
     unlink(path_of("log"));
 }
 
+static void keep_object(struct log_sink *sink, enum log_level level, struct str line)
+{
+    last_line = arena_dup(&arena, line);
+    lines_count++;
+}
+
+static void describe_members(const struct log *log, struct writer *out)
+{
+    log_member(out, "client");
+    writer_put(out, STR("10.0.0.1"));
+    log_member(out, "request");
+    writer_printf(out, "\"%s\"", (const char *) log->subject);
+}
+
+/* What of the object comes after the time. */
+static void assert_rest(const char *rest)
+{
+    const char *at = memmem(last_line.data, last_line.len, "\"message\"", 9);
+
+    assert_non_null(at);
+    struct str found = str_from(at, last_line.data + last_line.len);
+    assert_str(found, str_of(rest));
+}
+
+static void json_has_members_as_they_came(void **state)
+{
+    struct log_sink sink = {.level = LOG_INFO, .is_json = true, .write = keep_object};
+    struct log log = {.sinks = &sink, .level = LOG_INFO};
+
+    log_error(&log, ENOENT, "open() \"%s\" failed", "/x\n\x7f");
+    assert_true(str_starts(last_line, STR("{\"pid\":")));
+    assert_rest(
+        "\"message\":\"open() \\\"/x\\u000a\\u007f\\\" failed (2: No such file or directory)\"}");
+    log.connection = 7;
+    log.action = "reading";
+    log.describe = describe_members;
+    log.subject = "GET /\", client: \"2.2.2.2 \\ \xc3\xbc\xff";
+    log_info(&log, 0, "gone");
+    assert_non_null(
+        memmem(last_line.data, last_line.len, "\"connection\":7,\"level\":\"info\"", 29));
+    assert_rest("\"message\":\"gone\",\"action\":\"reading\",\"client\":\"10.0.0.1\","
+                "\"request\":\"GET /\\\", client: \\\"2.2.2.2 \\\\ \xc3\xbc\\\\xFF\"}");
+}
+
+/* Of every length around the limit, of bytes that grow and of those that do not. */
+static void json_that_is_too_long_is_whole(void **state)
+{
+    static char text[LOG_LINE_MAX + 1];
+    static const char fillers[] = {'a', '"', '\x01', '\xff'};
+    struct log_sink sink = {.level = LOG_INFO, .is_json = true, .write = keep_object};
+    struct log log = {.sinks = &sink,
+                      .level = LOG_INFO,
+                      .describe = describe_members,
+                      .subject = text};
+
+    for (size_t f = 0; f < sizeof(fillers); f++) {
+        for (size_t length = 1; length < LOG_LINE_MAX; length += length < 500 ? 7 : 3) {
+            memset(text, fillers[f], length);
+            text[length] = '\0';
+            log_info(&log, 0, "x");
+            assert_true(last_line.len < LOG_LINE_MAX);
+            bool is_cut = memmem(last_line.data, last_line.len, "\"truncated\":true}", 17) != NULL;
+            assert_true(is_cut || length < LOG_LINE_MAX);
+            assert_true(last_line.data[last_line.len - 1] == '}');
+        }
+    }
+}
+
+/* The same record to sinks of both forms. */
+static void json_beside_a_line(void **state)
+{
+    struct log_sink object = {.level = LOG_INFO, .is_json = true, .write = keep_object};
+    struct log_sink line = {.next = &object, .level = LOG_INFO, .write = keep_line};
+    struct log log = {.sinks = &line,
+                      .level = LOG_INFO,
+                      .describe = describe_members,
+                      .subject = "GET"};
+    int before = lines_count;
+
+    log_info(&log, 0, "both");
+    assert_int_equal(lines_count, before + 2);
+    assert_rest("\"message\":\"both\",\"client\":\"10.0.0.1\",\"request\":\"GET\"}");
+    object.level = LOG_ERROR;
+    log_info(&log, 0, "line");
+    assert_line("info", "line, client: 10.0.0.1, request: \"GET\"");
+}
+
 static void level_words(void **state)
 {
     enum log_level level = LOG_DEBUG;
@@ -357,6 +445,9 @@ int main(void)
         test(log_without_sinks_writes_to_standard_error),
         test(reopening_keeps_the_descriptor),
         test(full_disk_drops_lines_for_a_second),
+        test(json_has_members_as_they_came),
+        test(json_that_is_too_long_is_whole),
+        test(json_beside_a_line),
         test(level_words),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

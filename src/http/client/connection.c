@@ -160,7 +160,10 @@ static void describe_client(const struct log *log, struct writer *out)
     struct str address = connection_address(connection);
     struct str server = connection->listen->address.listener->text;
 
-    writer_printf(out, ", client: %.*s, server: %.*s", STR_ARG(address), STR_ARG(server));
+    log_member(out, "client");
+    writer_put(out, address);
+    log_member(out, "server");
+    writer_put(out, server);
 }
 
 void connection_log(const struct http_connection *connection, const char *action, struct log *out)

@@ -339,8 +339,17 @@ static const struct directive location_rows[] = {
      .syntax = "file", .doc = "Name servers out of a file like /etc/resolv.conf."},
     RESOLVER_TIMEOUT_ROW(IN_HTTP_ALL, L),
     {"error_log", IN_HTTP_ALL, CUSTOM_FIELD(L, error_log, error_log_apply), ARGS(1, ARGS_ANY),
-     .repeat = REPEAT_APPEND, .syntax = "file | stderr | syslog:parameters | pipe:command [level]",
+     .repeat = REPEAT_APPEND,
+     .syntax = "file | stderr | syslog:parameters | pipe:command [level] [json]",
      .doc = "Where errors of requests are logged."},
+    {"error_log_tag", IN_HTTP_ALL, CUSTOM_FIELD(L, error_log_tags, error_log_tag_apply), ARGS(2, 2),
+     .repeat = REPEAT_APPEND, .syntax = "name value",
+     .doc =
+         "Adds `name: \"value\"` to the error log lines of requests, a member of their object in JSON. The value may have variables."},
+    {"retry_cached_connection", IN_HTTP_ALL, FLAG(L, retry_cached_connection), .initial = "on",
+     .doc =
+         "Asks the same server once more, on a new connection, when a kept connection ends before a byte of the response came. off: only "
+         "`*_next_upstream` decides. From Tengine."},
     {"log_subrequest", IN_HTTP_ALL, FLAG(L, log_subrequest), .initial = "off",
      .doc = "Logs subrequests in the access log."},
     {"request_time_cache", IN_HTTP_ALL, FLAG(L, request_time_cache), .initial = "on",

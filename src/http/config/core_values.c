@@ -311,6 +311,43 @@ bool min_rate_apply(struct conf_scope *scope, const struct directive *row, struc
     return true;
 }
 
+/* A name is a word in a line, and a member of an object: letters, digits, '_', '-' and '.'. */
+static bool tag_name_is_good(struct str name)
+{
+    static const char *const taken[] = {"time",       "level",  "pid",     "tid",
+                                        "connection", "code",   "message", "action",
+                                        "client",     "server", "request"};
+
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char c = (unsigned char) name.data[i];
+        if ((unsigned char) (ascii_lower(c) - 'a') >= 26 && !ascii_is_digit(c) && c != '_' &&
+            c != '-' && c != '.') {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < sizeof(taken) / sizeof(*taken); i++) {
+        if (str_equal(name, str_of(taken[i]))) {
+            return false;
+        }
+    }
+    return name.len != 0 && name.len <= 64;
+}
+
+bool error_log_tag_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    struct vec *tags = &((struct http_location *) settings)->error_log_tags;
+    struct str name = node->args[1];
+
+    if (!tag_name_is_good(name)) {
+        return conf_error(scope->conf, node, "invalid name \"%.*s\"", STR_ARG(name));
+    }
+    struct log_tag *tag = vec_add(tags, scope->conf->arena, struct log_tag);
+    tag->name = arena_printf(scope->conf->arena, "%.*s", STR_ARG(name)).data;
+    tag->value = template_compile(scope->conf, node, node->args[2]);
+    return tag->value != NULL;
+}
+
 /* "=CODE", "=" or neither, before the target of error_page. */
 static bool parse_overwrite(struct conf_scope *scope, const struct conf_node *node, unsigned last,
                             int *overwrite, unsigned *codes_end)

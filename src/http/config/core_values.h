@@ -33,6 +33,7 @@ CORE_VALUE(open_file_cache_apply);
 CORE_VALUE(client_body_temp_path_apply);
 CORE_VALUE(keepalive_timeout_apply);
 CORE_VALUE(min_rate_apply);
+CORE_VALUE(error_log_tag_apply);
 CORE_VALUE(error_page_apply);
 CORE_VALUE(satisfy_any_apply);
 CORE_VALUE(server_tag_apply);

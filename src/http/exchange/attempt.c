@@ -485,6 +485,7 @@ static enum attempt_result attempt_read_head(struct exchange *x, struct failure 
 static bool may_repeat(const struct exchange *x)
 {
     return x->was_reused && !(x->has_sent && x->goes_once) && !x->request->is_cancelled &&
+           x->request->location->retry_cached_connection &&
            (x->settings->next_upstream & NEXT_OFF) == 0;
 }
 

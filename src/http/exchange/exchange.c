@@ -30,7 +30,8 @@ static void describe_upstream(const struct log_context *log_context, struct writ
         struct str scheme = x->is_secure ? x->protocol->secure_name : x->protocol->name;
         bool is_path = str_starts(peer, STR("unix:")); /* ends by a colon, as in *_pass */
 
-        writer_printf(out, ", upstream: \"%.*s://%.*s%s%.*s\"", STR_ARG(scheme), STR_ARG(peer),
+        log_member(out, "upstream");
+        writer_printf(out, "\"%.*s://%.*s%s%.*s\"", STR_ARG(scheme), STR_ARG(peer),
                       is_path ? ":" : "", STR_ARG(x->url_tail));
     }
 }
@@ -282,6 +283,11 @@ static enum attempt_result ask_peers(struct exchange *x, struct failure *failure
             break;
         }
         if (__builtin_expect(x->pick.decision != NULL, 0) && !take_decision(x)) {
+            *failure = (struct failure){.status = 500};
+            return ATTEMPT_FAILED;
+        }
+        if (__builtin_expect(x->settings->request_dynamic, 0) &&
+            x->protocol->make_request != NULL && !x->protocol->make_request(x)) {
             *failure = (struct failure){.status = 500};
             return ATTEMPT_FAILED;
         }

@@ -159,6 +159,19 @@ bool request_has_lost_client(const struct request *request)
     return request->main->wire->has_lost_client(request->main);
 }
 
+/* The value of an error_log_tag: without what logs while it is evaluated. */
+static void put_tag(const struct request *request, const struct log_tag *tag, struct writer *out)
+{
+    static bool is_evaluating;
+    struct request *evaluated = (struct request *) request;
+
+    if (!is_evaluating) {
+        is_evaluating = true;
+        writer_put(out, template_text(tag->value, &evaluated->env));
+        is_evaluating = false;
+    }
+}
+
 /* ", client: A, server: NAME, request: "LINE", host: "H", referrer: "R"" */
 static void describe_request(const struct log *log, struct writer *out)
 {
@@ -167,22 +180,34 @@ static void describe_request(const struct log *log, struct writer *out)
     const struct field *referer = fields_get(&request->headers, FIELD_REFERER);
     struct str client = request_client_text(request);
 
-    writer_printf(out, ", client: %.*s, server: %.*s", STR_ARG(client),
-                  STR_ARG(request->server->name));
+    log_member(out, "client");
+    writer_put(out, client);
+    log_member(out, "server");
+    writer_put(out, request->server->name);
     if (request->line.len != 0) {
-        writer_printf(out, ", request: \"%.*s\"", STR_ARG(request->line));
+        log_member(out, "request");
+        writer_printf(out, "\"%.*s\"", STR_ARG(request->line));
     }
     if (request != request->main) {
-        writer_printf(out, ", subrequest: \"%.*s\"", STR_ARG(request->uri));
+        log_member(out, "subrequest");
+        writer_printf(out, "\"%.*s\"", STR_ARG(request->uri));
     }
     for (const struct log_context *each = request->log_contexts; each != NULL; each = each->next) {
         each->describe(each, out);
     }
     if (host != NULL) {
-        writer_printf(out, ", host: \"%.*s\"", STR_ARG(host->value));
+        log_member(out, "host");
+        writer_printf(out, "\"%.*s\"", STR_ARG(host->value));
     }
     if (referer != NULL) {
-        writer_printf(out, ", referrer: \"%.*s\"", STR_ARG(referer->value));
+        log_member(out, "referrer");
+        writer_printf(out, "\"%.*s\"", STR_ARG(referer->value));
+    }
+    vec_each(const struct log_tag, tag, &request->location->error_log_tags) {
+        log_member(out, tag->name);
+        writer_put(out, STR("\""));
+        put_tag(request, tag, out);
+        writer_put(out, STR("\""));
     }
 }
 

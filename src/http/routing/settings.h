@@ -147,6 +147,12 @@ struct content_handler {
  * ngx_http_core_module, location level: also http, server, if and limit_except blocks. A member without a
  * comment is the value of the directive of its name (docs/directives/).
  */
+/* error_log_tag: what else error log lines of requests say. */
+struct log_tag {
+    const char *name;
+    struct template *value;
+};
+
 /* Bytes a second that a client has to move at least, over each window of the time that it is waited for. */
 struct min_rate {
     uint64_t bytes; /* 0 = no rule */
@@ -266,6 +272,8 @@ struct http_location {
     uint64_t auth_delay_ms;
 
     /* Logs and names. */
+    struct vec error_log_tags; /* struct log_tag */
+    bool retry_cached_connection;
     const struct resolver_settings *resolver; /* see resolver.h; NULL = none was written */
     uint64_t resolver_timeout_ms;             /* for finding the addresses of one name */
     struct log_sink *error_log;               /* chain */

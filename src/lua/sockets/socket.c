@@ -225,7 +225,8 @@ static void script_socket_describe(const struct log *log, struct writer *out)
     const struct socket_log *words = log->subject;
 
     if (words->name != NULL && words->name[0] != '\0') {
-        writer_printf(out, ", upstream: %s", words->name);
+        log_member(out, "upstream");
+        writer_put(out, str_of(words->name));
     }
     if (words->base->describe != NULL) {
         words->base->describe(words->base, out);

@@ -51,7 +51,8 @@ static void script_timer_describe(const struct log *log, struct writer *out)
 {
     const struct script_timer *timer = log->subject; /* the log may be a copy */
 
-    writer_put(out, STR(", context: ngx.timer"));
+    log_member(out, "context");
+    writer_put(out, STR("ngx.timer"));
     writer_put(out, str_of(timer->whom));
 }
 

@@ -57,7 +57,8 @@ static void script_handshake_describe(const struct log *log, struct writer *out)
 {
     const struct script_handshake *handshake = log->subject;
 
-    writer_printf(out, ", context: %s", script_phase_text(handshake->phase));
+    log_member(out, "context");
+    writer_put(out, str_of(script_phase_text(handshake->phase)));
     if (handshake->connection_log.describe != NULL) {
         handshake->connection_log.describe(&handshake->connection_log, out);
     }

@@ -17,7 +17,8 @@ static const struct script_subject_kind process_kind = {.name = "process"};
 static void script_life_describe(const struct log *log, struct writer *out)
 {
     (void) log;
-    writer_put(out, STR(", context: init_worker_by_lua*"));
+    log_member(out, "context");
+    writer_put(out, STR("init_worker_by_lua*"));
 }
 
 /* Runs a chunk that belongs to the process, with lines to `base`. False: it has failed, which was logged. */

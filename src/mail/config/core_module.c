@@ -157,7 +157,8 @@ static const struct directive server_rows[] = {
      .doc = "Name servers by which the names of SMTP clients are found; off: no names."},
     RESOLVER_TIMEOUT_ROW(IN_MAIL_ALL, S),
     {"error_log", IN_MAIL_ALL, CUSTOM_FIELD(S, error_log, error_log_apply), ARGS(1, ARGS_ANY),
-     .repeat = REPEAT_APPEND, .syntax = "file | stderr | syslog:parameters | pipe:command [level]",
+     .repeat = REPEAT_APPEND,
+     .syntax = "file | stderr | syslog:parameters | pipe:command [level] [json]",
      .doc = "Where errors of sessions are logged."},
     {0},
 };

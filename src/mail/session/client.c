@@ -81,7 +81,8 @@ static void put_login(struct mail_session *session, struct writer *out)
     struct str login = session->login;
     size_t length = escape_length(login, ESCAPE_CONTROLS);
 
-    writer_put(out, STR(", login: \""));
+    log_member(out, "login");
+    writer_put(out, STR("\""));
     if (length == login.len) {
         writer_put(out, login);
     } else if (length <= (size_t) (out->end - out->at)) {
@@ -95,13 +96,16 @@ static void mail_client_describe(const struct log *log, struct writer *out)
     struct mail_session *session = log->subject;
     struct str client = mail_client_text(session);
 
-    writer_printf(out, ", client: %.*s%s, server: %.*s", STR_ARG(client),
-                  session->is_starttls ? " using starttls" : "",
-                  STR_ARG(session->listen->address.listener->text));
+    log_member(out, "client");
+    writer_put(out, client);
+    writer_put(out, session->is_starttls ? STR(" using starttls") : STR(""));
+    log_member(out, "server");
+    writer_put(out, session->listen->address.listener->text);
     if (session->login.len != 0) {
         put_login(session, out);
         if (session->upstream.len != 0) {
-            writer_printf(out, ", upstream: %.*s", STR_ARG(session->upstream));
+            log_member(out, "upstream");
+            writer_put(out, session->upstream);
         }
     }
 }

@@ -26,7 +26,8 @@ static void describe_server(const struct log *log, struct writer *out)
     char text[ADDR_TEXT_MAX];
     size_t len = addr_format(log->subject, true, text);
 
-    writer_printf(out, ", resolver: %.*s", (int) len, text);
+    log_member(out, "resolver");
+    writer_put(out, (struct str){text, len});
 }
 
 /* The process's log, with the server's address at the end of each line. */

@@ -22,7 +22,7 @@ static const struct directive rows[] = {
      ARGS(1, ARGS_ANY), .repeat = REPEAT_APPEND, .initial = DEFAULT_ERROR_LOG " error",
      .syntax = "<file> | stderr | file:<file> | memory:<size> | pipe:<command> | "
                "syslog:server=<address>[,<parameter>=<value>] | "
-               "syslog:<facility>[:<level>[:<target>[:<port>][:<ident>]]] [<level>]",
+               "syslog:<facility>[:<level>[:<target>[:<port>][:<ident>]]] [<level>] [json]",
      .doc =
          "Where errors are logged, and down to which level: emerg, alert, crit, error, warn, "
          "notice, info or debug; error when none is named. May be given several times. pipe: starts "

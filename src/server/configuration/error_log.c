@@ -150,7 +150,9 @@ static bool apply_levels(struct conf *conf, struct conf_node *node, struct log_s
         struct str word = node->args[i];
         enum log_level level;
 
-        if (log_level_parse(word, &level)) {
+        if (str_is(word, "json") && i + 1 == node->count) {
+            sink->is_json = true;
+        } else if (log_level_parse(word, &level)) {
             if (is_set || is_debug) {
                 return conf_error(conf, node, "duplicate log level \"%.*s\"", STR_ARG(word));
             }

@@ -225,7 +225,8 @@ static const struct directive server_rows[] = {
          "its buffers; beyond it ends with status 500. 0: no limit. Of Portunus."},
     RESOLVER_ROWS(IN_BOTH, S),
     {"error_log", IN_BOTH, CUSTOM_FIELD(S, error_log, error_log_apply), ARGS(1, ARGS_ANY),
-     .repeat = REPEAT_APPEND, .syntax = "file | stderr | syslog:parameters | pipe:command [level]",
+     .repeat = REPEAT_APPEND,
+     .syntax = "file | stderr | syslog:parameters | pipe:command [level] [json]",
      .doc = "Where errors of sessions are logged."},
     {0},
 };

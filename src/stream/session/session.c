@@ -63,8 +63,10 @@ static void stream_session_describe(const struct log *log, struct writer *out)
     char room[ADDR_TEXT_MAX];
     struct str client = client_text(session, room);
 
-    writer_printf(out, ", %sclient: %.*s, server: %.*s", session->listen->is_udp ? "udp " : "",
-                  STR_ARG(client), STR_ARG(server));
+    log_member(out, session->listen->is_udp ? "udp client" : "client");
+    writer_put(out, client);
+    log_member(out, "server");
+    writer_put(out, server);
     if (session->holder != NULL && session->holder->describe != NULL) {
         session->holder->describe(session, out);
     }

@@ -50,6 +50,14 @@ def test_backend_that_closes_at_the_next_request(serve, backend, method, more, f
         assert back.connections == 7        # passed over and closed: nobody waits there
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_no_second_attempt_at_the_same_server(serve, backend, method):
+    """Tengine's retry_cached_connection off: each second request finds its connection closed."""
+    back = backend([OK, close])
+    server = serve(PLACE % (back.port, "", "retry_cached_connection off;"))
+    assert [ask(server, method).status for _ in range(4)] == [200, 502, 200, 502]
+
+
 def test_backend_that_closes_after_the_answer(serve, backend):
     back = backend([OK])
     server = serve(PLACE % (back.port, "", ""))

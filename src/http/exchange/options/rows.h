@@ -44,6 +44,9 @@ exchange_row_apply exchange_temp_path_apply, exchange_store_apply, exchange_stor
 /* Connections and tries: every protocol. NEXT is the list of words of *_next_upstream. */
 #define EXCHANGE_CONNECT_ROWS(PREFIX, NEXT)                                                        \
     UPSTREAM_BIND_ROW(PREFIX, IN_HTTP_ALL, EXCHANGE_S),                                            \
+        {PREFIX "_bind_dynamic", IN_HTTP_ALL, FLAG(EXCHANGE_S, bind_dynamic), .initial = "off",    \
+         .doc = "The address of " PREFIX                                                           \
+                "_bind is found for each attempt, which it is in any case."},                      \
         UPSTREAM_TIMEOUT_ROWS(PREFIX, IN_HTTP_ALL, EXCHANGE_S),                                    \
         {PREFIX "_next_upstream",                                                                  \
          IN_HTTP_ALL,                                                                              \
@@ -52,6 +55,16 @@ exchange_row_apply exchange_temp_path_apply, exchange_store_apply, exchange_stor
          .repeat = REPEAT_APPEND,                                                                  \
          .doc = "When the request goes to another peer of the group."},                            \
         UPSTREAM_TRIES_ROWS(PREFIX, IN_HTTP_ALL, EXCHANGE_S)
+
+/* Requests that are made for each peer. */
+#define EXCHANGE_DYNAMIC_ROW(PREFIX)                                                               \
+    {                                                                                              \
+        PREFIX "_request_dynamic", IN_HTTP_ALL, FLAG(EXCHANGE_S, request_dynamic),                 \
+            .initial = "off",                                                                      \
+            .doc = "Makes the request for each server that is asked, when it was chosen, so that " \
+                   "variables such as $upstream_last_server_name are of that server. off: it is "  \
+                   "made once, before the first one is chosen."                                    \
+    }
 
 /* Which peers may be asked: of nginx's own protocols. */
 #define EXCHANGE_ALLOW_ROW(PREFIX)                                                                 \

@@ -89,6 +89,8 @@ struct exchange_http3 {
 struct exchange_settings {
     /* Connections and tries. */
     const struct bind_settings *bind; /* NULL = any */
+    bool bind_dynamic;    /* accepted: its address is found for each attempt in any case */
+    bool request_dynamic; /* the request is made for each attempt, when its peer is known */
     uint64_t connect_timeout_ms, send_timeout_ms,
         read_timeout_ms;       /* for the whole; between two writes or reads */
     uint64_t buffer_size;      /* bytes of the response's head at most, and of one read */

@@ -132,6 +132,7 @@ static const struct directive scgi_rows[] = {
 static const struct directive scgi_family_rows[] = {
     EXCHANGE_CONNECT_ROWS("scgi", cgi_next_upstream_words),
     EXCHANGE_ALLOW_ROW("scgi"),
+    EXCHANGE_DYNAMIC_ROW("scgi"),
     EXCHANGE_TENGINE_TRIES_ROW("scgi"),
     EXCHANGE_SOCKET_BUFFER_ROWS("scgi"),
     EXCHANGE_BODY_ROWS("scgi"),

@@ -142,6 +142,7 @@ static const struct directive uwsgi_rows[] = {
 static const struct directive uwsgi_family_rows[] = {
     EXCHANGE_CONNECT_ROWS("uwsgi", cgi_next_upstream_words),
     EXCHANGE_ALLOW_ROW("uwsgi"),
+    EXCHANGE_DYNAMIC_ROW("uwsgi"),
     EXCHANGE_TENGINE_TRIES_ROW("uwsgi"),
     EXCHANGE_SOCKET_BUFFER_ROWS("uwsgi"),
     EXCHANGE_BODY_ROWS("uwsgi"),

@@ -31,7 +31,10 @@ static void whom(struct script_subject *subject, struct writer *out)
     struct str client = request_client_text(request);
     struct str server = request->connection->listen->address.listener->text;
 
-    writer_printf(out, ", client: %.*s, server: %.*s", STR_ARG(client), STR_ARG(server));
+    log_member(out, "client");
+    writer_put(out, client);
+    log_member(out, "server");
+    writer_put(out, server);
 }
 
 static struct request *request_of(struct script_subject *subject)

@@ -55,11 +55,14 @@ void proxy_describe(const struct session *session, struct writer *out)
         return;
     }
     if (proxying->pick.peer != NULL) {
-        writer_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.peer->name));
+        log_member(out, "upstream");
+        writer_printf(out, "\"%.*s\"", STR_ARG(proxying->pick.peer->name));
     } else if (proxying->attempt != NULL) {
-        writer_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->attempt->peer));
+        log_member(out, "upstream");
+        writer_printf(out, "\"%.*s\"", STR_ARG(proxying->attempt->peer));
     } else if (proxying->pick.group != NULL) {
-        writer_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.group->name));
+        log_member(out, "upstream");
+        writer_printf(out, "\"%.*s\"", STR_ARG(proxying->pick.group->name));
     }
     describe_bytes(session, out);
 }

@@ -182,6 +182,7 @@ static const struct directive fastcgi_rows[] = {
 static const struct directive fastcgi_family_rows[] = {
     EXCHANGE_CONNECT_ROWS("fastcgi", cgi_next_upstream_words),
     EXCHANGE_ALLOW_ROW("fastcgi"),
+    EXCHANGE_DYNAMIC_ROW("fastcgi"),
     EXCHANGE_TENGINE_TRIES_ROW("fastcgi"),
     EXCHANGE_SOCKET_ROWS("fastcgi"),
     EXCHANGE_TENGINE_SOCKET_ROWS("fastcgi"),

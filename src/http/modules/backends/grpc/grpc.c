@@ -244,6 +244,7 @@ static const struct directive grpc_rows[] = {
 static const struct directive grpc_exchange_rows[] = {
     EXCHANGE_CONNECT_ROWS("grpc", next_upstream_words),
     EXCHANGE_ALLOW_ROW("grpc"),
+    EXCHANGE_DYNAMIC_ROW("grpc"),
     EXCHANGE_SOCKET_BUFFER_ROWS("grpc"),
     {"grpc_intercept_errors", IN_HTTP_ALL, FLAG(EXCHANGE_S, intercept_errors), .initial = "off",
      .doc = "Do answers of 300 and above go to error_page?"},

@@ -452,6 +452,7 @@ static const struct directive_table proxy_table = {.key = &proxy_key,
 static const struct directive proxy_exchange_rows[] = {
     EXCHANGE_CONNECT_ROWS("proxy", next_upstream_words),
     EXCHANGE_ALLOW_ROW("proxy"),
+    EXCHANGE_DYNAMIC_ROW("proxy"),
     EXCHANGE_TENGINE_TRIES_ROW("proxy"),
     EXCHANGE_SOCKET_ROWS("proxy"),
     EXCHANGE_TENGINE_SOCKET_ROWS("proxy"),
