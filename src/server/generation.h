@@ -2,6 +2,7 @@
 #ifndef SERVER_GENERATION_H
 #define SERVER_GENERATION_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -61,6 +62,7 @@ struct core_settings {
     struct str history_directory;        /* full, NUL-terminated; empty when it is off */
     uint64_t reload_confirm_ms;          /* 0 = a reload needs no confirmation */
     struct log_sink *error_log;
+    uint64_t shutdown_delay_ms; /* between QUIT and the end of accepting; 0 = none */
 };
 
 /* Settings of ngx_event_core_module and ngx_epoll_module (events context). */
@@ -165,6 +167,13 @@ extern bool worker_is_quitting;
 
 /* It is because newer workers serve: an idle connection that was announced as kept is not closed for that. */
 extern bool worker_is_replaced;
+
+/* In shared memory: the whole service got QUIT and ends after `shutdown_delay`. Until then it accepts, and asks clients to leave. */
+extern _Atomic bool *service_drains;
+static inline bool service_is_draining(void)
+{
+    return atomic_load_explicit(service_drains, memory_order_relaxed);
+}
 
 /*
  * Requests of one worker that may be worked on at one time, and how many of these places are kept for

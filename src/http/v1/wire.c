@@ -45,7 +45,7 @@ static bool keeps_connection(const struct request *request)
         clock_now.now_ms - connection->start_ms > location->keepalive_time_ms) {
         return false;
     }
-    if (worker_is_quitting && !connection_can_hand_over(connection)) {
+    if (service_is_draining() || (worker_is_quitting && !connection_can_hand_over(connection))) {
         return false;
     }
     unsigned disabled = location->keepalive_disable;

@@ -136,7 +136,7 @@ void v2_settle(struct v2_connection *c)
         v2_pump(c);
     }
     c->is_pumping = true;
-    if (worker_is_quitting && !c->is_going_away) {
+    if ((worker_is_quitting || c->is_draining) && !c->is_going_away) {
         v2_go_away(c, V2_NO_ERROR);
     }
     send_and_serve(c);

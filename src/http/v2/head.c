@@ -50,6 +50,7 @@ static void begin_request(struct v2_connection *c, struct stream_head *head, uin
     stream->is_websocket = head->is_upgrade;
     set_priority(head, stream);
     request->ordinal = ++c->connection->requests;
+    c->is_draining |= service_is_draining();
     const struct http_location *location = request->location;
     if (location->keepalive_timeout_ms == 0 ||
         (int64_t) c->connection->requests >= location->keepalive_requests ||

@@ -165,6 +165,7 @@ struct v2_connection {
     bool has_preface;      /* the client's was read */
     bool is_held;          /* nothing is taken off the input until answers have left */
     bool is_acknowledged;  /* ours were acknowledged: the window of new streams is ours */
+    bool is_draining;      /* a request came after QUIT (`shutdown_delay`): it is the last one */
     bool is_going_away;    /* GOAWAY was sent: no further streams */
     bool is_failed;        /* with an error: nothing more is read */
     bool is_pumping;       /* input is being worked on further down on the stack */

@@ -92,7 +92,7 @@ static void leave_with_worker(struct v3_connection *c)
 static void settle(struct v3_connection *c)
 {
     loop_undefer(&c->connection->settle);
-    if (worker_is_quitting && !c->is_closed) {
+    if ((worker_is_quitting || c->is_draining) && !c->is_closed) {
         leave_with_worker(c);
     }
     v3_send_instructions(c);

@@ -161,6 +161,7 @@ static void count_request(struct v3_stream *stream)
     timer_remove(&stream->timer);
     follow_client(c);
     request->ordinal = ++c->connection->requests;
+    c->is_draining |= service_is_draining();
     if (location->keepalive_timeout_ms == 0 ||
         (int64_t) c->connection->requests >= location->keepalive_requests ||
         clock_now.now_ms - c->connection->start_ms > location->keepalive_time_ms) {

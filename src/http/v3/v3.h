@@ -110,6 +110,7 @@ struct v3_connection {
     bool is_begun;      /* our streams are open */
     bool is_going_away; /* GOAWAY was sent */
     bool is_failed;     /* with an error: nothing more is read */
+    bool is_draining;   /* a request came after QUIT (`shutdown_delay`): it is the last one */
     bool is_closed;     /* `closed` was called: there are no QUIC streams any more */
     bool is_writing;    /* counted as being answered */
     bool was_refused;   /* worker_requests were not enough: logged once */

@@ -231,6 +231,10 @@ static const struct directive core_rows[] = {
      .doc = "Most signals that may wait for a worker (RLIMIT_SIGPENDING)."},
     {"worker_shutdown_timeout", IN_MAIN, MSEC(struct core_settings, worker_shutdown_timeout_ms),
      .doc = "How long a worker that shuts down waits for its connections."},
+    {"shutdown_delay", IN_MAIN, MSEC(struct core_settings, shutdown_delay_ms), .initial = "0",
+     .doc =
+         "So long after QUIT the service still accepts and answers, while `ready` says 503 and responses ask clients to "
+         "connect elsewhere; then it shuts down. A second QUIT ends the delay."},
     {"force_exit", IN_MAIN, MSEC(struct core_settings, worker_shutdown_timeout_ms),
      .replaced_by = "worker_shutdown_timeout", .doc = "Tengine 2's name of the same."},
     {"working_directory", IN_MAIN, PATH(struct core_settings, working_directory),

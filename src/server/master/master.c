@@ -163,6 +163,23 @@ static void master_quit(void)
     }
 }
 
+/* The service accepts for a while yet, where the configuration says so and no other master continues it. */
+static void begin_to_quit(void)
+{
+    uint64_t delay_ms = master.generation->core->shutdown_delay_ms;
+
+    if (delay_ms == 0 || master.drains_until_ms != 0 || master.is_quitting ||
+        master.is_terminating || master.is_resting || another_master_lives()) {
+        master.drains_until_ms = 0;
+        master_quit();
+        return;
+    }
+    log_notice(log_main, 0, "draining for %llums before the shutdown",
+               (unsigned long long) delay_ms);
+    master.drains_until_ms = clock_now.now_ms + delay_ms;
+    atomic_store(service_drains, true);
+}
+
 static void reopen(void)
 {
     log_notice(log_main, 0, "reopening logs");
@@ -240,7 +257,7 @@ static void obey_signal(int signo)
         change_confirm(master.generation);
         break;
     case SIGQUIT:
-        master_quit();
+        begin_to_quit();
         break;
     case SIGTERM:
     case SIGINT:
@@ -430,6 +447,7 @@ static int wait_ms(void)
     }
     sooner(&when, upgrade_look_at_ms);
     sooner(&when, postponed.run != NULL ? postponed.until_ms : 0);
+    sooner(&when, master.drains_until_ms);
     sooner(&when, log_programs_due_ms(master.generation));
     sooner(&when, may_return() ? change_due_ms() : 0);
     if (master.is_switching) {
@@ -515,6 +533,10 @@ static void run_timers(void)
         look_at_older_master();
     }
     run_postponed();
+    if (master.drains_until_ms != 0 && now_ms >= master.drains_until_ms) {
+        master.drains_until_ms = 0;
+        master_quit();
+    }
     if (master.is_terminating && now_ms >= master.escalate_at_ms) {
         escalate();
     }

@@ -40,6 +40,7 @@ static unsigned old_count;
 static bool must_end;
 static enum change next_change;
 static struct timer quit_timer;
+static struct timer drain_timer;    /* shutdown_delay */
 static struct timer programs_timer; /* a log program is started again */
 static struct timer leaving_timer;
 static struct timer return_timer; /* the configuration was not confirmed */
@@ -82,6 +83,30 @@ static void quit_time_is_up(struct timer *timer)
     must_end = true;
 }
 
+static void quit_now(struct timer *timer)
+{
+    timer_clear(timer);
+    worker_quit();
+    if (generation_now->core->worker_shutdown_timeout_ms == 0) {
+        timer_set(&quit_timer, clock_now.now_ms + QUIT_MS);
+    }
+}
+
+/* The first QUIT is obeyed after `shutdown_delay`, a second one at once. */
+static void begin_to_quit(void)
+{
+    uint64_t delay_ms = generation_now->core->shutdown_delay_ms;
+
+    if (delay_ms == 0 || service_is_draining()) {
+        quit_now(&drain_timer);
+        return;
+    }
+    log_notice(log_main, 0, "draining for %llums before the shutdown",
+               (unsigned long long) delay_ms);
+    atomic_store(service_drains, true);
+    timer_set(&drain_timer, clock_now.now_ms + delay_ms);
+}
+
 static void programs_due(struct timer *timer)
 {
     start_programs();
@@ -109,10 +134,7 @@ static void on_signal(int signo, int sender_pid)
         break;
     case SIGQUIT:
         signal_log(signo, sender_pid, ", shutting down");
-        worker_quit();
-        if (generation_now->core->worker_shutdown_timeout_ms == 0) {
-            timer_set(&quit_timer, clock_now.now_ms + QUIT_MS);
-        }
+        begin_to_quit();
         break;
     case SIGHUP:
         signal_log(signo, sender_pid, ", reconfiguring");
@@ -260,6 +282,7 @@ int single_run(struct generation *generation)
     } else if (worker_accept(generation)) {
         timer_init(&programs_timer, programs_due);
         timer_init(&quit_timer, quit_time_is_up);
+        timer_init(&drain_timer, quit_now);
         timer_init(&leaving_timer, look_at_leaving);
         timer_init(&return_timer, return_due);
         start_programs();
@@ -267,6 +290,7 @@ int single_run(struct generation *generation)
         loop_run(is_done);
         timer_remove(&programs_timer);
         timer_remove(&quit_timer);
+        timer_remove(&drain_timer);
         timer_remove(&leaving_timer);
         timer_remove(&return_timer);
         status = 0;

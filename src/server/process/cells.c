@@ -22,6 +22,8 @@ struct cell {
 struct shared {
     _Atomic uint64_t connection_serial;
     char pad[56];
+    _Atomic bool drains; /* hardly ever written */
+    char pad1[63];
     _Atomic uint64_t fold_version; /* odd while a cell is being folded into `gone` */
     struct slot_counters gone;     /* totals of processes that have ended */
     char pad2[56];
@@ -35,7 +37,10 @@ _Static_assert(sizeof(struct cell) % 64 == 0, "a cell fills whole cache lines");
 static struct shared *shared;
 static bool is_taken[CELLS]; /* the master's */
 
+static _Atomic bool drains_not; /* before there is shared memory */
+
 struct slot_counters *counters_mine;
+_Atomic bool *service_drains = &drains_not;
 
 bool cells_init(void)
 {
@@ -45,6 +50,7 @@ bool cells_init(void)
     }
     conn_serial = &shared->connection_serial;
     counters_mine = &shared->gone;
+    service_drains = &shared->drains;
     return true;
 }
 
