@@ -1,7 +1,7 @@
 /* The numbers as protobuf: messages MetricFamily of io.prometheus.client, each after its length. The only form that has native histograms. */
 #include <math.h>
-#include <string.h>
 
+#include "base/protobuf.h"
 #include "shared/metrics/counters.h"
 #include "http/modules/status/metrics/writer.h"
 
@@ -28,84 +28,6 @@ static const unsigned char type_numbers[] = {0, 1, 4, 1};
 static const unsigned char value_fields[] = {METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM,
                                              METRIC_GAUGE};
 
-/* ---- fields ---- */
-
-enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
-enum { VARINT_MAX = 10 };
-
-static size_t varint(char *at, uint64_t value)
-{
-    size_t size = 0;
-
-    while (value > 0x7f) {
-        at[size++] = (char) (value | 0x80);
-        value >>= 7;
-    }
-    at[size++] = (char) value;
-    return size;
-}
-
-static void put_varint(struct buf *out, uint64_t value)
-{
-    out->len += varint(buf_reserve(out, VARINT_MAX), value);
-}
-
-static void put_key(struct buf *out, unsigned field, enum wire_type type)
-{
-    put_varint(out, field << 3 | type);
-}
-
-static void put_unsigned(struct buf *out, unsigned field, uint64_t value)
-{
-    put_key(out, field, WIRE_VARINT);
-    put_varint(out, value);
-}
-
-/* Small ones are short whatever their sign: 0, -1, 1, -2, … */
-static void put_signed(struct buf *out, unsigned field, int64_t value)
-{
-    uint64_t bits = (uint64_t) value;
-
-    put_unsigned(out, field, value < 0 ? ~(bits << 1) : bits << 1);
-}
-
-static void put_double(struct buf *out, unsigned field, double value)
-{
-    uint64_t bits;
-
-    put_key(out, field, WIRE_FIXED64);
-    memcpy(&bits, &value, sizeof(bits));
-    for (unsigned i = 0; i < sizeof(bits); i++) {
-        buf_append_char(out, (char) (bits >> 8 * i));
-    }
-}
-
-static void put_string(struct buf *out, unsigned field, struct str text)
-{
-    put_key(out, field, WIRE_BYTES);
-    put_varint(out, text.len);
-    buf_append(out, text);
-}
-
-/* A message within one: what is put until it closes is in it. Gives where it starts. */
-static size_t begin_message(struct buf *out, unsigned field)
-{
-    put_key(out, field, WIRE_BYTES);
-    return out->len;
-}
-
-/* Ends a message: its length is put before it. */
-static void end_message(struct buf *out, size_t start)
-{
-    char length[VARINT_MAX];
-    size_t size = varint(length, out->len - start);
-
-    buf_reserve(out, size);
-    memmove(out->data + start + size, out->data + start, out->len - start);
-    memcpy(out->data + start, length, size);
-    out->len += size;
-}
-
 /* ---- families ---- */
 
 /* One without samples is left out: readers take it for a fault. */
@@ -114,7 +36,7 @@ static void end_family(struct metrics_writer *writer)
     if (writer->is_empty) {
         writer->out->len = writer->start;
     } else {
-        end_message(writer->out, writer->start);
+        protobuf_end(writer->out, writer->start + 1);
     }
 }
 
@@ -122,12 +44,13 @@ static void begin_protobuf(struct metrics_writer *writer, const char *help)
 {
     struct buf *out = writer->out;
 
-    size_t name = begin_message(out, FAMILY_NAME);
+    protobuf_begin_delimited(out);
+    size_t name = protobuf_begin(out, FAMILY_NAME);
     buf_append(out, str_of(writer->name));
     buf_append(out, str_of(family_tail(writer->type)));
-    end_message(out, name);
-    put_string(out, FAMILY_HELP, str_of(help));
-    put_unsigned(out, FAMILY_TYPE, type_numbers[writer->type]);
+    protobuf_end(out, name);
+    protobuf_put_bytes(out, FAMILY_HELP, str_of(help));
+    protobuf_put_unsigned(out, FAMILY_TYPE, type_numbers[writer->type]);
 }
 
 static void put_labels(struct buf *out, const struct label *labels)
@@ -135,15 +58,15 @@ static void put_labels(struct buf *out, const struct label *labels)
     for (; labels != NULL && labels->name != NULL; labels++) {
         struct str rest = labels->value;
         struct str character;
-        size_t label = begin_message(out, METRIC_LABEL);
+        size_t label = protobuf_begin(out, METRIC_LABEL);
 
-        put_string(out, LABEL_NAME, str_of(labels->name));
-        size_t value = begin_message(out, LABEL_VALUE);
+        protobuf_put_bytes(out, LABEL_NAME, str_of(labels->name));
+        size_t value = protobuf_begin(out, LABEL_VALUE);
         while ((character = label_character(&rest)).len != 0) {
             buf_append(out, character);
         }
-        end_message(out, value);
-        end_message(out, label);
+        protobuf_end(out, value);
+        protobuf_end(out, label);
     }
 }
 
@@ -151,13 +74,14 @@ static void put_protobuf(struct metrics_writer *writer, const struct label *labe
                          enum metrics_unit unit)
 {
     struct buf *out = writer->out;
-    size_t metric = begin_message(out, FAMILY_METRIC);
+    size_t metric = protobuf_begin(out, FAMILY_METRIC);
 
     put_labels(out, labels);
-    size_t number = begin_message(out, value_fields[writer->type]);
-    put_double(out, NUMBER_VALUE, unit == UNIT_ONE ? (double) value : (double) value / 1e6);
-    end_message(out, number);
-    end_message(out, metric);
+    size_t number = protobuf_begin(out, value_fields[writer->type]);
+    protobuf_put_double(out, NUMBER_VALUE,
+                        unit == UNIT_ONE ? (double) value : (double) value / 1e6);
+    protobuf_end(out, number);
+    protobuf_end(out, metric);
 }
 
 /* ---- histograms ---- */
@@ -166,12 +90,13 @@ static void put_protobuf(struct metrics_writer *writer, const struct label *labe
 static void put_classic(struct buf *out, const uint64_t *counts)
 {
     for (unsigned i = 0; i < TIMES_CLASSIC; i++) {
-        size_t bucket = begin_message(out, HISTOGRAM_BUCKET);
+        size_t bucket = protobuf_begin(out, HISTOGRAM_BUCKET);
 
-        put_unsigned(out, BUCKET_COUNT, counts[i]);
-        put_double(out, BUCKET_END,
-                   i < TIMES_CLASSIC - 1 ? times_classic_ms[i] / 1000.0 : (double) INFINITY);
-        end_message(out, bucket);
+        protobuf_put_unsigned(out, BUCKET_COUNT, counts[i]);
+        protobuf_put_double(out, BUCKET_END,
+                            i < TIMES_CLASSIC - 1 ? times_classic_ms[i] / 1000.0
+                                                  : (double) INFINITY);
+        protobuf_end(out, bucket);
     }
 }
 
@@ -187,11 +112,11 @@ static void put_spans(struct buf *out, const uint64_t *counts)
             i++;
         }
         if (i != first) {
-            size_t span = begin_message(out, HISTOGRAM_SPAN);
+            size_t span = protobuf_begin(out, HISTOGRAM_SPAN);
 
-            put_signed(out, SPAN_OFFSET, TIMES_FIRST + first - end);
-            put_unsigned(out, SPAN_LENGTH, (uint64_t) (i - first));
-            end_message(out, span);
+            protobuf_put_signed(out, SPAN_OFFSET, TIMES_FIRST + first - end);
+            protobuf_put_unsigned(out, SPAN_LENGTH, (uint64_t) (i - first));
+            protobuf_end(out, span);
             end = TIMES_FIRST + i;
         }
     }
@@ -203,7 +128,7 @@ static void put_deltas(struct buf *out, const uint64_t *counts)
 
     for (int i = 0; i < TIMES_BUCKETS; i++) {
         if (counts[i] != 0) {
-            put_signed(out, HISTOGRAM_DELTA, (int64_t) (counts[i] - former));
+            protobuf_put_signed(out, HISTOGRAM_DELTA, (int64_t) (counts[i] - former));
             former = counts[i];
         }
     }
@@ -214,9 +139,9 @@ static void put_native(struct buf *out, const uint64_t *times)
     uint64_t counts[TIMES_BUCKETS];
 
     times_native(times, counts);
-    put_signed(out, HISTOGRAM_SCHEMA, TIMES_SCHEMA);
-    put_double(out, HISTOGRAM_ZERO_THRESHOLD, TIMES_ZERO_SECONDS);
-    put_unsigned(out, HISTOGRAM_ZERO_COUNT, times[0]);
+    protobuf_put_signed(out, HISTOGRAM_SCHEMA, TIMES_SCHEMA);
+    protobuf_put_double(out, HISTOGRAM_ZERO_THRESHOLD, TIMES_ZERO_SECONDS);
+    protobuf_put_unsigned(out, HISTOGRAM_ZERO_COUNT, times[0]);
     put_spans(out, counts);
     put_deltas(out, counts);
 }
@@ -226,17 +151,17 @@ static void put_protobuf_histogram(struct metrics_writer *writer, const struct l
 {
     uint64_t counts[TIMES_CLASSIC];
     struct buf *out = writer->out;
-    size_t metric = begin_message(out, FAMILY_METRIC);
+    size_t metric = protobuf_begin(out, FAMILY_METRIC);
 
     put_labels(out, labels);
     times_classic(cell->times, counts);
-    size_t histogram = begin_message(out, METRIC_HISTOGRAM);
-    put_unsigned(out, HISTOGRAM_COUNT, counts[TIMES_CLASSIC - 1]);
-    put_double(out, HISTOGRAM_SUM, (double) cell->time_ms / 1000);
+    size_t histogram = protobuf_begin(out, METRIC_HISTOGRAM);
+    protobuf_put_unsigned(out, HISTOGRAM_COUNT, counts[TIMES_CLASSIC - 1]);
+    protobuf_put_double(out, HISTOGRAM_SUM, (double) cell->time_ms / 1000);
     put_classic(out, counts);
     put_native(out, cell->times);
-    end_message(out, histogram);
-    end_message(out, metric);
+    protobuf_end(out, histogram);
+    protobuf_end(out, metric);
 }
 
 const struct metrics_form metrics_protobuf = {
