@@ -59,7 +59,8 @@ static void check_records(struct arena *arena, struct str bytes, size_t piece)
 /* gRPC's frames. The buffers of a connection hold any that is whole. */
 static void check_frames(struct arena *arena, struct str bytes, size_t piece)
 {
-    struct probe_grpc grpc = {.arena = arena, .grpc_status = -1};
+    struct grpc_link link = {.stream = 1, .window = 65535, .initial_window = 65535};
+    struct probe_grpc grpc = {.arena = arena, .link = &link, .grpc_status = -1};
     enum probe_step step = PROBE_MORE;
     size_t used = 0;
     size_t given = 0;

@@ -1,6 +1,9 @@
 /* gRPC as far as a health check needs it: one call of grpc.health.v1.Health/Check by HTTP/2 (RFC 9113), on a connection of
  * its own. */
+#include <string.h>
+
 #include "base/parse.h"
+#include "base/protobuf.h"
 #include "http/exchange/probe/probe.h"
 #include "http/message/fields.h"
 #include "http/message/frame.h"
@@ -8,88 +11,30 @@
 #include "net/conn/conn.h"
 
 enum {
-    STREAM_ID = 1,
-    INDEX_AUTHORITY = 1, /* in HPACK's static table */
-    INDEX_POST = 3,
-    INDEX_PATH = 4,
-    INDEX_HTTP = 6,
-    INDEX_HTTPS = 7,
-    INDEX_CONTENT_TYPE = 31,
-    INDEX_USER_AGENT = 58,
     MESSAGE_HEAD_SIZE = 5,             /* packed or not, and the length, before a message of gRPC */
     RECEIVED_MAX = 2 * PROBE_HEAD_MAX, /* bytes of frames: a response has some hundred */
 };
 
 /* ---- the request ---- */
 
-static char *probe_grpc_put_field(char *at, uint8_t index, struct str name, struct str value)
-{
-    static struct hpack_table none = {.is_plain = true};
-
-    return hpack_put_field(at, &none, (struct hpack_form){index, .stays_out = true}, name, value);
-}
-
-static struct str request_block(struct arena *arena, struct str authority, bool is_https)
-{
-    const struct str path = STR("/grpc.health.v1.Health/Check");
-    char *block = arena_text(arena, authority.len + 512);
-    char *at = block;
-
-    *at++ = (char) (0x80 | INDEX_POST);
-    *at++ = (char) (0x80 | (is_https ? INDEX_HTTPS : INDEX_HTTP));
-    at = probe_grpc_put_field(at, INDEX_PATH, STR_NONE, path);
-    at = probe_grpc_put_field(at, INDEX_AUTHORITY, STR_NONE, authority);
-    at = probe_grpc_put_field(at, INDEX_CONTENT_TYPE, STR_NONE, STR("application/grpc"));
-    at = probe_grpc_put_field(at, 0, STR("te"), STR("trailers"));
-    at = probe_grpc_put_field(at, INDEX_USER_AGENT, STR_NONE, STR("Portunus (health check)"));
-    return str_from(block, at);
-}
-
-static char *put_text(char *at, struct str text)
-{
-    memcpy(at, text.data, text.len);
-    return at + text.len;
-}
-
 /* HealthCheckRequest: the service is its field 1, a string. */
-static struct str request_message(struct arena *arena, struct str service)
-{
-    char *message = arena_text(arena, MESSAGE_HEAD_SIZE + 8 + service.len);
-    char *at = message + MESSAGE_HEAD_SIZE;
-
-    if (service.len != 0) {
-        *at++ = 1 << 3 | 2;
-        size_t length = service.len;
-        for (; length >= 0x80; length >>= 7) {
-            *at++ = (char) (length | 0x80);
-        }
-        *at++ = (char) length;
-        at = put_text(at, service);
-    }
-    message[0] = 0;
-    put_u32(message + 1, (uint32_t) (at - message - MESSAGE_HEAD_SIZE));
-    return str_from(message, at);
-}
-
 bool probe_grpc_request(struct arena *arena, struct str authority, bool is_https,
-                        struct str service, struct str *out)
+                        struct str service, struct grpc_call *out)
 {
+    struct buf message = {0};
+
     if (authority.len > PROBE_GRPC_TEXT_MAX || service.len > PROBE_GRPC_TEXT_MAX) {
         return false;
     }
-    struct str block = request_block(arena, authority, is_https);
-    struct str message = request_message(arena, service);
-    char *text = arena_text(arena, 128 + block.len + message.len);
-    char *at = put_text(text, STR(V2_PREFACE));
-
-    at = frame_put(at, 12, FRAME_SETTINGS, 0, 0);
-    at = put_u32(put_u16(at, SETTING_HEADER_TABLE_SIZE), 0);
-    at = put_u32(put_u16(at, SETTING_ENABLE_PUSH), 0);
-    at = frame_put(at, (uint32_t) block.len, FRAME_HEADERS, FLAG_END_HEADERS, STREAM_ID);
-    at = put_text(at, block);
-    at = frame_put(at, (uint32_t) message.len, FRAME_DATA, FLAG_END_STREAM, STREAM_ID);
-    at = put_text(at, message);
-    *out = str_from(text, at);
+    if (service.len != 0) {
+        protobuf_put_bytes(&message, 1, service);
+    }
+    *out = (struct grpc_call){.authority = authority,
+                              .path = STR("/grpc.health.v1.Health/Check"),
+                              .is_https = is_https,
+                              .user_agent = STR("Portunus (health check)"),
+                              .message = arena_dup(arena, buf_str(&message))};
+    buf_free(&message);
     return true;
 }
 
@@ -109,10 +54,7 @@ static bool reply(struct probe_grpc *grpc, uint8_t type, struct str payload)
     if (FRAME_HEAD_SIZE + payload.len > sizeof(grpc->reply) - grpc->reply_size) {
         return false;
     }
-    at = frame_put(at, (uint32_t) payload.len, type, FLAG_ACK, 0);
-    if (payload.len != 0) {
-        at = put_text(at, payload);
-    }
+    at = str_put(frame_put(at, (uint32_t) payload.len, type, FLAG_ACK, 0), payload);
     grpc->reply_size = (size_t) (at - grpc->reply);
     return true;
 }
@@ -134,6 +76,11 @@ static enum probe_step probe_grpc_take_field(struct probe_grpc *grpc,
             return bad_frame(grpc, "trailer \"grpc-status\"");
         }
         grpc->grpc_status = (int) number;
+    } else if (str_is(field->name, "grpc-message")) {
+        struct writer writer = {grpc->status_text,
+                                grpc->status_text + sizeof(grpc->status_text) - 1};
+        writer_put(&writer, field->value);
+        *writer.at = 0;
     }
     return PROBE_MORE;
 }
@@ -179,7 +126,7 @@ static enum probe_step take_headers(struct probe_grpc *grpc, const struct frame_
         grpc->block = arena_text(grpc->arena, PROBE_HEAD_MAX);
     }
     if (payload.len != 0) {
-        put_text(grpc->block + grpc->block_size, payload);
+        memcpy(grpc->block + grpc->block_size, payload.data, payload.len);
         grpc->block_size += payload.len;
     }
     return (head->flags & FLAG_END_HEADERS) != 0 ? take_block(grpc) : PROBE_MORE;
@@ -188,6 +135,7 @@ static enum probe_step take_headers(struct probe_grpc *grpc, const struct frame_
 static enum probe_step take_data(struct probe_grpc *grpc, const struct frame_head *head,
                                  struct str payload)
 {
+    grpc->link->received += head->length;
     if (!frame_unpad(head, &payload, NULL) || grpc->http_status < 200) {
         return bad_frame(grpc, "HTTP/2 frame");
     }
@@ -201,23 +149,71 @@ static enum probe_step take_data(struct probe_grpc *grpc, const struct frame_hea
     return (head->flags & FLAG_END_STREAM) != 0 ? PROBE_DONE : PROBE_MORE;
 }
 
+/* A change of the initial window is one of windows that are in use, too (RFC 9113, 6.9.2). False: a value is none. */
+static bool take_settings(struct grpc_link *link, struct str payload)
+{
+    for (; payload.len >= 6; payload = str_skip(payload, 6)) {
+        unsigned setting = (unsigned char) payload.data[0] << 8 | (unsigned char) payload.data[1];
+        uint32_t value = get_u32(payload.data + 2);
+
+        if (setting == SETTING_INITIAL_WINDOW_SIZE) {
+            if (value > WINDOW_MAX) {
+                return false;
+            }
+            link->stream_window += (int64_t) value - link->initial_window;
+            link->initial_window = value;
+        } else if (setting == SETTING_MAX_FRAME_SIZE) {
+            if (value < FRAME_SIZE_DEFAULT || value > FRAME_SIZE_MAX) {
+                return false;
+            }
+            link->frame_size = value;
+        }
+    }
+    return true;
+}
+
+/* A window grows. False: by more than it can, or by nothing. */
+static bool take_window(struct grpc_link *link, const struct frame_head *head, struct str payload)
+{
+    int64_t *window = head->stream == 0              ? &link->window
+                      : head->stream == link->stream ? &link->stream_window
+                                                     : NULL;
+    uint32_t more = get_u32(payload.data) & WINDOW_MAX;
+
+    if (window == NULL) {
+        return true; /* of a call that has ended */
+    }
+    *window += more;
+    return more != 0 && *window <= WINDOW_MAX;
+}
+
 /* Frames of the connection; those that mean nothing here are passed over. */
 static enum probe_step take_other(struct probe_grpc *grpc, const struct frame_head *head,
                                   struct str payload)
 {
+    struct grpc_link *link = grpc->link;
+
     switch (head->type) {
     case FRAME_SETTINGS:
     case FRAME_PING:
-        if ((head->flags & FLAG_ACK) != 0 ||
-            reply(grpc, head->type, head->type == FRAME_PING ? payload : STR_NONE)) {
+        if ((head->flags & FLAG_ACK) != 0) {
             return PROBE_MORE;
         }
-        return bad_frame(grpc, "answer: too many frames");
+        if (head->type == FRAME_SETTINGS && !take_settings(link, payload)) {
+            return bad_frame(grpc, "HTTP/2 frame");
+        }
+        return reply(grpc, head->type, head->type == FRAME_PING ? payload : STR_NONE)
+                   ? PROBE_MORE
+                   : bad_frame(grpc, "answer: too many frames");
+    case FRAME_WINDOW_UPDATE:
+        return take_window(link, head, payload) ? PROBE_MORE : bad_frame(grpc, "HTTP/2 frame");
     case FRAME_GOAWAY:
-        return (get_u32(payload.data) & WINDOW_MAX) < STREAM_ID ? bad_frame(grpc, "answer: GOAWAY")
-                                                                : PROBE_MORE;
+        link->is_closing = true;
+        return (get_u32(payload.data) & WINDOW_MAX) < link->stream
+                   ? bad_frame(grpc, "answer: GOAWAY")
+                   : PROBE_MORE;
     case FRAME_RST_STREAM:
-        return bad_frame(grpc, "answer: RST_STREAM");
+        return head->stream < link->stream ? PROBE_MORE : bad_frame(grpc, "answer: RST_STREAM");
     case FRAME_PUSH_PROMISE:
         return bad_frame(grpc, "HTTP/2 frame");
     default:
@@ -228,9 +224,9 @@ static enum probe_step take_other(struct probe_grpc *grpc, const struct frame_he
 static enum probe_step take_frame(struct probe_grpc *grpc, const struct frame_head *head,
                                   struct str payload)
 {
-    bool is_first = !grpc->has_settings;
+    bool is_first = !grpc->link->has_settings;
 
-    grpc->has_settings = true;
+    grpc->link->has_settings = true;
     if ((is_first && (head->type != FRAME_SETTINGS || (head->flags & FLAG_ACK) != 0)) ||
         grpc->is_in_block != (head->type == FRAME_CONTINUATION)) {
         return bad_frame(grpc, "HTTP/2 frame");
@@ -239,7 +235,7 @@ static enum probe_step take_frame(struct probe_grpc *grpc, const struct frame_he
     case FRAME_DATA:
     case FRAME_HEADERS:
     case FRAME_CONTINUATION:
-        if (head->stream != STREAM_ID) {
+        if (head->stream != grpc->link->stream) {
             return bad_frame(grpc, "HTTP/2 frame");
         }
         return head->type == FRAME_DATA ? take_data(grpc, head, payload)
@@ -277,54 +273,24 @@ enum probe_step probe_grpc_take(struct probe_grpc *grpc, struct str *input)
 
 /* ---- what it means ---- */
 
-/* A number of seven bits a byte, off *in. False: there is none. */
-static bool take_varint(struct str *in, uint64_t *out)
-{
-    *out = 0;
-    for (unsigned shift = 0; in->len != 0 && shift < 64; shift += 7) {
-        unsigned char byte = (unsigned char) in->data[0];
-        *in = str_skip(*in, 1);
-        *out |= (uint64_t) (byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool probe_grpc_serving(const struct probe_grpc *grpc, uint64_t *serving)
 {
-    enum { VARINT, FIXED64, BYTES, FIXED32 = 5 };
     struct str in = {grpc->message, grpc->message_size};
-    uint64_t key, value;
+    struct protobuf_field field;
+    bool is_bad;
 
     *serving = 0;
     if (in.len < MESSAGE_HEAD_SIZE || in.data[0] != 0 ||
         get_u32(in.data + 1) != in.len - MESSAGE_HEAD_SIZE) {
         return false;
     }
-    for (in = str_skip(in, MESSAGE_HEAD_SIZE); in.len != 0;) {
-        if (!take_varint(&in, &key)) {
-            return false;
-        }
-        unsigned kind = key & 7;
-        value = kind == FIXED64 ? 8 : 4;
-        if (kind != VARINT && kind != BYTES && kind != FIXED64 && kind != FIXED32) {
-            return false;
-        }
-        if ((kind == VARINT || kind == BYTES) && !take_varint(&in, &value)) {
-            return false;
-        }
-        if (kind != VARINT) {
-            if (value > in.len) {
-                return false;
-            }
-            in = str_skip(in, (size_t) value);
-        } else if (key >> 3 == 1) {
-            *serving = value;
+    in = str_skip(in, MESSAGE_HEAD_SIZE);
+    while (protobuf_next(&in, &field, &is_bad)) {
+        if (field.number == 1 && field.type == PROTOBUF_VARINT) {
+            *serving = field.value;
         }
     }
-    return true;
+    return !is_bad;
 }
 
 static bool probe_grpc_judge(struct health_probe *probe, const struct probe_grpc *grpc)
@@ -358,34 +324,8 @@ static bool probe_grpc_judge(struct health_probe *probe, const struct probe_grpc
 bool probe_speak_grpc(struct health_probe *probe)
 {
     const struct grpc_probe *settings = probe->settings->speak_settings;
-    struct probe_grpc grpc = {.arena = probe->arena, .grpc_status = -1};
-    enum probe_step step = PROBE_MORE;
-    bool is_end = false;
+    struct grpc_link link = {.stream = 0};
+    struct probe_grpc grpc = {.arena = probe->arena, .link = &link, .grpc_status = -1};
 
-    if (!health_send(probe, settings->request)) {
-        return false;
-    }
-    while (step == PROBE_MORE) {
-        if (is_end) {
-            probe->reason = "answer, which was cut short";
-            return false;
-        }
-        if (!health_receive(probe, PROBE_HEAD_MAX, &is_end)) {
-            return false;
-        }
-        struct str input = conn_input(probe->conn);
-        size_t before = input.len;
-        step = probe_grpc_take(&grpc, &input);
-        conn_consume(probe->conn, before - input.len);
-        struct str reply = {grpc.reply, grpc.reply_size};
-        if (step == PROBE_MORE && reply.len != 0 && !health_send(probe, reply)) {
-            return false;
-        }
-        grpc.reply_size = 0;
-    }
-    if (step == PROBE_BAD) {
-        probe->reason = grpc.reason;
-        return false;
-    }
-    return probe_grpc_judge(probe, &grpc);
+    return grpc_call_run(probe, &settings->call, &grpc) && probe_grpc_judge(probe, &grpc);
 }

@@ -100,43 +100,75 @@ struct probe_param {
 bool probe_fastcgi_request(struct arena *arena, const struct vec *params, bool keeps_conn,
                            struct str *out);
 
-/* ---- gRPC (grpc.c) ---- */
+/* ---- gRPC (grpc.c, call.c) ---- */
 
 #define PROBE_GRPC_TEXT_MAX 4096 /* bytes of an authority, of a service's name */
 
+/* A unary call. */
+struct grpc_call {
+    struct str authority, path; /* PROBE_GRPC_TEXT_MAX at most, each */
+    bool is_https;
+    struct str user_agent;
+    const struct probe_param *metadata; /* further fields; names in lower case */
+    unsigned metadata_count;
+    struct str
+        message; /* without the head of five bytes; stays until the call has ended, or the conn was closed */
+};
+
+/* What is known of a connection of HTTP/2 from one call to the next. All zero: nothing was sent on it. */
+struct grpc_link {
+    uint32_t stream;        /* of the last call; 0 = none was made */
+    uint32_t frame_size;    /* bytes of a DATA frame at most; 0 = FRAME_SIZE_DEFAULT */
+    int64_t window;         /* bytes of DATA that the peer takes on the connection */
+    int64_t stream_window;  /* the same of the call */
+    int64_t initial_window; /* the same of a call that begins */
+    uint32_t received;      /* bytes of DATA that we got and did not give back */
+    bool has_settings;      /* the peer's first frame has come */
+    bool is_closing;        /* GOAWAY came: no call after this one */
+};
+
 /* What a check by grpc.health.v1.Health/Check sends and wants; the speak_settings of probe_speak_grpc. */
 struct grpc_probe {
-    struct str request; /* the bytes of a whole connection */
+    struct grpc_call call;
     unsigned
         status; /* this status of gRPC is healthy, too: 12 where there is no such service; 0 = none is */
 };
 
-/* The preface, the head and the message that asks for a service; empty: for the server as a whole. False: a
- * text is too long. */
+/* A call that asks for a service; empty: for the server as a whole. False: a text is too long. */
 bool probe_grpc_request(struct arena *arena, struct str authority, bool is_https,
-                        struct str service, struct str *out);
+                        struct str service, struct grpc_call *out);
 
 /* One call, on a connection of its own: it is never kept. MAY WAIT. */
 bool probe_speak_grpc(struct health_probe *probe);
 
 /* Reads the response, frame by frame. */
 struct probe_grpc {
-    struct arena *arena;  /* of the probe */
-    bool has_settings;    /* the first frame has come */
-    bool is_in_block;     /* a header block is not whole yet */
-    bool is_ended;        /* nothing comes after that block */
-    bool is_grpc;         /* out: Content-Type says so */
-    unsigned http_status; /* out; 0 = none came */
-    int grpc_status;      /* out; -1 at first: none came */
-    char *block;          /* a header block so far, or NULL */
-    size_t block_size;    /* bytes of it */
-    size_t received;      /* bytes of frames so far */
-    char reply[1024];     /* out: acknowledgements, to be sent; reply_size is 0 then */
+    struct arena *arena;    /* of the probe */
+    struct grpc_link *link; /* of the connection; its `stream` is that of the call */
+    bool is_in_block;       /* a header block is not whole yet */
+    bool is_ended;          /* nothing comes after that block */
+    bool is_grpc;           /* out: Content-Type says so */
+    unsigned http_status;   /* out; 0 = none came */
+    int grpc_status;        /* out; -1 at first: none came */
+    char *block;            /* a header block so far, or NULL */
+    size_t block_size;      /* bytes of it */
+    size_t received;        /* bytes of frames so far */
+    char reply[1024];       /* out: acknowledgements, to be sent; reply_size is 0 then */
     size_t reply_size;
     size_t message_size;
-    char message[256];  /* out: with its head of five bytes */
+    char message[256]; /* out: with its head of five bytes */
+    char status_text
+        [128]; /* out: grpc-message, as it was sent, as far as it has room; ends with a NUL */
     const char *reason; /* out: what was wrong */
 };
+
+/*
+ * Makes a call, and reads its response into *grpc, whose `arena` and `link` are set. The connection may carry another one after
+ * it when link->is_closing is not set. MAY WAIT until the deadline. False: there is no whole response; the probe's reason and error tell,
+ * and the connection is of no use any more.
+ */
+bool grpc_call_run(struct health_probe *probe, const struct grpc_call *call,
+                   struct probe_grpc *grpc);
 
 /* Takes whole frames off *input; the rest is to be given again with more after it, which is never above
  * PROBE_HEAD_MAX. PROBE_DONE: the call has ended. */

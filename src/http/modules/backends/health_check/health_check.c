@@ -296,7 +296,7 @@ static bool health_check_end(struct conf *conf, struct http_main *main)
         }
         if ((*line)->is_grpc &&
             !probe_grpc_request(conf->arena, (*line)->group->name, (*line)->health.tls != NULL,
-                                (*line)->grpc_service, &(*line)->grpc_probe.request)) {
+                                (*line)->grpc_service, &(*line)->grpc_probe.call)) {
             return conf_error(conf, (*line)->node, "the name of the group is too long");
         }
         (*line)->probe.wants_body = (*line)->match != NULL && (*line)->match->bodies.count != 0;
