@@ -26,6 +26,7 @@ static const struct {
     {IN_OIDC_PROVIDER, "oidc_provider"},
     {IN_REDIS_STORE, "redis_store"},
     {IN_ACME_ISSUER, "acme_issuer"},
+    {IN_OTEL_EXPORTER, "otel_exporter"},
 };
 
 #define CONTEXT_COUNT (sizeof(context_names) / sizeof(*context_names))

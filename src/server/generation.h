@@ -208,7 +208,9 @@ struct slot_counters {
     uint64_t tls_no_protocol, tls_no_cipher, tls_timeouts, tls_rejected;
     uint64_t tls_no_certificate, tls_expired, tls_revoked, tls_unverified;
     uint64_t respawned; /* workers that took the place of one that died */
-    uint64_t pad[7];
+    uint64_t spans_sent,
+        spans_dropped; /* of traces: taken by the collector; lost on the way to it */
+    uint64_t pad[5];
     uint32_t pid;  /* of the worker; 0: of none, or of one that is on its way out */
     uint32_t slot; /* its slot */
 };

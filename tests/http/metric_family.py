@@ -2,10 +2,7 @@
 
 import math
 
-import pytest
-
-descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2")
-from google.protobuf import descriptor_pool, message_factory  # noqa: E402  pylint: disable=wrong-import-position
+import protobuf_classes
 
 ACCEPT = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 CONTENT_TYPE = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
@@ -25,26 +22,7 @@ MESSAGES = {
 }
 
 
-def make_class():
-    field = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="metrics.proto", package="io.prometheus.client", syntax="proto2")
-    for message, rows in MESSAGES.items():
-        made = file.message_type.add(name=message)
-        for row in rows.split(","):
-            number, name, kind = row.split()
-            one = made.field.add(name=name.lstrip("*"), number=int(number),
-                                 label=field.LABEL_REPEATED if name.startswith("*") else field.LABEL_OPTIONAL)
-            if kind in MESSAGES:
-                one.type, one.type_name = field.TYPE_MESSAGE, ".io.prometheus.client." + kind
-            else:
-                one.type = getattr(field, "TYPE_" + kind.upper())
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    found = pool.FindMessageTypeByName("io.prometheus.client.MetricFamily")
-    return message_factory.GetMessageClass(found) if hasattr(message_factory, "GetMessageClass") else message_factory.MessageFactory(pool).GetPrototype(found)
-
-
-MetricFamily = make_class()
+MetricFamily = protobuf_classes.make("io.prometheus.client", MESSAGES)["MetricFamily"]
 
 
 def cut_length(data):

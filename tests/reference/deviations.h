@@ -262,6 +262,10 @@ static const struct deviation deviations[] = {
     {"ngx_mail_ssl_module", "ssl_buffer_size", EXTRA, "",
      "the rows of TLS are those of all protocols"},
     {"ngx_mail_ssl_module", "ssl_key_log", EXTRA, "", "the rows of TLS are those of all protocols"},
+
+    /* OpenTelemetry. */
+    {"ngx_otel_module", "*", EXTRA, "",
+     "lines of its otel_exporter block, which the facts have apart"},
 };
 
 #undef CORE

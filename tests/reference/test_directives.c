@@ -105,6 +105,7 @@ static const struct {
     {"process", IN_PROCESS},
     {"oidc_provider", IN_OIDC_PROVIDER},
     {"acme_issuer", IN_ACME_ISSUER},
+    {"otel_exporter-block", IN_OTEL_EXPORTER},
 };
 
 static struct str contexts_text(uint32_t contexts)

@@ -189,9 +189,12 @@ struct request {
         is_lingering_forced : 1; /* the connection closes only after what the client still sends was read */
     unsigned
         has_own_headers : 1; /* of a subrequest: what it changes in them its parent does not see */
-    unsigned is_completed : 1;     /* the whole response was given to the client: "OK" */
-    unsigned is_cancelled : 1;     /* the client is gone */
-    unsigned is_counted : 1;       /* its beginning was, by the module that counts requests */
+    unsigned is_completed : 1; /* the whole response was given to the client: "OK" */
+    unsigned is_cancelled : 1; /* the client is gone */
+    unsigned is_counted : 1;   /* its beginning was, by the module that counts requests */
+    unsigned
+        is_trace_asked : 1; /* whether a span of it is recorded was decided, by the module that traces */
+    unsigned is_traced : 1;        /* it is */
     unsigned is_post_action : 1;   /* post_action runs: output goes nowhere */
     unsigned reads_no_further : 1; /* body reading stops where it would have to wait */
     unsigned limits_body : 1;      /* it is read for use: client_max_body_size holds */

@@ -96,6 +96,8 @@ static void add_totals(struct slot_counters *sum, const struct slot_counters *fr
     sum->tls_revoked += read_once(&from->tls_revoked);
     sum->tls_unverified += read_once(&from->tls_unverified);
     sum->respawned += read_once(&from->respawned);
+    sum->spans_sent += read_once(&from->spans_sent);
+    sum->spans_dropped += read_once(&from->spans_dropped);
 }
 
 static void add_open(struct slot_counters *sum, const struct slot_counters *from)

@@ -7,6 +7,9 @@
 #include "shared/tls/options.h"
 #include "upstream/connection.h"
 
+/* The authorities that the system trusts: PEM. */
+#define TLS_SYSTEM_AUTHORITIES "/etc/ssl/certs/ca-certificates.crt"
+
 /* TLS towards backends, as *_ssl_… say at one location. */
 struct tls_client_settings {
     /* As written. */

@@ -95,15 +95,18 @@ struct message_rest {
     struct str bytes;
 };
 
-/* Frames of it, as many as windows and the queue have room for. */
-static void put_message(struct conn *conn, struct grpc_link *link, struct message_rest *rest)
+/* Frames of it, as many as windows and the queue have room for. True: the queue is full. */
+static bool put_message(struct conn *conn, struct grpc_link *link, struct message_rest *rest)
 {
-    while (rest->head_left + rest->bytes.len != 0 && conn_unsent(conn) < UNSENT_MOST) {
+    while (rest->head_left + rest->bytes.len != 0) {
         int64_t room = link->window < link->stream_window ? link->window : link->stream_window;
         size_t size = rest->head_left + rest->bytes.len;
 
         if (room <= 0 || (rest->head_left != 0 && room < MESSAGE_HEAD_SIZE)) {
-            return;
+            return false;
+        }
+        if (conn_unsent(conn) >= UNSENT_MOST) {
+            return true;
         }
         size = size < FRAME_SIZE_DEFAULT ? size : FRAME_SIZE_DEFAULT;
         size = size < (size_t) room ? size : (size_t) room;
@@ -122,6 +125,7 @@ static void put_message(struct conn *conn, struct grpc_link *link, struct messag
         link->window -= (int64_t) size;
         link->stream_window -= (int64_t) size;
     }
+    return false;
 }
 
 /* ---- the call ---- */
@@ -174,14 +178,13 @@ static bool converse_once(struct health_probe *probe, struct probe_grpc *grpc,
 {
     struct conn *conn = probe->conn;
 
-    put_message(conn, grpc->link, rest);
-    if (!conn_flush(conn)) {
-        return health_fail(probe, "connection, while sending", conn->error);
-    }
-    if (rest->head_left + rest->bytes.len != 0 && conn_unsent(conn) >= UNSENT_MOST) {
+    if (put_message(conn, grpc->link, rest)) {
         return conn_wait_output(conn, UNSENT_MOST, probe->deadline_ms) == WAIT_READY ||
                health_fail(probe, "connection, while sending",
                            conn->is_broken ? conn->error : ETIMEDOUT);
+    }
+    if (!conn_flush(conn)) {
+        return health_fail(probe, "connection, while sending", conn->error);
     }
     return take_more(probe, grpc, step);
 }
@@ -205,7 +208,8 @@ bool grpc_call_run(struct health_probe *probe, const struct grpc_call *call,
     if (step == PROBE_BAD) {
         return health_fail(probe, grpc->reason, 0);
     }
-    if (rest.head_left + rest.bytes.len != 0 || link->stream >= STREAM_LAST) {
+    if (rest.head_left + rest.bytes.len != 0 || conn_unsent(probe->conn) != 0 ||
+        link->stream >= STREAM_LAST) {
         link->is_closing = true; /* it answered before it had all */
     }
     give_back(probe->conn, link);

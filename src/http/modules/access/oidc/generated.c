@@ -2,8 +2,7 @@
 #include "base/buf.h"
 #include "http/modules/access/oidc/oidc.h"
 #include "http/routing/hooks.h"
-
-#define SYSTEM_CA "/etc/ssl/certs/ca-certificates.crt"
+#include "shared/tls/client.h"
 
 /* The value of a line of a block; empty: there is none. */
 static struct str line_of(const struct conf_node *block, const char *name)
@@ -33,7 +32,7 @@ static void put_location(struct buf *out, const struct conf_node *block)
             " proxy_read_timeout 10s; proxy_ssl_server_name on; proxy_ssl_verify on;"
             " proxy_ssl_verify_depth 8; log_subrequest off; satisfy all;"));
     buf_printf(out, " proxy_ssl_trusted_certificate \"%.*s\";",
-               STR_ARG(trusted.len != 0 ? trusted : STR(SYSTEM_CA)));
+               STR_ARG(trusted.len != 0 ? trusted : STR(TLS_SYSTEM_AUTHORITIES)));
     if (crl.len != 0) {
         buf_printf(out, " proxy_ssl_crl \"%.*s\";", STR_ARG(crl));
     }

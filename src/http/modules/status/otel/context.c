@@ -1,0 +1,157 @@
+/* The trace that a request belongs to: what its fields say, what is made of that, and what backends receive. */
+#include "base/checksum.h"
+#include "http/modules/status/otel/otel.h"
+#include "http/request/field_change.h"
+
+static const char context_of; /* its address tells our data of a request from others */
+
+struct otel_context *otel_context_made(const struct request *request)
+{
+    struct otel_context *context = request_data(request->main, &context_of, 0);
+
+    return context != NULL && context->is_made ? context : NULL;
+}
+
+/* A trace of its own: what is random has no zero bytes at its start alone (3.2.2.3 of the recommendation). */
+static void make_ids(struct otel_context *context)
+{
+    unsigned char random[TRACE_ID_SIZE + SPAN_ID_SIZE];
+
+    random_bytes(random, sizeof(random));
+    random[0] |= random[0] == 0;
+    random[TRACE_ID_SIZE] |= random[TRACE_ID_SIZE] == 0;
+    if (!context->has_parent) {
+        memcpy(context->own.trace_id, random, TRACE_ID_SIZE);
+    }
+    memcpy(context->own.span_id, random + TRACE_ID_SIZE, SPAN_ID_SIZE);
+}
+
+/* Two of the field are none: nobody can say which of them holds. */
+static void extract(struct request *request, struct otel_context *context)
+{
+    struct traceparent parent;
+    const struct field *found = NULL;
+    bool has_state = false;
+
+    fields_each(field, &request->headers) {
+        if (field->is_removed || field->name.len < 10 || (field->name.data[0] | 0x20) != 't') {
+            continue;
+        }
+        if (str_equal_nocase(field->name, STR("traceparent"))) {
+            if (found != NULL) {
+                return;
+            }
+            found = field;
+        }
+        has_state |= str_equal_nocase(field->name, STR("tracestate"));
+    }
+    if (found == NULL || !traceparent_parse(found->value, &parent)) {
+        return;
+    }
+    context->has_parent = true;
+    context->is_parent_sampled = (parent.flags & TRACE_FLAG_SAMPLED) != 0;
+    memcpy(context->own.trace_id, parent.trace_id, TRACE_ID_SIZE);
+    memcpy(context->parent_id, parent.span_id, SPAN_ID_SIZE);
+    if (has_state &&
+        fields_by_variable_name(&request->headers, &request->arena, STR("tracestate"),
+                                &context->state) &&
+        !tracestate_is_valid(context->state)) {
+        context->state = STR_NONE;
+    }
+}
+
+struct otel_context *otel_context_of(struct request *request)
+{
+    struct request *main = request->main;
+    struct otel_context *context = request_data(main, &context_of, sizeof(*context));
+
+    if (!context->is_made) {
+        context->is_made = true;
+        if ((otel_settings_at(request->location)->context & OTEL_EXTRACT) != 0) {
+            extract(main, context);
+        }
+        make_ids(context);
+    }
+    return context;
+}
+
+/* The fields of the request, which go to backends as others do. */
+static void inject(struct request *request, struct otel_context *context)
+{
+    char *text = arena_text(&request->arena, TRACEPARENT_SIZE);
+    const struct field_change parent = {
+        .name = STR("traceparent"),
+        .value = str_from(text, traceparent_put(text, &context->own)),
+    };
+    const struct field_change state = {.name = STR("tracestate"), .value = context->state};
+
+    request_change_field(request, &parent);
+    request_change_field(request, &state);
+    context->is_injected = true;
+}
+
+static uint64_t seed; /* of this worker */
+
+void otel_contexts_start(void)
+{
+    random_bytes(&seed, sizeof(seed));
+}
+
+/* Where a request lies between 0 and OTEL_ALL: by chance, and at the same place whenever it is asked about. */
+static uint64_t place_of(const struct request *request)
+{
+    uint64_t x = connection_number(request->connection) * 0x9e3779b97f4a7c15u;
+
+    x = (x ^ request->ordinal ^ seed) * 0xbf58476d1ce4e5b9u; /* splitmix64 */
+    x = (x ^ x >> 31) * 0x94d049bb133111ebu;
+    return x >> 32;
+}
+
+/* Does otel_trace record it here? */
+static bool wants_trace(struct request *request, const struct otel_settings *settings)
+{
+    if (!settings->is_variable) {
+        return place_of(request) < settings->share;
+    }
+    struct str value = template_text(settings->trace, &request->env);
+    return str_is(value, "on") || str_is(value, "1");
+}
+
+/* Once it is recorded it stays so, wherever it is redirected. */
+static void decide(struct request *request, const struct otel_settings *settings)
+{
+    request->is_trace_asked = true;
+    if (!request->is_traced && wants_trace(request, settings)) {
+        struct otel_context *context = otel_context_of(request);
+
+        request->is_traced = true;
+        context->own.flags |= TRACE_FLAG_SAMPLED;
+        context->is_injected = false;
+    }
+}
+
+enum handler_result otel_enter_location(struct request *request)
+{
+    const struct otel_settings *settings = otel_settings_at(request->location);
+
+    if (request != request->main) {
+        return HANDLER_NEXT; /* it shares the fields of the main one */
+    }
+    decide(request, settings);
+    if ((settings->context & OTEL_INJECT) != 0) {
+        struct otel_context *context = otel_context_of(request);
+
+        if (!context->is_injected) {
+            inject(request, context);
+        }
+    }
+    return HANDLER_NEXT;
+}
+
+bool otel_is_recorded(struct request *request)
+{
+    if (!request->is_trace_asked && request->method_name.len != 0) {
+        decide(request, otel_settings_at(request->location));
+    }
+    return request->is_traced;
+}

@@ -1,0 +1,281 @@
+/* A worker's spans on their way to the collector: when they are sent, and what becomes of those that are not. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "http/exchange/probe/probe.h"
+#include "http/modules/status/otel/otel.h"
+#include "http/modules/status/otel/ring.h"
+
+enum {
+    ATTEMPTS_MOST = 5,      /* of one batch */
+    RETRY_FIRST_MS = 1000,  /* after the first failure; twice as long after each further one */
+    QUIT_TIMEOUT_MS = 3000, /* of a batch, when the worker is going to end */
+    DROPS_LOGGED_EVERY_MS = 60000 /* one line */
+};
+
+struct exporter {
+    struct exporter *next; /* of generations that have not ended */
+    const struct otel_exporter *settings;
+    const struct otel_main *main;
+    const struct generation *generation;
+    struct span_ring ring;
+    struct timer timer;  /* the next batch is due */
+    struct fiber *fiber; /* that sends; or NULL */
+    struct grpc_link grpc;
+    struct otel_link link;
+    const struct log *log;
+    unsigned attempts;       /* of the oldest batch so far */
+    uint64_t logged_ms;      /* when drops were logged last; 0 = never */
+    uint64_t logged_dropped; /* those that were logged */
+    bool is_sending;
+    bool is_quitting;
+};
+
+/* Those of this process, newest first: without a master, the former generation's ends while the next one serves. */
+static struct exporter *exporters;
+
+static struct exporter **exporter_of(const struct generation *generation)
+{
+    struct exporter **at = &exporters;
+
+    while (*at != NULL && (*at)->generation != generation) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+/* ---- what is logged ---- */
+
+static void drop(struct exporter *exporter, unsigned spans)
+{
+    exporter->ring.dropped += spans;
+    counters_mine->spans_dropped += spans;
+}
+
+/* Seldom: a collector that is down has this worker drop spans at each request. */
+static void log_drops(struct exporter *exporter)
+{
+    uint64_t now_ms = clock_now.now_ms;
+
+    if (exporter->ring.dropped == exporter->logged_dropped ||
+        (exporter->logged_ms != 0 && now_ms - exporter->logged_ms < DROPS_LOGGED_EVERY_MS &&
+         !exporter->is_quitting)) {
+        return;
+    }
+    log_warn(exporter->log, 0,
+             "%llu spans were dropped: the collector %.*s takes fewer than are recorded",
+             (unsigned long long) (exporter->ring.dropped - exporter->logged_dropped),
+             STR_ARG(exporter->settings->authority));
+    exporter->logged_dropped = exporter->ring.dropped;
+    exporter->logged_ms = now_ms;
+}
+
+static void log_refusal(struct exporter *exporter, struct str answer)
+{
+    uint64_t refused;
+    struct str reason;
+
+    if (otel_read_refusal(answer, &refused, &reason)) {
+        log_warn(exporter->log, 0, "the collector %.*s has refused %llu spans: \"%.*s\"",
+                 STR_ARG(exporter->settings->authority), (unsigned long long) refused,
+                 STR_ARG(str_head(reason, 200)));
+    }
+}
+
+/* ---- sending ---- */
+
+static void plan(struct exporter *exporter, uint64_t in_ms)
+{
+    timer_set(&exporter->timer, clock_now.now_ms + in_ms);
+}
+
+/* How long after a failure the batch is tried again. */
+static uint64_t retry_delay(const struct exporter *exporter)
+{
+    return (uint64_t) RETRY_FIRST_MS << (exporter->attempts - 1);
+}
+
+/* The oldest batch was not taken. True: it is tried again later. */
+static bool settle_failure(struct exporter *exporter, enum otel_sent sent, unsigned spans,
+                           const struct otel_outcome *outcome)
+{
+    bool is_kept = sent == OTEL_FAILED && !exporter->is_quitting &&
+                   ++exporter->attempts < ATTEMPTS_MOST && !fiber_is_cancelled();
+
+    log_error(exporter->log, outcome->error, "OTel export failure: %s of collector %.*s",
+              outcome->reason, STR_ARG(exporter->settings->authority));
+    if (!is_kept) {
+        drop(exporter, spans);
+    }
+    return is_kept;
+}
+
+/* Sends the oldest batch. False: it stays, and is tried again later. MAY WAIT. */
+static bool send_oldest(struct exporter *exporter)
+{
+    const struct span_batch *batch = span_ring_take(&exporter->ring);
+    unsigned spans = batch->count;
+    uint64_t timeout_ms = exporter->settings->timeout_ms;
+    struct otel_outcome outcome = {.error = 0};
+    struct buf message = {0};
+    struct arena arena;
+
+    if (exporter->is_quitting && timeout_ms > QUIT_TIMEOUT_MS) {
+        timeout_ms = QUIT_TIMEOUT_MS;
+    }
+    arena_init(&arena);
+    otel_put_frame(&message, exporter->main, batch->spans.len);
+    buf_append(&message, buf_str(&batch->spans));
+    enum otel_sent sent = otel_send(&exporter->link, exporter->settings, &arena, buf_str(&message),
+                                    clock_now.now_ms + timeout_ms, &outcome);
+    bool is_kept = false;
+    if (sent == OTEL_SENT) {
+        counters_mine->spans_sent += spans;
+        log_refusal(exporter, outcome.answer);
+    } else {
+        is_kept = settle_failure(exporter, sent, spans, &outcome);
+    }
+    span_ring_sent(&exporter->ring, is_kept);
+    exporter->attempts = is_kept ? exporter->attempts : 0;
+    buf_free(&message);
+    arena_free(&arena);
+    return !is_kept;
+}
+
+static void free_exporter(struct exporter *exporter)
+{
+    timer_remove(&exporter->timer);
+    span_ring_close(&exporter->ring);
+    free(exporter);
+}
+
+/* A fiber: sends what there is, or, while the worker serves, what is due. */
+static void run_exporter(void *arg)
+{
+    struct exporter *exporter = arg;
+    bool is_taken = true;
+
+    exporter->fiber = fiber_self();
+    do {
+        is_taken = send_oldest(exporter);
+    } while (
+        is_taken && !fiber_is_cancelled() &&
+        (exporter->is_quitting ? exporter->ring.used != 0 : span_ring_has_full(&exporter->ring)));
+    log_drops(exporter);
+    if (exporter->is_quitting) {
+        otel_link_close(&exporter->link);
+    }
+    exporter->fiber = NULL;
+    exporter->is_sending = false;
+    if (exporter->ring.used != 0 && !exporter->is_quitting) {
+        plan(exporter, is_taken ? exporter->settings->interval_ms : retry_delay(exporter));
+    }
+}
+
+static void start_sending(struct exporter *exporter)
+{
+    if (exporter->is_sending || exporter->ring.used == 0) {
+        return;
+    }
+    exporter->is_sending = true;
+    timer_clear(&exporter->timer);
+    if (fiber_start(run_exporter, exporter, NULL) == FIBER_NO_STACK) {
+        exporter->is_sending = false;
+        plan(exporter, RETRY_FIRST_MS);
+    }
+}
+
+static void exporter_is_due(struct timer *timer)
+{
+    start_sending(container_of(timer, struct exporter, timer));
+}
+
+void otel_record(struct request *request)
+{
+    struct exporter *exporter = *exporter_of(request->server->main->generation);
+
+    if (exporter == NULL) {
+        return;
+    }
+    struct buf *out = span_ring_next(&exporter->ring);
+    if (out == NULL) {
+        counters_mine->spans_dropped++;
+        return;
+    }
+    otel_put_span(out, request);
+    bool is_full = span_ring_added(&exporter->ring);
+    if (exporter->is_quitting) {
+        start_sending(exporter); /* the worker waits for fibers, not for timers */
+    } else if (exporter->is_sending || exporter->attempts != 0) {
+        return; /* the fiber sees it, or the next attempt is planned */
+    } else if (is_full) {
+        plan(exporter, 0);
+    } else if (exporter->timer.deadline_ms == NO_DEADLINE) {
+        plan(exporter, exporter->settings->interval_ms);
+    }
+}
+
+/* ---- a worker ---- */
+
+bool otel_exporter_start(struct generation *generation, const struct otel_main *main)
+{
+    struct exporter *exporter = calloc(1, sizeof(*exporter));
+
+    if (exporter == NULL || !span_ring_open(&exporter->ring, (unsigned) main->exporter->batch_count,
+                                            (unsigned) main->exporter->batch_size)) {
+        free(exporter);
+        return false;
+    }
+    exporter->settings = main->exporter;
+    exporter->main = main;
+    exporter->generation = generation;
+    exporter->link.grpc = &exporter->grpc;
+    exporter->link.next = worker_slot;
+    exporter->log = &upstream_set_of(&generation->conf, &upstream_http)->log;
+    timer_init(&exporter->timer, exporter_is_due);
+    exporter->next = exporters;
+    exporters = exporter;
+    return true;
+}
+
+void otel_exporter_quit(struct generation *generation)
+{
+    struct exporter *exporter = *exporter_of(generation);
+
+    if (exporter == NULL || exporter->is_quitting) {
+        return;
+    }
+    exporter->is_quitting = true;
+    timer_clear(&exporter->timer);
+    if (!exporter->is_sending) {
+        otel_link_close(&exporter->link);
+        start_sending(exporter);
+    }
+}
+
+void otel_exporter_abort(struct generation *generation)
+{
+    struct exporter *exporter = *exporter_of(generation);
+
+    if (exporter != NULL && exporter->fiber != NULL) {
+        fiber_cancel(exporter->fiber);
+    }
+}
+
+void otel_exporter_end(struct generation *generation)
+{
+    struct exporter **at = exporter_of(generation);
+    struct exporter *exporter = *at;
+
+    if (exporter == NULL) {
+        return;
+    }
+    *at = exporter->next;
+    otel_link_close(&exporter->link);
+    while (exporter->ring.used != 0) {
+        drop(exporter, span_ring_take(&exporter->ring)->count);
+        span_ring_sent(&exporter->ring, false);
+    }
+    log_drops(exporter);
+    free_exporter(exporter);
+}

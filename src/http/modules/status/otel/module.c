@@ -1,0 +1,456 @@
+/* ngx_otel_module: rows, variables, hooks. */
+#include "base/parse.h"
+#include "base/text.h"
+#include "http/modules/status/otel/otel.h"
+#include "http/routing/hooks.h"
+#include "server/module.h"
+#include "shared/variables/give.h"
+
+enum {
+    GRPC_PORT = 4317,
+    HTTP_PORT = 4318,
+    HEADERS_MOST = 8192 /* bytes of them together */,
+    NAME_MOST = 255
+};
+
+struct settings_key otel_key;
+static struct settings_key main_key;
+static struct settings_key exporter_key;
+
+/* ---- the otel_exporter block ---- */
+
+static const struct directive_word protocol_words[] = {{"grpc", OTEL_GRPC},
+                                                       {"http/protobuf", OTEL_HTTP},
+                                                       {NULL, 0}};
+
+/* As fields of HTTP/2 are: in lower case; what would end a field is refused. */
+static bool otel_header_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings)
+{
+    struct otel_exporter *exporter = settings;
+    struct str name = node->args[1];
+    char *lower = arena_text(scope->conf->arena, name.len + 1);
+    size_t size = name.len + node->args[2].len;
+
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char c = (unsigned char) name.data[i];
+
+        if (c <= ' ' || c >= 127 || c == ':') {
+            return conf_error(scope->conf, node, "invalid header name \"%.*s\"", STR_ARG(name));
+        }
+        lower[i] = (char) ascii_lower(c);
+    }
+    for (size_t i = 0; i < node->args[2].len; i++) {
+        if ((unsigned char) node->args[2].data[i] < ' ') {
+            return conf_error(scope->conf, node, "invalid value of header \"%.*s\"", STR_ARG(name));
+        }
+    }
+    vec_each(const struct otel_pair, header, &exporter->headers) {
+        size += header->name.len + header->value.len;
+    }
+    if (name.len == 0 || size > HEADERS_MOST) {
+        return conf_error(scope->conf, node,
+                          name.len == 0 ? "invalid header name \"\"" : "headers are too long");
+    }
+    *vec_add(&exporter->headers, scope->conf->arena, struct otel_pair) =
+        (struct otel_pair){{lower, name.len}, node->args[2]};
+    return true;
+}
+
+/* [http://|https://]HOST[:PORT][/PATH], or unix:/path. */
+static bool read_endpoint(struct conf *conf, struct otel_exporter *exporter, bool *is_encrypted)
+{
+    struct str rest = exporter->endpoint;
+
+    *is_encrypted = str_starts_nocase(rest, STR("https://"));
+    if (*is_encrypted || str_starts_nocase(rest, STR("http://"))) {
+        rest = str_skip(rest, *is_encrypted ? 8 : 7);
+    }
+    exporter->path = STR("/v1/traces");
+    if (!str_starts_nocase(rest, STR("unix:"))) {
+        const char *slash = str_find_char(rest, '/');
+        if (slash != NULL) {
+            struct str path = str_skip(rest, (size_t) (slash - rest.data));
+            rest = str_from(rest.data, slash);
+            if (path.len > 1 && exporter->protocol == OTEL_GRPC) {
+                return conf_error(conf, exporter->node,
+                                  "a path in the \"endpoint\" of an exporter by gRPC");
+            }
+            exporter->path = path.len > 1 ? path : exporter->path;
+        }
+    }
+    exporter->authority = str_starts_nocase(rest, STR("unix:")) ? STR("localhost") : rest;
+    exporter->group = upstream_use(conf, &upstream_http, exporter->node, rest,
+                                   exporter->protocol == OTEL_GRPC ? GRPC_PORT : HTTP_PORT);
+    return exporter->group != NULL;
+}
+
+/* The collector's certificate is always checked. */
+static bool secure_endpoint(struct conf_scope *scope, struct otel_exporter *exporter)
+{
+    struct tls_client_settings *tls = &exporter->tls;
+
+    tls->is_needed = true;
+    tls->protocols = TLS_1_2 | TLS_1_3;
+    tls->ciphers = STR("DEFAULT");
+    tls->server_name = true;
+    tls->session_reuse = true;
+    tls->verify = true;
+    tls->verify_depth = 9;
+    tls->trusted_certificate = exporter->trusted_certificate.len != 0
+                                   ? exporter->trusted_certificate
+                                   : STR(TLS_SYSTEM_AUTHORITIES);
+    if (!tls_client_finish(scope, tls, "otel")) {
+        return false;
+    }
+    exporter->link =
+        tls_client_group_link(scope->conf->arena, tls, exporter->group,
+                              exporter->protocol == OTEL_GRPC ? STR("\2h2") : STR("\10http/1.1"));
+    return true;
+}
+
+static bool otel_exporter_enter(struct conf_scope *scope, const struct directive *row,
+                                struct conf_node *node, void *settings)
+{
+    struct otel_main *main = settings;
+    bool is_encrypted = false;
+    struct conf_scope *inner = conf_enter(scope, node, IN_OTEL_EXPORTER, NULL, NULL);
+
+    if (inner == NULL) {
+        return false;
+    }
+    struct otel_exporter *exporter = conf_settings(inner, &exporter_key);
+    exporter->node = node;
+    if (exporter->endpoint.len == 0) {
+        return conf_error(scope->conf, node, "\"otel_exporter\" requires \"endpoint\"");
+    }
+    main->exporter = exporter;
+    return read_endpoint(scope->conf, exporter, &is_encrypted) &&
+           (!is_encrypted || secure_endpoint(inner, exporter));
+}
+
+#define E struct otel_exporter
+static const struct directive exporter_rows[] = {
+    {"endpoint", IN_OTEL_EXPORTER, STRING(E, endpoint),
+     .syntax = "[http:// | https://]host[:port][/path] | unix:path | upstream",
+     .doc =
+         "Where the collector is. With https:// it is spoken to in TLS. The port is 4317 by default, that of OTLP over HTTP 4318."},
+    {"protocol", IN_OTEL_EXPORTER, ENUM(E, protocol, protocol_words), .initial = "grpc",
+     .doc =
+         "How the collector is spoken to: by gRPC, or by POST requests, to /v1/traces unless the endpoint has a path."},
+    {"interval", IN_OTEL_EXPORTER, MSEC(E, interval_ms), .initial = "5s", .min = 1, .max = 3600000,
+     .doc = "How long a span waits at most before it is sent."},
+    {"batch_size", IN_OTEL_EXPORTER, NUMBER(E, batch_size), .initial = "512", .min = 1,
+     .max = 65536, .doc = "Spans that a worker sends together at most; as many are sent at once."},
+    {"batch_count", IN_OTEL_EXPORTER, NUMBER(E, batch_count), .initial = "4", .min = 1, .max = 1024,
+     .doc =
+         "Batches that wait in a worker at most, each of 1m bytes at most. Spans beyond that are dropped, and counted."},
+    {"timeout", IN_OTEL_EXPORTER, MSEC(E, timeout_ms), .initial = "10s", .min = 1, .max = 3600000,
+     .doc = "How long the collector has for a batch, the connection included."},
+    {"header", IN_OTEL_EXPORTER, CUSTOM_FIELD(E, headers, otel_header_apply), ARGS(2, 2),
+     .repeat = REPEAT_APPEND, .syntax = "name value",
+     .doc = "A field of requests to the collector, for example with a key."},
+    {"trusted_certificate", IN_OTEL_EXPORTER, CONF_PATH(E, trusted_certificate),
+     .doc =
+         "PEM file of the authorities that the collector's certificate may come from; by default those of the system."},
+    {0},
+};
+#undef E
+
+static const struct directive_table exporter_table = {
+    .key = &exporter_key,
+    .rows = exporter_rows,
+    .contexts = IN_OTEL_EXPORTER,
+    .size = sizeof(struct otel_exporter),
+};
+
+/* ---- http ---- */
+
+/* What is known when all blocks were read. */
+struct otel_reading {
+    bool is_wanted;                 /* some location records requests */
+    const struct conf_node *traced; /* the first line that says so */
+    const struct otel_main *main;   /* NULL: there is no server */
+    bool is_uniform;                /* see is_uniform */
+};
+
+static struct otel_reading *reading_of(struct conf *conf)
+{
+    return conf_state(conf, "otel", sizeof(struct otel_reading));
+}
+
+/* Is the name of an attribute one? */
+static bool check_attribute(struct conf *conf, const struct conf_node *node)
+{
+    struct str rest = node->args[1];
+    bool is_sound = rest.len != 0 && rest.len <= NAME_MOST;
+
+    while (is_sound && rest.len != 0) {
+        is_sound = utf8_next(&rest) != UINT32_MAX;
+    }
+    return is_sound ||
+           conf_error(conf, node, "invalid attribute name \"%.*s\"", STR_ARG(node->args[1]));
+}
+
+static bool otel_resource_apply(struct conf_scope *scope, const struct directive *row,
+                                struct conf_node *node, void *settings)
+{
+    struct otel_main *main = settings;
+
+    if (!check_attribute(scope->conf, node)) {
+        return false;
+    }
+
+    *vec_add(&main->resource, scope->conf->arena, struct otel_pair) =
+        (struct otel_pair){node->args[1], node->args[2]};
+    return true;
+}
+
+static const struct directive main_rows[] = {
+    {"otel_exporter", IN_HTTP, BLOCK(otel_exporter_enter), ARGS(0, 0), .repeat = REPEAT_ERROR,
+     .doc = "The collector of OpenTelemetry that spans of requests are sent to, and how."},
+    {"otel_service_name", IN_HTTP, STRING(struct otel_main, service_name),
+     .initial = OTEL_UNKNOWN_SERVICE, .doc = "The attribute service.name of the resource."},
+    {"otel_resource_attr", IN_HTTP, CUSTOM_FIELD(struct otel_main, resource, otel_resource_apply),
+     ARGS(2, 2), .repeat = REPEAT_APPEND, .syntax = "name value",
+     .doc = "A further attribute of the resource, such as deployment.environment."},
+    {0},
+};
+
+static const struct directive_table main_table = {
+    .key = &main_key,
+    .rows = main_rows,
+    .contexts = IN_HTTP,
+    .size = sizeof(struct otel_main),
+};
+
+/* ---- locations ---- */
+
+/* on, off, or "12.5%", exact to a thousandth of a percent. */
+static bool read_share(struct str value, uint64_t *share)
+{
+    uint64_t thousandths;
+
+    if (str_is(value, "on") || str_is(value, "off")) {
+        *share = str_is(value, "on") ? OTEL_ALL : 0;
+        return true;
+    }
+    if (!str_ends(value, STR("%")) ||
+        !parse_fixed_point(str_head(value, value.len - 1), 3, &thousandths) ||
+        thousandths > 100 * 1000) {
+        return false;
+    }
+    *share = OTEL_ALL * thousandths / (100 * 1000);
+    return true;
+}
+
+static bool otel_trace_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    struct otel_settings *otel = settings;
+    struct otel_reading *reading = reading_of(scope->conf);
+
+    otel->is_variable = !otel->trace->is_constant;
+    if (!otel->is_variable && !read_share(otel->trace->constant, &otel->share)) {
+        return conf_error(scope->conf, node, "invalid value \"%.*s\" in \"otel_trace\" directive",
+                          STR_ARG(otel->trace->constant));
+    }
+    if (!otel_is_off(otel)) {
+        reading->is_wanted = true;
+        reading->traced = reading->traced == NULL ? node : reading->traced;
+    }
+    return true;
+}
+
+static const struct directive_word context_words[] = {{"ignore", OTEL_IGNORE},
+                                                      {"extract", OTEL_EXTRACT},
+                                                      {"inject", OTEL_INJECT},
+                                                      {"propagate", OTEL_PROPAGATE},
+                                                      {NULL, 0}};
+
+/* Readers refuse a whole message for a name that is no UTF-8. */
+static bool otel_attribute_apply(struct conf_scope *scope, const struct directive *row,
+                                 struct conf_node *node, void *settings)
+{
+    return check_attribute(scope->conf, node);
+}
+
+#define S struct otel_settings
+static const struct directive otel_rows[] = {
+    {"otel_trace", IN_HTTP_ALL, TEMPLATE(S, trace), .initial = "off", .apply = otel_trace_apply,
+     .syntax = "on | off | share% | $variable",
+     .doc =
+         "Whether requests are recorded as spans: all, none, by chance so many of a hundred, or those for which a variable is `on` or `1`."},
+    {"otel_trace_context", IN_HTTP_ALL, ENUM(S, context, context_words), .initial = "ignore",
+     .doc =
+         "What becomes of the fields traceparent and tracestate: `extract` continues the trace that they name, `inject` tells backends of the "
+         "span of this request, `propagate` does both."},
+    {"otel_span_name", IN_HTTP_ALL, TEMPLATE(S, span_name),
+     .doc = "Name of the span; by default that of the location."},
+    {"otel_span_attr", IN_HTTP_ALL, KEY_TEMPLATE(S, attributes), ARGS(2, 2),
+     .repeat = REPEAT_APPEND, .apply = otel_attribute_apply,
+     .doc = "A further attribute of the span. Lines of outer blocks hold where a block has none."},
+    {0},
+};
+#undef S
+
+static const struct directive_table otel_table = {
+    .key = &otel_key,
+    .rows = otel_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct otel_settings),
+};
+static const struct directive_table *const otel_tables[] = {&main_table, &exporter_table,
+                                                            &otel_table, NULL};
+
+/* ---- hooks ---- */
+
+static enum handler_result otel_log(struct request *request)
+{
+    if (request == request->main && otel_is_recorded(request)) {
+        otel_record(request);
+    }
+    return HANDLER_NEXT;
+}
+
+static bool enters_here(const struct http_location *location)
+{
+    const struct otel_settings *settings = otel_settings_at(location);
+
+    if (otel_is_off(settings) && (settings->context & OTEL_INJECT) == 0) {
+        return false;
+    }
+    return location->server == NULL ||
+           !reading_of(&location->server->main->generation->conf)->is_uniform;
+}
+
+/* A request may have been redirected to a location that records none. */
+static bool logs_here(const struct http_location *location)
+{
+    return location->server != NULL &&
+           reading_of(&location->server->main->generation->conf)->is_wanted;
+}
+
+/* Do all locations record the same requests, whatever is known of these, and tell backends nothing? Then it is early enough to decide
+ * when a request is logged: one that is not recorded pays for one look. */
+static bool is_uniform(const struct http_main *main)
+{
+    const struct otel_settings *first = NULL;
+
+    vec_each(struct http_location *, location, &main->locations) {
+        const struct otel_settings *settings = otel_settings_at(*location);
+
+        first = first == NULL ? settings : first;
+        if (settings->is_variable || settings->share != first->share ||
+            (settings->context & OTEL_INJECT) != 0 || settings->context != first->context) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool otel_end(struct conf *conf, struct http_main *main)
+{
+    struct otel_reading *reading = reading_of(conf);
+
+    if (main->servers.count == 0) {
+        return true;
+    }
+    reading->main = server_settings(*vec_at(&main->servers, struct http_server *, 0), &main_key);
+    reading->is_uniform = is_uniform(main);
+    return !reading->is_wanted || reading->main->exporter != NULL ||
+           conf_error(conf, reading->traced, "\"otel_exporter\" block is missing");
+}
+
+static bool worker_start(struct generation *generation)
+{
+    const struct otel_reading *reading = reading_of(&generation->conf);
+
+    otel_contexts_start();
+    return reading->main == NULL || !reading->is_wanted ||
+           otel_exporter_start(generation, reading->main);
+}
+
+/* ---- variables ---- */
+
+static bool give_hex(struct variable_env *env, const unsigned char *id, size_t size,
+                     struct str *out)
+{
+    char *text = arena_text(env->arena, 2 * size);
+
+    *out = str_from(text, hex_encode(text, id, size));
+    return true;
+}
+
+static bool get_trace_id(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    return give_hex(env, otel_context_of(variable_request(env))->own.trace_id, TRACE_ID_SIZE, out);
+}
+
+static bool get_span_id(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    return give_hex(env, otel_context_of(variable_request(env))->own.span_id, SPAN_ID_SIZE, out);
+}
+
+static bool get_parent_id(struct variable_env *env, const struct variable *variable,
+                          struct str *out)
+{
+    const struct otel_context *context = otel_context_of(variable_request(env));
+
+    return context->has_parent && give_hex(env, context->parent_id, SPAN_ID_SIZE, out);
+}
+
+static bool get_parent_sampled(struct variable_env *env, const struct variable *variable,
+                               struct str *out)
+{
+    return variable_give(out, otel_context_of(variable_request(env))->is_parent_sampled ? STR("1")
+                                                                                        : STR("0"));
+}
+
+static const struct variable otel_variables[] = {
+    {.name = STR_INIT("otel_trace_id"),
+     .doc = "The trace that the request belongs to: 32 hex digits.",
+     .get = get_trace_id,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("otel_span_id"),
+     .doc = "The span of the request: 16 hex digits.",
+     .get = get_span_id,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("otel_parent_id"),
+     .doc =
+         "The span that the client named as its own, where `otel_trace_context` has it extracted.",
+     .get = get_parent_id,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("otel_parent_sampled"),
+     .doc = "1 where the client has said that it records its span, else 0.",
+     .get = get_parent_sampled,
+     .flags = VARIABLE_VOLATILE},
+    {.name = {NULL, 0}},
+};
+
+static const struct phase_hook otel_phases[] = {
+    {.phase = PHASE_REWRITE,
+     .name = "otel",
+     .before = "rewrite",
+     .run = otel_enter_location,
+     .is_active = enters_here},
+    {.phase = PHASE_LOG, .name = "otel", .after = "log", .run = otel_log, .is_active = logs_here},
+    {.run = NULL},
+};
+static const struct http_module otel_hooks = {
+    .variables = otel_variables,
+    .phases = otel_phases,
+    .end = otel_end,
+};
+
+const struct module ngx_otel_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_otel_module",
+    .kind = MODULE_HTTP,
+    .tables = otel_tables,
+    .hooks = &otel_hooks,
+    .worker_start = worker_start,
+    .worker_quit = otel_exporter_quit,
+    .worker_abort = otel_exporter_abort,
+    .worker_end = otel_exporter_end,
+};
