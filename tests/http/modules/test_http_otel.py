@@ -2,16 +2,15 @@
 
 import re
 import socket
-import ssl
 import time
 
-import grpc
 import pytest
 
 import certificates
-from collector import Collector, HttpCollector, attributes
-from harness.server import run_binary
+from collector import Collector, HttpCollector, attributes, grpc
+from harness import h3
 from harness.h2 import H2
+from harness.server import run_binary
 from harness.wait import until
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -170,6 +169,19 @@ def test_a_chain_of_two_servers(serve, collector):
     inner, outer = spans_of(front, collector, 2)
     assert inner.trace_id.hex() == outer.trace_id.hex() == TRACE
     assert outer.parent_span_id.hex() == SPAN and inner.parent_span_id == outer.span_id and inner.span_id != outer.span_id
+
+
+def test_attempts_at_backends(serve, collector):
+    server = start(serve, collector, "upstream group { server 127.0.0.1:1; server 127.0.0.1:@PORT1@ backup; } server { listen 127.0.0.1:@PORT1@; return 200 yes; }"
+                   "server { listen 127.0.0.1:@PORT@; otel_trace on; location / { otel_upstream_spans on; proxy_pass http://group; } location /none { otel_upstream_spans on; return 200; } }")
+    assert server.get("/").text == "yes" and server.get("/none").status == 200
+    request, failed, served, _ = spans_of(server, collector, 4)
+    for span, status in ((failed, 502), (served, 200)):
+        found = attributes(span)
+        assert span.trace_id == request.trace_id and span.parent_span_id == request.span_id and span.kind == 3 and span.name == "group"
+        assert request.start <= span.start <= span.end <= request.end and found.get("http.status_code") == status and found["upstream.name"] == "group"
+    assert attributes(failed)["upstream.addr"] == "127.0.0.1:1" and failed.status.code == 2 and not served.HasField("status")
+    assert attributes(served)["upstream.bytes_received"] > 3 and len({failed.span_id, served.span_id, request.span_id}) == 3
 
 
 def test_the_client_or_chance_decides(serve, collector):
@@ -332,3 +344,16 @@ def test_configurations_that_are_none(tmp_path, text, says):
     (tmp_path / "nginx.conf").write_text("events {} http { %s server { } }" % text)
     result = run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf")
     assert result.returncode == 1 and says in result.stderr, result.stderr
+
+
+def test_over_http_3(serve, collector):
+    if not h3.HAS_AIOQUIC:
+        pytest.skip("without aioquic: see auto/aioquic")
+    pair = certificates.own("localhost")
+    server = start(serve, collector, "ssl_certificate %s; ssl_certificate_key %s; otel_trace on; server { listen 127.0.0.1:@PORT@ quic; server_name localhost;"
+                   " otel_trace_context extract; location / { return 200 $otel_parent_id; } }" % (pair.crt, pair.key))
+    with h3.H3(server.port) as client:
+        answer = client.get("/three", headers=[("traceparent", PARENT.split()[1])])
+        assert answer.body.decode() == SPAN
+    found = attributes(spans_of(server, collector, 1)[0])
+    assert (found["http.flavor"], found["http.scheme"], found["http.target"]) == ("3.0", "https", "/three")

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "http/exchange/exchange.h"
 #include "http/exchange/probe/probe.h"
 #include "http/modules/status/otel/otel.h"
 #include "http/modules/status/otel/ring.h"
@@ -190,20 +191,44 @@ static void exporter_is_due(struct timer *timer)
     start_sending(container_of(timer, struct exporter, timer));
 }
 
+/* Where a span is put; NULL: it is dropped. */
+static struct buf *next_span(struct exporter *exporter)
+{
+    struct buf *out = span_ring_next(&exporter->ring);
+
+    counters_mine->spans_dropped += out == NULL;
+    return out;
+}
+
+/* Attempts come after the request, whose span tells more. True: a batch is full. */
+static bool record_attempts(struct exporter *exporter, struct request *request)
+{
+    bool is_full = false;
+
+    vec_each(const struct attempt, attempt, &request->exchange->attempts) {
+        struct buf *out = next_span(exporter);
+
+        if (out != NULL) {
+            otel_put_attempt(out, request, attempt);
+            is_full |= span_ring_added(&exporter->ring);
+        }
+    }
+    return is_full;
+}
+
 void otel_record(struct request *request)
 {
     struct exporter *exporter = *exporter_of(request->server->main->generation);
+    struct buf *out = exporter == NULL ? NULL : next_span(exporter);
 
-    if (exporter == NULL) {
-        return;
-    }
-    struct buf *out = span_ring_next(&exporter->ring);
     if (out == NULL) {
-        counters_mine->spans_dropped++;
         return;
     }
     otel_put_span(out, request);
     bool is_full = span_ring_added(&exporter->ring);
+    if (request->exchange != NULL && otel_settings_at(request->location)->has_upstream_spans) {
+        is_full |= record_attempts(exporter, request);
+    }
     if (exporter->is_quitting) {
         start_sending(exporter); /* the worker waits for fibers, not for timers */
     } else if (exporter->is_sending || exporter->attempts != 0) {

@@ -287,6 +287,9 @@ static const struct directive otel_rows[] = {
          "span of this request, `propagate` does both."},
     {"otel_span_name", IN_HTTP_ALL, TEMPLATE(S, span_name),
      .doc = "Name of the span; by default that of the location."},
+    {"otel_upstream_spans", IN_HTTP_ALL, FLAG(S, has_upstream_spans), .initial = "off",
+     .doc =
+         "Whether each attempt at a backend is a span of its own, a child of that of the request."},
     {"otel_span_attr", IN_HTTP_ALL, KEY_TEMPLATE(S, attributes), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .apply = otel_attribute_apply,
      .doc = "A further attribute of the span. Lines of outer blocks hold where a block has none."},

@@ -54,6 +54,7 @@ struct otel_settings {
     unsigned context;           /* enum otel_trace_context */
     struct template *span_name; /* NULL: the location's name */
     struct vec attributes;      /* struct key_template */
+    bool has_upstream_spans;    /* each attempt at a backend is a span, too */
 };
 
 extern struct settings_key otel_key;
@@ -94,6 +95,9 @@ bool otel_is_recorded(struct request *request);
 
 /* Appends the field `spans` of a request that has ended. */
 void otel_put_span(struct buf *out, struct request *request);
+struct attempt;
+/* The same of an attempt at a backend, as a child of the request's span. */
+void otel_put_attempt(struct buf *out, struct request *request, const struct attempt *attempt);
 /* The message around `spans` of a batch: what comes before them. */
 void otel_put_frame(struct buf *out, const struct otel_main *main, size_t spans_size);
 /* What the collector has said: spans that it refused, with a reason of its own. False: it said nothing of the kind. */

@@ -2,10 +2,12 @@
 #include <endian.h>
 #include <string.h>
 
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/protobuf.h"
 #include "config.h"
 #include "http/modules/status/otel/otel.h"
+#include "shared/upstream/attempts.h"
 
 /* Numbers of fields, of each message. */
 enum { REQUEST_RESOURCE_SPANS = 1 };
@@ -31,7 +33,7 @@ enum {
 enum { STATUS_CODE = 3 };
 enum { ANSWER_PARTIAL = 1, PARTIAL_REFUSED = 1, PARTIAL_REASON = 2 };
 
-enum { KIND_SERVER = 2, STATUS_ERROR = 2 };
+enum { KIND_SERVER = 2, KIND_CLIENT = 3, STATUS_ERROR = 2 };
 enum { FLAG_HAS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 }; /* what is known of the parent */
 
 /* Bytes that are sent of a text: a client may write as much as its head has room for. */
@@ -240,14 +242,8 @@ static char *put_identity(char *at, const struct otel_context *context)
     return context->has_parent ? put_id(at, SPAN_PARENT_ID, context->parent_id, SPAN_ID_SIZE) : at;
 }
 
-static char *put_name(char *at, struct request *request)
+static char *put_span_name(char *at, struct str name)
 {
-    const struct otel_settings *settings = otel_settings_at(request->location);
-    struct str name = settings->span_name != NULL
-                          ? template_text(settings->span_name, &request->env)
-                      : request->location->name.len != 0 ? request->location->name
-                                                         : request->method_name;
-
     if (name.len > SHORT_MOST || !is_ascii(name)) {
         struct buf out = {0};
 
@@ -261,6 +257,14 @@ static char *put_name(char *at, struct request *request)
     return str_put(at, name);
 }
 
+static struct str name_of(struct request *request, const struct otel_settings *settings)
+{
+    if (settings->span_name != NULL) {
+        return template_text(settings->span_name, &request->env);
+    }
+    return request->location->name.len != 0 ? request->location->name : request->method_name;
+}
+
 static inline char *put_time(char *at, unsigned field, uint64_t ms)
 {
     uint64_t ns = htole64(ms * 1000000);
@@ -270,13 +274,21 @@ static inline char *put_time(char *at, unsigned field, uint64_t ms)
     return at + sizeof(ns);
 }
 
-/* From the first byte of the head to now: $request_time. */
-static char *put_times(char *at, const struct request *request)
+/* Of the monotonic clock. */
+static char *put_times(char *at, uint64_t start_ms, uint64_t end_ms)
 {
     uint64_t now_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
 
-    at = put_time(at, SPAN_START, now_ms - (clock_now.now_ms - request->start_ms));
-    return put_time(at, SPAN_END, now_ms);
+    at = put_time(at, SPAN_START, now_ms - (clock_now.now_ms - start_ms));
+    return put_time(at, SPAN_END, now_ms - (clock_now.now_ms - end_ms));
+}
+
+static char *put_error(char *at)
+{
+    at = put_byte(at, SPAN_STATUS << 3 | PROTOBUF_BYTES);
+    at = put_byte(at, 2);
+    at = put_byte(at, STATUS_CODE << 3 | PROTOBUF_VARINT);
+    return put_byte(at, STATUS_ERROR);
 }
 
 static char *put_flags(char *at, const struct otel_context *context)
@@ -316,21 +328,60 @@ void otel_put_span(struct buf *out, struct request *request)
 
     at = put_byte(at, SCOPE_SPANS_SPANS << 3 | PROTOBUF_BYTES) + 2; /* its length of most */
     at = put_identity(at, context);
-    at = put_name(at, request);
+    at = put_span_name(at, name_of(request, settings));
     at = put_byte(at, SPAN_KIND << 3 | PROTOBUF_VARINT);
     at = put_byte(at, KIND_SERVER);
-    at = put_times(at, request);
+    at = put_times(at, request->start_ms, clock_now.now_ms); /* $request_time */
     at = put_attributes(at, request);
     if (settings->attributes.count != 0) {
         at = put_configured(out, at, request, &settings->attributes);
     }
     if (request->response.status >= 500) {
-        at = put_byte(at, SPAN_STATUS << 3 | PROTOBUF_BYTES);
-        at = put_byte(at, 2);
-        at = put_byte(at, STATUS_CODE << 3 | PROTOBUF_VARINT);
-        at = put_byte(at, STATUS_ERROR);
+        at = put_error(at);
     }
     at = put_flags(at, context);
+    out->len = (size_t) (at - out->data);
+    put_span_length(out, start + 1);
+}
+
+/* ---- attempts at backends ---- */
+
+static char *put_milliseconds(char *at, struct str key, uint64_t ms)
+{
+    return ms == UINT64_MAX ? at : put_number(at, key, ms);
+}
+
+void otel_put_attempt(struct buf *out, struct request *request, const struct attempt *attempt)
+{
+    const struct otel_context *context = otel_context_made(request);
+    unsigned char id[SPAN_ID_SIZE];
+    uint64_t end_ms = attempt->response_ms == UINT64_MAX ? clock_now.now_ms
+                                                         : attempt->began_ms + attempt->response_ms;
+    size_t start = out->len;
+    char *at = buf_reserve(out, SPAN_ROOM);
+
+    random_bytes(id, sizeof(id));
+    id[0] |= id[0] == 0;
+    at = put_byte(at, SCOPE_SPANS_SPANS << 3 | PROTOBUF_BYTES) + 2;
+    at = put_id(at, SPAN_TRACE_ID, context->own.trace_id, TRACE_ID_SIZE);
+    at = put_id(at, SPAN_ID, id, SPAN_ID_SIZE);
+    at = put_id(at, SPAN_PARENT_ID, context->own.span_id, SPAN_ID_SIZE);
+    at = put_span_name(at, attempt->group.len != 0 ? attempt->group : attempt->peer);
+    at = put_byte(at, SPAN_KIND << 3 | PROTOBUF_VARINT);
+    at = put_byte(at, KIND_CLIENT);
+    at = put_times(at, attempt->began_ms, end_ms);
+    at = put_own_text(at, STR("upstream.name"), attempt->group);
+    at = put_own_text(at, STR("upstream.addr"), attempt->peer);
+    if (attempt->status != 0) {
+        at = put_number(at, STR("http.status_code"), attempt->status);
+    }
+    at = put_milliseconds(at, STR("upstream.connect_time_ms"), attempt->connect_ms);
+    at = put_milliseconds(at, STR("upstream.header_time_ms"), attempt->header_ms);
+    at = put_number(at, STR("upstream.bytes_sent"), attempt->bytes_sent);
+    at = put_number(at, STR("upstream.bytes_received"), attempt->bytes_received);
+    if (attempt->status == 0 || attempt->status >= 500) {
+        at = put_error(at);
+    }
     out->len = (size_t) (at - out->data);
     put_span_length(out, start + 1);
 }
