@@ -111,6 +111,21 @@ def talk(server, parts):
     return server.wait_lines("access.log", before + max(text.count("HTTP/1."), 1) + ("GET /ssi" in text))[before:]
 
 
+@pytest.mark.parametrize("body", ["Content-Length: 10", "Transfer-Encoding: chunked"])
+def test_an_interim_response_that_none_follows(body):
+    """The body is not sent: 100 (Continue) was, and counts."""
+    lines = []
+    for binary in binaries.reference(), binaries.under_test():
+        with Server("log_format n '$status|$body_bytes_sent|$bytes_sent|$request_length'; access_log access.log n; client_body_timeout 200ms;"
+                    "server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://127.0.0.1:@PORT1@; } }", binary=binary) as server:
+            with server.client() as client:
+                client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n%s\r\n\r\n" % body)
+                client.rest_or_reset()
+            lines.append(server.wait_lines("access.log", 1))
+    assert lines[0] == lines[1]
+    assert lines[1][0].startswith("408|25|25|")
+
+
 @pytest.mark.parametrize("row", range(len(ROWS)), ids=lambda row: repr(ROWS[row][0])[:60])
 def test_requests(backend, row):
     parts, answer = ROWS[row]

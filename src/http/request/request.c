@@ -302,7 +302,8 @@ uint64_t request_bytes_sent(const struct request *request)
     uint64_t sent = request->delivery.sent != 0 ? request->delivery.sent
                                                 : request->main->wire->sent(request->main);
 
-    if (!request->response.is_head_sent || sent < request->delivery.start) {
+    if (sent < request->delivery.start ||
+        (!request->response.is_head_sent && request->delivery.interim_bytes == 0)) {
         return 0;
     }
     return sent - request->delivery.start;

@@ -533,6 +533,9 @@ static void v1_send_interim(struct request *request, unsigned status, const stru
         return;
     }
     uint64_t begin = conn->queued;
+    if (request->delivery.interim_bytes == 0) { /* what is counted where no response follows */
+        request->delivery.start = request->delivery.head_end = begin;
+    }
     conn_write(conn, STR("HTTP/1.1 "));
     conn_write(conn, str_from(number, format_uint(number, status)));
     conn_write(conn, STR(" "));
