@@ -156,3 +156,14 @@ def test_a_stored_304_has_the_length_that_the_backend_said(serve, backend, lengt
     answers = [server.get("/") for _ in range(2)]
     assert [(one.status, one.header("Content-Length")) for one in answers] == [(304, length and length.decode())] * 2
     assert len(back.requests) == 1
+
+
+@pytest.mark.parametrize("fields", [b"", b"Content-Range: bytes 0-15/16\r\n", b"Content-Range: x\r\n"])
+def test_a_first_slice_that_is_refused(serve, backend, fields):
+    """The client gets nothing, and the log the status that the backend has sent."""
+    back = backend([b"HTTP/1.1 206 Partial Content\r\n%sContent-Length: 16\r\n\r\n" % fields + DATA])
+    server = serve("""log_format s $status,$upstream_status; access_log access.log s; server { listen 127.0.0.1:@PORT@; slice 4;
+        proxy_set_header Range $slice_range; location / { proxy_pass http://127.0.0.1:%d; } }""" % back.port)
+    with pytest.raises(Closed):
+        server.get("/")
+    assert server.wait_lines("access.log", 1) == ["206,206"]

@@ -88,6 +88,9 @@ static bool read_content_range(struct str value, uint64_t *start, uint64_t *end,
 static bool slice_refuse(struct exchange *x, const char *reason, struct str culprit)
 {
     log_error(&x->request->log, 0, "%s in slice response: \"%.*s\"", reason, STR_ARG(culprit));
+    if (!x->cache.continues_response) {
+        x->request->response.status = x->response.status; /* is logged; the client gets nothing */
+    }
     return false;
 }
 
