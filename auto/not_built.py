@@ -27,8 +27,7 @@ ORIGINS = ["nginx-oss", "tengine", "echo", "headers-more", "redis2", "slowfs", "
            "brotli", "nginx-commercial"]  # who is named when several have the directive
 
 # Directives of modules that are always there, and that these lack.
-LACKING = {"retry_cached_connection", "rr_discarded_range", "state",
-           "upstream_change_no_server_status"}
+LACKING = {"rr_discarded_range", "state", "upstream_change_no_server_status"}
 
 HEAD = """\
 /* Modules that a build can be without, and their directives. Written by auto/not_built.py out of the

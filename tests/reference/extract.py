@@ -28,7 +28,11 @@ COMMERCIAL = {"health_check", "health_check_timeout", "match", "ntlm", "queue", 
               "grpc_ssl_key_log", "uwsgi_ssl_key_log", "status", "status_format", "proxy_session_drop", "keyval", "keyval_zone", "api",
               "proxy_allow_upstream", "fastcgi_allow_upstream", "uwsgi_allow_upstream", "scgi_allow_upstream", "grpc_allow_upstream",
               "memcached_allow_upstream", "tunnel_allow_upstream", "num_map",
-              "state", "mqtt", "mqtt_buffers", "mqtt_rewrite_buffer_size", "mqtt_set_connect", "mqtt_preread"}
+              "proxy_set_header_inherit", "grpc_set_header_inherit", "fastcgi_param_inherit", "scgi_param_inherit",
+              "uwsgi_param_inherit", "proxy_bind_dynamic", "fastcgi_bind_dynamic", "uwsgi_bind_dynamic", "scgi_bind_dynamic",
+              "grpc_bind_dynamic", "memcached_bind_dynamic", "tunnel_bind_dynamic", "proxy_request_dynamic",
+              "fastcgi_request_dynamic", "uwsgi_request_dynamic", "scgi_request_dynamic", "grpc_request_dynamic", "auth_require",
+              "internal_redirect", "error_log_tag", "state", "mqtt", "mqtt_buffers", "mqtt_rewrite_buffer_size", "mqtt_set_connect", "mqtt_preread"}
 
 # … and modules of which we have all.
 COMMERCIAL_MODULES = {"ngx_http_auth_jwt_module", "ngx_http_oidc_module"}

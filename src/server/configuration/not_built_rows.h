@@ -19,7 +19,10 @@ static const struct not_built_row not_built_rows[] = {
     {"ngx_eventport_module", "eventport_events"},
     {"ngx_google_perftools_module", "google_perftools_profiles"},
     {"ngx_http_access_module", "allow deny"},
-    {"ngx_http_acme_module", "acme_certificate acme_issuer acme_shared_zone"},
+    {"ngx_http_acme_module",
+     "accept_terms_of_service account_key acme_certificate acme_issuer acme_shared_zone "
+     "challenge common_name_in_csr contact dns_hook dns_wait external_account_key "
+     "preferred_chain profile ssl_verify state_path uri"},
     {"ngx_http_addition_filter_module", "add_after_body add_before_body addition_types"},
     {"ngx_http_api_module", "api status_zone"},
     {"ngx_http_append_header_module", "append_header append_header_separator"},
@@ -47,11 +50,11 @@ static const struct not_built_row not_built_rows[] = {
     {"ngx_http_concat_module",
      "concat concat_delimiter concat_ignore_file_error concat_max_files concat_types "
      "concat_unique"},
-    {"ngx_http_core_module", "retry_cached_connection"},
     {"ngx_http_dav_ext_module", "dav_ext_lock dav_ext_lock_zone dav_ext_methods"},
     {"ngx_http_dav_module", "create_full_put_path dav_access dav_methods min_delete_depth"},
     {"ngx_http_debug_conn_module", "debug_conn"},
     {"ngx_http_debug_pool_module", "debug_pool"},
+    {"ngx_http_debug_request_module", "debug_request"},
     {"ngx_http_debug_timer_module", "debug_timer"},
     {"ngx_http_degradation_module", "degradation degrade"},
     {"ngx_http_dubbo_module",
@@ -86,7 +89,7 @@ static const struct not_built_row not_built_rows[] = {
      "fastcgi_hide_header fastcgi_ignore_client_abort fastcgi_ignore_headers fastcgi_index "
      "fastcgi_intercept_errors fastcgi_keep_conn fastcgi_limit_rate fastcgi_max_temp_file_size "
      "fastcgi_next_upstream fastcgi_next_upstream_timeout fastcgi_next_upstream_tries "
-     "fastcgi_no_cache fastcgi_param fastcgi_pass fastcgi_pass_header "
+     "fastcgi_no_cache fastcgi_param fastcgi_param_inherit fastcgi_pass fastcgi_pass_header "
      "fastcgi_pass_request_body fastcgi_pass_request_headers fastcgi_rcvbuf_size "
      "fastcgi_read_timeout fastcgi_request_buffering fastcgi_request_dynamic "
      "fastcgi_send_lowat fastcgi_send_timeout fastcgi_sndbuf_size fastcgi_socket_keepalive "
@@ -101,16 +104,18 @@ static const struct not_built_row not_built_rows[] = {
      "geoip_city geoip_country geoip_org geoip_proxy geoip_proxy_recursive geoip_region"},
     {"ngx_http_grpc_module",
      "grpc_allow_upstream grpc_bind grpc_bind_dynamic grpc_buffer_size grpc_connect_timeout "
-     "grpc_enable_ntls grpc_hide_header grpc_ignore_headers grpc_intercept_errors "
-     "grpc_next_upstream grpc_next_upstream_timeout grpc_next_upstream_tries grpc_pass "
-     "grpc_pass_header grpc_read_timeout grpc_request_dynamic grpc_send_timeout "
-     "grpc_set_header grpc_socket_keepalive grpc_socket_rcvbuf grpc_socket_sndbuf "
-     "grpc_ssl_certificate grpc_ssl_certificate_cache grpc_ssl_certificate_key "
-     "grpc_ssl_ciphers grpc_ssl_conf_command grpc_ssl_crl grpc_ssl_enc_certificate "
-     "grpc_ssl_enc_certificate_key grpc_ssl_key_log grpc_ssl_name grpc_ssl_password_file "
-     "grpc_ssl_protocols grpc_ssl_server_name grpc_ssl_session_reuse grpc_ssl_sign_certificate "
-     "grpc_ssl_sign_certificate_key grpc_ssl_trusted_certificate grpc_ssl_verify "
-     "grpc_ssl_verify_depth"},
+     "grpc_enable_ntls grpc_hide_header grpc_http3_max_concurrent_streams "
+     "grpc_http3_max_table_capacity grpc_http3_stream_buffer_size grpc_http_version "
+     "grpc_ignore_headers grpc_intercept_errors grpc_next_upstream grpc_next_upstream_timeout "
+     "grpc_next_upstream_tries grpc_pass grpc_pass_header grpc_quic_active_connection_id_limit "
+     "grpc_quic_gso grpc_quic_host_key grpc_read_timeout grpc_request_dynamic "
+     "grpc_send_timeout grpc_set_header grpc_set_header_inherit grpc_socket_keepalive "
+     "grpc_socket_rcvbuf grpc_socket_sndbuf grpc_ssl_certificate grpc_ssl_certificate_cache "
+     "grpc_ssl_certificate_key grpc_ssl_ciphers grpc_ssl_conf_command grpc_ssl_crl "
+     "grpc_ssl_enc_certificate grpc_ssl_enc_certificate_key grpc_ssl_key_log grpc_ssl_name "
+     "grpc_ssl_password_file grpc_ssl_protocols grpc_ssl_server_name grpc_ssl_session_reuse "
+     "grpc_ssl_sign_certificate grpc_ssl_sign_certificate_key grpc_ssl_trusted_certificate "
+     "grpc_ssl_verify grpc_ssl_verify_depth"},
     {"ngx_http_gunzip_filter_module", "gunzip gunzip_buffers gunzip_max_ratio"},
     {"ngx_http_gzip_filter_module",
      "gzip gzip_buffers gzip_clear_etag gzip_comp_level gzip_hash gzip_min_length "
@@ -170,7 +175,7 @@ static const struct not_built_row not_built_rows[] = {
      "ssl_session_store_by_lua_block ssl_session_store_by_lua_file"},
     {"ngx_http_map_module", "map map_hash_bucket_size map_hash_max_size"},
     {"ngx_http_memc_module",
-     "memc_bind memc_buffer_size memc_cmds_allowed memc_connect_timeout "
+     "memc_bind memc_bind_dynamic memc_buffer_size memc_cmds_allowed memc_connect_timeout "
      "memc_flags_to_last_modified memc_next_upstream memc_next_upstream_timeout "
      "memc_next_upstream_tries memc_pass memc_read_timeout memc_send_timeout "
      "memc_socket_keepalive"},
@@ -190,7 +195,10 @@ static const struct not_built_row not_built_rows[] = {
      "mp4_start_key_frame"},
     {"ngx_http_multi_upstream_module", "multi"},
     {"ngx_http_num_map_module", "num_map"},
-    {"ngx_http_oidc_module", "auth_oidc oidc_provider"},
+    {"ngx_http_oidc_module",
+     "auth_oidc client_id client_secret config_url cookie_name extra_auth_args "
+     "frontchannel_logout_uri issuer logout_token_hint logout_uri oidc_provider pkce "
+     "post_logout_uri redirect_uri scope session_store session_timeout userinfo"},
     {"ngx_http_perl_module", "perl perl_modules perl_require perl_set"},
     {"ngx_http_proxy_connect_module",
      "proxy_connect proxy_connect_address proxy_connect_allow proxy_connect_bind "
@@ -205,13 +213,16 @@ static const struct not_built_row not_built_rows[] = {
      "proxy_cache_revalidate proxy_cache_use_stale proxy_cache_valid proxy_connect_timeout "
      "proxy_cookie_domain proxy_cookie_flags proxy_cookie_path proxy_enable_ntls "
      "proxy_force_ranges proxy_headers_hash_bucket_size proxy_headers_hash_max_size "
-     "proxy_hide_header proxy_http_version proxy_ignore_client_abort proxy_ignore_headers "
-     "proxy_intercept_errors proxy_limit_rate proxy_max_temp_file_size proxy_method "
-     "proxy_next_upstream proxy_next_upstream_timeout proxy_next_upstream_tries proxy_no_cache "
-     "proxy_pass proxy_pass_header proxy_pass_request_body proxy_pass_request_headers "
-     "proxy_pass_trailers proxy_protocol proxy_rcvbuf_size proxy_read_timeout proxy_redirect "
-     "proxy_request_buffering proxy_request_dynamic proxy_send_lowat proxy_send_timeout "
-     "proxy_set_body proxy_set_header proxy_sndbuf_size proxy_socket_keepalive "
+     "proxy_hide_header proxy_http3_hq proxy_http3_max_concurrent_streams "
+     "proxy_http3_max_table_capacity proxy_http3_stream_buffer_size proxy_http_version "
+     "proxy_ignore_client_abort proxy_ignore_headers proxy_intercept_errors proxy_limit_rate "
+     "proxy_max_temp_file_size proxy_method proxy_next_upstream proxy_next_upstream_timeout "
+     "proxy_next_upstream_tries proxy_no_cache proxy_pass proxy_pass_header "
+     "proxy_pass_request_body proxy_pass_request_headers proxy_pass_trailers proxy_protocol "
+     "proxy_quic_active_connection_id_limit proxy_quic_gso proxy_quic_host_key "
+     "proxy_rcvbuf_size proxy_read_timeout proxy_redirect proxy_request_buffering "
+     "proxy_request_dynamic proxy_send_lowat proxy_send_timeout proxy_set_body "
+     "proxy_set_header proxy_set_header_inherit proxy_sndbuf_size proxy_socket_keepalive "
      "proxy_socket_rcvbuf proxy_socket_sndbuf proxy_ssl_certificate "
      "proxy_ssl_certificate_cache proxy_ssl_certificate_key proxy_ssl_ciphers "
      "proxy_ssl_conf_command proxy_ssl_crl proxy_ssl_enc_certificate "
@@ -223,12 +234,13 @@ static const struct not_built_row not_built_rows[] = {
     {"ngx_http_proxy_protocol_vendor_module", ""},
     {"ngx_http_proxy_v2_module", ""},
     {"ngx_http_random_index_module", "random_index"},
+    {"ngx_http_ready_module", "ready"},
     {"ngx_http_realip_module", "real_ip_header real_ip_recursive set_real_ip_from"},
     {"ngx_http_redis2_module",
-     "redis2_bind redis2_buffer_size redis2_connect_timeout redis2_literal_raw_query "
-     "redis2_next_upstream redis2_next_upstream_timeout redis2_next_upstream_tries redis2_pass "
-     "redis2_query redis2_raw_queries redis2_raw_query redis2_read_timeout redis2_send_timeout "
-     "redis2_socket_keepalive"},
+     "redis2_bind redis2_bind_dynamic redis2_buffer_size redis2_connect_timeout "
+     "redis2_literal_raw_query redis2_next_upstream redis2_next_upstream_timeout "
+     "redis2_next_upstream_tries redis2_pass redis2_query redis2_raw_queries redis2_raw_query "
+     "redis2_read_timeout redis2_send_timeout redis2_socket_keepalive"},
     {"ngx_http_referer_module", "referer_hash_bucket_size referer_hash_max_size valid_referers"},
     {"ngx_http_reqstat_module",
      "req_status req_status_bypass req_status_lazy req_status_show req_status_show_field "
@@ -245,8 +257,8 @@ static const struct not_built_row not_built_rows[] = {
      "scgi_cache_use_stale scgi_cache_valid scgi_connect_timeout scgi_force_ranges "
      "scgi_hide_header scgi_ignore_client_abort scgi_ignore_headers scgi_intercept_errors "
      "scgi_limit_rate scgi_max_temp_file_size scgi_next_upstream scgi_next_upstream_timeout "
-     "scgi_next_upstream_tries scgi_no_cache scgi_param scgi_pass scgi_pass_header "
-     "scgi_pass_request_body scgi_pass_request_headers scgi_read_timeout "
+     "scgi_next_upstream_tries scgi_no_cache scgi_param scgi_param_inherit scgi_pass "
+     "scgi_pass_header scgi_pass_request_body scgi_pass_request_headers scgi_read_timeout "
      "scgi_request_buffering scgi_request_dynamic scgi_send_timeout scgi_socket_keepalive "
      "scgi_socket_rcvbuf scgi_socket_sndbuf scgi_store scgi_store_access "
      "scgi_temp_file_write_size scgi_temp_path scgi_upstream_tries"},
@@ -351,8 +363,8 @@ static const struct not_built_row not_built_rows[] = {
      "uwsgi_force_ranges uwsgi_hide_header uwsgi_ignore_client_abort uwsgi_ignore_headers "
      "uwsgi_intercept_errors uwsgi_limit_rate uwsgi_max_temp_file_size uwsgi_modifier1 "
      "uwsgi_modifier2 uwsgi_next_upstream uwsgi_next_upstream_timeout "
-     "uwsgi_next_upstream_tries uwsgi_no_cache uwsgi_param uwsgi_pass uwsgi_pass_header "
-     "uwsgi_pass_request_body uwsgi_pass_request_headers uwsgi_read_timeout "
+     "uwsgi_next_upstream_tries uwsgi_no_cache uwsgi_param uwsgi_param_inherit uwsgi_pass "
+     "uwsgi_pass_header uwsgi_pass_request_body uwsgi_pass_request_headers uwsgi_read_timeout "
      "uwsgi_request_buffering uwsgi_request_dynamic uwsgi_send_timeout uwsgi_socket_keepalive "
      "uwsgi_socket_rcvbuf uwsgi_socket_sndbuf uwsgi_ssl_certificate "
      "uwsgi_ssl_certificate_cache uwsgi_ssl_certificate_key uwsgi_ssl_ciphers "
@@ -428,8 +440,9 @@ static const struct not_built_row not_built_rows[] = {
      "ssl_trusted_certificate ssl_verify_client ssl_verify_depth starttls"},
     {"ngx_mgmt_module", ""},
     {"ngx_otel_module",
-     "otel_exporter otel_resource_attr otel_service_name otel_span_attr otel_span_name "
-     "otel_trace otel_trace_context"},
+     "batch_count batch_size endpoint header interval otel_exporter otel_resource_attr "
+     "otel_service_name otel_span_attr otel_span_name otel_trace otel_trace_context "
+     "otel_upstream_spans protocol timeout trusted_certificate"},
     {"ngx_poll_module", ""},
     {"ngx_proc_strategy_module", ""},
     {"ngx_procs_module", "processes"},
@@ -497,6 +510,7 @@ static const struct not_built_row not_built_rows[] = {
      "ssl_stapling ssl_stapling_file ssl_stapling_responder ssl_stapling_verify "
      "ssl_trusted_certificate ssl_verify_client ssl_verify_depth"},
     {"ngx_stream_ssl_preread_module", "ssl_preread"},
+    {"ngx_stream_status_zone_module", "status_zone"},
     {"ngx_stream_upstream_hash_module", "hash"},
     {"ngx_stream_upstream_hc_module", "health_check health_check_timeout match"},
     {"ngx_stream_upstream_least_conn_module", "least_conn"},

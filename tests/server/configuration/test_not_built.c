@@ -14,8 +14,8 @@ static void a_directive_leads_to_its_module(void **state)
 {
     assert_text(not_built_explain(&conf, STR("hls_fragment"), IN_HTTP),
                 "it belongs to ngx_http_hls_module, which is not in Portunus yet");
-    assert_text(not_built_explain(&conf, STR("auth_require"), IN_HTTP),
-                "it belongs to ngx_http_auth_require_module, which is not in Portunus yet");
+    assert_text(not_built_explain(&conf, STR("f4f"), IN_LOCATION),
+                "it belongs to ngx_http_f4f_module, which is not in Portunus yet");
 }
 
 /* njs has modules for both; keyval is of one protocol where it stands. */
@@ -44,11 +44,11 @@ static bool is_linked(const char *name)
     return false;
 }
 
-/* proxy_bind_dynamic is of the commercial nginx, proxy_ssl_verify waits for TLS. */
+/* rr_discarded_range is Tengine's, proxy_ssl_verify waits for TLS. */
 static void a_module_that_is_there_lacks_the_directive(void **state)
 {
-    assert_text(not_built_explain(&conf, STR("retry_cached_connection"), IN_HTTP),
-                "ngx_http_core_module of Portunus does not have it");
+    assert_text(not_built_explain(&conf, STR("rr_discarded_range"), IN_UPSTREAM),
+                "ngx_http_upstream_module of Portunus does not have it");
     if (!is_linked("ngx_http_proxy_module")) {
         assert_true(str_starts(not_built_explain(&conf, STR("proxy_ssl_verify"), IN_HTTP),
                                STR("it belongs to ngx_http_proxy_module, which is not ")));
