@@ -295,6 +295,21 @@ def test_two_reloads_return_to_the_one_that_was_confirmed(serve):
     wait_text(server, "one")
 
 
+def test_what_was_confirmed_is_kept_while_others_wait(serve):
+    """More reloads than `config_history` keeps: the one to return to is not among those removed."""
+    main = "config_history 1 kept; reload_confirm 1h;"
+    server = serve(conf=frame("one", main))
+    for text in ("two", "three", "four", "five"):
+        change(server, text, main)
+        server.signal("reload")
+        wait_text(server, text)
+    assert [int(line.split()[0]) for line in history(server)] == [1, 4, 5]
+    change(server, "six", main.replace("1h", "300ms"))
+    server.signal("reload")
+    server.wait_log("configuration 6 was not confirmed in time, returning to 1", "error.log")
+    wait_text(server, "one")
+
+
 def test_a_rollback_ends_the_wait(serve):
     server = serve(conf=frame("one", WAITS))
     change(server, "two", WAITS)

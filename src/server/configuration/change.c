@@ -38,7 +38,7 @@ void change_confirm(const struct generation *generation)
 
 void change_started(struct generation *generation)
 {
-    history_keep(generation, NULL);
+    history_keep(generation, NULL, 0);
     history_state_keep(generation, 0);
 }
 
@@ -102,7 +102,7 @@ static void note(struct generation *next, struct generation *old, enum change ch
 {
     clock_update();
     if (change == CHANGE_RELOAD) {
-        history_keep(next, old);
+        history_keep(next, old, waiting.return_to);
         ask_for_confirmation(next, old);
     } else {
         waiting.return_to = 0;

@@ -346,15 +346,15 @@ static bool store(int directory, const struct history_entry *entry)
     return is_good;
 }
 
-/* Removes the oldest but so many, and but the two that matter. */
-static void prune(struct arena *arena, int directory, size_t count, const unsigned spared[2])
+/* Removes the oldest but so many, and but those that matter. */
+static void prune(struct arena *arena, int directory, size_t count, const unsigned spared[3])
 {
     struct vec numbers = list_numbers(arena, directory);
 
     for (size_t i = 0; i + count < numbers.count; i++) {
         unsigned number = *vec_at(&numbers, unsigned, i);
 
-        if (number != spared[0] && number != spared[1]) {
+        if (number != spared[0] && number != spared[1] && number != spared[2]) {
             char name[16];
 
             record_name(name, number);
@@ -443,7 +443,7 @@ static unsigned find_before(int directory, struct str name, struct generation *o
     return state.running;
 }
 
-void history_keep(struct generation *next, struct generation *old)
+void history_keep(struct generation *next, struct generation *old, unsigned return_to)
 {
     struct str name = next->core->history_directory;
     struct arena arena;
@@ -465,7 +465,7 @@ void history_keep(struct generation *next, struct generation *old)
     if (!keep_at(fd, name, next, before)) {
         log_error(log_main, errno, "the configuration cannot be kept in \"%s\"", name.data);
     } else {
-        const unsigned spared[2] = {next->kept.number, next->kept.before};
+        const unsigned spared[3] = {next->kept.number, next->kept.before, return_to};
 
         arena_init(&arena);
         prune(&arena, fd, (size_t) next->core->history_count + 1, spared);

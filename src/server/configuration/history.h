@@ -61,9 +61,10 @@ void history_state_keep(const struct generation *generation, unsigned return_to)
 
 /*
  * Keeps a configuration that is about to run, unless its text is that of the one that runs; `old` is the latter, NULL at the start. Sets
- * next->kept. Older records than `config_history` wants are removed. What cannot be written is logged, and is not kept. Waits for the disk.
+ * next->kept. Older records than `config_history` wants are removed, but not `return_to`. What cannot be written is logged, and is not kept.
+ * Waits for the disk.
  */
-void history_keep(struct generation *next, struct generation *old);
+void history_keep(struct generation *next, struct generation *old, unsigned return_to);
 
 /* `nginx --history`: a line for each record. False after a message. */
 bool history_list(struct str directory, struct buf *out);
