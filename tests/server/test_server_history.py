@@ -310,6 +310,18 @@ def test_what_was_confirmed_is_kept_while_others_wait(serve):
     wait_text(server, "one")
 
 
+def test_another_directory_does_not_change_where_to_return(serve):
+    """A number names a record of the directory in which it was confirmed."""
+    server = serve(conf=frame("one", WAITS))
+    change(server, "two", WAITS)
+    server.signal("reload")
+    wait_text(server, "two")
+    change(server, "three", "config_history 5 other; reload_confirm 300ms;")
+    server.signal("reload")
+    server.wait_log("configuration 2 was not confirmed in time, returning to 1", "error.log")
+    wait_text(server, "one")
+
+
 def test_a_rollback_ends_the_wait(serve):
     server = serve(conf=frame("one", WAITS))
     change(server, "two", WAITS)

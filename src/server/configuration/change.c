@@ -1,15 +1,33 @@
 /* Reloads, rollbacks and confirmations, for the master and for `master_process off`. */
 #include "server/configuration/change.h"
 
+#include <limits.h>
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "server/configuration/generation_life.h"
 #include "server/configuration/history.h"
 
 /* A reload that waits for its confirmation. */
 static struct {
-    unsigned return_to; /* confirmed last; 0 = nothing waits */
+    unsigned return_to;       /* confirmed last; 0 = nothing waits */
+    char directory[PATH_MAX]; /* where its record is: a reload may name another one */
     uint64_t due_ms;
 } waiting;
+
+/* Is it the one that was confirmed last? */
+static bool is_confirmed_one(const struct generation *generation)
+{
+    return waiting.return_to != 0 && generation->kept.number == waiting.return_to &&
+           str_is(generation->kept.directory, waiting.directory);
+}
+
+static void wait_for_confirmation(const struct generation *confirmed)
+{
+    waiting.return_to = confirmed->kept.number;
+    snprintf(waiting.directory, sizeof(waiting.directory), "%.*s",
+             STR_ARG(confirmed->kept.directory));
+}
 
 enum change change_after(enum change before, enum change next)
 {
@@ -66,9 +84,10 @@ static struct generation *read_next(struct generation *old, enum change change)
         return generation_read(old, false, false);
     }
     unsigned target = find_target(old, change);
+    struct str directory =
+        change == CHANGE_RETURN ? str_of(waiting.directory) : old->kept.directory;
 
-    return target == 0 ? NULL
-                       : generation_read_kept(old, old->kept.directory, target, false, false);
+    return target == 0 ? NULL : generation_read_kept(old, directory, target, false, false);
 }
 
 /* A reload was made: who made it has to confirm it, or not. */
@@ -76,7 +95,7 @@ static void ask_for_confirmation(const struct generation *next, const struct gen
 {
     uint64_t time_ms = next->core->reload_confirm_ms;
 
-    if (time_ms == 0 || next->kept.number == waiting.return_to) {
+    if (time_ms == 0 || is_confirmed_one(next)) {
         waiting.return_to = 0;
         return;
     }
@@ -84,7 +103,7 @@ static void ask_for_confirmation(const struct generation *next, const struct gen
         return; /* the same as before, and it waits or not as before */
     }
     if (waiting.return_to == 0) {
-        waiting.return_to = old->kept.number;
+        wait_for_confirmation(old);
     }
     if (waiting.return_to == 0) {
         log_error(log_main, 0,

@@ -19,6 +19,7 @@
 #include "server/configuration/log_rollback.h"
 #include "server/process/server.h"
 #include "server/process/signals.h"
+#include "server/process/title.h"
 
 enum {
     START_INTERVAL_MS = 1000,
@@ -157,6 +158,7 @@ static _Noreturn void run_program(const struct log_pipe *pipe)
     if (dup2(pipe->reader, STDIN_FILENO) == STDIN_FILENO) {
         if (pipe->rollback != NULL) {
             syscall(SYS_close_range, STDERR_FILENO + 1, UINT_MAX, 0);
+            title_set(STR("log process"));
             _exit(log_rollback_run(pipe->rollback, STDIN_FILENO));
         }
         syscall(SYS_close_range, STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
