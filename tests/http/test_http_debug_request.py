@@ -135,6 +135,13 @@ def test_what_clients_send_is_escaped_and_cut(server):
     assert len(steps(way, "location")[0]["uri"]) <= 1024
 
 
+@pytest.mark.parametrize("before", ["X-Debug: other", HEADER])
+def test_the_secret_is_found_and_removed_wherever_it_is(server, before):
+    server.get("/p", before, HEADER, host="a.example")
+    assert SECRET.encode() not in server.backend.requests[0]
+    assert len(ways(server)) == 1
+
+
 def test_memory_of_a_way_is_bounded(serve):
     server = serve("""
         debug_request debug.log address=127.0.0.0/8;

@@ -38,16 +38,19 @@ static bool is_same_secret(struct str given, struct str secret)
     return given.len == secret.len && difference == 0;
 }
 
-/* Backends do not get the secret. */
+/* Backends do not get the secret, however often it is there. */
 static bool take_secret(struct request *request, const struct debug_rule *rule)
 {
-    struct field *field = fields_find(&request->headers, rule->field);
+    bool is_meant = false;
 
-    if (field == NULL || !is_same_secret(field->value, rule->secret)) {
-        return false;
+    fields_each(field, &request->headers) {
+        if (str_equal_nocase(field->name, rule->field) &&
+            is_same_secret(field->value, rule->secret)) {
+            field->is_removed = true;
+            is_meant = true;
+        }
     }
-    field->is_removed = true;
-    return true;
+    return is_meant;
 }
 
 static enum handler_result begin(struct request *request)
