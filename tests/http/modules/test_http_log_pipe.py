@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from harness import run_binary, until
+from harness import proc, run_binary, until
 
 FORMAT = "log_format f '$status $request_uri';"
 F_GETPIPE_SZ = 1032  # fcntl has its name from Python 3.10 on
@@ -138,6 +138,20 @@ def test_rollback_by_size(serve):
     kept = "".join(server.read("logs/" + name) for name in reversed(names))
     assert kept == "".join("/%029d\n" % number for number in range(20 - kept.count("\n"), 20))
     assert max(len(server.read("logs/" + name)) for name in names) <= 100
+
+
+def test_the_process_of_rollback_is_not_taken_for_a_master(serve):
+    server = serve(http="""
+        access_log "pipe:rollback logs/a.log" combined;
+        server { listen 127.0.0.1:@PORT@; location / { return 200; } }
+    """)
+    master = server.process.pid
+
+    def titles():
+        with open("/proc/%d/task/%d/children" % (master, master), encoding="ascii") as file:
+            return [proc.title(int(pid)) for pid in file.read().split()]
+    until(lambda: "nginx: log process" in titles(), titles)
+    assert not [title for title in titles() if "master" in title]
 
 
 def test_rollback_by_time(serve):
