@@ -155,7 +155,7 @@ OTHER = [
     (GOOD + "ssl_key_log;", 'invalid number of arguments in "ssl_key_log"'),
     (GOOD + PROXY % "proxy_ssl_key_log nx/log;", r'open\(\) "@DIR@/nx/log" failed'),
     (GOOD + "location / { uwsgi_pass x:1; uwsgi_ssl_key_log nx/log; }", r'open\(\) "@DIR@/nx/log" failed'),
-    (GOOD + "location / { grpc_pass x; grpc_ssl_key_log nx/log; }", r'open\(\) "@DIR@/nx/log" failed'),
+    (GOOD + "location / { grpc_pass x:1; grpc_ssl_key_log nx/log; }", r'open\(\) "@DIR@/nx/log" failed'),
     # Of Tengine.
     (GOOD + "enable_ntls on;", r'unknown directive "enable_ntls" \(.*Tongsuo'),
     (GOOD + "ssl_sign_certificate ec.crt;", r'unknown directive "ssl_sign_.*\(.*Tongsuo'),
