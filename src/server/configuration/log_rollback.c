@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/parse.h"
 
 #define READ_SIZE (64 * 1024)
@@ -218,6 +219,7 @@ int log_rollback_run(const struct log_rollback *rollback, int input)
 
     open_log(&run);
     if (run.fd < 0) {
+        log_write(log_main, LOG_STDERR, errno, "open() \"%s\" failed", rollback->path.data);
         return EXIT_FAILURE; /* the master starts it again */
     }
     while (wait_for_lines(&run, input)) {

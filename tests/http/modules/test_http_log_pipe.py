@@ -150,8 +150,16 @@ def test_the_process_of_rollback_is_not_taken_for_a_master(serve):
     def titles():
         with open("/proc/%d/task/%d/children" % (master, master), encoding="ascii") as file:
             return [proc.title(int(pid)) for pid in file.read().split()]
-    until(lambda: "nginx: log process" in titles(), titles)
-    assert not [title for title in titles() if "master" in title]
+    until(lambda: sorted(titles()) == ["nginx: log process", "nginx: worker process"], titles)
+
+
+def test_why_a_file_of_rollback_is_not_written(serve):
+    server = serve(http="""
+        access_log "pipe:rollback none/a.log" combined;
+        server { listen 127.0.0.1:@PORT@; location / { return 200; } }
+    """, allow=ALLOW + ["open"])
+    reason = 'open() "%s/none/a.log" failed (2: No such file' % server.dir
+    until(lambda: reason in server.read("stderr.txt"), server.evidence)
 
 
 def test_rollback_by_time(serve):
