@@ -381,6 +381,24 @@ def test_the_old_binary_keeps_its_history_when_the_new_one_leaves(daemon):
     until(lambda: running(server) == [1], server.evidence)
 
 
+def test_a_new_binary_keeps_what_the_old_one_may_return_to(daemon):
+    def conf(text):
+        main = "daemon on; config_history 1 kept; reload_confirm 1h;"
+        return frame(text, main).replace("daemon off;", "")
+    server = daemon(conf("one"))
+    server.configure(conf=conf("two"))
+    server.signal("reload")
+    until(lambda: running(server) == [2], server.evidence)
+    server.configure(conf=conf("three"))
+    server.signal("upgrade")
+    until(lambda: running(server) == [3], server.evidence)
+    assert [int(line.split()[0]) for line in history(server)] == [1, 2, 3]
+    os.kill(int(until(lambda: server.read("nginx.pid"), "the new pid file")), signal.SIGQUIT)
+    until(lambda: running(server) == [2], server.evidence)
+    tell(server, "rollback")
+    wait_text(server, "one")
+
+
 # ---- what --history and --diff print
 
 def test_a_kept_configuration_is_tested_and_printed(serve):

@@ -425,8 +425,12 @@ void history_state_keep(const struct generation *generation, unsigned return_to)
     }
 }
 
-/* The record that ran before: of the generation in force, which is kept now if it was not, or of the last start. */
-static unsigned find_before(int directory, struct str name, struct generation *old)
+/*
+ * The record that ran before: of the generation in force, which is kept now if it was not, or of the last start: then *return_to
+ * becomes what that waits to return to, in this binary or in the one that is upgraded.
+ */
+static unsigned find_before(int directory, struct str name, struct generation *old,
+                            unsigned *return_to)
 {
     struct history_state state = {0};
     struct arena arena;
@@ -440,6 +444,7 @@ static unsigned find_before(int directory, struct str name, struct generation *o
     arena_init(&arena);
     state_at(&arena, directory, &state);
     arena_free(&arena);
+    *return_to = state.return_to;
     return state.running;
 }
 
@@ -460,7 +465,7 @@ void history_keep(struct generation *next, struct generation *old, unsigned retu
     if (fd < 0) {
         return;
     }
-    unsigned before = find_before(fd, name, old);
+    unsigned before = find_before(fd, name, old, &return_to);
 
     if (!keep_at(fd, name, next, before)) {
         log_error(log_main, errno, "the configuration cannot be kept in \"%s\"", name.data);
