@@ -270,6 +270,19 @@ def test_a_collector_that_is_down_costs_spans_only(serve):
     assert re.search(r"\d+ spans were dropped: the collector", server.error_log)
 
 
+def test_a_silent_collector_does_not_hold_a_worker(serve):
+    """Neither by the batch that is on its way, nor by those that wait."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = serve(EXPORTER % (silent.getsockname()[1], "interval 1ms; timeout 1h; batch_size 1; batch_count 64;")
+                       + SITE % "location / { return 200; }")
+        server.get("/")
+        with silent.accept()[0]:
+            for _ in range(7):
+                server.get("/")
+            assert server.quit() == 0
+    assert sum(int(n) for n in re.findall(r"(\d+) spans were dropped", server.error_log)) == 8
+
+
 @pytest.mark.parametrize("says", [b"HTTP/1.1 400 Bad\r\n\r\n", b"\0\0\0\4\0\0\0\0\0" + b"\xff" * 200, b"", None], ids=["http1", "frames", "end", "silence"])
 @pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
 def test_what_is_no_collector(serve, backend, says, protocol):

@@ -10,7 +10,7 @@
 enum {
     ATTEMPTS_MOST = 5,      /* of one batch */
     RETRY_FIRST_MS = 1000,  /* after the first failure; twice as long after each further one */
-    QUIT_TIMEOUT_MS = 3000, /* of a batch, when the worker is going to end */
+    QUIT_TIMEOUT_MS = 3000, /* of all that is left, when the worker is going to end */
     DROPS_LOGGED_EVERY_MS = 60000 /* one line */
 };
 
@@ -20,7 +20,7 @@ struct exporter {
     const struct otel_main *main;
     const struct generation *generation;
     struct span_ring ring;
-    struct timer timer;  /* the next batch is due */
+    struct timer timer;  /* the next batch is due; while quitting: sending takes too long */
     struct fiber *fiber; /* that sends; or NULL */
     struct grpc_link grpc;
     struct otel_link link;
@@ -116,19 +116,15 @@ static bool send_oldest(struct exporter *exporter)
 {
     const struct span_batch *batch = span_ring_take(&exporter->ring);
     unsigned spans = batch->count;
-    uint64_t timeout_ms = exporter->settings->timeout_ms;
     struct otel_outcome outcome = {.error = 0};
     struct buf message = {0};
     struct arena arena;
 
-    if (exporter->is_quitting && timeout_ms > QUIT_TIMEOUT_MS) {
-        timeout_ms = QUIT_TIMEOUT_MS;
-    }
     arena_init(&arena);
     otel_put_frame(&message, exporter->main, batch->spans.len);
     buf_append(&message, buf_str(&batch->spans));
     enum otel_sent sent = otel_send(&exporter->link, exporter->settings, &arena, buf_str(&message),
-                                    clock_now.now_ms + timeout_ms, &outcome);
+                                    clock_now.now_ms + exporter->settings->timeout_ms, &outcome);
     bool is_kept = false;
     if (sent == OTEL_SENT) {
         counters_mine->spans_sent += spans;
@@ -164,6 +160,7 @@ static void run_exporter(void *arg)
         (exporter->is_quitting ? exporter->ring.used != 0 : span_ring_has_full(&exporter->ring)));
     log_drops(exporter);
     if (exporter->is_quitting) {
+        timer_clear(&exporter->timer);
         otel_link_close(&exporter->link);
     }
     exporter->fiber = NULL;
@@ -180,6 +177,9 @@ static void start_sending(struct exporter *exporter)
     }
     exporter->is_sending = true;
     timer_clear(&exporter->timer);
+    if (exporter->is_quitting) {
+        plan(exporter, QUIT_TIMEOUT_MS);
+    }
     if (fiber_start(run_exporter, exporter, NULL) == FIBER_NO_STACK) {
         exporter->is_sending = false;
         plan(exporter, RETRY_FIRST_MS);
@@ -188,7 +188,13 @@ static void start_sending(struct exporter *exporter)
 
 static void exporter_is_due(struct timer *timer)
 {
-    start_sending(container_of(timer, struct exporter, timer));
+    struct exporter *exporter = container_of(timer, struct exporter, timer);
+
+    if (exporter->is_quitting && exporter->fiber != NULL) {
+        fiber_cancel(exporter->fiber); /* the worker does not wait longer */
+    } else {
+        start_sending(exporter);
+    }
 }
 
 /* Where a span is put; NULL: it is dropped. */
@@ -272,7 +278,9 @@ void otel_exporter_quit(struct generation *generation)
     }
     exporter->is_quitting = true;
     timer_clear(&exporter->timer);
-    if (!exporter->is_sending) {
+    if (exporter->is_sending) {
+        plan(exporter, QUIT_TIMEOUT_MS);
+    } else {
         otel_link_close(&exporter->link);
         start_sending(exporter);
     }
