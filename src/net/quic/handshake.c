@@ -76,6 +76,9 @@ static bool version_is_confirmed(const struct quic_connection *c)
     if (!wire_number(&versions, 4, &chosen)) {
         return !c->was_negotiated;
     }
+    if (c->first_read != NULL && chosen == c->first_version) {
+        return true; /* after a HelloRetryRequest the client says again what it began with */
+    }
     return chosen == c->version &&
            (!c->was_negotiated || quic_version_choose(versions) == c->version);
 }
@@ -142,7 +145,7 @@ static bool versions_received(struct quic_connection *c)
                                       : "the version that was chosen is not that of the packets");
         return false;
     }
-    if (c->is_server && preferred != 0 && preferred != c->version &&
+    if (c->is_server && c->first_read == NULL && preferred != 0 && preferred != c->version &&
         !version_change(c, preferred)) {
         quic_refuse(c, QUIC_INTERNAL_ERROR, QUIC_FRAME_CRYPTO, "no keys");
         return false;

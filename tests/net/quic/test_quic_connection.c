@@ -174,6 +174,29 @@ static void version_2(void **state)
     assert_int_equal(facts.version, QUIC_VERSION_2);
 }
 
+/* After a HelloRetryRequest the client says once more what it prefers, and what it had chosen at first. */
+static void version_preferred_twice(void **state)
+{
+    unsigned char bytes[512];
+    struct quic_out out = {bytes, bytes + sizeof(bytes), false};
+    struct quic_connection *c;
+
+    server_open();
+    connect_client_to(&quic_listener.addr, QUIC_VERSION_1);
+    turn_until(server_end.connection != NULL);
+    c = server_end.connection;
+    assert_false(c->levels[QUIC_SPACE_INITIAL]->is_discarded);
+    struct quic_parameters said = client_end.connection->own;
+    said.versions = STR("\0\0\0\1\x6b\x33\x43\xcf\0\0\0\1");
+    quic_parameters_put(&out, &said, 0);
+    const struct str text = str_from((const char *) bytes, (const char *) out.at);
+    assert_true(quic_tls_owner.parameters(c, text));
+    assert_int_equal(c->version, QUIC_VERSION_2);
+    assert_true(quic_tls_owner.parameters(c, text));
+    assert_int_equal(c->version, QUIC_VERSION_2);
+    assert_int_equal(c->first_version, QUIC_VERSION_1);
+}
+
 static void other_versions(void **state)
 {
     unsigned char bytes[1200] = {0xc0, 0xba, 0xba, 0xba, 0xba, 4,   'd', 'c',
@@ -362,6 +385,7 @@ int main(void)
         QUIC_TEST(a_stream_too_many),
         QUIC_TEST(a_retry),
         QUIC_TEST(version_2),
+        QUIC_TEST(version_preferred_twice),
         QUIC_TEST(other_versions),
         QUIC_TEST(keys_are_updated),
         QUIC_TEST(files_and_references),
