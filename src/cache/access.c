@@ -382,7 +382,8 @@ void cache_fail(struct cache_access *access, unsigned status, time_t until)
 
     cache_index_take(index);
     struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
-    if (entry != NULL) {
+    /* Another that took the claim over may have stored something since: the failure does not hide it. */
+    if (entry != NULL && entry->version == access->seen_version) {
         entry->flags &= (uint16_t) ~(ENTRY_FAILED | ENTRY_TIMED_OUT);
         entry->flags |= status == 504 ? ENTRY_TIMED_OUT : ENTRY_FAILED;
         entry->failed_until = until > (time_t) UINT32_MAX ? UINT32_MAX : (uint32_t) until;

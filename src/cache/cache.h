@@ -161,7 +161,8 @@ void cache_fill_abort(struct cache_access *access);
 
 /*
  * No backend answered: up to the end of the second `until` others get CACHE_FAILED with this status (502 or 504) and ask no
- * backend, unless something fresh is stored. In the index only; what is stored stays, and is found again after that. Storing or purging ends it.
+ * backend. In the index only; what is stored stays, and is found again after that. Storing or purging ends it, and where
+ * somebody has stored since the access looked, it does not begin.
  */
 void cache_fail(struct cache_access *access, unsigned status, time_t until);
 

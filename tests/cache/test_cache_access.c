@@ -574,6 +574,25 @@ static void failures_are_remembered_beside_what_is_stored(void **state)
     assert_int_equal(look("key"), CACHE_MISS);
 }
 
+/* A claim has an age: the one that comes after it may be done before the failure of the first is known. */
+static void a_late_failure_does_not_hide_what_is_fresh(void **state)
+{
+    struct cache_access first, second;
+
+    begin("");
+    open_key(&first, "key");
+    assert_true(cache_claim(&first, 0));
+    open_key(&second, "key");
+    assert_true(cache_claim(&second, 5000));
+    struct cache_meta meta = meta_for(60);
+    fill_with(&second, STR("body"), &meta);
+    cache_close(&second);
+    cache_fail(&first, 504, clock_now.seconds + 60);
+    cache_close(&first);
+    forget_kept();
+    assert_stored("key", "body");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -591,6 +610,7 @@ int main(void)
         cache_test(texts_live_as_long_as_the_request),
         cache_test(few_uses_are_scarce),
         cache_test(failures_are_remembered_beside_what_is_stored),
+        cache_test(a_late_failure_does_not_hide_what_is_fresh),
         cache_test(a_claim_is_had_by_one),
         cache_test(a_commit_wakes_who_waits),
         cache_test(waiting_ends_in_time),
