@@ -563,7 +563,9 @@ enum store_result store_node_ask(struct store_node *node, struct str bytes, bool
         free(request);
         return STORE_GONE;
     }
+    node->users++;
     enum wait_result waited = fiber_wait(&request->done, call->deadline_ms);
+    node->users--;
     if (!request->is_done) {
         request_abandon(request);
         return waited == WAIT_CANCELLED ? STORE_CANCELLED : STORE_TIMED_OUT;

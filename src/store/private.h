@@ -12,7 +12,9 @@
 #include "store/store.h"
 
 enum {
-    STORE_NODES_MAX = 128,      /* servers of a cluster that are known at one time */
+    STORE_NODES_MAX = 160, /* servers that are known at one time */
+    STORE_NODES_LEARNED =
+        128, /* of these, such as others named: the configuration's have the rest */
     STORE_PENDING_MAX = 4096,   /* commands of a connection that wait for their replies */
     STORE_UNSENT_MAX = 4 << 20, /* bytes that the server has not taken */
     STORE_SLOTS = 16384,        /* of a cluster */
@@ -83,6 +85,7 @@ struct store_node {
     struct list waiting; /* struct store_request, until a connection is up */
     uint64_t retry_ms;   /* not before */
     unsigned failures;   /* in a row */
+    unsigned users;      /* commands whose callers have not gone on: they hold it */
 };
 
 /* A command on its way. Owned by its caller while he waits, else by the connection. */

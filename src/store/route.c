@@ -50,7 +50,8 @@ static void log_refusal(struct store *store, const struct store_node *node, stru
 /* Nobody uses it, and its place may be taken. */
 static bool node_is_idle(const struct store_node *node)
 {
-    if (node->is_wanted || node == node->store->primary || !list_is_empty(&node->waiting)) {
+    if (node->is_wanted || node->users != 0 || node == node->store->primary ||
+        !list_is_empty(&node->waiting)) {
         return false;
     }
     for (unsigned i = 0; i < STORE_LINKS; i++) {
@@ -65,6 +66,7 @@ static bool node_is_idle(const struct store_node *node)
 static int node_of(struct store *store, const struct addr *addr, struct str host, bool is_sentinel)
 {
     unsigned at = store->node_count;
+    unsigned most = host.len == 0 ? STORE_NODES_LEARNED : STORE_NODES_MAX;
 
     for (unsigned i = 0; i < store->node_count; i++) {
         if (store->nodes[i]->is_sentinel == is_sentinel &&
@@ -72,10 +74,10 @@ static int node_of(struct store *store, const struct addr *addr, struct str host
             return (int) i;
         }
     }
-    if (at == STORE_NODES_MAX) {
-        for (at = 0; at < STORE_NODES_MAX && !node_is_idle(store->nodes[at]); at++) {
+    if (at >= most) {
+        for (at = 0; at < most && !node_is_idle(store->nodes[at]); at++) {
         }
-        if (at == STORE_NODES_MAX) {
+        if (at == most) {
             return -1;
         }
     }
@@ -233,13 +235,13 @@ static void look_sentinel(struct store *store, struct arena *arena)
     }
 }
 
-/* One range of CLUSTER SLOTS, which has `count` values: first, last, the primary, replicas. */
-static bool take_range(struct store *store, const struct store_node *from, struct str *reply,
+/* One range of CLUSTER SLOTS, which has `count` values: first, last, the primary, replicas. from: whom a server without a name is. */
+static bool take_range(struct store *store, const struct addr *from, struct str *reply,
                        int64_t count, uint8_t *slots)
 {
     int64_t first, last, port;
     struct resp_value host;
-    struct addr addr = from->addr;
+    struct addr addr = *from;
 
     if (count < 3 || !resp_next_integer(reply, &first) || !resp_next_integer(reply, &last)) {
         return false;
@@ -269,12 +271,13 @@ static bool take_slots(struct store *store, const struct store_node *from, struc
 {
     uint8_t *slots = arena_zalloc(arena, STORE_SLOTS);
     int64_t ranges = resp_next_list(&reply);
+    const struct addr own = from->addr; /* many others may take its place */
 
     if (ranges <= 0) {
         return false;
     }
     for (; ranges > 0; ranges--) {
-        if (!take_range(store, from, &reply, resp_next_list(&reply), slots)) {
+        if (!take_range(store, &own, &reply, resp_next_list(&reply), slots)) {
             return false;
         }
     }

@@ -192,6 +192,29 @@ def test_hostile_store(serve, data, endless, reason):
     hostile.close()
 
 
+class HostileNode(Hostile):
+    """Names more servers of a cluster than a node has places for, the last of them as itself, and goes."""
+
+    told = 0
+
+    def _talk(self, conn):
+        with conn:
+            for reply in (HELLO, self.data):
+                if conn.recv(65536):
+                    conn.sendall(reply)
+            self.told += 1
+
+
+def test_cluster_of_too_many(serve):
+    hosts = ["127.0.0.%d" % i for i in range(2, 150)] + [""]
+    hostile = HostileNode(b"*%d\r\n" % len(hosts) + b"".join(
+        b"*3\r\n:%d\r\n:%d\r\n*2\r\n$%d\r\n%s\r\n:1\r\n" % (i, i, len(host), host.encode()) for i, host in enumerate(hosts)))
+    server = serve(http(sync="sync=strict"), main=store(hostile.port, "mode cluster;"))
+    until(lambda: hostile.told >= 3, "the node to ask again")
+    assert passed(server, 9) == 5
+    hostile.close()
+
+
 def test_user_and_password(serve, redis):
     one = redis("user default off", "user edge on >secret ~portunus:* +@all")
     files = {"password": "secret\n"}
@@ -232,7 +255,7 @@ def test_cluster(serve):
         zones = "".join("limit_req_zone $arg_k zone=z%d:1m rate=1r/m sync=strict;" % i for i in range(6))
         locations = "".join("location /%d { limit_req zone=z%d burst=2 nodelay; empty_gif; }" % (i, i) for i in range(6))
         server = serve(http(zones=zones, locations=locations), main=store(servers[0].port, "mode cluster; timeout 5s;"))
-        until(lambda: passed(server, 1, "/0?k=warm") and servers[0].keys() + servers[1].keys() + servers[2].keys(), "the map of slots")
+        until(lambda: passed(server, 1, "/5?k=warm") and servers[0].keys() + servers[1].keys() + servers[2].keys(), "the map of slots")
         assert [passed(server, 9, "/%d?k=a" % i) for i in range(6)] == [3] * 6
         assert sum(len([k for k in one.keys() if ":{z" in k]) for one in servers) == 7
         assert len([1 for one in servers if one.keys()]) > 1 and metric(server, "portunus_store_redirects") == 0
@@ -245,7 +268,8 @@ def test_cluster(serve):
         for one in [target, owner] + [one for one in servers if one not in (target, owner)]:
             assert one.ask("CLUSTER", "SETSLOT", slot, "NODE", name) == "OK"
         assert passed(server, 9, "/0?k=b") == 3
-        assert metric(server, "portunus_store_redirects") == 1 and len(target.keys()) == 1
+        assert metric(server, "portunus_store_redirects") == 1
+        assert len([key for key in target.keys() if "{z0}" in key]) == 1  # "warm" may come late, elsewhere
         assert all(ttl > 0 for one in servers for ttl in one.ttls())
     finally:
         for one in servers:
