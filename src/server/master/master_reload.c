@@ -134,7 +134,7 @@ static void dismiss(struct process *old)
 {
     if (old->kind == PROCESS_AGENT) {
         if (!old->is_leaving) {
-            process_command(old, CHANNEL_QUIT, -1);
+            process_command(old, CHANNEL_REPLACED, -1);
         }
         return;
     }

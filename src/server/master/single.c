@@ -112,13 +112,16 @@ static void programs_due(struct timer *timer)
     start_programs();
 }
 
-/* Children are log programs only; those of older generations end for good. */
+/*
+ * Children are log programs, of which those of older generations end for good, and what modules have started. Programs in a group
+ * of their own are left to the thread that waits for them.
+ */
 static void reap(void)
 {
     int status;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    while ((pid = waitpid(0, &status, WNOHANG)) > 0) {
         log_program_ended(generation_now, pid, status);
     }
     start_programs();

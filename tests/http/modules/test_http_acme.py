@@ -16,7 +16,7 @@ cryptography = pytest.importorskip("cryptography")
 from cryptography import x509  # noqa: E402
 from cryptography.x509.oid import NameOID  # noqa: E402
 
-from harness import binaries  # noqa: E402
+from harness import binaries, proc  # noqa: E402
 from harness.server import run_binary  # noqa: E402
 from harness.wait import until  # noqa: E402
 from harness.workers import wait_workers  # noqa: E402
@@ -117,6 +117,21 @@ def test_after_a_restart_and_a_reload(site, ca):
     server.start()
     assert peer(server).serial_number == serial
     assert (ca.count("new-order"), ca.count("new-account")) == (1, 1)
+
+
+def test_another_directory(site, ca):
+    """What a CA's staging directory has issued is not served when the issuer names another one."""
+    server = site(conf=CONF.replace("%(uri)s", "%(uri)s/"))  # as another one
+    serial = issued(server).serial_number
+    conf = server.path("nginx.conf")
+    with open(conf, encoding="ascii") as file:
+        text = file.read()
+    with open(conf, "w", encoding="ascii") as file:
+        file.write(text.replace("directory/;", "directory;"))
+    server.reload()
+    until(lambda: server.error_log.count("was issued") == 2, "a new certificate")
+    assert issued(server).serial_number != serial
+    assert (ca.count("new-order"), len(saved(server))) == (2, 2)
 
 
 def test_unauthorized_is_ordered_again(site, ca):
@@ -269,9 +284,11 @@ def test_dns_01_with_a_program(site, ca, tmp_path):
     assert [line.split()[0] for line in calls.read_text().splitlines()] == ["add", "remove"] * 2
 
 
+@pytest.mark.parametrize("main", ["worker_processes 2;", "master_process off;"])
 @pytest.mark.parametrize("hook, said", [("/bin/false", "failed with status 1"), ("/nonexistent/hook", "cannot be run")])
-def test_dns_hook_that_fails(site, ca, hook, said):
-    server = site("challenge dns-01; dns_hook %s;" % hook)
+def test_dns_hook_that_fails(site, ca, hook, said, main):
+    """Also where the process that orders looks after other programs, too."""
+    server = site("challenge dns-01; dns_hook %s; dns_wait 0s;" % hook, main=main)
     server.wait_log(said)
     server.wait_log("is ordered again in")
     assert ca.count("challenge") == 0
@@ -392,13 +409,20 @@ def test_account_that_is_gone(site, ca):
 def test_account_that_was_deactivated(site, ca):
     ca.age = datetime.timedelta(days=70)
     server = site()
-    issued(server)
+    first = issued(server)
     server.quit()
     server.wait_end()
     next(iter(ca.accounts.values()))["status"] = "deactivated"
     server.start()
     server.wait_log("403 unauthorized: account is deactivated")
-    server.wait_log("remove account.key and account.url")
+    server.wait_log('remove account.key and account.url from "%s" and restart for a new one' % server.path("acme_ca"))
+    server.quit()
+    server.wait_end()
+    for name in ("account.key", "account.url"):
+        os.remove(os.path.join(server.path("acme_ca"), name))
+    server.start()
+    until(lambda: peer(server).serial_number != first.serial_number, "a new certificate")
+    assert [one["status"] for one in ca.accounts.values()] == ["deactivated", "valid"]
 
 
 def bad_chain(made, status, fields, body):
@@ -453,6 +477,28 @@ def test_hostile_json(site, ca, part, body, said):
     assert issuer_of(peer(server)) == "certificate that is being ordered"
 
 
+@pytest.mark.skipif("sanitize" in binaries.version_text(binaries.under_test()), reason="freed memory is kept by the sanitizer")
+def test_large_answers_are_not_kept(site, ca):
+    """Each has its bound, and so have all of them together: a CA may send as many as it likes."""
+    memory = []
+
+    def measure(server_children):
+        agent, = (pid for pid in server_children if "privileged agent" in proc.title(pid))
+        memory.append(proc.resident_kb(agent))
+
+    def pad(made, status, fields, body):
+        for one in made.authorizations.values():
+            one["status"] = "valid"
+        ca.ready.wait(20)
+        measure(server.children())
+        return status, fields, json.dumps({"status": "valid", "pad": "x" * 250000}).encode()
+
+    ca.change["authorization"] = pad
+    server = site(names=" ".join("n%d.test" % i for i in range(80)))
+    server.wait_log("was issued")
+    assert len(memory) == 80 and memory[-1] - memory[0] < 8000, memory
+
+
 def test_certificate_that_has_expired(site, ca):
     """By a clock that jumped, or the CA's fault: it is not used, and not ordered in a loop."""
     ca.lasts = datetime.timedelta(minutes=10)
@@ -475,6 +521,30 @@ def test_ca_that_is_slow(site, ca):
     until(lambda: ca.requests, "the question")
     server.quit()
     server.wait_end()
+
+
+@pytest.mark.parametrize("block, orders", [("", 1), ("state_path off;", 2)])
+def test_reload_while_an_order_is_under_way(site, ca, block, orders):
+    """The process that began it ends it, and the next one waits; without a folder there is no lock, and the next one orders anew."""
+    goes_on = threading.Event()
+
+    def stall(made, status, fields, body):
+        assert goes_on.wait(20)
+        return status, fields, body
+
+    ca.change["new-order"] = stall
+    server = site(block)
+    until(lambda: ca.count("new-order") == 1, "the order")
+    server.reload()
+    if orders == 1:
+        server.wait_log("another process has the lock")
+        until(lambda: any("agent process is shutting down" in proc.title(pid) for pid in server.children()), "the old agent to know")
+    else:
+        until(lambda: ca.count("new-order") == 2, "the next order")
+    goes_on.set()
+    issued(server)
+    until(lambda: ca.count("directory") == 2, "the next process")
+    assert (ca.count("new-order"), ca.count("new-account")) == (orders, 1)
 
 
 def test_state_path_off(site, ca):

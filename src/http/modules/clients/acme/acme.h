@@ -277,7 +277,8 @@ struct acme_problem {
 struct acme_session {
     struct acme_issuer *issuer;
     const struct log *log;
-    struct arena arena;
+    struct arena arena;      /* not for what the CA may send again and again */
+    struct arena call_arena; /* of the last request and its answer: the next call frees it */
     struct str new_nonce, new_account, new_order, renewal_info; /* the directory's URLs */
     struct str terms;
     bool needs_external; /* externalAccountRequired */
@@ -287,8 +288,8 @@ struct acme_session {
     EVP_PKEY *key; /* of the account */
     struct str key_pem;
     struct str jwk, thumbprint, kid;
-    json_t *answer; /* of the last call, or NULL */
-    struct acme_answer got;
+    json_t *answer;              /* of the last call, or NULL */
+    struct acme_answer got;      /* of the last call, in call_arena */
     struct acme_problem problem; /* of the last call that failed */
 };
 

@@ -19,7 +19,7 @@
 /* A program under way: on a thread, with words on the heap. */
 struct hook_program {
     char *words[5]; /* program, action, name, value */
-    int error;      /* errno of its start */
+    int error;      /* errno of its start, or of waiting for it */
     int status;     /* of waitpid(2) */
     bool is_late;   /* it was killed */
 };
@@ -47,7 +47,7 @@ static bool start(const struct hook_program *program, pid_t *pid, int *error)
     return *error == 0;
 }
 
-/* With all that it has started. */
+/* With all that it has started. Its group keeps it from a process that waits for any child (server/master/single.c). */
 static void run_program(void *arg)
 {
     struct hook_program *program = arg;
@@ -56,7 +56,12 @@ static void run_program(void *arg)
     if (!start(program, &pid, &program->error)) {
         return;
     }
-    for (unsigned looks = 0; waitpid(pid, &program->status, WNOHANG) == 0; looks++) {
+    for (unsigned looks = 0;; looks++) {
+        pid_t ended = waitpid(pid, &program->status, WNOHANG);
+        if (ended != 0) {
+            program->error = ended == -1 ? errno : 0; /* how it ended is not known */
+            return;
+        }
         if (looks >= HOOK_S * (1000000 / LOOK_US) && !program->is_late) {
             program->is_late = true;
             kill(-pid, SIGKILL);

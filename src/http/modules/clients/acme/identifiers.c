@@ -147,13 +147,14 @@ static int compare(const void *a, const void *b)
     return str_compare(left->value, right->value);
 }
 
-/* Of its file: the first name, which is the readable part, and a digest of all that it is. */
+/* Of its file: the first name, which is the readable part, and a digest of all that it is, with the directory of its CA. */
 struct str acme_certificate_name(struct arena *arena, const struct acme_certificate *certificate)
 {
     unsigned char digest[32];
     char hex[16];
-    struct str text = arena_printf(arena, "%s:%u", certificate->key.is_rsa ? "rsa" : "ecdsa",
-                                   certificate->key.bits);
+    struct str text =
+        arena_printf(arena, "%.*s %s:%u", STR_ARG(certificate->issuer->uri),
+                     certificate->key.is_rsa ? "rsa" : "ecdsa", certificate->key.bits);
     struct vec sorted = vec_copy(&certificate->identifiers, arena, sizeof(struct acme_identifier));
     struct str first = ((const struct acme_identifier *) certificate->identifiers.items)->value;
     struct str shown = str_head(lower_case(arena, first), 100);

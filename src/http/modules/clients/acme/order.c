@@ -409,7 +409,7 @@ static bool take_order(struct order *order)
     json_t *one;
     struct acme_url url;
 
-    order->url = session->got.location;
+    order->url = arena_dup(order->arena, session->got.location);
     order->finalize = acme_url_of(session, session->answer, "finalize");
     json_array_foreach(list, index, one)
     {
@@ -504,15 +504,20 @@ static bool fetch_chain(struct order *order, struct str url)
 /* Another chain of the CA that ends at the preferred authority, if there is one. */
 static void prefer_chain(struct order *order)
 {
-    const struct acme_answer first = order->session->got;
+    const struct acme_answer *got = &order->session->got;
     const struct acme_chain kept = order->chain;
     struct str wanted = order->session->issuer->preferred_chain;
+    struct str alternates[ACME_CHAIN_MAX];
+    unsigned count = got->alternate_count;
 
     if (wanted.len == 0 || str_equal(kept.top_issuer, wanted)) {
         return;
     }
-    for (unsigned i = 0; i < first.alternate_count; i++) {
-        if (fetch_chain(order, first.alternates[i]) && str_equal(order->chain.top_issuer, wanted)) {
+    for (unsigned i = 0; i < count; i++) {
+        alternates[i] = arena_dup(order->arena, got->alternates[i]);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (fetch_chain(order, alternates[i]) && str_equal(order->chain.top_issuer, wanted)) {
             return;
         }
     }

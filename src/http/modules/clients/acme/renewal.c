@@ -106,7 +106,7 @@ static void order_one(struct acme_session *session, struct acme_certificate *cer
     } else if (str_is(session->problem.type, "unauthorized") && session->problem.status == 403) {
         log_error(log_main, 0,
                   "acme_issuer \"%.*s\": if the account was deactivated, remove account.key and "
-                  "account.url from \"%.*s\" for a new one",
+                  "account.url from \"%.*s\" and restart for a new one",
                   STR_ARG(session->issuer->name), STR_ARG(session->issuer->state_path));
     }
     put_off(certificate, &session->problem);
@@ -253,7 +253,8 @@ void acme_renewals_quit(struct acme_main *main, bool may_finish)
     vec_each(struct acme_issuer *, issuer, &main->issuers) {
         if ((*issuer)->is_running) {
             (*issuer)->must_end = true;
-            if (may_finish) {
+            if (may_finish &&
+                (*issuer)->state_path.len != 0) { /* the next one waits for the lock */
                 wait_signal_later(&(*issuer)->wake);
             } else {
                 fiber_cancel((*issuer)->fiber);

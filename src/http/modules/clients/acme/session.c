@@ -82,16 +82,24 @@ static bool refuse(struct acme_session *session, struct str url)
     return false;
 }
 
-static bool call(struct acme_session *session, struct acme_call *call)
+/* What the call before this one has left is not needed any more. */
+static void forget_call(struct acme_session *session)
 {
     answer_drop(session);
     session->problem = (struct acme_problem){.status = 0};
-    if (!acme_fetch(session->issuer, &session->arena, call)) {
+    session->got = (struct acme_answer){.status = 0};
+    arena_free(&session->call_arena);
+}
+
+/* After forget_call. */
+static bool call(struct acme_session *session, struct acme_call *call)
+{
+    if (!acme_fetch(session->issuer, &session->call_arena, call)) {
         return false;
     }
     session->got = call->answer;
     if (call->answer.nonce.len != 0) {
-        session->nonce = call->answer.nonce;
+        session->nonce = arena_dup(&session->arena, call->answer.nonce);
     }
     if (session->got.body.len != 0 && session->got.body.data[0] == '{') {
         acme_on_main(read_object, session);
@@ -107,6 +115,7 @@ bool acme_get(struct acme_session *session, struct str url)
 {
     struct acme_call get = {.url = url, .method = "GET", .accept = "application/json"};
 
+    forget_call(session);
     if (!call(session, &get)) {
         return session->problem.status != 0 ? refuse(session, url) : false;
     }
@@ -132,6 +141,7 @@ static bool renew_nonce(struct acme_session *session)
 {
     struct acme_call head = {.url = session->new_nonce, .method = "HEAD"};
 
+    forget_call(session);
     if (!call(session, &head)) {
         return session->problem.status != 0 ? refuse(session, session->new_nonce) : false;
     }
@@ -160,7 +170,7 @@ static bool post_once(struct acme_session *session, struct str url, struct str p
                       const char *accept)
 {
     struct signing signing = {
-        .arena = &session->arena,
+        .arena = &session->call_arena,
         .jws = {.key = session->key,
                 .url = url,
                 .nonce = session->nonce,
@@ -169,6 +179,7 @@ static bool post_once(struct acme_session *session, struct str url, struct str p
                 .payload = payload},
     };
 
+    forget_call(session);
     session->nonce = STR("");
     if (!acme_on_main(make_jws, &signing)) {
         log_error(session->log, 0, "acme_issuer \"%.*s\": OpenSSL cannot sign a request",
@@ -356,7 +367,7 @@ static bool make_account(struct acme_session *session)
                   STR_ARG(issuer->name));
         return false;
     }
-    session->kid = session->got.location;
+    session->kid = arena_dup(&session->arena, session->got.location);
     log_notice(session->log, 0, "acme_issuer \"%.*s\": the account is \"%.*s\"",
                STR_ARG(issuer->name), STR_ARG(session->kid));
     return keep_account(session);
@@ -375,6 +386,7 @@ void acme_session_begin(struct acme_session *session, struct acme_issuer *issuer
 {
     *session = (struct acme_session){.issuer = issuer, .log = log};
     arena_init(&session->arena);
+    arena_init(&session->call_arena);
 }
 
 bool acme_session_open(struct acme_session *session)
@@ -399,5 +411,6 @@ void acme_session_end(struct acme_session *session)
     json_decref(session->answer);
     json_decref(session->directory);
     EVP_PKEY_free(session->key);
+    arena_free(&session->call_arena);
     arena_free(&session->arena);
 }
