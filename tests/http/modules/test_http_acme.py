@@ -389,6 +389,19 @@ def test_two_nodes(site, ca, tmp_path):
     assert (ca.count("new-order"), ca.count("new-account")) == (1, 1)
 
 
+def test_a_lock_that_cannot_be_opened(site, ca, tmp_path):
+    """The log says why, once: it is tried again each second, until it can be."""
+    lock = tmp_path / "state" / "lock"
+    lock.mkdir(parents=True)
+    server = site("state_path %s;" % lock.parent)
+    server.wait_log('acme_issuer ".*": cannot lock ".*/state/lock" .*Is a directory')
+    assert "another process" not in server.error_log
+    lock.rmdir()
+    ca.http_port = server.port
+    issued(server)
+    assert server.error_log.count("cannot lock") == 1
+
+
 def test_account_that_is_gone(site, ca):
     """A new one is made with the same key."""
     ca.age = datetime.timedelta(days=70)

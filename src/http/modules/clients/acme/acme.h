@@ -13,6 +13,7 @@
 #define ACME_ANSWER_MAX (256 * 1024) /* bytes of an answer's body */
 #define ACME_PEM_MAX (128 * 1024)    /* bytes of a key with its chain */
 #define ACME_CHAIN_MAX 10            /* certificates of a chain */
+#define ACME_CHAIN_SIZE (112 * 1024) /* bytes of it; the rest of ACME_PEM_MAX is for the key */
 #define ACME_IDENTIFIERS_MAX 100     /* of one certificate */
 #define ACME_CHALLENGES_MAX 128      /* that are open at one time in a zone */
 #define ACME_URL_MAX 2048            /* bytes of a URL that the CA names */
@@ -86,7 +87,7 @@ struct acme_issuer {
     struct wait_point wake; /* it has to look */
     bool is_running;        /* the fiber lives */
     bool must_end;          /* it returns when the order under way is done */
-    bool has_logged_wait;   /* the log says already that another process orders */
+    bool has_logged_wait;   /* the log says already why the lock is not ours */
     int lock;               /* descriptor of the lock's file; -1: it is not open */
 };
 

@@ -340,6 +340,9 @@ static const char *copy_chain(struct arena *arena, BIO *in, BIO *copy, EVP_PKEY 
         if (why == NULL && PEM_write_bio_X509(copy, one) != 1) {
             why = "OpenSSL cannot write it";
         }
+        if (why == NULL && BIO_ctrl_pending(copy) > ACME_CHAIN_SIZE) {
+            why = "it is too long"; /* its file would not be read again */
+        }
         X509_free(one);
     }
     return why;

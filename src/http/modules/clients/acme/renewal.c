@@ -192,16 +192,8 @@ static int64_t look(struct acme_issuer *issuer)
     acme_on_main(read_files, issuer);
     if (has_work(issuer)) {
         if (!acme_state_lock(issuer, log_main)) {
-            if (!issuer->has_logged_wait) {
-                issuer->has_logged_wait = true;
-                log_notice(log_main, 0,
-                           "acme_issuer \"%.*s\": another process has the lock of \"%.*s\" and "
-                           "orders",
-                           STR_ARG(issuer->name), STR_ARG(issuer->state_path));
-            }
             return LOCKED_S;
         }
-        issuer->has_logged_wait = false;
         acme_on_main(read_files, issuer); /* the one that had the lock may have written them */
         if (has_work(issuer)) {
             order_all(issuer);

@@ -152,10 +152,19 @@ bool acme_state_lock(struct acme_issuer *issuer, const struct log *log)
         issuer->lock = open_lock(issuer);
     }
     if (issuer->lock != -1 && fcntl(issuer->lock, F_OFD_SETLK, &whole) == 0) {
+        issuer->has_logged_wait = false;
         return true;
     }
-    if (errno != EAGAIN && errno != EACCES) {
-        log_error(log, errno, "cannot lock \"%s/lock\"", issuer->state_path.data);
+    if (!issuer->has_logged_wait) { /* it is tried again each second */
+        issuer->has_logged_wait = true;
+        if (issuer->lock != -1 && (errno == EAGAIN || errno == EACCES)) {
+            log_notice(log, 0,
+                       "acme_issuer \"%.*s\": another process has the lock of \"%.*s\" and orders",
+                       STR_ARG(issuer->name), STR_ARG(issuer->state_path));
+        } else {
+            log_error(log, errno, "acme_issuer \"%.*s\": cannot lock \"%.*s/lock\"",
+                      STR_ARG(issuer->name), STR_ARG(issuer->state_path));
+        }
     }
     return false;
 }
