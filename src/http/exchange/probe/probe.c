@@ -11,19 +11,15 @@ static void decide_keeping(struct health_probe *probe, bool may_keep)
 }
 
 /*
- * Sends the request, and lets `take` have what comes until it wants no more; *step is what it said last. False:
- * nothing was answered, or not all of it; the probe's reason tells.
+ * Lets `take` have what comes until it wants no more; *step is what it said last. False: nothing was answered, or not
+ * all of it; the probe's reason tells.
  */
-static bool converse(struct health_probe *probe,
-                     enum probe_step (*take)(void *reader, struct str *input, bool is_end),
-                     void *reader, enum probe_step *step)
+static bool receive(struct health_probe *probe,
+                    enum probe_step (*take)(void *reader, struct str *input, bool is_end),
+                    void *reader, enum probe_step *step)
 {
-    const struct http_probe *http = probe->settings->speak_settings;
     bool is_end = false;
 
-    if (!health_send(probe, probe->may_keep ? http->request_kept : http->request)) {
-        return false;
-    }
     for (*step = PROBE_MORE; *step == PROBE_MORE;) {
         if (is_end) {
             return health_fail(probe, "answer, which was cut short", 0);
@@ -39,9 +35,21 @@ static bool converse(struct health_probe *probe,
     return true;
 }
 
+static bool send_request(struct health_probe *probe)
+{
+    const struct http_probe *http = probe->settings->speak_settings;
+
+    return health_send(probe, probe->may_keep ? http->request_kept : http->request);
+}
+
 static enum probe_step take_answer(void *parser, struct str *input, bool is_end)
 {
     return probe_parse(parser, input, is_end);
+}
+
+bool probe_receive(struct health_probe *probe, struct probe_parser *parser, enum probe_step *step)
+{
+    return receive(probe, take_answer, parser, step);
 }
 
 bool probe_speak_http(struct health_probe *probe)
@@ -53,7 +61,7 @@ bool probe_speak_http(struct health_probe *probe)
         .wants_end = probe->may_keep,
     };
     enum probe_step step;
-    bool is_whole = converse(probe, take_answer, &parser, &step);
+    bool is_whole = send_request(probe) && probe_receive(probe, &parser, &step);
 
     if (is_whole && step == PROBE_DONE) {
         decide_keeping(probe, parser.may_keep);
@@ -80,7 +88,7 @@ bool probe_speak_fastcgi(struct health_probe *probe)
     };
     enum probe_step step;
 
-    if (!converse(probe, take_records, &records, &step)) {
+    if (!send_request(probe) || !receive(probe, take_records, &records, &step)) {
         return false;
     }
     if (step == PROBE_BAD) {

@@ -87,6 +87,12 @@ struct http_probe {
     const void *judge_settings; /* given to judge */
 };
 
+/*
+ * Receives a response that the parser reads; *step is what it said last. False: nothing was answered, or not all of it;
+ * the probe's reason tells. MAY WAIT.
+ */
+bool probe_receive(struct health_probe *probe, struct probe_parser *parser, enum probe_step *step);
+
 /* The speak functions of health_settings: one request, one response. MAY WAIT. */
 bool probe_speak_http(struct health_probe *probe);
 bool probe_speak_fastcgi(struct health_probe *probe);

@@ -155,22 +155,10 @@ static struct str http_head(const struct otel_exporter *exporter, struct arena *
 
 static bool read_http(struct health_probe *probe, struct probe_parser *parser)
 {
-    enum probe_step step = PROBE_MORE;
-    bool is_end = false;
+    enum probe_step step;
 
-    while (step == PROBE_MORE) {
-        if (is_end) {
-            return health_fail(probe, "answer, which was cut short", 0);
-        }
-        if (!health_receive(probe, PROBE_HEAD_MAX, &is_end)) {
-            return false;
-        }
-        struct str input = conn_input(probe->conn);
-        size_t before = input.len;
-        step = probe_parse(parser, &input, is_end);
-        conn_consume(probe->conn, before - input.len);
-    }
-    return step == PROBE_DONE || health_fail(probe, parser->reason, 0);
+    return probe_receive(probe, parser, &step) &&
+           (step == PROBE_DONE || health_fail(probe, parser->reason, 0));
 }
 
 static enum otel_sent send_http(struct otel_link *link, const struct otel_exporter *exporter,
