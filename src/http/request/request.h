@@ -81,10 +81,6 @@ struct request_delivery {
 };
 
 /*
- * A request. Lives in its own arena; everything it points to lives at least as long: its head in
- * the connection's input buffer (kept until the request is recycled), the generation.
- */
-/*
  * What is called on the way of a request that somebody looks at (debug_request), and of its subrequests. It lives as long as the main
  * request. None of these may wait.
  */
@@ -97,6 +93,10 @@ struct request_trace {
     void (*produced)(struct request *request, enum handler_result result);
 };
 
+/*
+ * A request. Lives in its own arena; everything it points to lives at least as long: its head in
+ * the connection's input buffer (kept until the request is recycled), the generation.
+ */
 struct request {
     uint32_t magic;                     /* REQUEST_MAGIC */
     struct arena arena;                 /* of all that lives as long as the request */
