@@ -14,6 +14,7 @@ import circles  # noqa: E402
 import includes  # noqa: E402
 import layout  # noqa: E402
 import pages  # noqa: E402
+import places  # noqa: E402
 import words  # noqa: E402
 
 
@@ -258,3 +259,15 @@ def test_spelling(tree):
     os.makedirs("tests/lint")
     open(words.CORRECT, "w").close()
     assert words.misspelt([path])[0].startswith("src/base/a.c:1: occ" + "ured ==> occurred")
+
+
+def test_places(tree):
+    body = "int f%d(void)\n{\n" + "    x();\n" * 20 + "}\n\n"
+    paths = tree({"base/%d.c" % number: "".join(body % part for part in range(4)) for number in range(20)})
+    found = places.chosen(paths, 1)
+    assert len({file for file, _, _ in found}) == len(found) == places.COUNT
+    assert {end - first for _, first, end in found} <= {48, 72, 49, 73}
+    assert found == places.chosen(reversed(paths), 1) != places.chosen(paths, 2)
+    for file, first, _ in found:
+        with open(file, encoding="utf-8") as text:
+            assert text.read().split("\n")[first].startswith("int f")
