@@ -21,7 +21,7 @@
 #include "server/configuration/log_pipe.h"
 #include "server/master/other_master.h"
 #include "server/master/shard_care.h"
-#include "server/master/shard_rest.h"
+#include "server/master/shard_idle.h"
 #include "server/process/notify.h"
 #include "server/process/pid_file.h"
 #include "server/process/server.h"
@@ -169,7 +169,7 @@ static void begin_to_quit(void)
     uint64_t delay_ms = master.generation->core->shutdown_delay_ms;
 
     if (delay_ms == 0 || master.drains_until_ms != 0 || master.is_quitting ||
-        master.is_terminating || master.is_resting || another_master_lives()) {
+        master.is_terminating || master.has_stopped_workers || another_master_lives()) {
         master.drains_until_ms = 0;
         master_quit();
         return;
@@ -190,8 +190,8 @@ static void reopen(void)
 
 static void winch(void)
 {
-    if (!master.is_resting && !postpone(winch)) {
-        master.is_resting = true;
+    if (!master.has_stopped_workers && !postpone(winch)) {
+        master.has_stopped_workers = true;
         quit_all();
     }
 }
@@ -308,7 +308,7 @@ static bool has_successor_due(const struct process *process, int status)
 {
     return process->kind != PROCESS_NEW_BINARY &&
            process->generation == master.generation->number && !process->is_leaving &&
-           !master.is_quitting && !master.is_terminating && !master.is_resting &&
+           !master.is_quitting && !master.is_terminating && !master.has_stopped_workers &&
            !(WIFEXITED(status) && WEXITSTATUS(status) == FATAL_STATUS);
 }
 
@@ -472,7 +472,7 @@ static void respawn_due(void)
 
         if (at_ms != 0 && at_ms <= clock_now.now_ms) {
             master.respawn_at_ms[slot] = 0;
-            if (!master.is_quitting && !master.is_terminating && !master.is_resting) {
+            if (!master.is_quitting && !master.is_terminating && !master.has_stopped_workers) {
                 master_start_slot(slot);
             }
         }
@@ -525,7 +525,7 @@ static void run_timers(void)
     }
     if (look_at_ms != 0 && now_ms >= look_at_ms) {
         look_at_ms = now_ms + SHARD_LOOK_MS;
-        if (!master.is_quitting && !master.is_terminating && !master.is_resting) {
+        if (!master.is_quitting && !master.is_terminating && !master.has_stopped_workers) {
             shard_care_look(master.generation);
         }
     }
@@ -551,7 +551,7 @@ static void master_turn(struct pollfd *fds, unsigned room)
     unsigned count = 2;
 
     fds[0] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
-    fds[1] = (struct pollfd){.fd = shard_rest_fd(), .events = POLLIN}; /* -1 is passed over */
+    fds[1] = (struct pollfd){.fd = shard_idle_fd(), .events = POLLIN}; /* -1 is passed over */
     if (other_master_fd() >= 0) {
         fds[count++] = (struct pollfd){.fd = other_master_fd(), .events = POLLIN};
     }
@@ -563,7 +563,7 @@ static void master_turn(struct pollfd *fds, unsigned room)
         }
     }
     if (poll(fds, count, timeout_ms) > 0 && fds[1].revents != 0) {
-        shard_rest_end();
+        shard_idle_end();
     }
     clock_update();
     list_each(item, &processes) {
@@ -579,7 +579,7 @@ static void forked(void)
 {
     close(signal_fd);
     signal_fd = -1;
-    shard_rest_end();
+    shard_idle_end();
     free((char *) master.pid_path.data);
     free(master.respawn_at_ms);
     free(master.gone);

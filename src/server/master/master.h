@@ -13,11 +13,11 @@
 struct master {
     struct generation *generation; /* in force */
     struct str pid_path;           /* heap, NUL-terminated: where our number is written now */
-    bool is_resting;         /* WINCH: no workers until HUP, or until the new binary has ended */
-    bool is_quitting;        /* QUIT: ends when all workers have ended */
-    bool is_terminating;     /* TERM: the same, in a hurry */
-    bool is_switching;       /* new workers are starting; the old ones serve until they accept */
-    uint64_t switch_by_ms;   /* monotonic time at which this ends in any case */
+    bool has_stopped_workers; /* WINCH: no workers until HUP, or until the new binary has ended */
+    bool is_quitting;         /* QUIT: ends when all workers have ended */
+    bool is_terminating;      /* TERM: the same, in a hurry */
+    bool is_switching;        /* new workers are starting; the old ones serve until they accept */
+    uint64_t switch_by_ms;    /* monotonic time at which this ends in any case */
     enum change next_change; /* came while switching: one change after another, the newest counts */
     uint64_t drains_until_ms; /* QUIT came, and is obeyed then; 0 = it did not */
     uint64_t escalate_at_ms;  /* TERM again, or KILL; while is_terminating */

@@ -202,7 +202,7 @@ void master_change(enum change change)
     }
     /* While a new binary runs, the old one only gets its workers back. */
     if (process_new_binary() != NULL) {
-        master.is_resting = false;
+        master.has_stopped_workers = false;
         master_start_workers();
         return;
     }
@@ -223,6 +223,6 @@ void master_change(enum change change)
     clock_update();
     take_over_workers(next);
     standard_error_follow(log_main);
-    master.is_resting = false;
+    master.has_stopped_workers = false;
     master_start_workers();
 }

@@ -19,7 +19,7 @@
 #include "net/addr/addr.h"
 #include "net/shards/listener.h"
 #include "net/shards/placement.h"
-#include "server/master/shard_rest.h"
+#include "server/master/shard_idle.h"
 #include "server/process/cells.h"
 #include "server/process/server.h"
 
@@ -251,7 +251,7 @@ static void close_set(const struct generation *generation, struct shard_set *set
 static void look_again(void)
 {
     quiet_looks = 0;
-    shard_rest_end();
+    shard_idle_end();
 }
 
 void shard_care_settle(struct generation *generation)
@@ -522,7 +522,7 @@ static void rest_if_quiet(const struct generation *generation, bool is_quiet)
         quiet_looks = 0;
     } else if (++quiet_looks >= LOOKS_UNTIL_REST) {
         quiet_looks = 0;
-        shard_rest_begin(generation);
+        shard_idle_begin(generation);
     }
 }
 
@@ -556,7 +556,7 @@ bool shard_care_has_to_look(const struct generation *generation)
     if (shard_set_is_leaving()) {
         return true;
     }
-    if (generation->slots < 2 || process_count() == 0 || shard_rest_fd() >= 0) {
+    if (generation->slots < 2 || process_count() == 0 || shard_idle_fd() >= 0) {
         return false;
     }
     for (struct shard_set *set = shard_sets(); set != NULL; set = set->next) {

@@ -44,6 +44,7 @@ static char **make_environment(struct arena *arena, char *channel)
                             extra);
 }
 
+/* In the child of fork(). channel: other_master_open's variable for the environment, or NULL. */
 static _Noreturn void run_binary(char *channel)
 {
     struct arena arena;
@@ -51,7 +52,7 @@ static _Noreturn void run_binary(char *channel)
     arena_init(&arena);
     char **environment = make_environment(&arena, channel);
 
-    other_master_keep_open();
+    other_master_keep_open(); /* the descriptor in `channel` survives execve() */
     signals_reset();
     execve(server.program.data, server.argv, environment);
     log_alert(log_main, errno, "execve() failed while executing new binary process \"%s\"",
@@ -59,6 +60,7 @@ static _Noreturn void run_binary(char *channel)
     _exit(2);
 }
 
+/* While two binaries run, the old one's pid file has this name ("nginx.pid.oldbin"). */
 static struct str old_name(struct arena *arena)
 {
     return pid_file_old_name(arena, master.generation->core->pid_path);
@@ -93,6 +95,7 @@ void master_upgrade(void)
     arena_free(&arena);
 }
 
+/* The new binary ended, or never started: this master gets its pid file and, after WINCH, its workers back. */
 void master_upgrade_over(void)
 {
     struct str path = master.generation->core->pid_path;
@@ -103,11 +106,11 @@ void master_upgrade_over(void)
     if (!str_equal(master.pid_path, path) && pid_file_rename(master.pid_path, path)) {
         master_set_pid_path(path);
     }
-    if (master.is_resting && !master.is_quitting && !master.is_terminating) {
-        master.is_resting = false;
+    if (master.has_stopped_workers && !master.is_quitting && !master.is_terminating) {
+        master.has_stopped_workers = false;
         master_start_workers();
     }
     if (!master.is_quitting && !master.is_terminating) {
-        notify_ready(); /* the new one has said that it is the master */
+        notify_ready(); /* systemd: the new binary had reported itself as the main process */
     }
 }
