@@ -28,6 +28,7 @@ static void add_message(struct conf *conf, struct conf_message *message)
     conf->error_count += is_fatal(message);
 }
 
+/* Finish hooks of a block in which a directive failed run without messages: theirs would follow from that one. */
 static bool is_muted(const struct conf *conf)
 {
     return conf->engine != NULL && conf->engine->mute != NULL;
@@ -39,9 +40,9 @@ static bool is_finishing(const struct conf *conf)
 }
 
 /*
- * A message stands where the reader of nginx would have stood: at the ';' or '{' of its directive;
- * for a block that was read to its end at the '}'; for what a finish hook found at the '}' of the
- * outermost block.
+ * The line that a message names is the one at which nginx would have stopped reading: the ';' or '{' of its directive;
+ * the '}' of a block that was read to its end; for what a finish hook found, the '}' of the outermost block. order: by it
+ * messages are sorted for the report.
  */
 static void place_message(const struct conf *conf, struct conf_message *message,
                           const struct conf_node *node)
@@ -64,10 +65,7 @@ static void place_message(const struct conf *conf, struct conf_message *message,
     message->source = at_end ? NULL : node->source;
 }
 
-/*
- * Was the same said of the same place? What a block inherits, its finish hook finds again in each
- * inner one.
- */
+/* Is there an equal message for this line already? A finish hook finds a mistake again in each block that inherits it. */
 static bool was_said(const struct conf *conf, const struct conf_message *message)
 {
     for (const struct conf_message *old = conf->messages; old != NULL; old = old->next) {

@@ -8,9 +8,10 @@
 void linger_input(struct conn *conn)
 {
     struct http_connection *connection = conn->user;
-    bool was_early = tls_is_early(conn);
+    bool was_early =
+        tls_is_early(conn); /* the handshake, which this reading may finish, was not complete */
 
-    /* At most so much at a time: a client that sends without end is not to keep the worker. */
+    /* A limit for each turn: a client that sends without end must not occupy the worker. */
     for (unsigned reads = 0; reads < 64; reads++) {
         conn->in_start = conn->in_end;
         if (!conn_fill(conn, CONNECTION_FIRST_BUFFER, CONNECTION_FIRST_BUFFER)) {

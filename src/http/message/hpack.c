@@ -394,6 +394,7 @@ static uint32_t seek(const struct hpack_table *table, uint32_t hash, struct str 
     return STATIC_COUNT + 1 + age;
 }
 
+/* Inserts a field, and notes its position by its hash, so that seek finds it. */
 static void remember(struct hpack_table *table, uint32_t hash, struct str name, struct str value)
 {
     struct hpack_entry *entry = entry_insert(table, name, value);
@@ -424,7 +425,7 @@ char *hpack_put_status(char *at, struct hpack_table *table, unsigned status)
                            (struct str){digits, 3});
 }
 
-/* A name as it goes over the wire, in `room` when it is not in lower case already. */
+/* The name in lower case, as HTTP/2 requires, written to `room`. */
 static struct str lower_name(struct str name, char *room)
 {
     for (size_t i = 0; i < name.len; i++) {
@@ -438,7 +439,7 @@ char *hpack_put_field(char *at, struct hpack_table *table, struct hpack_form for
 {
     char lower[64];
     uint8_t static_index = form.static_index;
-    bool may_index = !form.stays_out;
+    bool may_index = !form.stays_out; /* and not a quarter of the table by itself */
 
     if (static_index != 0) {
         name = static_table[static_index].name;

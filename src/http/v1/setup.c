@@ -6,7 +6,10 @@
 #include "http/v1/v1.h"
 #include "server/generation.h"
 
-/* Shown for what is refused; gives the status. */
+/*
+ * The steps below give 0, or the status with which the request is refused: `return REFUSE(request, 400, FORMAT, …)` logs
+ * why and gives the status.
+ */
 #define REFUSE(request, status, ...)                                                               \
     ({                                                                                             \
         log_info(&(request)->log, 0, __VA_ARGS__);                                                 \
@@ -36,7 +39,7 @@ static unsigned check_repeats(struct request *request)
                   STR_ARG(former->value));
 }
 
-/* Of all connections that speak HTTP/1. */
+/* The last value of Host that was split, of all connections: the next request has, as a rule, the same. */
 static struct known_host last_host;
 
 /* Host (RFC 9112, 3.2): the target's authority wins over the field, which must be there in 1.1. */

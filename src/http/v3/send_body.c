@@ -128,7 +128,10 @@ static uint64_t unsent_most(const struct v3_stream *stream)
                : UNSENT_LEAST;
 }
 
-/* Waits until fewer bytes are unsent. False: the stream is over. MAY WAIT. */
+/*
+ * Waits until fewer bytes than this are unsent, for send_timeout at most. False: the stream is over, or the client took
+ * nothing for so long, or less than send_min_rate. MAY WAIT.
+ */
 static bool wait_to_send(struct v3_stream *stream, uint64_t below)
 {
     uint64_t sent = v3_sent(stream);
@@ -142,10 +145,10 @@ static bool wait_to_send(struct v3_stream *stream, uint64_t below)
         return false;
     }
     if (result == WAIT_TIMED_OUT && clock_now.now_ms < until_ms) {
-        return true; /* the window of send_min_rate is over, and was good */
+        return true; /* only a period of send_min_rate is over, and the client took enough */
     }
     if (result == WAIT_TIMED_OUT && v3_sent(stream) != sent) {
-        return true; /* slowly, but it does */
+        return true; /* the client is slow, but it takes bytes: send_timeout starts again */
     }
     if (result == WAIT_TIMED_OUT) {
         v3_send_body_give_up(stream);
@@ -153,7 +156,7 @@ static bool wait_to_send(struct v3_stream *stream, uint64_t below)
     return result == WAIT_READY;
 }
 
-/* How many bytes limit_rate lets go; waits until some may. 0: the client is gone. MAY WAIT. */
+/* How many of the wanted bytes limit_rate allows now; waits until it allows some. 0: the client is gone. MAY WAIT. */
 static uint64_t wait_for_rate(struct v3_stream *stream, uint64_t wanted)
 {
     struct request *request = stream->request;
@@ -174,7 +177,10 @@ static uint64_t wait_for_rate(struct v3_stream *stream, uint64_t wanted)
     return wanted;
 }
 
-/* May all of it be given at once, whatever the client takes? Nobody waits for it then. */
+/*
+ * May QUIC get all of the piece at once, however much is unsent? So it is with the last pieces of a response (v3_leave):
+ * QUIC refers to their memory or file, or copies no more than COPY_MAX, and the fiber ends without waiting for the client.
+ */
 static bool may_leave(const struct v3_stream *stream, const struct body_piece *piece, uint64_t size,
                       bool is_last)
 {

@@ -8,7 +8,7 @@
 #include "lua/vm/function.h"
 #include "upstream/balancer_decision.h"
 
-/* The pick that the running script is asked about. A balancer's script never waits: there is one at a time. */
+/* The choice of a peer for which the balancer script runs. Such a script never waits: there is one at a time. */
 static struct upstream_pick *asked;
 
 /* ---- the phase ---- */
@@ -69,7 +69,7 @@ void script_balance(struct script_subject *subject, struct upstream_pick *pick)
 
 /* ---- what scripts call ---- */
 
-/* Why there is nobody to direct; NULL: there is. */
+/* Why a function of ngx.balancer cannot be called here, in OpenResty's words; NULL: it can. */
 static const char *why_not(const struct script_thread *thread)
 {
     const uint32_t later = SCRIPT_HEADER_FILTER | SCRIPT_BODY_FILTER | SCRIPT_LOG;

@@ -5,7 +5,8 @@
 #define BBR_LEAST_DATAGRAMS 4u
 #define BBR_MIN_RTT_US 10000000u
 #define BBR_PROBE_RTT_EVERY_US 5000000u
-#define BBR_EXTRA_ROUNDS 10u
+#define BBR_EXTRA_ROUNDS                                                                           \
+    10u /* window of the maximum filter of aggregated ACKs (the draft's ExtraAckedFilterLen) */
 #define BBR_FULL_BW_ROUNDS 3u
 
 void bbr_model_init(struct quic_congestion *c, uint64_t now_us)

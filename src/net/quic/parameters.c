@@ -55,6 +55,7 @@ static const struct number_row {
 };
 #define NUMBER_ROWS (sizeof(number_rows) / sizeof(number_rows[0]))
 
+/* The member that a row describes. */
 static uint64_t *number_of(struct quic_parameters *parameters, const struct number_row *row)
 {
     return (uint64_t *) (void *) ((char *) parameters + row->at);
@@ -80,6 +81,7 @@ static bool read_cid(struct str value, bool *has, struct quic_cid *out)
     return true;
 }
 
+/* preferred_address (RFC 9000, 18.2): IPv4 and IPv6 address and port, connection id, token. */
 static bool check_address(struct str value)
 {
     struct str id;

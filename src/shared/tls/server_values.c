@@ -11,8 +11,9 @@
 #define SESSION_ZONE_LEAST (8 * 4096)
 #define SSL_BUILTIN_SESSIONS 20480 /* of a builtin cache without a size */
 
-static char session_zone_tag; /* who uses zones of sessions */
-static char ocsp_zone_tag;    /* key of zones of OCSP responses */
+/* Their addresses name the user of a shared zone: a zone of one kind of user is refused to another. */
+static char session_zone_tag;
+static char ocsp_zone_tag;
 
 /* ---- pass phrases and secrets ---- */
 
@@ -33,7 +34,7 @@ bool tls_server_key_log_apply(struct conf_scope *scope, const struct directive *
     return true;
 }
 
-/* "builtin" asks at the terminal; "exec:PROGRAM" is asked for the pass phrase, which it prints. */
+/* ssl_pass_phrase_dialog: OpenSSL asks at the terminal ("builtin"), or the program prints the pass phrase ("exec:PROGRAM"). */
 bool tls_server_pass_phrase_dialog_apply(struct conf_scope *scope, const struct directive *row,
                                          struct conf_node *node, void *settings)
 {

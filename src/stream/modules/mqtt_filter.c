@@ -1,4 +1,4 @@
-/* ngx_stream_mqtt_filter_module: CONNECT of a client of MQTT is passed on with other names and passwords than it came with. */
+/* ngx_stream_mqtt_filter_module: replaces the client id, user name and password of an MQTT client's CONNECT. */
 #include "server/generation.h"
 #include "server/module.h"
 #include "stream/session/hooks.h"
@@ -28,7 +28,7 @@ static enum session_step refuse_size(struct session *session, size_t size)
     return session_fail(session, SESSION_BAD_REQUEST);
 }
 
-/* False: a value is longer than MQTT has. */
+/* False: a value is longer than MQTT allows (logged). */
 static bool set_fields(struct session *session, const struct mqtt_settings *settings,
                        struct mqtt_connect *connect)
 {

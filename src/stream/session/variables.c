@@ -53,6 +53,7 @@ GETTER(get_server_port)
     return session_local(variable_session(env), &local) && variable_give_port(env, out, &local);
 }
 
+/* .data of these rows: 0 = the client's address in the PROXY header, 1 = the server's. */
 GETTER(get_proxy_address)
 {
     return variable_give_proxy_address(env, out, variable_session(env)->proxy, variable->data != 0);
@@ -63,6 +64,7 @@ GETTER(get_proxy_port)
     return variable_give_proxy_port(env, out, variable_session(env)->proxy, variable->data != 0);
 }
 
+/* variable->rest: what follows "proxy_protocol_tlv_" in the name. */
 GETTER(get_proxy_tlv)
 {
     const struct proxy_header *proxy = variable_session(env)->proxy;

@@ -10,7 +10,7 @@ enum fair_mode {
 
 struct fair_settings {
     enum fair_mode mode;
-    bool has_no_turns; /* no_rr: of equals the first one, always */
+    bool has_no_turns; /* no_rr: of peers with the same load always the first, not each in turn */
 };
 
 static uint64_t fair_load(const struct peer *peer, const void *arg)
@@ -21,7 +21,7 @@ static uint64_t fair_load(const struct peer *peer, const void *arg)
     return settings->mode == FAIR_IDLE && active < peer->weight ? 0 : active;
 }
 
-/* The first of those with the least load. */
+/* The first of the peers with the least load for their weight that may get the request; NULL: none may. */
 static struct peer *first_of_least(const struct upstream_pick *pick, struct peer_set *set,
                                    const struct fair_settings *settings)
 {
@@ -50,7 +50,7 @@ static struct peer *fair_pick(struct upstream_pick *pick, struct peer_set *set)
                                   : choose_least(pick, set, fair_load, settings);
 }
 
-/* A peak is what max_conns is, where that is not said. */
+/* weight_mode=peak: the weight is also the server's max_conns, unless it has one of its own. */
 static void fair_prepare(struct upstream_group *group, struct peer_set *set)
 {
     const struct fair_settings *settings = group->balancer_settings;

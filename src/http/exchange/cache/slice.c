@@ -12,8 +12,8 @@ struct slice_settings {
 
 static struct settings_key slice_key;
 
-/* Where the client's range begins, when it is a single one whose start is known; else 0. Whether it gets the range is
- * decided when the first slice is there (slice_accept). */
+/* The first byte of the client's range, so that the first slice fetched is the one that holds it; 0 without Range, for several
+ * ranges and for the last N bytes. Whether the client gets the range is decided in slice_accept. */
 static uint64_t wanted_start(const struct request *request)
 {
     const struct field *field = fields_get(&request->headers, FIELD_RANGE);
@@ -56,7 +56,7 @@ struct slice *slice_new(const struct exchange *x)
     struct slice *slice = arena_new(&request->arena, struct slice);
     slice->size = settings->size;
     slice->is_first = true;
-    slice->end = UINT64_MAX;
+    slice->end = UINT64_MAX; /* not known before the first response */
     uint64_t start = wanted_start(request);
     if (start > INT64_MAX - settings->size) {
         start = 0;

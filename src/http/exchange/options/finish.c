@@ -125,7 +125,8 @@ static void set_default_temp_path(struct conf_scope *scope, struct exchange_sett
         generation_path(conf->generation, scope->node, own->family->temp_path, no_levels);
 }
 
-/* A nested location without a *_pass of its own has none, nor what belongs to it; `if` and limit_except blocks keep it. */
+/* *_pass is not inherited by a nested location, so neither is the need for TLS that a *_pass to https:// has set. `if` and
+ * limit_except blocks keep both. */
 static void forget_pass(const struct conf_scope *scope, const struct exchange_family *family)
 {
     if (family->pass != NULL && scope->context == IN_LOCATION &&
@@ -134,8 +135,8 @@ static void forget_pass(const struct conf_scope *scope, const struct exchange_fa
     }
 }
 
-/* What QUIC connections of this location are made with. A backend that stalls on many streams holds up no other: the connection's
- * window has room for all of them. False after conf_error. */
+/* Settings of QUIC connections to backends of this location. The connection's flow control window has room for the windows of
+ * all streams, so that responses that nobody reads do not block the others. False after conf_error. */
 static bool make_quic(struct conf_scope *scope, struct exchange_settings *own)
 {
     struct exchange_http3 *http3 = &own->http3;

@@ -12,7 +12,7 @@ struct auth_assignment {
 };
 
 struct auth_request_settings {
-    struct str uri;         /* of the subrequest; "off" = nobody is asked */
+    struct str uri;         /* of the subrequest; "off" = there is none */
     struct vec assignments; /* struct auth_assignment */
 };
 
@@ -21,8 +21,9 @@ static struct settings_key auth_request_key;
 TYPED_SETTINGS(auth_request_settings_at, struct auth_request_settings, auth_request_key,
                struct http_location)
 
-/* ---- the answer ---- */
+/* ---- the subrequest's response ---- */
 
+/* asked: the subrequest, here and below. */
 static void assign_variables(const struct auth_request_settings *settings, struct request *asked)
 {
     vec_each(const struct auth_assignment, assignment, &settings->assignments) {
@@ -31,8 +32,8 @@ static void assign_variables(const struct auth_request_settings *settings, struc
     }
 }
 
-/* How many demands for credentials went from there to the client's response. */
-static unsigned pass_demands(struct request *request, const struct fields *from)
+/* Copies WWW-Authenticate to the client's response. How many fields there were. */
+static unsigned pass_www_authenticate(struct request *request, const struct fields *from)
 {
     unsigned count = 0;
 
@@ -46,11 +47,11 @@ static unsigned pass_demands(struct request *request, const struct fields *from)
     return count;
 }
 
-/* 401 with all that the client is asked for; a backend's demand counts where another page was shown instead. */
+/* 401 with WWW-Authenticate of the subrequest; of the backend's own response where an error page replaced that. */
 static enum handler_result demand_credentials(struct request *request, const struct request *asked)
 {
-    if (pass_demands(request, &asked->response.fields) == 0 && asked->exchange != NULL) {
-        pass_demands(request, &asked->exchange->response.fields);
+    if (pass_www_authenticate(request, &asked->response.fields) == 0 && asked->exchange != NULL) {
+        pass_www_authenticate(request, &asked->exchange->response.fields);
     }
     return request_fail(request, 401);
 }

@@ -9,12 +9,13 @@ static const unsigned char pixel[] = {
     0x80, 1,    0,                            /* palette of two colours, background 1, aspect */
     0,    0,    0,    0xff, 0xff, 0xff,       /* black, and white */
     0x21, 0xf9, 4,    1,    0,    0,    1, 0, /* graphic control: colour 1 is transparent */
-    0x2c, 0,    0,    0,    0,    1,    0, 1, 0, 0, /* image: place and size */
+    0x2c, 0,    0,    0,    0,    1,    0, 1, 0, 0, /* image: position and size */
     2,    2,    0x4c, 1,    0,                      /* data, LZW */
     0x3b,                                           /* trailer */
 };
 _Static_assert(sizeof(pixel) == 43, "the pixel has 43 bytes");
 
+/* The date that nginx gives, so that a cached copy stays valid when one server replaces the other. */
 #define PIXEL_MODIFIED 23349600
 #define PIXEL_MODIFIED_TEXT "Mon, 28 Sep 1970 06:00:00 GMT"
 

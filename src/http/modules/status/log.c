@@ -225,13 +225,14 @@ static bool make_combined(struct conf *conf, struct http_main *main)
             "\"$http_referer\" \"$http_user_agent\""));
 }
 
-/* Copied down with the rest. */
+/* Initial settings, which every block inherits: by family the functions shared with stream find the formats of http. */
 static void log_fresh(void *settings)
 {
     ((struct log_settings *) settings)->family = &http_logs;
 }
 
-/* A server that has no access_log, neither of its own nor of http, writes the usual one. `off` wins over what stands beside it. */
+/* A server that has no access_log, neither of its own nor of http, writes the default one. `off` wins over
+ * other access_log at the same level. */
 static bool log_finish(struct conf_scope *scope, void *settings)
 {
     struct access_logs *logs = &((struct log_settings *) settings)->logs;

@@ -47,7 +47,7 @@ static bool stream_lua_handshakes_certify(struct conn *conn, struct ssl_st *ssl,
 
 static const struct tls_hooks hooks = {.hello = hello, .certify = stream_lua_handshakes_certify};
 
-/* A script for handshakes of a backend to whom no TLS is spoken is a mistake. False after conf_error. */
+/* A script for handshakes with the backend needs proxy_ssl. False after conf_error. */
 static bool check_backend(struct conf *conf, const struct stream_server *server)
 {
     const struct stream_lua_settings *settings = stream_settings(server, &stream_lua_key);

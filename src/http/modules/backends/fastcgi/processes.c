@@ -1,5 +1,9 @@
-/* Backends that are several processes on one socket, each of which takes one connection and says so of itself
- * (libfcgi: FCGI_MAX_CONNS=1, FCGI_MAX_REQS=1): how many they are is found out under load. */
+/*
+ * Backends that are several processes on one socket, each of which serves one connection at a time and reports so
+ * (libfcgi: FCGI_MAX_CONNS=1, FCGI_MAX_REQS=1). Nothing reports how many processes there are. Under load one more connection
+ * is made: if FCGI_GET_VALUES is answered on it at once, a process was free, and connections_max of the peer's cell rises
+ * by one.
+ */
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -8,8 +12,8 @@
 #include "base/clock.h"
 #include "http/modules/backends/fastcgi/connection.h"
 
-#define ANSWER_MS 10   /* a process that has nothing to do answers within that */
-#define PAUSE_MS 10000 /* after nobody did */
+#define ANSWER_MS 10   /* a free process answers within that */
+#define PAUSE_MS 10000 /* before the next attempt, when none answered */
 #define LATE_MS 250    /* a connection that is answered so late waited for another to end */
 #define PROCESSES_MAX 1024
 
@@ -21,7 +25,7 @@ static bool is_of_processes(const struct peer_cell *cell)
 
 static const struct conn_owner asking_owner = {.input = NULL};
 
-/* Is the connection taken by somebody, who answers? MAY WAIT. */
+/* Does a process accept this connection and answer on it? MAY WAIT. */
 static bool is_answered(struct conn *conn, uint64_t deadline_ms)
 {
     if (conn_wait_connected(conn, deadline_ms) != WAIT_READY || conn->is_broken) {
@@ -47,7 +51,7 @@ static bool is_answered(struct conn *conn, uint64_t deadline_ms)
     return false;
 }
 
-/* Asks on a connection of its own, which is closed again. MAY WAIT. */
+/* Is another process free? Asks on a new connection, which is closed again. MAY WAIT. */
 static bool is_another_free(const struct exchange *x)
 {
     const struct addr *addr = &x->pick.peer->addr;
@@ -81,7 +85,7 @@ void fastcgi_processes_look(const struct exchange *x)
     }
     if (is_another_free(x)) {
         atomic_compare_exchange_strong(&cell->connections_max, &known, known + 1);
-        fastcgi_facts_may_look(cell, 0);
+        fastcgi_facts_may_look(cell, 0); /* there may be more: no pause before the next attempt */
     }
 }
 

@@ -11,9 +11,11 @@ void fastcgi_send_head(struct exchange *x)
     struct fastcgi_stream *stream = fastcgi_stream_of(x);
     struct conn *conn = x->connection->conn;
     uint64_t before = conn->queued;
-    char *head = (char *) x->head.data; /* ours: made by fastcgi_make_request */
-    /* Backends run a script once the parameters are whole, and take what has come for its body: where that may not come at all, the
-     * record that ends the parameters goes with its first bytes. */
+    char *head =
+        (char *)
+            x->head.data; /* may be written to: fastcgi_make_request made it for this request */
+    /* A backend starts the script at the empty PARAMS record that ends the parameters. Of a body that is streamed nothing
+     * may have come yet, or ever: that record waits for its first bytes (fastcgi_send_body). */
     size_t held = x->streams_body ? RECORD_HEADER_SIZE : 0;
 
     if (stream->asks) {
@@ -32,6 +34,7 @@ void fastcgi_send_head(struct exchange *x)
     }
 }
 
+/* Queues the header of a record; its content follows. */
 static void write_header(struct conn *conn, enum record_type type, uint16_t id, size_t content)
 {
     char *at = conn_out_room(conn, RECORD_HEADER_SIZE);
@@ -55,8 +58,8 @@ static void close_copy(void *arg)
 }
 
 /*
- * On a shared connection bytes may be left in its queue when their request is gone: the memory that they are in must
- * not be the request's. False: out of descriptors; the attempt has failed.
+ * Makes a piece of the body outlive its request, as the queue of a shared connection needs: memory is copied when it is
+ * queued, a file gets a descriptor of its own. False: out of descriptors; the attempt has failed.
  */
 static bool own_piece(struct body_piece *piece)
 {

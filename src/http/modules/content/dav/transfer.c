@@ -6,7 +6,7 @@
 #include "http/message/dav_fields.h"
 #include "http/modules/content/dav/dav.h"
 
-/* What came of it, besides failures of the system. */
+/* How a COPY or MOVE ended; the client's status follows from it. */
 enum verdict {
     TRANSFER_DONE,
     TRANSFER_NO_SOURCE,     /* error says why */
@@ -26,11 +26,11 @@ struct transfer {
     bool is_move;
     bool overwrites;
     enum verdict verdict;
-    int error;          /* errno */
-    const char *failed; /* what failed so */
+    int error;          /* errno of the call that failed */
+    const char *failed; /* its name, for the log */
 };
 
-/* ---- on the thread ---- */
+/* ---- on a thread of the pool: no log, no arena, no request ---- */
 
 static enum verdict dav_transfer_give_up(struct transfer *transfer, enum verdict verdict,
                                          const char *failed)

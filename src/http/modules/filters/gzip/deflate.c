@@ -35,7 +35,7 @@ static enum codec_step deflate_step(struct codec *codec, struct str *in, enum co
                                     const struct log *log)
 {
     z_stream *stream = codec->state;
-    bool is_whole = in->len <= UINT32_MAX;
+    bool is_whole = in->len <= UINT32_MAX; /* zlib takes no more than 32 bits of length at a time */
     int mode = is_whole ? flush_modes[aim] : Z_NO_FLUSH;
 
     stream_prepare(stream, codec, *in);
