@@ -6,6 +6,15 @@
 #include "server/module.h"
 #include "shared/tls/options.h"
 
+struct settings_key v3_server_key;
+
+bool v3_is_on(const struct http_server *server)
+{
+    const struct v3_settings *settings = v3_settings_of(server);
+
+    return settings != NULL && settings->http3;
+}
+
 static bool read_host_key(struct conf_scope *scope, const struct directive *row,
                           struct conf_node *node, void *settings)
 {

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "http/client/connection.h"
+#include "http/variables/variables.h"
 #include "http/variables/variables_get.h"
 
 VARIABLE_GET(get_binary_remote_addr)
@@ -123,4 +124,26 @@ VARIABLE_GET(get_tcp_info)
         break;
     }
     return variable_give_number(env, out, number);
+}
+
+/* ---- the client, for variables of any subject ---- */
+
+void variable_client(struct variable_env *env, struct addr *out)
+{
+    struct str text;
+
+    if (env->kind == &request_subject) {
+        request_client(variable_request(env), out);
+    } else if (variable_get_by_name(env, STR("remote_addr"), &text)) {
+        addr_parse_ip(text, out);
+    }
+}
+
+void variable_follow_client(struct variable_env *env, const struct forwarded *forwarded,
+                            struct addr *client)
+{
+    if (forwarded->trusted.count == 0 || env->kind != &request_subject) {
+        return; /* what is no request has no fields yet */
+    }
+    forwarded_follow_all(forwarded, &variable_request(env)->headers, client);
 }

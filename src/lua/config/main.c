@@ -1,4 +1,5 @@
-/* Lua of a subsystem: the hooks that http and stream have in common. */
+/* Lua of a subsystem: the hooks that http and stream have in common, and a directive. */
+#include "base/parse.h"
 #include "lua/config/main.h"
 
 #include "conf/conf.h"
@@ -16,6 +17,8 @@
 #include "lua/values/variables.h"
 #include "lua/vm/life.h"
 #include "server/generation.h"
+
+#define CAPTURE_LEAST 4096 /* bytes */
 
 static struct script_main **script_main_place_of(struct conf *conf, const char *key)
 {
@@ -113,4 +116,22 @@ void script_add_common(struct script_vm *vm, lua_State *L)
     script_args_add(L);
     script_context_add(L);
     script_variables_add(L);
+}
+
+/* ---- lua_capture_error_log ---- */
+
+bool script_capture_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    struct str word = node->args[1];
+    uint64_t size;
+
+    if (!parse_size(word, &size) || size < CAPTURE_LEAST || size > UINT32_MAX) {
+        return conf_error(scope->conf, node,
+                          "invalid capture error log size \"%.*s\", minimum size is %d",
+                          STR_ARG(word), CAPTURE_LEAST);
+    }
+    *(struct script_capture **) (void *) ((char *) settings + row->offset) =
+        script_capture_new(scope->conf->arena, size);
+    return true;
 }

@@ -153,8 +153,6 @@ void http_lua_exit_add(lua_State *L);       /* exit, HTTP_OK and so on (exit.c) 
 void http_lua_filters_add(lua_State *L);    /* arg (filters.c) */
 void http_lua_abort_add(lua_State *L);      /* on_abort (abort.c) */
 void http_lua_req_line_add(lua_State *L); /* ngx.req.http_version, ngx.HTTP_GET, … (req_line.c) */
-void http_lua_library_add(
-    lua_State *L); /* request.lua: ngx.var, ngx.header, ngx.status, … (library.c) */
 
 void http_lua_uri_add(lua_State *L);      /* ngx.req.set_uri and related functions (uri.c) */
 void http_lua_req_body_add(lua_State *L); /* ngx.req.read_body and related functions (req_body.c) */

@@ -1,5 +1,6 @@
 /* ngx_http_lua_module: Lua in the phases of a request. Directives, and how its VM begins. */
 #include "config.h"
+#include "http/modules/lua/ffi.h"
 #include "http/modules/lua/lua.h"
 #include "http/routing/hooks.h"
 #include "lua/balancer/balancer.h"
@@ -10,6 +11,7 @@
 #include "lua/upstream/upstream.h"
 #include "lua/values/values.h"
 #include "lua/values/args.h"
+#include "lua/vm/library.h"
 #include "server/module.h"
 #include "upstream/upstream.h"
 
@@ -183,6 +185,14 @@ static const struct directive_table *const http_lua_tables[] = {&main_table, &pl
 
 /* ---- the VM */
 
+SCRIPT_TEXT(http_lua_library_request, "src/http/modules/lua/request.lua")
+
+/* What is written in Lua, on FFI (ffi.h). */
+static void add_library(lua_State *L)
+{
+    script_text_run(L, "ngx.request", SCRIPT_TEXT_OF(http_lua_library_request), 0);
+}
+
 static void add_api(struct script_vm *vm, lua_State *L)
 {
     script_add_common(vm, L);
@@ -193,7 +203,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     http_lua_req_body_add(L);
     http_lua_req_socket_add(L);
     http_lua_exec_add(L);
-    http_lua_library_add(L);
+    add_library(L);
     script_balancer_add(L);
     script_upstream_add(L);
 #ifdef WITH_DYUPS_LUA_API

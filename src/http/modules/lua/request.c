@@ -5,6 +5,7 @@
 #include "http/modules/lua/ffi.h"
 #include "http/client/listen.h"
 #include "http/request/engine.h"
+#include "lua/values/variables.h"
 #include "lua/vm/life.h"
 #include "lua/vm/context.h"
 
@@ -206,4 +207,9 @@ int http_lua_ffi_request(uint32_t phases, struct request **out)
 struct request *http_lua_running_request(void)
 {
     return container_of(script_running()->subject, struct http_lua_request, subject)->request;
+}
+
+int http_lua_variable_set(struct request *request, struct str name, struct str value)
+{
+    return script_variable_set(&request->env, name, value);
 }

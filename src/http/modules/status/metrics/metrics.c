@@ -96,6 +96,22 @@ static enum handler_result count_request(struct request *request)
 
 /* ---- showing ---- */
 
+/* page.html as it is. The assembler includes it, named from the root of the sources, where the compiler runs. */
+__asm__(".section .rodata\n"
+        "metrics_page_start:\n"
+        ".incbin \"src/http/modules/status/metrics/page.html\"\n"
+        "metrics_page_end:\n"
+        ".byte 0\n"
+        ".previous\n");
+
+extern const char page_start[] __asm__("metrics_page_start");
+extern const char page_end[] __asm__("metrics_page_end");
+
+static struct str metrics_page(void)
+{
+    return str_from(page_start, page_end);
+}
+
 enum shown_as { AS_TEXT, AS_OPENMETRICS, AS_PROTOBUF, AS_PAGE, AS_JSON, SHOWN_AS };
 
 /* Where a client likes several the same it gets the first of them. */

@@ -12,7 +12,4 @@ void metrics_write(struct buf *out, struct request *request, const struct metric
 /* All numbers as one document of JSON. */
 void metrics_write_status(struct buf *out, struct request *request);
 
-/* A page that shows the text of this very place, again and again. */
-struct str metrics_page(void);
-
 #endif

@@ -1,4 +1,4 @@
-/* `server_name` of a server block. */
+/* The settings of http and its servers: where a reading keeps them, and `server_name`. */
 #include "http/routing/settings.h"
 
 struct settings_key http_main_key;
@@ -16,4 +16,21 @@ bool server_name_apply(struct conf_scope *scope, const struct directive *row,
     const struct server_name *first = vec_at(&server->names, struct server_name, 0);
     server->name = first->kind == NAME_BOTH ? first->name : first->written;
     return true;
+}
+
+/* ---- the main settings of a reading ---- */
+
+static struct http_main **kept(struct conf *conf)
+{
+    return conf_state(conf, "http", sizeof(struct http_main *));
+}
+
+struct http_main *http_main_of(struct conf *conf)
+{
+    return *kept(conf);
+}
+
+void http_main_set(struct conf *conf, struct http_main *main)
+{
+    *kept(conf) = main;
 }
