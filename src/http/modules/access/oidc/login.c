@@ -1,11 +1,10 @@
 /* A login (OpenID Connect Core, 3.1): the browser is sent to the provider, and comes back with a code. */
-#include <openssl/evp.h>
-
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "http/modules/access/oidc/oidc.h"
 #include "http/variables/variables.h"
+#include "net/tls/seal.h"
 
 #define URI_MAX 2048 /* bytes of a URI that a login leads back to; a longer one: "/" */
 
@@ -14,8 +13,6 @@
  * browser, from which nonce and PKCE's verifier follow, too. All tabs of a browser share that cookie.
  */
 #define SALT_SIZE 16
-#define IV_SIZE 12
-#define TAG_SIZE 16
 struct login_state {
     int64_t time; /* seconds since the epoch */
     char salt[SALT_SIZE];
@@ -34,48 +31,6 @@ static struct str login_cookie_name(struct request *request, const struct oidc_p
 
 /* ---- encryption ---- */
 
-struct sealing {
-    const unsigned char *key;
-    bool is_opening;
-    struct str bound; /* authenticated */
-    struct str in;    /* text; or IV, encrypted text, tag */
-    char *out;        /* the other; room for in.len + IV_SIZE + TAG_SIZE */
-    size_t out_len;
-    bool is_sound;
-};
-
-static void seal(void *arg)
-{
-    struct sealing *sealing = arg;
-    EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
-    bool is_opening = sealing->is_opening;
-    size_t text_len = is_opening ? sealing->in.len - IV_SIZE - TAG_SIZE : sealing->in.len;
-    unsigned char *iv =
-        is_opening ? (unsigned char *) sealing->in.data : (unsigned char *) sealing->out;
-    const unsigned char *from =
-        (const unsigned char *) sealing->in.data + (is_opening ? IV_SIZE : 0);
-    unsigned char *to = (unsigned char *) sealing->out + (is_opening ? 0 : IV_SIZE);
-    int len = 0;
-    int last = 0;
-
-    if (!is_opening) {
-        random_bytes(iv, IV_SIZE);
-    }
-    sealing->is_sound =
-        context != NULL &&
-        EVP_CipherInit_ex(context, EVP_aes_256_gcm(), NULL, sealing->key, iv, !is_opening) == 1 &&
-        (!is_opening || EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, TAG_SIZE,
-                                            (void *) (from + text_len)) == 1) &&
-        EVP_CipherUpdate(context, NULL, &len, (const unsigned char *) sealing->bound.data,
-                         (int) sealing->bound.len) == 1 &&
-        EVP_CipherUpdate(context, to, &len, from, (int) text_len) == 1 &&
-        EVP_CipherFinal_ex(context, to + len, &last) == 1 &&
-        (is_opening ||
-         EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, TAG_SIZE, to + text_len) == 1);
-    sealing->out_len = is_opening ? text_len : text_len + IV_SIZE + TAG_SIZE;
-    EVP_CIPHER_CTX_free(context);
-}
-
 static struct str bound_text(struct request *request, const struct oidc_provider *provider,
                              struct str cookie)
 {
@@ -88,38 +43,26 @@ static struct str seal_state(struct request *request, const struct oidc_provider
                              const struct login *login)
 {
     const struct str parts[] = {{(const char *) &login->state, sizeof(login->state)}, login->uri};
-    struct sealing sealing = {
-        .key = provider->secret,
-        .bound = bound_text(request, provider, login->cookie),
-        .in = arena_join(&request->arena, parts, 2),
-    };
+    struct str sealed = tls_seal(provider->secret, bound_text(request, provider, login->cookie),
+                                 arena_join(&request->arena, parts, 2), &request->arena);
 
-    sealing.out = arena_alloc(&request->arena, sealing.in.len + IV_SIZE + TAG_SIZE);
-    fiber_call_on_main(seal, &sealing);
-    return base64_encode(&request->arena, (struct str){sealing.out, sealing.out_len}, true);
+    return base64_encode(&request->arena, sealed, true);
 }
 
 /* False: this server has not made it for this browser, whose cookie is known, or too long ago. */
 static bool open_state(struct request *request, const struct oidc_provider *provider,
                        struct str text, struct login *login)
 {
-    struct sealing sealing = {
-        .key = provider->secret,
-        .is_opening = true,
-        .bound = bound_text(request, provider, login->cookie),
-    };
+    struct str sealed, state;
 
-    if (text.len > 2 * URI_MAX || !base64_decode(&request->arena, text, true, &sealing.in) ||
-        sealing.in.len < IV_SIZE + TAG_SIZE + sizeof(login->state)) {
+    if (text.len > 2 * URI_MAX || !base64_decode(&request->arena, text, true, &sealed) ||
+        sealed.len < TLS_SEAL_EXTRA + sizeof(login->state) ||
+        !tls_unseal(provider->secret, bound_text(request, provider, login->cookie), sealed,
+                    &request->arena, &state)) {
         return false;
     }
-    sealing.out = arena_alloc(&request->arena, sealing.in.len);
-    fiber_call_on_main(seal, &sealing);
-    if (!sealing.is_sound) {
-        return false;
-    }
-    memcpy(&login->state, sealing.out, sizeof(login->state));
-    login->uri = str_skip((struct str){sealing.out, sealing.out_len}, sizeof(login->state));
+    memcpy(&login->state, state.data, sizeof(login->state));
+    login->uri = str_skip(state, sizeof(login->state));
     return clock_now.seconds >= login->state.time - OIDC_SKEW_S &&
            clock_now.seconds < login->state.time + OIDC_LOGIN_S;
 }
