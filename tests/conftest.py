@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import h3  # noqa: E402,F401
 from harness import Server, binaries  # noqa: E402
 from harness.backend import Backend  # noqa: E402
+from harness.redis import REDIS, Redis  # noqa: E402
 
 # A shell starts what runs in its background with SIGINT ignored, and so would every program of the tests be.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -95,3 +96,19 @@ def backend():
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture(name="redis")
+def fixture_redis():
+    """A function that starts a Redis with these lines in its configuration."""
+    if REDIS is None:
+        pytest.skip("redis-server is not installed")
+    servers = []
+
+    def start(*lines, **how):
+        servers.append(Redis(*lines, **how))
+        return servers[-1].start()
+
+    yield start
+    for server in servers:
+        server.stop()

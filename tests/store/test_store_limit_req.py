@@ -9,7 +9,7 @@ import pytest
 
 from harness import ports, run_binary, until
 from harness.certificates import Authority
-from store_redis import cluster_of, needs_redis
+from harness.redis import cluster_of, needs_redis
 
 GIF = "location / { limit_req zone=z burst=%d nodelay; empty_gif; }"
 

@@ -6,7 +6,8 @@ import socket
 
 import pytest
 
-from harness import ports, until
+from harness import ports
+from harness.wait import until
 from harness.programs import Program, connects, find, home, own, run
 
 REDIS = find("redis-server")
@@ -28,7 +29,7 @@ class Redis(Program):
 
     def ask(self, *words):
         with contextlib.closing(socket.create_connection(("127.0.0.1", self.port), 15)) as conn:
-            conn.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in (str(w).encode() for w in words)))
+            conn.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in (str(w).encode("utf-8", "surrogateescape") for w in words)))
             with conn.makefile("rb") as replies:
                 return self._reply(replies)
 
@@ -36,7 +37,7 @@ class Redis(Program):
         line = replies.readline()
         kind, rest = line[:1], line[1:].strip().decode()
         if kind == b"$":
-            return None if rest == "-1" else replies.read(int(rest) + 2)[:-2].decode()
+            return None if rest == "-1" else replies.read(int(rest) + 2)[:-2].decode("utf-8", "surrogateescape")
         if kind == b"*":
             return None if rest == "-1" else [self._reply(replies) for _ in range(int(rest))]
         return int(rest) if kind == b":" else rest
