@@ -4,6 +4,7 @@
 
 #include "base/fs.h"
 #include "base/parse.h"
+#include "server/generation.h"
 #include "server/module.h"
 #include "store/private.h"
 #include "upstream/settings/resolver_rows.h"
@@ -290,11 +291,13 @@ static bool stores_start(struct generation *generation)
             store->is_running = false;
         }
     }
+    store_tables_start(&generation->conf, worker_slot == 0 && !worker_is_agent);
     return true;
 }
 
 static void stores_quit(struct generation *generation)
 {
+    store_tables_end(&generation->conf);
     for (struct store *store = *stores_of(&generation->conf); store != NULL; store = store->next) {
         if (store->is_running) {
             store_route_end(store);

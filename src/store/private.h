@@ -144,6 +144,12 @@ bool store_node_is_up(const struct store_node *node);
 enum store_result store_node_ask(struct store_node *node, struct str bytes, bool is_asking,
                                  const struct store_call *call, struct str *reply);
 
+/* ---- table.c ---- */
+
+/* In each worker; exchanges: in this one, for all. */
+void store_tables_start(struct conf *conf, bool exchanges);
+void store_tables_end(struct conf *conf);
+
 /* ---- route.c ---- */
 
 bool store_route_start(struct store *store);

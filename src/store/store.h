@@ -48,6 +48,20 @@ const struct store *store_after(const struct store *store);
 struct str store_name(const struct store *store);
 const struct store_counts *store_counts_of(const struct store *store);
 
+/* `sync`, `sync=NAME` and `sync_interval=TIME` of a zone; where it may be strict, `sync=strict` and `sync=NAME:strict`. */
+struct store_sync_words {
+    bool is_wanted;
+    struct str store; /* empty: the only one */
+    bool is_strict;
+    uint64_t interval_ms; /* 0: not written */
+};
+/* *is_one: the word is one of these. False after conf_error. */
+bool store_sync_read(struct conf *conf, const struct conf_node *node, struct str word,
+                     bool allows_strict, struct store_sync_words *words, bool *is_one);
+/* When all words were read. False after conf_error. */
+bool store_sync_check(struct conf *conf, const struct conf_node *node,
+                      const struct store_sync_words *words);
+
 /* ---- calls ---- */
 
 enum store_result {

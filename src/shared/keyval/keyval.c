@@ -17,6 +17,7 @@ enum {
     SAVE_AFTER_MS = 100,   /* changes that come together are written together */
     SAVE_AGAIN_MS = 10000, /* when the file could not be written */
     SAVING_MOST = 1024,    /* files that wait for the thread */
+    SAME_EXPIRY_MS = 1000, /* between two expiries that are taken for one */
 };
 
 const struct keyval_kind keyval_http = {.state = "http keyvals"};
@@ -131,11 +132,39 @@ static void save(struct timer *fired)
     zone->saving = saving;
 }
 
-void keyval_changed(struct keyval_zone *zone)
+static void file_is_old(struct keyval_zone *zone)
 {
     if (zone->file.len != 0 && zone->save_timer.deadline_ms == NO_DEADLINE &&
         zone->saving == NULL) {
         save_later(zone, SAVE_AFTER_MS);
+    }
+}
+
+void keyval_changed(struct keyval_zone *zone, const struct vec *changes)
+{
+    struct arena arena;
+
+    file_is_old(zone);
+    if (zone->table == NULL) {
+        return;
+    }
+    arena_init(&arena);
+    vec_each(const struct keyval_change, change, changes) {
+        struct str name = keyval_canonical(zone->store, change->pair.key, &arena);
+        if (name.len != 0) {
+            store_table_note(zone->table, name);
+        }
+    }
+    arena_free(&arena);
+    store_table_flush(zone->table);
+}
+
+void keyval_cleared(struct keyval_zone *zone)
+{
+    file_is_old(zone);
+    if (zone->table != NULL) {
+        store_table_note_clear(zone->table);
+        store_table_flush(zone->table);
     }
 }
 
@@ -144,7 +173,7 @@ void keyval_worker_start(struct conf *conf, const struct keyval_kind *kind)
     for (struct keyval_zone *zone = *list_of(conf, kind); zone != NULL; zone = zone->next) {
         timer_init(&zone->save_timer, save);
         if (keyval_file_is_old(zone)) {
-            keyval_changed(zone); /* of a worker that died */
+            file_is_old(zone); /* of a worker that died */
         }
     }
 }
@@ -177,6 +206,108 @@ void keyval_worker_end(struct conf *conf, const struct keyval_kind *kind)
         }
     }
 }
+
+/* ---- other nodes ---- */
+
+static bool keyval_item_get(void *owner, struct str name, struct arena *arena,
+                            struct store_item *item)
+{
+    const struct keyval_zone *zone = owner;
+    struct keyval_pair pair;
+    uint64_t now_ms = keyval_now();
+
+    if (!keyval_get(zone->store, name, arena, &pair) ||
+        (pair.expires_ms != KEYVAL_NEVER && pair.expires_ms <= now_ms)) {
+        return false;
+    }
+    item->value = pair.value;
+    item->ttl_ms = pair.expires_ms == KEYVAL_NEVER ? 0 : pair.expires_ms - now_ms;
+    return true;
+}
+
+/* Are they the same, but for what a message needs to arrive? */
+static bool is_same_pair(const struct keyval_pair *one, const struct keyval_pair *other)
+{
+    uint64_t distance = one->expires_ms > other->expires_ms ? one->expires_ms - other->expires_ms
+                                                            : other->expires_ms - one->expires_ms;
+
+    return str_equal(one->value, other->value) && distance <= SAME_EXPIRY_MS &&
+           (one->expires_ms == KEYVAL_NEVER) == (other->expires_ms == KEYVAL_NEVER);
+}
+
+static enum keyval_result make_or_change(struct keyval_store *store, const struct vec *changes)
+{
+    enum keyval_result result = keyval_make(store, changes);
+
+    return result == KEYVAL_EXISTS ? keyval_change(store, changes) : result;
+}
+
+static bool keyval_item_put(void *owner, const struct store_item *item)
+{
+    struct keyval_zone *zone = owner;
+    struct keyval_pair former;
+    struct keyval_change change = {
+        .pair = {.key = item->name,
+                 .value = item->value,
+                 .expires_ms = item->ttl_ms == 0 ? KEYVAL_NEVER : keyval_now() + item->ttl_ms}};
+    const struct vec changes = {.items = &change, .count = 1};
+    struct arena arena;
+
+    arena_init(&arena);
+    bool is_known =
+        keyval_get(zone->store, item->name, &arena, &former) && is_same_pair(&former, &change.pair);
+    arena_free(&arena);
+    if (is_known) {
+        return true;
+    }
+    file_is_old(zone);
+    enum keyval_result result = make_or_change(zone->store, &changes);
+    if (result == KEYVAL_FULL) {
+        for (uint32_t cursor = 0; keyval_visit(zone->store, &cursor, NULL, NULL);) {
+        }
+        result = make_or_change(zone->store, &changes);
+    }
+    return result != KEYVAL_FULL;
+}
+
+static void keyval_item_drop(void *owner, struct str name)
+{
+    struct keyval_zone *zone = owner;
+    struct keyval_change change = {.pair = {.key = name}, .is_deleted = true};
+
+    if (keyval_change(zone->store, &(const struct vec){.items = &change, .count = 1}) ==
+        KEYVAL_DONE) {
+        file_is_old(zone);
+    }
+}
+
+struct name_list {
+    const struct keyval_store *store;
+    struct arena *arena;
+    struct vec *names;
+};
+
+static void list_name(const struct keyval_pair *pair, void *arg)
+{
+    const struct name_list *list = arg;
+
+    *vec_add(list->names, list->arena, struct str) =
+        arena_dup(list->arena, keyval_canonical(list->store, pair->key, list->arena));
+}
+
+static bool keyval_item_list(void *owner, uint32_t *cursor, struct arena *arena, struct vec *names)
+{
+    const struct keyval_zone *zone = owner;
+    struct name_list list = {zone->store, arena, names};
+
+    return keyval_visit(zone->store, cursor, list_name, &list);
+}
+
+static const struct store_table_kind keyval_table = {.purpose = "keyval",
+                                                     .get = keyval_item_get,
+                                                     .put = keyval_item_put,
+                                                     .drop = keyval_item_drop,
+                                                     .list = keyval_item_list};
 
 /* ---- while the configuration is read ---- */
 
@@ -239,6 +370,7 @@ struct zone_words {
     struct str name, file;
     uint64_t size, timeout_ms;
     enum keyval_type type;
+    struct store_sync_words sync;
 };
 
 static bool read_size(struct conf *conf, const struct conf_node *node, struct str word,
@@ -281,10 +413,27 @@ static bool shared_keyval_read_word(struct conf *conf, const struct conf_node *n
             }
         }
     }
-    if (str_is(word, "sync")) {
-        return conf_error(conf, node, "\"sync\" is not supported: there is no module zone_sync");
+    bool is_sync;
+    if (!store_sync_read(conf, node, word, false, &words->sync, &is_sync)) {
+        return false;
     }
-    return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
+    return is_sync || conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
+}
+
+static bool make_table(struct conf *conf, struct conf_node *node, struct keyval_zone *zone,
+                       const struct zone_words *words)
+{
+    const struct store_table_wanted wanted = {.kind = &keyval_table,
+                                              .owner = zone,
+                                              .name = zone->zone->name,
+                                              .size = words->size,
+                                              .words = &words->sync};
+
+    if (!words->sync.is_wanted) {
+        return store_sync_check(conf, node, &words->sync);
+    }
+    zone->table = store_table_new(conf, node, &wanted);
+    return zone->table != NULL;
 }
 
 static bool make_store(struct conf *conf, struct conf_node *node, struct keyval_zone *zone,
@@ -326,5 +475,5 @@ bool keyval_zone_read(struct conf *conf, struct conf_node *node, const struct ke
     }
     zone->file = words.file;
     zone->timeout_ms = words.timeout_ms;
-    return make_store(conf, node, zone, &words);
+    return make_store(conf, node, zone, &words) && make_table(conf, node, zone, &words);
 }

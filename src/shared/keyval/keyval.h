@@ -5,6 +5,7 @@
 #include "conf/directive.h"
 #include "event/loop.h"
 #include "shared/keyval/store.h"
+#include "store/table.h"
 
 /* What a protocol's zones are kept under; its address tells them from others'. */
 struct keyval_kind {
@@ -23,6 +24,7 @@ struct keyval_zone {
     struct keyval_store *store;   /* NULL until it was declared */
     struct str file;              /* `state`, full and NUL-terminated; empty = none */
     uint64_t timeout_ms;          /* of pairs that say none; 0 = they stay */
+    struct store_table *table;    /* by which other nodes have the pairs; NULL: none do */
     struct timer save_timer;      /* in a worker: the file is to be written */
     struct keyval_saving *saving; /* a thread is writing the file, or will; NULL: none */
 };
@@ -35,32 +37,35 @@ bool keyval_read(struct conf *conf, struct conf_node *node, const struct keyval_
 /* keyval_zone zone=NAME:SIZE …; */
 bool keyval_zone_read(struct conf *conf, struct conf_node *node, const struct keyval_kind *kind);
 
-/* What is in the zone has changed: it will be in the file soon, if there is one. */
-void keyval_changed(struct keyval_zone *zone);
+/*
+ * These changes (struct keyval_change) were made: they will be in the file soon, if there is one, and at other nodes. MAY WAIT, for
+ * the store that the nodes share.
+ */
+void keyval_changed(struct keyval_zone *zone, const struct vec *changes);
+/* All pairs were dropped, or some of them. MAY WAIT. */
+void keyval_cleared(struct keyval_zone *zone);
 
 /* This worker begins, and ends: what the files lack by then is written. */
 void keyval_worker_start(struct conf *conf, const struct keyval_kind *kind);
 void keyval_worker_end(struct conf *conf, const struct keyval_kind *kind);
 
 /* The rows of a module; APPLY and APPLY_ZONE read a line each. */
-#define KEYVAL_ROWS(CONTEXT, APPLY, APPLY_ZONE)                                                    \
-    {"keyval",                                                                                     \
-     CONTEXT,                                                                                      \
-     CUSTOM(APPLY),                                                                                \
-     ARGS(3, 3),                                                                                   \
-     .repeat = REPEAT_CUSTOM,                                                                      \
-     .syntax = "key $variable zone=name",                                                          \
-     .doc = "Defines a variable whose value is found in the zone by the value of this text; "      \
-            "where nothing is found it is empty."},                                                \
-    {                                                                                              \
-        "keyval_zone", CONTEXT, CUSTOM(APPLY_ZONE), ARGS(1, 5),                                    \
-            .repeat = REPEAT_CUSTOM,                                                               \
-            .syntax = "zone=name:size [state=file] [timeout=time] [type=string|ip|prefix]",        \
-            .doc = "Shared memory for keys and values, which `api` shows and changes, and which "  \
-                   "outlive a reload; with `state` they are in a file, as JSON, too, and outlive " \
-                   "a restart. After `timeout` a pair is gone. A text is compared with whole "     \
-                   "keys, as an address with networks, or by its beginning: then the longest "     \
-                   "key holds."                                                                    \
+#define KEYVAL_ROWS(CONTEXT, APPLY, APPLY_ZONE)                                                                                                                                                                                                                                                                                                                                                          \
+    {"keyval",                                                                                                                                                                                                                                                                                                                                                                                           \
+     CONTEXT,                                                                                                                                                                                                                                                                                                                                                                                            \
+     CUSTOM(APPLY),                                                                                                                                                                                                                                                                                                                                                                                      \
+     ARGS(3, 3),                                                                                                                                                                                                                                                                                                                                                                                         \
+     .repeat = REPEAT_CUSTOM,                                                                                                                                                                                                                                                                                                                                                                            \
+     .syntax = "key $variable zone=name",                                                                                                                                                                                                                                                                                                                                                                \
+     .doc = "Defines a variable whose value is found in the zone by the value of this text; "                                                                                                                                                                                                                                                                                                            \
+            "where nothing is found it is empty."},                                                                                                                                                                                                                                                                                                                                                      \
+    {                                                                                                                                                                                                                                                                                                                                                                                                    \
+        "keyval_zone", CONTEXT, CUSTOM(APPLY_ZONE), ARGS(1, 7),                                                                                                                                                                                                                                                                                                                                          \
+            .repeat = REPEAT_CUSTOM,                                                                                                                                                                                                                                                                                                                                                                     \
+            .syntax =                                                                                                                                                                                                                                                                                                                                                                                    \
+                "zone=name:size [state=file] [timeout=time] [type=string|ip|prefix] [sync[=store]] [sync_interval=time]",                                                                                                                                                                                                                                                                                \
+            .doc =                                                                                                                                                                                                                                                                                                                                                                                       \
+                "Shared memory for keys and values, which `api` shows and changes, and which outlive a reload; with `state` they are in a file, as JSON, too, and outlive a restart. After `timeout` a pair is gone. A text is compared with whole keys, as an address with networks, or by its beginning: then the longest key holds. With `sync` all nodes that share a `redis_store` have the pairs." \
     }
 
 #endif

@@ -1,6 +1,8 @@
 /* Keys and values in a zone of shared memory. */
 #include "shared/keyval/store.h"
 
+#include <arpa/inet.h>
+
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -181,6 +183,21 @@ static bool index_key(const struct keyval_store *store, struct str key, struct i
     unsigned size = cidr.family == AF_INET ? 4 : 16;
     index_network(index, cidr.address, size, bits_of(&cidr, size));
     return true;
+}
+
+struct str keyval_canonical(const struct keyval_store *store, struct str key, struct arena *arena)
+{
+    struct index index;
+    char text[INET6_ADDRSTRLEN];
+
+    if (!index_key(store, key, &index)) {
+        return STR_NONE;
+    }
+    if (store->type != KEYVAL_IP) {
+        return key;
+    }
+    inet_ntop(index.room[0] == 4 ? AF_INET : AF_INET6, index.room + 2, text, sizeof(text));
+    return arena_printf(arena, "%s/%u", text, (unsigned) (unsigned char) index.room[1]);
 }
 
 static struct str index_of(const struct entry *entry)

@@ -44,6 +44,9 @@ struct keyval_store *keyval_store_of(struct zone *zone, enum keyval_type type);
 
 enum keyval_type keyval_store_type(const struct keyval_store *store);
 
+/* A key in the one form by which all nodes know it: a network as "ADDRESS/BITS". In the arena, or the key itself; empty: it is none. */
+struct str keyval_canonical(const struct keyval_store *store, struct str key, struct arena *arena);
+
 /* The value that a text has now, copied to the arena. */
 bool keyval_find(struct keyval_store *store, struct str text, struct arena *arena, struct str *out);
 

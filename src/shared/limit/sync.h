@@ -22,20 +22,10 @@ struct bucket_sync {
     struct fiber *fiber;    /* of the exchange, in one worker; NULL: it is not running */
 };
 
-/* `sync`, `sync=NAME`, `sync=strict`, `sync=NAME:strict` and `sync_interval=TIME` of a zone. */
-struct bucket_sync_words {
-    bool is_wanted;
-    struct str store; /* empty: the only one */
-    bool is_strict;
-    uint64_t interval_ms; /* 0: not written */
-};
-/* *is_one: the word is one of these. False after conf_error. */
-bool bucket_sync_read(struct conf *conf, const struct conf_node *node, struct str word,
-                      struct bucket_sync_words *words, bool *is_one);
 /* For a zone that was declared. NULL after conf_error. */
 struct bucket_sync *bucket_sync_new(struct conf *conf, struct conf_node *node,
                                     const struct limit_zone *zone,
-                                    const struct bucket_sync_words *words);
+                                    const struct store_sync_words *words);
 
 /* A request was counted with so many units, or was refused: 0. */
 void bucket_sync_note(const struct bucket_sync *sync, const struct bucket_ask *ask, uint64_t units,

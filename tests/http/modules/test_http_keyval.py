@@ -373,7 +373,7 @@ def test_a_file_by_hand(serve):
     ("keyval_zone zone=a:64k timeout=x;", 'invalid parameter "timeout=x"'),
     ("keyval_zone zone=a:64k type=x;", 'invalid parameter "type=x"'),
     ("keyval_zone zone=a:64k state=;", 'invalid parameter "state="'),
-    ("keyval_zone zone=a:64k sync;", '"sync" is not supported'),
+    ("keyval_zone zone=a:64k sync;", '"sync" needs a "redis_store"'),
     ("keyval_zone zone=a:64k; keyval_zone zone=a:64k;", 'duplicate zone "a"'),
     ("keyval_zone zone=a:64k; limit_req_zone $uri zone=a:64k rate=1r/s;", "already declared for a different use"),
     ("keyval $uri $x zone=a;", 'zero size shared memory zone "a"'),

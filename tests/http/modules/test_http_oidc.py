@@ -52,12 +52,13 @@ class Browser:
 
     def __init__(self, server):
         self.server = server
+        self.port = server.port     # which the browser sees, also where another node answers
         self.cookies = {}
 
     def get(self, target, method="GET"):
         field = ["Cookie: " + "; ".join("%s=%s" % pair for pair in self.cookies.items())] if self.cookies else []
         with self.server.client() as client:
-            response = client.request(target, *field, method=method, host="127.0.0.1:%d" % self.server.port)
+            response = client.request(target, *field, method=method, host="127.0.0.1:%d" % self.port)
         for line in response.all("Set-Cookie"):
             name, _, value = line.split(";")[0].partition("=")
             assert "; HttpOnly; SameSite=Lax" in line
@@ -70,7 +71,7 @@ class Browser:
         """The provider lets the user in: what the browser asks for when it is sent back."""
         assert response.status == 302, (response, self.server.error_log)
         there = urllib.parse.urlsplit(provider.login(response.header("Location")))
-        assert there.netloc == "127.0.0.1:%d" % self.server.port
+        assert there.netloc == "127.0.0.1:%d" % self.port
         return there.path + "?" + there.query
 
     def login(self, provider, target="/page?a=b"):
@@ -577,3 +578,59 @@ def test_configuration(lines, message, tmp_path):
     (tmp_path / "nginx.conf").write_text("events {} http { %s server { listen unix:x; } }" % lines)
     result = run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "stderr")
     assert result.returncode == 1 and message in result.stderr, result.stderr
+
+
+# ---- several nodes ----
+
+@pytest.fixture
+def two(serve, provider, redis):
+    """Two nodes that share sessions, whose zone has changes of other nodes at once, or nearly never."""
+    store = "redis_store main { server 127.0.0.1:%d; timeout 5s; }" % redis().port
+
+    def start(interval="20ms", server=""):
+        return [serve(CONF % ("keyval_zone zone=shared:1m sync sync_interval=%s;" % interval, provider.url, CLIENT, SECRET,
+                              "session_store shared; logout_uri /logout; frontchannel_logout_uri /out;", server, ""), main=store)
+                for _ in range(2)]
+    return start
+
+
+def test_a_login_counts_on_all_nodes(two, provider):
+    """Begun on one node, ended on another, used on both at once: also before the other has read of it."""
+    first, second = two("60s")
+    browser = Browser(first)
+    target = browser.back(provider, browser.get("/"))
+    browser.server = second
+    assert browser.get(target).status == 302
+    browser.server = first
+    assert user(browser.get("/")) == (200, "ann|")
+    browser.server = second
+    assert user(browser.get("/")) == (200, "ann|")
+    assert provider.count("/token") == 1
+
+
+def test_a_logout_counts_on_all_nodes(two, provider):
+    first, second = two()
+    for target in ("/logout", "/out?iss=%s&sid=sid-1" % urllib.parse.quote(provider.url, safe="")):
+        browser = Browser(first)
+        browser.login(provider)
+        stolen = dict(browser.cookies)
+        browser.server = second
+        assert user(browser.get("/")) == (200, "ann|")
+        browser.get(target)
+        browser.server, browser.cookies = first, stolen
+        until(lambda: browser.get("/").status == 302, "the end of the session")
+
+
+def test_one_node_renews(two, provider):
+    """The refresh token counts once, and a node that comes later has what came for it."""
+    first, second = two("60s")
+    provider.lifetime = 1
+    browser = Browser(first)
+    browser.login(provider)
+    browser.server = second
+    access = browser.get("/").header("X-Access")
+    provider.lifetime = 3600
+    until(lambda: browser.get("/").header("X-Access") != access, "another access token")
+    access, asked = browser.get("/").header("X-Access"), provider.count("/token")
+    browser.server = first
+    assert browser.get("/").header("X-Access") == access and provider.count("/token") == asked

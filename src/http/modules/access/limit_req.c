@@ -335,7 +335,7 @@ struct zone_words {
     struct limit_zone_words zone;
     struct str rate; /* as written */
     unsigned *keys;  /* room for the zone's */
-    struct bucket_sync_words sync;
+    struct store_sync_words sync;
 };
 
 static bool read_zone_word(struct conf_scope *scope, const struct conf_node *node, unsigned number,
@@ -355,7 +355,7 @@ static bool read_zone_word(struct conf_scope *scope, const struct conf_node *nod
         return true;
     }
     bool is_sync;
-    if (!bucket_sync_read(scope->conf, node, word, &words->sync, &is_sync)) {
+    if (!store_sync_read(scope->conf, node, word, true, &words->sync, &is_sync)) {
         return false;
     }
     return is_sync || conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
@@ -402,8 +402,7 @@ static bool limit_req_zone_apply(struct conf_scope *scope, const struct directiv
     zone->per_minute = checked.per_minute;
     zone->rate = checked.rate;
     if (!words.sync.is_wanted) {
-        return words.sync.interval_ms == 0 ||
-               conf_error(scope->conf, node, "\"sync_interval\" needs \"sync\"");
+        return store_sync_check(scope->conf, node, &words.sync);
     }
     zone->sync = bucket_sync_new(scope->conf, node, &zone->limit, &words.sync);
     return zone->sync != NULL;

@@ -101,6 +101,11 @@ static enum handler_result renew(struct request *request, struct oidc_provider *
     if (!oidc_store_claim(provider, claim, RENEWAL_MS)) {
         return HANDLER_NEXT;
     }
+    if (oidc_store_refresh(provider, session->key) &&
+        (!oidc_session_load(request, provider, session) || is_fresh(session->record))) {
+        oidc_store_release(provider, claim); /* another node has renewed it */
+        return HANDLER_NEXT;
+    }
     enum handler_result result = oidc_metadata_of(request, provider, &metadata);
     if (result != HANDLER_NEXT || metadata == NULL) {
         return result;
@@ -118,7 +123,7 @@ static enum handler_result renew(struct request *request, struct oidc_provider *
         return result;
     }
     keep_renewed(request, provider, session, asked.record);
-    oidc_store_delete(provider, claim);
+    oidc_store_release(provider, claim);
     return HANDLER_NEXT;
 }
 

@@ -81,6 +81,9 @@ enum handler_result oidc_frontchannel(struct request *request, struct oidc_provi
         request_argument(request, STR("sid"), &sid)) {
         issuer = percent_decode(&request->arena, issuer);
         key = sid_key(request, provider, percent_decode(&request->arena, sid));
+        if (str_equal(issuer, provider->issuer)) {
+            oidc_store_refresh(provider, key); /* another node may have a later session */
+        }
         if (str_equal(issuer, provider->issuer) &&
             oidc_store_get(request, provider, key, &session.key)) {
             oidc_store_delete(provider, session.key);

@@ -105,10 +105,13 @@ void oidc_store_delete(const struct oidc_provider *provider, struct str key);
 /* Adds a cookie of this browser; for TLS alone where the browser uses it. age_s: -1 = until it closes; 0 = it goes. */
 void oidc_set_cookie(struct request *request, const struct oidc_provider *provider, struct str name,
                      struct str value, int age_s);
-/* Is the key free? Then it is taken for so long. */
+/* Is the key free, on all nodes that share the store? Then it is taken for so long, or until it is released. MAY WAIT. */
 bool oidc_store_claim(const struct oidc_provider *provider, struct str key, uint64_t ms);
+void oidc_store_release(const struct oidc_provider *provider, struct str key);
 bool oidc_store_get(struct request *request, const struct oidc_provider *provider, struct str key,
                     struct str *out);
+/* What another node has written comes here now. False: no other node has the store. MAY WAIT. */
+bool oidc_store_refresh(const struct oidc_provider *provider, struct str key);
 bool oidc_store_put(const struct oidc_provider *provider, struct str key, struct str value,
                     uint64_t ms);
 /* The object that a text is, for as long as the request lives; NULL: none. */

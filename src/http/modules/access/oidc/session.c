@@ -34,7 +34,7 @@ static enum keyval_result change(const struct oidc_provider *provider,
                                        : keyval_change(provider->store->store, &changes);
 
     if (result == KEYVAL_DONE) {
-        keyval_changed(provider->store);
+        keyval_changed(provider->store, &changes);
     }
     return result;
 }
@@ -56,25 +56,70 @@ bool oidc_store_put(const struct oidc_provider *provider, struct str key, struct
     return store(provider, key, value, ms, true) == KEYVAL_DONE;
 }
 
+static void drop_claim(const struct keyval_zone *zone, struct str key)
+{
+    const struct keyval_change gone = {.pair = {.key = key}, .is_deleted = true};
+
+    keyval_change(zone->store, &(const struct vec){.items = (void *) &gone, .count = 1});
+}
+
 bool oidc_store_claim(const struct oidc_provider *provider, struct str key, uint64_t ms)
 {
     const struct keyval_change pair = {
         .pair = {.key = key, .value = STR("1"), .expires_ms = keyval_now() + ms}};
+    struct keyval_zone *zone = provider->store;
+    const struct vec changes = {.items = (void *) &pair, .count = 1};
 
-    return change(provider, &pair, true) == KEYVAL_DONE;
+    if (keyval_make(zone->store, &changes) != KEYVAL_DONE) {
+        return false;
+    }
+    bool is_ours = zone->table == NULL || store_table_claim(zone->table, key, ms);
+    if (!is_ours) {
+        drop_claim(zone, key);
+    }
+    return is_ours;
+}
+
+void oidc_store_release(const struct oidc_provider *provider, struct str key)
+{
+    struct keyval_zone *zone = provider->store;
+
+    drop_claim(zone, key);
+    if (zone->table != NULL) {
+        store_table_release(zone->table, key);
+    }
 }
 
 void oidc_store_delete(const struct oidc_provider *provider, struct str key)
 {
     const struct keyval_change gone = {.pair = {.key = key}, .is_deleted = true};
+    const struct vec changes = {.items = (void *) &gone, .count = 1};
 
-    change(provider, &gone, false);
+    /* Another node may have it. */
+    if (change(provider, &gone, false) == KEYVAL_ABSENT && provider->store->table != NULL) {
+        keyval_changed(provider->store, &changes);
+    }
 }
 
 bool oidc_store_get(struct request *request, const struct oidc_provider *provider, struct str key,
                     struct str *out)
 {
-    return keyval_find(provider->store->store, key, &request->arena, out);
+    if (keyval_find(provider->store->store, key, &request->arena, out)) {
+        return true;
+    }
+    /* The browser may have come here before the change did. */
+    return oidc_store_refresh(provider, key) &&
+           keyval_find(provider->store->store, key, &request->arena, out);
+}
+
+bool oidc_store_refresh(const struct oidc_provider *provider, struct str key)
+{
+    struct store_table *table = provider->store->table;
+
+    if (table != NULL) {
+        store_table_fetch(table, key);
+    }
+    return table != NULL;
 }
 
 /* ---- records ---- */
@@ -161,6 +206,7 @@ bool oidc_session_load(struct request *request, const struct oidc_provider *prov
     struct str text;
     struct str cookie;
 
+    session->record = NULL;
     if (!request_cookie(request, provider->cookie_name, &cookie) || cookie.len != OIDC_TEXT) {
         return false;
     }

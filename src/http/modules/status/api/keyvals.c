@@ -152,7 +152,6 @@ static enum handler_result say_result(struct request *request, struct keyval_zon
 {
     switch (result) {
     case KEYVAL_DONE:
-        keyval_changed(zone);
         return api_answer_nothing(request, status);
     case KEYVAL_EXISTS:
         return api_refuse(request, 409, "KeyvalKeyExists", "key already exists");
@@ -214,6 +213,9 @@ static enum handler_result change_zone(struct request *request, struct keyval_zo
         }
         result = make_changes(zone, &changes, is_new);
     }
+    if (result == KEYVAL_DONE) {
+        keyval_changed(zone, &changes);
+    }
     return say_result(request, zone, result, is_new ? 201 : 204);
 }
 
@@ -232,8 +234,8 @@ static enum handler_result answer_zone(struct request *request, const struct key
         return change_zone(request, zone);
     case METHOD_DELETE:
         keyval_clear(zone->store);
+        keyval_cleared(zone);
         if (!sweep(zone)) {
-            keyval_changed(zone);
             return HANDLER_CLOSED;
         }
         return say_result(request, zone, KEYVAL_DONE, 204);

@@ -17,7 +17,7 @@
 #include "server/generation.h"
 #include "shared/keyval/keyval.h"
 #include "shared/limit/zone.h"
-#include "store/store.h"
+#include "store/table.h"
 #include "upstream/peer.h"
 
 static void metrics_families_put(struct metrics_writer *writer, const struct label *labels,
@@ -464,6 +464,43 @@ static void write_stores(struct metrics_writer *writer)
     }
 }
 
+/* Zones that nodes have in common. */
+static void write_tables(struct metrics_writer *writer)
+{
+    static const struct {
+        const char *name, *help;
+    } families[STORE_TABLE_COUNTERS] = {
+        [STORE_TABLE_SENT] = {"portunus_sync_sent", "Changes that the store took."},
+        [STORE_TABLE_RECEIVED] = {"portunus_sync_received", "Items read from the store."},
+        [STORE_TABLE_NO_ROOM] = {"portunus_sync_no_room",
+                                 "Items of other nodes that the zone had no room for."},
+        [STORE_TABLE_UNREADABLE] = {"portunus_sync_unreadable",
+                                    "Items that no node with this password wrote."},
+        [STORE_TABLE_TOO_LARGE] = {"portunus_sync_too_large",
+                                   "Items that are too large for other nodes."},
+        [STORE_TABLE_FORGOTTEN] = {"portunus_sync_forgotten",
+                                   "Changes lost as too many waited for the store."},
+        [STORE_TABLE_READS] = {"portunus_sync_reads", "Times that all items were read."},
+    };
+    const struct store_table *first = store_table_first(&generation_now->conf);
+
+    for (unsigned i = 0; first != NULL && i < STORE_TABLE_COUNTERS; i++) {
+        family_begin(writer, FAMILY_COUNTER, families[i].name, families[i].help);
+        for (const struct store_table *at = first; at != NULL; at = store_table_after(at)) {
+            metrics_families_put(writer, LABELS({"zone", store_table_name(at)}),
+                                 store_table_count(at, (enum store_table_counter) i));
+        }
+    }
+    if (first != NULL) {
+        family_begin(writer, FAMILY_GAUGE, "portunus_sync_waiting",
+                     "Changes that the store does not have yet.");
+    }
+    for (const struct store_table *at = first; at != NULL; at = store_table_after(at)) {
+        metrics_families_put(writer, LABELS({"zone", store_table_name(at)}),
+                             store_table_waiting(at));
+    }
+}
+
 /* Resident memory of a process; false: not known, as it is gone. */
 static bool resident_bytes(pid_t pid, uint64_t *bytes)
 {
@@ -534,5 +571,6 @@ void metrics_write(struct buf *out, struct request *request, const struct metric
     write_zones(&writer);
     write_keyvals(&writer);
     write_stores(&writer);
+    write_tables(&writer);
     families_end(&writer);
 }

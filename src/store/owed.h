@@ -1,0 +1,66 @@
+/* The names of items that this node changed and the store does not have yet, in shared memory: first in, first out. */
+#ifndef STORE_OWED_H
+#define STORE_OWED_H
+
+#include <stdatomic.h>
+
+#include "base/shm.h"
+#include "store/table.h"
+
+struct owed_item;
+
+/* The root of a table's zone: what all workers know. */
+struct owed {
+    struct shm_lock lock; /* of what follows, but the counters */
+    struct slab *slab;
+    struct owed_item *oldest, *newest;
+    struct owed_item **heads;
+    uint32_t heads_mask;
+    bool is_clear; /* all items were dropped, and the store does not know */
+    bool is_lossy; /* names were lost: all that this node has and the store lacks has to be sent */
+    uint64_t secret[2]; /* of the hash */
+    uint64_t number;    /* of the last note */
+    /* How far this node has read. */
+    char epoch[40]; /* of the store's items; empty: not known */
+    struct store_cursor cursor;
+    _Atomic uint64_t count;
+    _Atomic uint64_t counts[STORE_TABLE_COUNTERS];
+};
+
+/* A name that is being sent. */
+struct owed_name {
+    struct str name; /* in the arena */
+    uint64_t number; /* of its note */
+};
+
+/* The root of the zone, or a new one. NULL: no room. */
+struct owed *owed_of(struct zone *zone);
+
+void owed_note(struct owed *owed, struct str name);
+/* Forgets all names, and notes that all items were dropped. */
+void owed_note_clear(struct owed *owed);
+bool owed_has(struct owed *owed, struct str name);
+/*
+ * Takes up to `most` names that nobody else has taken, as struct owed_name in the arena. They stay noted, and others may take them
+ * again after busy_until_ms (clock_now.now_ms time).
+ */
+void owed_take(struct owed *owed, size_t most, uint64_t busy_until_ms, struct arena *arena,
+               struct vec *names);
+/* The store has them; those that were noted again meanwhile stay. */
+void owed_done(struct owed *owed, const struct vec *names);
+/* The store does not. */
+void owed_back(struct owed *owed, const struct vec *names);
+
+/* Gives the value of a sign, and resets it. */
+bool owed_take_sign(struct owed *owed, bool *sign);
+void owed_set_sign(struct owed *owed, bool *sign);
+
+/* How far this node has read; both empty at first. */
+struct owed_place {
+    char epoch[40];
+    struct store_cursor cursor;
+};
+void owed_place_get(struct owed *owed, struct owed_place *place);
+void owed_place_set(struct owed *owed, const struct owed_place *place);
+
+#endif
