@@ -63,8 +63,8 @@ bool response_produce_part(struct request *request, const struct body_maker *mak
     return give_all(request, maker, &text, false);
 }
 
-enum handler_result response_produced(struct request *request, struct str content_type,
-                                      const struct body_maker *maker)
+enum handler_result response_produced(struct request *request, unsigned status,
+                                      struct str content_type, const struct body_maker *maker)
 {
     struct response *response = &request->response;
     struct buf text = {0};
@@ -72,9 +72,9 @@ enum handler_result response_produced(struct request *request, struct str conten
     bool has_more = make_piece(maker, &text, &is_gone);
 
     if (!has_more && !is_gone) {
-        return response_gathered(request, content_type, &text);
+        return response_gathered(request, status, content_type, &text);
     }
-    response->status = 200;
+    response->status = status;
     response->content_type = content_type;
     response->content_length = -1;
     enum handler_result result = is_gone ? HANDLER_CLOSED : response_start(request);

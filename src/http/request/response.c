@@ -334,13 +334,13 @@ enum handler_result response_memory(struct request *request, unsigned status,
     return response_send(request, &piece, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
-enum handler_result response_gathered(struct request *request, struct str content_type,
-                                      struct buf *text)
+enum handler_result response_gathered(struct request *request, unsigned status,
+                                      struct str content_type, struct buf *text)
 {
     struct str body = arena_dup(&request->arena, buf_str(text));
 
     buf_free(text);
-    return response_memory(request, 200, content_type, body);
+    return response_memory(request, status, content_type, body);
 }
 
 enum handler_result response_redirect(struct request *request, unsigned status, struct str location)

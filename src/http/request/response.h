@@ -129,10 +129,10 @@ bool response_withdraw(struct request *request, unsigned status, struct str loca
 /* A whole response of one memory piece (not volatile). The usual end of a small handler. */
 enum handler_result response_memory(struct request *request, unsigned status,
                                     struct str content_type, struct str body);
-/* The same of a text that a page was gathered in, with status 200; frees it. */
+/* The same of a text that a page was gathered in; frees it. */
 struct buf;
-enum handler_result response_gathered(struct request *request, struct str content_type,
-                                      struct buf *text);
+enum handler_result response_gathered(struct request *request, unsigned status,
+                                      struct str content_type, struct buf *text);
 /*
  * A body that is made piece by piece (produced.c). make appends some more of it and may not wait; others get their turn between
  * two calls. False: that was all.
@@ -145,9 +145,9 @@ struct body_maker {
 enum handler_result response_produce(struct request *request, const struct body_maker *maker);
 /* The body, or a part of it, which more follows. MAY WAIT. False: the client is gone. */
 bool response_produce_part(struct request *request, const struct body_maker *maker);
-/* The whole response, with status 200; its length is announced when all of it is one piece. MAY WAIT. */
-enum handler_result response_produced(struct request *request, struct str content_type,
-                                      const struct body_maker *maker);
+/* The whole response; its length is announced when all of it is one piece. MAY WAIT. */
+enum handler_result response_produced(struct request *request, unsigned status,
+                                      struct str content_type, const struct body_maker *maker);
 /* A redirect of the client: 301, 302, 303, 307, 308 with Location (relative ones are made absolute
  * as configured). */
 enum handler_result response_redirect(struct request *request, unsigned status,

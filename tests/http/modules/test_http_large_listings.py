@@ -1,6 +1,7 @@
 """Listings of directories with very many names: made in pieces, and counted."""
 
 import json
+import os
 import re
 import xml.etree.ElementTree
 
@@ -15,6 +16,7 @@ server { listen 127.0.0.1:@PORT@; http2 on; root html; autoindex on;
     location /jsonp/ { alias html/; autoindex_format jsonp; } location /xml/ { alias html/; autoindex_format xml; }
     location /fancy/ { alias html/; fancyindex on; } location /few/ { alias html/; autoindex_format json; request_memory_limit 200k; }
     location /fewfancy/ { alias html/; fancyindex on; request_memory_limit 200k; }
+    location /dav/ { alias html/; dav_ext_methods PROPFIND; } location /fewdav/ { alias html/; dav_ext_methods PROPFIND; request_memory_limit 200k; }
 }
 """
 COUNT = 5000
@@ -24,6 +26,7 @@ NAMES = ["f%d&" % number for number in range(COUNT)]
 @pytest.fixture(scope="module", name="site")
 def make_site():
     server = Server(CONFIG, main="worker_processes 1;", files={"html/sub/x": ""})
+    os.mkdir(server.path("html/sub/few"))
     for name in NAMES:
         with open(server.path("html/" + name), "w", encoding="ascii"):
             pass
@@ -71,3 +74,39 @@ def test_clients_that_read_nothing_hold_a_piece_each(site, path):
         streams = [h2.request(path) for _ in range(50)]
         h2.until(lambda _: all(stream in h2.answers and h2.answers[stream].heads for stream in streams))
         assert proc.resident_kb(worker) - before < binaries.resident_limit(50 * 700)
+
+
+def propfind(site, path, version="1.1"):
+    with site.client() as client:
+        response = client.request(path, "Depth: 1", method="PROPFIND", version=version)
+        return response, [entry.text for entry in xml.etree.ElementTree.fromstring(response.body).iter("{DAV:}href")]
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_properties_in_pieces(site, version):
+    """A short answer has a length, a long one has none."""
+    response, names = propfind(site, "/dav/", version)
+    assert (response.status, response.header("Content-Length")) == (207, None)
+    assert sorted(names) == sorted(["/dav/", "/dav/sub/"] + ["/dav/" + name.replace("&", "%26") for name in NAMES]) or \
+        sorted(names) == sorted(["/dav/", "/dav/sub/"] + ["/dav/" + name for name in NAMES])
+    response, names = propfind(site, "/dav/sub/", version)
+    assert response.status == 207 and int(response.header("Content-Length")) == len(response.body)
+    assert sorted(names) == ["/dav/sub/", "/dav/sub/few/", "/dav/sub/x"]
+
+
+def test_clients_that_read_no_properties_hold_a_piece_each(site):
+    """Each had the whole answer, 3 MB."""
+    propfind(site, "/dav/")
+    worker = site.children()[0]
+    before = proc.resident_kb(worker)
+    with H2(site.port, settings={4: 0}) as h2:
+        streams = [h2.request("/dav/", "PROPFIND", [("depth", "1")]) for _ in range(20)]
+        h2.until(lambda _: all(stream in h2.answers and h2.answers[stream].heads for stream in streams))
+        assert proc.resident_kb(worker) - before < binaries.resident_limit(20 * 2000)
+
+
+def test_members_count_towards_the_limit(site):
+    with site.client() as client:
+        assert client.request("/fewdav/", "Depth: 1", method="PROPFIND").status == 507
+        assert client.request("/fewdav/sub/", "Depth: 1", method="PROPFIND").status == 207
+    site.wait_log('the listing of "[^"]*" failed .*File too large')

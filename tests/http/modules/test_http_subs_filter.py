@@ -139,3 +139,14 @@ BAD = [
 def test_bad_lines(tmp_path, line, message):
     done = check(tmp_path, line)
     assert done.returncode == 1 and message in done.stderr
+
+
+def test_lines_count_towards_the_limit(serve):
+    """The buffers of a line that is put together, and of what became of it."""
+    server = serve(conf("location = /long { request_memory_limit 1m; subs_filter ab aabb; }", "location = /short { request_memory_limit 1m; subs_filter ab aabb; }"),
+                   files={"html/long": "ab" * 300000, "html/short": "ab" * 10000})
+    assert server.get("/short").text == "aabb" * 10000
+    with server.client() as client:
+        client.send("GET /long HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert b"aabb" * 300000 not in client.rest_or_reset()
+    server.wait_log("request takes more memory than request_memory_limit allows")

@@ -11,8 +11,8 @@
 #include "server/generation.h"
 #include "server/module.h"
 
-#define LINE_MAX_DEFAULT (1024 * 1024) /* bytes of a line that are looked at together */
-#define RESULT_MAX (16 * 1024 * 1024)  /* bytes that one rule may make of a line */
+#define LINE_MAX_DEFAULT (1024 * 1024)         /* bytes of a line that are looked at together */
+#define RESULT_MAX ((size_t) 16 * 1024 * 1024) /* bytes that one rule may make of a line */
 
 /* A subs_filter line. */
 struct subs_rule {
@@ -43,6 +43,7 @@ struct subs_filter {
     struct gather output;
     struct buf held;            /* the beginning of a line whose end has not come */
     struct buf lines[2];        /* what rules made of a line; one is read, the other is written */
+    size_t counted;             /* bytes of these three that count towards request_memory_limit */
     struct arena scratch;       /* groups of one match */
     const struct str *captures; /* of the request, outside of matches */
     unsigned capture_count;
@@ -145,12 +146,25 @@ static void put_value(struct subs_filter *subs, struct request *request, size_t 
     }
 }
 
+/* What one rule may make of a line where request_memory_limit leaves less: a buffer has up to twice its bytes. */
+static size_t result_max(const struct subs_filter *subs, const struct request *request,
+                         const struct buf *out)
+{
+    const struct arena_account *account = request->arena.account;
+    size_t others = account->used - subs->counted + subs->held.capacity + subs->lines[0].capacity +
+                    subs->lines[1].capacity - out->capacity;
+    uint64_t left = account->limit > others ? account->limit - others : 0;
+
+    return account->limit == 0 || left / 2 > RESULT_MAX ? RESULT_MAX : (size_t) left / 2;
+}
+
 /* Applies one rule. False: it matches nowhere, and nothing was written. What has become too long stays as it is from there
  * on. */
 static bool apply_rule(struct subs_filter *subs, struct request *request, size_t number,
                        struct str text, struct buf *out)
 {
     const struct subs_rule *rule = vec_at(&subs->settings->rules, struct subs_rule, number);
+    size_t most = result_max(subs, request, out);
     bool is_found = false;
     struct str match;
 
@@ -158,7 +172,7 @@ static bool apply_rule(struct subs_filter *subs, struct request *request, size_t
         return false;
     }
     out->len = 0;
-    while (text.len != 0 && !subs->is_spent[number] && out->len + text.len < RESULT_MAX &&
+    while (text.len != 0 && !subs->is_spent[number] && out->len + text.len < most &&
            find(subs, request, rule, text, &match)) {
         size_t before = (size_t) (match.data - text.data);
 
@@ -180,6 +194,15 @@ static bool apply_rule(struct subs_filter *subs, struct request *request, size_t
     return is_found;
 }
 
+/* A slow client holds these buffers as long as it likes. */
+static void count_buffers(struct subs_filter *subs, struct request *request)
+{
+    size_t size = subs->held.capacity + subs->lines[0].capacity + subs->lines[1].capacity;
+
+    request_count_memory(request, size - subs->counted);
+    subs->counted = size;
+}
+
 /* All rules on one line, each on what the one before has made of it. MAY WAIT. */
 static bool put_line(struct subs_filter *subs, struct request *request, struct str line)
 {
@@ -193,6 +216,7 @@ static bool put_line(struct subs_filter *subs, struct request *request, struct s
             out = 1 - out;
         }
     }
+    count_buffers(subs, request);
     return gather_put(&subs->output, request, line);
 }
 

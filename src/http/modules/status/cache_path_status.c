@@ -31,7 +31,7 @@ static enum handler_result cache_path_status_show(struct request *request)
         return request_fail(request, 405);
     }
     cache_each(generation_now, write_cache, &out);
-    return response_gathered(request, STR("text/plain"), &out);
+    return response_gathered(request, 200, STR("text/plain"), &out);
 }
 
 static bool status_apply(struct conf_scope *scope, const struct directive *row,

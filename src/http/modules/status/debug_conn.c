@@ -110,7 +110,7 @@ static enum handler_result debug_conn_show(struct request *request)
     buf_printf(&out, "pid:%d\nconnections:%u\n", (int) getpid(), page.count);
     buf_append(&out, buf_str(&page.blocks));
     buf_free(&page.blocks);
-    return response_gathered(request, STR("text/plain"), &out);
+    return response_gathered(request, 200, STR("text/plain"), &out);
 }
 
 static bool debug_conn_apply(struct conf_scope *scope, const struct directive *row,

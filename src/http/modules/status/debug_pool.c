@@ -51,7 +51,7 @@ static enum handler_result debug_pool_show(struct request *request)
     arena_stats_of(&stats);
     buf_printf(&out, "pid:%d\n", (int) getpid());
     put_lines(&out, &stats);
-    return response_gathered(request, STR("text/plain"), &out);
+    return response_gathered(request, 200, STR("text/plain"), &out);
 }
 
 static bool debug_pool_apply(struct conf_scope *scope, const struct directive *row,

@@ -45,7 +45,7 @@ static enum handler_result debug_timer_show(struct request *request)
     buf_printf(&out, "pid:%d\ntimer:%u\n", (int) getpid(), page.count);
     buf_append(&out, buf_str(&page.blocks));
     buf_free(&page.blocks);
-    return response_gathered(request, STR("text/plain"), &out);
+    return response_gathered(request, 200, STR("text/plain"), &out);
 }
 
 static bool debug_timer_apply(struct conf_scope *scope, const struct directive *row,

@@ -39,7 +39,7 @@ static enum handler_result slab_stat_show(struct request *request)
             write_zone(&out, zone);
         }
     }
-    return response_gathered(request, STR("text/plain"), &out);
+    return response_gathered(request, 200, STR("text/plain"), &out);
 }
 
 static bool slab_stat_apply(struct conf_scope *scope, const struct directive *row,

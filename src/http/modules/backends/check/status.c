@@ -243,5 +243,5 @@ enum handler_result check_status_answer(struct request *request, const struct up
     }
     health_each_peer(set, add_peer, &page);
     writers[format](&out, &page);
-    return response_gathered(request, formats[format].type, &out);
+    return response_gathered(request, 200, formats[format].type, &out);
 }

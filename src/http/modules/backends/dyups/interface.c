@@ -77,7 +77,7 @@ static enum handler_result answer_page(struct request *request, bool is_detailed
         buf_free(&page.text);
         return answer_text(request, 204, STR(""));
     }
-    return response_gathered(request, STR("text/plain"), &page.text);
+    return response_gathered(request, 200, STR("text/plain"), &page.text);
 }
 
 /* A block of that name, as it is now; NULL: there is none. */
@@ -97,7 +97,7 @@ static enum handler_result answer_group(struct request *request, struct str name
         return answer_text(request, 404, STR(""));
     }
     put_group(&text, group, false);
-    return response_gathered(request, STR("text/plain"), &text);
+    return response_gathered(request, 200, STR("text/plain"), &text);
 }
 
 /* ---- changes ---- */

@@ -145,6 +145,14 @@ static void drop_buffer(void *arg)
     buf_free(buf);
 }
 
+void dav_ext_describe(struct request *request, unsigned status)
+{
+    if (status == 207) {
+        request->response.reason = STR("Multi-Status");
+    }
+    request->response.charset = STR("utf-8");
+}
+
 enum handler_result dav_ext_answer(struct request *request, unsigned status, struct buf *body)
 {
     struct buf *kept = arena_new(&request->arena, struct buf);
@@ -152,10 +160,7 @@ enum handler_result dav_ext_answer(struct request *request, unsigned status, str
     *kept = *body;
     *body = (struct buf){0};
     arena_on_free(&request->arena, drop_buffer, kept);
-    if (status == 207) {
-        request->response.reason = STR("Multi-Status");
-    }
-    request->response.charset = STR("utf-8");
+    dav_ext_describe(request, status);
     return response_memory(request, status, STR("text/xml"), buf_str(kept));
 }
 

@@ -37,6 +37,8 @@ void put_xml(struct buf *out, struct str text);
 /* <D:activelock> of each (struct lock). */
 void put_active_locks(struct buf *out, struct arena *arena, const struct vec *locks);
 
+/* Charset and reason of an answer in XML. */
+void dav_ext_describe(struct request *request, unsigned status);
 /* The answer: XML. Takes over the buffer. */
 enum handler_result dav_ext_answer(struct request *request, unsigned status, struct buf *body);
 

@@ -25,7 +25,8 @@ static const struct offload_pool dav_pool = {.name = STR_INIT("dav"),
                                              .queue = 256,
                                              .shares = &dav_shares};
 
-#define LISTING_MAX ((size_t) 64 << 20) /* bytes of an answer, and of the names in it */
+#define MEMBERS_MAX ((size_t) 64 << 20) /* bytes of what is known of the members of a directory */
+#define MEMBERS_A_TURN 16
 
 /* One request's work; in its arena. */
 struct listing {
@@ -41,8 +42,11 @@ struct listing {
     struct stat status; /* of the resource */
     struct buf dead;    /* the resource's dead properties, as they are stored */
     struct buf members; /* struct member, of the directory */
-    struct buf out;
-    int error; /* errno; 0 = nothing has failed. EFBIG: it would be too long; ECANCELED: nobody wants it */
+    size_t members_max; /* bytes */
+    size_t at;          /* of the member whose turn it is, in `members` */
+    struct buf *out;    /* where the response is written now */
+    bool has_begun;     /* its beginning was written */
+    int error; /* of reading the members: errno; 0 = nothing has failed. EFBIG: there are too many */
 };
 
 /* One resource of the answer. */
@@ -65,7 +69,7 @@ static void put_escaped(struct buf *out, struct str text, enum escape_set set)
 
 static void put_href(struct listing *listing, struct str uri)
 {
-    put_escaped(&listing->out, escape_str(&listing->arena, uri, ESCAPE_URI), ESCAPE_HTML);
+    put_escaped(listing->out, escape_str(&listing->arena, uri, ESCAPE_URI), ESCAPE_HTML);
 }
 
 static void put_locks(struct listing *listing, const struct resource *resource)
@@ -78,12 +82,12 @@ static void put_locks(struct listing *listing, const struct resource *resource)
         }
     }
     if (locks.count == 0) {
-        buf_append(&listing->out, STR("<D:lockdiscovery/>\n"));
+        buf_append(listing->out, STR("<D:lockdiscovery/>\n"));
         return;
     }
-    buf_append(&listing->out, STR("<D:lockdiscovery>\n"));
-    put_active_locks(&listing->out, &listing->arena, &locks);
-    buf_append(&listing->out, STR("</D:lockdiscovery>\n"));
+    buf_append(listing->out, STR("<D:lockdiscovery>\n"));
+    put_active_locks(listing->out, &listing->arena, &locks);
+    buf_append(listing->out, STR("</D:lockdiscovery>\n"));
 }
 
 static void put_supported(struct buf *out, bool has_locks)
@@ -114,7 +118,7 @@ static void put_property(struct listing *listing, const struct resource *resourc
                          enum dav_property property)
 {
     const struct stat *status = resource->status;
-    struct buf *out = &listing->out;
+    struct buf *out = listing->out;
 
     switch (property) {
     case PROPERTY_DISPLAYNAME:
@@ -159,7 +163,7 @@ static unsigned properties_of(const struct resource *resource)
 static void put_dead(struct listing *listing, const struct resource *resource)
 {
     const struct wanted *wanted = &listing->wanted;
-    struct buf *out = &listing->out;
+    struct buf *out = listing->out;
 
     if (wanted->names_only || wanted->properties == PROPERTY_ALL) {
         vec_each(const struct dead_property, property, &resource->dead) {
@@ -194,7 +198,7 @@ static size_t count_dead(const struct listing *listing, const struct resource *r
 
 static void put_known(struct listing *listing, const struct resource *resource, unsigned properties)
 {
-    struct buf *out = &listing->out;
+    struct buf *out = listing->out;
 
     buf_append(out, STR("<D:propstat>\n<D:prop>\n"));
     for (unsigned i = 0; i < PROPERTY_COUNT; i++) {
@@ -215,7 +219,7 @@ static void put_known(struct listing *listing, const struct resource *resource, 
 static void put_missing(struct listing *listing, const struct resource *resource,
                         unsigned properties)
 {
-    struct buf *out = &listing->out;
+    struct buf *out = listing->out;
 
     buf_append(out, STR("<D:propstat>\n<D:prop>\n"));
     for (unsigned i = 0; i < PROPERTY_COUNT; i++) {
@@ -240,16 +244,16 @@ static void put_resource(struct listing *listing, const struct resource *resourc
     size_t dead = count_dead(listing, resource);
     size_t unknown = listing->wanted.unknown.count - dead;
 
-    buf_append(&listing->out, STR("<D:response>\n<D:href>"));
+    buf_append(listing->out, STR("<D:response>\n<D:href>"));
     put_href(listing, resource->uri);
-    buf_append(&listing->out, STR("</D:href>\n"));
+    buf_append(listing->out, STR("</D:href>\n"));
     if ((wants & has) != 0 || dead != 0 || (missing == 0 && unknown == 0)) {
         put_known(listing, resource, wants & has);
     }
     if (missing != 0 || unknown != 0) {
         put_missing(listing, resource, missing);
     }
-    buf_append(&listing->out, STR("</D:response>\n"));
+    buf_append(listing->out, STR("</D:response>\n"));
 }
 
 /* ---- members: read on a thread, put together by the worker, whose memory arenas are ---- */
@@ -313,7 +317,7 @@ static void read_on_thread(void *arg)
             load_member(listing, dirfd(directory), item->d_name, &dead);
             add_member(listing, name, &status, buf_str(&dead));
         }
-        listing->error = listing->members.len > LISTING_MAX ? EFBIG : 0;
+        listing->error = listing->members.capacity > listing->members_max ? EFBIG : 0;
     }
     buf_free(&dead);
     closedir(directory);
@@ -338,8 +342,8 @@ static void put_member(struct listing *listing, const struct member *member)
     arena_free(arena);
 }
 
-/* MAY WAIT: others get their share between members. */
-static void put_all(struct listing *listing)
+/* The beginning, and the resource itself. */
+static void begin_listing(struct listing *listing)
 {
     struct str name = listing->uri;
 
@@ -350,8 +354,8 @@ static void put_all(struct listing *listing)
     if (slash != NULL && name.len > 1) {
         name = str_from(slash + 1, name.data + name.len);
     }
-    buf_append(&listing->out, STR("<?xml version=\"1.0\" encoding=\"utf-8\" ?>\n"
-                                  "<D:multistatus xmlns:D=\"DAV:\">\n"));
+    buf_append(listing->out, STR("<?xml version=\"1.0\" encoding=\"utf-8\" ?>\n"
+                                 "<D:multistatus xmlns:D=\"DAV:\">\n"));
     struct resource resource = {.uri = listing->uri,
                                 .path = listing->path,
                                 .name = name,
@@ -359,17 +363,29 @@ static void put_all(struct listing *listing)
     dead_parse(&listing->arena, buf_str(&listing->dead), &resource.dead);
     put_resource(listing, &resource);
     arena_free(&listing->arena);
-    for (size_t at = 0; at < listing->members.len && listing->error == 0;) {
-        const struct member *member =
-            (const struct member *) (const void *) (listing->members.data + at);
-        put_member(listing, member);
-        at += member->size;
-        listing->error = listing->out.len > LISTING_MAX ? EFBIG : 0;
-        if (!loop_share()) {
-            listing->error = ECANCELED;
-        }
+}
+
+/* Some members more; struct body_maker. */
+static bool propfind_make_some(void *arg, struct buf *out)
+{
+    struct listing *listing = arg;
+
+    listing->out = out;
+    if (!listing->has_begun) {
+        listing->has_begun = true;
+        begin_listing(listing);
     }
-    buf_append(&listing->out, STR("</D:multistatus>\n"));
+    for (unsigned n = 0; n < MEMBERS_A_TURN && listing->at < listing->members.len; n++) {
+        const struct member *member =
+            (const struct member *) (const void *) (listing->members.data + listing->at);
+        put_member(listing, member);
+        listing->at += member->size;
+    }
+    if (listing->at < listing->members.len) {
+        return true;
+    }
+    buf_append(out, STR("</D:multistatus>\n"));
+    return false;
 }
 
 /* ---- the request ---- */
@@ -378,7 +394,6 @@ static void drop_listing(void *arg)
 {
     struct listing *listing = arg;
 
-    buf_free(&listing->out);
     buf_free(&listing->members);
     buf_free(&listing->dead);
     arena_free(&listing->arena);
@@ -449,28 +464,30 @@ static void load_resource(struct request *request, struct listing *listing)
     }
 }
 
-static enum handler_result fail_listing(struct request *request, const struct listing *listing)
-{
-    if (listing->error == ECANCELED) {
-        return HANDLER_CLOSED;
-    }
-    counters_mine->limited += listing->error == EFBIG;
-    log_error(&request->log, listing->error, "the listing of \"%.*s\" failed",
-              STR_ARG(listing->path));
-    return request_fail(request, listing->error == EFBIG ? 507 : 500);
-}
-
-/* The names in the directory. MAY WAIT. */
+/*
+ * The names in the directory. They count towards request_memory_limit, and are refused where they would exceed it: a client that
+ * does not read holds them, and a piece of the response. MAY WAIT.
+ */
 static enum handler_result read_members(struct request *request, struct listing *listing)
 {
+    const struct arena_account *account = request->arena.account;
+    size_t left = account->limit > account->used ? account->limit - account->used : 0;
+
+    listing->members_max = account->limit == 0 || left > MEMBERS_MAX ? MEMBERS_MAX : left;
     enum handler_result result =
         offload_result(request, offload_run(&dav_pool, request, read_on_thread, listing));
-
     if (result != HANDLER_NEXT) {
         close(listing->directory);
         return result;
     }
-    return listing->error == 0 ? HANDLER_NEXT : fail_listing(request, listing);
+    if (listing->error != 0) {
+        counters_mine->limited += listing->error == EFBIG;
+        log_error(&request->log, listing->error, "the listing of \"%.*s\" failed",
+                  STR_ARG(listing->path));
+        return request_fail(request, listing->error == EFBIG ? 507 : 500);
+    }
+    request_count_memory(request, listing->members.capacity);
+    return HANDLER_NEXT;
 }
 
 enum handler_result dav_propfind(struct request *request)
@@ -503,7 +520,7 @@ enum handler_result dav_propfind(struct request *request)
     if (result != HANDLER_NEXT) {
         return result;
     }
-    put_all(listing);
-    return listing->error != 0 ? fail_listing(request, listing)
-                               : dav_ext_answer(request, 207, &listing->out);
+    dav_ext_describe(request, 207);
+    return response_produced(request, 207, STR("text/xml"),
+                             &(struct body_maker){propfind_make_some, listing});
 }

@@ -98,7 +98,7 @@ static enum handler_result show_pairs(struct request *request, const struct keyv
 
     shown->zone = zone;
     shown->are_all = are_all;
-    return response_produced(request, STR("application/json"),
+    return response_produced(request, 200, STR("application/json"),
                              &(struct body_maker){show_more, shown});
 }
 

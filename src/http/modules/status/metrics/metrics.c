@@ -152,7 +152,7 @@ static enum handler_result metrics_answer(struct request *request)
     } else {
         metrics_write(&out, request, shown_forms[as]);
     }
-    return response_gathered(request, shown_types[as], &out);
+    return response_gathered(request, 200, shown_types[as], &out);
 }
 
 /* The same as JSON, or as a call of a function with that. */
@@ -167,7 +167,7 @@ static enum handler_result status_answer(struct request *request)
     fields_add(&request->response.fields, &request->arena, STR("Cache-Control"), STR("no-store"));
     if (settings->callback == NULL) {
         metrics_write_status(&out, request);
-        return response_gathered(request, STR("application/json"), &out);
+        return response_gathered(request, 200, STR("application/json"), &out);
     }
     struct str callback = template_text(settings->callback, &request->env);
     if (!text_is_function_name(callback)) {
@@ -177,7 +177,7 @@ static enum handler_result status_answer(struct request *request)
     buf_append_char(&out, '(');
     metrics_write_status(&out, request);
     buf_append(&out, STR(");"));
-    return response_gathered(request, STR("application/javascript"), &out);
+    return response_gathered(request, 200, STR("application/javascript"), &out);
 }
 
 /* ---- when the configuration is read ---- */
