@@ -1,4 +1,4 @@
-"""Checks what docs/architecture.md promises of the sources: layers, circles, length, layout, pages, words.
+"""Checks what docs/architecture.md promises of the sources: layers, circles, length, layout, FFI, pages, words.
 
 lint.py BUILD                     looks at src/ and tests/, and at the objects in BUILD for the calls
 lint.py --circles BUILD [PLACE]   every call that ties files into circles, below src/PLACE
@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import calls  # noqa: E402
 import circles  # noqa: E402
+import ffi  # noqa: E402
 import includes  # noqa: E402
 import layout  # noqa: E402
 import pages  # noqa: E402
@@ -51,6 +52,7 @@ def main():
     errors += layout.first_lines(sources + tests)
     errors += layout.missing_pages("src")
     errors += layout.unformatted(sources + tests)
+    errors += ffi.errors(sys.argv[1], sources)
     errors += pages.errors(sys.argv[1])
     errors += words.errors()
 

@@ -11,6 +11,7 @@ sys.path.insert(0, HERE)
 
 import calls  # noqa: E402
 import circles  # noqa: E402
+import ffi  # noqa: E402
 import includes  # noqa: E402
 import layout  # noqa: E402
 import pages  # noqa: E402
@@ -209,6 +210,53 @@ def test_page_first_line_and_format(tree):
     assert layout.missing_pages("src") == ["src/base:1: the folder has no README.md"]
     assert "src/base/a.c:1:" in layout.first_lines(paths)[0]
     assert layout.unformatted(paths)[0].startswith("src/base/a.c:1: not as clang-format")
+
+
+FFI_C = """
+struct str { const char *data; size_t len; };
+struct pair { struct str name, value; int *left; };
+int sum(const struct pair *pair, unsigned char *out, _Bool *is_long);
+static void *own(void *r, size_t len)
+{ return r; }
+extern __typeof__(own) ngx_http_lua_ffi_own __attribute__((alias("own")));
+struct clock { long now; int more; };
+extern struct clock now;
+struct set *set_new(int count);
+"""
+
+FFI_LUA = """
+typedef struct { const char *data; size_t len; } text;
+typedef struct { text name, value; int *left; } pair;
+int sum(const pair *pair, char *out, bool *is_long);
+void *ngx_http_lua_ffi_own(void *r, size_t len);
+extern struct clock_start { long now; } now;
+struct set *set_new(int count);
+"""
+
+
+def test_ffi_as_in_c():
+    assert ffi.compare([("a.lua", FFI_LUA)], FFI_C) == []
+
+
+@pytest.mark.parametrize("written, instead, name", [
+    ("int sum(", "unsigned sum(", "sum"),
+    ("char *out, ", "", "sum"),
+    ("bool *is_long", "int *is_long", "sum"),
+    ("text name, value", "text name", "sum"),
+    ("int *left", "size_t *left", "sum"),
+    ("size_t len);", "int len);", "ngx_http_lua_ffi_own"),
+    ("set_new(int count)", "set_new(double count)", "set_new"),
+    ("{ long now; }", "{ int now; }", "now"),
+])
+def test_ffi_otherwise_than_in_c(written, instead, name):
+    assert written in FFI_LUA
+    assert ffi.compare([("a.lua", FFI_LUA.replace(written, instead))], FFI_C) == [
+        "a.lua:1: %s is declared for FFI otherwise than in C" % name]
+
+
+def test_ffi_without_a_function():
+    assert ffi.compare([("a.lua", "int gone(void);")], FFI_C) == [
+        "a.lua:1: gone is declared for FFI, and C has no such function"]
 
 
 def test_names_of_files_that_are_not_there(tree):
