@@ -10,7 +10,8 @@
 #include "fiber/fiber.h"
 
 #define EVENTS_PER_TURN 512
-#define OBSERVED_EVENTS 4 /* between two calls of an observer */
+#define EVENTS_AT_ONCE 4 /* between two calls of an observer, and looks at urgent work */
+#define URGENT_MOST 8    /* pending at a time: they share one write of log lines */
 #define SETTLE_ROUNDS 64 /* rounds of fibers and deferred work before events get their turn again */
 
 static struct {
@@ -20,6 +21,7 @@ static struct {
     struct list deferred;                 /* to run before this turn ends */
     struct list deferred_next;            /* to run in the next turn */
     struct list deferred_last;            /* to run when all else of this turn is done */
+    unsigned urgent;                      /* of deferred_last */
     uint64_t turns;
     uint64_t pauses;                /* made so far */
     const struct loop_pause *pause; /* before the next sleep, or NULL */
@@ -40,6 +42,7 @@ static void reset(void)
     deferred_reset(&loop.deferred);
     deferred_reset(&loop.deferred_next);
     deferred_reset(&loop.deferred_last);
+    loop.urgent = 0;
     timers_reset();
 }
 
@@ -71,14 +74,37 @@ void loop_destroy(void)
     loop.backend = NULL;
 }
 
-static void run_list(struct list *head)
+static void run_one(struct list *item)
+{
+    struct deferred *deferred = container_of(item, struct deferred, node);
+
+    deferred->run(deferred);
+}
+
+static void run_last(void)
 {
     struct list *item;
 
-    while ((item = list_pop_front(head)) != NULL) {
-        struct deferred *deferred = container_of(item, struct deferred, node);
+    loop.urgent = 0;
+    while ((item = list_pop_front(&loop.deferred_last)) != NULL) {
+        run_one(item);
+    }
+}
 
-        deferred->run(deferred);
+void loop_run_urgent(void)
+{
+    if (loop.urgent >= URGENT_MOST) {
+        run_last();
+    }
+}
+
+static void run_deferred(void)
+{
+    struct list *item;
+
+    while ((item = list_pop_front(&loop.deferred)) != NULL) {
+        run_one(item);
+        loop_run_urgent();
     }
 }
 
@@ -87,14 +113,17 @@ static void loop_settle(void)
 {
     for (int round = 0; round < SETTLE_ROUNDS; round++) {
         if (fiber_has_ready()) {
+            if (loop.urgent != 0) {
+                run_last();
+            }
             fiber_run_ready();
         }
-        run_list(&loop.deferred);
+        run_deferred();
         if (!fiber_has_ready()) {
             break;
         }
     }
-    run_list(&loop.deferred_last);
+    run_last();
 }
 
 /* Until the first timer is to be looked at, and no longer than this (-1: no matter how long); in milliseconds. */
@@ -162,12 +191,11 @@ void loop_observe(const struct loop_observer *observer)
 
 static void deliver(void)
 {
-    if (loop.observer == NULL) {
-        loop.backend->deliver(UINT_MAX);
-        return;
+    if (loop.observer != NULL) {
+        loop.observer->begins();
     }
-    loop.observer->begins();
-    while (loop.backend->deliver(OBSERVED_EVENTS)) {
+    while (loop.backend->deliver(EVENTS_AT_ONCE)) {
+        loop_run_urgent();
         if (loop.observer != NULL) {
             loop.observer->continues();
         }
@@ -240,6 +268,12 @@ void loop_defer_last(struct deferred *deferred)
     if (!deferred_is_pending(deferred)) {
         list_push_back(&loop.deferred_last, &deferred->node);
     }
+}
+
+void loop_defer_last_urgent(struct deferred *deferred)
+{
+    loop.urgent++;
+    loop_defer_last(deferred);
 }
 
 /* Without a loop nothing is watched: what outlives it (objects of scripts) may still ask. */

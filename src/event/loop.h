@@ -108,6 +108,14 @@ void loop_defer_next(struct deferred *deferred);
 /* Deferred to the very end of the turn, after all loop_defer work: log writes. */
 void loop_defer_last(struct deferred *deferred);
 
+/*
+ * The same for what a peer waits for. When several of these are pending, all deferred-last work runs before the next event,
+ * and so it does before fibers run, so that nobody waits for the rest of a long turn.
+ */
+void loop_defer_last_urgent(struct deferred *deferred);
+/* For a callback that stands for many events, between two of them: urgent work runs if enough of it is pending. */
+void loop_run_urgent(void);
+
 /* What the shards' watch reads in shared memory: one padded cell per worker. */
 struct loop_pulse {
     _Atomic uint64_t turns;       /* raised at each turn; written by the worker only */

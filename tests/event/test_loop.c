@@ -331,6 +331,48 @@ static void what_the_last_work_defers_runs_without_sleeping(void **state)
     assert_string_equal(trail, "Lx");
 }
 
+#define PEERS 12
+
+/* Endings of connections: their peers wait. */
+static void urgent_last_work_waits_for_few_others(void **state)
+{
+    struct task log;
+    struct task ends[PEERS];
+    struct task others[PEERS];
+
+    task_init(&log, 'L');
+    loop_defer_last(&log.deferred);
+    for (int i = 0; i < PEERS; i++) {
+        task_init(&ends[i], 'e');
+        task_init(&others[i], 'o');
+        others[i].then = &ends[i];
+        others[i].how = loop_defer_last_urgent;
+        loop_defer(&others[i].deferred);
+    }
+    loop_turn(0);
+    assert_string_equal(trail, "ooooooooLeeeeeeeeooooeeee");
+}
+
+static void wait_then_leave(void *arg)
+{
+    assert_int_equal(fiber_wait(arg, clock_now.now_ms + 10000), WAIT_READY);
+    leave('f');
+}
+
+static void urgent_last_work_does_not_wait_for_fibers(void **state)
+{
+    struct wait_point point = {0};
+    struct task end;
+
+    assert_true(loop_host_fibers(10, 0));
+    assert_int_equal(fiber_start(wait_then_leave, &point, NULL), FIBER_WAITING);
+    wait_signal_later(&point);
+    task_init(&end, 'e');
+    loop_defer_last_urgent(&end.deferred);
+    loop_turn(0);
+    assert_string_equal(trail, "ef");
+}
+
 static void undeferred_work_does_not_run(void **state)
 {
     struct task a;
@@ -528,6 +570,8 @@ int main(void)
         TEST(a_bad_descriptor_is_refused),
         TEST(deferred_runs_in_order_and_the_last_at_the_end),
         TEST(what_the_last_work_defers_runs_without_sleeping),
+        TEST(urgent_last_work_waits_for_few_others),
+        TEST(urgent_last_work_does_not_wait_for_fibers),
         TEST(undeferred_work_does_not_run),
         TEST(work_for_the_next_turn_lets_events_pass_first),
         TEST(pulse_beats_with_every_turn),

@@ -59,7 +59,7 @@ void connection_end_later(struct http_connection *connection)
     connection_enter(connection, STAGE_ENDING);
     connection->conn->is_ending = 1;
     loop_undefer(&connection->settle);
-    loop_defer_last(&connection->settle);
+    loop_defer_last_urgent(&connection->settle);
 }
 
 void connection_end(struct http_connection *connection)

@@ -248,6 +248,7 @@ static void acceptor_ready(struct event_source *source, unsigned events)
         if (result == ACCEPT_EMPTY && n == 1 && !accept_options.multi_accept) {
             acceptor->confidence -= acceptor->confidence > 0;
         }
+        loop_run_urgent();
         /* The callback may have stopped or returned this very acceptor. */
     } while (result == ACCEPT_AGAIN || (result == ACCEPT_DONE && stops == stops_before &&
                                         !room_is_paused() && wants_another(acceptor, n)));
