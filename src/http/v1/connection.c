@@ -177,7 +177,8 @@ void v1_settle(struct v1_connection *c)
     struct conn *conn = c->conn;
 
     for (unsigned rounds = 0;; rounds++) {
-        conn->is_last_output = connection->is_last && c->current == NULL;
+        conn->is_last_output =
+            connection->is_last && c->current == NULL && !connection->wants_reset;
         conn_flush(conn);
         recycle_sent(c);
         if (!may_pump(c)) {

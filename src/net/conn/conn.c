@@ -314,6 +314,10 @@ void conn_close(struct conn *conn)
     conn_strip(conn);
     if (conn->source.fd != -1) {
         event_forget(&conn->source);
+        if (conn->is_fin_awaited) {
+            /* Where input is unread, close() resets the connection and drops what the socket held back. */
+            shutdown(conn->source.fd, SHUT_WR);
+        }
         close(conn->source.fd);
     }
     conn_free(conn);
@@ -330,6 +334,7 @@ void conn_reset(struct conn *conn)
     if (setsockopt(conn->source.fd, SOL_SOCKET, SO_LINGER, &abortive, sizeof(abortive)) == -1) {
         log_debug(conn->log, errno, "setsockopt(SO_LINGER) failed");
     }
+    conn->is_fin_awaited = 0;
     conn_close(conn);
 }
 

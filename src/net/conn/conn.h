@@ -86,6 +86,7 @@ struct conn {
     unsigned is_broken : 1;       /* error: nothing more can be sent or received; error tells why */
     unsigned is_last_output : 1; /* the owner closes when the queue is empty: what is left waits for
                                        the FIN, so that both leave in one packet */
+    unsigned is_fin_awaited : 1; /* the socket holds bytes back until then (MSG_MORE) */
     unsigned is_ending : 1;      /* the owner closes it before the loop sleeps: not to be watched */
     unsigned is_idle : 1;        /* on the list of idle connections */
     unsigned is_tcp : 1;

@@ -32,6 +32,16 @@ static bool file_ended(const struct out_piece *piece, uint64_t n)
            st.st_size <= piece->offset + (off_t) n;
 }
 
+/* The flags of a send of `size` bytes. The last ones of the connection wait for the FIN, which follows in this turn. */
+static int send_flags(struct conn *conn, uint64_t size)
+{
+    if (!conn->is_last_output || size != conn_unsent(conn)) {
+        return MSG_NOSIGNAL;
+    }
+    conn->is_fin_awaited = 1;
+    return MSG_NOSIGNAL | MSG_MORE;
+}
+
 static struct sent send_file(struct conn *conn, struct out_piece *piece, uint64_t allowed)
 {
     struct sent sent = {.asked = piece->size < allowed ? piece->size : allowed};
@@ -78,7 +88,7 @@ static struct sent send_gathered(struct conn *conn, uint64_t allowed)
         sent.n = conn->transport->writev(conn, iov, count, more_follows);
         return sent;
     }
-    int flags = MSG_NOSIGNAL | (more_follows || conn->is_last_output ? MSG_MORE : 0);
+    int flags = more_follows ? MSG_NOSIGNAL | MSG_MORE : send_flags(conn, sent.asked);
     if (count == 1) {
         sent.n = send(conn->source.fd, iov[0].iov_base, iov[0].iov_len, flags);
     } else {
@@ -105,8 +115,8 @@ static struct sent send_once(struct conn *conn, uint64_t allowed)
     if (piece->next == NULL && conn->transport == NULL) {
         struct sent sent = {.asked = piece->size < allowed ? piece->size : allowed};
 
-        sent.n = send(conn->source.fd, piece->at, (size_t) sent.asked,
-                      MSG_NOSIGNAL | (conn->is_last_output ? MSG_MORE : 0));
+        sent.n =
+            send(conn->source.fd, piece->at, (size_t) sent.asked, send_flags(conn, sent.asked));
         return sent;
     }
     return send_gathered(conn, allowed);
@@ -125,7 +135,7 @@ static bool wait_to_send(struct conn *conn)
 
 static void shut_down(struct conn *conn)
 {
-    conn->is_shutdown_wanted = 0;
+    conn->is_shutdown_wanted = conn->is_fin_awaited = 0;
     if (conn->transport != NULL && conn->transport->end != NULL) {
         conn->transport->end(conn);
     }
@@ -142,7 +152,8 @@ static void send_simple(struct conn *conn)
         !conn->is_writable || piece->size - 1 >= TURN_BUDGET) {
         return;
     }
-    ssize_t n = send(conn->source.fd, piece->at, (size_t) piece->size, MSG_NOSIGNAL);
+    ssize_t n =
+        send(conn->source.fd, piece->at, (size_t) piece->size, send_flags(conn, piece->size));
     if (n < 0 || (uint64_t) n < piece->size) {
         if (n >= 0 || errno == EAGAIN) {
             conn->is_writable = 0;

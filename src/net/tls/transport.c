@@ -267,10 +267,11 @@ static ssize_t write_begin(struct tls *tls)
 static ssize_t write_end(struct tls *tls, ssize_t n, bool more_follows)
 {
     int error = errno;
-    const struct conn *conn = tls->conn;
+    struct conn *conn = tls->conn;
 
     if (n > 0 && conn->is_last_output && (uint64_t) n == conn_unsent(conn)) {
         more_follows = say_end(tls);
+        conn->is_fin_awaited = more_follows;
     }
     if (!tls_gather_end(tls, more_follows)) {
         tls->is_failed = true;

@@ -2,6 +2,7 @@
 #include "net/pair.h"
 
 #include <errno.h>
+#include <linux/tcp.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -561,6 +562,82 @@ static void what_is_held_elsewhere_is_counted_when_the_socket_takes_bytes(void *
     pair_close(&pair);
 }
 
+/* ---- the last bytes ---- */
+
+/* TCP segments that have arrived at the peer. */
+static uint32_t segments(const struct pair *pair)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof(info);
+
+    assert_int_equal(getsockopt(pair->peer, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+    return info.tcpi_segs_in;
+}
+
+static void write_last(struct pair *pair, size_t pieces)
+{
+    pair->conn->is_last_output = 1;
+    conn_write(pair->conn, STR("last"));
+    for (size_t i = 1; i < pieces; i++) {
+        conn_write_reference(pair->conn, STR(" words"), count_release, &one);
+    }
+    assert_true(conn_flush(pair->conn));
+    assert_int_equal(conn_unsent(pair->conn), 0);
+}
+
+static void expect_end(struct pair *pair)
+{
+    char byte;
+
+    assert_int_equal(recv(pair->peer, &byte, 1, 0), 0);
+}
+
+static void the_last_bytes_leave_in_one_packet_with_the_end(void **state)
+{
+    for (size_t pieces = 1; pieces < 3; pieces++) {
+        struct pair pair;
+
+        pair_open(&pair);
+        uint32_t before = segments(&pair);
+        write_last(&pair, pieces);
+        conn_close(pair.conn);
+        pair.conn = NULL;
+        expect_text(&pair, pieces == 1 ? "last" : "last words");
+        expect_end(&pair);
+        assert_int_equal(segments(&pair) - before, 1);
+        pair_close(&pair);
+    }
+}
+
+static void the_last_bytes_leave_with_a_shutdown(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair);
+    uint32_t before = segments(&pair);
+    write_last(&pair, 1);
+    conn_shutdown_output(pair.conn);
+    expect_text(&pair, "last");
+    expect_end(&pair);
+    assert_int_equal(segments(&pair) - before, 1);
+    pair_close(&pair);
+}
+
+/* close() resets a connection whose input is unread. What was held back until then was lost. */
+static void the_last_bytes_arrive_although_input_is_unread(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair);
+    peer_sends(&pair, "more than was read");
+    await_readable(pair.conn->source.fd);
+    write_last(&pair, 1);
+    conn_close(pair.conn);
+    pair.conn = NULL;
+    expect_text(&pair, "last");
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -586,6 +663,9 @@ int main(void)
         TEST(what_the_socket_does_not_take_at_once_is_copied),
         TEST(who_writes_at_once_learns_that_the_peer_left),
         TEST(what_is_held_elsewhere_is_counted_when_the_socket_takes_bytes),
+        TEST(the_last_bytes_leave_in_one_packet_with_the_end),
+        TEST(the_last_bytes_leave_with_a_shutdown),
+        TEST(the_last_bytes_arrive_although_input_is_unread),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
