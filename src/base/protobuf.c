@@ -23,12 +23,6 @@ static void put_fixed(struct buf *out, uint64_t value, unsigned size)
     out->len += size;
 }
 
-void protobuf_put_fixed32(struct buf *out, unsigned field, uint32_t value)
-{
-    protobuf_put_key(out, field, PROTOBUF_FIXED32);
-    put_fixed(out, value, sizeof(value));
-}
-
 void protobuf_put_fixed64(struct buf *out, unsigned field, uint64_t value)
 {
     protobuf_put_key(out, field, PROTOBUF_FIXED64);

@@ -50,7 +50,6 @@ static inline void protobuf_put_unsigned(struct buf *out, unsigned field, uint64
 
 /* sint32 and sint64: small ones are short whatever their sign: 0, -1, 1, -2, … */
 void protobuf_put_signed(struct buf *out, unsigned field, int64_t value);
-void protobuf_put_fixed32(struct buf *out, unsigned field, uint32_t value);
 void protobuf_put_fixed64(struct buf *out, unsigned field, uint64_t value);
 void protobuf_put_double(struct buf *out, unsigned field, double value);
 void protobuf_put_bytes(struct buf *out, unsigned field, struct str bytes);

@@ -25,7 +25,6 @@ static int read_and_write(lua_State *L)
     if (lua_objlen(L, 2) != lua_objlen(L, 4)) {
         abort();
     }
-    script_push_decoded(L, *text);
     return 0;
 }
 

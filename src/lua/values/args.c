@@ -39,14 +39,6 @@ static struct str decoded(struct str text, char *room)
     return str_from(room, script_args_decode(room, text));
 }
 
-void script_push_decoded(lua_State *L, struct str text)
-{
-    char *room = lua_newuserdata(L, text.len + 1);
-
-    script_push_str(L, decoded(text, room));
-    lua_remove(L, -2);
-}
-
 /* Stores the value on top under the name below it, in the table below both: beside those that are there. */
 static void script_args_store(lua_State *L)
 {

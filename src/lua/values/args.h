@@ -46,9 +46,6 @@ unsigned script_args_max(lua_State *L, int index);
 /* Pushes the table at `index` written as arguments; an error is thrown where it holds what cannot be. */
 void script_args_write(lua_State *L, int index);
 
-/* Pushes a text with its %XX, and its + as blanks, decoded. */
-void script_push_decoded(lua_State *L, struct str text);
-
 /* Adds ngx.encode_args and ngx.decode_args to the table on top. */
 void script_args_add(lua_State *L);
 

@@ -521,12 +521,3 @@ void script_demand_abortable(lua_State *L, const struct script_thread *thread)
         }
     }
 }
-
-void script_where(lua_State *L, struct writer *out)
-{
-    lua_Debug where;
-
-    if (lua_getstack(L, 1, &where) && lua_getinfo(L, "Sl", &where) && where.currentline > 0) {
-        writer_printf(out, "%s:%d: ", where.short_src, where.currentline);
-    }
-}

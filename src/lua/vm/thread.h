@@ -202,7 +202,4 @@ _Noreturn void script_leave(struct script_thread *thread, enum script_end end);
  */
 void script_resumed(struct script_thread *thread);
 
-/* "CHUNK:LINE: " of the Lua code that called, for messages, into `out`; empty when it is not known. */
-void script_where(lua_State *L, struct writer *out);
-
 #endif

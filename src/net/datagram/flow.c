@@ -31,11 +31,6 @@ size_t datagram_flows(void)
     return flow_count;
 }
 
-struct listener *datagram_flow_listener(const struct datagram_flow *flow)
-{
-    return flow->port->listener;
-}
-
 void datagram_flow_local(const struct datagram_flow *flow, struct addr *local)
 {
     *local = flow->port->addr;

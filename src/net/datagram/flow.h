@@ -77,8 +77,6 @@ struct datagram_flow {
 
 /* The address that the client asked: of the listener, or the one of its wildcard. */
 void datagram_flow_local(const struct datagram_flow *flow, struct addr *local);
-/* The listener of the configuration in force in this worker. */
-struct listener *datagram_flow_listener(const struct datagram_flow *flow);
 
 /*
  * Sends one datagram to the client, from the address that it asked, at the end of this turn of the loop at the latest.

@@ -237,11 +237,6 @@ size_t quic_stream_head_size(uint64_t id, uint64_t offset)
     return 1 + quic_varint_size(id) + (offset == 0 ? 0 : quic_varint_size(offset)) + 2;
 }
 
-size_t quic_crypto_head_size(uint64_t offset)
-{
-    return 1 + quic_varint_size(offset) + 2;
-}
-
 static void put_piece(struct quic_out *out, struct str piece)
 {
     quic_put_varint(out, piece.len);

@@ -100,9 +100,8 @@ bool quic_ack_next(const struct quic_frame *ack, struct quic_ack_walk *walk,
 
 /* Writes a frame that is not ACK; a STREAM whole. Nothing is written, and out->is_short set, where there is no room. */
 void quic_frame_put(struct quic_out *out, const struct quic_frame *frame);
-/* Bytes before the data of a STREAM or CRYPTO frame whose length field has two bytes. */
+/* Bytes before the data of a STREAM frame whose length field has two bytes. */
 size_t quic_stream_head_size(uint64_t id, uint64_t offset);
-size_t quic_crypto_head_size(uint64_t offset);
 
 /*
  * Writes an ACK of the numbers, the largest first, with as many ranges as there is room for; nothing where the first does not

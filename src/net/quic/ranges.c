@@ -25,11 +25,6 @@ void quic_ranges_free(struct quic_ranges *ranges)
     quic_ranges_init(ranges, ranges->most);
 }
 
-void quic_ranges_clear(struct quic_ranges *ranges)
-{
-    ranges->count = 0;
-}
-
 /* Doubles the memory, up to `most`. */
 static void ranges_grow(struct quic_ranges *ranges)
 {

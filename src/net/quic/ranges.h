@@ -26,7 +26,6 @@ struct quic_ranges {
 /* An empty set of at most `most` ranges. */
 void quic_ranges_init(struct quic_ranges *ranges, uint32_t most);
 void quic_ranges_free(struct quic_ranges *ranges);
-void quic_ranges_clear(struct quic_ranges *ranges);
 
 /* The range at a position; position < count. */
 static inline struct quic_range quic_ranges_at(const struct quic_ranges *ranges, uint32_t position)

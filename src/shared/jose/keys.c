@@ -216,16 +216,3 @@ struct jose_keys *jose_keys_read(struct str text, const struct log *log, struct 
     }
     return keys;
 }
-
-struct jose_keys *jose_keys_of_secret(struct str secret)
-{
-    struct jose_keys *keys = keys_new(1);
-
-    keys->items[0] = (struct jose_key){
-        .type = JOSE_OCT,
-        .secret = arena_dup(&keys->arena, secret),
-        .verifies = true,
-    };
-    keys->count = 1;
-    return keys;
-}

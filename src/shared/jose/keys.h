@@ -41,8 +41,6 @@ struct jose_keys {
  * logged with `name`, which says where the set is from. NULL: it has none that can be used; logged. On the worker's own stack.
  */
 struct jose_keys *jose_keys_read(struct str text, const struct log *log, struct str name);
-/* One set of a single secret, for HMAC: 32 bytes at least as RFC 7518, 3.2 wants; copied. */
-struct jose_keys *jose_keys_of_secret(struct str secret);
 void jose_keys_release(void *keys);
 
 /* Can the key be used for this algorithm and this `kid` of a token (data NULL: it names none)? */
