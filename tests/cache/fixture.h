@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/memory_log.h"
 #include "base/clock.h"
 #include "cache/internal.h"
 #include "event/loop.h"
@@ -22,7 +23,6 @@
 #include "server/process/cells.h"
 #include "server/process/server.h"
 
-static struct buf messages;           /* lines of the log: "[level] text\n" */
 static struct generation *generation; /* what was read, or NULL */
 static struct cache *cache;           /* "one" of it */
 static char directory[] = "/tmp/portunus-cache-XXXXXX";
@@ -30,23 +30,6 @@ static char conf_path[sizeof(directory) + 16];
 static struct arena request_arena; /* of all accesses of a test */
 
 /* ---- the log ---- */
-
-static void keep_line(struct log_sink *sink, enum log_level level, struct str line)
-{
-    const char *mark = str_find(line, STR("#"));
-    const char *text = str_find(str_from(mark, line.data + line.len), STR(": "));
-
-    buf_printf(&messages, "[%s] %.*s\n", log_level_names[level].data,
-               (int) (line.data + line.len - text - 2), text + 2);
-}
-
-static struct log_sink memory_sink = {.level = LOG_INFO, .write = keep_line};
-static struct log memory_log = {.sinks = &memory_sink, .level = LOG_INFO};
-
-static inline bool was_logged(const char *text)
-{
-    return str_find(buf_str(&messages), str_of(text)) != NULL;
-}
 
 static inline void assert_quiet(void)
 {

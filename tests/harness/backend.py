@@ -64,6 +64,50 @@ class Backend:
         self.listener.close()
 
 
+class RawBackend(Backend):
+    """Each connection gets these answers, or lists of pieces of one, one for each thing that is sent; what came is kept raw."""
+
+    def _talk(self, conn, script):
+        with conn:
+            try:
+                for answer in script:
+                    data = conn.recv(1000000)
+                    if not data:
+                        return
+                    with self.changed:
+                        self.requests.append(data)
+                        self.changed.notify_all()
+                    for piece in answer if isinstance(answer, list) else [answer]:
+                        conn.sendall(piece)
+            except OSError as error:
+                self.problems.append(error)
+
+
+def talk_to_each(talk):
+    """A listener; talk(connection) runs on a thread of its own for each that it accepts, and the connection ends with it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def run(conn):
+        with conn:
+            talk(conn)
+
+    def accept():
+        while True:
+            try:
+                conn = listener.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=run, args=(conn,), daemon=True).start()
+    threading.Thread(target=accept, daemon=True).start()
+    return listener
+
+
+def send_back_in_capitals(conn):
+    """To its end."""
+    while data := conn.recv(65536):
+        conn.sendall(data.upper())
+
+
 def receive(conn):
     """What comes next of a body that is not whole yet; an OSError where it ends."""
     more = conn.recv(65536)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/memory_log.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "fiber/host.h"
@@ -24,7 +25,6 @@
 #include "server/process/cells.h"
 #include "server/process/server.h"
 
-static struct buf messages;           /* lines of the log: "[level] text\n" */
 static struct generation *generation; /* what was read, or NULL */
 static struct http_main *http;
 static struct conn conn;
@@ -35,25 +35,6 @@ static enum handler_result result; /* it ended with */
 static unsigned heads;             /* that were sent for it */
 static char directory[] = "/tmp/portunus-http-XXXXXX";
 static char conf_path[sizeof(directory) + 16];
-
-/* ---- the log ---- */
-
-static void keep_line(struct log_sink *sink, enum log_level level, struct str line)
-{
-    const char *mark = str_find(line, STR("#"));
-    const char *text = str_find(str_from(mark, line.data + line.len), STR(": "));
-
-    buf_printf(&messages, "[%s] %.*s\n", log_level_names[level].data,
-               (int) (line.data + line.len - text - 2), text + 2);
-}
-
-static struct log_sink memory_sink = {.level = LOG_INFO, .write = keep_line};
-static struct log memory_log = {.sinks = &memory_sink, .level = LOG_INFO};
-
-static inline bool was_logged(const char *text)
-{
-    return str_find(buf_str(&messages), str_of(text)) != NULL;
-}
 
 /* ---- the wire ---- */
 

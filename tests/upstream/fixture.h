@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/memory_log.h"
 #include "base/clock.h"
 #include "event/loop.h"
 #include "fiber/fiber.h"
@@ -28,41 +29,10 @@
 #include "server/process/server.h"
 #include "upstream/private.h"
 
-static struct buf messages;           /* lines of the log: "[level] text\n" */
 static struct generation *generation; /* that the worker runs, or NULL */
 static struct upstream_set *set;
 static char directory[] = "/tmp/portunus-upstream-XXXXXX";
 static char conf_path[sizeof(directory) + 16];
-
-/* ---- the log ---- */
-
-static void keep_line(struct log_sink *sink, enum log_level level, struct str line)
-{
-    const char *mark = str_find(line, STR("#"));
-    const char *text = str_find(str_from(mark, line.data + line.len), STR(": "));
-
-    buf_printf(&messages, "[%s] %.*s\n", log_level_names[level].data,
-               (int) (line.data + line.len - text - 2), text + 2);
-}
-
-static struct log_sink memory_sink = {.level = LOG_INFO, .write = keep_line};
-static struct log memory_log = {.sinks = &memory_sink, .level = LOG_INFO};
-
-static inline unsigned times_logged(const char *text)
-{
-    struct str rest = buf_str(&messages);
-    unsigned n = 0;
-
-    for (const char *at; (at = str_find(rest, str_of(text))) != NULL; n++) {
-        rest = str_from(at + 1, rest.data + rest.len);
-    }
-    return n;
-}
-
-static inline bool was_logged(const char *text)
-{
-    return times_logged(text) != 0;
-}
 
 /* ---- configurations ---- */
 

@@ -7,27 +7,8 @@ import subprocess
 import pytest
 
 from harness import Closed, ports, run_binary, until
-from harness.backend import Backend
+from harness.backend import RawBackend
 from harness.h2 import H2
-
-
-class Memcached(Backend):
-    """Each connection gets these answers, one for each thing that is sent; what came is kept raw."""
-
-    def _talk(self, conn, script):
-        with conn:
-            try:
-                for answer in script:
-                    data = conn.recv(1000000)
-                    if not data:
-                        return
-                    with self.changed:
-                        self.requests.append(data)
-                        self.changed.notify_all()
-                    for piece in answer if isinstance(answer, list) else [answer]:
-                        conn.sendall(piece)
-            except OSError as error:
-                self.problems.append(error)
 
 
 LINES = "set $memc_cmd $arg_c; set $memc_key $arg_k;"
@@ -53,7 +34,7 @@ def conf(port, *locations, lines=LINES, server=""):
     ("c=set&k=a", "set $memc_value x;", b"set a 0 0 1\r\nx\r\n", b"SERVER_ERROR out of memory\r\n", 502, "SERVER_ERROR out of memory\r\n"),
 ])
 def test_commands(serve, query, lines, sent, answer, status, body):
-    backend = Memcached([answer, [answer[i:i + 1] for i in range(len(answer))]])
+    backend = RawBackend([answer, [answer[i:i + 1] for i in range(len(answer))]])
     server = serve(conf(backend.port, lines=LINES + lines))
     for _ in range(2):
         response = server.get("/?" + query)
@@ -64,7 +45,7 @@ def test_commands(serve, query, lines, sent, answer, status, body):
 
 @pytest.mark.parametrize("answer", [b"ERROR\r\n", b"CLIENT_ERROR bad command line format\r\n"])
 def test_a_link_on_which_a_command_was_not_understood_is_not_used_again(serve, answer):
-    backend = Memcached([answer], [b"STORED\r\n"])
+    backend = RawBackend([answer], [b"STORED\r\n"])
     server = serve(conf(backend.port, lines=LINES + "set $memc_value x;"))
     assert server.get("/?c=set&k=a").status == 502
     assert server.get("/?c=set&k=a").status == 201
@@ -74,7 +55,7 @@ def test_a_link_on_which_a_command_was_not_understood_is_not_used_again(serve, a
 
 @pytest.mark.parametrize("key", ["k" * 251, "%20" * 84, "k" * 3000])
 def test_a_key_that_memcached_refuses_makes_no_commands_of_the_body(serve, key):
-    backend = Memcached([b"CLIENT_ERROR bad command line format\r\n"])
+    backend = RawBackend([b"CLIENT_ERROR bad command line format\r\n"])
     server = serve(conf(backend.port, lines="set $memc_key $arg_k; memc_cmds_allowed get set;"))
     with server.client() as client:
         assert client.request("/?k=" + key, method="PUT", body=b"x\r\nflush_all\r\n").status == 400
@@ -84,14 +65,14 @@ def test_a_key_that_memcached_refuses_makes_no_commands_of_the_body(serve, key):
 
 
 def test_the_longest_key(serve):
-    backend = Memcached([b"STORED\r\n"])
+    backend = RawBackend([b"STORED\r\n"])
     server = serve(conf(backend.port, lines=LINES + "set $memc_value x;"))
     assert server.get("/?c=set&k=" + "k" * 250).status == 201
     backend.close()
 
 
 def test_methods(serve):
-    backend = Memcached([b"VALUE a 0 1\r\nx\r\nEND\r\n", b"STORED\r\n", b"STORED\r\n", b"DELETED\r\n"])
+    backend = RawBackend([b"VALUE a 0 1\r\nx\r\nEND\r\n", b"STORED\r\n", b"STORED\r\n", b"DELETED\r\n"])
     server = serve(conf(backend.port, lines="set $memc_key a;"))
     with server.client() as client:
         for method, body in (("GET", None), ("PUT", b"one\r\nget b\r\n"), ("POST", b""), ("DELETE", None)):
@@ -123,7 +104,7 @@ def test_what_is_refused(serve):
 @pytest.mark.parametrize("answer", [b"VALUE b 0 1\r\nx\r\nEND\r\n", b"VALUE a x 1\r\n", b"VALUE a 0 -1\r\n", b"VALUE a 0 99999999999999999999\r\n",
                                     b"STORED\r\n", b"ERROR\r\n", b"END\n", b"\r\n", b"x" * 5000])
 def test_what_is_no_answer(serve, answer):
-    backend = Memcached([answer])
+    backend = RawBackend([answer])
     server = serve(conf(backend.port))
     assert server.get("/?k=a").status == 502
     server.wait_log("memcached sent invalid" if len(answer) < 4096 else "upstream sent too big header")
@@ -133,7 +114,7 @@ def test_what_is_no_answer(serve, answer):
 @pytest.mark.parametrize("command, answer", [("get", b"VALUE a 0 5\r\nhe"), ("stats", b"STAT a 1\r\nSTAT"),
                                              ("stats", b"STAT a 1\r\n" + b"x" * 5000)])
 def test_answers_that_break_off_are_not_whole(serve, command, answer):
-    backend = Memcached([answer])
+    backend = RawBackend([answer])
     server = serve(conf(backend.port))
     with server.client() as client:
         with pytest.raises(Closed):
@@ -143,7 +124,7 @@ def test_answers_that_break_off_are_not_whole(serve, command, answer):
 
 
 def test_a_value_without_its_end_ends_the_link(serve):
-    backend = Memcached([b"VALUE a 0 5\r\nhelloEND\r\n", b"never"], [b"VALUE a 0 5\r\nworld\r\nEND\r\n"])
+    backend = RawBackend([b"VALUE a 0 5\r\nhelloEND\r\n", b"never"], [b"VALUE a 0 5\r\nworld\r\nEND\r\n"])
     server = serve(conf(backend.port))
     assert [server.get("/?k=a").text for _ in range(2)] == ["hello", "world"]
     server.wait_log("memcached sent invalid trailer")
@@ -151,7 +132,7 @@ def test_a_value_without_its_end_ends_the_link(serve):
 
 
 def test_flags(serve):
-    backend = Memcached([b"VALUE a 1264680563 1\r\nx\r\nEND\r\n"] * 3)
+    backend = RawBackend([b"VALUE a 1264680563 1\r\nx\r\nEND\r\n"] * 3)
     server = serve(conf(backend.port, "location /flags { set $memc_key a; memc_flags_to_last_modified on; memc_pass u;"
                         " add_header X-F '$memc_flags $memc_flags_as_http_time'; }"))
     response = server.get("/flags")
@@ -161,7 +142,7 @@ def test_flags(serve):
 
 
 def test_bodies_in_files_and_too_large_ones(serve):
-    backend = Memcached([b"STORED\r\n"])
+    backend = RawBackend([b"STORED\r\n"])
     server = serve(conf(backend.port, lines="set $memc_key a; client_body_buffer_size 1k; client_max_body_size 0;"))
     with server.client() as client:
         assert client.request("/", method="PUT", body=b"y" * 5000).status == 201
@@ -171,7 +152,7 @@ def test_bodies_in_files_and_too_large_ones(serve):
 
 
 def test_head_and_http2(serve):
-    backend = Memcached([b"VALUE a 0 5\r\nhello\r\nEND\r\n"] * 9)
+    backend = RawBackend([b"VALUE a 0 5\r\nhello\r\nEND\r\n"] * 9)
     server = serve(conf(backend.port, server="http2 on;"))
     with server.client() as client:
         assert client.request("/?k=a", method="HEAD").header("Content-Length") == "5"

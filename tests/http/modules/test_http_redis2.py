@@ -6,27 +6,8 @@ import subprocess
 import pytest
 
 from harness import Closed, ports, run_binary, until
-from harness.backend import Backend
+from harness.backend import RawBackend
 from harness.h2 import H2
-
-
-class Redis(Backend):
-    """Each connection gets these answers, one for each thing that is sent; what came is kept raw."""
-
-    def _talk(self, conn, script):
-        with conn:
-            try:
-                for answer in script:
-                    data = conn.recv(100000)
-                    if not data:
-                        return
-                    with self.changed:
-                        self.requests.append(data)
-                        self.changed.notify_all()
-                    for piece in answer if isinstance(answer, list) else [answer]:
-                        conn.sendall(piece)
-            except OSError as error:
-                self.problems.append(error)
 
 
 def conf(port, *locations, http="", server="", pass_to=None):
@@ -35,7 +16,7 @@ def conf(port, *locations, http="", server="", pass_to=None):
 
 
 def test_queries_and_answers(serve):
-    backend = Redis([b"$5\r\nhello\r\n"])
+    backend = RawBackend([b"$5\r\nhello\r\n"])
     server = serve(conf(backend.port, "redis2_query get $arg_k;"))
     response = server.get("/?k=a%20b")
     assert response.status == 200 and response.text == "$5\r\nhello\r\n" and response.header("Content-Type") == "text/plain"
@@ -44,7 +25,7 @@ def test_queries_and_answers(serve):
 
 
 def test_values_with_line_ends_are_values(serve):
-    backend = Redis([b"+OK\r\n+OK\r\n"])
+    backend = RawBackend([b"+OK\r\n+OK\r\n"])
     server = serve(conf(backend.port, "redis2_query set k $request_body; redis2_query set e '';"))
     with server.client() as client:
         assert client.request("/", method="POST", body=b"v\r\n*1\r\n$8\r\nflushall\r\n").text == "+OK\r\n+OK\r\n"
@@ -54,7 +35,7 @@ def test_values_with_line_ends_are_values(serve):
 
 def test_answers_in_pieces(serve):
     answer = b"*3\r\n$2\r\nab\r\n$-1\r\n*2\r\n:1\r\n+x\r\n-ERR no\r\n"
-    backend = Redis([[answer[i:i + 1] for i in range(len(answer))]] * 2)
+    backend = RawBackend([[answer[i:i + 1] for i in range(len(answer))]] * 2)
     server = serve(conf(backend.port, "redis2_query a; redis2_query b;"))
     for _ in range(2):
         assert server.get("/").body == answer
@@ -63,7 +44,7 @@ def test_answers_in_pieces(serve):
 
 
 def test_links_are_kept_behind_known_queries_alone(serve):
-    backend = Redis([b"+OK\r\n"] * 50)
+    backend = RawBackend([b"+OK\r\n"] * 50)
     server = serve(conf(backend.port, "redis2_query get $arg_k;",
                         "location /command { redis2_query $arg_k x; redis2_pass u; }",
                         "location /select { redis2_query SELECT 1; redis2_pass u; }",
@@ -84,7 +65,7 @@ def test_links_are_kept_behind_known_queries_alone(serve):
 
 
 def test_more_than_was_asked_for_is_nobodys(serve):
-    backend = Redis([b"+OK\r\n+stolen\r\n"], [b"+second\r\n"])
+    backend = RawBackend([b"+OK\r\n+stolen\r\n"], [b"+second\r\n"])
     server = serve(conf(backend.port, "redis2_query get k;"))
     assert server.get("/").text == "+OK\r\n"
     assert server.get("/").text == "+second\r\n"
@@ -93,7 +74,7 @@ def test_more_than_was_asked_for_is_nobodys(serve):
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 x\r\n\r\n", b"\r\n", b"OK\r\n", b"\0"])
 def test_what_is_no_answer(serve, answer):
-    backend = Redis([answer])
+    backend = RawBackend([answer])
     server = serve(conf(backend.port, "redis2_query get k;"))
     assert server.get("/").status == 502
     server.wait_log("redis2 sent invalid response")
@@ -102,7 +83,7 @@ def test_what_is_no_answer(serve, answer):
 
 @pytest.mark.parametrize("answer", [b"$3\r\nabcd\r\n", b"*1\r\nx", b"$-5\r\n", b"$10\r\nabc", b"*2\r\n+a\r\n"])
 def test_answers_that_break_off_are_not_whole(serve, answer):
-    backend = Redis([answer])
+    backend = RawBackend([answer])
     server = serve(conf(backend.port, "redis2_query get k;", "location /open { return 200 open; }"))
     with server.client() as client:
         with pytest.raises(Closed):
@@ -112,7 +93,7 @@ def test_answers_that_break_off_are_not_whole(serve, answer):
 
 
 def test_head_and_http2(serve):
-    backend = Redis([b"$5\r\nhello\r\n"] * 9)
+    backend = RawBackend([b"$5\r\nhello\r\n"] * 9)
     server = serve(conf(backend.port, "redis2_query get k;", server="http2 on;"))
     with server.client() as client:
         assert client.request("/", method="HEAD").status == 200
@@ -127,14 +108,14 @@ def test_a_dead_server_and_a_slow_one(serve):
     server = serve(conf(unused.number, "redis2_query get k;"))
     assert server.get("/").status == 502
     server.wait_log('upstream: "redis2://127.0.0.1:%d' % unused.number)
-    backend = Redis([[], b""])
+    backend = RawBackend([[], b""])
     server = serve(conf(backend.port, "redis2_query get k; redis2_read_timeout 100ms;"))
     assert server.get("/").status == 504
     backend.close()
 
 
 def test_the_number_of_raw_queries(serve):
-    backend = Redis([b"+a\r\n+b\r\n"] * 9)
+    backend = RawBackend([b"+a\r\n+b\r\n"] * 9)
     server = serve(conf(backend.port, r"redis2_raw_queries $arg_n 'ping\r\nping\r\n';", "location /none { redis2_pass u; }"))
     assert server.get("/?n=2").text == "+a\r\n+b\r\n"
     for bad in ("", "0", "x", "-1", "99999999"):

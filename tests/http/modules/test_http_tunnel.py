@@ -1,35 +1,18 @@
 """CONNECT: tunnel_pass, and Tengine's proxy_connect."""
 
 import re
-import socket
 import threading
 
 import pytest
 
 from harness import run_binary
+from harness.backend import send_back_in_capitals, talk_to_each
 
 
 @pytest.fixture(name="echo")
 def _echo():
     """A server that sends back what it gets, in capitals, until the other side ends."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def talk(conn):
-        with conn:
-            while True:
-                data = conn.recv(65536)
-                if not data:
-                    return
-                conn.sendall(data.upper())
-
-    def accept():
-        while True:
-            try:
-                conn = listener.accept()[0]
-            except OSError:
-                return
-            threading.Thread(target=talk, args=(conn,), daemon=True).start()
-    threading.Thread(target=accept, daemon=True).start()
+    listener = talk_to_each(send_back_in_capitals)
     yield listener.getsockname()[1]
     listener.close()
 

@@ -1,7 +1,6 @@
 """HTTP/2: streams that are tunnels: CONNECT, and extended CONNECT for WebSocket (RFC 8441)."""
 
 import asyncio
-import socket
 import struct
 import threading
 
@@ -9,40 +8,27 @@ import pytest
 
 from h2_site import _site  # noqa: F401
 from harness import h2
+from harness.backend import send_back_in_capitals, talk_to_each
 from harness.h2 import CANCEL, DATA, END_STREAM, H2, RST_STREAM
 
 
 def websocket_backend():
     """Accepts an upgrade, then sends back what it gets in capitals. Gives port and the heads it got."""
-    listener = socket.create_server(("127.0.0.1", 0))
     heads = []
 
     def talk(conn):
-        with conn:
-            got = b""
-            while b"\r\n\r\n" not in got:
-                got += conn.recv(65536)
-            heads.append(got)
-            if b"refuse" in got:
-                conn.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno")
-                return
-            conn.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n"
-                         b"Sec-WebSocket-Accept: x\r\n\r\nwelcome")
-            while True:
-                data = conn.recv(65536)
-                if not data:
-                    return
-                conn.sendall(data.upper())
+        got = b""
+        while b"\r\n\r\n" not in got:
+            got += conn.recv(65536)
+        heads.append(got)
+        if b"refuse" in got:
+            conn.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno")
+            return
+        conn.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n"
+                     b"Sec-WebSocket-Accept: x\r\n\r\nwelcome")
+        send_back_in_capitals(conn)
 
-    def accept():
-        while True:
-            try:
-                conn = listener.accept()[0]
-            except OSError:
-                return
-            threading.Thread(target=talk, args=(conn,), daemon=True).start()
-    threading.Thread(target=accept, daemon=True).start()
-    return listener, heads
+    return talk_to_each(talk), heads
 
 
 def extended(path, protocol="websocket"):

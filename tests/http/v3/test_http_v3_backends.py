@@ -1,13 +1,12 @@
 """HTTP/3 in, another protocol out: bodies of requests, tunnels, early hints, trailers."""
 
 import hashlib
-import socket
-import threading
 
 import pytest
 
 from h2_site import _echo  # noqa: F401
 from h3_site import BIG, _site  # noqa: F401
+from harness.backend import send_back_in_capitals, talk_to_each
 from harness.h3 import H3, MESSAGE_ERROR
 
 
@@ -48,27 +47,17 @@ def test_body_of_another_length(site, echo, length):
 
 def _backend(answer):
     """A backend that gives this answer to each request, once its head has come. Gives the listener and what came."""
-    listener, got = socket.create_server(("127.0.0.1", 0)), []
+    got = []
 
     def talk(conn):
-        with conn:
-            head = b""
-            while b"\r\n\r\n" not in head:
-                head += conn.recv(65536)
-            got.append(head)
-            conn.sendall(answer)
-            while data := conn.recv(65536):
-                conn.sendall(data.upper())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += conn.recv(65536)
+        got.append(head)
+        conn.sendall(answer)
+        send_back_in_capitals(conn)
 
-    def accept():
-        while True:
-            try:
-                conn = listener.accept()[0]
-            except OSError:
-                return
-            threading.Thread(target=talk, args=(conn,), daemon=True).start()
-    threading.Thread(target=accept, daemon=True).start()
-    return listener, got
+    return talk_to_each(talk), got
 
 
 def test_websocket(site):
