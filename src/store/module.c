@@ -276,7 +276,7 @@ static bool stores_configured(struct conf *conf, struct generation *generation)
                                STR_ARG(store->name));
         }
     }
-    return is_ok;
+    return store_tables_check(conf) && is_ok;
 }
 
 /* ---- workers ---- */

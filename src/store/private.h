@@ -146,6 +146,8 @@ enum store_result store_node_ask(struct store_node *node, struct str bytes, bool
 
 /* ---- table.c ---- */
 
+/* When the configuration was read. False after conf_error. */
+bool store_tables_check(struct conf *conf);
 /* In each worker; exchanges: in this one, for all. */
 void store_tables_start(struct conf *conf, bool exchanges);
 void store_tables_end(struct conf *conf);

@@ -29,6 +29,7 @@ struct store_table {
     struct store_table *next;
     const struct store_table_kind *kind;
     void *owner;
+    const struct conf_node *node;
     struct store *store;
     struct str name;
     struct zone *memory;
@@ -92,7 +93,10 @@ struct store_table *store_table_new(struct conf *conf, struct conf_node *node,
     table->kind = wanted->kind;
     table->owner = wanted->owner;
     table->name = wanted->name;
-    table->interval_ms = wanted->words->interval_ms == 0 ? INTERVAL_MS : wanted->words->interval_ms;
+    table->node = node;
+    table->interval_ms = wanted->words->interval_ms != 0 ? wanted->words->interval_ms
+                         : wanted->interval_ms != 0      ? wanted->interval_ms
+                                                         : INTERVAL_MS;
     table->store = store_named(conf, node, wanted->words->store);
     if (table->store == NULL) {
         return NULL;
@@ -675,16 +679,38 @@ static void exchange_run(void *arg)
 
     table->fiber = fiber_self();
     table->renewed_ms = clock_now.now_ms;
-    while (fiber_sleep(clock_now.now_ms + table->interval_ms) != WAIT_CANCELLED) {
+    uint64_t pause_ms = 1; /* all modules have started then */
+    while (fiber_sleep(clock_now.now_ms + pause_ms) != WAIT_CANCELLED) {
+        pause_ms = table->interval_ms;
         fiber_shield_begin(); /* a reload does not interrupt what has been sent */
         /* Changes that come before a name was sent are read first, so that a page of them does not show older values. */
-        if (table->owed->is_clear || read_new(table) == STORE_OK) {
+        bool is_read = table->owed->is_clear || read_new(table) == STORE_OK;
+        if (table->kind->exchanged != NULL) {
+            table->kind->exchanged(table->owner, table, is_read);
+        }
+        if (is_read) {
             send_all(table, 0);
             renew(table);
         }
         fiber_shield_end();
     }
     table->fiber = NULL;
+}
+
+bool store_tables_check(struct conf *conf)
+{
+    bool is_good = true;
+
+    for (const struct store_table *table = *tables_of(conf); table != NULL; table = table->next) {
+        if (table->kind->is_secret && table->store->is_declared &&
+            table->store->settings->password.len == 0) {
+            is_good = conf_error(conf, table->node,
+                                 "\"sync\" needs a \"password_file\" in redis_store \"%.*s\", by "
+                                 "which keys are encrypted",
+                                 STR_ARG(table->store->name));
+        }
+    }
+    return is_good;
 }
 
 /* ---- in a worker ---- */

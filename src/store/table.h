@@ -33,6 +33,9 @@ struct store_table_kind {
     void (*drop)(void *owner, struct str name);
     /* Some names (struct str) of those that this node has, in the arena; *cursor is 0 at first. False: these were the last. */
     bool (*list)(void *owner, uint32_t *cursor, struct arena *arena, struct vec *names);
+    /* After each exchange, in the worker that does it for all; is_read: this node has what the store had. MAY WAIT. NULL: nothing. */
+    void (*exchanged)(void *owner, struct store_table *table, bool is_read);
+    bool is_secret; /* the store needs a password, by which values are encrypted */
 };
 
 enum store_table_counter {
@@ -56,6 +59,7 @@ struct store_table_wanted {
     size_t
         size; /* bytes of memory for the names of items that the store does not have yet; at least 8 pages */
     const struct store_sync_words *words;
+    uint64_t interval_ms; /* where the words have none; 0: 20 ms */
 };
 /* NULL after conf_error. */
 struct store_table *store_table_new(struct conf *conf, struct conf_node *node,

@@ -267,6 +267,9 @@ void tls_ctx_let_go(SSL_CTX *ctx);
 bool tls_sessions_init(struct tls_context *context, SSL_CTX *ctx);
 /* The session may not be resumed: it leaves the zone of the context, if that has one. */
 void tls_session_drop(const struct tls_context *context, const SSL_SESSION *session);
+/* The key to encrypt with (name NULL), or the one of this name. 0 = none, 1 = found, 2 = an old one: the client should get a new ticket. */
+int tls_ring_find(struct ticket_ring *ring, const unsigned char *name, uint64_t now,
+                  struct tls_ticket_key *out);
 bool tls_tickets_init(struct tls_context *context, SSL_CTX *ctx, struct arena *arena,
                       struct str *error);
 

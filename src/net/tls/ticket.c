@@ -12,6 +12,7 @@
 #include "net/tls/private.h"
 
 #define SHORT_FILE 48 /* name, HMAC-SHA256 and AES-128: 16 bytes each */
+#define SHARED_KEYS 4 /* the last period's, this one's, the next one's */
 #define LONG_FILE 80  /* name of 16 bytes, HMAC-SHA256 and AES-256 of 32 bytes each */
 
 /*
@@ -25,6 +26,11 @@ struct ticket_ring {
         struct tls_ticket_key key;
         uint64_t until; /* seconds of the wall clock: encrypts before; 0 = there is none */
     } current, previous;
+    /* Those that several nodes have in common: before the own ones. The place follows from the number of the period. */
+    struct shared_key {
+        struct tls_ticket_key key;
+        uint64_t number; /* of periods since the epoch; 0 = there is none */
+    } shared[SHARED_KEYS];
 };
 
 /* ---- files ---- */
@@ -109,26 +115,145 @@ static bool ring_turn(struct ticket_ring *ring, uint64_t now)
 
 /*
  * The key to encrypt with (name NULL), or the one of this name. 0 = there is none, 1 = found, 2 = an old one:
- * the client should get a new ticket.
+ * the client should get a new ticket. Under the lock.
  */
-static int ring_find(struct ticket_ring *ring, const unsigned char *name,
-                     struct tls_ticket_key *out)
+static int own_find(const struct ticket_ring *ring, const unsigned char *name, uint64_t now,
+                    struct tls_ticket_key *out)
 {
-    uint64_t now = (uint64_t) time(NULL);
-    int found = 0;
-
-    if (shm_lock_take(&ring->lock)) {
-        ring->current.until = ring->previous.until = 0; /* perhaps half written */
+    if (name == NULL || memcmp(name, ring->current.key.name, sizeof(out->name)) == 0) {
+        *out = ring->current.key;
+        return 1;
     }
-    if (ring_turn(ring, now)) {
-        if (name == NULL || memcmp(name, ring->current.key.name, sizeof(out->name)) == 0) {
-            *out = ring->current.key;
-            found = 1;
-        } else if (ring->previous.until != 0 && now < ring->previous.until + ring->period_s &&
-                   memcmp(name, ring->previous.key.name, sizeof(out->name)) == 0) {
-            *out = ring->previous.key;
-            found = 2;
+    if (ring->previous.until != 0 && now < ring->previous.until + ring->period_s &&
+        memcmp(name, ring->previous.key.name, sizeof(out->name)) == 0) {
+        *out = ring->previous.key;
+        return 2;
+    }
+    return 0;
+}
+
+struct ticket_ring *tls_ring_of(struct zone *zone, uint64_t period_s)
+{
+    struct ticket_ring *ring = zone->root;
+
+    if (ring == NULL) {
+        ring = slab_alloc(zone->slab, sizeof(*ring));
+        if (ring == NULL) {
+            return NULL;
         }
+        shm_lock_init(&ring->lock);
+        zone->root = ring;
+    }
+    if (ring->period_s < period_s) {
+        ring->period_s = period_s;
+    }
+    return ring;
+}
+
+/* ---- keys that nodes have in common ---- */
+
+uint64_t tls_ring_period_s(const struct ticket_ring *ring)
+{
+    return ring->period_s;
+}
+
+static void ring_lock(struct ticket_ring *ring)
+{
+    if (shm_lock_take(&ring->lock)) { /* perhaps half written */
+        ring->current.until = ring->previous.until = 0;
+        OPENSSL_cleanse(ring->shared, sizeof(ring->shared));
+    }
+}
+
+static struct shared_key *shared_place(struct ticket_ring *ring, uint64_t number)
+{
+    return &ring->shared[number % SHARED_KEYS];
+}
+
+bool tls_ring_wants(struct ticket_ring *ring, uint64_t now_s, uint64_t *number)
+{
+    uint64_t current = ring->period_s == 0 ? 0 : now_s / ring->period_s;
+
+    if (current == 0) {
+        return false; /* no server uses the ring */
+    }
+    ring_lock(ring);
+    bool has_current = shared_place(ring, current)->number == current;
+    bool has_next = shared_place(ring, current + 1)->number == current + 1;
+    shm_lock_release(&ring->lock);
+    *number = has_current ? current + 1 : current;
+    return !has_current || (!has_next && now_s % ring->period_s >= ring->period_s / 2);
+}
+
+bool tls_ring_make(struct ticket_ring *ring, uint64_t number)
+{
+    struct shared_key made = {.number = number};
+
+    if (!make_key(&made.key)) {
+        return false;
+    }
+    ring_lock(ring);
+    *shared_place(ring, number) = made;
+    shm_lock_release(&ring->lock);
+    OPENSSL_cleanse(&made, sizeof(made));
+    return true;
+}
+
+bool tls_ring_get(struct ticket_ring *ring, uint64_t number, unsigned char out[TLS_RING_KEY])
+{
+    ring_lock(ring);
+    const struct shared_key *shared = shared_place(ring, number);
+    bool is_there = number != 0 && shared->number == number;
+    if (is_there) {
+        memcpy(out, shared->key.name, 16);
+        memcpy(out + 16, shared->key.hmac, 32);
+        memcpy(out + 48, shared->key.aes, 32);
+    }
+    shm_lock_release(&ring->lock);
+    return is_there;
+}
+
+void tls_ring_put(struct ticket_ring *ring, uint64_t number, const unsigned char key[TLS_RING_KEY])
+{
+    ring_lock(ring);
+    struct shared_key *shared = shared_place(ring, number);
+    if (key == NULL && shared->number == number) {
+        OPENSSL_cleanse(shared, sizeof(*shared));
+    } else if (key != NULL && number >= shared->number) {
+        shared->number = number;
+        shared->key.size = 32;
+        memcpy(shared->key.name, key, 16);
+        memcpy(shared->key.hmac, key + 16, 32);
+        memcpy(shared->key.aes, key + 48, 32);
+    }
+    shm_lock_release(&ring->lock);
+}
+
+/* As ring_find, under the lock. */
+static int shared_find(struct ticket_ring *ring, const unsigned char *name, uint64_t now,
+                       struct tls_ticket_key *out)
+{
+    uint64_t current = now / ring->period_s;
+
+    for (uint64_t number = current - 1; number <= current + 1; number++) {
+        const struct shared_key *shared = shared_place(ring, number);
+        if (shared->number == number &&
+            (name == NULL ? number == current
+                          : memcmp(name, shared->key.name, sizeof(out->name)) == 0)) {
+            *out = shared->key;
+            return number < current ? 2 : 1;
+        }
+    }
+    return 0;
+}
+
+int tls_ring_find(struct ticket_ring *ring, const unsigned char *name, uint64_t now,
+                  struct tls_ticket_key *out)
+{
+    ring_lock(ring);
+    int found = shared_find(ring, name, now, out);
+    if (found == 0 && ring_turn(ring, now)) {
+        found = own_find(ring, name, now, out);
     }
     shm_lock_release(&ring->lock);
     return found;
@@ -187,8 +312,9 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
     const struct tls_context *context = tls_session_context(ssl);
     const unsigned char *wanted = is_encrypting ? NULL : name;
     struct tls_ticket_key key;
-    int found = context->ticket_keys != NULL ? files_find(context, wanted, &key)
-                                             : ring_find(context->ring, wanted, &key);
+    int found = context->ticket_keys != NULL
+                    ? files_find(context, wanted, &key)
+                    : tls_ring_find(context->ring, wanted, (uint64_t) time(NULL), &key);
 
     if (found == 0) {
         return is_encrypting ? -1 : 0;
@@ -208,24 +334,6 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
     return 1;
 }
 
-static struct ticket_ring *ring_of(struct zone *zone, uint64_t period_s)
-{
-    struct ticket_ring *ring = zone->root;
-
-    if (ring == NULL) {
-        ring = slab_alloc(zone->slab, sizeof(*ring));
-        if (ring == NULL) {
-            return NULL;
-        }
-        shm_lock_init(&ring->lock);
-        zone->root = ring;
-    }
-    if (ring->period_s < period_s) {
-        ring->period_s = period_s;
-    }
-    return ring;
-}
-
 bool tls_tickets_init(struct tls_context *context, SSL_CTX *ctx, struct arena *arena,
                       struct str *error)
 {
@@ -239,10 +347,10 @@ bool tls_tickets_init(struct tls_context *context, SSL_CTX *ctx, struct arena *a
             return false;
         }
     } else if (settings->ticket_zone != NULL) {
-        context->ring =
-            ring_of(settings->ticket_zone, settings->ticket_period_s > settings->session_timeout_s
-                                               ? settings->ticket_period_s
-                                               : settings->session_timeout_s);
+        context->ring = tls_ring_of(settings->ticket_zone,
+                                    settings->ticket_period_s > settings->session_timeout_s
+                                        ? settings->ticket_period_s
+                                        : settings->session_timeout_s);
     }
     if (context->ticket_keys == NULL && context->ring == NULL) {
         return true; /* keys of the context's own, made by the library */

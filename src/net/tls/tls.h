@@ -293,6 +293,26 @@ void tls_objects_begin(struct arena *arena, bool inherits);
 /* ssl_engine: an engine of the library does its work from now on. False with *error in the arena. */
 bool tls_use_engine(struct str name, struct arena *arena, struct str *error);
 
+/* ---- keys of tickets that several nodes have in common ---- */
+
+/*
+ * One key for each period since the epoch. This one's encrypts, those of the last and the next period decrypt as well; without it
+ * the keys that this node makes for itself do. In the zone of ticket keys, for all workers.
+ */
+struct ticket_ring;
+#define TLS_RING_KEY 80 /* bytes: as in a file */
+
+/* The ring in this zone, whose keys encrypt for so long at least. NULL: no room. */
+struct ticket_ring *tls_ring_of(struct zone *zone, uint64_t period_s);
+/* Of the keys, when all contexts were made. */
+uint64_t tls_ring_period_s(const struct ticket_ring *ring);
+/* Is a key to be made now? The one of this period, or in its second half the one of the next. */
+bool tls_ring_wants(struct ticket_ring *ring, uint64_t now_s, uint64_t *number);
+bool tls_ring_make(struct ticket_ring *ring, uint64_t number);
+bool tls_ring_get(struct ticket_ring *ring, uint64_t number, unsigned char out[TLS_RING_KEY]);
+/* NULL: the key goes. */
+void tls_ring_put(struct ticket_ring *ring, uint64_t number, const unsigned char key[TLS_RING_KEY]);
+
 /* In a worker: ticket keys rotate, certificate watches run, staples are fetched (through this function,
  * which the layer above hands down: an HTTP POST that MAY WAIT). */
 bool tls_worker_start(const struct log *log);

@@ -1,5 +1,6 @@
 /* TLS on the side of clients: from the settings of a server to its context, and certificates of a handshake. */
 #include "shared/tls/server.h"
+#include "shared/tls/tickets.h"
 
 #include "server/generation.h"
 #include "shared/tls/options.h"
@@ -59,7 +60,7 @@ static void list_pairs(struct conf *conf, const struct tls_server_settings *sett
     }
 }
 
-static struct zone *ticket_zone(struct conf *conf)
+struct zone *tls_ticket_zone(struct conf *conf)
 {
     return generation_zone(conf->generation, NULL, STR("ssl_ticket_keys"), TICKET_ZONE_SIZE,
                            &ticket_zone_tag);
@@ -102,7 +103,7 @@ static struct tls_settings settings_of(struct conf *conf, const struct tls_serve
     };
 
     if (from->tickets && from->ticket_keys.count == 0) {
-        settings.ticket_zone = ticket_zone(conf);
+        settings.ticket_zone = tls_ticket_zone(conf);
     }
     settings.trusted_certificate = from->trusted_certificate;
     if (from->verify != TLS_VERIFY_OFF) {

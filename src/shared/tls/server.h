@@ -194,13 +194,14 @@ tls_server_apply tls_server_password_file_apply, tls_server_key_log_apply,
         {"ssl_session_ticket_key",                                                                   \
          CONTEXT,                                                                                    \
          CUSTOM_FIELD(TLS_SERVER_S, ticket_keys, tls_server_ticket_key_apply),                       \
-         ARGS(1, 2),                                                                                 \
+         ARGS(1, 4),                                                                                 \
          .repeat = REPEAT_APPEND,                                                                    \
-         .syntax = "file | auto [time]",                                                             \
+         .syntax = "file | auto [time] [sync[=store]]",                                              \
          .doc =                                                                                      \
              "File of 80 or 48 random bytes: a key of tickets. The first encrypts, all decrypt. "    \
              "Files that change are read again. auto: keys are made here, for all workers; each "    \
              "encrypts for this time (ssl_session_timeout) and decrypts for as long again. "         \
+             "sync: for all nodes that share a `redis_store`. "                                      \
              "Those of the default server of an address are used."},                                 \
         {"ssl_early_data", CONTEXT, FLAG(TLS_SERVER_S, early_data), .initial = "off",                \
          .doc =                                                                                      \

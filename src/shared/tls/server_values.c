@@ -7,6 +7,7 @@
 #include "server/generation.h"
 #include "shared/tls/options.h"
 #include "shared/tls/server.h"
+#include "shared/tls/tickets.h"
 
 #define SESSION_ZONE_LEAST (8 * 4096)
 #define SSL_BUILTIN_SESSIONS 20480 /* of a builtin cache without a size */
@@ -83,6 +84,26 @@ static bool ticket_key_is_good(struct conf *conf, const struct conf_node *node, 
     return true;
 }
 
+/* auto [time] [sync[=store]] [sync_interval=time] */
+static bool read_auto(struct conf *conf, struct conf_node *node, struct tls_server_settings *ssl)
+{
+    struct store_sync_words words = {.is_wanted = false};
+    uint64_t period_s = 0;
+    bool is_sync;
+
+    for (unsigned i = 2; i < node->count; i++) {
+        if (!store_sync_read(conf, node, node->args[i], false, &words, &is_sync)) {
+            return false;
+        }
+        if (!is_sync && (i != 2 || !parse_sec(node->args[i], &period_s) || period_s < 60)) {
+            return conf_error(conf, node, "invalid value \"%.*s\"", STR_ARG(node->args[i]));
+        }
+    }
+    ssl->ticket_period_s = period_s;
+    return words.is_wanted ? tls_tickets_sync(conf, node, &words)
+                           : store_sync_check(conf, node, &words);
+}
+
 bool tls_server_ticket_key_apply(struct conf_scope *scope, const struct directive *row,
                                  struct conf_node *node, void *settings)
 {
@@ -90,16 +111,11 @@ bool tls_server_ticket_key_apply(struct conf_scope *scope, const struct directiv
     struct conf *conf = scope->conf;
 
     if (str_is(node->args[1], "auto")) {
-        uint64_t period_s = 0;
-
-        if (node->count == 3 && (!parse_sec(node->args[2], &period_s) || period_s < 60)) {
-            return conf_error(conf, node, "invalid value \"%.*s\"", STR_ARG(node->args[2]));
-        }
-        ssl->ticket_period_s = period_s;
-        return ssl->ticket_keys.count == 0 ||
-               conf_error(conf, node, "\"auto\" stands beside files");
+        return read_auto(conf, node, ssl) &&
+               (ssl->ticket_keys.count == 0 ||
+                conf_error(conf, node, "\"auto\" stands beside files"));
     }
-    if (node->count == 3) {
+    if (node->count > 2) {
         return conf_error(conf, node, "invalid value \"%.*s\"", STR_ARG(node->args[2]));
     }
     struct str name = conf_full_name(conf, node->args[1], true);

@@ -303,12 +303,22 @@ def test_session_reuse(serve, version, text, expected):
 @pytest.mark.parametrize("text, error", [
     ("ssl_session_ticket_key auto 10s;", 'invalid value "10s"'), ("ssl_session_ticket_key auto x;", 'invalid value "x"'),
     ("ssl_session_ticket_key k48 24h;", 'invalid value "24h"'),
-    ("ssl_session_ticket_key k48; ssl_session_ticket_key auto;", '"auto" stands beside files')])
+    ("ssl_session_ticket_key k48; ssl_session_ticket_key auto;", '"auto" stands beside files'),
+    ("ssl_session_ticket_key auto sync;", '"sync" needs a "redis_store"'),
+    ("ssl_session_ticket_key auto sync 24h;", 'invalid value "24h"'),
+    ("ssl_session_ticket_key auto sync_interval=1s;", '"sync_interval" needs "sync"')])
 def test_errors_of_ticket_keys(tmp_path, text, error):
     (tmp_path / "k48").write_bytes(bytes(range(48)))
     (tmp_path / "nginx.conf").write_text("events {} http { %s server { listen unix:x; } }" % text)
     result = run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "stderr")
     assert result.returncode == 1 and error in result.stderr
+
+
+@portunus_only
+def test_ticket_keys_in_a_store_without_a_password(tmp_path):
+    (tmp_path / "nginx.conf").write_text("events {} redis_store main { server 127.0.0.1; } http { ssl_session_ticket_key auto sync; }")
+    result = run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "stderr")
+    assert result.returncode == 1 and '"sync" needs a "password_file" in redis_store "main"' in result.stderr
 
 
 def test_tickets_are_good_at_every_worker_and_after_a_reload(serve):
@@ -325,6 +335,39 @@ def test_tickets_are_good_at_every_worker_and_after_a_reload(serve):
     if not binaries.is_nginx_before(binaries.under_test(), 1, 30):
         with connect(server.port, made=made, session=session) as secure:
             assert exchange(secure)[1] == "r"
+
+
+@portunus_only
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_nodes_share_ticket_keys(serve, redis, version):
+    """A session of one node is resumed by another, also when the first has started again; not by one with another password."""
+    one = redis("user edge on >secret ~portunus:* +@all", "user other on >secret2 ~portunus:* +@all")
+    text = "server { listen @PORT@ ssl; %s ssl_session_ticket_key auto 24h sync sync_interval=20ms; return 200 $ssl_session_reused; }" \
+        % pair(certificates.own("one"))
+    key = "portunus:1:ssl_ticket_keys:{ssl_ticket_keys}"
+
+    def node(user="edge", password="secret"):
+        return serve(text, files={"password": password},
+                     main="redis_store main { server 127.0.0.1:%d; timeout 5s; user %s; password_file password; }" % (one.port, user))
+
+    def at(server, session=None):
+        with connect(server.port, made=made, session=session) as secure:
+            return exchange(secure)[1], secure.session
+
+    made = context(version=version)
+    first = node()
+    until(lambda: one.ask("HLEN", key) >= 2, "a key in the store")
+    second, other = node(), node("other", "secret2")
+    session = until(lambda: at(second, at(first)[1])[0] == "r" and at(second)[1], "the second node to have the key")
+    assert at(first, session)[0] == "r"
+    first.stop()
+    first.start()
+    until(lambda: at(first, session)[0] == "r", "the first node to have the key again")
+    other.wait_log("was not written by a node with this password")
+    assert at(other, session)[0] == "."
+    assert all(ttl > 0 for ttl in one.ttls())
+    one.stop()
+    assert at(first, at(second)[1])[0] == "r"
 
 
 def test_old_ticket_key_decrypts(serve):
