@@ -10,17 +10,28 @@ bool conn_zone_read(struct conf *conf, struct conf_node *node, const struct limi
 {
     static const unsigned key = 1;
     struct limit_zone_words words = {.keys = &key, .key_count = 1};
+    struct store_sync_words sync = {.is_wanted = false};
 
-    if (!str_starts(node->args[2], STR("zone="))) {
-        return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[2]));
-    }
-    if (!limit_zone_read(conf, node, node->args[2], &words.name, &words.size)) {
-        return false;
+    for (unsigned i = 2; i < node->count; i++) {
+        bool is_sync = false;
+        if (str_starts(node->args[i], STR("zone="))
+                ? !limit_zone_read(conf, node, node->args[i], &words.name, &words.size)
+                : !store_sync_read(conf, node, node->args[i], false, &sync, &is_sync)) {
+            return false;
+        }
+        if (!is_sync && !str_starts(node->args[i], STR("zone="))) {
+            return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[i]));
+        }
     }
     if (words.name.len == 0) {
         return conf_error(conf, node, "\"limit_conn_zone\" must have \"zone\" parameter");
     }
-    return limit_zone_declare(conf, node, kind, &words) != NULL;
+    struct conn_zone *zone = (struct conn_zone *) limit_zone_declare(conf, node, kind, &words);
+    if (zone == NULL || !sync.is_wanted) {
+        return zone != NULL && store_sync_check(conf, node, &sync);
+    }
+    zone->sync = conn_sync_new(conf, node, &zone->limit, &sync);
+    return zone->sync != NULL;
 }
 
 bool conn_zone_read_old(struct conf *conf, struct conf_node *node, const struct limit_kind *kind)
@@ -74,14 +85,18 @@ static void share_release(void *arg)
 
 /* Takes the share of one limit; false: it may not pass. */
 static bool limit_take(const struct conn_rules *rules, const struct conn_limit *limit,
-                       const struct shm_key *key, struct count_share *share, const struct log *log)
+                       const struct shm_key *key, struct count_share *share,
+                       struct variable_env *env)
 {
     const struct conn_zone *zone = limit->zone;
+    const struct log *log = env->log;
     enum count_result result = COUNT_TAKEN;
+    uint32_t others = zone->sync == NULL ? 0 : conn_sync_others(zone->sync, key, env);
+    uint32_t most = others < limit->most ? limit->most - others : 0;
 
     if (rules->take_over == NULL ||
         !rules->take_over(rules->subject, zone->limit.table, key, share)) {
-        result = count_take(zone->limit.table, key, limit->most, zone->holder, share);
+        result = count_take(zone->limit.table, key, most, zone->holder, share);
     }
     if (result == COUNT_TAKEN) {
         return true;
@@ -117,7 +132,7 @@ bool conn_limits_take(const struct conn_rules *rules, struct variable_env *env, 
         if (!limit_zone_key(&limit->zone->limit, env, &key)) {
             continue;
         }
-        if (limit_take(rules, limit, &key, share, env->log)) {
+        if (limit_take(rules, limit, &key, share, env)) {
             outcome->count++;
             outcome->status = CONN_PASSED;
             arena_on_free(arena, share_release, share);
@@ -154,7 +169,11 @@ bool conn_outcome_text(const struct conn_outcome *outcome, struct str *out)
 void conn_zones_join(struct conf *conf, const struct limit_kind *kind)
 {
     for (struct limit_zone *zone = limit_zones_of(conf, kind); zone != NULL; zone = zone->next) {
-        ((struct conn_zone *) zone)->holder = count_join(zone->table);
+        struct conn_zone *own = (struct conn_zone *) zone;
+        own->holder = count_join(zone->table);
+        if (own->sync != NULL) {
+            conn_sync_prepare(own->sync);
+        }
     }
 }
 

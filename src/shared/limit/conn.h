@@ -2,13 +2,15 @@
 #ifndef SHARED_LIMIT_CONN_H
 #define SHARED_LIMIT_CONN_H
 
+#include "shared/limit/conn_sync.h"
 #include "shared/limit/counts.h"
 #include "shared/limit/zone.h"
 
 /* A zone, in this process. */
 struct conn_zone {
     struct limit_zone limit;
-    unsigned holder; /* that this worker is, of count_join */
+    unsigned holder;        /* that this worker is, of count_join */
+    struct conn_sync *sync; /* by which other nodes count with this one; NULL: none do */
 };
 
 /* One `limit_conn`. */
@@ -28,7 +30,7 @@ struct conn_limit {
 
 /* Each reads one line. False after conf_error. */
 
-/* limit_conn_zone KEY zone=NAME:SIZE; */
+/* limit_conn_zone KEY zone=NAME:SIZE [sync[=STORE]] [sync_interval=TIME]; */
 bool conn_zone_read(struct conf *conf, struct conf_node *node, const struct limit_kind *kind);
 /* limit_zone NAME $VARIABLE SIZE; */
 bool conn_zone_read_old(struct conf *conf, struct conf_node *node, const struct limit_kind *kind);

@@ -124,7 +124,7 @@ enum count_result count_take(struct shm_table *table, const struct shm_key *key,
 
     counts_lock(table);
     struct counted *counted = shm_table_find(table, key);
-    if (counted != NULL && counted->total >= most) {
+    if (most == 0 || (counted != NULL && counted->total >= most)) {
         result = COUNT_MOST;
     } else if (counted == NULL && (counted = shm_table_add(table, key)) == NULL) {
         result = COUNT_FULL;
@@ -136,6 +136,15 @@ enum count_result count_take(struct shm_table *table, const struct shm_key *key,
     }
     shm_table_unlock(table);
     return result;
+}
+
+uint32_t count_now(struct shm_table *table, const struct shm_key *key)
+{
+    counts_lock(table);
+    const struct counted *counted = shm_table_find(table, key);
+    uint32_t total = counted == NULL ? 0 : counted->total;
+    shm_table_unlock(table);
+    return total;
 }
 
 bool count_is_of(const struct count_share *share, struct shm_table *table,

@@ -40,6 +40,9 @@ enum count_result {
 enum count_result count_take(struct shm_table *table, const struct shm_key *key, uint32_t most,
                              unsigned holder, struct count_share *share);
 
+/* How many of this key are under way. */
+uint32_t count_now(struct shm_table *table, const struct shm_key *key);
+
 /* Is it a share of this key's count? */
 bool count_is_of(const struct count_share *share, struct shm_table *table,
                  const struct shm_key *key);

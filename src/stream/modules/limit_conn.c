@@ -51,10 +51,11 @@ static bool limit_apply(struct conf_scope *scope, const struct directive *row,
 }
 
 static const struct directive conn_rows[] = {
-    {"limit_conn_zone", IN_STREAM, CUSTOM(stream_limit_conn_zone_apply), ARGS(2, 2),
-     .repeat = REPEAT_CUSTOM, .syntax = "key zone=name:size",
+    {"limit_conn_zone", IN_STREAM, CUSTOM(stream_limit_conn_zone_apply), ARGS(2, 4),
+     .repeat = REPEAT_CUSTOM, .syntax = "key zone=name:size [sync[=store]] [sync_interval=time]",
      .doc = "Shared memory in which sessions are counted by a key, such as $binary_remote_addr; a "
-            "session whose key is empty is not counted."},
+            "session whose key is empty is not counted. With `sync` all nodes that share a "
+            "`redis_store` count together."},
     CONN_LIMIT_ROWS(IN_STREAM | IN_STREAM_SERVER, struct conn_settings, limit_apply),
     {0},
 };

@@ -94,11 +94,11 @@ static bool limit_apply(struct conf_scope *scope, const struct directive *row,
 
 #define S struct conn_settings
 static const struct directive conn_rows[] = {
-    {"limit_conn_zone", IN_HTTP, CUSTOM(limit_conn_zone_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
-     .syntax = "key zone=name:size",
+    {"limit_conn_zone", IN_HTTP, CUSTOM(limit_conn_zone_apply), ARGS(2, 4), .repeat = REPEAT_CUSTOM,
+     .syntax = "key zone=name:size [sync[=store]] [sync_interval=time]",
      .doc = "Shared memory in which requests are counted by a key, such as $binary_remote_addr; a "
             "request whose key is empty is not counted. 1m is enough for some 20,000 keys at a "
-            "time."},
+            "time. With `sync` all nodes that share a `redis_store` count together."},
     {"limit_zone", IN_HTTP, CUSTOM(old_zone_apply), ARGS(3, 3), .repeat = REPEAT_CUSTOM,
      .replaced_by = "limit_conn_zone", .syntax = "name $variable size",
      .doc = "The same as `limit_conn_zone $variable zone=name:size`, as it was written once."},
