@@ -42,6 +42,7 @@ static void own_parameters_init(struct quic_connection *c)
         .max_streams_uni = value_or(settings->max_streams_uni, STREAMS_UNI),
         .ack_delay_exponent = 3,
         .max_ack_delay_ms = 25,
+        .min_ack_delay_us = QUIC_ACK_DELAY_LEAST_US,
         .active_connection_id_limit = value_or(settings->active_connection_id_limit, 2),
         .disables_migration = settings->disables_migration,
     };
@@ -104,6 +105,7 @@ struct quic_connection *quic_connection_new(const struct quic_settings *settings
     timer_init(&c->timer, timer_fired);
     own_parameters_init(c);
     peer_parameters_init(c);
+    quic_ack_rules_init(c);
     recovery_init(c, now_us);
     for (unsigned i = 0; i < QUIC_SPACES; i++) {
         quic_level_make(c, i);

@@ -141,6 +141,9 @@ static void frame_lost(void *owner, enum quic_space space, const struct quic_car
     case QUIC_CARRIED_RETIRE_CONNECTION_ID:
         quic_cid_retirement_known(c, frame->id, false);
         break;
+    case QUIC_CARRIED_ACK_FREQUENCY:
+        quic_ack_request_lost(c, frame->id);
+        break;
     case QUIC_CARRIED_HANDSHAKE_DONE:
         c->pending |= QUIC_PENDING_HANDSHAKE_DONE;
         break;

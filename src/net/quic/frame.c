@@ -160,6 +160,12 @@ static bool read_limit(struct str *from, struct quic_frame *out)
     }
 }
 
+static bool read_ack_frequency(struct str *from, struct quic_frame *out)
+{
+    return read_two(from, &out->ack_frequency.number, &out->ack_frequency.threshold) &&
+           read_two(from, &out->ack_frequency.delay_us, &out->ack_frequency.reordering);
+}
+
 static bool read_rest(struct str *from, struct quic_frame *out)
 {
     switch (out->type) {
@@ -167,6 +173,7 @@ static bool read_rest(struct str *from, struct quic_frame *out)
         return read_padding(from, out);
     case QUIC_FRAME_PING:
     case QUIC_FRAME_HANDSHAKE_DONE:
+    case QUIC_FRAME_IMMEDIATE_ACK:
         return true;
     case QUIC_FRAME_ACK:
     case QUIC_FRAME_ACK_ECN:
@@ -189,6 +196,8 @@ static bool read_rest(struct str *from, struct quic_frame *out)
     case QUIC_FRAME_DATAGRAM:
     case QUIC_FRAME_DATAGRAM + 1:
         return read_datagram(from, out->type != QUIC_FRAME_DATAGRAM, out);
+    case QUIC_FRAME_ACK_FREQUENCY:
+        return read_ack_frequency(from, out);
     default:
         return out->type >= QUIC_FRAME_MAX_DATA && out->type <= QUIC_FRAME_RETIRE_CONNECTION_ID &&
                read_limit(from, out);
@@ -284,6 +293,7 @@ static void put_body(struct quic_out *out, const struct quic_frame *frame)
     case QUIC_FRAME_PADDING:
     case QUIC_FRAME_PING:
     case QUIC_FRAME_HANDSHAKE_DONE:
+    case QUIC_FRAME_IMMEDIATE_ACK:
         break;
     case QUIC_FRAME_RESET_STREAM:
     case QUIC_FRAME_STOP_SENDING:
@@ -315,6 +325,12 @@ static void put_body(struct quic_out *out, const struct quic_frame *frame)
     case QUIC_FRAME_STREAM_DATA_BLOCKED:
         quic_put_varint(out, frame->limit.id);
         quic_put_varint(out, frame->limit.limit);
+        break;
+    case QUIC_FRAME_ACK_FREQUENCY:
+        quic_put_varint(out, frame->ack_frequency.number);
+        quic_put_varint(out, frame->ack_frequency.threshold);
+        quic_put_varint(out, frame->ack_frequency.delay_us);
+        quic_put_varint(out, frame->ack_frequency.reordering);
         break;
     default:
         assert(frame->type >= QUIC_FRAME_MAX_DATA &&

@@ -1,4 +1,4 @@
-/* Frames (RFC 9000, 19; RFC 9221): read from and written to slices; pure functions. */
+/* Frames (RFC 9000, 19; RFC 9221; draft-ietf-quic-ack-frequency): read from and written to slices; pure functions. */
 #ifndef NET_QUIC_FRAME_H
 #define NET_QUIC_FRAME_H
 
@@ -37,7 +37,9 @@ enum quic_frame_type {
     QUIC_FRAME_CONNECTION_CLOSE = 0x1c,
     QUIC_FRAME_APPLICATION_CLOSE = 0x1d,
     QUIC_FRAME_HANDSHAKE_DONE = 0x1e,
+    QUIC_FRAME_IMMEDIATE_ACK = 0x1f,
     QUIC_FRAME_DATAGRAM = 0x30, /* and 0x31, with a length */
+    QUIC_FRAME_ACK_FREQUENCY = 0xaf,
 };
 
 #define QUIC_STREAM_HAS_OFFSET 4u
@@ -82,6 +84,13 @@ struct quic_frame {
             struct str reason;
         } close;
         size_t padding; /* bytes in a row */
+        struct {
+            uint64_t number;
+            uint64_t threshold; /* packets that ask for an ACK: one is sent when more have come */
+            uint64_t delay_us;  /* and at the latest after it */
+            uint64_t
+                reordering; /* a packet that is missing for so many asks for an ACK at once; 0 = never */
+        } ack_frequency;
     };
 };
 

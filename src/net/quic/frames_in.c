@@ -49,6 +49,7 @@ static void ack_received(struct quic_connection *c, const struct quic_packet_in 
     }
     if (packet->space == QUIC_SPACE_APPLICATION) {
         note_acked_phase(c, frame->ack.largest);
+        quic_ack_request(c, quic_now_us());
     }
 }
 
@@ -181,6 +182,12 @@ static bool frame_received(struct quic_connection *c, struct quic_packet_in *pac
         break;
     case QUIC_FRAME_PATH_RESPONSE:
         quic_path_answered(c, frame->data);
+        break;
+    case QUIC_FRAME_ACK_FREQUENCY:
+        quic_ack_frequency_received(c, frame);
+        break;
+    case QUIC_FRAME_IMMEDIATE_ACK:
+        c->levels[packet->space]->is_ack_due = true;
         break;
     case QUIC_FRAME_CONNECTION_CLOSE:
     case QUIC_FRAME_APPLICATION_CLOSE:

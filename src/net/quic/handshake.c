@@ -329,6 +329,7 @@ bool quic_crypto_received(struct quic_connection *c, enum quic_space space,
 /* ---- keys ---- */
 
 struct quic_level quic_level_none = {.largest = QUIC_NUMBER_NONE,
+                                     .reported = QUIC_NUMBER_NONE,
                                      .ack_due_us = QUIC_NEVER,
                                      .is_discarded = true};
 
@@ -342,7 +343,7 @@ void quic_level_make(struct quic_connection *c, enum quic_space space)
     quic_received_init(&level->received, QUIC_RANGES_MOST);
     quic_send_init(&level->crypto_out, UINT64_MAX);
     quic_receive_init(&level->crypto_in, QUIC_CRYPTO_MOST, QUIC_CRYPTO_MOST);
-    level->largest = QUIC_NUMBER_NONE;
+    level->largest = level->reported = QUIC_NUMBER_NONE;
     level->ack_due_us = QUIC_NEVER;
     c->levels[space] = level;
 }

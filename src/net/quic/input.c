@@ -5,7 +5,6 @@
 #define RESERVED_LONG 0x0cu
 #define RESERVED_SHORT 0x18u
 #define KEY_PHASE 0x04u
-#define ACK_EVERY 2u /* packets (RFC 9000, 13.2.2) */
 
 /* A packet that is being opened. */
 struct packet_in {
@@ -25,7 +24,7 @@ static void note_received(struct quic_connection *c, const struct packet_in *pac
 {
     struct quic_level *level = packet->level;
     uint64_t now_us = quic_now_us();
-    bool is_next = level->largest == QUIC_NUMBER_NONE || packet->number == level->largest + 1;
+    uint64_t before = level->largest;
 
     quic_received_add(&level->received, packet->number);
     level->has_received = true;
@@ -40,11 +39,11 @@ static void note_received(struct quic_connection *c, const struct packet_in *pac
         return;
     }
     level->unacknowledged++;
-    if (packet->space != QUIC_SPACE_APPLICATION || !is_next || level->unacknowledged >= ACK_EVERY ||
-        packet->ecn == 3) {
+    if (packet->space != QUIC_SPACE_APPLICATION || packet->ecn == 3 ||
+        quic_ack_is_due(c, level, packet->number, before)) {
         level->is_ack_due = true;
     } else if (level->ack_due_us == QUIC_NEVER) {
-        level->ack_due_us = now_us + 1000 * c->own.max_ack_delay_ms;
+        level->ack_due_us = now_us + c->acks.delay_us;
     }
 }
 

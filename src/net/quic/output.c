@@ -123,7 +123,8 @@ static void fill_packet(struct packer *p)
         if (packet->space == QUIC_SPACE_APPLICATION) {
             quic_put_application(p);
         }
-        if (is_probe && !packet->is_eliciting) {
+        if (is_probe && (!packet->is_eliciting || c->asked.threshold > 1) &&
+            quic_out_left(&p->out) != 0) {
             quic_put_ping(p, (struct quic_carried){.kind = QUIC_CARRIED_PING});
         }
     } else if (packet->space == QUIC_SPACE_APPLICATION) {

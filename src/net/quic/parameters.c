@@ -28,11 +28,12 @@ enum parameter {
     VERSIONS = 0x11,
     MAX_DATAGRAM_FRAME = 0x20,
     GREASES_BIT = 0x2ab2,
+    MIN_ACK_DELAY = 0xff04de1b, /* draft-ietf-quic-ack-frequency, 3 */
 };
 
 /* The parameters that are numbers: where they go, what they are when absent, and what they may be. */
 static const struct number_row {
-    uint16_t id;
+    uint32_t id;
     uint16_t at; /* offset in struct quic_parameters */
     uint64_t initial, least, most;
 } number_rows[] = {
@@ -52,6 +53,7 @@ static const struct number_row {
     NUMBER(MAX_ACK_DELAY, max_ack_delay_ms, 25, 0, (1u << 14) - 1),
     NUMBER(ACTIVE_CONNECTION_ID_LIMIT, active_connection_id_limit, 2, 2, QUIC_VARINT_MOST),
     NUMBER(MAX_DATAGRAM_FRAME, max_datagram_frame, 0, 0, QUIC_VARINT_MOST),
+    NUMBER(MIN_ACK_DELAY, min_ack_delay_us, 0, 0, QUIC_VARINT_MOST),
 };
 #define NUMBER_ROWS (sizeof(number_rows) / sizeof(number_rows[0]))
 
@@ -163,7 +165,10 @@ static bool read_one(uint64_t id, struct str value, bool of_server, struct quic_
 /* None may be there twice (RFC 9000, 7.4): of those that we know. */
 static bool is_new(uint64_t id, uint64_t *seen)
 {
-    uint64_t bit = id < 63 ? UINT64_C(1) << id : id == GREASES_BIT ? UINT64_C(1) << 63 : 0;
+    uint64_t bit = id < 62               ? UINT64_C(1) << id
+                   : id == GREASES_BIT   ? UINT64_C(1) << 63
+                   : id == MIN_ACK_DELAY ? UINT64_C(1) << 62
+                                         : 0;
     bool is_first = (*seen & bit) == 0;
 
     *seen |= bit;
@@ -186,7 +191,7 @@ bool quic_parameters_read(struct str bytes, bool of_server, struct quic_paramete
             return false;
         }
     }
-    return true;
+    return out->min_ack_delay_us <= 1000 * out->max_ack_delay_ms;
 }
 
 static void put_piece(struct quic_out *out, uint64_t id, struct str value)

@@ -1,4 +1,4 @@
-/* Transport parameters (RFC 9000, 18; RFC 9221, 9287, 9368). */
+/* Transport parameters (RFC 9000, 18; RFC 9221, 9287, 9368; draft-ietf-quic-ack-frequency). */
 #ifndef NET_QUIC_PARAMETERS_H
 #define NET_QUIC_PARAMETERS_H
 
@@ -21,6 +21,7 @@ struct quic_parameters {
     uint64_t max_ack_delay_ms;           /* 25 */
     uint64_t active_connection_id_limit; /* 2 */
     uint64_t max_datagram_frame;         /* 0 = DATAGRAM is not understood */
+    uint64_t min_ack_delay_us;           /* 0 = ACK_FREQUENCY is not understood */
     bool disables_migration;
     bool greases_bit; /* RFC 9287 */
     bool has_original_dcid, has_initial_scid, has_retry_scid, has_reset_token;

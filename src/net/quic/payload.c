@@ -39,6 +39,7 @@ void quic_put_ack(struct packer *p)
         return;
     }
     level->is_ack_due = level->has_received = false;
+    level->reported = level->largest;
     level->unacknowledged = 0;
     level->ack_due_us = QUIC_NEVER;
     quic_sent_carry(&p->c->recovery, p->packet->sent,
@@ -178,6 +179,18 @@ static bool put_retired(struct packer *p)
     return true;
 }
 
+static bool put_ack_frequency(struct packer *p)
+{
+    const struct quic_ack_rule *asked = &p->c->asked;
+    const struct quic_frame frame = {.type = QUIC_FRAME_ACK_FREQUENCY,
+                                     .ack_frequency = {asked->number, asked->threshold,
+                                                       asked->delay_us, asked->reordering}};
+
+    return payload_put(p, &frame,
+                       (struct quic_carried){.kind = QUIC_CARRIED_ACK_FREQUENCY,
+                                             .id = asked->number});
+}
+
 static bool put_pending(struct packer *p, unsigned what)
 {
     static const struct quic_frame done = {.type = QUIC_FRAME_HANDSHAKE_DONE};
@@ -202,6 +215,8 @@ static bool put_pending(struct packer *p, unsigned what)
         return put_cids(p);
     case QUIC_PENDING_RETIRED:
         return put_retired(p);
+    case QUIC_PENDING_ACK_FREQUENCY:
+        return put_ack_frequency(p);
     default:
         return payload_put(p, &ping, (struct quic_carried){.kind = QUIC_CARRIED_PING});
     }
@@ -383,6 +398,9 @@ void quic_put_application(struct packer *p)
 
 void quic_put_ping(struct packer *p, struct quic_carried carried)
 {
-    quic_put_varint(&p->out, QUIC_FRAME_PING);
+    /* A peer that was asked for fewer ACKs is to send one now. */
+    bool is_late = p->packet->space == QUIC_SPACE_APPLICATION && p->c->asked.threshold > 1;
+
+    quic_put_varint(&p->out, is_late ? QUIC_FRAME_IMMEDIATE_ACK : QUIC_FRAME_PING);
     carry(p, &carried);
 }

@@ -38,6 +38,7 @@ struct quic_level {
     struct quic_received received;
     uint64_t largest;        /* received; QUIC_NUMBER_NONE */
     uint64_t largest_us;     /* when */
+    uint64_t reported;       /* the largest of the last ACK that was sent; QUIC_NUMBER_NONE */
     uint64_t ack_due_us;     /* QUIC_NEVER: nothing to acknowledge by a time */
     uint64_t ecn[3];         /* ECT(0), ECT(1), CE received */
     uint32_t unacknowledged; /* packets received since the last ACK that ask for one */
@@ -136,6 +137,15 @@ enum quic_pending {
     QUIC_PENDING_PING = 256,
     QUIC_PENDING_NEW_CIDS = 512,
     QUIC_PENDING_RETIRED = 1024,
+    QUIC_PENDING_ACK_FREQUENCY = 2048,
+};
+
+/* How often one side acknowledges packets of 1-RTT (draft-ietf-quic-ack-frequency, 4). */
+struct quic_ack_rule {
+    uint64_t number;    /* of the ACK_FREQUENCY frame that asked for it; QUIC_NUMBER_NONE: none */
+    uint64_t threshold; /* more packets than these that ask for it get an ACK at once */
+    uint64_t delay_us;
+    uint64_t reordering; /* packets; 0 = a packet out of order is no reason for an ACK */
 };
 
 #define QUIC_RETIRED_MOST 32u /* ids of the peer whose retirement is not acknowledged */
@@ -195,6 +205,9 @@ struct quic_connection {
         *same_address; /* of a server: handshakes under way with clients of this address, or NULL */
     struct quic_level *levels[QUIC_SPACES]; /* owned; discarded ones are quic_level_none */
     struct quic_recovery recovery;
+    struct quic_ack_rule acks;    /* as the peer asks us */
+    struct quic_ack_rule asked;   /* as we ask the peer */
+    uint64_t asked_us;            /* when that was last thought over */
     struct quic_keys next_read;   /* of the next key phase */
     struct quic_keys former_read; /* of the one before, for a while */
     struct quic_keys *
@@ -370,6 +383,19 @@ struct quic_packet_in {
     bool is_probing;   /* out: no frame but those of probes */
 };
 bool quic_frames_received(struct quic_connection *c, struct quic_packet_in *packet);
+
+/* ---- ack_frequency.c ---- */
+
+/* The least delay of an ACK that we promise: our timers have milliseconds. */
+#define QUIC_ACK_DELAY_LEAST_US 1000u
+void quic_ack_rules_init(struct quic_connection *c);
+/* A packet that asks for an ACK was received: is it to be sent at once? `level` has noted it; `before` is what was its largest. */
+bool quic_ack_is_due(const struct quic_connection *c, const struct quic_level *level,
+                     uint64_t number, uint64_t before);
+void quic_ack_frequency_received(struct quic_connection *c, const struct quic_frame *frame);
+/* An ACK came: is it time to ask for more or fewer of them? */
+void quic_ack_request(struct quic_connection *c, uint64_t now_us);
+void quic_ack_request_lost(struct quic_connection *c, uint64_t number);
 
 /* ---- output.c ---- */
 

@@ -50,7 +50,8 @@ enum quic_carried_kind {
     QUIC_CARRIED_PATH_CHALLENGE,       /* id, offset: of the caller's choice */
     QUIC_CARRIED_PATH_RESPONSE,
     QUIC_CARRIED_HANDSHAKE_DONE,
-    QUIC_CARRIED_DATAGRAM,  /* id: of the caller's choice */
+    QUIC_CARRIED_DATAGRAM,      /* id: of the caller's choice */
+    QUIC_CARRIED_ACK_FREQUENCY, /* id: its sequence number */
     QUIC_CARRIED_MTU_PROBE, /* len: the size of the datagram. Its loss is no sign of congestion */
     QUIC_CARRIED_OTHER,     /* extensions; id, offset: of the caller's choice */
 };

@@ -159,6 +159,8 @@ static void frames(void **state)
         {.type = QUIC_FRAME_CONNECTION_CLOSE, .close = {7, QUIC_FRAME_ACK, STR("reason")}},
         {.type = QUIC_FRAME_APPLICATION_CLOSE, .close = {0x100, 0, STR("reason")}},
         {.type = QUIC_FRAME_DATAGRAM, .data = STR("datagram")},
+        {.type = QUIC_FRAME_IMMEDIATE_ACK},
+        {.type = QUIC_FRAME_ACK_FREQUENCY, .ack_frequency = {70, 31, 25000, 3}},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -187,7 +189,7 @@ static void refused_frames(void **state)
 {
     static const char *const rows[] = {
         "4001",       /* PING in two bytes */
-        "1f",         /* no such frame */
+        "2f",         /* no such frame */
         "0205000006", /* ACK: the first range goes below zero */
         "020500010300"
         "02",                 /* … a second one does */
@@ -271,6 +273,7 @@ static void parameters(void **state)
                                    .max_streams_uni = 3,
                                    .ack_delay_exponent = 3,
                                    .max_ack_delay_ms = 20,
+                                   .min_ack_delay_us = 1000,
                                    .active_connection_id_limit = 4,
                                    .disables_migration = true,
                                    .greases_bit = true,
@@ -294,6 +297,7 @@ static void parameters(void **state)
     assert_int_equal(read.ack_delay_exponent, 3);
     assert_int_equal(read.max_ack_delay_ms, 20);
     assert_int_equal(read.max_datagram_frame, 0);
+    assert_int_equal(read.min_ack_delay_us, 1000);
     assert_true(read.disables_migration && read.greases_bit && !read.has_retry_scid);
     assert_text(quic_cid_str(&read.original_dcid), "original");
     assert_memory_equal(read.reset_token, some.reset_token, 16);
@@ -313,6 +317,11 @@ static void refused_parameters(void **state)
         "0b0480004000",
         "0e0101",
         "0c0100",
+        "c0000000ff04de1b0480030d40", /* a least delay that is more than the most */
+        "c0000000ff04de1b01"
+        "01"
+        "c0000000ff04de1b01"
+        "01", /* twice */
         "04010504"
         "0105", /* twice */
         "110400000000",

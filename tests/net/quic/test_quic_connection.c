@@ -281,6 +281,103 @@ static void a_peer_that_acknowledges_too_much(void **state)
     assert_logged("acknowledged a packet that was never sent");
 }
 
+/* The server sends much: the client is asked for fewer ACKs, and sends them (draft-ietf-quic-ack-frequency). */
+static void fewer_acks(void **state)
+{
+    static char bytes[1 << 20];
+    struct quic_counts *counts;
+    struct quic_stream *stream;
+
+    ends_connect();
+    turn_until(client_end.connection->is_confirmed);
+    assert_int_equal(server_end.connection->peer.min_ack_delay_us, 1000);
+    assert_int_equal(server_end.connection->asked.number, QUIC_NUMBER_NONE);
+    server_end.echoes = false;
+    counts = &server_end.connection->counts;
+    stream = quic_stream_open(client_end.connection, false);
+    quic_stream_write(stream, STR("x"));
+    turn_until(server_end.streams[0].got == 1);
+    for (unsigned i = 0; i < 16; i++) {
+        quic_stream_write(server_end.streams[0].stream, (struct str){bytes, sizeof(bytes)});
+    }
+    turn_until(client_end.streams[0].got >= 8 * sizeof(bytes));
+    assert_in_range(client_end.connection->acks.threshold, 2, 31);
+    assert_int_equal(client_end.connection->acks.reordering, 3);
+    uint64_t sent = counts->packets_sent, received = counts->packets_received;
+    turn_until(client_end.streams[0].got == 16 * sizeof(bytes));
+    assert_true((counts->packets_received - received) * 4 < counts->packets_sent - sent);
+}
+
+/* With which numbers an ACK is due at once: section 6.2. */
+static void acks_by_rule(void **state)
+{
+    static const struct {
+        uint64_t reordering;
+        uint64_t numbers[8];
+        unsigned due; /* at which place of these; 8: at none */
+    } rows[] = {
+        {0, {0, 1, 3, 2, 5, 9, 8, 7}, 8}, {1, {0, 1, 3}, 2},
+        {1, {0, 1, 2, 3, 5}, 4},          {3, {0, 1, 3, 4, 5}, 4},
+        {3, {0, 1, 3, 4, 2, 5, 6, 7}, 8}, {3, {0, 4}, 1},
+    };
+
+    ends_connect();
+    struct quic_connection *c = client_end.connection;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct quic_level level = {.largest = QUIC_NUMBER_NONE, .reported = QUIC_NUMBER_NONE};
+        unsigned at = 0;
+
+        c->acks.threshold = 8;
+        c->acks.reordering = rows[i].reordering;
+        quic_received_init(&level.received, 8);
+        for (; at < 8; at++) {
+            uint64_t number = rows[i].numbers[at], before = level.largest;
+            quic_received_add(&level.received, number);
+            level.largest = before == QUIC_NUMBER_NONE || number > before ? number : before;
+            level.unacknowledged++;
+            if (quic_ack_is_due(c, &level, number, before)) {
+                break;
+            }
+        }
+        assert_int_equal(at, rows[i].due);
+        if (i == 3) { /* an ACK has shown that 2 is missing */
+            level.reported = 5;
+            quic_received_add(&level.received, level.largest = 6);
+            assert_false(quic_ack_is_due(c, &level, 6, 5));
+            quic_received_add(&level.received, level.largest = 10);
+            assert_true(quic_ack_is_due(c, &level, 10, 6));
+        }
+        quic_received_free(&level.received);
+    }
+}
+
+static void a_rule_that_may_not_be(void **state)
+{
+    ends_connect();
+    turn_until(client_end.connection->is_confirmed);
+    client_end.connection->asked =
+        (struct quic_ack_rule){.number = 0, .threshold = 1, .delay_us = 999, .reordering = 1};
+    client_end.connection->pending |= QUIC_PENDING_ACK_FREQUENCY;
+    quic_wake(client_end.connection);
+    turn_until(server_end.closed != 0);
+    assert_int_equal(server_end.how.code, QUIC_PROTOCOL_VIOLATION);
+}
+
+/* One that comes late changes nothing. */
+static void an_older_rule(void **state)
+{
+    struct quic_frame frame = {.type = QUIC_FRAME_ACK_FREQUENCY,
+                               .ack_frequency = {5, 10, UINT64_C(1) << 60, 3}};
+
+    ends_connect();
+    quic_ack_frequency_received(server_end.connection, &frame);
+    frame.ack_frequency.number = 4;
+    frame.ack_frequency.threshold = 20;
+    quic_ack_frequency_received(server_end.connection, &frame);
+    assert_int_equal(server_end.connection->acks.threshold, 10);
+    assert_int_equal(server_end.connection->acks.delay_us, 16384000);
+}
+
 /* Many that shake hands from one address: those beyond a number have to prove it. */
 static void a_crowd(void **state)
 {
@@ -390,6 +487,10 @@ int main(void)
         QUIC_TEST(keys_are_updated),
         QUIC_TEST(files_and_references),
         QUIC_TEST(a_peer_that_acknowledges_too_much),
+        QUIC_TEST(fewer_acks),
+        QUIC_TEST(acks_by_rule),
+        QUIC_TEST(a_rule_that_may_not_be),
+        QUIC_TEST(an_older_rule),
         QUIC_TEST(a_crowd),
         QUIC_TEST(noise),
         QUIC_TEST(tokens_for_the_next_connection),
