@@ -64,6 +64,10 @@ static const struct directive server_rows[] = {
      .apply = read_host_key,
      .doc =
          "File with 32 bytes or more, of which the keys of address validation tokens and stateless resets are made. Without it they are random at each start and reload."},
+    {"quic_server_id", IN_HTTP | IN_SERVER, CUSTOM_FIELD(V, quic_server_id, v3_server_id_apply),
+     ARGS(1, 3), .initial = "off", .syntax = "off | id [config=number] [key=file]",
+     .doc =
+         "Connection ids begin with this id, up to 7 bytes in hexadecimal digits, as draft-ietf-quic-load-balancers has it, so that balancers in front of several servers send each packet to the server that has the connection. `config`: 0 to 6, which of the balancers' configurations it is; 0 by default. `key`: a file with 32 hexadecimal digits; the id is encrypted with it."},
     {"quic_retry", IN_HTTP | IN_SERVER, FLAG(V, quic_retry), .initial = "off",
      .doc = "Validates addresses of new clients with a Retry packet, which costs a round trip."},
     {0},
@@ -108,6 +112,7 @@ static struct quic_settings transport_settings(const struct http_server *server)
         .uses_gso = settings->quic_gso,
         .uses_bbr = settings->congestion == V3_BBR,
         .host_key = settings->host_key,
+        .server_id = settings->quic_server_id,
         .file_error = H3_INTERNAL_ERROR,
     };
 }

@@ -14,6 +14,7 @@
 #include "http/request/request.h"
 #include "http/request/wire.h"
 #include "net/quic/quic.h"
+#include "net/quic/token.h"
 
 /* ngx_http_v3_module, server level. A member without a comment is the value of the directive of its name. */
 struct v3_settings {
@@ -26,6 +27,7 @@ struct v3_settings {
     uint64_t http3_stream_buffer_size;
     struct str quic_host_key;              /* path of the file */
     struct str host_key;                   /* content of that file */
+    struct quic_server_id *quic_server_id; /* NULL: none */
     unsigned congestion;                   /* quic_congestion_control: enum v3_congestion */
     unsigned alt_svc;                      /* http3_alt_svc: enum v3_alt_svc */
     const struct quic_settings *transport; /* what QUIC needs of these, made when all is read */
@@ -33,6 +35,12 @@ struct v3_settings {
 enum v3_congestion { V3_CUBIC, V3_BBR };
 enum v3_alt_svc { V3_ALT_SVC_OFF, V3_ALT_SVC_AUTO };
 extern struct settings_key v3_server_key;
+
+/* ---- options.c ---- */
+
+/* The apply of quic_server_id. */
+bool v3_server_id_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings);
 
 static inline struct v3_settings *v3_settings_of(const struct http_server *server)
 {

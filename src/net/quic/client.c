@@ -158,8 +158,9 @@ static const struct quic_secrets *random_secrets(void)
     unsigned char key[32];
 
     if (!has_secrets) {
-        has_secrets = RAND_bytes(key, sizeof(key)) == 1 &&
-                      quic_secrets_make(&secrets, (struct str){(const char *) key, sizeof(key)});
+        has_secrets =
+            RAND_bytes(key, sizeof(key)) == 1 &&
+            quic_secrets_make(&secrets, (struct str){(const char *) key, sizeof(key)}, NULL);
     }
     return &secrets;
 }
@@ -168,7 +169,7 @@ const struct quic_secrets *quic_secrets_new(struct arena *arena, struct str host
 {
     struct quic_secrets *secrets = arena_new(arena, struct quic_secrets);
 
-    return quic_secrets_make(secrets, host_key) ? secrets : NULL;
+    return quic_secrets_make(secrets, host_key, NULL) ? secrets : NULL;
 }
 
 static bool quic_client_begin(struct quic_connection *c, const struct quic_connecting *connecting)

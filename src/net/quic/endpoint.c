@@ -318,7 +318,7 @@ static void initial_received(struct datagram_port *port, const struct datagram_p
 static bool pass_on(const struct datagram_packet *packet, const struct quic_secrets *secrets,
                     struct str cid)
 {
-    if (packet->was_passed || cid.len != QUIC_OWN_CID_SIZE) {
+    if (packet->was_passed || cid.len != secrets->cid_size) {
         return false;
     }
     if (!datagram_pass_on(packet, quic_cid_decode(secrets, cid).worker)) {
@@ -351,7 +351,8 @@ static void packet_received(struct datagram_port *port, const struct datagram_pa
     struct quic_header header;
 
     quic_worker_begin();
-    if (!quic_header_read(packet->bytes, QUIC_OWN_CID_SIZE, &header)) {
+    if (!quic_header_read(packet->bytes, datagram_port_listener(port)->quic->secrets->cid_size,
+                          &header)) {
         quic_worker.counts.dropped++;
         return;
     }
@@ -416,7 +417,7 @@ bool quic_service_init(struct quic_service *service, struct arena *arena)
         key = (struct str){(const char *) quic_random_key(), QUIC_RANDOM_KEY_SIZE};
     }
     service->secrets = secrets;
-    return key.data != NULL && quic_secrets_make(secrets, key);
+    return key.data != NULL && quic_secrets_make(secrets, key, service->settings.server_id);
 }
 
 void quic_serve(struct listener *listener, const struct quic_service *service)
@@ -425,5 +426,7 @@ void quic_serve(struct listener *listener, const struct quic_service *service)
     listener->quic = service;
     listener->options.is_datagram = true;
     listener->options.has_ids = true;
-    memcpy(listener->options.id_key, service->secrets->cid, sizeof(listener->options.id_key));
+    listener->options.ids =
+        (struct id_steering){.key = {service->secrets->cid[0], service->secrets->cid[1]},
+                             .size = service->secrets->cid_size};
 }

@@ -302,7 +302,7 @@ static unsigned packets_received(struct quic_connection *c, const struct datagra
     unsigned count = 0;
 
     while (rest.len != 0 && quic_is_open(c) &&
-           quic_header_read(rest, QUIC_OWN_CID_SIZE, &packet.header)) {
+           quic_header_read(rest, c->secrets->cid_size, &packet.header)) {
         if (!is_for(c, packet.header.dcid)) {
             break;
         }

@@ -261,6 +261,7 @@ struct quic_settings {
     struct str
         host_key; /* quic_host_key: 32 bytes or more; tokens and reset tokens are made of it. Empty: random in each
                               service */
+    const struct quic_server_id *server_id; /* quic_server_id: see token.h; NULL = none */
     uint64_t file_error; /* code with which a stream is reset whose file has become shorter */
 };
 

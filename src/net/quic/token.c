@@ -9,6 +9,9 @@
 #include "net/tls/secret.h"
 
 #define NONCE_SIZE 12u
+#define CID_NONCE 4u  /* bytes */
+#define CID_LEAST 12u /* bytes of an id without the name of a server */
+#define BLOCK 16u     /* bytes, of AES */
 
 static bool derive(struct str key, const char *label, void *out, size_t size)
 {
@@ -23,8 +26,14 @@ static bool derive(struct str key, const char *label, void *out, size_t size)
     return true;
 }
 
-bool quic_secrets_make(struct quic_secrets *secrets, struct str host_key)
+bool quic_secrets_make(struct quic_secrets *secrets, struct str host_key,
+                       const struct quic_server_id *server)
 {
+    secrets->server = server == NULL ? (struct quic_server_id){.size = 0} : *server;
+    secrets->cid_size = CID_LEAST;
+    if (secrets->server.size != 0) {
+        secrets->cid_size += 1 + secrets->server.size;
+    }
     return derive(host_key, "portunus quic ids", secrets->cid, sizeof(secrets->cid)) &&
            derive(host_key, "portunus quic tokens", secrets->token, sizeof(secrets->token)) &&
            derive(host_key, "portunus quic resets", secrets->reset, sizeof(secrets->reset));
@@ -47,25 +56,105 @@ static uint32_t word_at(const uint8_t *at)
     return (uint32_t) at[0] << 24 | (uint32_t) at[1] << 16 | (uint32_t) at[2] << 8 | at[3];
 }
 
+/* The half is changed by the other one: a step of four (draft-ietf-quic-load-balancers, 5.4.2). */
+static void half_encrypt(EVP_CIPHER_CTX *ctx, const uint8_t *by, uint8_t *half, size_t whole,
+                         uint8_t step)
+{
+    uint8_t block[BLOCK] = {0}, out[BLOCK];
+    size_t size = (whole + 1) / 2;
+    int n;
+
+    memcpy(block, by, size);
+    block[BLOCK - 2] = (uint8_t) whole;
+    block[BLOCK - 1] = step;
+    EVP_EncryptUpdate(ctx, out, &n, block, BLOCK); /* of a whole block: it cannot fail */
+    for (size_t i = 0; i < size; i++) {
+        half[i] ^= out[i];
+    }
+}
+
+/* Of an odd size both halves have a part of the byte in the middle: the upper four bits are those of the left one. */
+static void halves_encrypt(EVP_CIPHER_CTX *ctx, uint8_t *bytes, size_t size)
+{
+    size_t half = (size + 1) / 2;
+    uint8_t left[BLOCK], right[BLOCK], middle = size % 2 != 0 ? 0xf0 : 0xff;
+    uint8_t first = size % 2 != 0 ? 0x0f : 0xff;
+
+    memcpy(left, bytes, half);
+    memcpy(right, bytes + size - half, half);
+    left[half - 1] &= middle;
+    right[0] &= first;
+    for (uint8_t step = 1; step <= 4; step++) {
+        if (step % 2 != 0) {
+            half_encrypt(ctx, left, right, size, step);
+            right[0] &= first;
+        } else {
+            half_encrypt(ctx, right, left, size, step);
+            left[half - 1] &= middle;
+        }
+    }
+    memcpy(bytes + size - half, right, half);
+    if (size % 2 != 0) {
+        left[half - 1] |= right[0];
+    }
+    memcpy(bytes, left, half);
+}
+
+static void cipher_free(void *arg)
+{
+    EVP_CIPHER_CTX_free(arg);
+}
+
+bool quic_server_id_set_key(struct quic_server_id *server, struct arena *arena, const uint8_t *key)
+{
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+
+    if (ctx == NULL) {
+        return false;
+    }
+    arena_on_free(arena, cipher_free, ctx);
+    server->cipher = ctx;
+    return EVP_EncryptInit_ex(ctx, tls_suite_of(0x1301)->block, NULL, key, NULL) == 1 &&
+           EVP_CIPHER_CTX_set_padding(ctx, 0) == 1;
+}
+
+/* The first byte, the name of the server and the nonce, of which the last is the beginning of the rest. */
+static void server_id_put(const struct quic_server_id *server, uint8_t cid_size,
+                          const uint8_t *nonce, uint8_t *out)
+{
+    out[0] = (uint8_t) (server->config << 5 | (cid_size - 1));
+    memcpy(out + 1, server->bytes, server->size);
+    memcpy(out + 1 + server->size, nonce, CID_NONCE);
+    if (server->cipher != NULL) {
+        halves_encrypt(server->cipher, out + 1, server->size + CID_NONCE);
+    }
+}
+
 void quic_cid_encode(const struct quic_secrets *secrets, struct quic_cid_names names,
                      const uint8_t *random, struct quic_cid *out)
 {
-    uint32_t word = word_at(random);
+    uint8_t *at = out->bytes + secrets->cid_size - CID_LEAST;
+
+    if (secrets->server.size == 0) {
+        memcpy(at, random, CID_NONCE);
+    } else {
+        server_id_put(&secrets->server, secrets->cid_size, random, out->bytes);
+    }
+    uint32_t word = word_at(at);
     uint16_t slot = (uint16_t) (names.slot ^ mix(word, secrets->cid[0], secrets->cid[1]));
     uint16_t worker = (uint16_t) (names.worker ^ mix(word, secrets->cid[2], secrets->cid[3]));
 
-    out->len = 12;
-    memcpy(out->bytes, random, 4);
-    out->bytes[4] = (uint8_t) (slot >> 8);
-    out->bytes[5] = (uint8_t) slot;
-    out->bytes[6] = (uint8_t) (worker >> 8);
-    out->bytes[7] = (uint8_t) worker;
-    memcpy(out->bytes + 8, random + 4, 4);
+    out->len = secrets->cid_size;
+    at[4] = (uint8_t) (slot >> 8);
+    at[5] = (uint8_t) slot;
+    at[6] = (uint8_t) (worker >> 8);
+    at[7] = (uint8_t) worker;
+    memcpy(at + 8, random + CID_NONCE, 4);
 }
 
 struct quic_cid_names quic_cid_decode(const struct quic_secrets *secrets, struct str bytes)
 {
-    const uint8_t *at = (const uint8_t *) bytes.data;
+    const uint8_t *at = (const uint8_t *) bytes.data + secrets->cid_size - CID_LEAST;
     uint32_t word = word_at(at);
     uint16_t slot = (uint16_t) (at[4] << 8 | at[5]), worker = (uint16_t) (at[6] << 8 | at[7]);
 

@@ -17,6 +17,12 @@ struct datagram_taker;
 struct quic_service;
 struct handshakes;
 
+/* How the slot is found in a connection id of QUIC: net/quic/token.c. */
+struct id_steering {
+    uint32_t key[2]; /* that masks it */
+    uint32_t size;   /* bytes of an id, of which the last 12 name the slot */
+};
+
 /* The socket options of one `listen` address. */
 struct listen_options {
     int backlog; /* -1 = default (511) */
@@ -27,11 +33,11 @@ struct listen_options {
     int keepidle_s, keepintvl_s, keepcnt; /* 0 = system's */
     bool is_deferred;                     /* TCP_DEFER_ACCEPT */
     bool is_ipv6only;
-    bool is_reuseport;  /* asked for on the line itself */
-    bool is_multipath;  /* MPTCP */
-    bool is_datagram;   /* UDP; the same address and port of TCP is another listener */
-    bool has_ids;       /* datagrams there have connection ids of QUIC, which name the slot */
-    uint32_t id_key[2]; /* key that masks these ids: net/quic/token.c */
+    bool is_reuseport; /* asked for on the line itself */
+    bool is_multipath; /* MPTCP */
+    bool is_datagram;  /* UDP; the same address and port of TCP is another listener */
+    bool has_ids;      /* datagrams there have connection ids of QUIC, which name the slot */
+    struct id_steering ids;
 };
 
 /* Options of a line that does not set them. */
@@ -98,8 +104,8 @@ struct shard_set {
     unsigned room;   /* of fds */
     unsigned
         steered; /* of datagrams: slots that the program in force spreads clients over; 0 = none yet */
-    unsigned steered_count; /* number of these slots */
-    uint32_t steered_by[2]; /* the key of ids that the program knows; zero: none */
+    unsigned steered_count;        /* number of these slots */
+    struct id_steering steered_by; /* ids that the program knows; zero: none */
     bool is_sharded; /* SO_REUSEPORT group with a socket per slot; else all workers share fds[0] */
     bool is_wanted;  /* by the configuration in force */
     bool is_lent;    /* by systemd: the file of a unix socket is not ours to remove */

@@ -90,6 +90,7 @@ static bool attach_datagram(int fd, unsigned n)
 #define M_ID 0 /* words of the program's memory: where the id begins */
 #define M_TEMP 1
 #define M_MASK 2
+#define ID_STEERED 12u /* bytes at the end of an id: random ones, the slot, the worker */
 
 /* A ^= A >> bits, by way of the memory. */
 #define MIX_DOWN(bits)                                                                             \
@@ -98,16 +99,21 @@ static bool attach_datagram(int fd, unsigned n)
 
 /*
  * Datagrams of QUIC: the connection id names the slot, masked (quic_cid_encode in net/quic/token.c). An id that the client has
- * made up names any number; that modulo n is its place. Offsets count from the UDP payload on.
+ * made up names any number; that modulo n is its place: where it has not the size of ours, by its first bytes, since what follows
+ * it differs from packet to packet. Offsets count from the UDP payload on.
  */
 static bool attach_quic(int fd, const struct shard_set *set, unsigned n)
 {
-    uint32_t a = set->options.id_key[0], b = set->options.id_key[1];
+    const struct id_steering *ids = &set->options.ids;
+    uint32_t a = ids->key[0], b = ids->key[1], before = ids->size - ID_STEERED;
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
-        BPF_STMT(BPF_LDX | BPF_IMM, 1),
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x80, 0, 1),
+        BPF_STMT(BPF_LDX | BPF_IMM, 1 + before),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x80, 0, 4),
         BPF_STMT(BPF_LDX | BPF_IMM, 6), /* a long header */
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 5),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ids->size, 0, 1),
+        BPF_STMT(BPF_LDX | BPF_IMM, 6 + before),
         BPF_STMT(BPF_STX, M_ID),
         BPF_STMT(BPF_LD | BPF_W | BPF_IND, 0),
         BPF_STMT(BPF_ALU | BPF_XOR | BPF_K, a),
@@ -147,7 +153,7 @@ static bool detach(int fd)
 static bool is_steered_so(const struct shard_set *set, unsigned n)
 {
     return set->options.is_datagram && n != 0 && n == set->steered &&
-           memcmp(set->steered_by, set->options.id_key, sizeof(set->steered_by)) == 0 &&
+           memcmp(&set->steered_by, &set->options.ids, sizeof(set->steered_by)) == 0 &&
            (!set->options.has_ids || set->steered_count == set->count);
 }
 
@@ -158,7 +164,7 @@ static bool attach_any(struct shard_set *set, unsigned n)
     if (!set->options.is_datagram) {
         return attach(fd, n);
     }
-    memcpy(set->steered_by, set->options.id_key, sizeof(set->steered_by));
+    set->steered_by = set->options.ids;
     set->steered_count = set->count;
     return set->options.has_ids ? attach_quic(fd, set, n) : attach_datagram(fd, n);
 }

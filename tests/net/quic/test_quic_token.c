@@ -11,8 +11,8 @@ static struct addr client, other;
 
 static int make(void **state)
 {
-    assert_true(quic_secrets_make(&secrets, STR("a key of this service")));
-    assert_true(quic_secrets_make(&others, STR("a key of another one")));
+    assert_true(quic_secrets_make(&secrets, STR("a key of this service"), NULL));
+    assert_true(quic_secrets_make(&others, STR("a key of another one"), NULL));
     assert_true(addr_parse_ip(STR("192.0.2.1"), &client));
     assert_true(addr_parse_ip(STR("192.0.2.2"), &other));
     addr_set_port(&client, 1000);
@@ -93,6 +93,51 @@ static void ids(void **state)
     assert_true(same < 5);
 }
 
+/* What balancers can read; the encrypted one is of draft-ietf-quic-load-balancers, B.2. */
+static void ids_that_name_a_server(void **state)
+{
+    static const struct {
+        const char *id;
+        uint8_t config;
+        bool is_encrypted;
+        const char *begins; /* after the first byte, which has the size */
+    } rows[] = {
+        {"c4605e", 0, false, "c4605e4504cc4f"},
+        {"350d28b420", 1, false, "350d28b4203487d970"},
+        {"ed793a", 0, true, "20b1d07b359d3c"},
+    };
+    static const uint8_t nonces[][4] = {{0x45, 0x04, 0xcc, 0x4f},
+                                        {0x34, 0x87, 0xd9, 0x70},
+                                        {0xee, 0x08, 0x0d, 0xbf}};
+    struct bytes key = from_hex("8f95f09245765f80256934e50c66207f");
+    struct arena arena;
+
+    arena_init(&arena);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct bytes id = from_hex(rows[i].id), begins = from_hex(rows[i].begins);
+        struct quic_server_id server = {.size = (uint8_t) id.len, .config = rows[i].config};
+        uint8_t random[8] = {[4] = 9, [7] = 1};
+        struct quic_secrets own;
+        struct quic_cid cid;
+
+        memcpy(server.bytes, id.at, id.len);
+        memcpy(random, nonces[i], 4);
+        if (rows[i].is_encrypted) {
+            assert_true(quic_server_id_set_key(&server, &arena, key.at));
+        }
+        assert_true(quic_secrets_make(&own, STR("a key of this service"), &server));
+        quic_cid_encode(&own, (struct quic_cid_names){.worker = 77, .slot = 3}, random, &cid);
+        assert_int_equal(cid.len, own.cid_size);
+        assert_int_equal(cid.len, 13 + id.len);
+        assert_int_equal(cid.bytes[0], rows[i].config << 5 | (cid.len - 1));
+        assert_memory_equal(cid.bytes + 1, begins.at, begins.len);
+        struct quic_cid_names read = quic_cid_decode(&own, quic_cid_str(&cid));
+        assert_int_equal(read.worker, 77);
+        assert_int_equal(read.slot, 3);
+    }
+    arena_free(&arena);
+}
+
 static void reset_tokens(void **state)
 {
     uint8_t one[QUIC_RESET_TOKEN_SIZE], again[QUIC_RESET_TOKEN_SIZE],
@@ -110,9 +155,8 @@ static void reset_tokens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(retry_tokens),
-        cmocka_unit_test(tokens_for_later),
-        cmocka_unit_test(ids),
+        cmocka_unit_test(retry_tokens), cmocka_unit_test(tokens_for_later),
+        cmocka_unit_test(ids),          cmocka_unit_test(ids_that_name_a_server),
         cmocka_unit_test(reset_tokens),
     };
 

@@ -67,13 +67,14 @@ static void a_newer_worker_reads(void **state)
 }
 
 /* Datagrams go to the socket of the slot that their id names, whoever sends them. */
-static void ids_name_slots(void **state)
+static void ids_name_slots_of(const struct quic_server_id *server)
 {
     enum { SLOTS = 4 };
     unsigned char datagram[40] = {0x40};
     unsigned long_ones = 0;
     struct listener *listener = &quic_listener;
 
+    quic_service.settings.server_id = server;
     server_prepare_slots(SLOTS);
     assert_true(shard_steer(listener->shards, SLOTS, &memory_log));
     for (unsigned i = 0; i < 40; i++) {
@@ -86,7 +87,7 @@ static void ids_name_slots(void **state)
         assert_int_equal(quic_cid_decode(quic_service.secrets, quic_cid_str(&cid)).slot, i % SLOTS);
         assert_int_equal(quic_cid_decode(quic_service.secrets, quic_cid_str(&cid)).worker, 77);
         datagram[0] = i % 2 == 0 ? 0x40 : 0xc0;
-        datagram[5] = 12;
+        datagram[5] = cid.len;
         memcpy(datagram + (i % 2 == 0 ? 1 : 6), cid.bytes, cid.len);
         connect(fd, &listener->addr.any, listener->addr.len);
         assert_int_equal(send(fd, datagram, sizeof(datagram), 0), sizeof(datagram));
@@ -100,9 +101,56 @@ static void ids_name_slots(void **state)
     assert_true(datagrams_start(listener, 1, 0));
 }
 
+static void ids_name_slots(void **state)
+{
+    ids_name_slots_of(NULL);
+}
+
+static void ids_name_a_server_and_slots(void **state)
+{
+    static const struct quic_server_id server = {.size = 7, .bytes = {1, 2, 3, 4, 5, 6, 7}};
+
+    ids_name_slots_of(&server);
+}
+
+/* The packets of a client's first flight go to one socket, though what follows an id of another size differs. */
+static void ids_of_clients_are_steered_alike(void **state)
+{
+    enum { SLOTS = 4 };
+    static const struct quic_server_id server = {.size = 7, .bytes = {1, 2, 3, 4, 5, 6, 7}};
+    unsigned char datagram[64] = {0xc0, 0, 0, 0, 1, 8, 'c', 'l', 'i', 'e', 'n', 't', 'i', 'd'};
+    struct listener *listener = &quic_listener;
+    struct pollfd polled[SLOTS];
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    unsigned ready = 0;
+
+    quic_service.settings.server_id = &server;
+    server_prepare_slots(SLOTS);
+    assert_true(shard_steer(listener->shards, SLOTS, &memory_log));
+    connect(fd, &listener->addr.any, listener->addr.len);
+    for (unsigned i = 0; i < 32; i++) {
+        memset(datagram + 15, (int) (i * 37), sizeof(datagram) - 15);
+        assert_int_equal(send(fd, datagram, sizeof(datagram), 0), sizeof(datagram));
+    }
+    for (unsigned i = 0; i < SLOTS; i++) {
+        polled[i] = (struct pollfd){.fd = listener->shards->fds[i], .events = POLLIN};
+    }
+    assert_int_equal(poll(polled, SLOTS, 5000), 1);
+    for (unsigned i = 0; i < SLOTS; i++) {
+        while (recv(polled[i].fd, datagram, sizeof(datagram), MSG_DONTWAIT) > 0) {
+            ready++;
+        }
+    }
+    assert_int_equal(ready, 32);
+    close(fd);
+    assert_true(datagrams_start(listener, 1, 0));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {QUIC_TEST(a_newer_worker_reads), QUIC_TEST(ids_name_slots)};
+    const struct CMUnitTest tests[] = {QUIC_TEST(a_newer_worker_reads), QUIC_TEST(ids_name_slots),
+                                       QUIC_TEST(ids_name_a_server_and_slots),
+                                       QUIC_TEST(ids_of_clients_are_steered_alike)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

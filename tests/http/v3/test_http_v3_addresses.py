@@ -1,0 +1,60 @@
+"""HTTP/3 behind balancers: ids that name the server."""
+
+import pytest
+
+from h3_site import _site  # noqa: F401
+from harness.h3 import H3
+from harness.server import run_binary
+
+KEY = "8f95f09245765f80256934e50c66207f"
+
+
+def _ids(client):
+    """All ids that the server gave: the one of its first packet, and those of NEW_CONNECTION_ID."""
+    client.turn_until(lambda: client.quic._peer_cid_available)
+    return [client.quic._peer_cid.cid] + [one.cid for one in client.quic._peer_cid_available]
+
+
+def test_ids_name_the_server(site):
+    with H3(site("quic_server_id 0a0b0c config=2;", main="worker_processes 2;").port) as client:
+        assert client.get("/a.txt").body == b"hello\n"
+        ids = _ids(client)
+        assert len(set(ids)) == len(ids) >= 2
+        for one in ids:
+            assert len(one) == 16 and one[:4] == bytes([2 << 5 | 15, 10, 11, 12])
+        client.quic.change_connection_id()
+        assert client.get("/a.txt").body == b"hello\n"
+
+
+def test_ids_hide_the_server_from_others(site):
+    """With a key the ids of one server have nothing in common but their first byte."""
+    server = site("quic_server_id 0a0b0c key=key; quic_retry on;", files={"key": KEY + "\n"})
+    with H3(server.port) as client:
+        assert client.get("/a.txt").body == b"hello\n"
+        ids = _ids(client)
+        assert all(len(one) == 16 and one[0] == 15 for one in ids)
+        assert b"\x0a\x0b\x0c" not in [one[1:4] for one in ids]
+        assert ids[0][1:8] != ids[1][1:8]
+
+
+def test_server_off_inside_of_http(site):
+    with H3(site("quic_server_id 0a0b0c;", "quic_server_id off;").port) as client:
+        assert client.get("/a.txt").body == b"hello\n"
+        assert {len(one) for one in _ids(client)} == {12}
+
+
+@pytest.mark.parametrize("text, message", [
+    ("quic_server_id 0;", 'invalid server id "0": it must be 1 to 7 bytes in hexadecimal digits'),
+    ("quic_server_id 0102030405060708;", "invalid server id"),
+    ("quic_server_id 0g;", "invalid server id"),
+    ("quic_server_id 01 config=7;", 'invalid parameter "config=7"'),
+    ("quic_server_id 01 off;", 'invalid parameter "off"'),
+    ("quic_server_id 01 key=none;", "cannot read"),
+    ("quic_server_id 01 key=short;", "must have 32 hexadecimal digits"),
+])
+def test_refused(tmp_path, text, message):
+    (tmp_path / "short").write_text(KEY[:-1])
+    path = tmp_path / "nginx.conf"
+    path.write_text("events { } http { server { listen 127.0.0.1:8000; %s } }" % text)
+    done = run_binary("-t", "-p", str(tmp_path), "-c", str(path), "-e", "stderr")
+    assert done.returncode == 1 and message in done.stderr
