@@ -106,8 +106,8 @@ class H3:
     # packets
 
     def flush(self):
-        for data, _ in self.quic.datagrams_to_send(now=time.time()):
-            self.socket.sendto(data, self.address)
+        for data, address in self.quic.datagrams_to_send(now=time.time()):
+            self.socket.sendto(data, address)
 
     def turn(self, wait=0.0):
         """Sends what there is, and takes what came within `wait` seconds."""
@@ -118,10 +118,10 @@ class H3:
         if select.select([self.socket], [], [], wait)[0]:
             while True:
                 try:
-                    data = self.socket.recv(65536)
+                    data, address = self.socket.recvfrom(65536)
                 except (BlockingIOError, ConnectionRefusedError):
                     break
-                self.quic.receive_datagram(data, self.address, now=time.time())
+                self.quic.receive_datagram(data, address[:2], now=time.time())
         if timer is not None and time.time() >= timer:
             self.quic.handle_timer(now=time.time())
         self.take_events()

@@ -64,6 +64,11 @@ static const struct directive server_rows[] = {
      .apply = read_host_key,
      .doc =
          "File with 32 bytes or more, of which the keys of address validation tokens and stateless resets are made. Without it they are random at each start and reload."},
+    {"quic_preferred_address", IN_HTTP | IN_SERVER,
+     CUSTOM_FIELD(V, quic_preferred_address, v3_preferred_address_apply), ARGS(1, 2),
+     .initial = "off", .syntax = "off | address:port [address:port]",
+     .doc =
+         "Asks clients to continue at this address of the same server, which needs a `listen ... quic`, once the handshake is complete (RFC 9000, 9.6): one of IPv4, one of IPv6, or both. For a handshake at an anycast address that continues at an address of the machine."},
     {"quic_server_id", IN_HTTP | IN_SERVER, CUSTOM_FIELD(V, quic_server_id, v3_server_id_apply),
      ARGS(1, 3), .initial = "off", .syntax = "off | id [config=number] [key=file]",
      .doc =
@@ -112,6 +117,7 @@ static struct quic_settings transport_settings(const struct http_server *server)
         .uses_gso = settings->quic_gso,
         .uses_bbr = settings->congestion == V3_BBR,
         .host_key = settings->host_key,
+        .preferred = settings->quic_preferred_address,
         .server_id = settings->quic_server_id,
         .file_error = H3_INTERNAL_ERROR,
     };

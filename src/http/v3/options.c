@@ -98,3 +98,52 @@ bool v3_server_id_apply(struct conf_scope *scope, const struct directive *row,
     v3->quic_server_id = server;
     return true;
 }
+
+/* ---- quic_preferred_address ---- */
+
+static bool preferred_address_read(struct conf *conf, const struct conf_node *node, struct str text,
+                                   struct quic_preferred *preferred)
+{
+    struct str host;
+    uint16_t port = 0;
+    struct addr addr;
+
+    if (!addr_split_port(text, &host, &port) || port == 0 || !addr_parse_ip(host, &addr) ||
+        addr_is_wildcard(&addr)) {
+        return conf_error(conf, node,
+                          "invalid address \"%.*s\": an IP address and a port are needed",
+                          STR_ARG(text));
+    }
+    bool is_v6 = addr.any.sa_family == AF_INET6;
+    if (is_v6 ? preferred->has_v6 : preferred->has_v4) {
+        return conf_error(conf, node, "two addresses of one family in \"%.*s\"",
+                          STR_ARG(node->args[0]));
+    }
+    addr_set_port(&addr, port);
+    if (is_v6) {
+        preferred->v6 = addr;
+        preferred->has_v6 = true;
+    } else {
+        preferred->v4 = addr;
+        preferred->has_v4 = true;
+    }
+    return true;
+}
+
+bool v3_preferred_address_apply(struct conf_scope *scope, const struct directive *row,
+                                struct conf_node *node, void *settings)
+{
+    struct v3_settings *v3 = settings;
+
+    if (str_equal(node->args[1], STR("off")) && node->count == 2) {
+        v3->quic_preferred_address = NULL;
+        return true;
+    }
+    v3->quic_preferred_address = arena_new(scope->conf->arena, struct quic_preferred);
+    for (size_t i = 1; i < node->count; i++) {
+        if (!preferred_address_read(scope->conf, node, node->args[i], v3->quic_preferred_address)) {
+            return false;
+        }
+    }
+    return true;
+}

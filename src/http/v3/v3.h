@@ -25,11 +25,12 @@ struct v3_settings {
     int64_t http3_max_concurrent_streams;
     int64_t quic_active_connection_id_limit;
     uint64_t http3_stream_buffer_size;
-    struct str quic_host_key;              /* path of the file */
-    struct str host_key;                   /* content of that file */
-    struct quic_server_id *quic_server_id; /* NULL: none */
-    unsigned congestion;                   /* quic_congestion_control: enum v3_congestion */
-    unsigned alt_svc;                      /* http3_alt_svc: enum v3_alt_svc */
+    struct str quic_host_key;                      /* path of the file */
+    struct str host_key;                           /* content of that file */
+    struct quic_server_id *quic_server_id;         /* NULL: none */
+    struct quic_preferred *quic_preferred_address; /* NULL: none */
+    unsigned congestion;                           /* quic_congestion_control: enum v3_congestion */
+    unsigned alt_svc;                              /* http3_alt_svc: enum v3_alt_svc */
     const struct quic_settings *transport; /* what QUIC needs of these, made when all is read */
 };
 enum v3_congestion { V3_CUBIC, V3_BBR };
@@ -38,9 +39,11 @@ extern struct settings_key v3_server_key;
 
 /* ---- options.c ---- */
 
-/* The apply of quic_server_id. */
+/* Applies of quic_server_id and quic_preferred_address. */
 bool v3_server_id_apply(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings);
+bool v3_preferred_address_apply(struct conf_scope *scope, const struct directive *row,
+                                struct conf_node *node, void *settings);
 
 static inline struct v3_settings *v3_settings_of(const struct http_server *server)
 {

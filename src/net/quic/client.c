@@ -63,7 +63,7 @@ static void quic_client_take(struct quic_connection *c, struct msghdr *message, 
     while (rest.len != 0) {
         packet.bytes = str_head(rest, segment == 0 ? rest.len : segment);
         rest = str_skip(rest, packet.bytes.len);
-        quic_datagram_received(c, &packet);
+        quic_datagram_received(c, &packet, NULL);
     }
 }
 

@@ -303,7 +303,7 @@ static void initial_received(struct datagram_port *port, const struct datagram_p
         return;
     }
     quic_worker.counts.accepted++;
-    quic_datagram_received(c, packet);
+    quic_datagram_received(c, packet, port);
     if (!c->has_heard) {
         /* Not an Initial after all. */
         quic_worker.counts.accepted--;
@@ -360,7 +360,7 @@ static void packet_received(struct datagram_port *port, const struct datagram_pa
     if (c == NULL) {
         without_connection(port, packet, &header);
     } else if (c->is_server) {
-        quic_datagram_received(c, packet);
+        quic_datagram_received(c, packet, port);
     }
 }
 
@@ -373,6 +373,9 @@ static void port_ended(struct datagram_port *port)
         struct quic_connection *c = container_of(link, struct quic_connection, all);
 
         if (c->paths[0].port != port) {
+            if (c->paths[1].is_there && c->paths[1].port == port) {
+                quic_path_drop(c, &c->paths[1]);
+            }
             continue;
         }
         quic_refuse(c, QUIC_NO_ERROR, 0, "the server ends");

@@ -194,9 +194,33 @@ static void on_resume(void *arg)
 const struct tls_messages_owner quic_tls_owner = {on_secret, on_send, on_parameters,
                                                   on_own_parameters, on_resume};
 
+/* RFC 9000, 18.2: both addresses, and the id with number 1. Gives its size. */
+static size_t preferred_put(struct quic_connection *c, unsigned char *room, size_t size)
+{
+    static const struct addr none;
+    const struct quic_preferred *preferred = c->settings->preferred;
+    const struct addr *v4 = preferred->has_v4 ? &preferred->v4 : &none;
+    const struct addr *v6 = preferred->has_v6 ? &preferred->v6 : &none;
+    struct quic_out out = {room, room + size, false};
+    uint8_t token[QUIC_RESET_TOKEN_SIZE];
+
+    if (!c->own_cids[1].is_used) {
+        quic_cid_make(c, &c->own_cids[1]);
+    }
+    quic_put_bytes(&out, &v4->v4.sin_addr, sizeof(v4->v4.sin_addr));
+    quic_put_number(&out, preferred->has_v4 ? addr_port(v4) : 0, 2);
+    quic_put_bytes(&out, &v6->v6.sin6_addr, sizeof(v6->v6.sin6_addr));
+    quic_put_number(&out, preferred->has_v6 ? addr_port(v6) : 0, 2);
+    quic_put_number(&out, c->own_cids[1].cid.len, 1);
+    quic_put_bytes(&out, c->own_cids[1].cid.bytes, c->own_cids[1].cid.len);
+    quic_reset_token(c->secrets, quic_cid_str(&c->own_cids[1].cid), token);
+    quic_put_bytes(&out, token, sizeof(token));
+    return (size_t) (out.at - room);
+}
+
 bool quic_set_own_parameters(struct quic_connection *c)
 {
-    unsigned char versions[3 * 4];
+    unsigned char versions[3 * 4], preferred[4 + 2 + 16 + 2 + 1 + QUIC_CID_MOST + 16];
     struct quic_out version_out = {versions, versions + sizeof(versions), false};
     uint32_t random = 0;
 
@@ -214,6 +238,10 @@ bool quic_set_own_parameters(struct quic_connection *c)
         c->own.has_reset_token = true;
         quic_reset_token(c->secrets, quic_cid_str(&c->own_cids[0].cid), c->own.reset_token);
     }
+    if (c->is_server && c->settings->preferred != NULL) {
+        c->own.preferred_address =
+            (struct str){(const char *) preferred, preferred_put(c, preferred, sizeof(preferred))};
+    }
     /* Chosen, then available. A client of ours has its version changed by nobody. */
     quic_put_number(&version_out, c->version, 4);
     quic_put_number(&version_out, c->is_server ? QUIC_VERSION_1 : c->version, 4);
@@ -223,7 +251,7 @@ bool quic_set_own_parameters(struct quic_connection *c)
     c->own.versions = str_from((const char *) versions, (const char *) version_out.at);
     struct quic_out out = {c->own_bytes, c->own_bytes + PARAMETERS_MOST, false};
     quic_parameters_put(&out, &c->own, random);
-    c->own.versions = STR_NONE;
+    c->own.versions = c->own.preferred_address = STR_NONE;
     c->own_bytes_size = (size_t) (out.at - c->own_bytes);
     return !out.is_short;
 }
@@ -256,6 +284,11 @@ static void established(struct quic_connection *c)
         c->pending |= QUIC_PENDING_HANDSHAKE_DONE | QUIC_PENDING_NEW_TOKEN;
         quic_confirm(c);
         quic_cid_unregister(&c->original);
+        if (c->own_cids[1].is_used && c->settings->preferred == NULL) {
+            /* Made for the default server's address, which the server that was chosen does not have. */
+            c->own_cids[1].is_to_send = true;
+            c->pending |= QUIC_PENDING_NEW_CIDS;
+        }
     }
     quic_cids_supply(c);
 }

@@ -336,13 +336,14 @@ static void say_it_again(struct quic_connection *c)
     }
 }
 
-void quic_datagram_received(struct quic_connection *c, const struct datagram_packet *datagram)
+void quic_datagram_received(struct quic_connection *c, const struct datagram_packet *datagram,
+                            struct datagram_port *port)
 {
     if (!quic_is_open(c)) {
         say_it_again(c);
         return;
     }
-    struct quic_path fresh, *path = quic_path_of(c, datagram, &fresh);
+    struct quic_path fresh, *path = quic_path_of(c, datagram, port, &fresh);
 
     if (path == NULL) {
         return;

@@ -24,7 +24,7 @@ static bool quic_path_is_same(const struct quic_path *path, const struct datagra
 }
 
 struct quic_path *quic_path_of(struct quic_connection *c, const struct datagram_packet *datagram,
-                               struct quic_path *fresh)
+                               struct datagram_port *port, struct quic_path *fresh)
 {
     if (!c->is_server || quic_path_is_same(&c->paths[0], datagram)) {
         return &c->paths[0];
@@ -39,7 +39,7 @@ struct quic_path *quic_path_of(struct quic_connection *c, const struct datagram_
         return NULL;
     }
     quic_path_init(fresh, &datagram->peer, &datagram->local);
-    fresh->port = c->paths[0].port;
+    fresh->port = port; /* another one than before at a preferred address */
     return fresh;
 }
 
@@ -58,6 +58,13 @@ struct quic_path *quic_path_add(struct quic_connection *c, const struct quic_pat
         quic_cid_give_up(c, former);
     }
     return path;
+}
+
+void quic_path_drop(struct quic_connection *c, struct quic_path *path)
+{
+    path->is_there = false;
+    path->port = NULL;
+    quic_cid_give_up(c, path->cid);
 }
 
 void quic_path_challenge(struct quic_connection *c, struct quic_path *path)
@@ -96,7 +103,8 @@ static void swap_paths(struct quic_connection *c)
 
     c->paths[0] = c->paths[1];
     c->paths[1] = former;
-    if (!has_same_ip(&c->paths[0].peer, &former.peer)) {
+    if (!has_same_ip(&c->paths[0].peer, &former.peer) ||
+        !has_same_ip(&c->paths[0].local, &former.local)) {
         quic_recovery_new_path(&c->recovery, quic_now_us());
     }
     quic_recovery_datagram_size(&c->recovery, c->paths[0].mtu);
@@ -115,8 +123,12 @@ void quic_path_moved(struct quic_connection *c, struct quic_path *path)
     }
     size_t was_len = addr_format(&c->paths[0].peer, true, was);
     size_t is_len = addr_format(&path->peer, true, is);
-    log_info(c->conn->log, 0, "the QUIC client moved from %.*s to %.*s", (int) was_len, was,
-             (int) is_len, is);
+    if (addr_equal(&c->paths[0].peer, &path->peer)) {
+        log_info(c->conn->log, 0, "the QUIC client uses another address of the server");
+    } else {
+        log_info(c->conn->log, 0, "the QUIC client moved from %.*s to %.*s", (int) was_len, was,
+                 (int) is_len, is);
+    }
     swap_paths(c);
     c->counts.migrations++;
     if (!c->paths[0].is_validated) {
@@ -134,8 +146,7 @@ void quic_path_validated(struct quic_connection *c, struct quic_path *path)
         tell_conn(c);
         /* The one before is of no use any more. */
         if (c->paths[1].is_there) {
-            c->paths[1].is_there = false;
-            quic_cid_give_up(c, c->paths[1].cid);
+            quic_path_drop(c, &c->paths[1]);
         }
     }
 }
@@ -189,8 +200,7 @@ static void path_failed(struct quic_connection *c, struct quic_path *path)
         log_info(c->conn->log, 0, "the QUIC client did not answer at its new address");
         swap_paths(c);
     }
-    c->paths[1].is_there = false;
-    quic_cid_give_up(c, c->paths[1].cid);
+    quic_path_drop(c, &c->paths[1]);
 }
 
 void quic_path_expired(struct quic_connection *c, uint64_t now_us)

@@ -366,7 +366,9 @@ void quic_tokens_drop(void);
 /* ---- input.c ---- */
 
 /* A datagram for this connection. */
-void quic_datagram_received(struct quic_connection *c, const struct datagram_packet *datagram);
+/* port: that it came by, of a server; else NULL. */
+void quic_datagram_received(struct quic_connection *c, const struct datagram_packet *datagram,
+                            struct datagram_port *port);
 
 /* ---- frames_in.c ---- */
 
@@ -476,9 +478,11 @@ bool quic_is_reset_token(const struct quic_connection *c, struct str token);
 void quic_path_init(struct quic_path *path, const struct addr *peer, const struct addr *local);
 /* The path that a datagram came by. A new one is in *fresh; NULL: the peer may not move yet. */
 struct quic_path *quic_path_of(struct quic_connection *c, const struct datagram_packet *datagram,
-                               struct quic_path *fresh);
+                               struct datagram_port *port, struct quic_path *fresh);
 /* A packet from a new path was authentic: the path is the connection's. */
 struct quic_path *quic_path_add(struct quic_connection *c, const struct quic_path *fresh);
+/* It exists no more. */
+void quic_path_drop(struct quic_connection *c, struct quic_path *path);
 /* A packet that does not probe came with the highest number: the peer has moved there. */
 void quic_path_moved(struct quic_connection *c, struct quic_path *path);
 void quic_path_answered(struct quic_connection *c, struct str response);

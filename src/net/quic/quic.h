@@ -238,6 +238,12 @@ void quic_facts(const struct quic_connection *connection, struct quic_facts *out
 
 /* ---- settings, and the server ---- */
 
+/* Where a server wants its clients, once they have found it (RFC 9000, 9.6). */
+struct quic_preferred {
+    bool has_v4, has_v6;
+    struct addr v4, v6; /* with their ports */
+};
+
 /* Values of a listener, or of a connection to a backend. Zero: the default that is named. */
 struct quic_settings {
     uint64_t
@@ -261,6 +267,7 @@ struct quic_settings {
     struct str
         host_key; /* quic_host_key: 32 bytes or more; tokens and reset tokens are made of it. Empty: random in each
                               service */
+    const struct quic_preferred *preferred; /* quic_preferred_address; NULL = none */
     const struct quic_server_id *server_id; /* quic_server_id: see token.h; NULL = none */
     uint64_t file_error; /* code with which a stream is reset whose file has become shorter */
 };

@@ -56,7 +56,7 @@ static uint32_t word_at(const uint8_t *at)
     return (uint32_t) at[0] << 24 | (uint32_t) at[1] << 16 | (uint32_t) at[2] << 8 | at[3];
 }
 
-/* The half is changed by the other one: a step of four (draft-ietf-quic-load-balancers, 5.4.2). */
+/* The half is changed by the other one: a step of four (draft-ietf-quic-load-balancers, four-pass encryption). */
 static void half_encrypt(EVP_CIPHER_CTX *ctx, const uint8_t *by, uint8_t *half, size_t whole,
                          uint8_t step)
 {

@@ -129,7 +129,7 @@ static void a_move_that_was_forged(void **state)
     assert_true(addr_parse_ip(STR("127.0.0.9"), &other));
     assert_true(addr_parse_ip(STR("127.0.0.10"), &third.peer));
     third.local = c->paths[0].local;
-    assert_non_null(quic_path_of(c, &third, &fresh));
+    assert_non_null(quic_path_of(c, &third, c->paths[0].port, &fresh));
     quic_path_init(&c->paths[1], &other, &c->paths[0].local);
     c->paths[1].port = c->paths[0].port;
     c->paths[1].cid = c->paths[0].cid;
@@ -137,7 +137,7 @@ static void a_move_that_was_forged(void **state)
     quic_path_moved(c, &c->paths[1]);
     assert_true(c->recovery.is_amplification_limited);
     /* A second forged address does not take the place of the former one, which is proved. */
-    assert_null(quic_path_of(c, &third, &fresh));
+    assert_null(quic_path_of(c, &third, c->paths[0].port, &fresh));
     c->paths[0].give_up_us = 0;
     quic_path_expired(c, quic_now_us());
     assert_true(c->paths[0].is_validated);
