@@ -39,7 +39,7 @@ struct upstream_connection_options {
     const void *language;                      /* the protocol that is spoken on it; or NULL */
     const struct upstream_connection_tls *tls; /* NULL = plain */
     const struct upstream_connection_quic
-        *quic; /* by QUIC, with the TLS above, without a preface and hooks; NULL = by TCP */
+        *quic; /* by QUIC, with the TLS above, without a preface; NULL = by TCP */
     struct pinned_connections
         *pinned;          /* of the client's connection: its own come first; NULL = none */
     bool is_private;      /* the request is to be bound: none that others use now */

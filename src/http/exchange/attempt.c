@@ -253,12 +253,6 @@ static bool is_refused(struct exchange *x, unsigned hops, struct failure *failur
         *failure = (struct failure){.status = 500};
         return true;
     }
-    if (x->protocol->is_quic && x->request->location->backend_hooks != NULL) {
-        log_error(&x->request->log, 0,
-                  "scripts in the TLS handshake with upstream are not possible with HTTP/3");
-        *failure = (struct failure){.status = 500};
-        return true;
-    }
     if (conditions->count != 0 && !templates_all_true(conditions, &x->request->env)) {
         log_error(&x->request->log, 0, "access to upstream server is denied");
         *failure = (struct failure){.kind = NEXT_DENIED, .status = 403};

@@ -322,7 +322,7 @@ extern const struct datagram_taker quic_taker;
 struct quic_connecting {
     const struct quic_settings *settings; /* all of these live as long as the connection */
     struct tls_context *context;
-    const struct tls_client_options *options; /* without hooks; alpn is needed */
+    const struct tls_client_options *options; /* alpn is needed */
     struct addr peer;
     int fd; /* a socket for datagrams that is not connected: QUIC owns it from the call on; -1: one is made */
     uint32_t version;    /* 0: version 1 */

@@ -168,12 +168,11 @@ bool tls_messages_connect(struct conn *conn, struct tls_context *context,
                           const struct tls_client_options *options,
                           const struct tls_messages_owner *owner, void *arg)
 {
-    struct tls_client_options without = *options;
     struct tls *tls = attach(conn, context, owner, arg);
 
-    without.hooks = NULL;
     tls->is_client = true;
-    return tls_client_prepare(tls, &without);
+    tls->deadline_ms = FIBER_NEVER; /* who waits for the handshake has one */
+    return tls_client_prepare(tls, options);
 }
 
 void tls_messages_follow(struct tls *tls)
@@ -309,8 +308,8 @@ enum tls_progress tls_messages_step(struct conn *conn)
         return TLS_FAILED;
     }
     if (!tls->is_established || messages->is_over) {
-        enum tls_progress progress =
-            tls->hooks == NULL || messages->is_over ? step(tls) : tls_ask_step(tls, step);
+        bool asks = (tls->hooks != NULL || tls->client_hooks != NULL) && !messages->is_over;
+        enum tls_progress progress = asks ? tls_ask_step(tls, step) : step(tls);
         if (progress != TLS_DONE || messages->is_over) {
             return progress;
         }
@@ -323,10 +322,20 @@ enum tls_progress tls_messages_step(struct conn *conn)
         return TLS_MORE;
     }
     messages->is_over = true;
+    tls->client_hooks = NULL; /* they live as long as the handshake */
     if (!tls->is_client) {
         tls_messages_settle(messages);
     }
     return TLS_DONE;
+}
+
+void tls_messages_stop(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+
+    if (tls->client_hooks != NULL && tls->is_asking) {
+        fiber_cancel_and_join(&tls->asking);
+    }
 }
 
 bool tls_messages_verify(struct conn *conn, const struct tls_client_options *options)

@@ -45,7 +45,7 @@ struct tls_messages_owner {
 bool tls_messages_accept(struct conn *conn, struct tls_context *context,
                          const struct tls_selector *selector,
                          const struct tls_messages_owner *owner, void *arg);
-/* The client's. Of the options `hooks` are ignored. False: logged. */
+/* The client's. `options->hooks` live until the handshake has ended, or tls_messages_stop. False: logged. */
 bool tls_messages_connect(struct conn *conn, struct tls_context *context,
                           const struct tls_client_options *options,
                           const struct tls_messages_owner *owner, void *arg);
@@ -54,6 +54,8 @@ bool tls_messages_connect(struct conn *conn, struct tls_context *context,
 bool tls_messages_input(struct conn *conn, enum tls_level level, struct str bytes);
 /* Continues with the handshake, or with what comes after it. TLS_FAILED: logged. */
 enum tls_progress tls_messages_step(struct conn *conn);
+/* Of the client: no hook is called any more, and one that waits has returned. MAY WAIT. */
+void tls_messages_stop(struct conn *conn);
 /* Of the client, after TLS_DONE: is the peer who it should be? False: logged. */
 bool tls_messages_verify(struct conn *conn, const struct tls_client_options *options);
 /* The alert that a failure is reported by. */

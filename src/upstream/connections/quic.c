@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "net/conn/own.h"
 #include "net/shards/listener.h"
+#include "net/tls/messages.h"
 #include "upstream/connections/connections.h"
 
 /* A fiber that waits for the end of a handshake; on its stack. */
@@ -191,6 +192,7 @@ static enum upstream_connect_result attempt(const struct upstream_target *target
     *version = wait.how.version;
     if (result != UPSTREAM_CONNECT_OK) {
         forget_own(quic, &target->addr);
+        tls_messages_stop(conn);
         leave_conn(conn);
         quic_abandon(quic, 0);
         return result;

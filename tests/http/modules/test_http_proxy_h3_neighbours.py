@@ -144,16 +144,66 @@ def test_ipv6(serve):
     assert server.client().request("/").body == b"::1:h3"
 
 
-def test_scripts_in_handshakes_are_not_skipped(serve, h3):
-    """They cannot be asked: what they would have decided is not assumed."""
-    backend = h3(hello)
-    server = site(serve, backend, "location /c { proxy_pass https://u; proxy_ssl_certificate_by_lua_block { } } "
-                  "location /v { proxy_pass https://u; proxy_ssl_verify_by_lua_block { } } location / { proxy_pass https://u; }")
+SCRIPTS = """
+    location /v { proxy_pass https://u; proxy_ssl_verify on; proxy_ssl_trusted_certificate %s; proxy_ssl_name good.example;
+        proxy_ssl_verify_by_lua_block { %%s } }
+    location / { proxy_pass https://u; }""" % PAIR.crt
+
+
+def test_script_that_verifies(serve, h3):
+    """It runs once the library has judged, may wait, and what it verified is a connection of its own."""
+    backend = h3(hello, pair=PAIR)
+    server = site(serve, backend, SCRIPTS % 'ngx.sleep(0.001) ngx.log(ngx.WARN, "script: ", ngx.var.uri)',
+                  allow=["script: /v"])
     assert server.client().request("/").status == 200
-    for path in ("/c", "/v"):
-        assert server.client().request(path).status == 500
-    server.wait_log("scripts in the TLS handshake with upstream are not possible with HTTP/3")
-    assert len(backend.connections) == 1
+    assert server.client().request("/v").status == 200
+    server.wait_log("script: /v")
+    assert server.client().request("/").status == 200
+    assert len(backend.connections) == 2
+
+
+@pytest.mark.parametrize("script", ["ngx.sleep(0.001) ngx.exit(ngx.ERROR)", 'ngx.sleep(0.001) error("no")'])
+def test_script_that_refuses(serve, h3, script):
+    backend = h3(hello, pair=PAIR)
+    server = site(serve, backend, SCRIPTS % script, allow=["SSL_do_handshake", "QUIC handshake failed", "lua", "TLS handshake"])
+    assert server.client().request("/v").status == 502
+    assert server.client().request("/").status == 200
+
+
+def test_script_that_takes_longer_than_the_handshake_may(serve, h3):
+    backend = h3(hello, pair=PAIR)
+    server = site(serve, backend, "proxy_connect_timeout 50ms; " + SCRIPTS % "ngx.sleep(60)", allow=["timed out"])
+    assert server.client().request("/v").status == 504
+    server.wait_log("proxy_ssl_verify_by_lua: cert verify callback aborted")
+
+
+def test_client_that_leaves_while_a_script_waits(serve, h3):
+    backend = h3(hello, pair=PAIR)
+    server = site(serve, backend, SCRIPTS % 'ngx.log(ngx.WARN, "script waits") ngx.sleep(60)', allow=["script waits"])
+    with server.client() as client:
+        client.send(b"GET /v HTTP/1.1\r\nHost: a\r\n\r\n")
+        server.wait_log("script waits")
+    server.wait_log("proxy_ssl_verify_by_lua: cert verify callback aborted")
+
+
+def test_script_that_gives_a_certificate(serve):
+    """Asked for where the backend wants one."""
+    pair = certificates.own("localhost")
+    server = serve("""ssl_certificate %s; ssl_certificate_key %s;
+        server { listen 127.0.0.1:@PORT1@ quic; ssl_verify_client optional_no_ca;
+            location / { return 200 "$ssl_client_verify:$http3"; } }
+        server { listen 127.0.0.1:@PORT@; location / { proxy_pass https://127.0.0.1:@PORT1@; proxy_http_version 3;
+            proxy_ssl_certificate_by_lua_block {
+                ngx.sleep(0.001)
+                local ssl = require "ngx.ssl"
+                local file = io.open("%s") local crt = file:read("*a") file:close()
+                file = io.open("%s") local key = file:read("*a") file:close()
+                local clear = require("ngx.ssl.proxysslcert")
+                assert(clear.set_cert(ssl.parse_pem_cert(crt)))
+                assert(clear.set_priv_key(ssl.parse_pem_priv_key(key)))
+            } } }""" % (pair.crt, pair.key, pair.crt, pair.key))
+    assert server.client().request("/").body.endswith(b":h3")
+    assert server.client().request("/").body.startswith(b"FAILED")
 
 
 # ---- what goes to clients
