@@ -132,10 +132,10 @@ static bool set_calls(struct tls_messages *messages, SSL *ssl)
            SSL_set_quic_tls_transport_params(ssl, (const unsigned char *) own.data, own.len) == 1;
 }
 
-/* SSL_set_SSL_CTX takes the extension of the transport parameters away with the former context's certificates. */
+/* SSL_set_SSL_CTX keeps what belongs to the connection: the extension of the transport parameters, too. */
 bool tls_messages_went_over(struct tls *tls)
 {
-    return set_calls(tls->messages, tls->ssl);
+    return true;
 }
 
 SSL *tls_messages_ssl_new(struct tls *tls, SSL_CTX *ctx)
