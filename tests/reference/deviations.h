@@ -86,8 +86,6 @@ static const struct deviation deviations[] = {
     {"ngx_stream_*_module", "*ssl_enc_certificate_key", MISSING, "", "of Tongsuo"},
     {"ngx_stream_*_module", "*ssl_sign_certificate", MISSING, "", "of Tongsuo"},
     {"ngx_stream_*_module", "*ssl_sign_certificate_key", MISSING, "", "of Tongsuo"},
-    {"ngx_stream_ssl_module", "ssl_sni_force", MISSING, "",
-     "Tengine's; ssl_reject_handshake of the default server says the same"},
     {"ngx_stream_ssl_module", "ssl_certificate_watch", EXTRA, "",
      "the rows of TLS are one family for http and stream"},
     {"ngx_stream_ssl_module", "ssl_pass_phrase_dialog", EXTRA, "",

@@ -182,6 +182,34 @@ def test_a_server_without_a_handler_shakes_hands_and_closes(tmp_path):
         assert "[warn]" in made.read("stderr.txt") and "no handler for server in " in made.read("stderr.txt")
 
 
+def test_ssl_sni_force(tmp_path):
+    """A name that no server has is refused; the one server of an address has names, too."""
+    authority = Authority(str(tmp_path))
+    authority.issue("localhost")
+    text = MAIN + """stream { ssl_certificate %s; ssl_certificate_key %s; ssl_sni_force on;
+        server { listen 127.0.0.1:@PORT@ ssl default_server; server_name a.test ~^r(?<n>[0-9]+)\\.test$; return "a$n"; }
+        server { listen 127.0.0.1:@PORT@ ssl; server_name *.b.test; ssl_sni_force off; return b; }
+        server { listen 127.0.0.1:@PORT1@ ssl; server_name alone.test; return alone; }
+        server { listen 127.0.0.1:@PORT2@ ssl; ssl_sni_force off; server_name alone.test; return off; }
+        server { listen 127.0.0.1:@PORT3@ ssl; return nameless; } }
+    """ % (authority.path("localhost.crt"), authority.path("localhost.key"))
+    with Server(conf=text) as made:
+        for port, name, expected in (("PORT", "a.test", b"a"), ("PORT", "A.TEST", b"a"), ("PORT", "r42.test", b"a42"), ("PORT", "x.b.test", b"b"),
+                                     ("PORT", "other.test", None), ("PORT", "b.test", None), ("PORT", None, b"a"),
+                                     ("PORT1", "alone.test", b"alone"), ("PORT1", "other.test", None),
+                                     ("PORT2", "other.test", b"off"), ("PORT3", "other.test", None), ("PORT3", None, b"nameless")):
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            with socket.create_connection(("127.0.0.1", made.port if port == "PORT" else made.port_of(port)), timeout=10) as tcp:
+                try:
+                    with context.wrap_socket(tcp, server_hostname=name) as client:
+                        got = client.recv(100)
+                except ssl.SSLError as error:
+                    got = None
+                    assert "unrecognized name" in str(error).lower().replace("_", " ")
+            assert got == expected, (port, name)
+
+
 def test_a_session_has_a_bound(server):
     assert say(server.port_of("PORT6")) != b"x"
     assert server.wait_lines("full.log")[0].startswith("500 ")

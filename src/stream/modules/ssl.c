@@ -12,6 +12,7 @@ struct ssl_settings {
     struct tls_server_settings tls; /* first: their rows are given the whole */
     uint64_t handshake_timeout_ms;
     struct str alpn; /* of ssl_alpn, as TLS has it; empty: none is offered */
+    bool needs_name; /* ssl_sni_force */
 };
 
 static struct settings_key ssl_key;
@@ -34,7 +35,10 @@ static struct tls_context *select_server(struct conn *conn, struct str name, str
         if (name.data[name.len - 1] == '.') {
             name.len--;
         }
-        session_set_server(session, session_find_server(session, name));
+        if (!session_choose_server(session, name) &&
+            stream_ssl_settings_of(session->server)->needs_name) {
+            return NULL;
+        }
     }
     *protocols = stream_ssl_settings_of(session->server)->alpn;
     return tls_server_context(tls_of(session->server), tls_of(session->listen->default_server));
@@ -150,6 +154,9 @@ static const struct directive rows[] = {
      .syntax = "protocol ...",
      .doc = "Protocols that are agreed on with clients by ALPN (RFC 7301); a client that offers "
             "others only is refused."},
+    {"ssl_sni_force", IN_BOTH, FLAG(struct ssl_settings, needs_name), .initial = "off",
+     .doc = "Refuses handshakes that name a server (SNI) which no server_name of the address "
+            "matches; what the default server says counts. Of Tengine."},
     TLS_SERVER_ROWS(IN_BOTH),
     {0},
 };

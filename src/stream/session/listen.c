@@ -168,7 +168,6 @@ static bool finish_one(struct conf *conf, struct stream_listen *listen)
                                     listen->address.listener->text, is_alone);
     }
     server_names_finish(&listen->names, conf);
-    listen->has_names = !is_alone || listen->names.regexes != NULL;
     if (listen->is_udp) {
         const struct stream_server *server = listen->default_server;
         struct listener *listener = listen->address.listener;

@@ -163,16 +163,15 @@ void session_set_server(struct session *session, const struct stream_server *ser
     session->log.level = server->error_log_level;
 }
 
-const struct stream_server *session_find_server(struct session *session, struct str name)
+bool session_choose_server(struct session *session, struct str name)
 {
     const struct stream_listen *listen = session->listen;
-    const struct server_name *found = NULL;
+    /* Groups of an expression are parts of the name. */
+    const struct server_name *found =
+        server_names_find(&listen->names, arena_dup(&session->arena, name), &session->env);
 
-    if (listen->has_names) { /* groups of an expression are parts of the name */
-        name = arena_dup(&session->arena, name);
-        found = server_names_find(&listen->names, name, &session->env);
-    }
-    return found == NULL ? listen->default_server : found->owner;
+    session_set_server(session, found == NULL ? listen->default_server : found->owner);
+    return found != NULL;
 }
 
 void session_peer(const struct session *session, struct addr *out)

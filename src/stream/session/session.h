@@ -114,11 +114,11 @@ static inline enum session_step session_fail(struct session *session, unsigned s
  */
 void *session_data(struct session *session, const void *key, size_t size);
 
-/* Another server of its address takes it from here on, since the client named it. */
+/* Another server of its address takes it from here on. */
 void session_set_server(struct session *session, const struct stream_server *server);
-/* The server of this name on the session's address (lower case); its default one when nobody has the name. Groups of an
- * expression are left in the session. */
-const struct stream_server *session_find_server(struct session *session, struct str name);
+/* … the one of this name (lower case), since the client named it. False: no server has the name, and the default one
+ * takes the session. Groups of an expression are left in the session. */
+bool session_choose_server(struct session *session, struct str name);
 
 /* Whose session it is: the other end of the connection, or whom it speaks for. len 0: a unix socket without a name. */
 void session_client(const struct session *session, struct addr *out);

@@ -98,7 +98,6 @@ struct stream_listen {
     struct stream_server *default_server; /* for names that nobody has */
     struct vec servers;                   /* struct stream_server *: in order */
     struct server_names names;            /* of all of them */
-    bool has_names;                       /* false: the default server takes all */
     bool is_udp;
     const struct tls_hooks *tls_hooks; /* scripts that are asked in its handshakes; or NULL */
     struct log log; /* for lines about connections without a session: the default server's */

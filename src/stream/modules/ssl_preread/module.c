@@ -37,7 +37,7 @@ static void choose_server(struct session *session, struct hello *hello)
         struct str name = hello->name;
 
         name.len -= name.data[name.len - 1] == '.';
-        session_set_server(session, session_find_server(session, name));
+        session_choose_server(session, name);
     }
 }
 
