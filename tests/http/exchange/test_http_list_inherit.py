@@ -67,6 +67,48 @@ def test_line_of_merge_may_come_last(serve):
     assert ask(server, "/") == "127.0.0.1:%d|server|own|server" % server.port_of("PORT1")
 
 
+@pytest.mark.parametrize("protocol", ["proxy", "scgi", "uwsgi", "fastcgi"])
+def test_hidden_and_passed_fields(serve, protocol):
+    """What both lists name is passed; names differ by no case."""
+    head = b"Content-Type: text/plain\r\nX-A: 1\r\nX-B: 2\r\nX-Accel-Charset: none\r\nX-Pad: p\r\nStatus: 200\r\n"
+    if protocol == "fastcgi":
+        back = "127.0.0.1:%d" % fastcgi_backends.Scripted(fastcgi_backends.answer(b"hello", head + b"\r\n")).port
+    elif protocol == "proxy":
+        back = "http://127.0.0.1:@PORT1@"
+    else:
+        read = cgi_backends.read_scgi if protocol == "scgi" else cgi_backends.read_uwsgi
+        back = "127.0.0.1:%d" % cgi_backends.Scripted(lambda *_: head + b"\r\nhello", read=read).port
+    server = serve("""
+        PROTO_hide_header X-A; PROTO_pass_header X-Accel-Charset;
+        server {
+            listen 127.0.0.1:@PORT@; PROTO_read_timeout 5s; PROTO_pass_header_inherit merge;
+            location / { PROTO_pass BACK; }
+            location /on { PROTO_hide_header X-B; PROTO_pass BACK; }
+            location /merge { PROTO_hide_header_inherit merge; PROTO_hide_header x-b; PROTO_pass_header x-pad; PROTO_pass BACK;
+                location /merge/both { PROTO_pass_header X-A; PROTO_pass BACK; }
+                location /merge/if { if ($arg_x) { PROTO_pass BACK; } } }
+            location /off { PROTO_hide_header_inherit off; PROTO_pass_header_inherit off; PROTO_pass BACK;
+                location /off/own { PROTO_hide_header X-B; PROTO_pass BACK; } }
+        }
+        server { listen 127.0.0.1:@PORT1@; add_header X-A 1; add_header X-B 2; add_header X-Accel-Charset none; add_header X-Pad p; location / { return 200 hello; } }
+    """.replace("PROTO", protocol).replace("BACK", back))
+
+    def fields(path):
+        answer = server.get(path)
+        assert answer.status == 200
+        names = ("X-A", "X-B", "X-Accel-Charset", "X-Pad") if protocol == "proxy" else ("X-A", "X-B", "X-Accel-Charset")
+        return [name for name in names if answer.header(name) is not None]
+
+    pad = ["X-Pad"] if protocol == "proxy" else []
+    assert fields("/") == ["X-B", "X-Accel-Charset"]
+    assert fields("/on") == ["X-A", "X-Accel-Charset"]
+    assert fields("/merge") == ["X-Accel-Charset"] + pad
+    assert fields("/merge/both") == ["X-A", "X-Accel-Charset"] + pad
+    assert fields("/merge/if?x=1") == ["X-Accel-Charset"] + pad
+    assert fields("/off") == ["X-A", "X-B"]
+    assert fields("/off/own") == ["X-A"]
+
+
 def configured(pairs):
     return [(name, value) for name, value in pairs if name.lower().startswith("p_")]
 
@@ -97,7 +139,8 @@ def test_params(serve, protocol):
     assert sent == [[("P_C", "own")], [("P_A", "http"), ("P_B", "own"), ("p_a", "own"), ("P_B", "more")], []]
 
 
-@pytest.mark.parametrize("name", ["proxy_set_header", "grpc_set_header", "fastcgi_param", "scgi_param", "uwsgi_param"])
+@pytest.mark.parametrize("name", ["proxy_set_header", "grpc_set_header", "fastcgi_param", "scgi_param", "uwsgi_param",
+                                  "proxy_hide_header", "grpc_pass_header", "fastcgi_hide_header"])
 def test_values(tmp_path, name):
     for value, error in (("on", None), ("off", None), ("merge", None), ("x", "invalid value \"x\"")):
         (tmp_path / "nginx.conf").write_text("events {} http { %s_inherit %s; server { listen unix:x; } }" % (name, value))

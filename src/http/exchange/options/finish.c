@@ -101,6 +101,31 @@ static void hide_fields(struct conf *conf, struct exchange_settings *own)
     }
 }
 
+/* What the block has of the lists of its family, and what follows. */
+static void inherit_hidden(struct conf_scope *scope, struct exchange_settings *own)
+{
+    const struct exchange_family *family = own->family;
+    struct arena *arena = scope->conf->arena;
+    struct inherited_list hide = {
+        .key = family->table.key,
+        .row = arena_printf(arena, "%s_hide_header", family->prefix).data,
+        .offset = offsetof(struct exchange_settings, hide_headers),
+        .item_size = sizeof(struct str),
+        .ignores_case = true,
+    };
+    struct inherited_list pass = hide;
+
+    pass.row = arena_printf(arena, "%s_pass_header", family->prefix).data;
+    pass.offset = offsetof(struct exchange_settings, pass_headers);
+    conf_list_inherit(scope, &hide, own->hide_inherit);
+    conf_list_inherit(scope, &pass, own->pass_inherit);
+    if (own->hidden == NULL || conf_is_set(scope, hide.key, hide.row) ||
+        conf_is_set(scope, pass.key, pass.row) || own->hide_inherit == LIST_INHERIT_OFF ||
+        own->pass_inherit == LIST_INHERIT_OFF) {
+        hide_fields(scope->conf, own);
+    }
+}
+
 /* ---- the rest ---- */
 
 /* A cache without a key, but for a protocol that has one of its own (protocol.default_cache_key). Nothing happens in
@@ -179,7 +204,6 @@ bool exchange_settings_finish(struct conf_scope *scope, void *settings)
 {
     struct exchange_settings *own = settings;
     const struct exchange_family *family = exchange_family_of(scope, own);
-    struct arena *arena = scope->conf->arena;
 
     own->family = family;
     forget_pass(scope, family);
@@ -198,12 +222,7 @@ bool exchange_settings_finish(struct conf_scope *scope, void *settings)
     own->cache_use_stale = sole_off(own->cache_use_stale);
     own->cache_methods |= METHOD_GET | METHOD_HEAD;
     if (family->hidden_ids != 0) {
-        const char *hide = arena_printf(arena, "%s_hide_header", family->prefix).data;
-        const char *pass = arena_printf(arena, "%s_pass_header", family->prefix).data;
-        if (own->hidden == NULL || conf_is_set(scope, family->table.key, hide) ||
-            conf_is_set(scope, family->table.key, pass)) {
-            hide_fields(scope->conf, own);
-        }
+        inherit_hidden(scope, own);
     }
     if (family->temp_path.len == 0) {
         own->buffers = (struct buffers){.number = 1, .size = own->buffer_size};

@@ -99,6 +99,31 @@ exchange_row_apply exchange_temp_path_apply, exchange_store_apply, exchange_stor
             .doc = "SO_RCVBUF of connections to backends; Tengine's name."                         \
     }
 
+/* Fields of responses that clients do not get, or get: proxy, grpc and the CGI kinds. */
+#define EXCHANGE_HIDE_ROWS(PREFIX)                                                                 \
+    {PREFIX "_hide_header",                                                                        \
+     IN_HTTP_ALL,                                                                                  \
+     STRINGS(EXCHANGE_S, hide_headers),                                                            \
+     ARGS(1, 1),                                                                                   \
+     .repeat = REPEAT_APPEND,                                                                      \
+     .doc = "A field that is not passed to the client."},                                          \
+        {PREFIX "_hide_header_inherit", IN_HTTP_ALL,                                               \
+         ENUM(EXCHANGE_S, hide_inherit, list_inherit_words), .initial = "on",                      \
+         .doc = "Whether a block with its own lines of " PREFIX                                    \
+                "_hide_header replaces the outer ones (on), or adds to them (merge); off: "        \
+                "never inherits any."},                                                            \
+        {PREFIX "_pass_header",                                                                    \
+         IN_HTTP_ALL,                                                                              \
+         STRINGS(EXCHANGE_S, pass_headers),                                                        \
+         ARGS(1, 1),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .doc = "A field that is passed though it is usually not."},                               \
+    {                                                                                              \
+        PREFIX "_pass_header_inherit", IN_HTTP_ALL,                                                \
+            ENUM(EXCHANGE_S, pass_inherit, list_inherit_words),                                    \
+            .initial = "on", .doc = "The same for lines of " PREFIX "_pass_header."                \
+    }
+
 /* Bodies, fields, buffering, store: proxy, fastcgi, uwsgi, scgi. */
 #define EXCHANGE_BODY_ROWS(PREFIX)                                                                 \
     {PREFIX "_pass_request_headers", IN_HTTP_ALL, FLAG(EXCHANGE_S, pass_request_headers),          \
@@ -142,18 +167,7 @@ exchange_row_apply exchange_temp_path_apply, exchange_store_apply, exchange_stor
         {PREFIX "_ignore_headers", IN_HTTP_ALL,                                                    \
          BITS(EXCHANGE_S, ignore_headers, ignore_headers_words), .repeat = REPEAT_APPEND,          \
          .doc = "Fields of the answer that are not acted on."},                                    \
-        {PREFIX "_hide_header",                                                                    \
-         IN_HTTP_ALL,                                                                              \
-         STRINGS(EXCHANGE_S, hide_headers),                                                        \
-         ARGS(1, 1),                                                                               \
-         .repeat = REPEAT_APPEND,                                                                  \
-         .doc = "A field that is not passed to the client."},                                      \
-        {PREFIX "_pass_header",                                                                    \
-         IN_HTTP_ALL,                                                                              \
-         STRINGS(EXCHANGE_S, pass_headers),                                                        \
-         ARGS(1, 1),                                                                               \
-         .repeat = REPEAT_APPEND,                                                                  \
-         .doc = "A field that is passed though it is usually not."},                               \
+        EXCHANGE_HIDE_ROWS(PREFIX),                                                                \
         {PREFIX "_store",                                                                          \
          IN_HTTP_ALL,                                                                              \
          CUSTOM_FIELD(EXCHANGE_S, stores, exchange_store_apply),                                   \

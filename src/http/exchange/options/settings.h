@@ -119,6 +119,7 @@ struct exchange_settings {
     /* Fields of the response. */
     unsigned ignore_headers;               /* enum ignored_field bits */
     struct vec hide_headers, pass_headers; /* struct str */
+    unsigned hide_inherit, pass_inherit;   /* enum list_inherit: of these */
     struct map *hidden;  /* derived: names that are not passed to clients, in any case; */
     uint64_t hidden_ids; /* derived: hidden fields that have a number; bit n is field number n */
     uint64_t passed_ids; /* derived: those that *_pass_header names */
