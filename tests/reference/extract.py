@@ -32,7 +32,7 @@ COMMERCIAL = {"health_check", "health_check_timeout", "match", "ntlm", "queue", 
               "uwsgi_param_inherit", "proxy_bind_dynamic", "fastcgi_bind_dynamic", "uwsgi_bind_dynamic", "scgi_bind_dynamic",
               "grpc_bind_dynamic", "memcached_bind_dynamic", "tunnel_bind_dynamic", "proxy_request_dynamic",
               "fastcgi_request_dynamic", "uwsgi_request_dynamic", "scgi_request_dynamic", "grpc_request_dynamic", "auth_require",
-              "internal_redirect", "error_log_tag", "state", "mqtt", "mqtt_buffers", "mqtt_rewrite_buffer_size", "mqtt_set_connect", "mqtt_preread"}
+              "internal_redirect", "mp4_limit_rate", "mp4_limit_rate_after", "error_log_tag", "state", "mqtt", "mqtt_buffers", "mqtt_rewrite_buffer_size", "mqtt_set_connect", "mqtt_preread"}
 
 # … and modules of which we have all.
 COMMERCIAL_MODULES = {"ngx_http_auth_jwt_module", "ngx_http_oidc_module"}

@@ -78,6 +78,7 @@ struct request_delivery {
     uint64_t limit_rate; /* bytes per second in force; 0 = none */
     uint64_t limit_rate_after; /* bytes that go before the limit holds */
     bool is_limit_set;         /* limit_rate was computed or assigned */
+    bool is_after_set;         /* limit_rate_after was computed: that of the location is not used */
 };
 
 /*

@@ -79,7 +79,7 @@ static void compute_limits(struct request *request)
         parse_size(template_text(location->limit_rate, &request->env), &number)) {
         request->delivery.limit_rate = number;
     }
-    if (location->limit_rate_after != NULL &&
+    if (!request->delivery.is_after_set && location->limit_rate_after != NULL &&
         parse_size(template_text(location->limit_rate_after, &request->env), &number)) {
         request->delivery.limit_rate_after = number;
     }

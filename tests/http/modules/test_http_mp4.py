@@ -366,3 +366,65 @@ def test_wrong_lines(tmp_path, line, message):
     path.write_text("events {} http { server { location / { %s } } }" % line)
     done = run_binary("-t", "-p", str(tmp_path), "-c", str(path), "-e", "stderr")
     assert done.returncode == 1 and message in done.stderr
+
+
+# ---- mp4_limit_rate ----
+
+def lasting(seconds, units=600, size=60000, version=0, mehd=None, back=False):
+    """A video of so many bytes that says of itself how long it lasts; nothing of it can be shown."""
+    duration = struct.pack(">IIIII", 0, 0, 0, units, seconds * units) if version == 0 else \
+        struct.pack(">IQQIQ", 1 << 24, 0, 0, units, seconds * units)
+    moov = box("udta", b"x" * 5) + box("mvhd", duration + bytes(80))
+    if mehd is not None:
+        moov += box("mvex", box("mehd", struct.pack(">II", 0, mehd * units)))
+    moov, ftyp = box("moov", moov), box("ftyp", b"isom" + bytes(4))
+    rest = box("mdat", bytes(size - len(ftyp) - len(moov) - 8))
+    return ftyp + (rest + moov if back else moov + rest)
+
+
+def test_limit_rate(serve):
+    """What it comes to is in $limit_rate; what goes before is all of the longer ones, which would take an hour otherwise."""
+    files = {"html/a.mp4": lasting(60), "html/b.mp4": lasting(60, version=1, back=True), "html/c.mp4": lasting(0, mehd=60), "html/none.mp4": lasting(0),
+             "html/nounits.mp4": lasting(60, units=0), "html/hour.mp4": lasting(3600, size=36000), "html/cut.mp4": lasting(60)[:40],
+             "html/bad.mp4": b"no boxes", "html/empty.mp4": b""}
+    # mvhd in a box that ends early
+    files["html/short.mp4"] = box("ftyp", b"isom") + box("moov", box("mvhd", bytes(12))) + box("mdat", b"x" * 50)
+    server = serve("""
+        log_format line '$uri $limit_rate $body_bytes_sent'; access_log rates.log line;
+        server { listen 127.0.0.1:@PORT@; http2 on; root html; mp4_limit_rate on;
+            mp4_limit_rate_after 3m; location / { mp4; limit_rate 10; limit_rate_after 1m; }
+            location /twice/ { alias html/; mp4; mp4_limit_rate 2.5; }
+            location /off/ { alias html/; mp4; mp4_limit_rate off; }
+            location /after/ { alias html/; mp4; mp4_limit_rate_after 2h; limit_rate_after 1; }
+            location /direct/ { alias html/; mp4; directio 512; }
+            location /set/ { alias html/; set $limit_rate 77k; mp4; } }
+    """, files=files)
+    expected = []
+    for path, rate in (("/a.mp4", 1100), ("/b.mp4", 1100), ("/c.mp4", 1100), ("/none.mp4", 10), ("/nounits.mp4", 10), ("/short.mp4", 10),
+                       ("/cut.mp4", 10), ("/bad.mp4", 10), ("/empty.mp4", 10), ("/twice/a.mp4", 2500), ("/off/a.mp4", 0),
+                       ("/direct/a.mp4", 1100), ("/set/a.mp4", 77 << 10), ("/after/hour.mp4", 11)):
+        response = server.get(path)
+        data = files["html/" + path.rpartition("/")[2]]
+        assert response.status == 200 and response.body == data, path
+        expected.append("%s %d %d" % (path, rate, len(data)))
+    assert server.get("/a.mp4?end=100").status == 500  # it has no tracks
+    with H2(server.port) as client:
+        assert client.get("/after/hour.mp4").body == files["html/hour.mp4"]
+    assert server.wait_lines("rates.log", len(expected) + 2)[:len(expected)] == expected
+
+
+def test_limit_rate_of_a_part(serve, videos):
+    server = serve("""log_format line '$limit_rate'; access_log rates.log line;
+        server { listen 127.0.0.1:@PORT@; root html; location / { mp4; mp4_limit_rate 2; } }""", files=videos)
+    for name in ("a.mp4", "front.mp4", "large.mp4"):
+        size = len(videos["html/" + name])
+        assert server.get("/%s?start=2" % name).status == 200
+        rate = int(server.wait_lines("rates.log")[-1])
+        assert 2 * size // 7 < rate <= 2 * size // 6 + 1  # 6 seconds, and the sound's last frame
+
+
+@pytest.mark.parametrize("value", ["0", "x", "-1", "1.2345", "9999999999999999999"])
+def test_limit_rate_values(tmp_path, value):
+    (tmp_path / "nginx.conf").write_text("events {} http { mp4_limit_rate %s; }" % value)
+    result = run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "stderr")
+    assert 'invalid value "%s"' % value in result.stderr

@@ -13,12 +13,16 @@
 #include "server/process/cells.h"
 
 #define BOXES_MAX 1000                   /* that are looked at for the moov box */
+#define RATE_FACTOR_ON 1100              /* mp4_limit_rate on */
+#define RATE_FACTOR_MAX 1000000000       /* … in thousandths, too */
 #define TIME_MAX_MS ((uint64_t) 1 << 40) /* later ones are as late as that */
 
 struct mp4_settings {
     uint64_t buffer_size; /* understood: a box is read by the size that it tells */
     uint64_t max_buffer_size;
     bool start_key_frame;
+    uint64_t rate_factor; /* of mp4_limit_rate, in thousandths; 0 = off */
+    uint64_t rate_after_ms;
 };
 
 static struct settings_key mp4_key;
@@ -153,7 +157,7 @@ static enum handler_result send_video(struct video *video)
 /* Finds the moov box and reads it. HANDLER_NEXT: video->moov has it. */
 static enum handler_result read_moov(struct video *video)
 {
-    const char *problem = scan_boxes(video);
+    const char *problem = video->moov_size == 0 ? scan_boxes(video) : NULL;
 
     if (problem != NULL) {
         return video_refuse(video, problem);
@@ -232,24 +236,38 @@ static bool read_times(const struct request *request, struct cut *cut)
     return has_start || has_end;
 }
 
+/* mp4_limit_rate. What is no video goes without a limit. */
+static void limit_video(struct video *video, const struct mp4_settings *settings)
+{
+    leave_direct_io(video->file);
+    if (scan_boxes(video) == NULL) {
+        video_limit_rate(video, settings->rate_factor, settings->rate_after_ms);
+    }
+}
+
 static enum handler_result mp4_answer(struct request *request)
 {
+    const struct mp4_settings *settings = mp4_settings_at(request);
     enum handler_result result;
     struct file *file = request_open_file(request, &result);
 
     if (file == NULL) {
         return result;
     }
-    struct cut cut = {.at_key_frame = mp4_settings_at(request)->start_key_frame};
-    if (!read_times(request, &cut)) {
+    struct cut cut = {.at_key_frame = settings->start_key_frame};
+    bool is_part = read_times(request, &cut);
+    if (!is_part && settings->rate_factor == 0) {
         return response_file(request, file);
     }
     struct video *video = arena_new(&request->arena, struct video);
     video->request = request;
     video->file = file;
     video->cut = cut;
-    video->box_most = mp4_settings_at(request)->max_buffer_size;
-    return answer_part(video);
+    video->box_most = settings->max_buffer_size;
+    if (settings->rate_factor != 0) {
+        limit_video(video, settings);
+    }
+    return is_part ? answer_part(video) : response_file(request, file);
 }
 
 /* ---- directives ---- */
@@ -262,6 +280,24 @@ static bool mp4_apply(struct conf_scope *scope, const struct directive *row, str
 }
 
 #define S struct mp4_settings
+
+static bool mp4_limit_rate_apply(struct conf_scope *scope, const struct directive *row,
+                                 struct conf_node *node, void *arg)
+{
+    S *settings = arg;
+    struct str word = node->args[1];
+
+    if (str_is(word, "off") || str_is(word, "on")) {
+        settings->rate_factor = str_is(word, "on") ? RATE_FACTOR_ON : 0;
+        return true;
+    }
+    if (!parse_fixed_point(word, 3, &settings->rate_factor) || settings->rate_factor == 0 ||
+        settings->rate_factor > RATE_FACTOR_MAX) {
+        return conf_error(scope->conf, node, "invalid value \"%.*s\"", STR_ARG(word));
+    }
+    return true;
+}
+
 static const struct directive mp4_rows[] = {
     {"mp4", IN_LOCATION, CUSTOM(mp4_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
      .doc =
@@ -276,6 +312,13 @@ static const struct directive mp4_rows[] = {
     {"mp4_start_key_frame", IN_HTTP_ALL, FLAG(S, start_key_frame), .initial = "off",
      .doc =
          "Puts what is needed to decode the first picture before it, from the last key frame on, and has players not show it."},
+    {"mp4_limit_rate", IN_HTTP_ALL, CUSTOM_FIELD(S, rate_factor, mp4_limit_rate_apply), ARGS(1, 1),
+     .initial = "off", .syntax = "on | off | factor",
+     .doc =
+         "Limits the rate of videos to their mean bit rate, times the factor; on is 1.1. It takes the place of "
+         "limit_rate; a video that does not tell how long it lasts has no limit."},
+    {"mp4_limit_rate_after", IN_HTTP_ALL, MSEC(S, rate_after_ms), .initial = "60s",
+     .doc = "How much of a video, in time of playing, goes before mp4_limit_rate holds."},
     {0},
 };
 #undef S

@@ -20,6 +20,12 @@ struct video {
     uint64_t box_most; /* bytes of a box that is read */
 };
 
+/*
+ * Limits the rate of the response to the video's mean one, times factor/1000; the first after_ms of it go without a limit. Nothing
+ * happens where the file does not tell how long it lasts, and where a rate was assigned. moov_at and moov_size are known. Blocks for the disk.
+ */
+void video_limit_rate(const struct video *video, uint64_t factor, uint64_t after_ms);
+
 /* 500, with a line about the file. */
 enum handler_result video_refuse(struct video *video, const char *problem);
 

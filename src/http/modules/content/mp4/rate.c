@@ -1,0 +1,98 @@
+/* mp4_limit_rate: how fast a video is sent, by its mean bit rate. */
+#include "http/modules/content/mp4/video.h"
+
+#define CHILDREN_MAX 1000 /* boxes of a moov box that are looked at */
+
+/* Bytes of a box that holds a duration, from version and flags on: mvhd and, with 64 bits, its longest form. */
+#define DURATION_MAX 32
+
+/* The rates that are set are in this range: bytes per second, or in all. */
+#define RATE_MIN 1.0
+#define RATE_MAX ((double) ((uint64_t) 1 << 40))
+
+/* What a moov box says of the whole video. */
+struct duration {
+    uint32_t units;    /* in a second; 0: not known */
+    uint64_t whole;    /* of the samples of its tables, in units */
+    uint64_t fragment; /* of those in fragments */
+};
+
+/* The bytes of a box that begins there, as many as there are. */
+static struct box box_head_of(const struct video *video, uint64_t at, const struct box_head *head,
+                              char *bytes)
+{
+    uint64_t size = head->size - head->length;
+    size_t wanted = size > DURATION_MAX ? DURATION_MAX : (size_t) size;
+    size_t length = video_read(video, at + head->length, bytes, wanted);
+
+    return (struct box){.type = head->type, .data = {bytes, length}};
+}
+
+/* mvhd (ISO/IEC 14496-12, 8.2.2). */
+static void read_mvhd(struct duration *duration, const struct box *box)
+{
+    const char *data = box->data.data;
+
+    if (!box_has(box, 20, 32)) {
+        return;
+    }
+    bool is_small = *data == 0;
+    duration->units = box_get32(data + (is_small ? 12 : 20));
+    duration->whole = is_small ? box_get32(data + 16) : box_get64(data + 24);
+    if (duration->whole == (is_small ? UINT32_MAX : UINT64_MAX)) {
+        duration->whole = 0; /* not known */
+    }
+}
+
+/* mehd (8.8.2). */
+static void read_mehd(struct duration *duration, const struct box *box)
+{
+    const char *data = box->data.data;
+
+    if (box_has(box, 8, 12)) {
+        duration->fragment = *data == 0 ? box_get32(data + 4) : box_get64(data + 4);
+    }
+}
+
+/* The boxes from there to `end`, which is in the file; those of a mvex box as well. */
+static void read_durations(const struct video *video, uint64_t at, uint64_t end,
+                           struct duration *duration)
+{
+    struct box_head head;
+    char bytes[DURATION_MAX];
+
+    for (unsigned i = 0; i < CHILDREN_MAX && at < end && video_box_at(video, at, &head); i++) {
+        if (head.type == BOX('m', 'v', 'e', 'x')) {
+            at += head.length; /* its boxes are looked at as if they were beside it */
+            continue;
+        }
+        struct box box = box_head_of(video, at, &head, bytes);
+        if (head.type == BOX('m', 'v', 'h', 'd')) {
+            read_mvhd(duration, &box);
+        } else if (head.type == BOX('m', 'e', 'h', 'd')) {
+            read_mehd(duration, &box);
+        }
+        at += head.size;
+    }
+}
+
+static uint64_t bounded(double number)
+{
+    return (uint64_t) (number < RATE_MIN ? RATE_MIN : number > RATE_MAX ? RATE_MAX : number);
+}
+
+void video_limit_rate(const struct video *video, uint64_t factor, uint64_t after_ms)
+{
+    struct request_delivery *delivery = &video->request->delivery;
+    struct duration duration = {0};
+
+    read_durations(video, video->moov_at, video->moov_at + video->moov_size, &duration);
+    uint64_t units = duration.whole > duration.fragment ? duration.whole : duration.fragment;
+    if (duration.units == 0 || units == 0 || delivery->is_limit_set) {
+        return;
+    }
+    double rate = (double) video->file->size * duration.units / (double) units;
+    delivery->limit_rate = bounded(rate * (double) factor / 1000);
+    delivery->limit_rate_after = after_ms == 0 ? 0 : bounded(rate * (double) after_ms / 1000);
+    delivery->is_limit_set = delivery->is_after_set = true;
+}
