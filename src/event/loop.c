@@ -23,6 +23,9 @@ static struct {
     struct list deferred_last;            /* to run when all else of this turn is done */
     unsigned urgent;                      /* of deferred_last */
     uint64_t turns;
+    void (*stalled)(uint64_t took_ms);
+    uint64_t stall_ms;              /* UINT64_MAX = never */
+    uint64_t woken_ms, woken_ticks; /* when the wait of this turn ended; 0 ticks: there was none */
     uint64_t pauses;                /* made so far */
     const struct loop_pause *pause; /* before the next sleep, or NULL */
     bool is_stopped;
@@ -52,6 +55,9 @@ bool loop_init(const struct loop_options *options)
     signals_destroy();
     loop.backend = &epoll_backend;
     loop.pulse = options->pulse;
+    loop.stalled = options->stalled;
+    loop.stall_ms = options->stall_ms == 0 ? UINT64_MAX : options->stall_ms;
+    loop.woken_ticks = 0;
     loop.turns = loop.pauses = 0;
     loop.pause = NULL;
     loop.observer = NULL;
@@ -202,6 +208,27 @@ static void deliver(void)
     }
 }
 
+/*
+ * A turn whose work took long is reported. The clock is read once a turn, after the wait; the share of the wait in the time
+ * between two readings is that of the ticks.
+ */
+static void note_stall(uint64_t slept_ticks)
+{
+    uint64_t woken_ticks = clock_ticks();
+    uint64_t passed_ms = clock_now.now_ms - loop.woken_ms;
+
+    if (passed_ms >= loop.stall_ms && loop.woken_ticks != 0 && loop.woken_ticks < slept_ticks) {
+        double share =
+            (double) (slept_ticks - loop.woken_ticks) / (double) (woken_ticks - loop.woken_ticks);
+        uint64_t took_ms = (uint64_t) ((double) passed_ms * share);
+        if (took_ms >= loop.stall_ms) {
+            loop.stalled(took_ms);
+        }
+    }
+    loop.woken_ms = clock_now.now_ms;
+    loop.woken_ticks = woken_ticks;
+}
+
 void loop_turn(int timeout_ms)
 {
     struct loop_pulse *pulse = loop.pulse;
@@ -210,6 +237,7 @@ void loop_turn(int timeout_ms)
     if (loop.observer != NULL) {
         loop.observer->ends(timeout_ms != 0);
     }
+    uint64_t slept_ticks = clock_ticks();
     wait_for_events(timeout_ms);
     loop.turns++;
     if (pulse != NULL) {
@@ -217,6 +245,7 @@ void loop_turn(int timeout_ms)
         atomic_store_explicit(&pulse->turns, turns + 1, memory_order_relaxed);
     }
     clock_update();
+    note_stall(slept_ticks);
     deliver();
     timers_run_due();
     list_splice_back(&loop.deferred, &loop.deferred_next);

@@ -127,6 +127,9 @@ struct loop_options {
     unsigned events_per_turn; /* epoll_events, default 512 */
     struct loop_pulse *pulse; /* or NULL */
     const struct log *log;
+    /* Called after a turn whose work took this long or longer, on the loop's stack; stall_ms 0: never. */
+    void (*stalled)(uint64_t took_ms);
+    uint64_t stall_ms;
 };
 
 /*

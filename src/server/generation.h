@@ -78,6 +78,7 @@ struct events_settings {
     struct vec debug_connections; /* struct cidr */
     int64_t epoll_events;
     int64_t worker_aio_requests;
+    uint64_t stall_threshold_ms; /* 0 = off */
 };
 
 /* The record of a generation in the directory of `config_history`. */
@@ -210,7 +211,8 @@ struct slot_counters {
     uint64_t respawned; /* workers that took the place of one that died */
     uint64_t spans_sent,
         spans_dropped; /* of traces: taken by the collector; lost on the way to it */
-    uint64_t pad[5];
+    uint64_t stalls;   /* turns of the loop that took longer than stall_threshold */
+    uint64_t pad[4];
     uint32_t pid;  /* of the worker; 0: of none, or of one that is on its way out */
     uint32_t slot; /* its slot */
 };

@@ -555,11 +555,51 @@ static void a_pause_passes_before_the_sleep(void **state)
     assert_true(us >= 3000);
 }
 
+/* ---- turns that take long ---- */
+
+static unsigned stalls;
+static uint64_t stalled_ms;
+
+static void note_stalled(uint64_t took_ms)
+{
+    stalls++;
+    stalled_ms = took_ms;
+}
+
+static void block(struct deferred *deferred)
+{
+    const struct timespec time = {.tv_nsec = 30 * 1000000};
+
+    nanosleep(&time, NULL);
+}
+
+static void a_turn_that_works_for_long_is_reported_and_a_wait_is_not(void **state)
+{
+    struct loop_options options = {.log = log_main, .stalled = note_stalled, .stall_ms = 20};
+    struct deferred deferred;
+
+    loop_destroy();
+    assert_true(loop_init(&options));
+    loop_turn(0);
+    loop_turn(30);
+    loop_turn(0);
+    assert_int_equal(stalls, 0);
+    deferred_init(&deferred, block);
+    loop_defer(&deferred);
+    loop_turn(0);
+    loop_turn(30);
+    assert_int_equal(stalls, 1);
+    assert_true(stalled_ms >= 20);
+    loop_turn(0);
+    assert_int_equal(stalls, 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(input_is_told_once_until_more_comes),
+        TEST(a_turn_that_works_for_long_is_reported_and_a_wait_is_not),
         TEST(output_is_told_when_it_is_wanted),
         TEST(both_directions_tell_what_is_ready_already),
         TEST(the_end_of_input_and_errors_are_told_apart),

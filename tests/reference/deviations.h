@@ -205,6 +205,8 @@ static const struct deviation deviations[] = {
     {HTTP, "max_self_hops", EXTRA, "", "ends what the server passes on to itself"},
     {SSL, "ssl_certificate_watch", EXTRA, "", "certificates that change without a reload"},
     {HTTP, "request_memory_limit", EXTRA, "", "bounds what one request takes of memory"},
+    {"ngx_event_core_module", "stall_threshold", EXTRA, "",
+     "its context is events: the facts have it in ngx_core_module"},
     {"ngx_event_core_module", "worker_requests", EXTRA, "", "bounds what waits for its clients"},
     {PROXY, "proxy_protocol", EXTRA, "", "nginx has it for stream and mail only"},
 

@@ -163,6 +163,10 @@ static const struct directive events_rows[] = {
      .apply = apply_reuse_port,
      .doc = "A listening socket for each worker (SO_REUSEPORT). When it is not said, that is done "
             "where there is more than one worker."},
+    {"stall_threshold", IN_EVENTS, MSEC(struct events_settings, stall_threshold_ms),
+     .initial = "1000ms",
+     .doc = "A turn of a worker's event loop that takes longer than this is logged and counted: "
+            "nothing else is served meanwhile. 0 turns it off."},
     {"debug_connection", IN_EVENTS, CUSTOM(apply_debug_connection), ARGS(1, 1),
      .repeat = REPEAT_APPEND, .syntax = "<address> | <CIDR> | unix:",
      .doc = "Logs connections from there with level debug; needs a build --with-debug."},

@@ -98,6 +98,7 @@ static void add_totals(struct slot_counters *sum, const struct slot_counters *fr
     sum->respawned += read_once(&from->respawned);
     sum->spans_sent += read_once(&from->spans_sent);
     sum->spans_dropped += read_once(&from->spans_dropped);
+    sum->stalls += read_once(&from->stalls);
 }
 
 static void add_open(struct slot_counters *sum, const struct slot_counters *from)

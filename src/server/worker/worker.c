@@ -34,6 +34,7 @@
 #include "server/worker/privileges.h"
 
 enum { TRIM_EVERY_MS = 5000 };
+enum { STALL_LINE_EVERY_MS = 1000 };
 
 unsigned worker_slot;
 bool worker_is_agent;
@@ -288,13 +289,27 @@ static void shutdown_time_is_up(struct timer *timer)
     worker.must_end = true;
 }
 
+/* One line a second at most. */
+static void report_stall(uint64_t took_ms)
+{
+    static uint64_t said_ms;
+
+    counters_mine->stalls++;
+    if (said_ms == 0 || clock_now.now_ms - said_ms >= STALL_LINE_EVERY_MS) {
+        said_ms = clock_now.now_ms;
+        log_warn(log_main, 0, "the event loop was blocked for %" PRIu64 "ms", took_ms);
+    }
+}
+
 bool worker_begin(const struct worker_start *start)
 {
     struct generation *generation = start->generation;
     const struct events_settings *events = generation->events;
     const struct loop_options options = {.events_per_turn = (unsigned) events->epoll_events,
                                          .pulse = cell_pulse(start->cell),
-                                         .log = log_main};
+                                         .log = log_main,
+                                         .stalled = report_stall,
+                                         .stall_ms = events->stall_threshold_ms};
 
     CHECK_MAGIC(generation, GENERATION_MAGIC);
     generation_now = generation;

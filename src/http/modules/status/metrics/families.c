@@ -548,6 +548,8 @@ static void write_service(struct metrics_writer *writer)
             "Configurations read since the start, without the first.", generation_now->number - 1);
     put_one(writer, FAMILY_COUNTER, "portunus_reload_failures",
             "Reloads that changed nothing, as the configuration was not fit.", sum.reload_failures);
+    put_one(writer, FAMILY_COUNTER, "portunus_worker_stalls",
+            "Turns of event loops that took longer than stall_threshold.", sum.stalls);
     family_begin(writer, FAMILY_COUNTER, "portunus_trace_spans",
                  "Spans of requests by what became of them on the way to the collector.");
     metrics_families_put(writer, LABELS({"result", STR("sent")}), sum.spans_sent);
