@@ -66,6 +66,8 @@ static const struct deviation deviations[] = {
     {"ngx_http_lua_module", "lua_capture_max_size", EXTRA, "", "ours: a bound on a captured body"},
     {"ngx_http_lua_module", "exit_worker_by_lua", EXTRA, "", "the form that its siblings have"},
     {"ngx_stream_lua_module", "*", EXTRA, "", "the catalogue has the rows of http alone"},
+    {"ngx_http_session_log_module", "session_log_format", DEFAULT, "",
+     "\"combined\" is there before the configuration is read"},
     /* Stream. */
     {"ngx_stream_core_module", "error_log", DEFAULT, "",
      "inherited from the main level, which has the default"},

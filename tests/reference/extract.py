@@ -35,7 +35,7 @@ COMMERCIAL = {"health_check", "health_check_timeout", "match", "ntlm", "queue", 
               "internal_redirect", "mp4_limit_rate", "mp4_limit_rate_after", "error_log_tag", "state", "mqtt", "mqtt_buffers", "mqtt_rewrite_buffer_size", "mqtt_set_connect", "mqtt_preread"}
 
 # … and modules of which we have all.
-COMMERCIAL_MODULES = {"ngx_http_auth_jwt_module", "ngx_http_oidc_module"}
+COMMERCIAL_MODULES = {"ngx_http_auth_jwt_module", "ngx_http_oidc_module", "ngx_http_session_log_module"}
 
 
 def built_modules():

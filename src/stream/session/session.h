@@ -116,7 +116,7 @@ void *session_data(struct session *session, const void *key, size_t size);
 
 /* Another server of its address takes it from here on. */
 void session_set_server(struct session *session, const struct stream_server *server);
-/* … the one of this name (lower case), since the client named it. False: no server has the name, and the default one
+/* The server of this name (lower case), which the client named, takes the session. False: no server has the name, and the default one
  * takes the session. Groups of an expression are left in the session. */
 bool session_choose_server(struct session *session, struct str name);
 

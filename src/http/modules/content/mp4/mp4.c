@@ -14,7 +14,7 @@
 
 #define BOXES_MAX 1000                   /* that are looked at for the moov box */
 #define RATE_FACTOR_ON 1100              /* mp4_limit_rate on */
-#define RATE_FACTOR_MAX 1000000000       /* … in thousandths, too */
+#define RATE_FACTOR_MAX 1000000000       /* the largest factor, in thousandths */
 #define TIME_MAX_MS ((uint64_t) 1 << 40) /* later ones are as late as that */
 
 struct mp4_settings {

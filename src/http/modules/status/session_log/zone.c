@@ -1,0 +1,287 @@
+/* Zones of session_log: see zone.h. */
+#include "http/modules/status/session_log/zone.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "server/generation.h"
+
+#define RECORD_SIZE 512
+#define NUMBER_ROOM 20   /* of a uint64_t in decimal */
+#define LINES_AT_ONCE 64 /* sessions that end under one lock */
+
+/* The first record of a session is keyed by its id. Its line continues in records without a key: `spare` has the number of the next. */
+struct session_record {
+    struct shm_record record;
+    uint64_t last_ms; /* the last request */
+    uint64_t bytes;   /* of all bodies */
+    uint32_t length;  /* bytes of the line; 0: a process died while it was written */
+    uint32_t pad;
+};
+
+#define FIRST_ROOM (RECORD_SIZE - sizeof(struct session_record))
+#define NEXT_ROOM (RECORD_SIZE - sizeof(struct shm_record))
+
+static const char zone_user; /* its address tells our zones from others */
+
+bool session_zone_finish(struct conf *conf, struct session_zone *zone)
+{
+    struct zone *memory =
+        generation_zone(conf->generation, NULL, zone->name, (size_t) zone->size, &zone_user);
+
+    if (memory == NULL) {
+        return false;
+    }
+    zone->table = shm_table_of(memory, RECORD_SIZE, 0);
+    return zone->table != NULL ||
+           conf_error(conf, NULL, "zone \"%.*s\" is too small", STR_ARG(zone->name));
+}
+
+/* ---- chains of records ---- */
+
+static struct shm_record *next_of(const struct session_zone *zone, const struct shm_record *record)
+{
+    struct shm_record *next = record->spare < shm_table_count(zone->table)
+                                  ? shm_table_at(zone->table, record->spare)
+                                  : NULL;
+
+    return next != NULL && next->kind == SHM_PLAIN ? next : NULL;
+}
+
+static void drop_session(struct session_zone *zone, struct session_record *session)
+{
+    struct shm_record *record = &session->record;
+
+    while (record != NULL) {
+        struct shm_record *next = next_of(zone, record);
+
+        shm_table_drop(zone->table, record);
+        record = next;
+    }
+}
+
+/* A process died inside: sessions whose lines are whole stay, records that belong to none become free. */
+static void repair(struct session_zone *zone)
+{
+    uint32_t count = shm_table_count(zone->table);
+    bool *is_used = calloc(count, sizeof(*is_used));
+
+    for (uint32_t i = 0; is_used != NULL && i < count; i++) {
+        struct session_record *session = shm_table_at(zone->table, i);
+        struct shm_record *record = &session->record;
+
+        if (record->kind == SHM_KEYED && session->length == 0) {
+            shm_table_drop(zone->table, session);
+        } else if (record->kind == SHM_KEYED) {
+            while ((record = next_of(zone, record)) != NULL && !is_used[record->number]) {
+                is_used[record->number] = true;
+            }
+        }
+    }
+    for (uint32_t i = 0; is_used != NULL && i < count; i++) {
+        struct shm_record *record = shm_table_at(zone->table, i);
+
+        if (record->kind == SHM_PLAIN && !is_used[i]) {
+            shm_table_drop(zone->table, record);
+        }
+    }
+    free(is_used);
+}
+
+static void zone_lock(struct session_zone *zone)
+{
+    if (shm_table_lock(zone->table)) {
+        repair(zone);
+    }
+}
+
+/* ---- lines ---- */
+
+static void put_bytes(struct buf *out, struct str part, uint64_t bytes)
+{
+    char number[NUMBER_ROOM];
+    struct str digits = {number, (size_t) (format_uint(number, bytes) - number)};
+
+    while (part.len != 0) {
+        const char *mark = str_find_char(part, '\0');
+        size_t length = mark == NULL ? part.len : (size_t) (mark - part.data);
+
+        buf_append(out, str_head(part, length));
+        part = str_skip(part, length);
+        if (mark != NULL) {
+            buf_append(out, digits);
+            part = str_skip(part, 1);
+        }
+    }
+}
+
+/* Writes the line of a session that is over, and forgets it. */
+static void end_session(struct session_zone *zone, struct session_record *session)
+{
+    struct buf *out = &zone->lines->pending;
+    size_t start = out->len;
+    size_t left = session->length;
+    size_t room = left < FIRST_ROOM ? left : FIRST_ROOM;
+
+    put_bytes(out, (struct str){(const char *) (session + 1), room}, session->bytes);
+    left -= room;
+    for (const struct shm_record *record = next_of(zone, &session->record);
+         record != NULL && left != 0; record = next_of(zone, record)) {
+        room = left < NEXT_ROOM ? left : NEXT_ROOM;
+        put_bytes(out, (struct str){(const char *) (record + 1), room}, session->bytes);
+        left -= room;
+    }
+    drop_session(zone, session);
+    if (out->len != start && out->data[out->len - 1] != '\n') {
+        buf_append_char(out, '\n');
+    }
+}
+
+/* Ends sessions that are over, or all. Gives the time at which the next one is; NO_DEADLINE: there is none. */
+static uint64_t end_some(struct session_zone *zone, bool are_all_over)
+{
+    size_t start = zone->lines->pending.len;
+    uint64_t next_ms = NO_DEADLINE;
+    struct session_record *session;
+
+    zone_lock(zone);
+    for (unsigned i = 0; (session = shm_table_oldest(zone->table)) != NULL; i++) {
+        next_ms = session->last_ms + zone->timeout_ms;
+        if (i == LINES_AT_ONCE || (!are_all_over && next_ms > clock_now.now_ms)) {
+            break;
+        }
+        end_session(zone, session);
+        next_ms = NO_DEADLINE;
+    }
+    shm_table_unlock(zone->table);
+    if (zone->lines->pending.len != start) {
+        log_lines_added(zone->lines, start);
+    }
+    return next_ms;
+}
+
+static void session_timer_fired(struct timer *timer)
+{
+    struct session_zone *zone = container_of(timer, struct session_zone, timer);
+    uint64_t next_ms = end_some(zone, false);
+
+    if (next_ms != NO_DEADLINE) {
+        timer_set(timer, next_ms);
+    }
+}
+
+void session_zone_watch(struct session_zone *zone)
+{
+    timer_init(&zone->timer, session_timer_fired);
+    session_timer_fired(&zone->timer);
+}
+
+void session_zone_end(struct session_zone *zone)
+{
+    while (end_some(zone, true) != NO_DEADLINE) {
+    }
+    timer_remove(&zone->timer);
+}
+
+/* ---- counting ---- */
+
+/* A record for a part of a line, or for a session (key): sessions that were idle for longest make room. NULL: none is left to do so. */
+static void *take_record(struct session_zone *zone, const struct shm_key *key)
+{
+    struct session_record *oldest;
+    void *record;
+
+    while ((record = key != NULL ? shm_table_add(zone->table, key) : shm_table_take(zone->table)) ==
+               NULL &&
+           (oldest = shm_table_oldest(zone->table)) != NULL) {
+        counters_mine->limited++;
+        end_session(zone, oldest);
+    }
+    return record;
+}
+
+static void drop_rest(struct session_zone *zone, uint32_t first)
+{
+    while (first != SHM_NO_RECORD) {
+        struct shm_record *record = shm_table_at(zone->table, first);
+
+        first = record->spare;
+        shm_table_drop(zone->table, record);
+    }
+}
+
+/* Records without a key for what does not fit into the first one. False: there is no room; *first is the number of the first. */
+static bool keep_rest(struct session_zone *zone, struct str rest, uint32_t *first)
+{
+    struct shm_record *last = NULL;
+
+    *first = SHM_NO_RECORD;
+    while (rest.len != 0) {
+        struct shm_record *record = take_record(zone, NULL);
+
+        if (record == NULL) {
+            drop_rest(zone, *first);
+            return false;
+        }
+        str_put((char *) (record + 1), str_head(rest, NEXT_ROOM));
+        record->spare = SHM_NO_RECORD;
+        *(last == NULL ? first : &last->spare) = record->number;
+        last = record;
+        rest = str_skip(rest, rest.len < NEXT_ROOM ? rest.len : NEXT_ROOM);
+    }
+    return true;
+}
+
+static struct session_record *open_session(struct session_zone *zone, const struct shm_key *key,
+                                           struct str line)
+{
+    struct str head = str_head(line, FIRST_ROOM);
+    struct session_record *session;
+    uint32_t rest;
+
+    if (!keep_rest(zone, str_skip(line, head.len), &rest)) {
+        return NULL;
+    }
+    session = take_record(zone, key);
+    if (session == NULL) {
+        drop_rest(zone, rest);
+        return NULL;
+    }
+    str_put((char *) (session + 1), head);
+    session->record.spare = rest;
+    session->bytes = 0;
+    session->length = (uint32_t) line.len;
+    return session;
+}
+
+bool session_zone_count(struct session_zone *zone, const unsigned char id[SESSION_ID_SIZE],
+                        uint64_t bytes, const struct session_line *line)
+{
+    struct shm_key key =
+        shm_table_key(zone->table, (struct str){(const char *) id, SESSION_ID_SIZE});
+    size_t start = zone->lines->pending.len;
+
+    zone_lock(zone);
+    struct session_record *session = shm_table_find(zone->table, &key);
+    if (session != NULL && session->last_ms + zone->timeout_ms <= clock_now.now_ms) {
+        end_session(zone, session); /* it is over, though no timer has looked yet */
+        session = NULL;
+    }
+    if (session == NULL && line != NULL) {
+        session = open_session(zone, &key, buf_str(&line->text));
+    }
+    if (session != NULL) {
+        shm_table_touch(zone->table, session);
+        session->bytes += bytes;
+        session->last_ms = clock_now.now_ms;
+    }
+    shm_table_unlock(zone->table);
+    if (zone->lines->pending.len != start) {
+        log_lines_added(zone->lines, start);
+    }
+    if (session != NULL && zone->timer.deadline_ms == NO_DEADLINE) {
+        timer_set(&zone->timer, clock_now.now_ms + zone->timeout_ms);
+    }
+    return session != NULL;
+}
