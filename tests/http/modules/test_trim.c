@@ -86,6 +86,11 @@ static void elements_keep_their_text(void **state)
     assert_trimmed("<prex>  a", "<prex> a");
     assert_trimmed("<pre/>  a</pre", "<pre/>  a</pre");
     assert_trimmed("<pre>  </prefix>  </pre>  a", "<pre>  </prefix>  </pre> a");
+    assert_trimmed("<pre>  <PRE >  </pre>  <pre\n>  </pre >  </pre>  a  <pre>  </pre>  b",
+                   "<pre>  <PRE >  </pre>  <pre\n>  </pre >  </pre> a <pre>  </pre> b");
+    assert_trimmed("<pre>  <prefix>  </pre>  a", "<pre>  <prefix>  </pre> a");
+    assert_trimmed("<textarea>  <pre>  <textarea>  </textarea>  a",
+                   "<textarea>  <pre>  <textarea>  </textarea> a");
     assert_trimmed("<script src=a>  a  </script>  b", "<script src=a>  a  </script> b");
     assert_trimmed("<script type='module'>a  b</script>", "<script type='module'>a  b</script>");
     assert_text(trimmed(STR("<script>a  b</script>  <style>a  b</style>  c"), 3, false),
@@ -118,6 +123,7 @@ static void scripts(void **state)
 {
     assert_script("\n  var  a =\n  1;\r\n\n  f ( a , b ) ;\n", "var a =1;f (a ,b ) ;");
     assert_script("a\nb  c", "a\nb c");
+    assert_script("a\t b \tc  \n\t d\t=\te", "a\tb c\nd\t=e");
     assert_script("a // b\nc /* d */ e /* \n */ f", "a\nc e\nf");
     assert_script("a/*x*/b", "a b");
     assert_script("a/*x*/= 1/**/;", "a=1;");

@@ -63,12 +63,13 @@ static void put_code(struct trimmer *trimmer, char c)
     trimmer_put(trimmer, c);
 }
 
+/* The first of several stays, but a line end, which may end a statement, stays wherever it is. */
 static void note_blank(struct trimmer *trimmer, char c)
 {
     if (c == '\n' || c == '\r') {
         trimmer->pending = '\n';
     } else if (trimmer->pending == '\0') {
-        trimmer->pending = ' ';
+        trimmer->pending = c;
     }
 }
 

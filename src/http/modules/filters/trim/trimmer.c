@@ -1,6 +1,8 @@
 /* Trimming HTML: tags, comments, and the elements whose text is something else. */
 #include "http/modules/filters/trim/trimmer.h"
 
+#include <limits.h>
+
 bool trimmer_ends(const struct trimmer *trimmer, struct str word)
 {
     const struct str tail = {trimmer->tail + TRIM_TAIL - word.len, word.len};
@@ -75,6 +77,7 @@ static void enter_element(struct trimmer *trimmer)
         }
         trimmer->state = TRIM_RAW;
         trimmer->end = ends[i];
+        trimmer->nested = 0;
         trimmer->code = CODE_PLAIN;
         trimmer->before = trimmer->pending = '\0';
         trimmer->is_glued = false;
@@ -255,10 +258,25 @@ static void feed_less(struct trimmer *trimmer, char c)
     }
 }
 
+/* After a name in an element: is it the end tag of the element? One `pre` may be in another. */
+static bool ends_element(struct trimmer *trimmer)
+{
+    if (!trimmer_ends(trimmer, trimmer->end)) {
+        trimmer->nested += str_equal(trimmer->end, STR("</pre")) &&
+                           trimmer_ends(trimmer, STR("<pre")) && trimmer->nested < UINT_MAX;
+        return false;
+    }
+    if (trimmer->nested != 0) {
+        trimmer->nested--;
+        return false;
+    }
+    return true;
+}
+
 /* Text of an element: its end tag goes out even where it stands in a comment of the code. */
 static void feed_element(struct trimmer *trimmer, char c)
 {
-    if ((c == '>' || c == '/' || html_is_space(c)) && trimmer_ends(trimmer, trimmer->end)) {
+    if ((c == '>' || c == '/' || html_is_space(c)) && ends_element(trimmer)) {
         bool is_dropped = trimmer->state != TRIM_RAW &&
                           (trimmer->code == CODE_COMMENT || trimmer->code == CODE_LINE_COMMENT);
         for (size_t i = is_dropped ? TRIM_TAIL - trimmer->end.len : TRIM_TAIL; i < TRIM_TAIL; i++) {

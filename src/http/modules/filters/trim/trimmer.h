@@ -57,14 +57,15 @@ struct trimmer {
     char mark[8];           /* of TRIM_MARK: what waits */
     size_t mark_length;
     struct str end;  /* of TRIM_KEPT: what ends it; of an element: its end tag, up to the name */
+    unsigned nested; /* of `pre`: elements of that name in it that have not ended */
     unsigned dashes; /* of TRIM_COMMENT: how much of its end has come; see feed_comment */
     char tail[TRIM_TAIL]; /* of an element, or a comment that stays: the last bytes of the input */
 
     enum trim_code code;
-    char pending;    /* white space that goes out before the next byte, perhaps: ' ', '\n'; or 0 */
-    char before;     /* last byte of code that went out; 0 = none in this element */
-    bool is_doubled; /* the same stood before it: ++, -- */
-    char word[12];   /* of a script: the word that ends there */
+    char pending;            /* white space that goes out before the next byte, perhaps; or 0 */
+    char before;             /* last byte of code that went out; 0 = none in this element */
+    bool is_doubled;         /* the same stood before it: ++, -- */
+    char word[12];           /* of a script: the word that ends there */
     size_t word_length;      /* sizeof(word): it is longer */
     bool is_glued;           /* a comment went out after `before`, without white space */
     unsigned comment_length; /* bytes of CODE_COMMENT so far, up to 4 */
