@@ -210,9 +210,10 @@ struct slot_counters {
     uint64_t tls_no_certificate, tls_expired, tls_revoked, tls_unverified;
     uint64_t respawned; /* workers that took the place of one that died */
     uint64_t spans_sent,
-        spans_dropped; /* of traces: taken by the collector; lost on the way to it */
-    uint64_t stalls;   /* turns of the loop that took longer than stall_threshold */
-    uint64_t pad[4];
+        spans_dropped;   /* of traces: taken by the collector; lost on the way to it */
+    uint64_t stalls;     /* turns of the loop that took longer than stall_threshold */
+    uint64_t lua_memory; /* bytes that VMs of Lua have now */
+    uint64_t pad[3];
     uint32_t pid;  /* of the worker; 0: of none, or of one that is on its way out */
     uint32_t slot; /* its slot */
 };

@@ -84,6 +84,17 @@ void *script_memory_alloc(void *arg, void *old, size_t old_size, size_t size)
     return new;
 }
 
+void script_memory_show(struct script_vm *vm, uint64_t bytes)
+{
+    if (counters_mine->pid == 0) {
+        return; /* the master, or a worker that does not count any more */
+    }
+    uint64_t before = vm->shown_in == counters_mine ? vm->memory_shown : 0;
+    counters_mine->lua_memory += bytes - before;
+    vm->memory_shown = bytes;
+    vm->shown_in = counters_mine;
+}
+
 static int collect(lua_State *L)
 {
     lua_gc(L, LUA_GCCOLLECT, 0);

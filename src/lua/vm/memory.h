@@ -14,6 +14,9 @@
  */
 void *script_memory_alloc(void *arg, void *old, size_t old_size, size_t size);
 
+/* Its memory as the counters of the worker show it, which is the sum over its VMs. */
+void script_memory_show(struct script_vm *vm, uint64_t bytes);
+
 /* Collects all garbage; what finalizers throw goes to the log. */
 void script_memory_collect(lua_State *L);
 

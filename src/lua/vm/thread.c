@@ -10,6 +10,7 @@
 #include "lua/vm/failure.h"
 #include "lua/vm/context.h"
 #include "lua/vm/function.h"
+#include "lua/vm/memory.h"
 #include "lua/vm/statistics.h"
 #include "server/generation.h"
 
@@ -206,6 +207,7 @@ static void thread_free(struct script_thread *thread)
     struct script_vm *vm = thread->subject->vm;
     bool is_entry = thread->entry == thread;
 
+    script_memory_show(vm, vm->memory);
     list_remove(&thread->node);
     vm->thread_count--;
     if (is_entry && thread->end == SCRIPT_ENDED && !thread->is_killed &&

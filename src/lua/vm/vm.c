@@ -131,6 +131,7 @@ void script_vm_free(struct script_vm *vm)
     struct script_thread *running = script_running();
     fiber_word = NULL;
     lua_close(vm->state);
+    script_memory_show(vm, 0);
     fiber_word = running;
     free(vm->nobody);
     for (size_t i = 0; i < sizeof(vm->parts) / sizeof(vm->parts[0]); i++) {

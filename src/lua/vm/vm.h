@@ -87,9 +87,11 @@ struct script_vm {
     int *functions;   /* by number of the code: reference to its function, or LUA_NOREF */
     struct list idle; /* struct script_thread: ended ones, whose Lua threads are used again */
     unsigned idle_count;
-    unsigned thread_count; /* that live */
-    uint64_t memory;       /* bytes that it has */
-    uint64_t check_at;     /* bytes above which a safe point is asked for (memory.c) */
+    unsigned thread_count;                /* that live */
+    uint64_t memory;                      /* bytes that it has */
+    uint64_t memory_shown;                /* of them, those that the counters of the worker have */
+    const struct slot_counters *shown_in; /* the worker's: a VM may be older than the process */
+    uint64_t check_at; /* bytes above which a safe point is asked for (memory.c) */
     uint64_t
         failed_at; /* bytes when a script failed for them last; 0 = none has since there was room */
     uint64_t limit_logged_ms; /* when it was logged last that the limit was reached; 0 = never */

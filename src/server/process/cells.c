@@ -106,6 +106,7 @@ static void add_open(struct slot_counters *sum, const struct slot_counters *from
     sum->active += read_once(&from->active);
     sum->reading += read_once(&from->reading);
     sum->writing += read_once(&from->writing);
+    sum->lua_memory += read_once(&from->lua_memory);
 }
 
 void cell_give_back(uint32_t cell)

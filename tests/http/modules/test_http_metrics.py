@@ -226,11 +226,38 @@ def test_methods(serve, method, status):
         assert client.request("/metrics").status == 200
 
 
+def test_memory_of_lua(serve):
+    server = serve("""server { listen 127.0.0.1:@PORT@; %s
+                        location /keep { content_by_lua_block { kept = kept or {}; _G.kept = string.rep("x", 4000000); ngx.say(1) } }
+                        location /drop { content_by_lua_block { _G.kept = nil; collectgarbage(); ngx.say(1) } } }""" % SHOW)
+    sizes = []
+    for path in ("/keep", "/drop"):
+        assert server.get(path).status == 200
+        sizes.append(value(scrape(server), "lua_memory_bytes", slot="0"))
+    assert sizes[0] > 4000000 and 10000 < sizes[1] < sizes[0] - 3900000
+
+
+def test_connections_that_wait_at_a_slot(serve):
+    """The worker is stopped: nobody accepts, and the next that is asked sees the queue."""
+    server = serve("server { listen 127.0.0.1:@PORT@; %s } server { listen 127.0.0.1:@PORT1@; }" % SHOW)
+    client = server.client()
+    client.request("/metrics")
+    worker = server.children()[0]
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        waiting = [server.client(server.port_of("PORT1")) for _ in range(3)]
+        client.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: text/plain\r\n\r\n")
+    finally:
+        os.kill(worker, signal.SIGCONT)
+    samples = client.response("GET").text
+    assert len(waiting) == 3 and 'portunus_shard_queue{slot="0"} ' in samples and 'portunus_shard_connections_lent_total{slot="0"} 0' in samples
+
+
 def test_a_browser_gets_a_page(serve):
     server = serve("server { listen 127.0.0.1:@PORT@; %s }" % SHOW)
     page = server.get("/metrics", "Accept: text/html,application/xhtml+xml,*/*;q=0.8")
     assert page.header("Content-Type") == "text/html; charset=utf-8" and page.header("Vary") == "Accept"
-    assert "src=" not in page.text and "http" not in page.text.replace("http2", "")
+    assert "src=" not in page.text and "://" not in page.text.replace("http://www.w3.org/2000/svg", "")  # the name of a namespace
 
 
 def test_numbers_survive_a_reload(serve):

@@ -219,6 +219,29 @@ static void write_certificates(struct metrics_writer *writer, struct request *re
     }
 }
 
+static void put_slot(struct metrics_writer *writer, unsigned slot, uint64_t value)
+{
+    char number[16];
+
+    snprintf(number, sizeof(number), "%u", slot);
+    metrics_families_put(writer, LABELS({"slot", str_of(number)}), value);
+}
+
+/* A socket that all slots share is counted for the first of them. */
+static uint64_t waiting_at(unsigned slot)
+{
+    uint64_t sum = 0;
+
+    for (const struct listener *at = generation_now->listeners; at != NULL; at = at->next) {
+        const struct shard_set *set = at->shards;
+
+        if (set != NULL && !at->options.is_datagram && (set->is_sharded || slot == 0)) {
+            sum += shard_backlog(shard_fd(set, slot));
+        }
+    }
+    return sum;
+}
+
 static void write_shards(struct metrics_writer *writer)
 {
     family_begin(
@@ -237,6 +260,19 @@ static void write_shards(struct metrics_writer *writer)
                              counts.taken);
         metrics_families_put(writer, LABELS({"slot", str_of(number)}, {"by", STR("survivor")}),
                              counts.adopted);
+    }
+    family_begin(writer, FAMILY_COUNTER, "portunus_shard_connections_lent",
+                 "Idle connections that the worker of a slot gave to others, as it was busier.");
+    for (unsigned slot = 0; slot < generation_now->slots; slot++) {
+        struct shard_counts counts;
+
+        shard_counts(slot, &counts);
+        put_slot(writer, slot, counts.gave);
+    }
+    family_begin(writer, FAMILY_GAUGE, "portunus_shard_queue",
+                 "Connections that wait to be accepted at the sockets of a slot.");
+    for (unsigned slot = 0; slot < generation_now->slots; slot++) {
+        put_slot(writer, slot, waiting_at(slot));
     }
     put_one(writer, FAMILY_COUNTER, "portunus_shard_steerings",
             "Times that new connections were steered to other slots.", shard_steerings());
@@ -526,11 +562,18 @@ static void write_memory(struct metrics_writer *writer)
     for (unsigned slot = 0; slot < generation_now->slots; slot++) {
         pid_t pid = workers_pid(slot);
         uint64_t bytes;
-        char number[16];
 
         if (pid != 0 && resident_bytes(pid, &bytes)) {
-            snprintf(number, sizeof(number), "%u", slot);
-            metrics_families_put(writer, LABELS({"slot", str_of(number)}), bytes);
+            put_slot(writer, slot, bytes);
+        }
+    }
+    family_begin(writer, FAMILY_GAUGE, "portunus_lua_memory_bytes",
+                 "Memory of Lua in the worker of each slot, as of the last script that ended.");
+    for (unsigned slot = 0; slot < generation_now->slots; slot++) {
+        struct slot_counters counters;
+
+        if (worker_counters(slot, &counters)) {
+            put_slot(writer, slot, counters.lua_memory);
         }
     }
 }
