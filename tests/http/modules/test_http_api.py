@@ -392,6 +392,43 @@ def test_who_may_write(api):
         assert refusal(api("POST", ROOT, {"server": "127.0.0.1:1"}, "Origin: " + origin)) == (403, "CrossOrigin")
     assert api("POST", ROOT, {"server": "127.0.0.1:1"}, "Origin: http://localhost")[0] == 201
     assert len(api.get(ROOT)) == 2
+    for path, methods in (("/api/9/nginx", "GET, HEAD, POST, PATCH, DELETE, OPTIONS"), ("/look", "GET, HEAD, OPTIONS")):
+        answer = api.server.get(path, method="OPTIONS")
+        assert (answer.status, answer.header("Allow"), answer.body) == (204, methods, b"")
+        assert not any(name.startswith("Access-Control") for name, _ in answer.headers)
+
+
+def test_which_pages_may_write(serve):
+    server = serve("""server { listen 127.0.0.1:@PORT@; server_name ops.test *.wide.test ~^r\\d+\\.test$ ""; location /api { api write=on; } }""")
+
+    def refused(host, *headers):
+        client = server.client()
+        client.send(("DELETE /api/9/connections HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (host, "".join(field + "\r\n" for field in headers))).encode())
+        status = client.response("DELETE").status
+        assert status in (204, 403)
+        return status == 403
+
+    # clients that are no browsers say nothing of an origin, whatever name they use
+    assert not refused("evil.test") and not refused("10.0.0.1:8080")
+    for host in ("ops.test", "OPS.test:8080", "x.wide.test", "r12.test", "127.0.0.1:8080", "[::1]:80", "[::1]", "localhost:8080", "app.localhost"):
+        assert not refused(host, "Origin: http://" + host), host
+    # a page whose name somebody else gives this address (DNS rebinding) has the origin that it asks for
+    for host in ("evil.test", "evil.test:8080", "wide.test", "r.test", "127.0.0.1.evil.test", "localhost.evil.test", "notlocalhost"):
+        assert refused(host, "Origin: http://" + host), host
+    for origin in ("null", "http://", "http://ops.test:81", "http://ops.test/", "https://ops.test@evil.test", "ops.test", "file://", ""):
+        assert refused("ops.test", "Origin: " + origin) == (origin != ""), origin
+    assert refused("ops.test", "Origin: http://ops.test", "Origin: http://evil.test")
+    for site, is_refused in (("same-origin", False), ("none", False), ("cross-site", True), ("same-site", True)):
+        assert refused("ops.test", "Sec-Fetch-Site: " + site) == is_refused
+    assert len([line for line in server.lines("error.log") if "is no \"server_name\" of this server" in line]) == 7
+
+
+def test_a_page_without_tls_may_not_write_to_one_with(serve):
+    server = serve("server { listen 127.0.0.1:@PORT@ ssl; server_name ops.test; %s location /api { api write=on; } }" % pair(certificates.own("ops.test")))
+    for scheme, status in (("http", 403), ("https", 204)):
+        with connect(server.port) as secure:
+            secure.sendall(("DELETE /api/9/connections HTTP/1.1\r\nHost: ops.test\r\nOrigin: %s://ops.test\r\n\r\n" % scheme).encode())
+            assert secure.recv(4096).startswith(b"HTTP/1.1 %d " % status)
 
 
 def test_bodies_that_are_deep_or_large(api):

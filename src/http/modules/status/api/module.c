@@ -1,6 +1,7 @@
 /* ngx_http_api_module, in the shape of nginx Plus' interface: what the service does, and changes while it runs. */
 #include "base/text.h"
 #include "http/modules/status/api/api.h"
+#include "http/client/connection.h"
 #include "http/request/response.h"
 #include "http/variables/variables.h"
 #include "server/generation.h"
@@ -71,23 +72,77 @@ static bool is_known_version(struct str version)
     return version.len == 1 && *version.data >= '1' && *version.data <= '0' + VERSIONS;
 }
 
+static struct str header_of(const struct request *request, const char *name)
+{
+    struct str value = STR_NONE;
+
+    fields_by_variable_name(&request->headers, (struct arena *) &request->arena, str_of(name),
+                            &value);
+    return value;
+}
+
+/* Host without its port, and without the brackets of IPv6. */
+static struct str host_name(struct str authority)
+{
+    if (authority.len != 0 && *authority.data == '[') {
+        authority = str_skip(authority, 1);
+        return str_cut(&authority, ']');
+    }
+    return str_cut(&authority, ':');
+}
+
+/*
+ * An attacker can make a name of his lead here once its page was loaded: that page has the same origin as we. So the
+ * name must be one that this server is meant to have.
+ */
+static bool is_own_host(struct request *request, struct str host)
+{
+    struct addr addr;
+    struct str name = arena_dup(&request->arena, host_name(host));
+
+    for (size_t i = 0; i < name.len; i++) {
+        ((char *) name.data)[i] = (char) ascii_lower((unsigned char) name.data[i]);
+    }
+    if (addr_parse_ip(name, &addr) || str_is(name, "localhost") ||
+        str_ends(name, STR(".localhost"))) {
+        return true;
+    }
+    vec_each(struct http_listen *, listen, &request->server->listens) {
+        const struct server_name *found = server_names_find(&(*listen)->names, name, &request->env);
+
+        if (found != NULL && found->owner == request->server) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /*
  * A page of another site makes a browser send what it likes, with the credentials that the browser has: its requests say whose
- * page it was (RFC 6454). Clients that are no browsers say nothing.
+ * page it was (RFC 6454; Fetch Metadata). Clients that are no browsers say nothing. NULL, or why the request is refused.
  */
-static bool is_cross_origin(const struct request *request)
+static const char *cross_origin(struct request *request)
 {
-    struct str origin = STR_NONE, host = STR_NONE;
-
-    if (!fields_by_variable_name(&request->headers, (struct arena *) &request->arena, STR("origin"),
-                                 &origin)) {
-        return false;
-    }
-    fields_by_variable_name(&request->headers, (struct arena *) &request->arena, STR("host"),
-                            &host);
+    struct str origin = header_of(request, "origin"), host = header_of(request, "host");
+    struct str site = header_of(request, "sec_fetch_site");
     const char *slashes = str_find(origin, STR("://"));
-    return slashes == NULL || !str_equal_nocase(str_from(slashes + 3, origin.data + origin.len),
-                                                host.len != 0 ? host : request->host);
+
+    if (site.len != 0 && !str_is(site, "same-origin") && !str_is(site, "none")) {
+        return "a page of another origin may not change anything";
+    }
+    if (origin.len == 0) {
+        return NULL;
+    }
+    host = host.len != 0 ? host : request->host;
+    if (slashes == NULL ||
+        !str_equal_nocase(str_from(slashes + 3, origin.data + origin.len), host) ||
+        (connection_tls(request->connection) != NULL && !str_starts(origin, STR("https:")))) {
+        return "a page of another origin may not change anything";
+    }
+    return is_own_host(request, host)
+               ? NULL
+               : "the page's host is no \"server_name\" of this server, so it "
+                 "may not change anything";
 }
 
 /* ---- answers ---- */
@@ -102,6 +157,17 @@ static enum handler_result answer_list(struct request *request, const char *list
     }
     buf_append(&out, str_of(list));
     return api_answer_text(request, 200, &out);
+}
+
+/* What a client may do here (RFC 9110, 9.3.7): the dashboard shows buttons by it. */
+static enum handler_result answer_options(struct request *request)
+{
+    const struct api_settings *settings = request->answering->content.settings;
+
+    fields_add(&request->response.fields, &request->arena, STR("Allow"),
+               settings->may_write ? STR("GET, HEAD, POST, PATCH, DELETE, OPTIONS")
+                                   : STR("GET, HEAD, OPTIONS"));
+    return api_answer_nothing(request, 204);
 }
 
 static const struct api_collection *find_collection(const struct api_collection *list,
@@ -172,11 +238,16 @@ static enum handler_result api_answer(struct request *request)
     struct api_path path = path_of(request);
 
     fields_add(&request->response.fields, &request->arena, STR("Cache-Control"), STR("no-store"));
+    if (request->method == METHOD_OPTIONS) {
+        return answer_options(request);
+    }
     if (!may_do(request)) {
         return api_refuse(request, 405, "MethodDisabled", "method disabled");
     }
-    if (!api_is_read(request) && is_cross_origin(request)) {
-        log_error(&request->log, 0, "api: a page of another origin may not change anything");
+    const char *reason = api_is_read(request) ? NULL : cross_origin(request);
+    if (reason != NULL) {
+        counters_mine->limited++;
+        log_error(&request->log, 0, "api: %s", reason);
         return api_refuse(request, 403, "CrossOrigin", "request of another origin");
     }
     if (path.version.len != 0 && !is_known_version(path.version)) {
