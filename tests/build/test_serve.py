@@ -21,8 +21,14 @@ def _site(tmp_path):
         probe.bind(("127.0.0.1", 0))
         listen = "127.0.0.1:%d" % probe.getsockname()[1]
     process = subprocess.Popen(["auto/serve", str(tmp_path)], cwd=ROOT, env={**os.environ, "LISTEN": listen},
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
+        said = ""
+        for line in iter(process.stdout.readline, ""):
+            said += line
+            if "what else is there" in line:
+                break
+        assert "http://%s/dashboard " % listen in said
         for line in process.stderr:
             if "start worker process " in line:
                 break
@@ -42,6 +48,7 @@ def get(url):
 def test_it_opens_onto_the_dashboard_and_has_the_manual(site):
     url, text = get(site + "/")
     assert url == site + "/dashboard" and "<!DOCTYPE html>" in text
+    assert '"step_ms":30000' in get(site + "/dashboard?history=0")[1]
     _, page = get(site + "/index.html")
     for path in ("/docs/", "/docs/recipes.md", "/docs/directives.md", "/docs/variables.md", "/status", "/metrics",
                  "/api/9/http/keyvals/banned", "/empty.gif"):

@@ -1,9 +1,11 @@
 /* ngx_http_metrics_module: numbers of the service for Prometheus and for people. */
 #include "http/modules/status/metrics/metrics.h"
 
+#include "base/parse.h"
 #include "base/text.h"
 #include "http/exchange/exchange.h"
 #include "http/message/accept.h"
+#include "shared/metrics/history.h"
 #include "shared/metrics/zones.h"
 #include "http/modules/status/metrics/writer.h"
 #include "http/routing/hooks.h"
@@ -13,6 +15,19 @@
 
 struct metrics_main {
     uint64_t zone_size;
+    uint64_t history_ms; /* of dashboard_history */
+};
+
+/* Of a reading. */
+struct dashboards {
+    bool is_wanted;    /* there is one: points are kept */
+    struct zone *zone; /* where; NULL: they are not */
+    uint64_t step_ms;  /* from one to the next */
+};
+
+/* Of a location with `dashboard`. */
+struct dashboard_settings {
+    struct str api; /* URI of a location with `api`; empty: none */
 };
 
 struct metrics_server {
@@ -96,20 +111,42 @@ static enum handler_result count_request(struct request *request)
 
 /* ---- showing ---- */
 
-/* page.html as it is. The assembler includes it, named from the root of the sources, where the compiler runs. */
-__asm__(".section .rodata\n"
-        "metrics_page_start:\n"
-        ".incbin \"src/http/modules/status/metrics/page.html\"\n"
-        "metrics_page_end:\n"
-        ".byte 0\n"
-        ".previous\n");
-
-extern const char page_start[] __asm__("metrics_page_start");
-extern const char page_end[] __asm__("metrics_page_end");
-
-static struct str metrics_page(void)
+static struct dashboards *dashboards_of(struct conf *conf)
 {
-    return str_from(page_start, page_end);
+    return conf_state(conf, "dashboards", sizeof(struct dashboards));
+}
+
+/* The points of plots, all or those after a number; what the page has to know besides. */
+static enum handler_result answer_history(struct request *request, struct str after)
+{
+    const struct dashboard_settings *settings = request->answering->content.settings;
+    const struct dashboards *dashboards = dashboards_of(&generation_now->conf);
+    struct buf out = {0};
+    struct json json = {.out = &out, .arena = &request->arena};
+    uint64_t number = 0;
+
+    if (after.len != 0 && !parse_uint(after, &number)) {
+        return request_fail(request, 400);
+    }
+    json_open(&json, STR_NONE, '{');
+    json_put_string(&json, "api", settings == NULL ? STR("") : settings->api);
+    json_put_number(&json, "step_ms", dashboards->step_ms);
+    if (dashboards->zone != NULL) {
+        history_look(dashboards->step_ms);
+        history_put(&json, number);
+    }
+    json_close(&json, '}');
+    return response_gathered(request, 200, STR("application/json"), &out);
+}
+
+static enum handler_result answer_page(struct request *request)
+{
+    struct fields *fields = &request->response.fields;
+
+    fields_add(fields, &request->arena, STR("Content-Security-Policy"), metrics_page_policy());
+    fields_add(fields, &request->arena, STR("X-Frame-Options"), STR("DENY"));
+    fields_add(fields, &request->arena, STR("Referrer-Policy"), STR("no-referrer"));
+    return response_memory(request, 200, STR("text/html; charset=utf-8"), metrics_page());
 }
 
 enum shown_as { AS_TEXT, AS_OPENMETRICS, AS_PROTOBUF, AS_PAGE, AS_JSON, SHOWN_AS };
@@ -130,7 +167,7 @@ static const struct metrics_form *const shown_forms[SHOWN_AS] = {&metrics_text,
 
 static enum handler_result metrics_answer(struct request *request)
 {
-    struct str accept = STR_NONE;
+    struct str accept = STR_NONE, after;
     struct buf out = {0};
 
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
@@ -142,10 +179,15 @@ static enum handler_result metrics_answer(struct request *request)
         as = AS_TEXT; /* a client that names nothing that we know: all scrapers read it */
     }
     fields_add(&request->response.fields, &request->arena, STR("Cache-Control"), STR("no-store"));
+    fields_add(&request->response.fields, &request->arena, STR("X-Content-Type-Options"),
+               STR("nosniff"));
+    if (request_argument(request, STR("history"), &after)) {
+        return answer_history(request, after);
+    }
     fields_add(&request->response.fields, &request->arena, STR("Vary"), STR("Accept"))->is_list =
         true;
     if (as == AS_PAGE) {
-        return response_memory(request, 200, shown_types[as], metrics_page());
+        return answer_page(request);
     }
     if (as == AS_JSON) {
         metrics_write_status(&out, request);
@@ -182,7 +224,7 @@ static enum handler_result status_answer(struct request *request)
 
 /* ---- when the configuration is read ---- */
 
-static const char zone_user; /* its address tells our zone from others */
+static const char zone_user, history_user; /* their addresses tell our zones from others */
 
 /* Each server has a number of its own. */
 static void fresh_server(void *settings)
@@ -195,6 +237,25 @@ static bool metrics_apply(struct conf_scope *scope, const struct directive *row,
 {
     status_zones_of(scope->conf)->is_wanted = true;
     content_set(scope_location(scope), metrics_answer, NULL);
+    return true;
+}
+
+static bool dashboard_apply(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *none)
+{
+    struct dashboard_settings *settings = arena_new(scope->conf->arena, struct dashboard_settings);
+
+    if (node->count == 2) {
+        settings->api = node->args[1];
+        if (!str_starts(settings->api, STR("api=/"))) {
+            return conf_error(scope->conf, node, "invalid parameter \"%.*s\"",
+                              STR_ARG(node->args[1]));
+        }
+        settings->api = str_skip(settings->api, 4);
+    }
+    dashboards_of(scope->conf)->is_wanted = true;
+    status_zones_of(scope->conf)->is_wanted = true;
+    content_set(scope_location(scope), metrics_answer, settings);
     return true;
 }
 
@@ -266,6 +327,21 @@ static struct metrics_main *main_of(const struct http_main *main)
                : server_settings(*vec_at(&main->servers, struct http_server *, 0), &main_key);
 }
 
+static bool prepare_history(struct conf *conf, const struct metrics_main *settings)
+{
+    struct dashboards *dashboards = dashboards_of(conf);
+
+    if (!dashboards->is_wanted) {
+        return true;
+    }
+    dashboards->step_ms = settings->history_ms / HISTORY_POINTS;
+    dashboards->zone = generation_zone(conf->generation, NULL, STR("dashboard"),
+                                       history_zone_size(), &history_user);
+    return dashboards->zone != NULL &&
+           (history_use(dashboards->zone) ||
+            conf_error(conf, NULL, "there is no memory for the points of \"dashboard\""));
+}
+
 static bool metrics_end(struct conf *conf, struct http_main *main)
 {
     struct metrics_main *settings = main_of(main);
@@ -287,13 +363,26 @@ static bool metrics_end(struct conf *conf, struct http_main *main)
         conf_warn(conf, NULL, "metrics: there are more than %u servers, zones and peers",
                   SERIES_MOST);
     }
-    return true;
+    return prepare_history(conf, settings);
 }
 
 static bool worker_start(struct generation *generation)
 {
+    const struct dashboards *dashboards = dashboards_of(&generation->conf);
+
     counting = status_zones_start(&generation->conf) ? generation : NULL;
+    if (counting != NULL && dashboards->zone != NULL && history_use(dashboards->zone) &&
+        worker_slot == 0 && !worker_is_agent) {
+        history_start(dashboards->step_ms); /* one worker does it for all */
+    }
     return true;
+}
+
+static void worker_quit(struct generation *generation)
+{
+    if (counting == generation) {
+        history_stop();
+    }
 }
 
 static void worker_end(struct generation *generation)
@@ -309,6 +398,11 @@ static const struct directive main_rows[] = {
      .min = 1 << 20, .max = (int64_t) 1 << 40,
      .doc = "Shared memory of the counters: 28k for each worker and 16 servers, zones or peers. It "
             "is kept over reloads while its size stays."},
+    {"dashboard_history", IN_HTTP, MSEC(struct metrics_main, history_ms), .initial = "1h",
+     .min = 60000, .max = 7 * 24 * 3600 * 1000LL,
+     .doc =
+         "How far back the plots of `dashboard` reach. They have 120 points, so a point is taken "
+         "each 30 seconds. While the service is idle one worker wakes every two minutes for it."},
     {0},
 };
 static const struct directive location_rows[] = {
@@ -317,6 +411,13 @@ static const struct directive location_rows[] = {
          "Answers with the numbers of the service: as OpenMetrics, or as text or protobuf of Prometheus, "
          "as the client accepts, and as a page for browsers. With it requests are counted by "
          "server, zone and peer."},
+    {"dashboard", IN_LOCATION, CUSTOM(dashboard_apply), ARGS(0, 1), .inherit = INHERIT_NEVER,
+     .syntax = "[api=uri]",
+     .doc =
+         "Answers browsers with a page that shows traffic, latency and errors of the last hour, upstreams, caches, limits, "
+         "TLS and workers as they are now; other clients get what `metrics` gives. With `api` servers of upstreams can be "
+         "drained and set down there: the URI is that of a location with `api write=on` at the same address, which "
+         "decides who may do it."},
     {"status_zone", IN_SERVER | IN_LOCATION | IN_LOCATION_IF, STRING(struct metrics_settings, zone),
      .apply = status_zone_apply, .syntax = "zone",
      .doc =
@@ -386,5 +487,6 @@ const struct module ngx_http_metrics_module = {
     .tables = tables,
     .hooks = &hooks,
     .worker_start = worker_start,
+    .worker_quit = worker_quit,
     .worker_end = worker_end,
 };
