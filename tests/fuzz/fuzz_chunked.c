@@ -1,7 +1,7 @@
 /* Fuzz target: the chunked decoder. However the input is cut, the same bytes come out. */
 #include <stdlib.h>
 
-#include "http/message/chunked.h"
+#include "base/chunked.h"
 
 #define OUT_MAX 65536
 

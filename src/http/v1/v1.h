@@ -9,7 +9,7 @@
 #include "http/client/tcp.h"
 #include "http/client/protocol.h"
 #include "http/request/request.h"
-#include "http/message/chunked.h"
+#include "base/chunked.h"
 #include "http/message/parser.h"
 #include "http/request/wire.h"
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "http/message/fields.h"
-#include "http/message/chunked.h"
+#include "base/chunked.h"
 #include "upstream/health.h"
 
 #define PROBE_HEAD_MAX (32 * 1024)  /* bytes of a response's head */

@@ -10,7 +10,7 @@
 #include "conf/template.h"
 #include "http/exchange/exchange.h"
 #include "http/exchange/heads/request_head.h"
-#include "http/message/chunked.h"
+#include "base/chunked.h"
 
 /* Where a request goes: scheme, address and URI of proxy_pass, apart. */
 struct proxy_url {

@@ -3,7 +3,7 @@
 
 #include "base/buf.h"
 #include "base/parse.h"
-#include "http/message/chunked.h"
+#include "base/chunked.h"
 #include "http/message/fields.h"
 #include "http/message/parser.h"
 #include "http/modules/clients/acme/acme.h"

@@ -1,6 +1,6 @@
 /* The decoder of the chunked transfer coding. Strict: a bare LF, an empty size or 16 digits are
  * refused. */
-#include "http/message/chunked.h"
+#include "base/chunked.h"
 
 #include "base/text.h"
 

@@ -1,6 +1,6 @@
 /* The chunked transfer coding (RFC 9112, 7.1): a decoder on slices. */
-#ifndef HTTP_MESSAGE_CHUNKED_H
-#define HTTP_MESSAGE_CHUNKED_H
+#ifndef BASE_CHUNKED_H
+#define BASE_CHUNKED_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "http/message/chunked.h"
+#include "base/chunked.h"
 
 /* What decoding a text gave. */
 struct outcome {
