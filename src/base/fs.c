@@ -263,3 +263,53 @@ bool fs_move(const char *from, const char *to, mode_t mode)
     }
     return errno == EXDEV && copy_over(from, to);
 }
+
+/* The directory of the file has its name on the disk, too. */
+static int sync_directory(struct str file)
+{
+    const char *slash = str_find_last_char(file, '/');
+    struct buf name = {0};
+
+    buf_append(&name, slash == NULL ? STR(".") : str_from(file.data, slash + 1));
+    buf_append_char(&name, '\0');
+    int fd = open(name.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int error = fd == -1 || fsync(fd) != 0 ? errno : 0;
+    if (fd != -1) {
+        close(fd);
+    }
+    buf_free(&name);
+    return error;
+}
+
+/* A whole file on the disk, or none. */
+static int write_new(const char *name, struct str text)
+{
+    int error = 0;
+
+    unlink(name);
+    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd == -1) {
+        return errno;
+    }
+    if (!fs_write_all(fd, text) || fsync(fd) != 0) {
+        error = errno;
+    }
+    if (close(fd) != 0 && error == 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        unlink(name);
+    }
+    return error;
+}
+
+int fs_replace(const char *file, const char *temporary, struct str text)
+{
+    int error = write_new(temporary, text);
+
+    if (error == 0 && rename(temporary, file) != 0) {
+        error = errno;
+        unlink(temporary);
+    }
+    return error == 0 ? sync_directory(str_of(file)) : error;
+}

@@ -37,6 +37,12 @@ bool fs_make_directory(const char *path, mode_t mode, uid_t uid);
  */
 bool fs_move(const char *from, const char *to, mode_t mode);
 
+/*
+ * The file has this text from now on, whole and on the disk, or what it had: the text goes to `temporary`, in the same directory, which is
+ * renamed. For threads, too. 0, or an errno.
+ */
+int fs_replace(const char *file, const char *temporary, struct str text);
+
 /* Writes all; false with errno. */
 bool fs_write_all(int fd, struct str data);
 

@@ -1,7 +1,5 @@
 /* The state file of a group: its servers as lines of the configuration, written by a thread, whole and to the disk. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -104,45 +102,6 @@ static void put_text(struct buf *out, const struct servers_list *list)
 
 /* ---- on the thread ---- */
 
-/* The directory of the file has its name on the disk, too. */
-static int sync_directory(struct str file)
-{
-    const char *slash = str_find_last_char(file, '/');
-    struct buf name = {0};
-
-    buf_append(&name, slash == NULL ? STR(".") : str_from(file.data, slash + 1));
-    buf_append_char(&name, '\0');
-    int fd = open(name.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int error = fd == -1 || fsync(fd) != 0 ? errno : 0;
-    if (fd != -1) {
-        close(fd);
-    }
-    buf_free(&name);
-    return error;
-}
-
-/* A whole file on the disk, or none. */
-static int write_new(const char *name, struct str text)
-{
-    int error = 0;
-
-    unlink(name);
-    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd == -1) {
-        return errno;
-    }
-    if (!fs_write_all(fd, text) || fsync(fd) != 0) {
-        error = errno;
-    }
-    if (close(fd) != 0 && error == 0) {
-        error = errno;
-    }
-    if (error != 0) {
-        unlink(name);
-    }
-    return error;
-}
-
 /* All workers of a generation use one name, under the lock, so that what a killed one left is replaced. */
 static int write_file(const struct upstream_group *group, struct str text)
 {
@@ -151,13 +110,9 @@ static int write_file(const struct upstream_group *group, struct str text)
 
     buf_printf(&name, "%s.%d.%u.new", file.data, (int) getppid(), group->set->generation->number);
     buf_append_char(&name, '\0');
-    int error = write_new(name.data, text);
-    if (error == 0 && rename(name.data, file.data) != 0) {
-        error = errno;
-        unlink(name.data);
-    }
+    int error = fs_replace(file.data, name.data, text);
     buf_free(&name);
-    return error == 0 ? sync_directory(file) : error;
+    return error;
 }
 
 /* The lock is held while the disk is waited for: only threads take it. */
