@@ -342,7 +342,7 @@ static const char *link_connect(struct store_link *link, struct arena *arena)
     struct store_node *node = link->node;
     const struct store_settings *settings = node->store->settings;
     uint64_t deadline_ms = clock_now.now_ms + settings->connect_timeout_ms;
-    struct upstream_connection_tls tls = {.context = settings->tls};
+    struct upstream_connection_tls tls = {.context = settings->tls.context};
     struct upstream_connection_options options = {.keepalive = true, .tells_timeout = true};
     bool is_logged = atomic_load(&node->store->counts->is_gone) == 0;
     struct upstream_target target = {.addr = node->addr,
@@ -353,10 +353,10 @@ static const char *link_connect(struct store_link *link, struct arena *arena)
     int error = 0;
 
     if (settings->uses_tls && !node->is_sentinel) {
-        tls.options.name = settings->tls_name.len == 0 ? node_host(node, host) : settings->tls_name;
-        tls.options.verifies = settings->verifies;
-        tls.options.sends_name = settings->sends_name;
-        tls.options.identity = tls_client_identity(settings->tls, &tls.options);
+        tls.options.name = settings->tls.name.len == 0 ? node_host(node, host) : settings->tls.name;
+        tls.options.verifies = settings->tls.verifies;
+        tls.options.sends_name = settings->tls.sends_name;
+        tls.options.identity = tls_client_identity(settings->tls.context, &tls.options);
         options.tls = &tls;
     }
     switch (upstream_connection_reach(&target, &options, deadline_ms, &conn, &error)) {

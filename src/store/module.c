@@ -15,7 +15,6 @@ enum {
     PASSWORD_MAX = 4096, /* bytes of the file */
     ZONE_SIZE = 8 * 4096,
     DATABASE_MAX = 65535,
-    VERIFY_DEPTH = 9,
 };
 
 static struct settings_key store_key;
@@ -172,41 +171,6 @@ static bool server_finish(struct conf *conf, struct store_settings *own,
     return true;
 }
 
-static bool tls_finish(struct conf *conf, const struct conf_node *node, struct store_settings *own)
-{
-    struct tls_settings made = {
-        .is_client = true,
-        .directory = conf->conf_prefix,
-        .protocols = TLS_1_2 | TLS_1_3,
-        .ciphers = STR("DEFAULT"),
-        .verify_depth = VERIFY_DEPTH,
-    };
-    struct str error;
-
-    if (own->verifies && own->trusted.len == 0) {
-        return conf_error(
-            conf, node, "no \"ssl_trusted_certificate\" for \"ssl_verify\" of redis_store \"%.*s\"",
-            STR_ARG(node->args[1]));
-    }
-    if ((own->certificate.len == 0) != (own->certificate_key.len == 0)) {
-        return conf_error(conf, node,
-                          "\"ssl_certificate\" and \"ssl_certificate_key\" of redis_store \"%.*s\" "
-                          "need each other",
-                          STR_ARG(node->args[1]));
-    }
-    if (own->verifies) {
-        made.verify = TLS_VERIFY_ON;
-        made.trusted_certificate = own->trusted;
-        made.crl = own->crl;
-    }
-    if (own->certificate.len != 0) {
-        *vec_add(&made.certificates, conf->arena, struct tls_certificate) =
-            (struct tls_certificate){own->certificate, own->certificate_key};
-    }
-    own->tls = tls_context_new(&made, conf->arena, log_main, &error);
-    return own->tls != NULL || conf_error(conf, node, "%.*s", STR_ARG(error));
-}
-
 /* The name is known before any zone wants it. */
 static bool store_apply(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings)
@@ -263,7 +227,7 @@ static bool store_enter(struct conf_scope *scope, const struct directive *row,
             return false;
         }
     }
-    return !own->uses_tls || tls_finish(conf, node, own);
+    return !own->uses_tls || client_tls_finish(conf, node, "redis_store", &own->tls);
 }
 
 static bool stores_configured(struct conf *conf, struct generation *generation)
@@ -355,20 +319,10 @@ static const struct directive store_rows[] = {
      .doc = "The largest reply. A server that sends more is disconnected."},
     {"ssl", IN, FLAG(S, uses_tls), .initial = "off",
      .doc = "Are connections to the store by TLS? Those to sentinels are not."},
-    {"ssl_name", IN, STRING(S, tls_name), .syntax = "name",
-     .doc =
-         "The name that the server's certificate must have; by default the one of `server`, or the address that a "
-         "sentinel or a cluster gave."},
-    {"ssl_server_name", IN, FLAG(S, sends_name), .initial = "on",
-     .doc = "Is the name sent (SNI, RFC 6066)?"},
-    {"ssl_verify", IN, FLAG(S, verifies), .initial = "on",
-     .doc = "Must the certificate be trusted, and be for the name?"},
-    {"ssl_trusted_certificate", IN, CONF_PATH(S, trusted),
-     .doc = "PEM file of authorities that are trusted."},
-    {"ssl_crl", IN, CONF_PATH(S, crl), .doc = "PEM file of revoked certificates."},
-    {"ssl_certificate", IN, CONF_PATH(S, certificate),
-     .doc = "The certificate of this node, for stores that ask for one."},
-    {"ssl_certificate_key", IN, CONF_PATH(S, certificate_key), .doc = "Its key."},
+    CLIENT_TLS_ROWS(
+        IN, S, tls,
+        "The name that the server's certificate must have; by default the one of `server`, or the address that a "
+        "sentinel or a cluster gave."),
     RESOLVER_ROWS(IN, S),
     {0},
 };

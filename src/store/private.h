@@ -10,6 +10,7 @@
 #include "net/tls/tls.h"
 #include "store/resp.h"
 #include "store/store.h"
+#include "upstream/client_tls.h"
 
 enum {
     STORE_NODES_MAX = 160, /* servers that are known at one time */
@@ -46,11 +47,8 @@ struct store_settings {
     const struct resolver_settings *resolver;
     uint64_t resolver_timeout_ms;
 
-    bool uses_tls, verifies, sends_name;
-    struct str tls_name; /* whom the certificate must be for; empty: the server as written */
-    struct str trusted, crl, certificate, certificate_key;
-    unsigned protocols;
-    struct tls_context *tls;
+    bool uses_tls;
+    struct client_tls tls;
 };
 
 enum link_state {
