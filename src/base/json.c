@@ -293,6 +293,15 @@ bool json_next_member(struct json_text *text, bool *is_first, struct str *name, 
            json_skip(text, ':');
 }
 
+bool json_next_item(struct json_text *text, bool *is_first, bool *is_end)
+{
+    bool was_first = *is_first;
+
+    *is_first = false;
+    *is_end = json_skip(text, ']');
+    return *is_end || was_first || json_skip(text, ',');
+}
+
 static bool skip_number(struct json_text *text)
 {
     const char *start = text->at;

@@ -48,6 +48,8 @@ bool json_take_string(struct json_text *text, struct str *out);
  * cleared by this. *is_end: there is none, and the '}' was passed. False: malformed.
  */
 bool json_next_member(struct json_text *text, bool *is_first, struct str *name, bool *is_end);
+/* The same for the next value of a list whose '[' was passed. */
+bool json_next_item(struct json_text *text, bool *is_first, bool *is_end);
 #define JSON_DEPTH_MOST 64
 /* Passes the next value, whatever it is. False: malformed, or deeper than JSON_DEPTH_MOST. */
 bool json_skip_value(struct json_text *text);

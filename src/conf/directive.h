@@ -36,6 +36,7 @@ enum context {
     IN_REDIS_STORE = 1 << 18,
     IN_ACME_ISSUER = 1 << 19,
     IN_OTEL_EXPORTER = 1 << 20,
+    IN_DISCOVERY = 1 << 21,
     IN_ANY = 0x7fffffff,
     IN_HTTP_ALL = IN_HTTP | IN_SERVER | IN_LOCATION, /* the usual "http, server, location" */
     IN_HTTP_LOCATION_SETTINGS = /* blocks that have settings of the location level */

@@ -27,6 +27,7 @@ static const struct {
     {IN_REDIS_STORE, "redis_store"},
     {IN_ACME_ISSUER, "acme_issuer"},
     {IN_OTEL_EXPORTER, "otel_exporter"},
+    {IN_DISCOVERY, "discovery"},
 };
 
 #define CONTEXT_COUNT (sizeof(context_names) / sizeof(*context_names))

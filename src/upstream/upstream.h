@@ -19,6 +19,7 @@
 struct balancer;
 struct balancer_decision;
 struct cell_memory;
+struct discovery_service;
 struct group_state;
 struct health_settings;
 struct keepalive_slices;
@@ -78,8 +79,10 @@ struct upstream_server {
     struct peer_cell *
         *cells;         /* of a server that came at run time: that of each address; else NULL */
     struct str service; /* of SRV records; empty = none */
-    struct str route;   /* for sticky; empty = none */
-    struct str id;      /* Tengine's id=; empty = none */
+    struct discovery_service
+        *discovered; /* that says which addresses it has (discovery.h); NULL = DNS, or fixed ones */
+    struct str route; /* for sticky; empty = none */
+    struct str id;    /* Tengine's id=; empty = none */
     unsigned index; /* place among the servers of its group; of one that came at run time: its id */
     const struct conf_node *node; /* its line, or the *_pass line; NULL at run time */
 };

@@ -23,6 +23,7 @@ LAYERS = (
     ("upstream", "cache"),  # of upstream: what upper layers see, and what its packages share
     ("upstream/cells",),
     ("upstream/connections",),
+    ("upstream/discovery",),
     ("upstream/peers",),
     ("upstream/picking",),
     ("upstream/health",),

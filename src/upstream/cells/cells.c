@@ -12,11 +12,12 @@
 #include "upstream/servers.h"
 
 enum {
-    LINE = 64,          /* bytes of a cache line */
-    SPARES = 64,        /* spare cells of a set that watches names */
-    SPARES_EACH = 4,    /* more spare cells for each watched name */
-    SPARES_ZONE = 1024, /* at most so many more that a group's zone pays for */
-    TARGET_MAX = 255,   /* bytes of a name in the DNS */
+    LINE = 64,                /* bytes of a cache line */
+    SPARES = 64,              /* spare cells of a set that watches names */
+    SPARES_EACH = 4,          /* more spare cells for each watched name */
+    SPARES_DISCOVERED = 1024, /* more spare cells for each service of a discovery */
+    SPARES_ZONE = 1024,       /* at most so many more that a group's zone pays for */
+    TARGET_MAX = 255,         /* bytes of a name in the DNS */
     ADDRESS_KEY_MAX = ADDR_TEXT_MAX,
 };
 
@@ -229,17 +230,19 @@ static void count_entries(struct cell_memory *memory)
     size_t spares = 0;
 
     vec_each(struct upstream_group *, group, &memory->set->groups) {
-        size_t watched = 0;
+        size_t watched = 0, discovered = 0;
 
         vec_each(struct upstream_server *, server, &(*group)->servers) {
             (*server)->first_cell = memory->fixed;
             memory->fixed += (unsigned) (*server)->addresses.count;
             watched += (*server)->resolves;
+            discovered += (*server)->discovered != NULL;
         }
         if (watched != 0 || (*group)->zone_size != 0) {
             size_t paid = (*group)->zone_size / memory->stride;
 
-            spares += watched * SPARES_EACH + (paid < SPARES_ZONE ? paid : SPARES_ZONE);
+            spares += watched * SPARES_EACH + discovered * SPARES_DISCOVERED +
+                      (paid < SPARES_ZONE ? paid : SPARES_ZONE);
         }
     }
     memory->count = memory->fixed + (unsigned) (spares == 0 ? 0 : spares + SPARES);
@@ -395,7 +398,7 @@ static void inherit_address(struct cell_memory *memory, const struct cell_memory
                                     .priority = from->priority,
                                     .weight = from->weight,
                                     .target = {from->target, from->target_length}};
-    if (server->service.len == 0) {
+    if (server->service.len == 0 && server->discovered == NULL) {
         addr_set_port(&address.addr, server->port);
     }
     struct cell_entry *entry = find_fixed(memory, server, &address);

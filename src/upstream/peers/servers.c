@@ -7,6 +7,7 @@
 
 #include "base/fatal.h"
 #include "base/shm.h"
+#include "upstream/discovery/discovery.h"
 #include "upstream/private.h"
 
 enum {
@@ -92,6 +93,10 @@ const char *upstream_server_parse(struct arena *arena, uint16_t default_port,
     struct str text = server->written;
     struct addr_list list;
     uint16_t port = 0;
+
+    if (discovery_is_name(text)) {
+        return "a service of a discovery, which only the configuration may name,";
+    }
     bool has_sound_port = addr_split_port(text, &server->host, &port);
 
     if (is_name(text, server->host)) {

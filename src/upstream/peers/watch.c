@@ -1,10 +1,11 @@
-/* Names that are watched: servers with `resolve`, and those whose names were not found at first. */
+/* Names that are watched: servers with `resolve`, those whose names were not found at first, and those of a discovery. */
 #include <netdb.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "event/loop.h"
+#include "upstream/discovery/discovery.h"
 #include "upstream/private.h"
 
 enum {
@@ -32,6 +33,9 @@ struct watch {
     struct arena memory;             /* of addresses */
     struct known_address *addresses; /* now; each holds its cell */
     unsigned count;
+    struct discovery_listener
+        listener;     /* of a server of a discovery: nobody asks, an engine tells */
+    uint64_t version; /* of its addresses; 0: nothing is known yet */
 };
 
 /* A request that waits for the names of its group; on its fiber's stack. */
@@ -141,7 +145,7 @@ static struct vec read_answer(const struct watch *watch, const struct resolved *
                                         .weight = item->weight,
                                         .target = arena_dup(arena, item->name)};
 
-        if (watch->server->service.len == 0) {
+        if (watch->server->service.len == 0 && watch->server->discovered == NULL) {
             address.priority = address.weight = 0;
             addr_set_port(&address.addr, watch->server->port);
         }
@@ -187,6 +191,49 @@ void watch_answer(struct upstream_group *group, const struct resolved *found)
     take_answer(group->worker_state->watches, found);
 }
 
+/* There is an answer, or there will be none: who waits for it looks again. */
+static void tell_waiters(struct watch *watch)
+{
+    watch->is_asking = watch->has_no_answer = false;
+    if (watch->is_orphan) {
+        return;
+    }
+    list_each(item, &watch->group->worker_state->resolving) {
+        wait_signal_later(&container_of(item, struct resolve_waiter, node)->wake);
+    }
+}
+
+/* ---- servers of a discovery ---- */
+
+static bool is_discovered(const struct watch *watch)
+{
+    return watch->server->discovered != NULL;
+}
+
+/* Its addresses have changed. */
+static void discovery_changed(struct discovery_listener *listener)
+{
+    struct watch *watch = container_of(listener, struct watch, listener);
+    struct resolved found;
+    struct arena arena;
+
+    arena_init(&arena);
+    watch->version = discovery_read(watch->server->discovered, &arena, &found);
+    take_answer(watch, &found);
+    arena_free(&arena);
+    tell_waiters(watch);
+}
+
+static struct vec discovered_addresses(struct watch *watch, struct arena *arena)
+{
+    struct resolved found;
+
+    watch->version = discovery_read(watch->server->discovered, arena, &found);
+    return read_answer(watch, &found, arena);
+}
+
+/* ---- a watch ---- */
+
 /* What was found when the configuration was read. */
 static struct vec start_addresses(const struct upstream_server *server, struct arena *arena)
 {
@@ -216,6 +263,15 @@ static struct watch *watch_new(struct upstream_group *group, const struct upstre
     arena_init(&watch->memory);
     arena_init(&memory);
     struct vec known = {0};
+    list_init(&watch->listener.node);
+    if (is_discovered(watch)) {
+        watch->listener.changed = discovery_changed;
+        discovery_listen(server->discovered, &watch->listener);
+        known = discovered_addresses(watch, &memory);
+        set_addresses(watch, memory, &known);
+        cells_remember(group, server, watch->addresses, watch->count);
+        return watch;
+    }
     cells_recall(group, server, &memory, &known);
     if (known.count == 0) {
         watch->waits_for_use = group->fallback != FALLBACK_NONE && group->health == NULL;
@@ -236,6 +292,7 @@ static void watch_free_memory(struct watch *watch)
 /* A fiber that has not ended yet frees the rest. */
 static void watch_drop(struct watch *watch)
 {
+    list_remove(&watch->listener.node);
     release_all(watch, watch->addresses, watch->count);
     arena_free(&watch->memory);
     if (watch->fiber != NULL) {
@@ -528,18 +585,6 @@ static uint64_t ask_and_take(struct watch *watch)
     return again_ms < clock_now.now_ms + LEAST_MS ? clock_now.now_ms + LEAST_MS : again_ms;
 }
 
-/* There is an answer, or there will be none: who waits for it looks again. */
-static void tell_waiters(struct watch *watch)
-{
-    watch->is_asking = watch->has_no_answer = false;
-    if (watch->is_orphan) {
-        return;
-    }
-    list_each(item, &watch->group->worker_state->resolving) {
-        wait_signal_later(&container_of(item, struct resolve_waiter, node)->wake);
-    }
-}
-
 static void watch_run(void *arg)
 {
     struct watch *watch = arg;
@@ -562,7 +607,7 @@ static void watch_run(void *arg)
 bool watch_start(struct upstream_group *group)
 {
     for (struct watch *watch = group->worker_state->watches; watch != NULL; watch = watch->next) {
-        if (watch->fiber == NULL && !watch->waits_for_use &&
+        if (watch->fiber == NULL && !watch->waits_for_use && !is_discovered(watch) &&
             fiber_start(watch_run, watch, NULL) == FIBER_NO_STACK) {
             return false;
         }
@@ -632,6 +677,15 @@ enum wait_result watch_first_use(struct upstream_group *group)
     return result;
 }
 
+/* Is there an answer to come? Of a discovery: the first one, unless its engine does not answer. */
+static bool is_awaited(const struct watch *watch)
+{
+    if (is_discovered(watch)) {
+        return watch->version == 0 && !discovery_is_failing(watch->server->discovered);
+    }
+    return watch->is_asking && watch->fiber != NULL;
+}
+
 /* Has all of them asked that did not do so just now. Is there anybody to wait for? */
 static bool ask_all(const struct group_state *state)
 {
@@ -644,7 +698,7 @@ static bool ask_all(const struct group_state *state)
             watch->is_asking = true;
             wait_signal_later(&watch->wake);
         }
-        is_asking |= watch->is_asking && watch->fiber != NULL;
+        is_asking |= is_awaited(watch);
     }
     return is_asking;
 }
@@ -652,7 +706,7 @@ static bool ask_all(const struct group_state *state)
 static bool is_anybody_asking(const struct group_state *state)
 {
     for (const struct watch *watch = state->watches; watch != NULL; watch = watch->next) {
-        if (watch->is_asking && watch->fiber != NULL) {
+        if (is_awaited(watch)) {
             return true;
         }
     }

@@ -24,7 +24,7 @@ static const struct looked_up *look_up(struct conf *conf, struct map *known, str
 static void resolve_server(struct conf *conf, struct map *known, const struct upstream_group *group,
                            struct upstream_server *server)
 {
-    if (!server->resolves || server->wants_resolve) {
+    if (!server->resolves || server->wants_resolve || server->discovered != NULL) {
         return;
     }
     if (conf->is_later) {

@@ -1,6 +1,7 @@
 /* `server` of a group: an address and its parameters. */
 #include "upstream/settings/server.h"
 
+#include "upstream/discovery/discovery.h"
 #include "upstream/private.h"
 #include "upstream/servers.h"
 #include "upstream/settings/words.h"
@@ -118,6 +119,21 @@ static bool check_parameters(struct conf *conf, const struct conf_node *node,
     return true;
 }
 
+/* An address that an engine says: parameters of names do not go with it. */
+static bool read_discovered(struct conf *conf, const struct conf_node *node,
+                            struct upstream_server *server, struct str discovery,
+                            bool wants_resolve)
+{
+    if (wants_resolve || server->service.len != 0) {
+        return conf_error(conf, node, "\"%.*s\" has neither \"resolve\" nor \"service\"",
+                          STR_ARG(server->written));
+    }
+    server->discovered = discovery_use(conf, node, server->written, discovery);
+    server->host = server->written;
+    server->resolves = true;
+    return server->discovered != NULL;
+}
+
 bool upstream_server_apply(struct conf_scope *scope, const struct directive *row,
                            struct conf_node *node, void *settings)
 {
@@ -125,14 +141,20 @@ bool upstream_server_apply(struct conf_scope *scope, const struct directive *row
     struct upstream_group *group = settings;
     struct upstream_server *server = upstream_server_add(conf, group, node, node->args[1]);
     bool has_stickiness = group->set->subsystem->has_stickiness, wants_resolve = false;
+    bool is_discovered = discovery_is_name(server->written);
+    struct str discovery = STR_NONE;
 
     for (unsigned i = 2; i < node->count; i++) {
+        if (is_discovered && word_is_parameter(node->args[i], STR("discovery="), &discovery)) {
+            continue;
+        }
         if (!settings_server_read_parameter(node->args[i], server, &wants_resolve) &&
             !(has_stickiness && read_sticky(node->args[i], server))) {
             return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[i]));
         }
     }
-    if (!upstream_server_read(conf, node, group->default_port, server) ||
+    if (!(is_discovered ? read_discovered(conf, node, server, discovery, wants_resolve)
+                        : upstream_server_read(conf, node, group->default_port, server)) ||
         !check_parameters(conf, node, group, server, wants_resolve)) {
         return false;
     }

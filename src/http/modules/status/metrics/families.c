@@ -18,6 +18,7 @@
 #include "shared/keyval/keyval.h"
 #include "shared/limit/zone.h"
 #include "store/table.h"
+#include "upstream/discovery/discovery.h"
 #include "upstream/peer.h"
 
 static void metrics_families_put(struct metrics_writer *writer, const struct label *labels,
@@ -537,6 +538,40 @@ static void write_tables(struct metrics_writer *writer)
     }
 }
 
+static void write_discoveries(struct metrics_writer *writer)
+{
+    static const struct {
+        const char *name, *help;
+    } families[DISCOVERY_COUNTERS] = {
+        [DISCOVERY_REQUESTS] = {"portunus_discovery_requests", "Requests to engines of discovery."},
+        [DISCOVERY_CHANGES] = {"portunus_discovery_changes",
+                               "Changes of the addresses of services."},
+        [DISCOVERY_FAILURES] = {"portunus_discovery_failures",
+                                "Requests and watches that failed, and their pauses."},
+        [DISCOVERY_REJECTED] = {"portunus_discovery_rejected",
+                                "Answers that were malformed or above a limit."},
+        [DISCOVERY_SKIPPED] = {"portunus_discovery_skipped",
+                               "Entries of answers without an address that can be used."},
+    };
+    const struct discovery *first = discovery_first(&generation_now->conf);
+
+    for (unsigned i = 0; first != NULL && i < DISCOVERY_COUNTERS; i++) {
+        family_begin(writer, FAMILY_COUNTER, families[i].name, families[i].help);
+        for (const struct discovery *one = first; one != NULL; one = discovery_after(one)) {
+            metrics_families_put(writer, LABELS({"discovery", discovery_name(one)}),
+                                 atomic_load(&discovery_counts_of(one)->of[i]));
+        }
+    }
+    if (first != NULL) {
+        family_begin(writer, FAMILY_GAUGE, "portunus_discovery_failing",
+                     "Services whose engine does not answer: their addresses stay as they are.");
+    }
+    for (const struct discovery *one = first; one != NULL; one = discovery_after(one)) {
+        metrics_families_put(writer, LABELS({"discovery", discovery_name(one)}),
+                             discovery_failing(one));
+    }
+}
+
 /* Resident memory of a process; false: not known, as it is gone. */
 static bool resident_bytes(pid_t pid, uint64_t *bytes)
 {
@@ -617,5 +652,6 @@ void metrics_write(struct buf *out, struct request *request, const struct metric
     write_keyvals(&writer);
     write_stores(&writer);
     write_tables(&writer);
+    write_discoveries(&writer);
     families_end(&writer);
 }
