@@ -21,7 +21,7 @@ needs_etcd = pytest.mark.skipif(ETCD is None, reason="etcd is not installed")
 class Engine:
     """An HTTP server on 127.0.0.1; subclasses have `answer(handler)`. `asked`: targets so far; `fault`: a function that answers in its place."""
 
-    def __init__(self, tls=None):
+    def __init__(self, tls=None, port=0):
         self.changed = threading.Condition()
         self.asked, self.tokens = [], []
         self.fault = None
@@ -66,7 +66,7 @@ class Engine:
             def log_message(self, *_):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.server.daemon_threads = True
         self.server.handle_error = lambda *_: None
         self.port = self.server.server_address[1]
