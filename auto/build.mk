@@ -43,7 +43,7 @@ ifneq ($(WITH_HTTP),yes)
 UNIT_SOURCES := $(filter-out tests/http/%,$(UNIT_SOURCES))
 endif
 ifeq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
-UNIT_SOURCES := $(filter-out tests/lua/%,$(UNIT_SOURCES))
+UNIT_SOURCES := $(filter-out tests/lua/% tests/simulation/%,$(UNIT_SOURCES))
 endif
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 ifeq ($(filter shared/jose,$(PACKAGES)),)
@@ -134,6 +134,9 @@ $(SHARED):
 # ---- tests
 
 $(BUILD)/tests/lua/test_waits: tests/lua/waits.lua
+
+# It stands in for the store, the fibers and the clock of the code that it runs.
+$(BUILD)/tests/simulation/test_simulation: LDFLAGS += -Wl,-z,muldefs
 
 unit-programs: $(UNIT_PROGRAMS)
 
