@@ -163,7 +163,7 @@ void handshake_input(struct conn *conn)
     switch (listen->default_server->main->handshake->go_on(connection)) {
     case TLS_DONE:
         if (connection->secure_server != NULL) {
-            connection->rest_location = connection->secure_server->root;
+            connection->last_location = connection->secure_server->root;
         }
         established(connection, protocol_agreed(listen, tls_alpn(conn)));
         break;

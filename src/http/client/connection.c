@@ -52,7 +52,7 @@ struct http_connection *connection_on(const struct http_listen *listen, struct c
     conn->user = connection;
     connection->listen = listen;
     connection->protocol = protocol;
-    connection->rest_location = listen->default_server->root;
+    connection->last_location = listen->default_server->root;
     connection->start_ms = clock_now.now_ms;
     deferred_init(&connection->settle, connection_settle);
     counters_mine->active++;

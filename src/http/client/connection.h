@@ -58,7 +58,7 @@ struct http_connection {
     uint64_t start_ms;                  /* monotonic time of the accept */
     struct connection_details *details; /* or NULL */
     const struct http_location
-        *rest_location;                      /* of the last request: whose keep-alive times hold */
+        *last_location; /* of the last request: its timeouts apply between requests */
     const struct http_server *secure_server; /* that the TLS handshake chose by name; or NULL */
     uint64_t linger_until_ms;                /* end of lingering; 0 = it need not */
     struct deferred settle; /* something changed: the protocol sees to it this turn */

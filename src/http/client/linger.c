@@ -28,7 +28,7 @@ void linger_input(struct conn *conn)
         return;
     }
     conn_input_release(conn);
-    uint64_t deadline = clock_now.now_ms + connection->rest_location->lingering_timeout_ms;
+    uint64_t deadline = clock_now.now_ms + connection->last_location->lingering_timeout_ms;
     conn_set_deadline(conn, deadline < connection->linger_until_ms ? deadline
                                                                    : connection->linger_until_ms);
     if (!conn_watch(conn)) {

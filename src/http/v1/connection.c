@@ -114,7 +114,7 @@ static void wait_on(struct v1_connection *c)
         struct request *request = container_of(c->unfinished.next, struct request, node);
         conn_set_deadline(conn, pace_send_begins(request, conn->sent,
                                                  clock_now.now_ms +
-                                                     connection->rest_location->send_timeout_ms));
+                                                     connection->last_location->send_timeout_ms));
     } else if (c->current == NULL && conn->in_end != conn->in_start) {
         if (connection->stage == STAGE_IDLE || conn->timer.deadline_ms == NO_DEADLINE) {
             conn_set_deadline(conn, clock_now.now_ms +
@@ -272,7 +272,7 @@ static void on_timeout(struct conn *conn)
 {
     struct v1_connection *c = v1_of(conn);
     struct http_connection *connection = c->connection;
-    const struct http_location *location = connection->rest_location;
+    const struct http_location *location = connection->last_location;
     /* Over TLS the first request may be waited for while idle. */
     bool is_awaited = connection->stage != STAGE_IDLE || connection->requests == 0;
     struct log log;
@@ -412,7 +412,7 @@ void v1_request_ended(struct request *request, enum handler_result result)
         request->keepalive = false;
     }
     request->delivery.end = conn->queued;
-    connection->rest_location = request->location;
+    connection->last_location = request->location;
     c->current = NULL;
     if (must_reset(request)) {
         connection->wants_reset = true;

@@ -43,7 +43,7 @@ static void connection_ended(struct http_connection *connection)
 static void connection_finish(struct v2_connection *c)
 {
     struct http_connection *connection = c->connection;
-    const struct http_location *location = connection->rest_location;
+    const struct http_location *location = connection->last_location;
     bool is_over = connection->conn->is_input_closed || connection->conn->is_broken ||
                    location->lingering_close == LINGERING_OFF;
 
@@ -60,7 +60,7 @@ static void connection_finish(struct v2_connection *c)
 /* How long a frame, or a header block, may take to become whole; DATA to go on. */
 static uint64_t part_timeout(const struct v2_connection *c)
 {
-    return c->part.is_open ? c->connection->rest_location->client_body_timeout_ms
+    return c->part.is_open ? c->connection->last_location->client_body_timeout_ms
                            : connection_server(c->connection)->client_header_timeout_ms;
 }
 
@@ -69,7 +69,7 @@ static void wait_on(struct v2_connection *c)
 {
     struct conn *conn = c->conn;
     struct http_connection *connection = c->connection;
-    const struct http_location *location = connection->rest_location;
+    const struct http_location *location = connection->last_location;
     bool is_idle = c->stream_count == 0 && c->drain_count == 0 && list_is_empty(&c->finished);
     bool has_part = !c->is_held && (c->block_stream != 0 || c->part.is_open || !c->has_preface ||
                                     conn->in_end != conn->in_start);
@@ -221,7 +221,7 @@ static void give_up_part(struct v2_connection *c)
 static bool is_stalled(const struct v2_connection *c)
 {
     return c->was_unsent && conn_unsent(c->conn) != 0 &&
-           clock_now.now_ms >= c->drained_ms + c->connection->rest_location->send_timeout_ms;
+           clock_now.now_ms >= c->drained_ms + c->connection->last_location->send_timeout_ms;
 }
 
 /* Does the socket take the last bytes of finished responses too slowly? */
@@ -239,7 +239,7 @@ static void on_timeout(struct conn *conn)
 
     connection_log(connection, ACTION, &log);
     if (finished_is_slow(c)) {
-        connection->wants_reset = connection->rest_location->reset_timedout_connection;
+        connection->wants_reset = connection->last_location->reset_timedout_connection;
         conn_fail(conn, ETIMEDOUT);
         v2_settle(c);
         return;
@@ -250,7 +250,7 @@ static void on_timeout(struct conn *conn)
     }
     if (is_stalled(c)) {
         log_info(&log, ETIMEDOUT, "client timed out");
-        connection->wants_reset = connection->rest_location->reset_timedout_connection;
+        connection->wants_reset = connection->last_location->reset_timedout_connection;
         conn_fail(conn, ETIMEDOUT);
     } else if (c->was_partly && c->has_preface && !c->is_part_late) {
         give_up_part(c);
@@ -303,7 +303,7 @@ static void connection_begin(struct http_connection *connection)
     }
     c->magic = V2_CONNECTION_MAGIC;
     connection->wire_state = c;
-    connection->rest_location = server->root;
+    connection->last_location = server->root;
     c->drained_ms = clock_now.now_ms;
     conn_set_nodelay(connection->conn, true);
     c->is_pumping = true;

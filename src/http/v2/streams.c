@@ -108,7 +108,7 @@ void v2_request_ended(struct request *request, enum handler_result result)
     struct v2_stream *stream = request->wire_state;
     struct v2_connection *c = stream->connection;
 
-    c->connection->rest_location = request->location;
+    c->connection->last_location = request->location;
     if (request->location->keepalive_timeout_ms == 0) {
         v2_go_away(c, V2_NO_ERROR);
     }

@@ -50,7 +50,7 @@ static struct str phrase_of(const struct v3_connection *c)
 /* Until then the client may close by itself: a library drops what it has received, and the client not yet read, when we close. */
 static uint64_t lingers_until_ms(const struct v3_connection *c)
 {
-    const struct http_location *location = c->connection->rest_location;
+    const struct http_location *location = c->connection->last_location;
 
     return location->lingering_close == LINGERING_OFF || c->answered_ms == 0
                ? 0
@@ -112,12 +112,12 @@ static void settle(struct v3_connection *c)
     }
     if (c->connection->is_last) {
         if (c->flush_until_ms == 0) {
-            c->flush_until_ms = clock_now.now_ms + c->connection->rest_location->send_timeout_ms;
+            c->flush_until_ms = clock_now.now_ms + c->connection->last_location->send_timeout_ms;
         }
         v3_connection_finish(c);
     } else {
         timer_set(&c->idle_timer,
-                  clock_now.now_ms + c->connection->rest_location->keepalive_timeout_ms);
+                  clock_now.now_ms + c->connection->last_location->keepalive_timeout_ms);
         conn_park(c->connection->conn); /* the first to give way */
     }
 }
@@ -304,7 +304,7 @@ bool v3_accepted(struct listener *listener, struct quic_connection *quic)
     const struct http_server *server = connection_server(c->connection);
 
     c->settings = v3_settings_of(server);
-    c->connection->rest_location = server->root;
+    c->connection->last_location = server->root;
     set_limits(c, server);
     c->is_hq = str_is(quic_alpn(quic), "hq-interop");
     if (!c->is_hq) {

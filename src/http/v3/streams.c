@@ -296,7 +296,7 @@ void v3_request_ended(struct request *request, enum handler_result result)
     struct v3_stream *stream = request->wire_state;
     struct v3_connection *c = stream->connection;
 
-    c->connection->rest_location = request->location;
+    c->connection->last_location = request->location;
     if (request->location->keepalive_timeout_ms == 0) {
         v3_go_away(c);
     }
