@@ -480,19 +480,9 @@ struct str quic_alpn(const struct quic_connection *c)
     return c->conn == NULL ? STR_NONE : tls_alpn(c->conn);
 }
 
-bool quic_is_server(const struct quic_connection *c)
-{
-    return c->is_server;
-}
-
 bool quic_is_established(const struct quic_connection *c)
 {
     return c->state == QUIC_ESTABLISHED;
-}
-
-bool quic_is_early(const struct quic_connection *c)
-{
-    return false; /* 0-RTT is not accepted */
 }
 
 bool quic_is_flushed(const struct quic_connection *c)
@@ -508,11 +498,6 @@ void quic_close(struct quic_connection *c, uint64_t code, struct str reason)
                                    .reason = reason};
 
     quic_close_by(c, &how, 0);
-}
-
-void quic_fail(struct quic_connection *c, enum quic_error code, const char *reason)
-{
-    quic_refuse(c, code, 0, reason);
 }
 
 void quic_abandon(struct quic_connection *c, uint64_t code)

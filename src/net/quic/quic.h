@@ -186,10 +186,7 @@ struct conn *quic_conn(const struct quic_connection *connection);
 void quic_local(const struct quic_connection *connection, struct addr *local);
 void quic_peer(const struct quic_connection *connection, struct addr *peer);
 struct str quic_alpn(const struct quic_connection *connection);
-bool quic_is_server(const struct quic_connection *connection);
 bool quic_is_established(const struct quic_connection *connection);
-/* May what was received be replayed: early data (RFC 8446, 8)? */
-bool quic_is_early(const struct quic_connection *connection);
 /* No packet of the connection is unacknowledged and nothing waits to be sent. */
 bool quic_is_flushed(const struct quic_connection *connection);
 
@@ -197,8 +194,6 @@ bool quic_is_flushed(const struct quic_connection *connection);
 void quic_close(struct quic_connection *connection, uint64_t code, struct str reason);
 /* The same, and `closed` is called inside of it: not for use in a callback. */
 void quic_close_now(struct quic_connection *connection, uint64_t code);
-/* As quic_close with a code of the transport. */
-void quic_fail(struct quic_connection *connection, enum quic_error code, const char *reason);
 /*
  * The owner leaves: the connection is closed with the code, unless it is closed already, and no callback is called any more. Ends
  * quic_hold, too. May be called inside callbacks.
@@ -358,8 +353,6 @@ void quic_worker_counts(struct quic_worker_counts *out);
 
 /* Connections of this worker, closing ones included. */
 size_t quic_connections(void);
-/* Walks those that are open; the visit may close the one that it gets. */
-void quic_each(void (*visit)(struct quic_connection *connection, void *arg), void *arg);
 /* The end of the process: owners hear that their connections end. */
 void quic_worker_end(void);
 

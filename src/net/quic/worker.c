@@ -39,20 +39,6 @@ size_t quic_connections(void)
     return n;
 }
 
-void quic_each(void (*visit)(struct quic_connection *c, void *arg), void *arg)
-{
-    if (!quic_worker.is_ready) {
-        return;
-    }
-    list_each(link, &quic_worker.connections) {
-        struct quic_connection *c = container_of(link, struct quic_connection, all);
-
-        if (quic_is_open(c)) {
-            visit(c, arg);
-        }
-    }
-}
-
 void quic_worker_counts(struct quic_worker_counts *out)
 {
     *out = quic_worker.counts;
