@@ -64,7 +64,4 @@ int master_run(struct generation *generation);
 /* `master_process off`: the one process does the work; gives the exit status. */
 int single_run(struct generation *generation);
 
-/* -s: sends the signal that the word stands for to the master of the pid file; exit status. */
-int signal_master(struct str pid_path, struct str word);
-
 #endif

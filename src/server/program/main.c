@@ -1,6 +1,7 @@
 /* The program: what the command line asks for, in order. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -211,6 +212,23 @@ static int main_serve(void)
     }
     tell_facts();
     return run_service(generation);
+}
+
+/* Exit status of -s WORD: the signal goes to the master of the pid file. */
+static int signal_master(struct str pid_path, struct str word)
+{
+    int signo = signal_of_word(word);
+
+    log_notice(log_main, 0, "signal process started");
+    pid_t pid = pid_file_read(pid_path);
+    if (pid == 0) {
+        return 1;
+    }
+    if (kill(pid, signo) != 0) {
+        log_alert(log_main, errno, "kill(%d, %d) failed", (int) pid, signo);
+        return 1;
+    }
+    return 0;
 }
 
 /* A rollback has to work with a file that is wrong. */
