@@ -1,5 +1,6 @@
 /* Checksums and hashes: CRC-32, a seeded hash for untrusted keys, MD5 and SHA-1 for names, SHA-256, HMAC, random
- * bytes. */
+ * bytes.
+ * Implemented in checksum.c and hmac.c. */
 #ifndef BASE_CHECKSUM_H
 #define BASE_CHECKSUM_H
 

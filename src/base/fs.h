@@ -1,4 +1,5 @@
-/* Small helpers about files: whole reads, temporary files, directories. */
+/* Small helpers about files: whole reads, temporary files, directories.
+ * Implemented in fs.c and fs_trusted.c. */
 #ifndef BASE_FS_H
 #define BASE_FS_H
 

@@ -1,4 +1,5 @@
-/* The error log: records, levels, contexts and the sinks they go to. */
+/* The error log: records, levels, contexts and the sinks they go to.
+ * Implemented in log.c and log_syslog.c. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

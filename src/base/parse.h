@@ -1,4 +1,5 @@
-/* Numbers, sizes, times and rates as users write them, and the way back. */
+/* Numbers, sizes, times and rates as users write them, and the way back.
+ * Implemented in parse.c and http_date.c. */
 #ifndef BASE_PARSE_H
 #define BASE_PARSE_H
 

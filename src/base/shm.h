@@ -1,4 +1,5 @@
-/* Shared memory: zones that live over reloads, their slab allocator, robust locks. */
+/* Shared memory: zones that live over reloads, their slab allocator, robust locks.
+ * Implemented in shm.c and slab.c. */
 #ifndef BASE_SHM_H
 #define BASE_SHM_H
 

@@ -1,4 +1,5 @@
-/* Encodings of text: hex, base64, UTF-8, percent, JSON and HTML escapes. */
+/* Encodings of text: hex, base64, UTF-8, percent, JSON and HTML escapes.
+ * Implemented in text.c and escape.c. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 

@@ -1,5 +1,6 @@
 /* The response cache: keys, a zone's index in shared memory, files, their loader and manager. Knows no
- * protocol: heads are bytes that the caller packs, bodies are bytes. */
+ * protocol: heads are bytes that the caller packs, bodies are bytes.
+ * Implemented in access.c, content.c, fill.c, path.c and purge.c. */
 #ifndef CACHE_CACHE_H
 #define CACHE_CACHE_H
 

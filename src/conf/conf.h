@@ -1,4 +1,5 @@
-/* The configuration language: text to a tree, and what went wrong on the way. */
+/* The configuration language: text to a tree, and what went wrong on the way.
+ * Implemented in code_block.c, diff.c, include.c, lexer.c and messages.c. */
 #ifndef CONF_CONF_H
 #define CONF_CONF_H
 

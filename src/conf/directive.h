@@ -1,5 +1,5 @@
 /* Directive tables: a row is a directive; parsing, defaults, inheritance and manual come from it.
- */
+ * Implemented in apply.c, inherit.c, later.c, list.c, messages.c and values.c. */
 #ifndef CONF_DIRECTIVE_H
 #define CONF_DIRECTIVE_H
 

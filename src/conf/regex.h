@@ -1,4 +1,5 @@
-/* Regular expressions: PCRE2, compiled when the configuration is read, matched on a slice. */
+/* Regular expressions: PCRE2, compiled when the configuration is read, matched on a slice.
+ * Implemented in regex.c and regex_set.c. */
 #ifndef CONF_REGEX_H
 #define CONF_REGEX_H
 

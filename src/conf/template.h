@@ -1,4 +1,5 @@
-/* Variables and templates: text such as "$host$request_uri", compiled once, evaluated often. */
+/* Variables and templates: text such as "$host$request_uri", compiled once, evaluated often.
+ * Implemented in template.c and variables.c. */
 #ifndef CONF_TEMPLATE_H
 #define CONF_TEMPLATE_H
 

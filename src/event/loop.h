@@ -1,4 +1,5 @@
-/* The worker's loop: readiness, timers, things to do before it sleeps, wake-ups, signals. */
+/* The worker's loop: readiness, timers, things to do before it sleeps, wake-ups, signals.
+ * Implemented in loop.c, fibers.c, signals.c, thread_call.c, threads.c and timer.c. */
 #ifndef EVENT_LOOP_H
 #define EVENT_LOOP_H
 

@@ -1,4 +1,5 @@
-/* Fibers: start, wait, sleep, cancel, join. The only public header of this package. */
+/* Fibers: start, wait, sleep, cancel, join. The only public header of this package.
+ * Implemented in fiber.c, crash.c and stack.c. */
 #ifndef FIBER_FIBER_H
 #define FIBER_FIBER_H
 

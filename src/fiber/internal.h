@@ -1,4 +1,5 @@
-/* What the files of this package share: the fiber object and the run state of the worker. */
+/* What the files of this package share: the fiber object and the run state of the worker.
+ * Implemented in fiber.c. */
 #ifndef FIBER_INTERNAL_H
 #define FIBER_INTERNAL_H
 

@@ -1,4 +1,5 @@
-/* The switch between stacks: one face, three backs (x86-64, aarch64, ucontext). */
+/* The switch between stacks: one face, three backs (x86-64, aarch64, ucontext).
+ * Implemented in fiber.c and switch_ucontext.c. */
 #ifndef FIBER_SWITCH_H
 #define FIBER_SWITCH_H
 

@@ -1,4 +1,5 @@
-/* Tells AddressSanitizer, LeakSanitizer and valgrind about stacks and switches; nothing without. */
+/* Tells AddressSanitizer, LeakSanitizer and valgrind about stacks and switches; nothing without.
+ * Implemented in watch_asan.c. */
 #ifndef FIBER_WATCH_H
 #define FIBER_WATCH_H
 

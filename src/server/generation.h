@@ -1,4 +1,6 @@
-/* A generation: one reading of the configuration and everything that hangs on it. */
+/* A generation: one reading of the configuration and everything that hangs on it.
+ * Implemented in configuration/error_log.c, configuration/generation_files.c, configuration/log_pipe.c,
+ * configuration/thread_pools.c, configuration/zones.c and process/cells.c. */
 #ifndef SERVER_GENERATION_H
 #define SERVER_GENERATION_H
 

@@ -1,4 +1,5 @@
-/* Modules: tables and hooks. The same source whether it is linked in or loaded. */
+/* Modules: tables and hooks. The same source whether it is linked in or loaded.
+ * Implemented in configuration/registry.c. */
 #ifndef SERVER_MODULE_H
 #define SERVER_MODULE_H
 

@@ -3,6 +3,7 @@
  *
  * Every key has a TTL. No call waits longer than the store's timeout, 10 ms by default: then it fails, and the caller continues with
  * what it has. Calls are made on a fiber of a worker. Losses and returns of the store are logged once and counted here.
+ * Implemented in calls.c, module.c and words.c.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H

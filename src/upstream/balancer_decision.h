@@ -1,4 +1,5 @@
-/* Groups whose balancer is a program: it says of each attempt where the request goes, to whomever it likes. */
+/* Groups whose balancer is a program: it says of each attempt where the request goes, to whomever it likes.
+ * Implemented in worker/run_time.c. */
 #ifndef UPSTREAM_BALANCER_DECISION_H
 #define UPSTREAM_BALANCER_DECISION_H
 

@@ -1,4 +1,5 @@
-/* Groups that come, change and go while the service runs: in this worker alone. The owner of those of all workers is above. */
+/* Groups that come, change and go while the service runs: in this worker alone. The owner of those of all workers is above.
+ * Implemented in worker/changes.c. */
 #ifndef UPSTREAM_CHANGES_H
 #define UPSTREAM_CHANGES_H
 

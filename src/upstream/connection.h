@@ -1,4 +1,5 @@
-/* Connections to peers, kept for the next request where that is allowed. */
+/* Connections to peers, kept for the next request where that is allowed.
+ * Implemented in connections/connect.c, connections/connection.c and connections/pool.c. */
 #ifndef UPSTREAM_CONNECTION_H
 #define UPSTREAM_CONNECTION_H
 

@@ -1,5 +1,7 @@
 /* Active health checks: who probes a peer when, and what the results mean. How a probe speaks is handed
- * down by the protocols' layer. */
+ * down by the protocols' layer.
+ * Implemented in health/health.c, health/health_settings.c, health/health_talk.c and
+ * health/health_worker.c. */
 #ifndef UPSTREAM_HEALTH_H
 #define UPSTREAM_HEALTH_H
 

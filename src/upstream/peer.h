@@ -1,4 +1,5 @@
-/* Peers: the addresses of a group as one worker sees them, and what all workers know of each. */
+/* Peers: the addresses of a group as one worker sees them, and what all workers know of each.
+ * Implemented in cells/cells.c, picking/pick.c and picking/round_robin.c. */
 #ifndef UPSTREAM_PEER_H
 #define UPSTREAM_PEER_H
 

@@ -1,4 +1,5 @@
-/* Pinned connections: connections to peers that belong to one client's connection. */
+/* Pinned connections: connections to peers that belong to one client's connection.
+ * Implemented in connections/pinned.c. */
 #ifndef UPSTREAM_PINNED_H
 #define UPSTREAM_PINNED_H
 

@@ -1,4 +1,8 @@
-/* What the files of this layer share with each other: cells, peer lists, idle pools, watched names. */
+/* What the files of this layer share with each other: cells, peer lists, idle pools, watched names.
+ * Implemented in cells/cells.c, connections/pinned.c, connections/pool.c, peers/peers.c, peers/servers.c,
+ * peers/servers_file.c, peers/watch.c, picking/direct.c, picking/pick.c, picking/queue.c,
+ * picking/round_robin.c, settings/block.c, settings/finish.c, settings/group.c, worker/group_state.c,
+ * worker/run_time.c and worker/worker.c. */
 #ifndef UPSTREAM_PRIVATE_H
 #define UPSTREAM_PRIVATE_H
 

@@ -1,6 +1,7 @@
 /*
  * The servers of a group as they change while the service runs: what an API reads and writes. All workers of a generation
  * have the same; a request sees a change as soon as it is made. Only groups with `zone` can change.
+ * Implemented in cells/cells.c, peers/servers.c and peers/servers_file.c.
  */
 #ifndef UPSTREAM_SERVERS_H
 #define UPSTREAM_SERVERS_H

@@ -1,5 +1,7 @@
 /* Groups of servers: what the configuration says of them, and picking one peer for a request. Knows no
- * protocol. */
+ * protocol.
+ * Implemented in picking/pick.c, settings/block.c, settings/finish.c, settings/group.c, worker/run_time.c
+ * and worker/worker.c. */
 #ifndef UPSTREAM_UPSTREAM_H
 #define UPSTREAM_UPSTREAM_H
 

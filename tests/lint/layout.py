@@ -101,6 +101,44 @@ def crowded_tables(paths):
             if row.match(line)]
 
 
+DECLARATION = re.compile(r"^(?!static\b|typedef\b|extern\b|struct \w+ \{|[#/\s}*])[\w *]+?[ *](\w+)\(", re.M)
+
+
+def definitions(paths):
+    """{name: files} of the functions that other files may call."""
+    found = {}
+    for path, _, signature, _ in functions(paths):
+        signature = re.sub(r"__attribute__\(\(.*?\)\)+", "", signature)
+        match = re.search(r"([a-z]\w*)\(", signature)
+        if match and not signature.startswith("static"):
+            found.setdefault(match.group(1), []).append(path)
+    return found
+
+
+def implementations(sources):
+    """{header: {file of other name: a function that it implements}} of the functions that headers declare."""
+    known = definitions([path for path in sources if path.endswith(".c")])
+    found = {}
+    for header in sources:
+        if header.endswith(".h"):
+            for match in DECLARATION.finditer("\n".join(read_lines(header))):
+                for path in known.get(match.group(1), []):
+                    if path != header[:-2] + ".c":
+                        found.setdefault(header, {}).setdefault(path, match.group(1))
+    return found
+
+
+def implemented_elsewhere(sources):
+    """A header's functions are in the .c of its name, or the header names the file."""
+    found = []
+    for header, files in sorted(implementations(sources).items()):
+        text = "\n".join(read_lines(header))
+        found += ["%s:1: %s is implemented in %s, which the header does not name" % (header, name, path)
+                  for path, name in sorted(files.items())
+                  if not re.search(r"(?<![\w])%s\b" % re.escape(os.path.basename(path)), text)]
+    return found
+
+
 def first_lines(paths):
     return ["%s:1: the first line is not a comment that says what the file is" % path
             for path in paths if not read_lines(path)[0].startswith("/*")]

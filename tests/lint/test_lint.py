@@ -212,6 +212,16 @@ def test_page_first_line_and_format(tree):
     assert layout.unformatted(paths)[0].startswith("src/base/a.c:1: not as clang-format")
 
 
+def test_functions_implemented_elsewhere(tree):
+    files = {"base/a.h": "/* A. */\nint a(int x);\nconst char *b(\n    void);\nstatic inline int c(void)\n{\n    return 1;\n}\n",
+             "base/a.c": "/* A. */\nint a(int x)\n{\n    return x;\n}\n",
+             "base/more.c": "/* B. */\nstatic int a(int x)\n{\n    return x;\n}\nconst char *b(void)\n{\n    return 0;\n}\n"}
+    assert layout.implemented_elsewhere(tree(files)) == [
+        "src/base/a.h:1: b is implemented in src/base/more.c, which the header does not name"]
+    files["base/a.h"] = "/* Implemented in a.c and more.c. */\n" + files["base/a.h"]
+    assert layout.implemented_elsewhere(tree(files)) == []
+
+
 FFI_C = """
 struct str { const char *data; size_t len; };
 struct pair { struct str name, value; int *left; };

@@ -1,4 +1,5 @@
-/* Client connections over TCP and unix sockets, from an accepted descriptor to its end. */
+/* Client connections over TCP and unix sockets, from an accepted descriptor to its end.
+ * Implemented in accept.c, idle.c and linger.c. */
 #ifndef HTTP_CLIENT_TCP_H
 #define HTTP_CLIENT_TCP_H
 

@@ -1,4 +1,4 @@
-/* Rules of `nginx -t --lint` about HTTP, and TLS wherever it is. */
+/* Rules of `nginx -t --lint` about HTTP, and TLS wherever it is. Implemented in lint_regex.c. */
 #ifndef HTTP_CONFIG_LINT_H
 #define HTTP_CONFIG_LINT_H
 

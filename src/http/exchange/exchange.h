@@ -1,5 +1,6 @@
 /* An exchange: one request passed on to a backend, and its response brought back, over as many attempts as it
- * takes. What all protocols share; a protocol adds how requests are written and responses are read. */
+ * takes. What all protocols share; a protocol adds how requests are written and responses are read.
+ * Implemented in exchange.c, attempt.c, channel.c, relay.c, response.c, sent_body.c and upload.c. */
 #ifndef HTTP_EXCHANGE_EXCHANGE_H
 #define HTTP_EXCHANGE_EXCHANGE_H
 

@@ -1,5 +1,5 @@
 /* Files to be served: open, status, small contents, kept per worker and checked against the disk.
- */
+ * Implemented in file.c, copy_filter.c and file_open.c. */
 #ifndef HTTP_FILES_FILE_H
 #define HTTP_FILES_FILE_H
 

@@ -1,4 +1,5 @@
-/* HPACK (RFC 7541): header blocks of HTTP/2, both ways. Pure functions on slices; Huffman by table. */
+/* HPACK (RFC 7541): header blocks of HTTP/2, both ways. Pure functions on slices; Huffman by table.
+ * Implemented in hpack.c and huffman.c. */
 #ifndef HTTP_MESSAGE_HPACK_H
 #define HTTP_MESSAGE_HPACK_H
 

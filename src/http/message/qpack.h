@@ -1,4 +1,5 @@
-/* QPACK (RFC 9204): field sections of HTTP/3, both ways. Pure functions on slices; who calls owns the streams. */
+/* QPACK (RFC 9204): field sections of HTTP/3, both ways. Pure functions on slices; who calls owns the streams.
+ * Implemented in qpack_decode.c and qpack_encode.c. */
 #ifndef HTTP_MESSAGE_QPACK_H
 #define HTTP_MESSAGE_QPACK_H
 

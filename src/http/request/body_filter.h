@@ -1,4 +1,4 @@
-/* Filters of response bodies. */
+/* Filters of response bodies. Implemented in response.c. */
 #ifndef HTTP_REQUEST_BODY_FILTER_H
 #define HTTP_REQUEST_BODY_FILTER_H
 

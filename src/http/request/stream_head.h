@@ -1,6 +1,7 @@
 /*
  * Heads and trailers of requests that come as fields on a stream (RFC 9113, 8.2 and 8.3; RFC 9114, 4.2 and 4.3): what they may be, and what they
  * say. Knows neither frames nor the compression of fields. HTTP/2 and HTTP/3 hand in one field after the other, then ask for the whole.
+ * Implemented in stream_head.c and stream_fields.c.
  */
 #ifndef HTTP_REQUEST_STREAM_HEAD_H
 #define HTTP_REQUEST_STREAM_HEAD_H

@@ -1,4 +1,5 @@
-/* HTTP/1 on the wire: the faces of this folder's parts to each other. */
+/* HTTP/1 on the wire: the faces of this folder's parts to each other.
+ * Implemented in body.c, connection.c, heads.c and setup.c. */
 #ifndef HTTP_V1_V1_H
 #define HTTP_V1_V1_H
 

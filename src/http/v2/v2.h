@@ -1,4 +1,6 @@
-/* HTTP/2 on the wire: the faces of this folder's parts to each other. */
+/* HTTP/2 on the wire: the faces of this folder's parts to each other.
+ * Implemented in body.c, connection.c, data.c, drain.c, errors.c, flow.c, guards.c, head.c, input.c,
+ * receive.c, send.c, send_head.c, settings.c, streams.c, table.c, tail.c and weights.c. */
 #ifndef HTTP_V2_V2_H
 #define HTTP_V2_V2_H
 

@@ -1,4 +1,6 @@
-/* HTTP/3 on the wire (RFC 9114): what the parts of this folder know of each other. */
+/* HTTP/3 on the wire (RFC 9114): what the parts of this folder know of each other.
+ * Implemented in body.c, connection.c, control.c, guards.c, head.c, input.c, module.c, send.c,
+ * send_body.c, send_head.c and streams.c. */
 #ifndef HTTP_V3_V3_H
 #define HTTP_V3_V3_H
 

@@ -1,4 +1,5 @@
-/* Variables of ngx_http_core_module, and what modules share with them. */
+/* Variables of ngx_http_core_module, and what modules share with them.
+ * Implemented in variables.c, variables_connection.c, variables_request.c and variables_response.c. */
 #ifndef HTTP_VARIABLES_VARIABLES_H
 #define HTTP_VARIABLES_VARIABLES_H
 

@@ -1,4 +1,5 @@
-/* Rows that http and stream have in common, with the contexts as arguments. */
+/* Rows that http and stream have in common, with the contexts as arguments.
+ * Implemented in code.c, dict.c, main.c and tls.c. */
 #ifndef LUA_CONFIG_ROWS_H
 #define LUA_CONFIG_ROWS_H
 

@@ -1,4 +1,5 @@
-/* Shared dictionaries: keys and values in a zone of shared memory, by lua_shared_dict. Knows nothing of Lua's VM. */
+/* Shared dictionaries: keys and values in a zone of shared memory, by lua_shared_dict. Knows nothing of Lua's VM.
+ * Implemented in lists.c, table.c and values.c. */
 #ifndef LUA_DICT_DICT_H
 #define LUA_DICT_DICT_H
 

@@ -1,4 +1,4 @@
-/* What Lua knows of its process, and does with others. */
+/* What Lua knows of its process, and does with others. Implemented in pipe.c and worker.c. */
 #ifndef LUA_PROCESS_PROCESS_H
 #define LUA_PROCESS_PROCESS_H
 

@@ -1,4 +1,5 @@
-/* Inside src/lua/sockets: a socket object and what its files share. */
+/* Inside src/lua/sockets: a socket object and what its files share.
+ * Implemented in socket.c, connect.c, send.c, tls.c and udp.c. */
 #ifndef LUA_SOCKETS_SOCKET_H
 #define LUA_SOCKETS_SOCKET_H
 

@@ -1,4 +1,5 @@
-/* ngx.socket, and sockets over connections that others own. */
+/* ngx.socket, and sockets over connections that others own.
+ * Implemented in pool.c, socket.c, tables.c and tls.c. */
 #ifndef LUA_SOCKETS_SOCKETS_H
 #define LUA_SOCKETS_SOCKETS_H
 

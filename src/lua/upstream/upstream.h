@@ -1,4 +1,5 @@
-/* ngx.upstream: groups of servers, as scripts see them; and ngx.dyups: how scripts change them. */
+/* ngx.upstream: groups of servers, as scripts see them; and ngx.dyups: how scripts change them.
+ * Implemented in upstream.c and changes.c. */
 #ifndef LUA_UPSTREAM_UPSTREAM_H
 #define LUA_UPSTREAM_UPSTREAM_H
 

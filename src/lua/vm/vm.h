@@ -1,4 +1,5 @@
-/* A virtual machine of LuaJIT, and the chunks of the configuration in it. */
+/* A virtual machine of LuaJIT, and the chunks of the configuration in it.
+ * Implemented in vm.c and code.c. */
 #ifndef LUA_VM_VM_H
 #define LUA_VM_VM_H
 

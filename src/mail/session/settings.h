@@ -1,4 +1,5 @@
-/* What a configuration says about mail: the main level, servers, and the addresses they listen on. */
+/* What a configuration says about mail: the main level, servers, and the addresses they listen on.
+ * Implemented in listen.c. */
 #ifndef MAIL_SESSION_SETTINGS_H
 #define MAIL_SESSION_SETTINGS_H
 

@@ -1,4 +1,5 @@
-/* What clients of mail say: commands of POP3 (RFC 1939), IMAP (RFC 3501) and SMTP (RFC 5321). Pure functions on slices. */
+/* What clients of mail say: commands of POP3 (RFC 1939), IMAP (RFC 3501) and SMTP (RFC 5321). Pure functions on slices.
+ * Implemented in commands.c and imap.c. */
 #ifndef MAIL_WORDS_COMMANDS_H
 #define MAIL_WORDS_COMMANDS_H
 

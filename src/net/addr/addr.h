@@ -1,4 +1,4 @@
-/* Socket addresses: parsing, printing, comparing, CIDR networks. */
+/* Socket addresses: parsing, printing, comparing, CIDR networks. Implemented in addr.c and cidr.c. */
 #ifndef NET_ADDR_ADDR_H
 #define NET_ADDR_ADDR_H
 

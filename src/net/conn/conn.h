@@ -1,4 +1,5 @@
-/* Connections: buffered input, output queue, deadlines. Nothing above sees readiness. */
+/* Connections: buffered input, output queue, deadlines. Nothing above sees readiness.
+ * Implemented in conn.c, flush.c, input.c and output.c. */
 #ifndef NET_CONN_CONN_H
 #define NET_CONN_CONN_H
 

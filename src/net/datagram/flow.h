@@ -1,4 +1,5 @@
-/* Flows: the datagrams between one client and one of our addresses, and what a worker does to take part in them. */
+/* Flows: the datagrams between one client and one of our addresses, and what a worker does to take part in them.
+ * Implemented in flow.c, mailbox.c, output.c and port.c. */
 #ifndef NET_DATAGRAM_FLOW_H
 #define NET_DATAGRAM_FLOW_H
 

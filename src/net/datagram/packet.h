@@ -1,4 +1,5 @@
-/* Datagrams that a listener takes one by one, without flows: for a protocol that has connections of its own (QUIC). */
+/* Datagrams that a listener takes one by one, without flows: for a protocol that has connections of its own (QUIC).
+ * Implemented in flow.c, mailbox.c and taken.c. */
 #ifndef NET_DATAGRAM_PACKET_H
 #define NET_DATAGRAM_PACKET_H
 

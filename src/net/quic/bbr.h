@@ -1,4 +1,5 @@
-/* What the two files of BBR share: the model of the path, and the machine that probes it. */
+/* What the two files of BBR share: the model of the path, and the machine that probes it.
+ * Implemented in bbr_model.c. */
 #ifndef NET_QUIC_BBR_H
 #define NET_QUIC_BBR_H
 

@@ -1,5 +1,6 @@
 /* Congestion control: how many bytes may be in flight, and at what rate they leave. quic_cubic and quic_bbr behind one interface;
- * the recovery is the only caller, others read. Pure: time is an argument, in microseconds. */
+ * the recovery is the only caller, others read. Pure: time is an argument, in microseconds.
+ * Implemented in pacer.c. */
 #ifndef NET_QUIC_CONGESTION_H
 #define NET_QUIC_CONGESTION_H
 

@@ -4,6 +4,7 @@
  *
  * No function of this header calls one of the owner's callbacks: they are called when a datagram was read, a timer fired or
  * at the end of the turn. What was written leaves at the end of the turn at the latest.
+ * Implemented in client.c, connection.c, endpoint.c, streams.c, turn.c and worker.c.
  */
 #ifndef NET_QUIC_QUIC_H
 #define NET_QUIC_QUIC_H

@@ -8,6 +8,7 @@
  *     quic_recovery_sent(r, space, sent, now)       or quic_sent_drop(r, sent)
  * For each ACK frame: quic_recovery_ack. After each of these, and after quic_recovery_expired: one timer at quic_recovery_deadline.
  * What may be sent now: quic_recovery_allowance and quic_recovery_probes.
+ * Implemented in recovery.c, acks.c and sent.c.
  */
 #ifndef NET_QUIC_RECOVERY_H
 #define NET_QUIC_RECOVERY_H

@@ -1,4 +1,4 @@
-/* What the files of the recovery share. */
+/* What the files of the recovery share. Implemented in acks.c and recovery.c. */
 #ifndef NET_QUIC_RECOVERY_PRIVATE_H
 #define NET_QUIC_RECOVERY_PRIVATE_H
 

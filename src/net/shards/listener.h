@@ -1,4 +1,5 @@
-/* Listeners and shards: a SO_REUSEPORT socket per address and slot, which outlives workers. */
+/* Listeners and shards: a SO_REUSEPORT socket per address and slot, which outlives workers.
+ * Implemented in acceptor.c, bind_hint.c, inherit.c, leaving.c, retire.c, shards.c, slots.c and steer.c. */
 #ifndef NET_SHARDS_LISTENER_H
 #define NET_SHARDS_LISTENER_H
 

@@ -1,4 +1,5 @@
-/* Elastic placement of new connections: which workers accept now. */
+/* Elastic placement of new connections: which workers accept now.
+ * Implemented in placement.c and placement_group.c. */
 #ifndef NET_SHARDS_PLACEMENT_H
 #define NET_SHARDS_PLACEMENT_H
 

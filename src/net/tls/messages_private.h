@@ -1,4 +1,5 @@
-/* What the files of messages.h share. */
+/* What the files of messages.h share.
+ * Implemented in messages.c, messages_calls.c and messages_records.c. */
 #ifndef NET_TLS_MESSAGES_PRIVATE_H
 #define NET_TLS_MESSAGES_PRIVATE_H
 

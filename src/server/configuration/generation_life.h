@@ -1,4 +1,5 @@
-/* How a generation comes to life and ends. Private to this package. */
+/* How a generation comes to life and ends. Private to this package.
+ * Implemented in error_log.c, generation.c, generation_files.c and zones.c. */
 #ifndef SERVER_CONFIGURATION_GENERATION_LIFE_H
 #define SERVER_CONFIGURATION_GENERATION_LIFE_H
 

@@ -1,4 +1,5 @@
-/* `config_history`: the configurations that ran, each in a file of a directory. Private to src/server. */
+/* `config_history`: the configurations that ran, each in a file of a directory. Private to src/server.
+ * Implemented in history.c and history_record.c. */
 #ifndef SERVER_CONFIGURATION_HISTORY_H
 #define SERVER_CONFIGURATION_HISTORY_H
 

@@ -1,5 +1,6 @@
 /* The modules of a reading, and their tables under numbers that never change. Private to this
- * package. */
+ * package.
+ * Implemented in registry.c and generation.c. */
 #ifndef SERVER_CONFIGURATION_REGISTRY_H
 #define SERVER_CONFIGURATION_REGISTRY_H
 

@@ -1,4 +1,5 @@
-/* What the process was started with, and the steps of its life. Private to this package. */
+/* What the process was started with, and the steps of its life. Private to this package.
+ * Implemented in server.c, server/master/master.c and server/master/single.c. */
 #ifndef SERVER_PROCESS_SERVER_H
 #define SERVER_PROCESS_SERVER_H
 

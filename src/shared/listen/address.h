@@ -1,4 +1,5 @@
-/* An address that servers of a protocol listen on: the parameters of `listen`, what all servers of one address share. */
+/* An address that servers of a protocol listen on: the parameters of `listen`, what all servers of one address share.
+ * Implemented in address.c and words.c. */
 #ifndef SHARED_LISTEN_ADDRESS_H
 #define SHARED_LISTEN_ADDRESS_H
 

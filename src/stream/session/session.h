@@ -1,4 +1,5 @@
-/* Sessions: one client of stream, from its accept to its log line. */
+/* Sessions: one client of stream, from its accept to its log line.
+ * Implemented in session.c, datagram.c, drain.c, stages.c and variables.c. */
 #ifndef STREAM_SESSION_SESSION_H
 #define STREAM_SESSION_SESSION_H
 

@@ -1,5 +1,6 @@
 /* How a session runs (story.c), and the stages in which it waits without a fiber: the interfaces of this package's parts to each
- * other, and to code that makes sessions of something else than accepted connections (UDP). */
+ * other, and to code that makes sessions of something else than accepted connections (UDP).
+ * Implemented in story.c, accept.c, datagram.c, session.c and stages.c. */
 #ifndef STREAM_SESSION_STORY_H
 #define STREAM_SESSION_STORY_H
 

@@ -1,4 +1,5 @@
-/* `server` of a group, and what its parser shares with other rows of the block. */
+/* `server` of a group, and what its parser shares with other rows of the block.
+ * Implemented in server.c and state.c. */
 #ifndef UPSTREAM_SETTINGS_SERVER_H
 #define UPSTREAM_SETTINGS_SERVER_H
 

@@ -1,4 +1,5 @@
-/* HTTP/3 towards backends (RFC 9114): connections that many requests share, and the requests on them. */
+/* HTTP/3 towards backends (RFC 9114): connections that many requests share, and the requests on them.
+ * Implemented in channel.c, connection.c, control.c, input.c and send.c. */
 #ifndef HTTP_EXCHANGE_H3_H3_H
 #define HTTP_EXCHANGE_H3_H3_H
 

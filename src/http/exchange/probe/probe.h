@@ -1,5 +1,6 @@
 /* Probes of health checks that speak HTTP, FastCGI or gRPC: what is sent, and how the response is read and
- * judged. */
+ * judged.
+ * Implemented in probe.c, call.c, fastcgi.c, grpc.c and response.c. */
 #ifndef HTTP_EXCHANGE_PROBE_PROBE_H
 #define HTTP_EXCHANGE_PROBE_PROBE_H
 

@@ -1,4 +1,6 @@
-/* Inside ngx_http_lua_module: what its files share. */
+/* Inside ngx_http_lua_module: what its files share.
+ * Implemented in abort.c, exec.c, exit.c, filters.c, handshakes.c, output.c, phases.c, req_body.c,
+ * req_headers.c, req_line.c, req_socket.c, request.c, resp_headers.c, set.c, subrequests.c and uri.c. */
 #ifndef HTTP_MODULES_LUA_LUA_H
 #define HTTP_MODULES_LUA_LUA_H
 

@@ -1,4 +1,4 @@
-/* Inside ngx_http_auth_ldap_module: what its files share. */
+/* Inside ngx_http_auth_ldap_module: what its files share. Implemented in ask.c. */
 #ifndef HTTP_MODULES_ACCESS_AUTH_LDAP_AUTH_LDAP_H
 #define HTTP_MODULES_ACCESS_AUTH_LDAP_AUTH_LDAP_H
 

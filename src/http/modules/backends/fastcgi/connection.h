@@ -1,4 +1,5 @@
-/* A connection that speaks FastCGI: where decoding stands, and the requests on it. */
+/* A connection that speaks FastCGI: where decoding stands, and the requests on it.
+ * Implemented in connection.c, question.c, send.c and shared.c. */
 #ifndef HTTP_MODULES_BACKENDS_FASTCGI_CONNECTION_H
 #define HTTP_MODULES_BACKENDS_FASTCGI_CONNECTION_H
 

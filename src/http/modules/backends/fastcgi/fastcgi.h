@@ -1,4 +1,5 @@
-/* ngx_http_fastcgi_module: what its files show to each other. */
+/* ngx_http_fastcgi_module: what its files show to each other.
+ * Implemented in connection.c, facts.c, params.c, processes.c, response.c and send.c. */
 #ifndef HTTP_MODULES_BACKENDS_FASTCGI_FASTCGI_H
 #define HTTP_MODULES_BACKENDS_FASTCGI_FASTCGI_H
 

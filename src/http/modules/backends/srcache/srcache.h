@@ -1,4 +1,5 @@
-/* srcache: responses that other locations store and give, shared by the files of this folder. */
+/* srcache: responses that other locations store and give, shared by the files of this folder.
+ * Implemented in fetch.c, module.c and store.c. */
 #ifndef HTTP_MODULES_BACKENDS_SRCACHE_SRCACHE_H
 #define HTTP_MODULES_BACKENDS_SRCACHE_SRCACHE_H
 

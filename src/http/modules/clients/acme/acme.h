@@ -1,4 +1,6 @@
-/* Inside ngx_http_acme_module: what its files share. */
+/* Inside ngx_http_acme_module: what its files share.
+ * Implemented in answer.c, fetch.c, generated.c, hook.c, jws.c, keys.c, module.c, order.c, renewal.c,
+ * session.c, state.c, url.c and zone.c. */
 #ifndef HTTP_MODULES_CLIENTS_ACME_ACME_H
 #define HTTP_MODULES_CLIENTS_ACME_ACME_H
 

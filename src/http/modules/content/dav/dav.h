@@ -1,4 +1,4 @@
-/* What the files of the module dav share. */
+/* What the files of the module dav share. Implemented in dav.c and transfer.c. */
 #ifndef HTTP_MODULES_CONTENT_DAV_DAV_H
 #define HTTP_MODULES_CONTENT_DAV_DAV_H
 

@@ -1,4 +1,5 @@
-/* What the files of the module dav_ext share. */
+/* What the files of the module dav_ext share.
+ * Implemented in dav_ext.c, guard.c, lock.c, propfind.c and proppatch.c. */
 #ifndef HTTP_MODULES_CONTENT_DAV_EXT_DAV_EXT_H
 #define HTTP_MODULES_CONTENT_DAV_EXT_DAV_EXT_H
 

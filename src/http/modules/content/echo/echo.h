@@ -1,4 +1,5 @@
-/* Inside ngx_http_echo_module: what its files share. */
+/* Inside ngx_http_echo_module: what its files share.
+ * Implemented in module.c, run.c and subrequests.c. */
 #ifndef HTTP_MODULES_CONTENT_ECHO_ECHO_H
 #define HTTP_MODULES_CONTENT_ECHO_ECHO_H
 

@@ -1,4 +1,5 @@
-/* A video that is being cut: what the files of the module share that read and send. */
+/* A video that is being cut: what the files of the module share that read and send.
+ * Implemented in fragmented.c, mp4.c and rate.c. */
 #ifndef HTTP_MODULES_CONTENT_MP4_Video_H
 #define HTTP_MODULES_CONTENT_MP4_Video_H
 

@@ -1,4 +1,5 @@
-/* ngx_http_slowfs_module: files of slow storage, kept in a cache on a fast one. What its files share. */
+/* ngx_http_slowfs_module: files of slow storage, kept in a cache on a fast one. What its files share.
+ * Implemented in copy.c and handler.c. */
 #ifndef HTTP_MODULES_CONTENT_SLOWFS_SLOWFS_H
 #define HTTP_MODULES_CONTENT_SLOWFS_SLOWFS_H
 

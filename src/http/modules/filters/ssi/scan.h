@@ -1,4 +1,5 @@
-/* Finding SSI directives in a stream, and reading one: pure functions on slices. */
+/* Finding SSI directives in a stream, and reading one: pure functions on slices.
+ * Implemented in scan.c and directive.c. */
 #ifndef HTTP_MODULES_FILTERS_SSI_SCAN_H
 #define HTTP_MODULES_FILTERS_SSI_SCAN_H
 

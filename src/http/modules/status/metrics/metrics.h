@@ -1,4 +1,4 @@
-/* The module's own: what its files share. */
+/* The module's own: what its files share. Implemented in families.c and status.c. */
 #ifndef HTTP_MODULES_STATUS_METRICS_METRICS_H
 #define HTTP_MODULES_STATUS_METRICS_METRICS_H
 

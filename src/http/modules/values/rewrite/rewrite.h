@@ -1,4 +1,4 @@
-/* ngx_http_rewrite_module inside: what its directives compile to. */
+/* ngx_http_rewrite_module inside: what its directives compile to. Implemented in rewrite.c and run.c. */
 #ifndef HTTP_REWRITE_H
 #define HTTP_REWRITE_H
 

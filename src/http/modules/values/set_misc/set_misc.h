@@ -1,4 +1,4 @@
-/* Inside ngx_http_set_misc_module: what its files share. */
+/* Inside ngx_http_set_misc_module: what its files share. Implemented in functions.c. */
 #ifndef HTTP_MODULES_VALUES_SET_MISC_SET_MISC_H
 #define HTTP_MODULES_VALUES_SET_MISC_SET_MISC_H
 
