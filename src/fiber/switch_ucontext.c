@@ -8,7 +8,7 @@
 
 /* A saved place is a ucontext_t in the frame of the function that saved it. */
 
-/* What goes along with a switch; at most one is under way. */
+/* Arguments of the switch in progress; there is at most one. */
 static struct {
     bool has_ended;          /* what the code that continues returns */
     void (*run)(void *);     /* for a new stack: what to run there */
@@ -18,7 +18,7 @@ static struct {
     ucontext_t *call_return; /* where to go after that */
 } passing;
 
-/* Runs where a switch arrives: does the calls that were asked for, then tells how we came. */
+/* What fiber_switch_* return after the switch back to `here`: was it the end of a fiber? fiber_switch_call's calls run first. */
 static bool arrive(ucontext_t *here)
 {
     while (passing.call != NULL) {

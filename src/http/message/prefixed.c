@@ -66,6 +66,7 @@ ptrdiff_t prefixed_unpack(struct str coded, char *room, size_t size)
 {
     ptrdiff_t unpacked = huffman_decode(coded, room, size);
 
+    /* A byte of padding too many is allowed, as in nginx. */
     if (unpacked < 0 && coded.len != 0 && (unsigned char) coded.data[coded.len - 1] == 0xff) {
         unpacked = huffman_decode(str_head(coded, coded.len - 1), room, size);
     }

@@ -39,7 +39,7 @@ static void connection_ended(struct http_connection *connection)
     free(c);
 }
 
-/* All is said: the connection ends, gently where the client may still be sending. */
+/* Everything was sent: the connection ends, with a lingering close where the client may still be sending. */
 static void connection_finish(struct v2_connection *c)
 {
     struct http_connection *connection = c->connection;

@@ -94,7 +94,8 @@ void v2_stream_settled(struct v2_stream *stream)
     end_stream(stream);
     leave(c, stream);
     v2_body_free(stream);
-    stream->end_at = c->conn->queued;
+    stream->end_at =
+        c->conn->queued; /* the response has left when this byte of the connection has */
     request->delivery.end = stream->given;
     request->delivery.sent = stream->given;
     pace_send_restart(request); /* it waits for the socket now */
@@ -114,7 +115,7 @@ void v2_request_ended(struct request *request, enum handler_result result)
     }
     stream->has_ended = true;
     requests_held(1);
-    if (stream->tail == NULL) {
+    if (stream->tail == NULL) { /* no bytes of the body wait for the client's window */
         v2_stream_settled(stream);
     } else if (result == HANDLER_CLOSED || !v2_tail_waits(stream)) {
         v2_tail_drop(stream);

@@ -99,7 +99,7 @@ static void fill(struct dict_item *item, const struct script_dict_value *value, 
     item->expires_ms = moment(value->seconds);
 }
 
-/* The value of an item, in its place: it has room. */
+/* Writes a value into an item that has room for it, so that nothing is allocated. */
 static void refill(struct dict_table *table, struct dict_item *item,
                    const struct script_dict_value *value, struct str bytes)
 {
@@ -120,6 +120,7 @@ static int script_values_check(int how, bool is_there)
     return (how == DICT_ADD || how == DICT_SAFE_ADD) && is_there ? DICT_EXISTS : DICT_OK;
 }
 
+/* how: DICT_SET, or add, replace and safe_*, of which the safe ones evict nothing. value->is_forcible: something valid was evicted. */
 static int set(struct dict_table *table, struct str key, int how, struct script_dict_value *value)
 {
     bool is_forcible = false, is_safe = how == DICT_SAFE_SET || how == DICT_SAFE_ADD;

@@ -39,7 +39,7 @@ static bool verify_signature(const struct ocsp_question *question, OCSP_BASICRES
         sk_X509_free(signers);
         return false;
     }
-    /* The issuer itself is trusted to answer; others must have its leave. */
+    /* The issuer itself is trusted; other responders need a certificate of the issuer for it. */
     int result = OCSP_basic_verify(basic, signers, question->store,
                                    question->verifies ? OCSP_TRUSTOTHER : OCSP_NOVERIFY);
     sk_X509_free(signers);

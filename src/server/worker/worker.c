@@ -240,6 +240,7 @@ static void channel_ready(struct event_source *source, unsigned events)
     }
 }
 
+/* ends_alone: somebody else than the master ended this worker, so the master starts another one. */
 static void on_signal(int signo, int sender_pid)
 {
     switch (signo) {

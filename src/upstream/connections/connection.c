@@ -302,6 +302,7 @@ enum upstream_connect_result upstream_connection_open(
     if (options->local != NULL || options->tls != NULL) {
         wanted.kind.identity = identity_of(options);
     }
+    /* A peer that may be this service itself: the connection carries the number of passes, for max_self_hops. */
     if (__builtin_expect(options->hops != 0, 0) &&
         (options->quic == NULL ? own_may_be(&pick->peer->addr)
                                : own_may_take_datagrams(&pick->peer->addr))) {
@@ -340,7 +341,7 @@ void upstream_connection_note_end(const struct upstream_pick *pick)
     pool_note_end(pick->peer->local, 0);
 }
 
-/* Somebody in another worker waits for one of the connections that the peer allows. */
+/* Does another worker wait for a connection, of which max_conns allows no more? Ours come first TURNS_OF_OURS times. */
 static bool others_wait(struct peer_local *local)
 {
     struct peer_cell *cell = local->cell;

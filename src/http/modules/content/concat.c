@@ -130,7 +130,7 @@ static enum handler_result open_files(struct request *request, struct concat *co
             return result;
         }
     }
-    request->response.status = 0; /* of a file that was left out */
+    request->response.status = 0; /* concat_ignore_file_error: that of a file that was left out */
     return HANDLER_NEXT;
 }
 

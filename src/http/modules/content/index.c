@@ -61,7 +61,7 @@ static enum handler_result index_fail(struct request *request, int error, struct
     return request_fail(request, is_forbidden ? 403 : 404);
 }
 
-/* Is there a directory at all? HANDLER_NEXT: it is. */
+/* The first index is missing: is that because the directory is? HANDLER_NEXT: no, it is there. */
 static enum handler_result check_directory(struct request *request, struct str directory,
                                            struct str path)
 {

@@ -39,7 +39,8 @@ struct slow_copy {
 
 static struct list copies;
 static unsigned copy_count;
-static const struct generation *ended; /* whose copies are abandoned, and none is begun */
+static const struct generation
+    *ended; /* the worker ends: its copies are abandoned, and none begins */
 
 static void read_part(void *arg)
 {

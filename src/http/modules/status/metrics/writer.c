@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 
+/* The family that was begun last, if any. */
 static void end_former(struct metrics_writer *writer)
 {
     if (writer->name != NULL && writer->form->end_family != NULL) {
