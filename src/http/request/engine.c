@@ -22,22 +22,24 @@
 static __attribute__((cold, noinline)) enum handler_result ask_traced(struct request *request,
                                                                       request_handler run)
 {
+    uint64_t began_ns = clock_read_ns();
     enum handler_result result = run(request);
 
-    request->trace->asked(request, run, result);
+    for (struct request_trace *trace = request->trace; trace != NULL; trace = trace->next) {
+        if (trace->calls->asked != NULL) {
+            trace->calls->asked(trace, request, run, result, began_ns);
+        }
+    }
     return result;
 }
 
 static __attribute__((cold, noinline)) void trace_location(struct request *request)
 {
-    request->trace->located(request);
-}
-
-static __attribute__((cold, noinline)) enum handler_result trace_content(struct request *request,
-                                                                         enum handler_result result)
-{
-    request->trace->produced(request, result);
-    return result;
+    for (struct request_trace *trace = request->trace; trace != NULL; trace = trace->next) {
+        if (trace->calls->located != NULL) {
+            trace->calls->located(trace, request);
+        }
+    }
 }
 
 static inline enum handler_result ask_handler(struct request *request, request_handler run)
@@ -148,6 +150,19 @@ static enum handler_result produce_content(struct request *request)
         result = ask_handlers(request, &location->content_handlers);
     }
     return result == HANDLER_NEXT ? request->server->main->unanswered(request) : result;
+}
+
+static __attribute__((cold, noinline)) enum handler_result produce_traced(struct request *request)
+{
+    uint64_t began_ns = clock_read_ns();
+    enum handler_result result = produce_content(request);
+
+    for (struct request_trace *trace = request->trace; trace != NULL; trace = trace->next) {
+        if (trace->calls->produced != NULL) {
+            trace->calls->produced(trace, request, result, began_ns);
+        }
+    }
+    return result;
 }
 
 /* Rewrite directives of the location; a changed URI searches a location again. */
@@ -262,8 +277,7 @@ enum handler_result request_respond(struct request *request, enum handler_result
         case HANDLER_AGAIN:
             result = pass(request);
             if (result == HANDLER_NEXT) {
-                result = produce_content(request);
-                result = IS_TRACED(request) ? trace_content(request, result) : result;
+                result = IS_TRACED(request) ? produce_traced(request) : produce_content(request);
             }
             break;
         case HANDLER_FAIL:

@@ -161,6 +161,22 @@ static void take_coding(struct conf *conf, struct vec *codings, const struct cod
     at[i] = hook;
 }
 
+const char *const phase_words[PHASE_COUNT] = {"post-read", "server-rewrite", "rewrite",
+                                              "preaccess", "access",         "precontent",
+                                              "directory", "content",        "log"};
+
+const struct phase_hook *phase_hook_find(const struct http_hooks *hooks, request_handler run)
+{
+    for (unsigned phase = 0; phase < PHASE_COUNT; phase++) {
+        vec_each(const struct phase_hook *, hook, &hooks->phases[phase]) {
+            if ((*hook)->run == run) {
+                return *hook;
+            }
+        }
+    }
+    return NULL;
+}
+
 const struct value_function *value_function_find(const struct http_hooks *hooks, struct str name)
 {
     vec_each(const struct value_function *, function, &hooks->functions) {

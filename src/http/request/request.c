@@ -297,6 +297,23 @@ struct str request_origin_form(const struct request *request)
     return target.len == 0 ? STR("/") : target;
 }
 
+void request_observe(struct request *request, struct request_trace *trace)
+{
+    trace->next = request->trace;
+    request->trace = trace;
+}
+
+struct request_trace *request_observer(const struct request *request,
+                                       const struct request_trace_calls *calls)
+{
+    struct request_trace *trace = request->trace;
+
+    while (trace != NULL && trace->calls != calls) {
+        trace = trace->next;
+    }
+    return trace;
+}
+
 uint64_t request_bytes_sent(const struct request *request)
 {
     uint64_t sent = request->delivery.sent != 0 ? request->delivery.sent

@@ -81,18 +81,36 @@ struct request_delivery {
     bool is_after_set;         /* limit_rate_after was computed: that of the location is not used */
 };
 
-/*
- * What is called on the way of a request that somebody looks at (debug_request), and of its subrequests. It lives as long as the main
- * request. None of these may wait.
- */
-struct request_trace {
+struct request_trace;
+
+/* What is called on the way of a request that is observed; each may be NULL. None of these may wait. Times are those of clock_read_ns. */
+struct request_trace_calls {
     /* A handler of a phase was asked. */
-    void (*asked)(struct request *request, request_handler run, enum handler_result result);
+    void (*asked)(struct request_trace *trace, struct request *request, request_handler run,
+                  enum handler_result result, uint64_t began_ns);
     /* A location was found for request->uri. */
-    void (*located)(struct request *request);
+    void (*located)(struct request_trace *trace, struct request *request);
     /* Its content was produced, or was not. */
-    void (*produced)(struct request *request, enum handler_result result);
+    void (*produced)(struct request_trace *trace, struct request *request,
+                     enum handler_result result, uint64_t began_ns);
+    /* A subrequest has ended. */
+    void (*ended)(struct request_trace *trace, struct request *request);
+    /* What a look-up in the response cache found: as $upstream_cache_status. */
+    void (*looked_up)(struct request_trace *trace, struct request *request, struct str status,
+                      uint64_t began_ns);
 };
+
+/* An observer of a request and of its subrequests (debug_request, spans). It lives as long as the main request. */
+struct request_trace {
+    struct request_trace *next;
+    const struct request_trace_calls *calls;
+};
+
+/* One more observer. Subrequests that began before are not observed. */
+void request_observe(struct request *request, struct request_trace *trace);
+/* The observer of the request with these calls; NULL: there is none. */
+struct request_trace *request_observer(const struct request *request,
+                                       const struct request_trace_calls *calls);
 
 /*
  * A request. Lives in its own arena; everything it points to lives at least as long: its head in
@@ -157,7 +175,7 @@ struct request {
     uint64_t ordinal;         /* of this request on its connection: 1 is the first */
     uint64_t tunnel_received; /* bytes that the client sent after the head through a tunnel */
     struct request_delivery delivery;
-    struct request_trace *trace; /* NULL, but for one that is looked at */
+    struct request_trace *trace; /* its observers; NULL, but for one that is looked at */
     struct request_pace *pace;   /* how fast its client is; NULL = nothing asks that: see pace.h */
     struct list node;        /* on the connection's list of requests that are not recycled yet */
     struct keyed_data *data; /* what modules keep for it: see request_data */

@@ -143,6 +143,11 @@ static void sub_answered(struct request *request)
     if (state->is_answered) {
         return;
     }
+    for (struct request_trace *trace = request->trace; trace != NULL; trace = trace->next) {
+        if (trace->calls->ended != NULL) {
+            trace->calls->ended(trace, request);
+        }
+    }
     if (sub->output == SUBREQUEST_MEMORY) {
         arena_allow(&request->main->arena, state->body.len);
         sub->body = arena_dup(&request->main->arena, buf_str(&state->body));

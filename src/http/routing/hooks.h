@@ -133,6 +133,10 @@ struct module;
 /* The hooks of all http modules, in order; the list of modules is NULL-ended. After conf_error some are left out. */
 struct http_hooks *hooks_collect(struct conf *conf, const struct module *const *modules);
 
+/* The hook of a phase that this handler is of, or NULL; and what a phase is called. */
+const struct phase_hook *phase_hook_find(const struct http_hooks *hooks, request_handler run);
+extern const char *const phase_words[PHASE_COUNT];
+
 /* The function of this name, or NULL. */
 const struct value_function *value_function_find(const struct http_hooks *hooks, struct str name);
 

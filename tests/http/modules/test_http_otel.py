@@ -184,6 +184,40 @@ def test_attempts_at_backends(serve, collector):
     assert attributes(served)["upstream.bytes_received"] > 3 and len({failed.span_id, served.span_id, request.span_id}) == 3
 
 
+def test_what_a_request_goes_through(serve, collector):
+    """Parts are children of the request's span, within its time. Others may observe the request as well."""
+    server = start(serve, collector, "proxy_cache_path cache keys_zone=zone:1m; debug_request way.json header=X-Debug:sesamesesamesesame; otel_internal_spans on;"
+                   "server { listen 127.0.0.1:@PORT1@; location / { return 200 yes; } location /no { return 403; } }"
+                   "server { listen 127.0.0.1:@PORT@; otel_trace on; location / { auth_request /auth; proxy_cache zone; proxy_cache_valid 1m; proxy_pass http://127.0.0.1:@PORT1@; }"
+                   "  location = /auth { internal; proxy_pass http://127.0.0.1:@PORT1@; } location = /deny { internal; return 403; } location /denied { auth_request /deny; }"
+                   "  location /lua { rewrite_by_lua_block { ngx.sleep(0.005) } access_by_lua_block { return } content_by_lua_block { ngx.say(1) } }"
+                   "  location /many { content_by_lua_block { for i = 1, 70 do ngx.location.capture('/deny') end } } location /off { otel_internal_spans off; return 204; } }")
+
+    noise = re.compile("(rewrite rewrite|preaccess|precontent|content) ?.+")  # where a machine is so slow that these take a millisecond
+
+    def check(target, expected, *headers):
+        before = len(collector.spans)
+        server.get(target, *headers)
+        until(lambda: len(collector.spans) > before + len(expected), lambda: "the spans of %s: %s" % (target, [span.name for span in collector.spans[before:]]))
+        request, *found = [span for span in collector.spans[before:] if not noise.fullmatch(span.name)]
+        for span in found:
+            assert span.trace_id == request.trace_id and span.parent_span_id == request.span_id and span.kind == 1
+            assert request.start <= span.start <= span.end <= request.end
+        assert [(span.name, attributes(span)) for span in found] == expected, [span.name for span in found]
+
+    def subrequest(target, status):
+        return "subrequest", {"http.target": target, "http.status_code": status}
+
+    check("/a", [subrequest("/auth", 200), ("access auth_request", {}), ("cache", {"cache.status": "MISS"}), ("content", {"http.route": "/"})],
+          "X-Debug: sesamesesamesesame")
+    assert len(server.wait_lines("way.json")) == 1
+    check("/a", [subrequest("/auth", 200), ("access auth_request", {}), ("cache", {"cache.status": "HIT"}), ("content", {"http.route": "/"})])
+    check("/denied", [subrequest("/deny", 403), ("access auth_request", {})])
+    check("/lua", [("rewrite lua", {}), ("access lua", {}), ("content", {"http.route": "/lua"})])
+    check("/many", 64 * [subrequest("/deny", 403)])
+    check("/off", [])
+
+
 def test_the_client_or_chance_decides(serve, collector):
     server = start(serve, collector, "split_clients $otel_trace_id $half { 50% on; * off; }"
                    "server { listen 127.0.0.1:@PORT@; location / { otel_trace $otel_parent_sampled; otel_trace_context extract; return 200; }"

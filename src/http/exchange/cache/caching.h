@@ -17,6 +17,7 @@ struct cached {
     bool may_store;         /* the response may be stored: claimed, not scarce, not switched off */
     bool has_answer;        /* a backend has answered with a final response */
     bool is_filling;        /* it is being stored */
+    uint64_t began_ns;      /* when it was looked at first; of a request that is observed */
     bool is_bypassed;       /* cache_bypass: it was not looked at */
     struct cache_meta meta; /* of the response that is being stored */
 };

@@ -248,6 +248,9 @@ static struct cached *cached_new(struct exchange *x, struct cache *cache)
     struct request *request = x->request;
     struct cached *cached = &x->cache.state->room;
 
+    if (request->trace != NULL) {
+        cached->began_ns = clock_read_ns();
+    }
     cached->access.cache = cache;
     cached->access.arena = &request->arena;
     cached->access.log = &request->log;

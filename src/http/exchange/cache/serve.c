@@ -10,6 +10,11 @@ void cached_note(struct exchange *x, struct str status, enum cache_counter count
     x->cache.state->status = status;
     x->cache.state->counter = counter;
     cache_count(x->cache.state->cached->access.cache, counter);
+    for (struct request_trace *trace = x->request->trace; trace != NULL; trace = trace->next) {
+        if (trace->calls->looked_up != NULL) {
+            trace->calls->looked_up(trace, x->request, status, x->cache.state->cached->began_ns);
+        }
+    }
 }
 
 void cached_count_body(struct exchange *x, uint64_t bytes, bool is_written)

@@ -20,11 +20,11 @@ struct way {
     const struct server_name *name; /* that chose the server; NULL: it is the default one */
 };
 
-static const struct request_trace calls;
+static const struct request_trace_calls calls;
 
 static struct way *way_of(const struct request *request)
 {
-    return (struct way *) request->trace;
+    return (struct way *) request_observer(request, &calls);
 }
 
 /* ---- steps ---- */
@@ -81,29 +81,13 @@ static void put_text(struct json *json, const char *name, struct str text)
     json_put_string(json, name, str_head(text, 1024));
 }
 
-static const struct phase_hook *find_hook(const struct request *request, request_handler run)
+static void asked(struct request_trace *trace, struct request *request, request_handler run,
+                  enum handler_result result, uint64_t began_ns)
 {
-    const struct http_hooks *hooks = request->server->main->hooks;
-
-    for (unsigned phase = 0; phase < PHASE_COUNT; phase++) {
-        vec_each(const struct phase_hook *, hook, &hooks->phases[phase]) {
-            if ((*hook)->run == run) {
-                return *hook;
-            }
-        }
-    }
-    return NULL;
-}
-
-static void asked(struct request *request, request_handler run, enum handler_result result)
-{
-    static const char *const phases[PHASE_COUNT] = {"post-read", "server-rewrite", "rewrite",
-                                                    "preaccess", "access",         "precontent",
-                                                    "directory", "content",        "log"};
-    const struct phase_hook *hook = find_hook(request, run);
+    const struct phase_hook *hook = phase_hook_find(request->server->main->hooks, run);
     struct json *json = &way_of(request)->json;
 
-    if (!begin_step(request, hook == NULL ? "handler" : phases[hook->phase])) {
+    if (!begin_step(request, hook == NULL ? "handler" : phase_words[hook->phase])) {
         return;
     }
     json_put_string(json, "module", hook == NULL ? STR("-") : str_of(hook->name));
@@ -189,7 +173,7 @@ static void put_levels(struct json *json, const struct http_location *found, str
     }
 }
 
-static void located(struct request *request)
+static void located(struct request_trace *trace, struct request *request)
 {
     struct json *json = &way_of(request)->json;
     const struct http_location *found = request->location;
@@ -252,7 +236,8 @@ static void put_cache(struct json *json, const struct exchange *x)
     json_close(json, '}');
 }
 
-static void produced(struct request *request, enum handler_result result)
+static void produced(struct request_trace *trace, struct request *request,
+                     enum handler_result result, uint64_t began_ns)
 {
     struct json *json = &way_of(request)->json;
     const struct exchange *x = request->exchange;
@@ -273,9 +258,9 @@ static void produced(struct request *request, enum handler_result result)
     json_close(json, '}');
 }
 
-static const struct request_trace calls = {.asked = asked,
-                                           .located = located,
-                                           .produced = produced};
+static const struct request_trace_calls calls = {.asked = asked,
+                                                 .located = located,
+                                                 .produced = produced};
 
 /* ---- the whole ---- */
 
@@ -286,22 +271,22 @@ static void free_text(void *arg)
 
 bool way_is_kept(const struct request *request)
 {
-    return request->trace != NULL && request->trace->located == located;
+    return request_observer(request, &calls) != NULL;
 }
 
 void way_begin(struct request *request)
 {
-    if (request->trace != NULL) {
+    if (way_is_kept(request)) {
         return;
     }
     struct way *way = arena_new(&request->arena, struct way);
 
-    way->trace = calls;
+    way->trace.calls = &calls;
     way->json = (struct json){.out = &way->text, .arena = &request->arena};
     way->name =
         server_names_find(&request->connection->listen->names, request->host, &request->env);
     arena_on_free(&request->arena, free_text, &way->text);
-    request->trace = &way->trace;
+    request_observe(request, &way->trace);
 }
 
 static void put_server(struct json *json, const struct request *request, const struct way *way)

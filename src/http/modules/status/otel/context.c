@@ -138,6 +138,9 @@ enum handler_result otel_enter_location(struct request *request)
         return HANDLER_NEXT; /* it shares the fields of the main one */
     }
     decide(request, settings);
+    if (request->is_traced && settings->has_internal_spans) {
+        otel_parts_begin(request);
+    }
     if ((settings->context & OTEL_INJECT) != 0) {
         struct otel_context *context = otel_context_of(request);
 

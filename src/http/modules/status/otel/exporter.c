@@ -222,6 +222,28 @@ static bool record_attempts(struct exporter *exporter, struct request *request)
     return is_full;
 }
 
+/* Parts come last. True: a batch is full. */
+static bool record_parts(struct exporter *exporter, struct request *request)
+{
+    unsigned dropped = 0;
+    const struct vec *parts = otel_parts_of(request, &dropped);
+    bool is_full = false;
+
+    if (parts == NULL) {
+        return false;
+    }
+    counters_mine->spans_dropped += dropped;
+    vec_each(const struct otel_part, part, parts) {
+        struct buf *out = next_span(exporter);
+
+        if (out != NULL) {
+            otel_put_part(out, request, part);
+            is_full |= span_ring_added(&exporter->ring);
+        }
+    }
+    return is_full;
+}
+
 void otel_record(struct request *request)
 {
     struct exporter *exporter = *exporter_of(request->server->main->generation);
@@ -234,6 +256,9 @@ void otel_record(struct request *request)
     bool is_full = span_ring_added(&exporter->ring);
     if (request->exchange != NULL && otel_settings_at(request->location)->has_upstream_spans) {
         is_full |= record_attempts(exporter, request);
+    }
+    if (request->trace != NULL) {
+        is_full |= record_parts(exporter, request);
     }
     if (exporter->is_quitting) {
         start_sending(exporter); /* the worker waits for fibers, not for timers */

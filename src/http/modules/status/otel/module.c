@@ -290,6 +290,10 @@ static const struct directive otel_rows[] = {
     {"otel_upstream_spans", IN_HTTP_ALL, FLAG(S, has_upstream_spans), .initial = "off",
      .doc =
          "Whether each attempt at a backend is a span of its own, a child of that of the request."},
+    {"otel_internal_spans", IN_HTTP_ALL, FLAG(S, has_internal_spans), .initial = "off",
+     .doc =
+         "Whether what a request goes through are spans within its own: look-ups in the cache, subrequests, its content, checks of access that decide, and "
+         "other handlers (scripts, delays) that take a millisecond. 64 of a request at most."},
     {"otel_span_attr", IN_HTTP_ALL, KEY_TEMPLATE(S, attributes), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .apply = otel_attribute_apply,
      .doc = "A further attribute of the span. Lines of outer blocks hold where a block has none."},
@@ -334,7 +338,7 @@ static bool logs_here(const struct http_location *location)
            reading_of(&location->server->main->generation->conf)->is_wanted;
 }
 
-/* Do all locations record the same requests, whatever is known of these, and tell backends nothing? Then it is early enough to decide
+/* Do all locations record the same requests, whatever is known of these, without parts, and tell backends nothing? Then it is early enough to decide
  * when a request is logged: one that is not recorded pays for one look. */
 static bool is_uniform(const struct http_main *main)
 {
@@ -344,8 +348,9 @@ static bool is_uniform(const struct http_main *main)
         const struct otel_settings *settings = otel_settings_at(*location);
 
         first = first == NULL ? settings : first;
-        if (settings->is_variable || settings->share != first->share ||
-            (settings->context & OTEL_INJECT) != 0 || settings->context != first->context) {
+        if (settings->is_variable || settings->has_internal_spans ||
+            settings->share != first->share || (settings->context & OTEL_INJECT) != 0 ||
+            settings->context != first->context) {
             return false;
         }
     }

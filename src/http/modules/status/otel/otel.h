@@ -55,6 +55,7 @@ struct otel_settings {
     struct template *span_name; /* NULL: the location's name */
     struct vec attributes;      /* struct key_template */
     bool has_upstream_spans;    /* each attempt at a backend is a span, too */
+    bool has_internal_spans;    /* what the request goes through are spans, too: parts.c */
 };
 
 extern struct settings_key otel_key;
@@ -91,6 +92,20 @@ enum handler_result otel_enter_location(struct request *request);
 /* When it is logged: a request that came to no location is asked about here. */
 bool otel_is_recorded(struct request *request);
 
+/* ---- parts.c: what a request went through ---- */
+
+/* A span within that of the request. */
+struct otel_part {
+    struct str name, key, value; /* key: of its attribute; empty: it has none */
+    unsigned status;             /* of a subrequest's response; 0: it is none */
+    uint64_t began_ns, ended_ns; /* of clock_read_ns */
+};
+
+/* From here on the parts of the request are kept, in its arena. */
+void otel_parts_begin(struct request *request);
+/* The parts so far, struct otel_part; NULL: none are kept. *dropped: how many found no room. */
+const struct vec *otel_parts_of(const struct request *request, unsigned *dropped);
+
 /* ---- span.c: what is sent ---- */
 
 /* Appends the field `spans` of a request that has ended. */
@@ -98,6 +113,8 @@ void otel_put_span(struct buf *out, struct request *request);
 struct attempt;
 /* The same of an attempt at a backend, as a child of the request's span. */
 void otel_put_attempt(struct buf *out, struct request *request, const struct attempt *attempt);
+/* The same of a part. */
+void otel_put_part(struct buf *out, struct request *request, const struct otel_part *part);
 /* The message around `spans` of a batch: what comes before them. */
 void otel_put_frame(struct buf *out, const struct otel_main *main, size_t spans_size);
 /* What the collector has said: spans that it refused, with a reason of its own. False: it said nothing of the kind. */

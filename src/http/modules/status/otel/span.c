@@ -33,7 +33,7 @@ enum {
 enum { STATUS_CODE = 3 };
 enum { ANSWER_PARTIAL = 1, PARTIAL_REFUSED = 1, PARTIAL_REASON = 2 };
 
-enum { KIND_SERVER = 2, KIND_CLIENT = 3, STATUS_ERROR = 2 };
+enum { KIND_INTERNAL = 1, KIND_SERVER = 2, KIND_CLIENT = 3, STATUS_ERROR = 2 };
 enum { FLAG_HAS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 }; /* what is known of the parent */
 
 /* Bytes that are sent of a text: a client may write as much as its head has room for. */
@@ -265,10 +265,9 @@ static struct str name_of(struct request *request, const struct otel_settings *s
     return request->location->name.len != 0 ? request->location->name : request->method_name;
 }
 
-static inline char *put_time(char *at, unsigned field, uint64_t ms)
+static inline char *put_time(char *at, unsigned field, uint64_t ns)
 {
-    uint64_t ns = htole64(ms * 1000000);
-
+    ns = htole64(ns);
     at = put_byte(at, field << 3 | PROTOBUF_FIXED64);
     memcpy(at, &ns, sizeof(ns));
     return at + sizeof(ns);
@@ -279,8 +278,8 @@ static char *put_times(char *at, uint64_t start_ms, uint64_t end_ms)
 {
     uint64_t now_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
 
-    at = put_time(at, SPAN_START, now_ms - (clock_now.now_ms - start_ms));
-    return put_time(at, SPAN_END, now_ms - (clock_now.now_ms - end_ms));
+    at = put_time(at, SPAN_START, (now_ms - (clock_now.now_ms - start_ms)) * 1000000);
+    return put_time(at, SPAN_END, (now_ms - (clock_now.now_ms - end_ms)) * 1000000);
 }
 
 static char *put_error(char *at)
@@ -351,14 +350,10 @@ static char *put_milliseconds(char *at, struct str key, uint64_t ms)
     return ms == UINT64_MAX ? at : put_number(at, key, ms);
 }
 
-void otel_put_attempt(struct buf *out, struct request *request, const struct attempt *attempt)
+/* How a span within that of the request begins. */
+static char *put_child(char *at, const struct otel_context *context, struct str name, unsigned kind)
 {
-    const struct otel_context *context = otel_context_made(request);
     unsigned char id[SPAN_ID_SIZE];
-    uint64_t end_ms = attempt->response_ms == UINT64_MAX ? clock_now.now_ms
-                                                         : attempt->began_ms + attempt->response_ms;
-    size_t start = out->len;
-    char *at = buf_reserve(out, SPAN_ROOM);
 
     random_bytes(id, sizeof(id));
     id[0] |= id[0] == 0;
@@ -366,9 +361,21 @@ void otel_put_attempt(struct buf *out, struct request *request, const struct att
     at = put_id(at, SPAN_TRACE_ID, context->own.trace_id, TRACE_ID_SIZE);
     at = put_id(at, SPAN_ID, id, SPAN_ID_SIZE);
     at = put_id(at, SPAN_PARENT_ID, context->own.span_id, SPAN_ID_SIZE);
-    at = put_span_name(at, attempt->group.len != 0 ? attempt->group : attempt->peer);
+    at = put_span_name(at, name);
     at = put_byte(at, SPAN_KIND << 3 | PROTOBUF_VARINT);
-    at = put_byte(at, KIND_CLIENT);
+    return put_byte(at, kind);
+}
+
+void otel_put_attempt(struct buf *out, struct request *request, const struct attempt *attempt)
+{
+    const struct otel_context *context = otel_context_made(request);
+    uint64_t end_ms = attempt->response_ms == UINT64_MAX ? clock_now.now_ms
+                                                         : attempt->began_ms + attempt->response_ms;
+    size_t start = out->len;
+    char *at = buf_reserve(out, SPAN_ROOM);
+
+    at = put_child(at, context, attempt->group.len != 0 ? attempt->group : attempt->peer,
+                   KIND_CLIENT);
     at = put_times(at, attempt->began_ms, end_ms);
     at = put_own_text(at, STR("upstream.name"), attempt->group);
     at = put_own_text(at, STR("upstream.addr"), attempt->peer);
@@ -380,6 +387,40 @@ void otel_put_attempt(struct buf *out, struct request *request, const struct att
     at = put_number(at, STR("upstream.bytes_sent"), attempt->bytes_sent);
     at = put_number(at, STR("upstream.bytes_received"), attempt->bytes_received);
     if (attempt->status == 0 || attempt->status >= 500) {
+        at = put_error(at);
+    }
+    out->len = (size_t) (at - out->data);
+    put_span_length(out, start + 1);
+}
+
+/* ---- parts ---- */
+
+/* Nanoseconds of the wall clock; a part lies within its request, whose times are milliseconds. */
+static uint64_t wall_ns(const struct request *request, uint64_t ns)
+{
+    uint64_t first_ns = request->start_ms * 1000000;
+    uint64_t last_ns = clock_now.now_ms * 1000000;
+    uint64_t wall_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
+
+    ns = ns < first_ns ? first_ns : ns > last_ns ? last_ns : ns;
+    return wall_ms * 1000000 - (last_ns - ns);
+}
+
+void otel_put_part(struct buf *out, struct request *request, const struct otel_part *part)
+{
+    size_t start = out->len;
+    char *at = buf_reserve(out, SPAN_ROOM);
+
+    at = put_child(at, otel_context_made(request), part->name, KIND_INTERNAL);
+    at = put_time(at, SPAN_START, wall_ns(request, part->began_ns));
+    at = put_time(at, SPAN_END, wall_ns(request, part->ended_ns));
+    if (part->value.len != 0) {
+        at = put_text(at, SPAN_ATTRIBUTES, part->key, part->value, TARGET_MOST);
+    }
+    if (part->status != 0) {
+        at = put_number(at, STR("http.status_code"), part->status);
+    }
+    if (part->status >= 500) {
         at = put_error(at);
     }
     out->len = (size_t) (at - out->data);
