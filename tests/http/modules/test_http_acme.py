@@ -52,11 +52,11 @@ def ca():
 @pytest.fixture
 def site(serve, ca):
     """Starts a server whose ports the CA knows."""
-    def start(block="", http="", server="", names="", main="worker_processes 2;", conf=CONF, **how):
+    def start(block="", http="", server="", names="", main="worker_processes 2;", conf=CONF, tls="PORT1", **how):
         text = conf % {"http": http, "uri": ca.url, "trusted": certificates.own("acme-root").crt, "block": block, "server": server,
                        "names": names}
         made = serve(text, main=main, **how)
-        ca.http_port, ca.tls_port = made.port, made.port_of("PORT1")
+        ca.http_port, ca.tls_port = made.port, made.port_of(tls)
         ca.ready.set()
         return made
     return start
@@ -209,6 +209,18 @@ def test_tls_alpn_01_at_a_server_that_refuses(site, ca):
                   certificates.own("acme-root").crt,
                   http="server { listen 127.0.0.1:@PORT1@ ssl default_server; ssl_reject_handshake on; }")
     server.wait_log("was issued")
+
+
+@pytest.mark.parametrize("block", ["stream { %s server { listen 127.0.0.1:@PORT2@ ssl; ssl_alpn other; return x; } }",
+                                   "stream { %s server { listen 127.0.0.1:@PORT2@ ssl; server_name b.test; ssl_sni_force on; return x; } }",
+                                   "mail { %s auth_http 127.0.0.1:1; server { listen 127.0.0.1:@PORT2@ ssl; protocol imap; } }"])
+def test_tls_alpn_01_at_a_port_of_stream_or_mail(site, ca, block):
+    """The port of the challenge may be that of another protocol, whatever it wants of its clients."""
+    own = certificates.own("acme-other")
+    pair = "ssl_certificate %s; ssl_certificate_key %s;" % (own.crt, own.key)
+    server = site("challenge tls-alpn-01;", main="worker_processes 2; " + block % pair, tls="PORT2")
+    issued(server)
+    assert {one[0] for one in ca.seen} == {"tls-alpn-01"}
 
 
 def test_other_requests_below_the_path(site, ca):
