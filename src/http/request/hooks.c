@@ -285,7 +285,8 @@ static const struct coding_hook **select_codings(struct arena *arena, const stru
 static void link_location(const struct http_main *main, struct http_location *location)
 {
     struct arena *arena = &main->generation->arena;
-    const struct http_hooks *hooks = main->hooks;
+    static const struct http_hooks none;
+    const struct http_hooks *hooks = location->is_bare ? &none : main->hooks;
 
     location->rewrite = select_handlers(arena, &hooks->phases[PHASE_REWRITE], location);
     location->preaccess = select_handlers(arena, &hooks->phases[PHASE_PREACCESS], location);

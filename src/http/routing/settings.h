@@ -176,6 +176,7 @@ struct http_location {
     /* Scripts in handshakes with backends, for this request; of a module, or NULL. */
     const struct tls_client_hooks *(*backend_hooks)(struct request *request);
     bool is_internal; /* `internal`; inherited */
+    bool is_bare; /* a fetch of ours: handlers and filters of the blocks around are not its own */
     bool
         has_steps; /* something is to be done here before the content: any of these lists, or limit_except */
     struct handler_list rewrite, preaccess, access, precontent,

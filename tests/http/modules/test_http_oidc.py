@@ -98,6 +98,19 @@ def test_login(site, provider):
     assert set(form) == {"grant_type", "code", "redirect_uri", "code_verifier"}
 
 
+def test_what_the_server_does_to_responses_is_not_done_to_those_of_the_provider(site, provider):
+    """Filters and handlers of the blocks around hold for the client's requests, not for our own to the provider."""
+    server = site(http="""sub_filter_types *; sub_filter_once off; sub_filter '"' "'"; ssi on; ssi_types *; gzip on; gzip_types *;
+                       limit_req_zone $server_port zone=one:64k rate=1r/m; limit_req zone=one burst=50 nodelay;
+                       header_filter_by_lua_block { ngx.header["X-Seen"] = ngx.var.uri } body_filter_by_lua_block { if ngx.var.uri == "@oidc/one" then ngx.arg[1] = "" end }
+                       access_log seen.log; log_subrequest on; rewrite_by_lua_block { if ngx.is_subrequest then ngx.exit(500) end }""",
+                  more="location /quoted { auth_oidc off; return 200 '\"'; }")
+    browser = Browser(server)
+    browser.login(provider)
+    assert user(browser.get("/")) == (200, "ann|") and browser.get("/").header("X-Seen") == "/"
+    assert browser.get("/quoted").text == "'"
+
+
 def test_request_for_a_login(site, provider):
     server = site("scope openid email; extra_auth_args prompt=login; redirect_uri /back;")
     response = Browser(server).get("/", method="POST")

@@ -4,6 +4,13 @@
 #include "http/routing/hooks.h"
 #include "shared/tls/client.h"
 
+#define GENERATED "oidc_provider" /* the name of the file, in messages */
+
+bool oidc_is_generated(const struct conf_node *node)
+{
+    return node->file != NULL && str_is(node->file->name, GENERATED);
+}
+
 /* The value of a line of a block; empty: there is none. */
 static struct str line_of(const struct conf_node *block, const char *name)
 {
@@ -45,7 +52,7 @@ static void add_children(struct conf *conf, struct conf_node *block, struct str 
     struct conf_node *nodes = arena_new(conf->arena, struct conf_node);
     struct conf_node *last = block->last_child;
 
-    file->name = STR("oidc_provider");
+    file->name = STR(GENERATED);
     file->text = arena_dup(conf->arena, text);
     nodes->is_block = true;
     struct conf_node *root = conf->root;

@@ -173,11 +173,20 @@ static const struct directive oidc_rows[] = {
     {0},
 };
 
+static bool oidc_finish(struct conf_scope *scope, void *settings)
+{
+    if (scope->context == IN_LOCATION) {
+        scope_location(scope)->is_bare = oidc_is_generated(scope->node);
+    }
+    return true;
+}
+
 static const struct directive_table oidc_table = {
     .key = &auth_oidc_key,
     .rows = oidc_rows,
     .contexts = IN_HTTP_LOCATION_SETTINGS,
     .size = sizeof(struct oidc_settings),
+    .finish = oidc_finish,
 };
 static const struct directive_table *const oidc_tables[] = {&oidc_table, &provider_table, NULL};
 

@@ -66,6 +66,8 @@ struct oidc_session *oidc_session_of(struct request *request);
 
 /* What blocks of providers need of the configuration: a location in each server, a zone each. */
 bool oidc_generate(struct conf *conf, struct http_main *main);
+/* Is it a block of this configuration? */
+bool oidc_is_generated(const struct conf_node *node);
 
 /* ---- asking.c ---- */
 
