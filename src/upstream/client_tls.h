@@ -1,4 +1,5 @@
-/* TLS towards a service of the operator's (a store, an engine of discovery), as blocks of the main context have it. */
+/* TLS towards a service of the operator's (a store, an engine of discovery), as blocks of the main context have it.
+ * Implemented in settings/client_tls.c. */
 #ifndef UPSTREAM_CLIENT_TLS_H
 #define UPSTREAM_CLIENT_TLS_H
 

@@ -1,6 +1,7 @@
 /*
  * Servers of groups that an engine outside names: Consul, etcd, Kubernetes. Worker 0 asks the engines and watches them;
  * what they say is in a zone, and all workers are woken when it changes. Nothing here waits but the fibers of worker 0.
+ * Implemented in services.c and zone.c.
  */
 #ifndef UPSTREAM_DISCOVERY_DISCOVERY_H
 #define UPSTREAM_DISCOVERY_DISCOVERY_H

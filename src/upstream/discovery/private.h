@@ -1,4 +1,5 @@
-/* What the files of this package share, and the module above it. */
+/* What the files of this package share, and the module above it.
+ * Implemented in consul.c, etcd.c, http.c, items.c, kubernetes.c, services.c, state.c, watch.c and zone.c. */
 #ifndef UPSTREAM_DISCOVERY_PRIVATE_H
 #define UPSTREAM_DISCOVERY_PRIVATE_H
 

@@ -1,4 +1,5 @@
-/* The module's own: what its files share. Implemented in families.c and status.c. */
+/* The module's own: what its files share.
+ * Implemented in families.c, page.c and status.c. */
 #ifndef HTTP_MODULES_STATUS_METRICS_METRICS_H
 #define HTTP_MODULES_STATUS_METRICS_METRICS_H
 
