@@ -12,7 +12,7 @@ TESTS ?= tests
 DESTDIR ?=
 
 # Targets that only start other makes and scripts; they need no configured build directory.
-DRIVERS = help serve check lint tidy doors coverage bench docs asan fuzz deps deb clean format
+DRIVERS = help serve check lint tidy doors coverage aarch64 bench docs asan fuzz deps deb clean format
 .DEFAULT_GOAL = all
 GOALS = $(or $(MAKECMDGOALS),all)
 
@@ -38,6 +38,7 @@ help:
 	@echo "make lint      layers, words, formatting, warnings of two compilers"
 	@echo "make tidy      clang-tidy and cppcheck on what changed since main; TIDY=--all on everything"
 	@echo "make doors     the functions that one kept request enters"
+	@echo "make aarch64   builds for aarch64, and runs unit tests and a server with qemu-user"
 	@echo "make coverage  what the tests reach of src: lines, functions, branches"
 	@echo "make format    lay the sources out as make lint wants them"
 	@echo "make bench     compare with Debian's nginx"
@@ -99,6 +100,11 @@ coverage:
 format:
 	@$(PYTHON) tests/lint/lint.py --format
 
+# Beside `make check`, which has its time already.
+aarch64:
+	@auto/deps --tests
+	+@MAKE='$(MAKE)' auto/aarch64
+
 bench:
 	@auto/deps --tests
 	@$(MAKE) --no-print-directory all
@@ -127,4 +133,4 @@ fuzz:
 	@auto/fuzz objs-fuzz $(FUZZ_SECONDS)
 
 clean:
-	rm -rf objs objs-deb objs-asan objs-fuzz objs-gcc objs-clang objs-doors objs-coverage
+	rm -rf objs objs-deb objs-asan objs-fuzz objs-gcc objs-clang objs-doors objs-coverage objs-aarch64
