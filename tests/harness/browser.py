@@ -14,11 +14,16 @@ import subprocess
 import time
 
 from .programs import short_home
+from .wait import until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LIMIT = 15  # seconds for one thing to happen; only decides how soon a failure shows
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--no-proxy-server",
          "--remote-debugging-pipe"]
+
+
+class Refused(Exception):
+    """A call that failed, for example since the page it was for has been left."""
 
 
 class Browser:
@@ -69,19 +74,22 @@ class Browser:
         while True:
             message = self._message()
             if message.get("id") == self._number:
-                assert "error" not in message, (method, message["error"])
+                if "error" in message:
+                    raise Refused(method, message["error"])
                 return message["result"]
             self.events.append(message)
 
-    def open(self, url, width=1200, height=900, dark=False):
-        """A new page. What it writes to its console, errors of its policy among them, is found by `problems`."""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+    def open(self, url, width=1200, height=900, dark=False, apart=False):
+        """A new page. What it writes to its console, errors of its policy among them, is found by `problems`. One that is apart shares cookies with no other."""
+        context = {"browserContextId": self.call("Target.createBrowserContext")["browserContextId"]} if apart else {}
+        target = self.call("Target.createTarget", url="about:blank", **context)["targetId"]
         page = Page(self, self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
         for domain in ("Page", "Runtime", "Log"):
             page.call(domain + ".enable")
         page.look(width, height, dark)
         page.call("Page.navigate", url=url)
-        page.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+        if url != "about:blank":
+            page.until("document.readyState === 'complete' && location.href !== 'about:blank'")
         return page
 
 
@@ -104,6 +112,23 @@ class Page:
         result = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in result, (script, result["exceptionDetails"])
         return result["result"].get("value")
+
+    def value(self, script):
+        """The value of an expression, or None while the page is being left for another."""
+        try:
+            return self.eval(script)
+        except Refused:
+            return None
+
+    def go(self, url):
+        """Opens another page in place of this one, and waits for it."""
+        self.eval("window.isLeft = true")
+        self.call("Page.navigate", url=url)
+        self.settle()
+
+    def settle(self):
+        """Waits until a page is there in place of the one that is being left."""
+        until(lambda: self.value("document.readyState + window.isLeft") == "completeundefined", "a page that is complete")
 
     def until(self, script):
         """Waits until the expression is true."""
