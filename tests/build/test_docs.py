@@ -163,7 +163,10 @@ def test_examples_are_accepted(tmp_path, text):
     for name in ("logs", "cache"):
         (tmp_path / name).mkdir()
     text = text.replace("/var/cache/nginx", str(tmp_path / "cache"))
-    for name in set(re.findall(r"ssl_certificate +(\w[\w.]*)\.crt;", text)):
+    text = text.replace("/var/lib/nginx", str(tmp_path))
+    text = re.sub(r"(password_file +)\S+;", r"\1%s;" % (tmp_path / "password"), text)
+    (tmp_path / "password").write_text("secret")
+    for name in set(re.findall(r"ssl_(?:trusted_)?certificate +(\w[\w.-]*)\.crt;", text)):
         Authority(tmp_path / "conf", name)
     for name in re.findall(r"(?:quic_host_key +| key=)([\w.-]+)", text):
         (tmp_path / "conf" / name).write_text("0" * 32)
