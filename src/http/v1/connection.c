@@ -177,8 +177,9 @@ void v1_settle(struct v1_connection *c)
     struct conn *conn = c->conn;
 
     for (unsigned rounds = 0;; rounds++) {
-        conn->is_last_output =
-            connection->is_last && c->current == NULL && !connection->wants_reset;
+        /* Not in early data: the FIN waits for the end of the handshake. */
+        conn->is_last_output = connection->is_last && c->current == NULL &&
+                               !connection->wants_reset && !tls_is_early(conn);
         conn_flush(conn);
         recycle_sent(c);
         if (!may_pump(c)) {
