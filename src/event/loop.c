@@ -12,6 +12,7 @@
 #define EVENTS_PER_TURN 512
 #define EVENTS_AT_ONCE 4 /* between two calls of an observer, and looks at urgent work */
 #define URGENT_MOST 8    /* pending at a time: they share one write of log lines */
+#define URGENT_PASSED 32 /* events and deferred work that pass urgent work at most */
 #define SETTLE_ROUNDS 64 /* rounds of fibers and deferred work before events get their turn again */
 
 static struct {
@@ -22,6 +23,7 @@ static struct {
     struct list deferred_next;            /* to run in the next turn */
     struct list deferred_last;            /* to run when all else of this turn is done */
     unsigned urgent;                      /* of deferred_last */
+    unsigned passed;                      /* events and deferred work since the first of these */
     uint64_t turns;
     void (*stalled)(uint64_t took_ms);
     uint64_t stall_ms;              /* UINT64_MAX = never */
@@ -45,7 +47,7 @@ static void reset(void)
     deferred_reset(&loop.deferred);
     deferred_reset(&loop.deferred_next);
     deferred_reset(&loop.deferred_last);
-    loop.urgent = 0;
+    loop.urgent = loop.passed = 0;
     timers_reset();
 }
 
@@ -91,16 +93,38 @@ static void run_last(void)
 {
     struct list *item;
 
-    loop.urgent = 0;
+    loop.urgent = loop.passed = 0;
     while ((item = list_pop_front(&loop.deferred_last)) != NULL) {
         run_one(item);
     }
 }
 
+/* So many events or pieces of deferred work have passed. */
+static void urgent_passed(unsigned count)
+{
+    if (loop.urgent == 0) {
+        return;
+    }
+    loop.passed += count;
+    if (loop.urgent >= URGENT_MOST || loop.passed >= URGENT_PASSED) {
+        run_last();
+    }
+}
+
 void loop_run_urgent(void)
 {
-    if (loop.urgent >= URGENT_MOST) {
-        run_last();
+    urgent_passed(1);
+}
+
+static void run_last_on_main(void *arg)
+{
+    run_last();
+}
+
+void loop_finish_urgent(void)
+{
+    if (loop.urgent != 0) {
+        fiber_call_on_main(run_last_on_main, NULL);
     }
 }
 
@@ -110,7 +134,7 @@ static void run_deferred(void)
 
     while ((item = list_pop_front(&loop.deferred)) != NULL) {
         run_one(item);
-        loop_run_urgent();
+        urgent_passed(1);
     }
 }
 
@@ -201,7 +225,7 @@ static void deliver(void)
         loop.observer->begins();
     }
     while (loop.backend->deliver(EVENTS_AT_ONCE)) {
-        loop_run_urgent();
+        urgent_passed(EVENTS_AT_ONCE);
         if (loop.observer != NULL) {
             loop.observer->continues();
         }

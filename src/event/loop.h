@@ -110,12 +110,15 @@ void loop_defer_next(struct deferred *deferred);
 void loop_defer_last(struct deferred *deferred);
 
 /*
- * The same for what a peer waits for. When several of these are pending, all deferred-last work runs before the next event,
- * and so it does before fibers run, so that nobody waits for the rest of a long turn.
+ * The same for what a peer waits for. When several of these are pending, or some tens of events have passed one, all
+ * deferred-last work runs before the next event, and so it does before fibers run, so that nobody waits for the rest of a
+ * long turn.
  */
 void loop_defer_last_urgent(struct deferred *deferred);
-/* For a callback that stands for many events, between two of them: urgent work runs if enough of it is pending. */
+/* For a callback that stands for many events, between two of them: urgent work runs if enough is pending, or has passed it. */
 void loop_run_urgent(void);
+/* Before code that may take long (scripts): urgent work that is pending runs now, on the worker's own stack. */
+void loop_finish_urgent(void);
 
 /* What the shards' watch reads in shared memory: one padded cell per worker. */
 struct loop_pulse {

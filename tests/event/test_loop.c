@@ -353,6 +353,43 @@ static void urgent_last_work_waits_for_few_others(void **state)
     assert_string_equal(trail, "ooooooooLeeeeeeeeooooeeee");
 }
 
+#define PASSERS 33
+
+/* One end, and many events that end nothing. */
+static void urgent_last_work_lets_few_events_pass(void **state)
+{
+    struct task end;
+    struct task others[PASSERS];
+
+    task_init(&end, 'e');
+    loop_defer_last_urgent(&end.deferred);
+    for (int i = 0; i < PASSERS; i++) {
+        task_init(&others[i], 'o');
+        loop_defer(&others[i].deferred);
+    }
+    loop_turn(0);
+    assert_string_equal(trail, "ooooooooooooooooooooooooooooooooeo");
+}
+
+static void takes_long(void *arg)
+{
+    loop_finish_urgent();
+    leave('f');
+}
+
+/* A fiber that an event starts runs within the event. */
+static void urgent_last_work_is_finished_before_what_takes_long(void **state)
+{
+    struct task end;
+
+    assert_true(loop_host_fibers(10, 0));
+    loop_finish_urgent(); /* nothing is pending */
+    task_init(&end, 'e');
+    loop_defer_last_urgent(&end.deferred);
+    assert_int_equal(fiber_start(takes_long, NULL, NULL), FIBER_ENDED);
+    assert_string_equal(trail, "ef");
+}
+
 static void wait_then_leave(void *arg)
 {
     assert_int_equal(fiber_wait(arg, clock_now.now_ms + 10000), WAIT_READY);
@@ -611,6 +648,8 @@ int main(void)
         TEST(deferred_runs_in_order_and_the_last_at_the_end),
         TEST(what_the_last_work_defers_runs_without_sleeping),
         TEST(urgent_last_work_waits_for_few_others),
+        TEST(urgent_last_work_lets_few_events_pass),
+        TEST(urgent_last_work_is_finished_before_what_takes_long),
         TEST(urgent_last_work_does_not_wait_for_fibers),
         TEST(undeferred_work_does_not_run),
         TEST(work_for_the_next_turn_lets_events_pass_first),

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/fatal.h"
+#include "event/loop.h"
 #include "lua/vm/failure.h"
 #include "lua/vm/context.h"
 #include "lua/vm/function.h"
@@ -358,6 +359,7 @@ enum script_end script_run(const struct script_call *call)
 {
     struct script_thread *outer = script_running();
 
+    loop_finish_urgent();
     fiber_word = NULL;
     struct script_thread *thread = thread_of_entry(call->subject, call->phase);
     if (thread == NULL) {
