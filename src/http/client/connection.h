@@ -161,6 +161,12 @@ static inline int connection_fd(const struct http_connection *connection)
     return connection->conn->source.fd;
 }
 
+/* Before what may take long, once the response was sent: its last bytes do not wait for the end of the connection. */
+static inline void connection_push(struct http_connection *connection)
+{
+    conn_push(connection->conn);
+}
+
 /* A log for lines about the connection itself, when no request is there: filled for use on the
  * stack. */
 void connection_log(const struct http_connection *connection, const char *action, struct log *out);

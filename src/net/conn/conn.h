@@ -428,6 +428,8 @@ enum wait_result conn_wait_connected(struct conn *conn, uint64_t deadline_ms);
 
 /* The options; each makes its system call only when the state changes. */
 void conn_set_nodelay(struct conn *conn, bool on);
+/* The last bytes, which wait for the FIN (is_fin_awaited), leave now: what comes before the close may take long. */
+void conn_push(struct conn *conn);
 /* Ends our sending side (after the queue is empty). */
 void conn_shutdown_output(struct conn *conn);
 

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -434,6 +435,17 @@ enum wait_result conn_wait_connected(struct conn *conn, uint64_t deadline_ms)
         conn_break(conn, error);
     }
     return WAIT_READY;
+}
+
+void conn_push(struct conn *conn)
+{
+    int on = 1;
+
+    CHECK_MAGIC(conn, CONN_MAGIC);
+    if (conn->is_fin_awaited && conn->is_tcp) {
+        /* Also where it is on already, the call pushes what MSG_MORE held back. */
+        setsockopt(conn->source.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    }
 }
 
 void conn_shutdown_output(struct conn *conn)

@@ -623,6 +623,21 @@ static void the_last_bytes_leave_with_a_shutdown(void **state)
     pair_close(&pair);
 }
 
+/* What comes before the close may take long: all bytes are there before the end is. */
+static void the_last_bytes_leave_by_a_push(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair);
+    uint32_t before = segments(&pair);
+    write_last(&pair, 1);
+    assert_int_equal(segments(&pair), before); /* they are held back */
+    conn_push(pair.conn);
+    assert_int_equal(segments(&pair) - before, 1);
+    expect_text(&pair, "last");
+    pair_close(&pair);
+}
+
 /* close() resets a connection whose input is unread. What was held back until then was lost. */
 static void the_last_bytes_arrive_although_input_is_unread(void **state)
 {
@@ -665,6 +680,7 @@ int main(void)
         TEST(what_is_held_elsewhere_is_counted_when_the_socket_takes_bytes),
         TEST(the_last_bytes_leave_in_one_packet_with_the_end),
         TEST(the_last_bytes_leave_with_a_shutdown),
+        TEST(the_last_bytes_leave_by_a_push),
         TEST(the_last_bytes_arrive_although_input_is_unread),
     };
 

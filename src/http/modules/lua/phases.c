@@ -111,6 +111,7 @@ enum handler_result http_lua_log(struct request *request)
                                .phase = SCRIPT_LOG,
                                .code = http_lua_settings_of(request)->log};
 
+    connection_push(request->connection);
     script_run(&call);
     return HANDLER_NEXT;
 }

@@ -188,6 +188,7 @@ static enum handler_result write_logs(struct request *request)
     struct inspection *inspection = inspection_of(request);
 
     if (inspection != NULL) {
+        connection_push(request->connection); /* rules of the phase of logs run */
         inspection_log(inspection);
     }
     return HANDLER_NEXT;
