@@ -132,6 +132,14 @@ static int own_find(const struct ticket_ring *ring, const unsigned char *name, u
     return 0;
 }
 
+static void ring_lock(struct ticket_ring *ring)
+{
+    if (shm_lock_take(&ring->lock)) { /* perhaps half written */
+        ring->current.until = ring->previous.until = 0;
+        OPENSSL_cleanse(ring->shared, sizeof(ring->shared));
+    }
+}
+
 struct ticket_ring *tls_ring_of(struct zone *zone, uint64_t period_s)
 {
     struct ticket_ring *ring = zone->root;
@@ -145,7 +153,11 @@ struct ticket_ring *tls_ring_of(struct zone *zone, uint64_t period_s)
         zone->root = ring;
     }
     if (ring->period_s < period_s) {
+        ring_lock(ring);
         ring->period_s = period_s;
+        /* Numbers of shorter periods are larger. */
+        OPENSSL_cleanse(ring->shared, sizeof(ring->shared));
+        shm_lock_release(&ring->lock);
     }
     return ring;
 }
@@ -155,14 +167,6 @@ struct ticket_ring *tls_ring_of(struct zone *zone, uint64_t period_s)
 uint64_t tls_ring_period_s(const struct ticket_ring *ring)
 {
     return ring->period_s;
-}
-
-static void ring_lock(struct ticket_ring *ring)
-{
-    if (shm_lock_take(&ring->lock)) { /* perhaps half written */
-        ring->current.until = ring->previous.until = 0;
-        OPENSSL_cleanse(ring->shared, sizeof(ring->shared));
-    }
 }
 
 static struct shared_key *shared_place(struct ticket_ring *ring, uint64_t number)

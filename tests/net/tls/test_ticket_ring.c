@@ -68,6 +68,19 @@ static void which_keys_are_good(void **state)
     assert_int_equal(tls_ring_find(ring, first.name, START + 2 * PERIOD, &found), 0);
 }
 
+/* A reload with a longer period: keys of its numbers, which are smaller, are taken. */
+static void a_longer_period(void **state)
+{
+    unsigned char bytes[TLS_RING_KEY] = {1}, found[TLS_RING_KEY];
+
+    tls_ring_of(&zone, PERIOD);
+    tls_ring_make(ring, 1000);
+    tls_ring_of(&zone, 2 * PERIOD);
+    tls_ring_put(ring, 500, bytes);
+    assert_true(tls_ring_get(ring, 500, found));
+    assert_memory_equal(found, bytes, sizeof(bytes));
+}
+
 /* Without a key of the period the node uses its own, and decrypts what it encrypted by that later. */
 static void own_keys_instead(void **state)
 {
@@ -98,6 +111,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(without_a_period, set_up, tear_down),
         cmocka_unit_test_setup_teardown(when_keys_are_made, set_up, tear_down),
         cmocka_unit_test_setup_teardown(which_keys_are_good, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_longer_period, set_up, tear_down),
         cmocka_unit_test_setup_teardown(own_keys_instead, set_up, tear_down),
     };
     log_main = NULL;
