@@ -634,6 +634,33 @@ def test_a_logout_counts_on_all_nodes(two, provider):
         until(lambda: browser.get("/").status == 302, "the end of the session")
 
 
+def test_a_logout_while_another_node_renews(two, provider):
+    """The session is over, also at the node that has not read of it."""
+    first, second = two("60s")
+    provider.lifetime = 1
+    browser = Browser(first)
+    browser.login(provider)
+    stolen, clients = dict(browser.cookies), []
+    begun, go = stalled(provider, "/token")
+
+    def renewal_begins():
+        client = first.client()
+        client.send("GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nCookie: NGX_OIDC_SESSION=%s\r\n\r\n" % (browser.port, stolen["NGX_OIDC_SESSION"]))
+        clients.append(client)
+        return begun.wait(0.2) or client.response("GET").status != 200
+
+    until(renewal_begins, "a renewal")
+    browser.server = second
+    browser.get("/logout")
+    go.set()
+    assert clients[-1].response("GET").status == 302
+    for browser.server in first, second:
+        browser.cookies = dict(stolen)
+        assert browser.get("/").status == 302
+    for client in clients:
+        client.close()
+
+
 def test_one_node_renews(two, provider):
     """The refresh token counts once, and a node that comes later has what came for it."""
     first, second = two("60s")

@@ -75,10 +75,11 @@ static enum handler_result renew_tokens(struct request *request, struct oidc_tok
     return result;
 }
 
-/* The record takes the place of the former one, unless a logout has come meanwhile; NULL: the session is over. */
+/* The record takes the place of the former one, unless a logout has come meanwhile, at any node; NULL: the session is over. MAY WAIT. */
 static void keep_renewed(struct request *request, const struct oidc_provider *provider,
                          struct oidc_session *session, json_t *record)
 {
+    oidc_store_refresh(provider, session->key);
     if (record != NULL && oidc_session_store(request, provider, session->key, record, false)) {
         session->record = record;
         oidc_remember_sid(provider, request, record, session->key);
