@@ -40,6 +40,7 @@ struct owed *owed_of(struct zone *zone)
     owed->slab = zone->slab;
     owed->heads_mask = (uint32_t) heads - 1;
     random_bytes(owed->secret, sizeof(owed->secret));
+    random_bytes(&owed->node, sizeof(owed->node));
     shm_lock_init(&owed->lock);
     zone->root = owed;
     return owed;
@@ -157,6 +158,9 @@ void owed_take(struct owed *owed, size_t most, uint64_t busy_until_ms, struct ar
          item = item->newer, seen++) {
         if (item->busy_until_ms > clock_now.now_ms) {
             continue;
+        }
+        if (item->busy_until_ms != 0) {
+            atomic_fetch_add(&owed->failures, 1); /* the process that sent it died */
         }
         item->busy_until_ms = busy_until_ms;
         struct owed_name *name = vec_add(names, arena, struct owed_name);

@@ -20,6 +20,12 @@ struct owed {
     bool is_lossy; /* names were lost: all that this node has and the store lacks has to be sent */
     uint64_t secret[2]; /* of the hash */
     uint64_t number;    /* of the last note */
+    /*
+     * A command that failed may still reach the store, after one that was sent later. So each has the number of failures before it, and
+     * the store refuses those of this node that have less than one that it has carried out.
+     */
+    uint64_t node; /* this one; random */
+    _Atomic uint64_t failures;
     /* How far this node has read. */
     char epoch[40]; /* of the store's items; empty: not known */
     struct store_cursor cursor;

@@ -38,6 +38,7 @@ struct store_table {
 
     /* In a worker. */
     struct str items, expiry, changes; /* keys of the store: a hash, a sorted set, a stream */
+    struct str fence;                  /* a key: what the last command's ARGV[2] was */
     unsigned char secret[TLS_SEAL_KEY];
     char origin[17];     /* of this process, in the stream */
     struct fiber *fiber; /* of the exchange, in one worker; NULL: it is not running */
@@ -146,7 +147,7 @@ static void log_item(struct store_table *table, struct str name, const char *wha
 /* An item as the store has it: its value encrypted. */
 struct sealed_item {
     struct str name, value;
-    int64_t lasts_ms; /* 0: it stays; -1: there is none */
+    int64_t lasts_ms; /* 0: it stays; -1: there is none; -2: it is too large for a reply */
 };
 
 static void take_item(struct store_table *table, struct arena *arena,
@@ -158,6 +159,10 @@ static void take_item(struct store_table *table, struct arena *arena,
         return; /* ours comes after it */
     }
     table_count(table, STORE_TABLE_RECEIVED, 1);
+    if (sealed->lasts_ms == -2) {
+        table_count(table, STORE_TABLE_TOO_LARGE, 1);
+        log_item(table, sealed->name, "of another node is larger than half of \"reply_max\"");
+    }
     if (sealed->lasts_ms < 0) {
         table->kind->drop(table->owner, sealed->name);
         return;
@@ -198,15 +203,17 @@ static unsigned page_of(const struct store_table *table)
  */
 static struct store_script values_script = {
     .text =
-        NOW_MS "local room = tonumber(ARGV[1])\n"
+        NOW_MS "local most = tonumber(ARGV[1])\n"
+               "local room = most\n"
                "local found = redis.call('HMGET', KEYS[1], unpack(ARGV, 2))\n"
                "local flat = {}\n"
                "for i = 1, #ARGV - 1 do\n"
                "  local ends, text = string.match(found[i] or '', '^(%d+) (.*)$')\n"
                "  local lasts = -1\n"
                "  if ends then\n"
-               "    lasts = ends == '0' and 0 or ends - now\n"
+               "    lasts = ends == '0' and 0 or math.min(ends - now, 1e15)\n"
                "    if lasts < 0 or (lasts == 0 and ends ~= '0') then lasts, text = -1, '' end\n"
+               "    if #text > most then lasts, text = -2, '' end\n"
                "    room = room - #text\n"
                "    if room < 0 and #flat > 0 then break end\n"
                "  end\n"
@@ -251,19 +258,25 @@ static enum store_result fetch(struct store_table *table, const struct store_cal
 
 /* ---- sending ---- */
 
+/* ARGV[2]: failures before this command. One that comes after a later one of this node changes nothing, and gives 0. */
+#define FENCE                                                                                      \
+    "local fence = tonumber(redis.call('GET', KEYS[4]) or 0) or 0\n"                               \
+    "if tonumber(ARGV[2]) < fence then return 0 end\n"                                             \
+    "if tonumber(ARGV[2]) > fence then redis.call('SET', KEYS[4], ARGV[2]) end\n"
+
 /*
- * KEYS: hash, sorted set of what expires, stream. ARGV: TTL, most names in the stream, origin, an epoch for items that have none, most
- * expired items that go; then for each item its name, how long it lasts (0: it stays, -1: it goes) and the text.
+ * KEYS: hash, sorted set of what expires, stream, fence. ARGV: TTL, failures, most names in the stream, origin, an epoch for items that
+ * have none, most expired items that go; then for each item its name, how long it lasts (0: it stays, -1: it goes) and the text.
  */
 static struct store_script write_script = {
-    .text = NOW_MS
-    "redis.call('HSETNX', KEYS[1], '', ARGV[4])\n"
-    "local old = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, ARGV[5])\n"
+    .text = FENCE NOW_MS
+    "redis.call('HSETNX', KEYS[1], '', ARGV[5])\n"
+    "local old = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, ARGV[6])\n"
     "for _, name in ipairs(old) do\n"
     "  redis.call('HDEL', KEYS[1], name)\n"
     "  redis.call('ZREM', KEYS[2], name)\n"
     "end\n"
-    "for i = 6, #ARGV, 3 do\n"
+    "for i = 7, #ARGV, 3 do\n"
     "  local name, lasts = ARGV[i], tonumber(ARGV[i + 1])\n"
     "  if lasts < 0 then\n"
     "    redis.call('HDEL', KEYS[1], name)\n"
@@ -273,15 +286,15 @@ static struct store_script write_script = {
     "    if lasts > 0 then redis.call('ZADD', KEYS[2], ends, name) end\n"
     "  end\n"
     "  if lasts <= 0 then redis.call('ZREM', KEYS[2], name) end\n"
-    "  redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[2], '*', ARGV[3], name)\n"
+    "  redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[3], '*', ARGV[4], name)\n"
     "end\n" EXTEND "return 1"};
 
-/* KEYS as above. ARGV: TTL, an epoch that says that items were dropped, origin. An empty name in the stream: read all. */
+/* KEYS as above. ARGV: TTL, failures, an epoch that says that items were dropped, origin. An empty name in the stream: read all. */
 static struct store_script clear_script = {
-    .text = "redis.call('DEL', KEYS[1], KEYS[2])\n"
-            "redis.call('HSET', KEYS[1], '', ARGV[2])\n"
-            "redis.call('XTRIM', KEYS[3], 'MAXLEN', 0)\n"
-            "redis.call('XADD', KEYS[3], '*', ARGV[3], '')\n" EXTEND "return 1"};
+    .text = FENCE "redis.call('DEL', KEYS[1], KEYS[2])\n"
+                  "redis.call('HSET', KEYS[1], '', ARGV[3])\n"
+                  "redis.call('XTRIM', KEYS[3], 'MAXLEN', 0)\n"
+                  "redis.call('XADD', KEYS[3], '*', ARGV[4], '')\n" EXTEND "return 1"};
 
 static struct str number_text(struct arena *arena, int64_t number)
 {
@@ -301,9 +314,31 @@ static enum store_result run(const struct store_table *table, const struct store
                              struct store_script *script, const struct store_words *args,
                              struct str *reply)
 {
-    const struct str keys[] = {table->items, table->expiry, table->changes};
+    const struct str keys[] = {table->items, table->expiry, table->changes, table->fence};
 
-    return store_run(call, script, &(const struct store_words){keys, 3}, args, reply);
+    return store_run(call, script, &(const struct store_words){keys, 4}, args, reply);
+}
+
+static struct str failures_text(const struct store_table *table, struct arena *arena)
+{
+    return number_text(arena, (int64_t) atomic_load(&table->owed->failures));
+}
+
+/* Runs a script with a fence. STORE_REFUSED: others of this node have failed since it was made. MAY WAIT. */
+static enum store_result run_fenced(const struct store_table *table, const struct store_call *call,
+                                    struct store_script *script, const struct store_words *args)
+{
+    struct str reply;
+    int64_t is_done;
+    enum store_result result = run(table, call, script, args, &reply);
+
+    if (result == STORE_OK) {
+        return resp_next_integer(&reply, &is_done) && is_done == 1 ? STORE_OK : STORE_REFUSED;
+    }
+    if (result != STORE_REFUSED) {
+        atomic_fetch_add(&table->owed->failures, 1);
+    }
+    return result;
 }
 
 /* The three words of an item as this node has it now. Gives their bytes. */
@@ -332,10 +367,10 @@ static enum store_result send_names(struct store_table *table, const struct stor
 {
     struct arena *arena = call->arena;
     struct vec args = {0}, rest = *names;
-    struct str reply;
     size_t bytes = 0;
 
     *vec_add(&args, arena, struct str) = number_text(arena, TTL_MS);
+    *vec_add(&args, arena, struct str) = failures_text(table, arena);
     *vec_add(&args, arena, struct str) = number_text(arena, STREAM_MOST);
     *vec_add(&args, arena, struct str) = str_of(table->origin);
     *vec_add(&args, arena, struct str) = new_epoch(arena, 'n');
@@ -351,8 +386,8 @@ static enum store_result send_names(struct store_table *table, const struct stor
             names->count++;
         }
     }
-    enum store_result result = run(table, call, &write_script,
-                                   &(const struct store_words){args.items, args.count}, &reply);
+    enum store_result result =
+        run_fenced(table, call, &write_script, &(const struct store_words){args.items, args.count});
     if (result == STORE_OK) {
         table_count(table, STORE_TABLE_SENT, names->count);
         owed_done(table->owed, names);
@@ -365,15 +400,14 @@ static enum store_result send_names(struct store_table *table, const struct stor
 
 static enum store_result send_clear(struct store_table *table, const struct store_call *call)
 {
-    const struct str args[] = {number_text(call->arena, TTL_MS), new_epoch(call->arena, 'c'),
-                               str_of(table->origin)};
-    struct str reply;
+    const struct str args[] = {number_text(call->arena, TTL_MS), failures_text(table, call->arena),
+                               new_epoch(call->arena, 'c'), str_of(table->origin)};
 
     if (!owed_take_sign(table->owed, &table->owed->is_clear)) {
         return STORE_OK;
     }
     enum store_result result =
-        run(table, call, &clear_script, &(const struct store_words){args, 3}, &reply);
+        run_fenced(table, call, &clear_script, &(const struct store_words){args, 4});
     if (result != STORE_OK) {
         owed_set_sign(table->owed, &table->owed->is_clear);
     }
@@ -410,7 +444,7 @@ static enum store_result send_all(struct store_table *table, uint64_t deadline_m
 /* ---- reading all ---- */
 
 /*
- * KEYS: all three. ARGV: TTL, an epoch for items that have none, origin. Gives {the epoch, 1: it is new, the end of the stream}. An empty
+ * KEYS: as above. ARGV: TTL, an epoch for items that have none, origin. Gives {the epoch, 1: it is new, the end of the stream}. An empty
  * stream gets an entry, so that a node that reads from its end on notices when entries after it were trimmed.
  */
 static struct store_script open_script = {
@@ -564,14 +598,14 @@ static enum store_result read_all(struct store_table *table)
     if (result == STORE_OK &&
         (resp_next_list(&reply) != 3 || !resp_next_string(&reply, &epoch) ||
          !resp_next_integer(&reply, &is_new) || !resp_next_string(&reply, &ends) ||
-         epoch.len >= sizeof(now.epoch) || ends.len >= sizeof(now.cursor.text))) {
+         ends.len >= sizeof(now.cursor.text))) {
         result = STORE_REFUSED;
     }
     if (result != STORE_OK) {
         arena_free(&arena);
         return result;
     }
-    *str_put(now.epoch, epoch) = '\0';
+    *str_put(now.epoch, str_head(epoch, sizeof(now.epoch) - 1)) = '\0';
     *str_put(now.cursor.text, ends) = '\0';
     arena_free(&arena);
     owed_place_get(table->owed, &former);
@@ -725,10 +759,28 @@ void store_table_note_clear(struct store_table *table)
     owed_note_clear(table->owed);
 }
 
-void store_table_flush(struct store_table *table)
+/* Are any of these not in the store yet? */
+static bool table_owes(const struct store_table *table, const struct vec *names)
 {
-    if (table->store->is_running) {
-        send_all(table, clock_now.now_ms + table->store->settings->timeout_ms);
+    if (names != NULL) {
+        vec_each(const struct str, name, names) {
+            if (owed_has(table->owed, *name)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void store_table_flush(struct store_table *table, const struct vec *names)
+{
+    uint64_t deadline_ms = clock_now.now_ms + table->store->settings->timeout_ms;
+
+    if (!table->store->is_running) {
+        return;
+    }
+    while (send_all(table, deadline_ms) == STORE_OK && table_owes(table, names) &&
+           clock_now.now_ms < deadline_ms && fiber_sleep(clock_now.now_ms + 1) != WAIT_CANCELLED) {
     }
 }
 
@@ -787,6 +839,8 @@ static void table_prepare(struct store_table *table, struct arena *arena)
     table->expiry = store_key_text(table->store, arena, &key);
     key.item = STR("changes");
     table->changes = store_key_text(table->store, arena, &key);
+    key.item = arena_printf(arena, "fence:%016llx", (unsigned long long) table->owed->node);
+    table->fence = store_key_text(table->store, arena, &key);
     store_secret(table->store, str_of(table->kind->purpose), table->name, secret);
     memcpy(table->secret, secret, sizeof(table->secret));
     random_bytes(&origin, sizeof(origin));

@@ -81,10 +81,11 @@ void store_table_note(struct store_table *table, struct str name);
 /* This node dropped all items. */
 void store_table_note_clear(struct store_table *table);
 /*
- * Sends what waits now. MAY WAIT, for the store's timeout at most; what the store has not taken then, it gets later. So a change
- * that was flushed outlives this node, unless the store was gone.
+ * Sends what waits now, until the store has these items (struct str; NULL: none), which another process may be sending. MAY WAIT, for the
+ * store's timeout at most; what the store has not taken then, it gets later. So a change that was flushed outlives this node, unless the
+ * store was gone.
  */
-void store_table_flush(struct store_table *table);
+void store_table_flush(struct store_table *table, const struct vec *names);
 /* Reads one item from the store, for a node that was asked before it knew. MAY WAIT, as above. */
 void store_table_fetch(struct store_table *table, struct str name);
 /*

@@ -1,10 +1,16 @@
 """keyval zones that nodes share by a redis_store: what one writes all have, also those that were away; and when the store is gone."""
 
+import contextlib
 import json
+import queue
+import select
+import socket
+import threading
 
 import pytest
 
 from harness import run_binary, until
+from harness.backend import talk_to_each
 from harness.nodes import Node, store, zone
 
 
@@ -14,6 +20,60 @@ def fixture_nodes(serve):
     def start(port, count=2, http=None, more="timeout 5s;", files=None, workers=1):
         return [Node(serve(http or zone(), main=store(port, more, workers), files=files)) for _ in range(count)]
     return start
+
+
+class Relay:
+    """Between nodes and a store. `hold` keeps what its present connections bring, also after their end, until `release`."""
+
+    def __init__(self, store):
+        self.store, self.gates, self.left, self.ended = store, [], 0, 0
+        self.listener = talk_to_each(self._talk)
+        self.port = self.listener.getsockname()[1]
+
+    def _talk(self, conn):
+        gate, pieces = threading.Event(), queue.Queue()
+        gate.set()
+        self.gates.append(gate)
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.store)) as there:
+            threads = [threading.Thread(target=run, args=(conn, there, pieces), daemon=True) for run in (self._take, self._back)]
+            for thread in threads:
+                thread.start()
+            while piece := pieces.get():
+                gate.wait()
+                with contextlib.suppress(OSError):
+                    there.sendall(piece)
+            gate.wait()
+            with contextlib.suppress(OSError):
+                there.shutdown(socket.SHUT_WR)
+            threads[1].join()
+            self.ended += 1
+
+    def _take(self, conn, _, pieces):
+        with contextlib.suppress(OSError):
+            while piece := conn.recv(65536):
+                pieces.put(piece)
+        self.left += 1
+        pieces.put(b"")
+
+    def _back(self, conn, there, _):
+        with contextlib.suppress(OSError):
+            while piece := there.recv(65536):
+                with contextlib.suppress(OSError):
+                    conn.sendall(piece)
+        with contextlib.suppress(OSError):
+            conn.shutdown(socket.SHUT_RDWR)
+
+    def hold(self):
+        for gate in self.gates:
+            gate.clear()
+
+    def release(self):
+        for gate in self.gates:
+            gate.set()
+
+    def close(self):
+        self.release()
+        self.listener.close()
 
 
 def test_what_one_writes_all_have(nodes, redis):
@@ -126,6 +186,41 @@ def test_all_dropped_while_the_store_is_gone(nodes, redis):
     assert second.has(c="2") and first.has(c="2")
 
 
+def test_a_write_that_arrives_late(nodes, redis):
+    """Of a connection that was given up, after a later write: it changes nothing, and brings nothing back that was removed."""
+    one = redis()
+    with contextlib.closing(Relay(one.port)) as relay:
+        first, = nodes(relay.port, 1, more="timeout 20ms;")
+        second, = nodes(one.port, 1)
+        assert first.set(a="0", b="0") == 201 and second.has(a="0", b="0")
+        relay.hold()
+        assert first.set(a="1", b="1") == 204
+        assert first.call("PATCH", {"a": "2", "b": None}) == 204
+        assert second.has(a="2")
+        until(lambda: relay.left == 1, "the end of the connection that hangs")
+        relay.release()
+        until(lambda: relay.ended == 1, "what came late")
+        assert second.set(c="3") == 201
+        assert first.has(a="2", c="3") and second.has(a="2", c="3")
+        assert all(ttl > 0 for ttl in one.ttls())
+
+
+def test_a_write_while_another_one_is_sent(nodes, redis):
+    """It is answered when the store has it, too."""
+    one = redis()
+    with contextlib.closing(Relay(one.port)) as relay:
+        first, = nodes(relay.port, 1)
+        assert first.set(a="0") == 201
+        relay.hold()
+        with first.server.client() as former, first.server.client() as later:
+            for client, value in (former, "1"), (later, "2"):
+                client.send('PATCH %s HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"a":"%s"}' % (first.path, value))
+                until(lambda want=value: first.pairs() == {"a": want}, "the change")
+            assert not select.select([former.socket, later.socket], [], [], 0)[0]
+            relay.release()
+            assert later.response("PATCH").status == 204 and former.response("PATCH").status == 204
+
+
 def test_store_is_full(nodes, redis):
     """The store refuses: it is logged, and sent again until there is room."""
     one = redis()
@@ -147,6 +242,29 @@ def test_a_value_that_is_too_large(nodes, redis):
     assert first.set(**{"b%d" % i: "y" * 9000 for i in range(20)}) == 201
     until(lambda: len(second.pairs()) == 20, "all pairs but one")
     assert first.metric("portunus_sync_too_large") >= 1
+
+
+def test_nodes_with_unlike_reply_max(nodes, redis):
+    """A value that one node cannot read does not keep others from it."""
+    one = redis()
+    first, = nodes(one.port, 1)
+    second, = nodes(one.port, 1, more="timeout 5s; reply_max 64k;")
+    assert first.set(a="1") == 201 and second.has(a="1")
+    assert first.set(a="x" * 70000) == 204 and first.set(b="2") == 201
+    assert second.has(b="2")
+    second.server.wait_log('the item "a" of another node is larger than half of "reply_max"')
+
+
+def test_a_time_of_any_length(nodes, redis):
+    """An item of the store that no node wrote does not keep others from being read."""
+    one = redis()
+    first, second = nodes(one.port)
+    assert first.set(a="1") == 201 and second.has(a="1")
+    one.ask("HSET", "portunus:1:keyval:{z}", "x", "9" * 400 + " plain", "", "n:" + "9" * 100)
+    one.ask("XADD", "portunus:1:keyval:{z}:changes", "*", "o", "x")
+    assert first.set(b="2") == 201 and second.has(a="1", b="2")
+    third, = nodes(one.port, 1)
+    assert third.has(a="1", b="2")
 
 
 def test_a_zone_that_is_full(nodes, redis):

@@ -18,6 +18,7 @@ enum {
     SAVE_AGAIN_MS = 10000, /* when the file could not be written */
     SAVING_MOST = 1024,    /* files that wait for the thread */
     SAME_EXPIRY_MS = 1000, /* between two expiries that are taken for one */
+    SWEEP_EVERY_MS = 1000, /* a full zone is looked through for what has expired */
 };
 
 const struct keyval_kind keyval_http = {.state = "http keyvals"};
@@ -143,6 +144,7 @@ static void file_is_old(struct keyval_zone *zone)
 void keyval_changed(struct keyval_zone *zone, const struct vec *changes)
 {
     struct arena arena;
+    struct vec names = {0};
 
     file_is_old(zone);
     if (zone->table == NULL) {
@@ -153,10 +155,11 @@ void keyval_changed(struct keyval_zone *zone, const struct vec *changes)
         struct str name = keyval_canonical(zone->store, change->pair.key, &arena);
         if (name.len != 0) {
             store_table_note(zone->table, name);
+            *vec_add(&names, &arena, struct str) = name;
         }
     }
+    store_table_flush(zone->table, &names);
     arena_free(&arena);
-    store_table_flush(zone->table);
 }
 
 void keyval_cleared(struct keyval_zone *zone)
@@ -164,7 +167,7 @@ void keyval_cleared(struct keyval_zone *zone)
     file_is_old(zone);
     if (zone->table != NULL) {
         store_table_note_clear(zone->table);
-        store_table_flush(zone->table);
+        store_table_flush(zone->table, NULL);
     }
 }
 
@@ -262,7 +265,9 @@ static bool keyval_item_put(void *owner, const struct store_item *item)
     }
     file_is_old(zone);
     enum keyval_result result = make_or_change(zone->store, &changes);
-    if (result == KEYVAL_FULL) {
+    if (result == KEYVAL_FULL &&
+        (zone->swept_ms == 0 || clock_now.now_ms - zone->swept_ms >= SWEEP_EVERY_MS)) {
+        zone->swept_ms = clock_now.now_ms;
         for (uint32_t cursor = 0; keyval_visit(zone->store, &cursor, NULL, NULL);) {
         }
         result = make_or_change(zone->store, &changes);

@@ -25,6 +25,7 @@ struct keyval_zone {
     struct str file;              /* `state`, full and NUL-terminated; empty = none */
     uint64_t timeout_ms;          /* of pairs that say none; 0 = they stay */
     struct store_table *table;    /* by which other nodes have the pairs; NULL: none do */
+    uint64_t swept_ms;            /* in a worker: last look for expired pairs, being full */
     struct timer save_timer;      /* in a worker: the file is to be written */
     struct keyval_saving *saving; /* a thread is writing the file, or will; NULL: none */
 };
