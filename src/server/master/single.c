@@ -133,6 +133,7 @@ static void on_signal(int signo, int sender_pid)
     case SIGTERM:
     case SIGINT:
         signal_log(signo, sender_pid, ", exiting");
+        counters_mine->pid = 0;
         must_end = true;
         break;
     case SIGQUIT:

@@ -170,6 +170,7 @@ static void obey_message(const struct channel_message *message, int fd)
         fd = -1;
         break;
     case CHANNEL_TERMINATE:
+        counters_mine->pid = 0; /* the last worker that ends sees no other */
         worker.must_end = true;
         break;
     case CHANNEL_REOPEN:

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from harness import until
 from harness.server import run_binary
 
 CONF = """
@@ -95,6 +96,28 @@ def test_a_full_zone_ends_the_oldest(serve):
     server.wait_end()
     lines = server.lines("full.log")
     assert [int(re.match(r"\d+", line).group()) for line in lines] == list(range(100)) and all(line.endswith(" 1") for line in lines)
+
+
+def test_a_fast_shutdown_ends_sessions(serve):
+    """The last worker writes the lines; so does a process without a master."""
+    for main in ("worker_processes 3;", "master_process off;"):
+        server = serve(CONF, main=main)
+        assert server.get("/show?who=x").text == md5("x")
+        server.stop()
+        assert server.lines("a.log") == ["/show 32 " + md5("x")]
+
+
+def test_without_a_master_a_reload_ends_timers(serve):
+    """The timer of the former configuration fired in freed memory."""
+    conf = """session_log_zone a.log zone=a:64k timeout=300ms md5=$binary_remote_addr;
+              server { listen 127.0.0.1:@PORT@; session_log a; return 200 %s; }"""
+    server = serve(conf % "old", main="master_process off;")
+    assert server.get("/old").text == "old"
+    server.configure(conf % "new", main="master_process off;")
+    server.signal("reload")
+    until(lambda: server.get("/new").text == "new", server.evidence)
+    assert "GET /old HTTP" in server.wait_lines("a.log", 1)[0]
+    assert server.get("/new").text == "new" and server.wait_lines("a.log", 2)
 
 
 @pytest.mark.parametrize("lines, error", [

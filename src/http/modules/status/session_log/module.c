@@ -347,19 +347,22 @@ static bool session_log_worker_start(struct generation *generation)
     return true;
 }
 
-/* Sessions outlive workers, but for the last one. */
+/* Sessions outlive workers, but for the last one; the timers end with each. */
 static void session_log_worker_end(struct generation *generation)
 {
     pid_t pid;
 
-    if (worker_is_agent || workers_pids(&pid, 1) != 0) {
+    if (worker_is_agent) {
         return;
     }
+    bool is_last = workers_pids(&pid, 1) == 0;
     for (struct session_zone *zone = *session_zones_of(&generation->conf); zone != NULL;
          zone = zone->next) {
-        session_zone_end(zone);
+        session_zone_end(zone, is_last);
     }
-    access_logs_flush_all(generation);
+    if (is_last) {
+        access_logs_flush_all(generation);
+    }
 }
 
 const struct module ngx_http_session_log_module = {

@@ -177,11 +177,13 @@ void session_zone_watch(struct session_zone *zone)
     session_timer_fired(&zone->timer);
 }
 
-void session_zone_end(struct session_zone *zone)
+void session_zone_end(struct session_zone *zone, bool is_last)
 {
-    while (end_some(zone, true) != NO_DEADLINE) {
+    while (is_last && end_some(zone, true) != NO_DEADLINE) {
     }
-    timer_remove(&zone->timer);
+    if (zone->timer.fire != NULL) {
+        timer_remove(&zone->timer);
+    }
 }
 
 /* ---- counting ---- */

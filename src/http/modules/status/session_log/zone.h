@@ -40,7 +40,7 @@ bool session_zone_count(struct session_zone *zone, const unsigned char id[SESSIO
 
 /* In a worker, before it serves: sees to sessions that are open. */
 void session_zone_watch(struct session_zone *zone);
-/* All sessions are over: the service ends. */
-void session_zone_end(struct session_zone *zone);
+/* The worker ends; is_last: the service with it, so all sessions are over. */
+void session_zone_end(struct session_zone *zone, bool is_last);
 
 #endif
