@@ -348,7 +348,6 @@ void history_stop(void)
 
 void history_start(uint64_t step_ms)
 {
-    history_stop(); /* without a master the former generation's is under way */
     ticker_step_ms = step_ms;
     timer_init(&ticker, tick);
     tick(&ticker);

@@ -103,6 +103,25 @@ def test_points_are_taken_while_nobody_looks(serve):
     assert history(server, path="/d")["count"] >= 2  # one look alone makes one at most
 
 
+def mappings(server):
+    """Zones of shared memory that the process has."""
+    with open("/proc/%d/maps" % server.pid, encoding="ascii") as lines:
+        return sum("/dev/zero" in line for line in lines)
+
+
+def test_without_a_master_a_dashboard_goes(serve):
+    """The timer of the former configuration fired, and its zone was gone."""
+    conf = "dashboard_history 1m; server { listen 127.0.0.1:@PORT@; location /d { %s; } location / { echo_sleep 0.8; echo x; } }"
+    server = serve(conf % "dashboard", main="master_process off;")
+    history(server, path="/d")
+    before = mappings(server)
+    server.configure(conf % "return 204", main="master_process off;")
+    server.signal("reload")
+    until(lambda: server.get("/d").status == 204, server.evidence)
+    until(lambda: mappings(server) < before, "the former configuration is freed")
+    assert server.get("/").text == "x\n"
+
+
 def test_without_a_dashboard_no_points_are_kept(serve):
     server = serve("server { listen 127.0.0.1:@PORT@; location / { metrics; } }")
     assert history(server, path="/") == {"api": "", "step_ms": 0} and 'zone="dashboard"' not in server.get("/").text
