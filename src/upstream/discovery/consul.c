@@ -2,6 +2,9 @@
 #include "base/clock.h"
 #include "upstream/discovery/parse.h"
 
+/* Without an index nothing can be waited for. */
+enum { NO_INDEX_PAUSE_MS = 1000 };
+
 /* ---- the answer ---- */
 
 struct instance {
@@ -147,6 +150,9 @@ static const char *consul_round(struct discovery_watch *watch)
     /* One that goes back means another state of Consul: ask from the beginning. */
     watch->index = index < watch->index ? 0 : index;
     discovery_tell(watch, &answer.endpoints);
+    if (index == 0) {
+        fiber_sleep(clock_now.now_ms + NO_INDEX_PAUSE_MS);
+    }
     return NULL;
 }
 

@@ -10,6 +10,7 @@
 
 enum {
     READ_FIRST = 16384,
+    INTERIM_MAX = 16, /* responses of 1xx before the answer */
     /* A peer that is gone without a word is noticed within 25 s. */
     KEEPALIVE_IDLE_S = 10,
     KEEPALIVE_INTERVAL_S = 5,
@@ -262,6 +263,7 @@ static bool has_ended(const struct discovery_link *link)
 /* Interim answers are passed over. */
 static const char *read_head(struct discovery_link *link, uint64_t deadline_ms)
 {
+    unsigned interim = 0;
     bool is_late;
 
     for (;;) {
@@ -273,6 +275,9 @@ static const char *read_head(struct discovery_link *link, uint64_t deadline_ms)
             conn_consume(link->conn, (size_t) size);
             if (link->status >= 200) {
                 return NULL;
+            }
+            if (++interim > INTERIM_MAX) {
+                return "sent too many interim answers";
             }
             continue;
         }

@@ -2,6 +2,8 @@
 #include "base/clock.h"
 #include "upstream/discovery/parse.h"
 
+enum { CONTINUE_MAX = 4096 }; /* bytes of the token for the next page of a list */
+
 /* ---- an EndpointSlice ---- */
 
 static bool read_metadata(struct json_text *text, struct discovery_slice *slice, struct str *more)
@@ -325,6 +327,29 @@ static void note_skipped(const struct discovery_watch *watch, const struct disco
     }
 }
 
+/* Takes the page that was read; what the next one needs is in the arena of the round, all else in `scratch`. */
+static const char *take_page(struct discovery_watch *watch, const struct service_name *name,
+                             struct discovery_slices *slices, struct arena *scratch)
+{
+    struct str body = buf_str(&watch->link.body);
+    struct json_text text = {body.data, body.data + body.len, scratch};
+
+    *slices = (struct discovery_slices){.port = name->port, .most = watch->items.most};
+    if (!discovery_slices_read(&text, slices) || slices->more.len > CONTINUE_MAX) {
+        return discovery_refuse(watch, "is no list of EndpointSlices, or one above endpoints_max");
+    }
+    note_skipped(watch, slices);
+    vec_each(struct discovery_slice, slice, &slices->slices) {
+        if (!discovery_items_put(&watch->items, slice->name, &slice->endpoints)) {
+            return discovery_refuse(watch, "has more endpoints than endpoints_max");
+        }
+    }
+    slices->more = arena_dup(&watch->arena, slices->more);
+    slices->version =
+        arena_dup(&watch->arena, str_head(slices->version, sizeof(watch->version_text)));
+    return NULL;
+}
+
 /* One page of the list. */
 static const char *list_page(struct discovery_watch *watch, const struct service_name *name,
                              struct discovery_slices *slices)
@@ -354,29 +379,24 @@ static const char *list_page(struct discovery_watch *watch, const struct service
     if (wrong != NULL) {
         return wrong;
     }
-    struct str body = arena_dup(arena, buf_str(&watch->link.body));
-    struct json_text text = {body.data, body.data + body.len, arena};
-    *slices = (struct discovery_slices){.port = name->port, .most = watch->items.most};
-    if (!discovery_slices_read(&text, slices)) {
-        return discovery_refuse(watch, "is no list of EndpointSlices, or one above endpoints_max");
-    }
-    note_skipped(watch, slices);
-    vec_each(struct discovery_slice, slice, &slices->slices) {
-        if (!discovery_items_put(&watch->items, slice->name, &slice->endpoints)) {
-            return discovery_refuse(watch, "has more endpoints than endpoints_max");
-        }
-    }
-    return NULL;
+    struct arena scratch;
+    arena_init(&scratch);
+    wrong = take_page(watch, name, slices, &scratch);
+    arena_free(&scratch);
+    return wrong;
 }
 
 static const char *list_slices(struct discovery_watch *watch, const struct service_name *name)
 {
     struct discovery_slices slices = {.more = STR_NONE};
     const char *wrong = NULL;
+    size_t pages = 0;
 
     discovery_items_clear(&watch->items);
     do {
-        wrong = list_page(watch, name, &slices);
+        wrong = pages++ > watch->items.most /* each page has a slice, but for the last one */
+                    ? discovery_refuse(watch, "has more pages than endpoints_max")
+                    : list_page(watch, name, &slices);
     } while (wrong == NULL && slices.more.len != 0);
     if (wrong != NULL) {
         return wrong;
@@ -399,7 +419,8 @@ static const char *apply_event(struct discovery_watch *watch, const struct servi
         return discovery_refuse(watch, "is no event, or one above endpoints_max");
     }
     if (event == DISCOVERY_EXPIRED) {
-        watch->is_listed = false; /* and the list is asked for again */
+        watch->is_listed = false;
+        watch->has_expired = true;
         return NULL;
     }
     if (event == DISCOVERY_ERROR) {
@@ -455,6 +476,7 @@ static const char *watch_slices(struct discovery_watch *watch, const struct serv
     wrong = discovery_ask(&watch->link, &request);
     if (wrong == NULL && watch->link.status == 410) {
         watch->is_listed = false;
+        watch->has_expired = true;
         return NULL;
     }
     if (wrong == NULL && watch->link.status != 200) {

@@ -255,9 +255,12 @@ struct discovery_watch {
     uint64_t index;     /* of Consul; the revision of etcd */
     struct str version; /* resourceVersion of Kubernetes: in version_text */
     char version_text[64];
-    bool is_listed; /* of Kubernetes, etcd: items are right as of the version */
+    bool has_expired; /* of Kubernetes: the version is too old, so the list is asked for again */
+    bool is_listed;   /* of Kubernetes, etcd: items are right as of the version */
     unsigned failures;
-    bool is_failing; /* logged, and noted in the record */
+    uint64_t worked_ms; /* when the engine answered first in this round; 0: not yet */
+    bool is_failing;    /* logged, and noted in the record */
+    bool has_no_room;   /* logged: the zone had no room for the last answer */
 };
 
 /*
@@ -270,7 +273,7 @@ struct discovery_engine {
 };
 extern const struct discovery_engine discovery_consul, discovery_etcd, discovery_kubernetes;
 
-/* The engine answers as it should: failures before are over. */
+/* The engine answers as it should. */
 void discovery_works(struct discovery_watch *watch);
 /* What the engine says now. */
 void discovery_tell(struct discovery_watch *watch, struct vec *endpoints);

@@ -92,7 +92,9 @@ void discovery_works(struct discovery_watch *watch)
 {
     struct discovery_service *service = watch->service;
 
-    watch->failures = 0;
+    if (watch->worked_ms == 0) {
+        watch->worked_ms = clock_now.now_ms;
+    }
     if (watch->is_failing) {
         watch->is_failing = false;
         atomic_store(&service->record->is_failing, 0);
@@ -109,8 +111,10 @@ void discovery_tell(struct discovery_watch *watch, struct vec *endpoints)
     discovery_works(watch);
     switch (discovery_publish(service, endpoints, generation_now->number)) {
     case DISCOVERY_SAME:
+        watch->has_no_room = false;
         break;
     case DISCOVERY_CHANGED:
+        watch->has_no_room = false;
         discovery_count(discovery, DISCOVERY_CHANGES);
         log_info(log_main, 0, "discovery \"%.*s\": %.*s has %zu addresses",
                  STR_ARG(discovery->name), STR_ARG(service->written), endpoints->count);
@@ -119,10 +123,13 @@ void discovery_tell(struct discovery_watch *watch, struct vec *endpoints)
         break;
     case DISCOVERY_NO_ROOM:
         discovery_count(discovery, DISCOVERY_REJECTED);
-        log_error(log_main, 0,
-                  "discovery \"%.*s\": no room in its zone for %zu addresses of %.*s; a larger "
-                  "zone_size helps",
-                  STR_ARG(discovery->name), endpoints->count, STR_ARG(service->written));
+        if (!watch->has_no_room) {
+            watch->has_no_room = true;
+            log_error(log_main, 0,
+                      "discovery \"%.*s\": no room in its zone for %zu addresses of %.*s; a larger "
+                      "zone_size helps",
+                      STR_ARG(discovery->name), endpoints->count, STR_ARG(service->written));
+        }
         break;
     }
 }
@@ -140,12 +147,24 @@ void discovery_follow(struct discovery_watch *watch)
 
 /* ---- rounds ---- */
 
+/* When to ask again after one more round that ended at once. */
+static uint64_t next_attempt(struct discovery_watch *watch)
+{
+    uint64_t pause_ms = RETRY_FIRST_MS;
+
+    for (unsigned i = 0; i < watch->failures && pause_ms < RETRY_MOST_MS; i++) {
+        pause_ms *= 2;
+    }
+    pause_ms = pause_ms < RETRY_MOST_MS ? pause_ms : RETRY_MOST_MS;
+    watch->failures++;
+    return clock_now.now_ms + pause_ms - random_uint32() % (unsigned) (pause_ms / 4);
+}
+
 /* Logged once; when the next round begins. The next server has its turn. */
 static uint64_t note_failure(struct discovery_watch *watch, const char *wrong)
 {
     struct discovery *discovery = watch->service->discovery;
     const struct discovery_link *link = &watch->link;
-    uint64_t pause_ms = RETRY_FIRST_MS;
 
     discovery_count(discovery, DISCOVERY_FAILURES);
     if (!watch->is_failing) {
@@ -158,14 +177,15 @@ static uint64_t note_failure(struct discovery_watch *watch, const char *wrong)
                   STR_ARG(link->server == NULL ? discovery->name : link->server->authority), wrong,
                   STR_ARG(watch->service->written));
     }
-    for (unsigned i = 0; i < watch->failures && pause_ms < RETRY_MOST_MS; i++) {
-        pause_ms *= 2;
-    }
-    pause_ms = pause_ms < RETRY_MOST_MS ? pause_ms : RETRY_MOST_MS;
-    watch->failures++;
     watch->link.turn++;
     watch->index = 0;
-    return clock_now.now_ms + pause_ms - random_uint32() % (unsigned) (pause_ms / 4);
+    return next_attempt(watch);
+}
+
+/* A list that comes is not enough: the watch after it may end at once, again and again. */
+static bool has_worked_long(const struct discovery_watch *watch)
+{
+    return watch->worked_ms != 0 && clock_now.now_ms - watch->worked_ms > RETRY_MOST_MS;
 }
 
 static void watch_run(void *arg)
@@ -178,7 +198,15 @@ static void watch_run(void *arg)
         uint64_t again_ms = clock_now.now_ms + DISCOVERY_PAUSE_MS;
 
         arena_init(&watch->arena);
+        watch->has_expired = false;
+        watch->worked_ms = 0;
         const char *wrong = engines[settings->type]->round(watch);
+        if ((wrong == NULL && !watch->has_expired) || has_worked_long(watch)) {
+            watch->failures = 0;
+        }
+        if (watch->has_expired) {
+            again_ms = next_attempt(watch);
+        }
         if (wrong != NULL && !fiber_is_cancelled()) {
             again_ms = note_failure(watch, wrong);
         }

@@ -340,5 +340,6 @@ const struct module ngx_discovery_module = {
     .configured = discoveries_configured,
     .worker_start = discoveries_start,
     .worker_quit = discoveries_quit,
+    .worker_abort = discoveries_quit,
     .worker_end = discoveries_end,
 };

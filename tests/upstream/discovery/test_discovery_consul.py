@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 
 import pytest
 
@@ -170,6 +171,11 @@ def silent_close(handler):
     handler.close_connection = True
 
 
+def interim(handler):
+    while True:
+        handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 5000)
+
+
 FAULTS = {
     "garbage": (plain(b"<html>"), "sent an answer that is no list of instances"),
     "another shape": (plain(b"{\"a\":[1]}"), "sent an answer that is no list of instances"),
@@ -180,6 +186,7 @@ FAULTS = {
     "no answer": (silent_close, "closed the connection"),
     "refused": (plain(b"ACL not found", 403), "answered with status 403: ACL not found"),
     "no HTTP": (lambda handler: handler.wfile.write(b"SSH-2.0-x\r\n\r\n"), "sent what is no answer of HTTP/1.1"),
+    "interim": (interim, "sent too many interim answers"),
     "long head": (lambda handler: handler.wfile.write(b"HTTP/1.1 200 OK\r\nA: " + b"a" * 40000), "sent what is no answer of HTTP/1.1"),
 }
 
@@ -199,6 +206,35 @@ def test_a_hostile_engine(serve, consul, name):
     engine.fault = None
     follow(server, engine, 4)
     assert len([one for one in server.lines("error.log") if "stay as they are" in one]) == 1
+
+
+def test_no_room_is_logged_once(serve, consul):
+    engine = consul()
+    server = serve(http(), main=main(engine, "endpoints_max 2000; zone_size 32k;"))
+    follow(server, engine, 2)
+    many = [("10.0.%d.%d" % (number >> 8, number & 255), 1) for number in range(1800)]
+    for count in range(1600, 1604):
+        asked = len(engine.asked)
+        engine.put("web", *many[:count])
+        engine.wait_asked(asked + 1)
+    until(lambda: metric(server, "rejected") >= 2, "answers without room")
+    assert len([one for one in server.lines("error.log") if "no room in its zone" in one]) == 1
+    follow(server, engine, 3)
+
+
+def test_an_engine_without_an_index_is_asked_each_second(serve, consul):
+    """Nothing can be waited for then; it was asked fifty times a second."""
+    engine = consul()
+    times = []
+
+    def fault(handler):
+        times.append(time.monotonic())
+        handler.reply(200, [])
+
+    engine.fault = fault
+    serve(http(), main=main(engine))
+    until(lambda: len(times) == 2, "two queries")
+    assert times[1] - times[0] > 0.9
 
 
 def test_a_silent_engine(serve, consul):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 
 import pytest
 
@@ -174,6 +175,38 @@ def test_a_hostile_watch(serve, kubernetes, name):
     engine.fault = None
     put(server, engine, "web-1", 3)
     wait_hosts(server, 3)
+
+
+def test_a_list_without_an_end(serve, kubernetes):
+    """An API server that always has one page more: the memory of a round is bounded."""
+    engine = kubernetes()
+    server = serve(http(), main=main(engine, "endpoints_max 8; watch_time 1s;"))
+    put(server, engine, "web-1", 2)
+    wait_hosts(server, 2)
+    engine.fault = lambda handler: (handler.reply(410, {}) if "watch=1" in handler.path else
+                                    handler.reply(200, {"metadata": {"resourceVersion": "1", "continue": "more"}, "items": []}))
+    server.wait_log("sent an answer that has more pages than endpoints_max")
+    engine.fault = None
+    put(server, engine, "web-1", 3)
+    wait_hosts(server, 3)
+
+
+@pytest.mark.parametrize("code", [500, 410])
+def test_pauses_grow_while_only_the_list_comes(serve, kubernetes, code):
+    """It was listed and watched again each 100 ms, with two lines in the log; each 20 ms for 410."""
+    engine = kubernetes()
+    times = []
+
+    def fault(handler):
+        if "watch=1" in handler.path:
+            times.append(time.monotonic())
+            return event(b'{"type":"ERROR","object":{"code":%d}}' % code)(handler)
+        return engine.answer(handler)
+
+    engine.fault = fault
+    serve(http(), main=main(engine))
+    until(lambda: len(times) == 4, "four watches")
+    assert times[3] - times[2] > 0.29                   # 400 ms, and up to a quarter less
 
 
 def test_a_hundred_thousand_endpoints(serve, kubernetes):
