@@ -15,7 +15,7 @@ include $(BUILD)/config.mk
 PACKAGES = base fiber event $(addprefix net/,addr conn shards resolver tls datagram quic relay) conf \
     $(addprefix server/,process configuration worker master program) \
     $(addprefix upstream/,cells connections discovery peers picking health settings methods worker) cache store \
-    $(addprefix shared/,access geo health keyval limit listen log metrics names tls upstream variables)
+    $(addprefix shared/,access explain geo health keyval limit listen log metrics names tls upstream variables)
 ifneq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
 PACKAGES += $(addprefix lua/,vm values dict tasks sockets process tls config balancer upstream)
 endif

@@ -44,6 +44,8 @@ struct api_collection {
     /* Appends struct api_thing, in the request's arena. */
     void (*list)(struct request *request, const struct api_collection *collection,
                  struct vec *things);
+    /* In place of `list`, where names are secrets and are not listed: the thing of this name. False: there is none. */
+    bool (*find)(struct request *request, struct str name, struct api_thing *thing);
     /* Members of an object. */
     void (*put)(struct request *request, struct json *json, const struct api_thing *thing);
     /* Counters begin again; NULL: there are none. */

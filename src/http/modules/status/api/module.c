@@ -279,7 +279,7 @@ static const struct directive rows[] = {
      .syntax = "[write=on | write=off]",
      .doc =
          "Answers as nginx Plus' API does, in versions 1 to 9: `/VERSION/nginx`, `connections`, `ssl`, `slabs`, "
-         "`processes`, `workers`, `resolvers`; under `http` and `stream` zones, upstreams, limits, caches, keyvals. With "
+         "`processes`, `workers`, `resolvers`, `explain`; under `http` and `stream` zones, upstreams, limits, caches, keyvals. With "
          "`write=on` POST, PATCH and DELETE change servers of upstreams with `zone`, and keyvals, and reset counters. A "
          "client with write access can send requests anywhere: see `allow`."},
     {0},

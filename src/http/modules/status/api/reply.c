@@ -205,23 +205,11 @@ static enum handler_result reset_things(struct request *request,
     return api_answer_nothing(request, 204);
 }
 
-enum handler_result api_answer_collection(struct request *request,
-                                          const struct api_collection *collection, struct str name)
+/* GET, HEAD or DELETE of one thing; NULL: there is none of the name. */
+static enum handler_result answer_thing(struct request *request,
+                                        const struct api_collection *collection,
+                                        const struct api_thing *found)
 {
-    struct vec things = {0};
-    const struct api_thing *found = NULL;
-
-    collection->list(request, collection, &things);
-    if (name.len == 0 && !collection->is_single) {
-        return api_is_read(request)               ? show_things(request, collection, &things)
-               : request->method == METHOD_DELETE ? reset_things(request, collection, &things)
-                                                  : api_refuse_method(request);
-    }
-    vec_each(const struct api_thing, thing, &things) {
-        if (found == NULL && str_equal(thing->name, name)) {
-            found = thing;
-        }
-    }
     if (found == NULL) {
         return collection->is_single ? api_refuse_path(request)
                                      : api_refuse(request, 404, collection->code, collection->text);
@@ -234,4 +222,29 @@ enum handler_result api_answer_collection(struct request *request,
     }
     collection->reset(request, found);
     return api_answer_nothing(request, 204);
+}
+
+enum handler_result api_answer_collection(struct request *request,
+                                          const struct api_collection *collection, struct str name)
+{
+    struct vec things = {0};
+    struct api_thing secret = {.name = name};
+    const struct api_thing *found = NULL;
+
+    if (collection->find != NULL) {
+        found = name.len != 0 && collection->find(request, name, &secret) ? &secret : NULL;
+        return name.len == 0 ? api_refuse_path(request) : answer_thing(request, collection, found);
+    }
+    collection->list(request, collection, &things);
+    if (name.len == 0 && !collection->is_single) {
+        return api_is_read(request)               ? show_things(request, collection, &things)
+               : request->method == METHOD_DELETE ? reset_things(request, collection, &things)
+                                                  : api_refuse_method(request);
+    }
+    vec_each(const struct api_thing, thing, &things) {
+        if (found == NULL && str_equal(thing->name, name)) {
+            found = thing;
+        }
+    }
+    return answer_thing(request, collection, found);
 }

@@ -1,8 +1,10 @@
-/* ngx_http_debug_request_module: the way of chosen requests through the server, as JSON lines. */
+/* ngx_http_debug_request_module: the way of chosen requests through the server, as JSON: lines of a file, explanations in a zone. */
 #include "http/modules/status/debug_request/way.h"
 #include "http/routing/hooks.h"
 #include "net/addr/addr.h"
+#include "server/generation.h"
 #include "server/module.h"
+#include "shared/explain/explanations.h"
 #include "shared/log/file.h"
 
 #define SECRET_LEAST 16 /* bytes */
@@ -15,8 +17,10 @@ struct debug_rule {
 };
 
 struct debug_settings {
-    struct log_lines *lines; /* NULL = off */
-    struct vec rules;        /* struct debug_rule */
+    bool is_on;
+    struct log_lines *lines;           /* NULL: no file */
+    struct explanations *explanations; /* NULL: no zone */
+    struct vec rules;                  /* struct debug_rule */
 };
 
 static struct settings_key debug_request_key;
@@ -59,7 +63,7 @@ static enum handler_result begin(struct request *request)
     struct addr client;
     bool is_meant = false;
 
-    if (settings->lines == NULL || request != request->main) {
+    if (!settings->is_on || request != request->main) {
         return HANDLER_NEXT;
     }
     request_client(request, &client);
@@ -68,24 +72,65 @@ static enum handler_result begin(struct request *request)
                                          : cidr_contains(&rule->network, &client);
     }
     if (is_meant) {
-        way_begin(request);
+        way_begin(request, settings->explanations != NULL);
     }
     return HANDLER_NEXT;
 }
 
-static enum handler_result write_line(struct request *request)
+/* The client learns the id, and nobody else does: a backend's own field of this name is not passed on. */
+static void add_id(struct request *request)
+{
+    const struct str name = STR("X-Explain-ID");
+    struct fields *fields = &request->response.fields;
+
+    if (request != request->main || !way_is_kept(request) || way_id(request).len == 0) {
+        return;
+    }
+    fields_each(field, fields) {
+        if (str_equal_nocase(field->name, name)) {
+            field->is_removed = true;
+        }
+    }
+    fields_add(fields, &request->arena, name, way_id(request));
+}
+
+static void write_line(struct log_lines *lines, struct str way)
+{
+    size_t start = lines->pending.len;
+
+    buf_append(&lines->pending, way);
+    buf_append_char(&lines->pending, '\n');
+    log_lines_added(lines, start);
+}
+
+static void keep_explanation(const struct debug_settings *settings, struct request *request,
+                             struct str way)
+{
+    if (!explanation_keep(settings->explanations, way_id(request), way)) {
+        counters_mine->limited++;
+        log_warn(&request->log, 0,
+                 "debug_request: the explanation has %zu bytes, which is more than %u: it is not "
+                 "kept",
+                 way.len, EXPLANATION_MOST);
+    }
+}
+
+static enum handler_result write_way(struct request *request)
 {
     const struct debug_settings *settings = debug_settings_at(request->server->root);
+    struct buf way = {0};
 
-    if (settings->lines == NULL || request != request->main || !way_is_kept(request)) {
+    if (!settings->is_on || request != request->main || !way_is_kept(request)) {
         return HANDLER_NEXT;
     }
-    struct buf *pending = &settings->lines->pending;
-    size_t start = pending->len;
-
-    way_put(request, pending);
-    buf_append_char(pending, '\n');
-    log_lines_added(settings->lines, start);
+    way_put(request, &way);
+    if (settings->lines != NULL) {
+        write_line(settings->lines, buf_str(&way));
+    }
+    if (settings->explanations != NULL) {
+        keep_explanation(settings, request, buf_str(&way));
+    }
+    buf_free(&way);
     return HANDLER_NEXT;
 }
 
@@ -106,11 +151,16 @@ static bool take_header(struct conf *conf, const struct conf_node *node, struct 
     return true;
 }
 
-static bool take_rule(struct conf *conf, const struct conf_node *node, struct str word,
+static bool take_word(struct conf *conf, const struct conf_node *node, struct str word,
                       struct debug_settings *settings)
 {
     struct debug_rule rule = {0};
 
+    if (str_starts(word, STR("zone="))) {
+        settings->explanations =
+            explanations_open(conf, (struct conf_node *) node, str_skip(word, 5));
+        return settings->explanations != NULL;
+    }
     if (str_starts(word, STR("header="))) {
         if (!take_header(conf, node, str_skip(word, 7), &rule)) {
             return false;
@@ -124,39 +174,48 @@ static bool take_rule(struct conf *conf, const struct conf_node *node, struct st
     return true;
 }
 
-static bool apply_debug(struct conf_scope *scope, const struct directive *row,
-                        struct conf_node *node, void *data)
+static bool open_file(struct conf *conf, struct conf_node *node, struct debug_settings *settings)
 {
     static const struct log_buffering unbuffered = {0};
-    struct debug_settings *settings = data;
 
-    *settings = (struct debug_settings){0};
-    if (conf_is_default(scope)) {
-        return true;
-    }
-    if (node->count == 2) {
-        return str_is(node->args[1], "off") ||
-               conf_error(
-                   scope->conf, node,
-                   "\"debug_request\" wants a \"header=\" or an \"address=\" after its file");
-    }
-    for (unsigned i = 2; i < node->count; i++) {
-        if (!take_rule(scope->conf, node, node->args[i], settings)) {
-            return false;
-        }
-    }
-    settings->lines = log_lines_for(scope->conf, node, node->args[1], &unbuffered);
+    settings->lines = log_lines_for(conf, node, node->args[1], &unbuffered);
     if (settings->lines != NULL) {
         settings->lines->file->is_secret = true;
     }
     return settings->lines != NULL;
 }
 
+static bool apply_debug(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *data)
+{
+    struct debug_settings *settings = data;
+
+    *settings = (struct debug_settings){0};
+    if (conf_is_default(scope) || (node->count == 2 && str_is(node->args[1], "off"))) {
+        return true;
+    }
+    /* The file comes first, and may be left out where there is a zone. */
+    bool has_file = !str_starts(node->args[1], STR("zone="));
+    for (unsigned i = has_file ? 2 : 1; i < node->count; i++) {
+        if (!take_word(scope->conf, node, node->args[i], settings)) {
+            return false;
+        }
+    }
+    if (settings->rules.count == 0) {
+        return conf_error(scope->conf, node,
+                          "\"debug_request\" wants a \"header=\" or an \"address=\"");
+    }
+    settings->is_on = true;
+    return !has_file || open_file(scope->conf, node, settings);
+}
+
 static const struct directive debug_rows[] = {
     {"debug_request", IN_HTTP | IN_SERVER, CUSTOM(apply_debug), ARGS(1, ARGS_ANY),
-     .syntax = "<file> [header=<name>:<secret>] [address=<network>] ... | off", .initial = "off",
+     .syntax =
+         "[<file>] [zone=<name>:<size>] [header=<name>:<secret>] [address=<network>] ... | off",
+     .initial = "off",
      .doc =
-         "Writes the way of a request through the server to a file, one JSON object a line: for requests with this field and secret, or of clients of this network."},
+         "Writes the way of a request through the server to a file, one JSON object a line: for requests with this field and secret, or of clients of this network. With `zone` the last ones are kept in shared memory as well: the response has the id in `X-Explain-ID`, and `/explain/ID` of `api` shows the way."},
     {0},
 };
 
@@ -165,16 +224,24 @@ static const struct phase_hook debug_phases[] = {
      .name = "debug_request",
      .after = "realip",
      .run = begin,
-     .when = SETTING(debug_request_key, struct debug_settings, lines)},
+     .when = SETTING(debug_request_key, struct debug_settings, is_on)},
     {.phase = PHASE_LOG,
      .name = "debug_request",
      .after = "log",
-     .run = write_line,
-     .when = SETTING(debug_request_key, struct debug_settings, lines)},
+     .run = write_way,
+     .when = SETTING(debug_request_key, struct debug_settings, is_on)},
     {.run = NULL},
 };
 
-static const struct http_module debug_hooks = {.phases = debug_phases};
+static const struct filter_hook debug_filters[] = {
+    {.name = "debug_request",
+     .after = "headers",
+     .run = add_id,
+     .when = SETTING(debug_request_key, struct debug_settings, explanations)},
+    {.run = NULL},
+};
+
+static const struct http_module debug_hooks = {.phases = debug_phases, .filters = debug_filters};
 
 const struct module ngx_http_debug_request_module = {
     .magic = MODULE_MAGIC,

@@ -8,6 +8,7 @@
 #include "http/exchange/exchange.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
+#include "shared/explain/explanations.h"
 
 #define LOCATIONS_MOST 100 /* that are listed for one search */
 
@@ -18,6 +19,7 @@ struct way {
     struct json json;
     bool is_cut;                    /* WAY_MOST was reached */
     const struct server_name *name; /* that chose the server; NULL: it is the default one */
+    struct str id;                  /* of the explanation; empty: none is kept */
 };
 
 static const struct request_trace_calls calls;
@@ -274,7 +276,12 @@ bool way_is_kept(const struct request *request)
     return request_observer(request, &calls) != NULL;
 }
 
-void way_begin(struct request *request)
+struct str way_id(const struct request *request)
+{
+    return way_of(request)->id;
+}
+
+void way_begin(struct request *request, bool has_id)
 {
     if (way_is_kept(request)) {
         return;
@@ -285,6 +292,12 @@ void way_begin(struct request *request)
     way->json = (struct json){.out = &way->text, .arena = &request->arena};
     way->name =
         server_names_find(&request->connection->listen->names, request->host, &request->env);
+    if (has_id) {
+        char *id = arena_text(&request->arena, EXPLANATION_ID_SIZE);
+
+        explanation_id_make(id);
+        way->id = (struct str){id, EXPLANATION_ID_SIZE};
+    }
     arena_on_free(&request->arena, free_text, &way->text);
     request_observe(request, &way->trace);
 }
@@ -331,6 +344,9 @@ void way_put(struct request *request, struct buf *out)
     struct json json = {.out = out, .arena = &request->arena};
 
     json_open(&json, STR_NONE, '{');
+    if (way->id.len != 0) {
+        json_put_string(&json, "id", way->id);
+    }
     json_put_number(&json, "time", (uint64_t) clock_now.seconds);
     json_put_number(&json, "connection", request->log.connection);
     json_put_string(&json, "client", request_client_text(request));

@@ -5,12 +5,17 @@
 #include "base/buf.h"
 #include "http/request/request.h"
 
-/* Writes down what happens to this main request from here on, in at most WAY_MOST bytes. A second call does nothing. */
+/*
+ * Writes down what happens to this main request from here on, in at most WAY_MOST bytes; with an id if it has_id. A second call does
+ * nothing.
+ */
 #define WAY_MOST (32 * 1024)
-void way_begin(struct request *request);
+void way_begin(struct request *request, bool has_id);
 
 /* Is it written down? */
 bool way_is_kept(const struct request *request);
+/* The id of a request whose way is written down; empty: it has none. */
+struct str way_id(const struct request *request);
 
 /* The whole of it, one object without a newline; when the request is over. */
 void way_put(struct request *request, struct buf *out);
