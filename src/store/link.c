@@ -156,6 +156,7 @@ static const char *link_take(struct store_link *link)
             return wrong;
         }
         conn_consume(link->conn, size);
+        store_count_bytes(link->node->store, STORE_BYTES_IN, size);
         link->scan = (struct resp_scan){.at = 0};
     }
 }
@@ -198,6 +199,7 @@ static const struct conn_owner link_owner = {.input = link_input};
 static void link_write(struct store_link *link, struct str bytes)
 {
     conn_write(link->conn, bytes);
+    store_count_bytes(link->node->store, STORE_BYTES_OUT, bytes.len);
     conn_flush_later(link->conn);
 }
 

@@ -128,6 +128,11 @@ static inline void store_count(const struct store *store, enum store_counter cou
 {
     atomic_fetch_add_explicit(&store->counts->of[counter], 1, memory_order_relaxed);
 }
+static inline void store_count_bytes(const struct store *store, enum store_counter counter,
+                                     size_t bytes)
+{
+    atomic_fetch_add_explicit(&store->counts->of[counter], bytes, memory_order_relaxed);
+}
 
 struct store_node *store_node_new(struct store *store, const struct addr *addr, struct str host,
                                   bool is_sentinel);

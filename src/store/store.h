@@ -28,6 +28,8 @@ enum store_counter {
     STORE_REDIRECTS,   /* of a cluster: MOVED and ASK */
     STORE_CONNECTS,    /* connections that came up */
     STORE_FAILURES,    /* connections that did not, or ended */
+    STORE_BYTES_OUT,   /* bytes of commands */
+    STORE_BYTES_IN,    /* bytes of replies */
     STORE_COUNTERS
 };
 struct store_counts {

@@ -85,6 +85,12 @@ uint64_t store_table_waiting(const struct store_table *table)
     return atomic_load_explicit(&table->owed->count, memory_order_relaxed);
 }
 
+bool store_table_total(const struct store_table *table, uint64_t *total)
+{
+    *total = table->kind->count == NULL ? 0 : table->kind->count(table->owner);
+    return table->kind->count != NULL;
+}
+
 struct store_table *store_table_new(struct conf *conf, struct conf_node *node,
                                     const struct store_table_wanted *wanted)
 {

@@ -35,6 +35,8 @@ struct store_table_kind {
     bool (*list)(void *owner, uint32_t *cursor, struct arena *arena, struct vec *names);
     /* After each exchange, in the worker that does it for all; is_read: this node has what the store had. MAY WAIT. NULL: nothing. */
     void (*exchanged)(void *owner, struct store_table *table, bool is_read);
+    /* Items that this node has; NULL: they are not counted. */
+    uint64_t (*count)(const void *owner);
     bool is_secret; /* the store needs a password, by which values are encrypted */
 };
 
@@ -73,6 +75,8 @@ const struct store *store_table_store(const struct store_table *table);
 uint64_t store_table_count(const struct store_table *table, enum store_table_counter counter);
 /* Changes that the store does not have yet. */
 uint64_t store_table_waiting(const struct store_table *table);
+/* Items that this node has. False: they are not counted. */
+bool store_table_total(const struct store_table *table, uint64_t *total);
 
 /* ---- in a worker ---- */
 

@@ -346,3 +346,19 @@ def test_mistakes(tmp_path, main, words, message):
     conf.write_text("%s events { } http { keyval_zone zone=z:64k %s; }" % (main, words))
     done = run_binary("-t", "-p", str(tmp_path), "-c", str(conf))
     assert done.returncode == 1 and message in done.stderr, done.stderr
+
+
+def test_the_api_shows_what_nodes_share(nodes, redis):
+    one = redis()
+    first, second = nodes(one.port)
+    assert first.set(a="1", b="2") == 201
+    assert second.has(a="1", b="2")
+    for node, count in ((first, "msgs_out"), (second, "msgs_in")):
+        shown = until(lambda: (lambda now: now if now["zones"] == {"z": {"records_pending": 0, "records_total": 2}} else None)(
+            json.loads(node.server.get("/api/9/stream/zone_sync").body)), "the zone")
+        status = shown["status"]
+        assert status[count] >= 2 and status["nodes_online"] == 1 and status["bytes_in"] > 0 and status["bytes_out"] > 0
+    one.stop()
+    assert first.set(c="3") in (201, 204)
+    shown = json.loads(first.server.get("/api/9/stream/zone_sync").body)
+    assert shown["zones"]["z"] == {"records_pending": 1, "records_total": 3} and shown["status"]["nodes_online"] == 0

@@ -308,11 +308,17 @@ static bool keyval_item_list(void *owner, uint32_t *cursor, struct arena *arena,
     return keyval_visit(zone->store, cursor, list_name, &list);
 }
 
+static uint64_t keyval_item_count(const void *owner)
+{
+    return keyval_count(((const struct keyval_zone *) owner)->store);
+}
+
 static const struct store_table_kind keyval_table = {.purpose = "keyval",
                                                      .get = keyval_item_get,
                                                      .put = keyval_item_put,
                                                      .drop = keyval_item_drop,
-                                                     .list = keyval_item_list};
+                                                     .list = keyval_item_list,
+                                                     .count = keyval_item_count};
 
 /* ---- while the configuration is read ---- */
 

@@ -124,6 +124,7 @@ OBJECTS = [
     ("/http/limit_reqs/req", "NginxHTTPLimitReqZone"), ("/http/upstreams/dyn", "NginxHTTPUpstream"),
     ("/stream/server_zones/passed", "NginxStreamServerZone"), ("/stream/limit_conns/sessions", "NginxStreamLimitConnZone"),
     ("/stream/upstreams/s", "NginxStreamUpstream"), ("/workers/0", "NginxWorker"),
+    ("/license", "NginxLicenseObject"), ("/stream/zone_sync", "NginxStreamZoneSync"),
 ]
 # Members that are there when there is something to say.
 SOMETIMES = {"max_size", "queue", "queue.size", "queue.max_size", "queue.overflows", "service", "max_conns", "downstart",
@@ -146,10 +147,11 @@ def test_objects_have_the_fields_of_the_catalogue(api, version):
 
 
 def test_lists_and_fields(api):
-    assert api.get("/") == ["nginx", "processes", "connections", "slabs", "http", "stream", "resolvers", "ssl", "workers"]
+    assert api.get("/") == ["nginx", "processes", "connections", "slabs", "http", "stream", "resolvers", "ssl", "license", "workers",
+                            "explain"]
     assert api.get("/http") == ["requests", "server_zones", "location_zones", "caches", "limit_conns", "limit_reqs",
                                 "keyvals", "upstreams"]
-    assert api.get("/stream/") == ["server_zones", "limit_conns", "keyvals", "upstreams"]
+    assert api.get("/stream/") == ["server_zones", "limit_conns", "keyvals", "upstreams", "zone_sync"]
     assert api.get("/http/server_zones?fields=") == ["site"] and api.get("/http/upstreams/?fields=") == ["dyn", "hashed"]
     assert api.get("/stream/server_zones?fields=connections,sent") == {
         "passed": {"connections": 0, "sent": 0}, "refused": {"connections": 0, "sent": 0}}
@@ -158,6 +160,16 @@ def test_lists_and_fields(api):
     for path in ("/nginx", "/http/upstreams/dyn", ROOT):
         response = api.server.get("/api/9" + path, method="HEAD")
         assert response.status == 200 and response.body == b""
+
+
+def test_there_is_no_licence_that_could_expire(api):
+    shown = api.get("/license")
+    assert shown["active_till"] > 10 ** 11 and shown["eval"] is False and shown["reporting"]["healthy"] is True
+    for path in ("/license", "/stream/zone_sync"):
+        assert refusal(api("DELETE", path)) == (405, "MethodNotSupported")
+        assert refusal(api("GET", path + "/more")) == (404, "PathNotFound")
+    assert api.get("/stream/zone_sync") == {
+        "zones": {}, "status": {"bytes_in": 0, "msgs_in": 0, "msgs_out": 0, "bytes_out": 0, "nodes_online": 0}}
 
 
 def test_zones_count_what_was_asked(api):
@@ -381,7 +393,7 @@ def test_errors(api):
     assert refusal(api("GET", "/http/location_zones/x")) == (404, "LocationZoneNotFound")
     assert refusal(api("GET", "/http/caches/x")) == (404, "CacheNotFound")
     assert refusal(api("DELETE", "/nginx")) == (405, "MethodNotSupported")
-    assert refusal(api("GET", "/license")) == (404, "PathNotFound")
+    assert refusal(api("GET", "/nosuch")) == (404, "PathNotFound")
 
 
 def test_who_may_write(api):

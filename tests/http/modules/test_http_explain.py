@@ -63,6 +63,7 @@ def test_the_client_gets_an_id_and_the_api_shows_the_way(server):
     assert [step["location"] for step in way["way"] if step["step"] == "location"] == ["/"]
     assert explain(server, number.upper())[0] == 200
     assert server.get("/api/9/explain/" + number).header("Cache-Control") == "no-store"
+    assert "explain" in json.loads(server.get("/api/9/").body)
 
 
 def test_without_the_secret_there_is_no_id(server):

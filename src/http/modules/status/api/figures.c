@@ -10,9 +10,11 @@
 #include "http/client/connection.h"
 #include "http/modules/status/api/api.h"
 #include "server/generation.h"
+#include "shared/explain/explanations.h"
 #include "shared/limit/zone.h"
 #include "shared/metrics/json.h"
 #include "shared/metrics/zones.h"
+#include "store/table.h"
 #include "upstream/settings/resolver_rows.h"
 
 enum { SLOTS_MOST = 512, ROOM = 512 << 10 };
@@ -349,6 +351,107 @@ static void reset_resolver(struct request *request, const struct api_thing *thin
     }
 }
 
+/* ---- zones that nodes share ---- */
+
+static uint64_t sum_of_tables(enum store_table_counter counter)
+{
+    uint64_t sum = 0;
+
+    for (const struct store_table *table = store_table_first(&generation_now->conf); table != NULL;
+         table = store_table_after(table)) {
+        sum += store_table_count(table, counter);
+    }
+    return sum;
+}
+
+static uint64_t sum_of_stores(enum store_counter counter)
+{
+    uint64_t sum = 0;
+
+    for (const struct store *store = store_first(&generation_now->conf); store != NULL;
+         store = store_after(store)) {
+        sum += atomic_load(&store_counts_of(store)->of[counter]);
+    }
+    return sum;
+}
+
+/* Nodes are connected to stores, not to each other. */
+static uint64_t count_stores(void)
+{
+    uint64_t count = 0;
+
+    for (const struct store *store = store_first(&generation_now->conf); store != NULL;
+         store = store_after(store)) {
+        count += atomic_load(&store_counts_of(store)->is_gone) == 0;
+    }
+    return count;
+}
+
+static void put_sync(struct request *request, struct json *json, const struct api_thing *thing)
+{
+    json_open(json, STR("zones"), '{');
+    for (const struct store_table *table = store_table_first(&generation_now->conf); table != NULL;
+         table = store_table_after(table)) {
+        uint64_t total;
+
+        json_open(json, store_table_name(table), '{');
+        json_put_number(json, "records_pending", store_table_waiting(table));
+        if (store_table_total(table, &total)) {
+            json_put_number(json, "records_total", total);
+        }
+        json_close(json, '}');
+    }
+    json_close(json, '}');
+    json_open(json, STR("status"), '{');
+    json_put_number(json, "bytes_in", sum_of_stores(STORE_BYTES_IN));
+    json_put_number(json, "msgs_in", sum_of_tables(STORE_TABLE_RECEIVED));
+    json_put_number(json, "msgs_out", sum_of_tables(STORE_TABLE_SENT));
+    json_put_number(json, "bytes_out", sum_of_stores(STORE_BYTES_OUT));
+    json_put_number(json, "nodes_online", count_stores());
+    json_close(json, '}');
+}
+
+/* ---- the licence, for monitors of nginx Plus: there is none that could expire, and nothing is reported ---- */
+
+static void put_license(struct request *request, struct json *json, const struct api_thing *thing)
+{
+    const uint64_t never = 253402300799; /* the end of the year 9999 */
+
+    json_put_number(json, "active_till", never);
+    json_put_flag(json, "eval", false);
+    json_open(json, STR("reporting"), '{');
+    json_put_flag(json, "healthy", true);
+    json_put_number(json, "fails", 0);
+    json_put_number(json, "grace", 0);
+    json_put_string(json, "uuid", STR("00000000-0000-0000-0000-000000000000"));
+    json_close(json, '}');
+}
+
+/* ---- explanations of requests ---- */
+
+static bool find_explanation(struct request *request, struct str id, struct api_thing *thing)
+{
+    struct str *text = arena_new(&request->arena, struct str);
+
+    thing->thing = text;
+    return explanation_find(&generation_now->conf, id, &request->arena, text);
+}
+
+/* The text is an object already: its members. */
+static void put_explanation(struct request *request, struct json *json,
+                            const struct api_thing *thing)
+{
+    const struct str *text = thing->thing;
+
+    buf_append(json->out, str_head(str_skip(*text, 1), text->len - 2));
+    json->has_member = true;
+}
+
+static void drop_explanation(struct request *request, const struct api_thing *thing)
+{
+    explanation_drop(&generation_now->conf, thing->name);
+}
+
 /* ---- all ---- */
 
 #define SINGLE(ROOT, NAME, PUT, RESET)                                                             \
@@ -365,6 +468,11 @@ const struct api_collection api_figures[] = {
     SINGLE("", "connections", put_connections, reset_connections),
     SINGLE("", "ssl", put_tls, reset_tls),
     SINGLE("http", "requests", put_requests, reset_requests),
+    SINGLE("", "license", put_license, NULL),
+    SINGLE("stream", "zone_sync", put_sync, NULL),
+    {MANY("", "explain", NULL, put_explanation, drop_explanation, "ExplanationNotFound",
+          "no such explanation: its request has not ended, or others took its place"),
+     .find = find_explanation},
     {MANY("", "slabs", list_slabs, put_slab, reset_slab, "SlabNotFound", "slab not found")},
     {MANY("", "workers", list_workers, put_worker, reset_worker, "WorkerNotFound",
           "worker not found"),

@@ -209,14 +209,16 @@ static enum handler_result answer_path(struct request *request, const struct api
         return answer_list(request, "[1,2,3,4,5,6,7,8,9]");
     }
     if (path->what.len == 0) {
-        return answer_list(request,
-                           str_is(path->root, "http")
-                               ? "[\"requests\",\"server_zones\",\"location_zones\",\"caches\","
-                                 "\"limit_conns\",\"limit_reqs\",\"keyvals\",\"upstreams\"]"
-                           : str_is(path->root, "stream")
-                               ? "[\"server_zones\",\"limit_conns\",\"keyvals\",\"upstreams\"]"
-                               : "[\"nginx\",\"processes\",\"connections\",\"slabs\",\"http\","
-                                 "\"stream\",\"resolvers\",\"ssl\",\"workers\"]");
+        return answer_list(
+            request,
+            str_is(path->root, "http")
+                ? "[\"requests\",\"server_zones\",\"location_zones\",\"caches\","
+                  "\"limit_conns\",\"limit_reqs\",\"keyvals\",\"upstreams\"]"
+            : str_is(path->root, "stream")
+                ? "[\"server_zones\",\"limit_conns\",\"keyvals\",\"upstreams\",\"zone_sync\"]"
+                : "[\"nginx\",\"processes\",\"connections\",\"slabs\",\"http\","
+                  "\"stream\",\"resolvers\",\"ssl\",\"license\",\"workers\","
+                  "\"explain\"]");
     }
     if (groups != NULL) {
         return answer_groups(request, groups, path);

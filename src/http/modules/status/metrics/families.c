@@ -481,6 +481,8 @@ static void write_stores(struct metrics_writer *writer)
         [STORE_CONNECTS] = {"portunus_store_connections", "Connections made to stores."},
         [STORE_FAILURES] = {"portunus_store_connection_failures",
                             "Connections that failed or ended."},
+        [STORE_BYTES_OUT] = {"portunus_store_sent_bytes", "Bytes of commands."},
+        [STORE_BYTES_IN] = {"portunus_store_received_bytes", "Bytes of replies."},
     };
     const struct store *first = store_first(&generation_now->conf);
 
