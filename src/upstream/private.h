@@ -113,6 +113,9 @@ struct known_address {
  * False after conf_error. */
 bool cells_lay_out(struct conf *conf, struct upstream_set *set);
 
+/* Workers of the reading. */
+unsigned cells_slots(const struct conf *conf);
+
 /* A worker begins: its own entries are cleared, for its predecessor may have died. */
 void cells_worker_start(struct upstream_set *set);
 void cells_worker_end(struct upstream_set *set);
@@ -160,6 +163,9 @@ const char *upstream_server_parse(struct arena *arena, uint16_t default_port,
 
 /* Shared memory for the servers of all groups that may change. False after conf_error. */
 bool servers_lay_out(struct conf *conf, struct upstream_set *set);
+
+/* A worker begins: none of its requests waits in a queue. */
+void servers_worker_start(const struct upstream_set *set);
 
 /* The beginning of a state file; the number of its servers follows. */
 #define SERVERS_FILE_HEAD "# servers: "

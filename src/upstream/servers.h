@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "server/generation.h"
 
 struct upstream_group;
 struct upstream_server;
@@ -77,12 +78,20 @@ void servers_sync(struct upstream_group *group);
 /* Addresses that are no longer of the group and still have requests. */
 unsigned servers_zombies(const struct upstream_group *group);
 
-/* Requests of all workers in the group's queue, and those that found it full so far. */
+/* The group's queue, of all workers. Each counts its requests by itself, so that those of one that died are not counted for ever. */
 struct servers_queue {
-    _Atomic uint32_t waiting;
-    _Atomic uint64_t overflows;
+    _Atomic uint64_t overflows; /* requests that found it full so far */
+    uint32_t slots;
+    _Atomic uint32_t waiting[]; /* by slot */
 };
 /* NULL: the servers of the group cannot change. */
 struct servers_queue *servers_queue_of(const struct upstream_group *group);
+/* Requests that wait in it. */
+uint32_t servers_queue_waiting(const struct servers_queue *queue);
+/* This worker's own. */
+static inline _Atomic uint32_t *servers_queue_mine(struct servers_queue *queue)
+{
+    return &queue->waiting[worker_slot < queue->slots ? worker_slot : 0];
+}
 
 #endif

@@ -198,8 +198,8 @@ static bool is_held(const struct peer_cell *cell)
 
 /* ---- laying out ---- */
 
-/* Workers of the reading; its core settings are handed to the generation later only. */
-static unsigned slots_of(const struct conf *conf)
+/* The core settings of a reading are handed to the generation later only. */
+unsigned cells_slots(const struct conf *conf)
 {
     const struct core_settings *core =
         conf_settings(conf_main_scope((struct conf *) conf), &core_key);
@@ -462,7 +462,7 @@ static void inherit(struct cell_memory *memory, struct cell_memory *old)
 bool cells_lay_out(struct conf *conf, struct upstream_set *set)
 {
     struct cell_memory *memory = arena_new(conf->arena, struct cell_memory);
-    unsigned slots = slots_of(conf);
+    unsigned slots = cells_slots(conf);
 
     memory->set = set;
     memory->stride = round_up(offsetof(struct cell_entry, cell) + cell_size(slots));

@@ -38,7 +38,7 @@ struct server_record {
         current; /* which of the two lists holds, or AS_CONFIGURED; a change is written to the other one */
     size_t lists; /* where they are, in bytes from the start of the mapping */
     size_t room;  /* bytes of each */
-    struct servers_queue queue;
+    size_t queue; /* where the struct servers_queue is, in bytes from the start of the mapping */
 };
 
 /* The start of the mapping. */
@@ -184,13 +184,27 @@ static size_t room_of(const struct upstream_group *group)
     return (room + LINE - 1) & ~(size_t) (LINE - 1);
 }
 
+static size_t queue_size(unsigned slots)
+{
+    size_t size = sizeof(struct servers_queue) + slots * sizeof(uint32_t);
+
+    return (size + LINE - 1) & ~(size_t) (LINE - 1);
+}
+
+static struct servers_queue *queue_at(struct server_records *records,
+                                      const struct server_record *record)
+{
+    return (void *) ((char *) records + record->queue);
+}
+
 bool servers_lay_out(struct conf *conf, struct upstream_set *set)
 {
+    unsigned slots = cells_slots(conf);
     size_t head = sizeof(struct server_records) + set->groups.count * sizeof(struct server_record);
     size_t size = head = (head + LINE - 1) & ~(size_t) (LINE - 1);
 
     vec_each(struct upstream_group *, group, &set->groups) {
-        size += (*group)->zone_size == 0 ? 0 : 2 * room_of(*group);
+        size += (*group)->zone_size == 0 ? 0 : 2 * room_of(*group) + queue_size(slots);
     }
     if (size == head || conf->is_later) {
         return true;
@@ -214,6 +228,9 @@ bool servers_lay_out(struct conf *conf, struct upstream_set *set)
             record->lists = size;
             record->room = room_of(*group);
             size += 2 * record->room;
+            record->queue = size;
+            queue_at(records, record)->slots = slots;
+            size += queue_size(slots);
             (*group)->record = record;
         }
     }
@@ -237,7 +254,28 @@ struct shm_lock *servers_file_lock(const struct upstream_group *group)
 
 struct servers_queue *servers_queue_of(const struct upstream_group *group)
 {
-    return group->record == NULL ? NULL : &group->record->queue;
+    return group->record == NULL ? NULL : queue_at(records_of(group), group->record);
+}
+
+uint32_t servers_queue_waiting(const struct servers_queue *queue)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t i = 0; i < queue->slots; i++) {
+        sum += atomic_load_explicit(&queue->waiting[i], memory_order_relaxed);
+    }
+    return sum;
+}
+
+void servers_worker_start(const struct upstream_set *set)
+{
+    vec_each(struct upstream_group *, group, &set->groups) {
+        struct servers_queue *queue = servers_queue_of(*group);
+
+        if (queue != NULL) {
+            atomic_store(servers_queue_mine(queue), 0);
+        }
+    }
 }
 
 _Atomic uint64_t *servers_file_version(const struct upstream_group *group)

@@ -80,13 +80,13 @@ enum pick_result queue_wait(struct upstream_pick *pick)
         return PICK_NONE;
     }
     if (counted != NULL) {
-        counted->waiting++;
+        ++*servers_queue_mine(counted);
     }
     list_push_back(&state->queue, &self.node);
     enum pick_result result = wait_for_turn(pick, &self, start_ms + group->queue_timeout_ms);
     list_remove(&self.node);
     if (counted != NULL) {
-        counted->waiting--;
+        --*servers_queue_mine(counted);
     }
     pick->queued_ms += clock_now.now_ms - start_ms;
     queue_wake(state); /* the next one may find somebody, too, and has to look from now on */

@@ -57,6 +57,7 @@ bool set_start(struct upstream_set *set)
 {
     set_run(set);
     cells_worker_start(set);
+    servers_worker_start(set);
     vec_each(struct upstream_group *, group, &set->groups) {
         group_start(*group, NULL);
         if (!watch_start(*group)) {

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import signal
 import ssl
 import threading
 
@@ -11,6 +12,7 @@ import pytest
 
 import certificates
 from harness import run_binary, until
+from harness.backend import RawBackend
 from harness.dns import NXDOMAIN, SILENCE, NameServer
 from harness.workers import wait_workers
 from tls_client import connect, exchange, pair
@@ -532,6 +534,24 @@ def test_active_requests_are_counted_over_changes(api):
         client.response()
     until(lambda: api.get("/http/upstreams/dyn")["peers"][0]["requests"] == 1, "the request's end")
     assert api.get("/http/upstreams/dyn")["peers"][0]["active"] == 0
+
+
+def test_requests_of_a_killed_worker_wait_no_more(serve):
+    """The queue of an upstream is that of the workers that live."""
+    backend = RawBackend([b"", b""])  # it reads the request, and waits for more
+    api = Api(serve("""upstream busy { zone busy 64k; server 127.0.0.1:%d max_conns=1; queue 5 timeout=60s; }
+        server { listen 127.0.0.1:@PORT@; location /api { api; } location / { proxy_pass http://busy; } }""" % backend.port,
+                    allow=["exited on signal 9"]))
+    size = lambda: api.get("/http/upstreams/busy")["queue"]["size"]  # noqa: E731
+    server, clients = api.server, [api.server.client() for _ in range(3)]
+    for client in clients:
+        client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    until(lambda: size() == 2, "the queue")
+    old = server.children()
+    os.kill(old[0], signal.SIGKILL)
+    wait_workers(server, 1, without=old)
+    assert size() == 0
+    backend.close()
 
 
 # ---- room

@@ -86,7 +86,7 @@ static void put_group(struct request *request, struct json *json, const struct a
     const struct servers_queue *queue = servers_queue_of(group);
     if (group->queue_max != 0 && queue != NULL) {
         json_open(json, STR("queue"), '{');
-        json_put_number(json, "size", queue->waiting);
+        json_put_number(json, "size", servers_queue_waiting(queue));
         json_put_number(json, "max_size", group->queue_max);
         json_put_number(json, "overflows", queue->overflows);
         json_close(json, '}');
