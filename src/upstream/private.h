@@ -174,6 +174,21 @@ void servers_worker_start(const struct upstream_set *set);
 struct shm_lock *servers_file_lock(const struct upstream_group *group);
 uint64_t servers_version(const struct upstream_group *group);
 _Atomic uint64_t *servers_file_version(const struct upstream_group *group);
+/* The version that a thread has tried to write, with or without success. */
+_Atomic uint64_t *servers_tried_version(const struct upstream_group *group);
+
+/* From now on the group does not change, or does so again. Gives the last version of the group. */
+uint64_t servers_set_handed_over(const struct upstream_group *group, bool is_handed_over);
+
+/* ---- from one generation to the next (hand_over.c) ---- */
+
+/* The set of this reading has groups that can change. */
+void servers_may_be_handed_over(struct conf *conf, struct upstream_set *set);
+/*
+ * The state file of this name is read for the next generation: groups of the generation in force that write it change no more, and what
+ * they have changed is in the file. That ends if the reading fails. Blocks for the time that their threads write, a second at most.
+ */
+void servers_hand_over(struct conf *conf, const struct upstream_set *set, struct str file);
 
 /* A worker ends: files that threads write are whole. */
 void servers_files_end(const struct upstream_set *set);

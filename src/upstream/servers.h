@@ -59,8 +59,9 @@ bool server_address_is_name(struct str address);
 
 enum servers_result {
     SERVERS_DONE,
-    SERVERS_MOVED, /* somebody else has changed it meanwhile: read it again */
-    SERVERS_FULL,  /* there is no room in shared memory, or there are too many */
+    SERVERS_MOVED,       /* somebody else has changed it meanwhile: read it again */
+    SERVERS_FULL,        /* there is no room in shared memory, or there are too many */
+    SERVERS_HANDED_OVER, /* the next generation has read them, or reads them now */
 };
 
 /* The group has these servers from now on, in all workers. list: as it was read, with changes. Does not wait. */

@@ -33,7 +33,9 @@ struct stored_list {
 struct server_record {
     _Atomic uint64_t version; /* raised before `current` changes: a worker may be killed between */
     _Atomic uint64_t file_version;
+    _Atomic uint64_t tried_version;
     uint32_t next_id;
+    bool is_handed_over; /* the next generation has read the state file: it changes no more */
     uint32_t
         current; /* which of the two lists holds, or AS_CONFIGURED; a change is written to the other one */
     size_t lists; /* where they are, in bytes from the start of the mapping */
@@ -218,6 +220,7 @@ bool servers_lay_out(struct conf *conf, struct upstream_set *set)
     shm_lock_init(&records->file_lock);
     arena_on_free(conf->arena, records_free, records);
     set->records = records;
+    servers_may_be_handed_over(conf, set);
     size = head;
     vec_each(struct upstream_group *, group, &set->groups) {
         if ((*group)->zone_size != 0) {
@@ -281,6 +284,11 @@ void servers_worker_start(const struct upstream_set *set)
 _Atomic uint64_t *servers_file_version(const struct upstream_group *group)
 {
     return &group->record->file_version;
+}
+
+_Atomic uint64_t *servers_tried_version(const struct upstream_group *group)
+{
+    return &group->record->tried_version;
 }
 
 /* One of the two lists of a group. */
@@ -387,7 +395,8 @@ enum servers_result servers_write(struct upstream_group *group, const struct ser
     }
     shm_lock_take(&records->lock);
     bool has_moved = record->version != list->version;
-    if (!has_moved) {
+    bool is_handed_over = record->is_handed_over;
+    if (!has_moved && !is_handed_over) {
         uint32_t other = record->current == 0;
 
         store(list_at(records, record, other), &list->entries);
@@ -396,10 +405,24 @@ enum servers_result servers_write(struct upstream_group *group, const struct ser
         record->current = other;
     }
     shm_lock_release(&records->lock);
+    if (is_handed_over) {
+        return SERVERS_HANDED_OVER;
+    }
     if (!has_moved) {
         servers_sync(group);
     }
     return has_moved ? SERVERS_MOVED : SERVERS_DONE;
+}
+
+uint64_t servers_set_handed_over(const struct upstream_group *group, bool is_handed_over)
+{
+    struct server_records *records = records_of(group);
+
+    shm_lock_take(&records->lock);
+    group->record->is_handed_over = is_handed_over;
+    uint64_t version = group->record->version;
+    shm_lock_release(&records->lock);
+    return version;
 }
 
 /* ---- tables ---- */

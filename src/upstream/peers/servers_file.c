@@ -127,6 +127,7 @@ static void save_on_thread(struct thread_job *job)
         if (saving->error == 0) {
             *written = saving->version;
         }
+        *servers_tried_version(saving->group) = saving->version;
     }
     shm_lock_release(servers_file_lock(saving->group));
     saving->is_written = true;

@@ -65,6 +65,7 @@ bool upstream_state_apply(struct conf_scope *scope, const struct directive *row,
     struct conf_file *file = arena_new(conf->arena, struct conf_file);
 
     group->state_file = file->name = conf_full_name(conf, node->args[1], false);
+    servers_hand_over(conf, group->set, file->name);
     if (!fs_read_all(conf->arena, file->name.data, FILE_MOST, &file->text)) {
         return errno == ENOENT ||
                conf_errno(conf, node, errno, "cannot read the state file \"%s\"", file->name.data);

@@ -686,6 +686,51 @@ def test_servers_outlive_restarts_and_reloads(serve):
     assert [name for name in os.listdir(server.path("logs")) if name.endswith(".new")] == []
 
 
+def test_no_change_is_lost_in_a_reload(serve):
+    """What a client was told is made stays, whichever generation made it."""
+    server = serve(STATE % "logs/dyn.state", main="worker_processes 2;")
+    api = Api(server)
+    made, statuses, is_over = [], set(), threading.Event()
+
+    def write(second):
+        for n in range(1, 10000):
+            address = "127.%d.%d.%d:80" % (second, n // 250, n % 250 + 1)
+            try:
+                status = api("POST", ROOT, {"server": address})[0]
+            except OSError:
+                continue
+            statuses.add(status)
+            if status == 201:
+                made.append(address)
+            if is_over.is_set():
+                return
+
+    threads = [threading.Thread(target=write, args=(second,)) for second in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):
+        old = server.children()
+        server.reload()
+        wait_workers(server, 2, without=old)
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    assert statuses <= {201, 503}
+    assert set(made) <= set(api.servers())
+    assert server.read("logs/dyn.state").count("\n") == len(api.servers()) + 1
+
+
+def test_a_reload_that_fails_leaves_servers_that_change(serve):
+    server = serve(STATE % "logs/dyn.state", allow=["nonsense"])
+    api = Api(server)
+    api.add("127.0.0.1:1")
+    server.configure(STATE % "logs/dyn.state" + "nonsense on;")
+    server.signal("reload")
+    server.wait_log("nonsense")
+    until(lambda: api("POST", ROOT, {"server": "127.0.0.1:2"})[0] in (201, 409), "the change")
+    assert api.servers() == ["127.0.0.1:1", "127.0.0.1:2"] and server.read("logs/dyn.state").count("\n") == 3
+
+
 def test_a_thousand_writers(serve):
     server = serve(STATE % "logs/dyn.state", main="worker_processes 2;")
     api = Api(server)

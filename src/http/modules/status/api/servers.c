@@ -199,6 +199,9 @@ struct work {
 static const struct refusal not_found = {404, "UpstreamServerNotFound",
                                          "upstream server not found"};
 
+static const struct refusal quitting = {503, "ServerQuits",
+                                        "this worker ends: send the request again"};
+
 /* POST: one server more. */
 static const struct refusal *add_server(struct request *request, struct work *work,
                                         struct servers_list *list)
@@ -301,6 +304,8 @@ static const struct refusal *make_change(struct request *request, struct work *w
             log_error(&request->log, 0, "api: no room for another server of upstream \"%.*s\"",
                       STR_ARG(work->group->name));
             return &full;
+        case SERVERS_HANDED_OVER:
+            return &quitting;
         case SERVERS_MOVED:
             break;
         }
@@ -313,8 +318,6 @@ static enum handler_result change_group(struct request *request, const struct ap
                                         struct work *work)
 {
     struct upstream_group *group = work->group;
-    static const struct refusal quitting = {503, "ServerQuits",
-                                            "this worker ends: send the request again"};
     static const struct refusal unwritten = {500, "UpstreamStateError",
                                              "the change is made, but not in the state file"};
 
