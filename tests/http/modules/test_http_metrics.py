@@ -238,19 +238,22 @@ def test_memory_of_lua(serve):
 
 
 def test_connections_that_wait_at_a_slot(serve):
-    """The worker is stopped: nobody accepts, and the next that is asked sees the queue."""
-    server = serve("server { listen 127.0.0.1:@PORT@; %s } server { listen 127.0.0.1:@PORT1@; }" % SHOW)
+    """A script keeps the only worker from accepting until the connections are there, and then looks."""
+    server = serve("""server { listen 127.0.0.1:@PORT@; %s
+                        location /look { content_by_lua_block { ngx.log(ngx.ERR, "begun"); while not io.open(ngx.config.prefix() .. "go") do end
+                            ngx.print(ngx.location.capture("/metrics").body) } } }
+                      server { listen 127.0.0.1:@PORT1@; }""" % SHOW, allow=["begun"])
     client = server.client()
     client.request("/metrics")
-    worker = server.children()[0]
-    os.kill(worker, signal.SIGSTOP)
-    try:
-        waiting = [server.client(server.port_of("PORT1")) for _ in range(3)]
-        client.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: text/plain\r\n\r\n")
-    finally:
-        os.kill(worker, signal.SIGCONT)
+    client.send("GET /look HTTP/1.1\r\nHost: x\r\n\r\n")
+    server.wait_log("begun")
+    waiting = [server.client(server.port_of("PORT1")) for _ in range(3)]
+    server.write("go", "")
     samples = client.response("GET").text
-    assert len(waiting) == 3 and 'portunus_shard_queue{slot="0"} ' in samples and 'portunus_shard_connections_lent_total{slot="0"} 0' in samples
+    assert 'portunus_shard_queue{slot="0"} 3\n' in samples and 'portunus_shard_connections_lent_total{slot="0"} 0' in samples
+    for one in waiting:
+        one.request("/")
+    assert value(scrape(server), "shard_queue", slot="0") == 0
 
 
 def test_a_browser_gets_a_page(serve):
