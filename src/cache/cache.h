@@ -33,6 +33,7 @@ struct cache {
     unsigned purger_files;   /* files looked at in one go, then a sleep */
     uint64_t purger_sleep_ms,
         purger_threshold_ms;      /* pause between two runs, and how long one may take */
+    struct cache_sync *sync;      /* other nodes get the purges of this one; NULL: they do not */
     struct zone *zone;            /* the index */
     void *index;                  /* of this package: root of the zone as this process sees it */
     void *worker_state;           /* of this package: kept descriptors and contents */
@@ -176,7 +177,7 @@ void cache_unclaim(struct cache_access *access);
 /* Ends the access: references, claim, unfinished fill. */
 void cache_close(struct cache_access *access);
 
-/* Removes a key with all its variants; true: it was there. */
+/* Removes a key with all its variants; true: it was there. MAY WAIT for the store, where the cache has `sync`. */
 bool cache_purge(struct cache *cache, struct str key, const struct log *log);
 /* Removes all keys that begin with this (`…*`): they are unusable at once, files go by and by. Gives how
  * many were removed already (it looks for a second at most). MAY WAIT. */

@@ -364,5 +364,13 @@ bool cache_purger_step(struct cache_purger *purger, unsigned files, uint64_t thr
 bool cache_file_is_purged(const struct cache *cache, int fd,
                           const struct cache_file_header *header);
 void cache_purger_free(struct cache_purger *purger);
+/* What cache_purge does for the key with this hash, in this node. */
+bool cache_purge_hash(struct cache *cache, const uint8_t hash[CACHE_KEY_SIZE],
+                      const struct log *log);
+/*
+ * Keys that begin with so many bytes of this MD5 are unusable from now on, in this node; the manager removes files. Where there
+ * are too many such rules for a second all keys are, which is logged. MAY WAIT, for a second.
+ */
+void cache_purge_digest(struct cache *cache, uint64_t length, const uint8_t digest[CACHE_KEY_SIZE]);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/fatal.h"
 #include "base/parse.h"
 #include "cache/internal.h"
+#include "cache/sync.h"
 #include "server/generation.h"
 
 enum { ZONE_LEAST = 64 << 10, LEVELS = 3, LEVEL_MOST = 2, NGINX_PAGES_LEAST = 2 * 4096 };
@@ -137,6 +138,7 @@ struct words {
     unsigned levels[LEVELS];
     struct str zone;
     uint64_t size;
+    struct store_sync_words sync;
 };
 
 static bool read_levels(struct conf *conf, const struct conf_node *node, struct str word,
@@ -252,8 +254,14 @@ static bool cache_path_read_word(struct conf *conf, const struct conf_node *node
 {
     struct str value = word;
     struct str name = str_cut(&value, '=');
-    bool is_known = true;
+    bool is_known = true, is_sync;
 
+    if (!store_sync_read(conf, node, word, false, &words->sync, &is_sync)) {
+        return false;
+    }
+    if (is_sync) {
+        return true;
+    }
     if (value.data != NULL && str_is(name, "levels")) {
         return read_levels(conf, node, word, value, words->levels);
     }
@@ -318,6 +326,9 @@ bool cache_path_apply(struct conf_scope *scope, const struct directive *row, str
         return conf_error(conf, node, "\"%.*s\" must have \"keys_zone\" parameter",
                           STR_ARG(node->args[0]));
     }
+    if (!store_sync_check(conf, node, &words.sync)) {
+        return false;
+    }
     struct cache *cache = get(conf, node, words.zone, words.size);
     if (cache == NULL) {
         return false;
@@ -337,7 +348,10 @@ bool cache_path_apply(struct conf_scope *scope, const struct directive *row, str
         return conf_error(conf, node, "the path \"%.*s\" is too long", STR_ARG(cache->path->name));
     }
     memcpy(cache->path->levels, words.levels, sizeof(words.levels));
-    return true;
+    if (words.sync.is_wanted) {
+        cache->sync = cache_sync_new(conf, node, cache, &words.sync);
+    }
+    return !words.sync.is_wanted || cache->sync != NULL;
 }
 
 /* ---- when all was read ---- */

@@ -11,6 +11,7 @@
 #include "base/fatal.h"
 #include "base/fs.h"
 #include "cache/internal.h"
+#include "cache/sync.h"
 
 enum {
     VARIANT_PORTION = 1024,      /* entries looked at while the lock is held once */
@@ -175,38 +176,40 @@ static struct cache_rule *rule_place(struct cache_index *index, bool is_urgent)
 }
 
 /*
- * From now on what was stored before under such keys is not used. False: too many rules, which a walk
- * helps. While the index is loaded it does not, since files are missing in it: then all is purged.
+ * From now on what was stored before under keys with a prefix of so many bytes and this MD5 is not used. False: too many
+ * rules, which a walk helps. While the index is loaded it does not, since files are missing in it: then all is purged; so it
+ * is where there must be a rule.
  */
-static bool add_rule(struct cache *cache, struct str prefix)
+static bool add_rule(struct cache *cache, uint64_t length, const uint8_t digest[CACHE_KEY_SIZE],
+                     bool is_forced)
 {
     struct cache_index *index = cache_index_of(cache);
-    uint8_t digest[CACHE_KEY_SIZE];
+    uint8_t all[CACHE_KEY_SIZE];
     bool takes_all = false;
 
-    md5_of(prefix, digest);
+    md5_of(STR_NONE, all);
     cache_index_take(index);
     struct cache_rule *rule = rule_place(index, false);
     if (rule == NULL) {
         rule = rule_place(index, true);
     }
-    if (rule == NULL && index->is_cold) {
+    if (rule == NULL && (index->is_cold || is_forced)) {
         takes_all = true;
         rule = &index->rules[0];
-        prefix.len = 0;
-        md5_of(STR_NONE, digest);
+        length = 0;
+        digest = all;
     }
     if (rule != NULL) {
-        rule->length = prefix.len;
+        rule->length = length;
         rule->walked_ms = 0;
         rule->made_ms = cache_now_ms();
-        memcpy(rule->digest, digest, sizeof(digest));
+        memcpy(rule->digest, digest, sizeof(rule->digest));
         rule->version = cache_index_version(index);
         atomic_store_explicit(&index->rules_version, rule->version, memory_order_release);
     }
     cache_index_release(index);
     if (takes_all) {
-        log_warn(log_main, 0, "too many purges while cache \"%.*s\" is loaded: all of it is purged",
+        log_warn(log_main, 0, "too many purges of cache \"%.*s\" at once: all of it is purged",
                  STR_ARG(cache->name));
     }
     if (rule != NULL) {
@@ -249,15 +252,14 @@ static unsigned purge_variants(struct cache *cache, uint64_t family, const struc
     return removed;
 }
 
-bool cache_purge(struct cache *cache, struct str key, const struct log *log)
+bool cache_purge_hash(struct cache *cache, const uint8_t hash[CACHE_KEY_SIZE],
+                      const struct log *log)
 {
     struct cache_index *index = cache_index_of(cache);
     struct cache_evicted evicted = {0};
-    uint8_t hash[CACHE_KEY_SIZE];
     char name[CACHE_NAME_MAX];
     bool was_there = false;
 
-    md5_of(key, hash);
     cache_index_take(index);
     struct cache_entry *entry = cache_index_find(index, hash);
     bool is_cold = index->is_cold;
@@ -285,6 +287,18 @@ bool cache_purge(struct cache *cache, struct str key, const struct log *log)
     }
     if (may_vary && purge_variants(cache, cache_family(hash), log) != 0) {
         was_there = true;
+    }
+    return was_there;
+}
+
+bool cache_purge(struct cache *cache, struct str key, const struct log *log)
+{
+    uint8_t hash[CACHE_KEY_SIZE];
+
+    md5_of(key, hash);
+    bool was_there = cache_purge_hash(cache, hash, log);
+    if (cache->sync != NULL) {
+        cache_sync_key(cache->sync, hash);
     }
     return was_there;
 }
@@ -458,11 +472,29 @@ bool cache_purger_step(struct cache_purger *purger, unsigned files, uint64_t thr
     return !purger->is_done;
 }
 
+void cache_purge_digest(struct cache *cache, uint64_t length, const uint8_t digest[CACHE_KEY_SIZE])
+{
+    uint64_t until_ms = clock_now.now_ms + WALK_MOST_MS, found = 0;
+
+    if (add_rule(cache, length, digest, false)) {
+        return; /* the manager removes files */
+    }
+    struct cache_purger *purger = cache_purger_new(cache);
+    while (cache_purger_step(purger, WALK_FILES, WALK_MOST_MS / 10, &found) &&
+           clock_now.now_ms < until_ms) {
+    }
+    cache_purger_free(purger);
+    add_rule(cache, length, digest, true);
+}
+
 uint64_t cache_purge_prefix(struct cache *cache, struct str prefix, const struct log *log)
 {
     uint64_t found = 0;
     uint64_t until_ms = clock_now.now_ms + WALK_MOST_MS;
-    bool has_rule = add_rule(cache, prefix);
+    uint8_t digest[CACHE_KEY_SIZE];
+
+    md5_of(prefix, digest);
+    bool has_rule = add_rule(cache, prefix.len, digest, false);
     struct cache_purger *purger = cache_purger_new(cache);
     bool goes_on = true;
 
@@ -473,7 +505,7 @@ uint64_t cache_purge_prefix(struct cache *cache, struct str prefix, const struct
         }
         if (!goes_on && !has_rule) {
             /* All older rules were looked after: there is room for this one. */
-            has_rule = add_rule(cache, prefix);
+            has_rule = add_rule(cache, prefix.len, digest, false);
             cache_purger_free(purger);
             purger = cache_purger_new(cache);
             goes_on = has_rule;
@@ -483,5 +515,8 @@ uint64_t cache_purge_prefix(struct cache *cache, struct str prefix, const struct
         log_error(log, 0, "too many purges in cache \"%.*s\"", STR_ARG(cache->name));
     }
     cache_purger_free(purger);
+    if (cache->sync != NULL) {
+        cache_sync_prefix(cache->sync, prefix.len, digest);
+    }
     return found;
 }

@@ -22,12 +22,12 @@ struct store_item {
     uint64_t ttl_ms; /* from now; 0: it stays */
 };
 
-/* What a table is made of: functions over the memory of its owner, which all workers share. None may wait. */
+/* What a table is made of: functions over the memory of its owner, which all workers share. None may wait unless it says so. */
 struct store_table_kind {
     const char *purpose; /* in the names of keys */
     /* The item that this node has, in the arena; false: none. */
     bool (*get)(void *owner, struct str name, struct arena *arena, struct store_item *item);
-    /* Another node made or changed it. False: there is no room. */
+    /* Another node made or changed it. False: there is no room. MAY WAIT. */
     bool (*put)(void *owner, const struct store_item *item);
     /* Another node dropped it, or all nodes have. */
     void (*drop)(void *owner, struct str name);

@@ -20,7 +20,7 @@ LAYERS = (
     ("server/worker",),
     ("server/master",),
     ("server/program",),
-    ("upstream", "cache"),  # of upstream: what upper layers see, and what its packages share
+    ("upstream",),  # what upper layers see, and what its packages share
     ("upstream/cells",),
     ("upstream/connections",),
     ("upstream/discovery",),
@@ -32,6 +32,7 @@ LAYERS = (
     ("upstream/balancers",),
     ("upstream/worker",),
     ("store",),
+    ("cache",),
     ("shared",),
     ("lua/vm",),
     ("lua/values", "lua/dict", "lua/tasks", "lua/sockets", "lua/process", "lua/tls"),

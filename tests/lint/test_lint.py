@@ -57,13 +57,13 @@ def test_include_down_is_fine_and_up_is_not(tree):
 
 
 def test_include_beside_and_of_another_module(tree):
-    paths = tree({"cache/key.h": "", "upstream/peer.c": '#include "cache/key.h"\n',
+    paths = tree({"http/v2/key.h": "", "http/v1/peer.c": '#include "http/v2/key.h"\n',
                   "http/modules/a.h": "", "http/modules/a.c": '#include "http/modules/a.h"\n',
                   "http/modules/a_more.c": '#include "http/modules/a.h"\n',
                   "http/modules/b.c": '#include "http/modules/a.h"\n'})
     found = includes.errors(paths)
     assert len(found) == 2
-    assert "src/cache lies beside src/upstream" in found[0]
+    assert "src/http/v2 lies beside src/http/v1" in found[0]
     assert found[1].startswith("src/http/modules/b.c:1:") and "another module" in found[1]
 
 

@@ -32,8 +32,10 @@ exchange_row_apply exchange_cache_apply, exchange_cache_valid_apply, exchange_ca
          .syntax = "path [levels=levels] [use_temp_path=on|off] keys_zone=name:size "              \
                    "[inactive=time] [max_size=size] [min_free=size] [manager_files=number] "       \
                    "[manager_sleep=time] [manager_threshold=time] [loader_files=number] "          \
-                   "[loader_sleep=time] [loader_threshold=time] [purger=on|off]",                  \
-         .doc = "A directory for kept answers, and the zone of its index."},                       \
+                   "[loader_sleep=time] [loader_threshold=time] [purger=on|off] "                  \
+                   "[sync[=store]] [sync_interval=time]",                                          \
+         .doc = "A directory for kept answers, and the zone of its index. With `sync` purges "     \
+                "reach all nodes that share a redis_store."},                                      \
         {PREFIX "_cache_key", IN_HTTP_ALL, TEMPLATE(EXCHANGE_S, cache_key),                        \
          .doc = "Key of a cached response."},                                                      \
         {PREFIX "_cache_min_uses", IN_HTTP_ALL, NUMBER(EXCHANGE_S, cache_min_uses),                \
