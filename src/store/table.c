@@ -42,6 +42,7 @@ struct store_table {
     unsigned char secret[TLS_SEAL_KEY];
     char origin[17];     /* of this process, in the stream */
     struct fiber *fiber; /* of the exchange, in one worker; NULL: it is not running */
+    bool has_started;    /* all items were read by this worker */
     uint64_t renewed_ms;
     uint64_t logged_ms; /* 0: never */
 };
@@ -690,8 +691,11 @@ static enum store_result read_new(struct store_table *table)
     enum store_result result = STORE_OK;
 
     owed_place_get(table->owed, &place);
-    if (*place.cursor.text == '\0' || table->owed->is_lossy) {
-        return read_all(table);
+    if (*place.cursor.text == '\0' || table->owed->is_lossy ||
+        (table->kind->starts_again && !table->has_started)) {
+        result = read_all(table);
+        table->has_started |= result == STORE_OK;
+        return result;
     }
     while (result == STORE_OK && count != 0) {
         result = read_changes(table, &place, &count);

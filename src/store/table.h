@@ -37,6 +37,8 @@ struct store_table_kind {
     void (*exchanged)(void *owner, struct store_table *table, bool is_read);
     /* Items that this node has; NULL: they are not counted. */
     uint64_t (*count)(const void *owner);
+    bool
+        starts_again; /* what the owner has is of one generation: each worker that exchanges reads all items first */
     bool is_secret; /* the store needs a password, by which values are encrypted */
 };
 

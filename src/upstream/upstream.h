@@ -173,7 +173,7 @@ struct upstream_set {
     /* Visits the groups that were changed so. */
     void (*each_changed)(void (*visit)(struct upstream_group *group, void *arg), void *arg);
     /* Changes a group: it is the block of this text from now on, or with NULL there is none. Gives a status of HTTP, and in
-     * words what came of it. */
+     * words what came of it. On a fiber it MAY WAIT, for a store. */
     unsigned (*change)(struct str name, const struct str *text, const struct log *log,
                        struct str *said);
     bool is_running;  /* in this worker: between start and end */

@@ -5,8 +5,10 @@
 
 #include "conf/directive.h"
 #include "http/routing/settings.h"
+#include "store/store.h"
 #include "upstream/upstream.h"
 
+struct store_table;
 struct zone;
 
 #define DYUPS_NAME_MAX 255 /* bytes of a group's name */
@@ -21,6 +23,8 @@ struct dyups_settings {
     struct conf_node *node; /* of the first dyups_interface; NULL: nobody changes anything */
     struct variable_set *variables; /* of http */
     struct zone *zone;              /* of the store */
+    struct store_sync_words sync;   /* of a dyups_interface */
+    struct store_table *table;      /* other nodes have what this one changes; NULL: they do not */
 };
 
 /* What holds in this worker; NULL where nobody changes anything. (groups.c) */
@@ -44,6 +48,11 @@ bool dyups_check(struct str name, struct str text, struct buf *why);
  */
 unsigned dyups_change(struct str name, const struct str *text, const struct log *log,
                       struct str *said);
+
+/* Other nodes have the groups, too. When all was read. False after conf_error. (sync.c) */
+bool dyups_table_new(struct conf *conf, struct conf_node *node, struct dyups_settings *own);
+/* This node has changed the group: other nodes get it. MAY WAIT, for the store's timeout at most. */
+void dyups_table_note(struct str name);
 
 /* The life of a worker. */
 void dyups_start(struct dyups_settings *settings, struct upstream_set *set);

@@ -60,7 +60,7 @@ static const struct log *log_now(void)
     return &upstream_set_of(dyups_now->outer->conf, &upstream_http)->log;
 }
 
-static struct changed_group *make_group(const struct store_entry *entry)
+static struct changed_group *make_group(const struct dyups_entry *entry)
 {
     struct buf why = {0};
     struct changed_group *made =
@@ -78,7 +78,7 @@ static struct changed_group *make_group(const struct store_entry *entry)
 }
 
 /* The former one serves those that have it. */
-static void dyups_groups_take(const struct store_entry *entry)
+static void dyups_groups_take(const struct dyups_entry *entry)
 {
     struct known_group *group = known_find(entry->name);
 
@@ -106,7 +106,7 @@ void dyups_sync(void)
     }
     arena_init(&arena);
     seen = store_since(dyups_now->zone, seen, &arena, &entries);
-    vec_each(const struct store_entry, entry, &entries) {
+    vec_each(const struct dyups_entry, entry, &entries) {
         dyups_groups_take(entry);
     }
     arena_free(&arena);

@@ -111,7 +111,7 @@ static unsigned dyups_interface_refuse(const struct log *log, struct str name, s
     return 500;
 }
 
-static unsigned dyups_interface_put(const struct store_entry *entry, const struct log *log,
+static unsigned dyups_interface_put(const struct dyups_entry *entry, const struct log *log,
                                     struct str *said)
 {
     if (!store_put(dyups_now->zone, entry)) {
@@ -120,13 +120,14 @@ static unsigned dyups_interface_put(const struct store_entry *entry, const struc
                                       said);
     }
     dyups_sync();
+    dyups_table_note(entry->name);
     *said = STR("success");
     return 200;
 }
 
 static unsigned update(struct str name, struct str text, const struct log *log, struct str *said)
 {
-    const struct store_entry entry = {.name = name, .text = text};
+    const struct dyups_entry entry = {.name = name, .text = text};
     struct buf why = {0};
 
     if (name.len == 0 || name.len > DYUPS_NAME_MAX) {
@@ -142,7 +143,7 @@ static unsigned update(struct str name, struct str text, const struct log *log, 
 
 static unsigned delete (struct str name, const struct log *log, struct str *said)
 {
-    const struct store_entry entry = {.name = name, .is_gone = true};
+    const struct dyups_entry entry = {.name = name, .is_gone = true};
 
     if (group_of(name) == NULL) {
         *said = STR("not found uptream");

@@ -10,7 +10,25 @@ static bool interface_apply(struct conf_scope *scope, const struct directive *ro
                             struct conf_node *node, void *settings)
 {
     struct conf_node **used = conf_state(scope->conf, "dyups interface", sizeof(*used));
+    struct store_sync_words *sync = conf_state(scope->conf, "dyups sync", sizeof(*sync));
+    struct store_sync_words words = {0};
+    bool is_sync;
 
+    for (unsigned i = 1; i < node->count; i++) {
+        if (!store_sync_read(scope->conf, node, node->args[i], false, &words, &is_sync)) {
+            return false;
+        }
+        if (!is_sync) {
+            return conf_error(scope->conf, node, "invalid parameter \"%.*s\"",
+                              STR_ARG(node->args[i]));
+        }
+    }
+    if (!store_sync_check(scope->conf, node, &words)) {
+        return false;
+    }
+    if (words.is_wanted) {
+        *sync = words; /* groups are those of all interfaces */
+    }
     *used = node;
     content_set(scope_location(scope), dyups_answer, NULL);
     return true;
@@ -45,9 +63,14 @@ static bool end(struct conf *conf, struct http_main *main)
     own->node = node;
     own->variables = conf_variables(conf);
     own->zone = generation_zone(conf->generation, node, STR("_dyups"), own->zone_size, &user);
-    return own->zone != NULL &&
-           (store_prepare(own->zone) ||
-            conf_error(conf, node, "zone \"_dyups\" is too small: dyups_shm_zone_size"));
+    if (own->zone == NULL) {
+        return false;
+    }
+    own->sync = *(struct store_sync_words *) conf_state(conf, "dyups sync", sizeof(own->sync));
+    if (!store_prepare(own->zone)) {
+        return conf_error(conf, node, "zone \"_dyups\" is too small: dyups_shm_zone_size");
+    }
+    return !own->sync.is_wanted || dyups_table_new(conf, node, own);
 }
 
 static bool dyups_worker_start(struct generation *generation)
@@ -94,11 +117,14 @@ static const struct directive rows[] = {
 };
 
 static const struct directive interface_rows[] = {
-    {"dyups_interface", IN_LOCATION, CUSTOM(interface_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
-     .doc = "Answers GET /list, GET /detail and GET /upstream/NAME with the groups of servers, "
-            "changes one by POST /upstream/NAME, whose body is the inside of an `upstream` block, "
-            "and removes one by DELETE /upstream/NAME. Requests that are passed to a group by a "
-            "variable see it. A client with access can send requests anywhere: see `allow`."},
+    {"dyups_interface", IN_LOCATION, CUSTOM(interface_apply), ARGS(0, 2), .repeat = REPEAT_CUSTOM,
+     .syntax = "[sync[=store]] [sync_interval=time]",
+     .doc =
+         "Answers GET /list, GET /detail and GET /upstream/NAME with the groups of servers, "
+         "changes one by POST /upstream/NAME, whose body is the inside of an `upstream` block, "
+         "and removes one by DELETE /upstream/NAME. Requests that are passed to a group by a "
+         "variable see it. A client with access can send requests anywhere: see `allow`. With `sync` "
+         "changes reach all nodes that share a redis_store."},
     {0},
 };
 

@@ -45,6 +45,31 @@ static struct str name_of(const struct stored *stored)
     return (struct str){stored->bytes, stored->name_length};
 }
 
+static struct dyups_entry entry_of(const struct stored *stored, struct arena *arena)
+{
+    struct str text = {stored->bytes + stored->name_length, stored->text_length};
+
+    return (struct dyups_entry){.name = arena_dup(arena, name_of(stored)),
+                                .text = arena_dup(arena, text),
+                                .is_gone = stored->is_gone};
+}
+
+bool store_find(struct zone *zone, struct str name, struct arena *arena, struct dyups_entry *out)
+{
+    struct store *store = zone->root;
+
+    shm_lock_take(&store->lock);
+    const struct stored *stored = store->first;
+    while (stored != NULL && !str_equal_nocase(name_of(stored), name)) {
+        stored = stored->next;
+    }
+    if (stored != NULL) {
+        *out = entry_of(stored, arena);
+    }
+    shm_lock_release(&store->lock);
+    return stored != NULL;
+}
+
 uint64_t store_since(struct zone *zone, uint64_t version, struct arena *arena, struct vec *out)
 {
     struct store *store = zone->root;
@@ -53,19 +78,14 @@ uint64_t store_since(struct zone *zone, uint64_t version, struct arena *arena, s
     uint64_t now = store->version;
     for (const struct stored *stored = store->first; stored != NULL; stored = stored->next) {
         if (stored->version > version) {
-            struct store_entry *entry = vec_add(out, arena, struct store_entry);
-            struct str text = {stored->bytes + stored->name_length, stored->text_length};
-
-            entry->name = arena_dup(arena, name_of(stored));
-            entry->text = arena_dup(arena, text);
-            entry->is_gone = stored->is_gone;
+            *vec_add(out, arena, struct dyups_entry) = entry_of(stored, arena);
         }
     }
     shm_lock_release(&store->lock);
     return now;
 }
 
-bool store_put(struct zone *zone, const struct store_entry *entry)
+bool store_put(struct zone *zone, const struct dyups_entry *entry)
 {
     struct store *store = zone->root;
     struct stored *made = slab_alloc(zone->slab, sizeof(*made) + entry->name.len + entry->text.len);

@@ -9,6 +9,7 @@
 #include "http/modules/status/api/change.h"
 #include "http/request/response.h"
 #include "server/generation.h"
+#include "shared/upstream/servers_sync.h"
 #include "upstream/peer.h"
 
 enum {
@@ -198,6 +199,7 @@ struct work {
 
 static const struct refusal not_found = {404, "UpstreamServerNotFound",
                                          "upstream server not found"};
+static const struct refusal busy = {503, "UpstreamBusy", "others change the upstream all the time"};
 
 static const struct refusal quitting = {503, "ServerQuits",
                                         "this worker ends: send the request again"};
@@ -280,8 +282,6 @@ static const struct refusal *make_change(struct request *request, struct work *w
 {
     static const struct refusal full = {400, "UpstreamOutOfMemory",
                                         "no memory for another server in the zone"};
-    static const struct refusal busy = {503, "UpstreamBusy",
-                                        "others change the upstream all the time"};
 
     for (unsigned i = 0; i < ATTEMPTS_MOST; i++) {
         const struct refusal *refusal;
@@ -313,7 +313,7 @@ static const struct refusal *make_change(struct request *request, struct work *w
     return &busy;
 }
 
-/* The change is made, and is in the state file before the client knows. MAY WAIT. */
+/* The change is made, at the other nodes soon, and is in the state file before the client knows. MAY WAIT. */
 static enum handler_result change_group(struct request *request, const struct api_path *path,
                                         struct work *work)
 {
@@ -325,7 +325,11 @@ static enum handler_result change_group(struct request *request, const struct ap
         return refuse(request,
                       &quitting); /* the next generation does not see what is changed here */
     }
+    if (!servers_sync_begin(group)) {
+        return request->is_cancelled ? HANDLER_CLOSED : refuse(request, &busy);
+    }
     const struct refusal *refusal = make_change(request, work);
+    servers_sync_end(group, refusal == NULL);
     if (refusal != NULL) {
         return refuse(request, refusal);
     }

@@ -2,20 +2,33 @@
  * without it; its size says how many addresses found at run time there is room for. */
 #include "base/parse.h"
 #include "server/module.h"
-#include "upstream/private.h"
+#include "shared/upstream/servers_sync.h"
 
-static bool settings_zone_apply(struct conf_scope *scope, const struct directive *row,
+static bool upstream_zone_apply(struct conf_scope *scope, const struct directive *row,
                                 struct conf_node *node, void *settings)
 {
     struct conf *conf = scope->conf;
     struct upstream_group *group = scope_group(scope);
+    struct store_sync_words sync = {0};
     uint64_t size = 0;
+    bool is_sync;
 
     if (node->args[1].len == 0) {
         return conf_error(conf, node, "invalid zone name \"%.*s\"", STR_ARG(node->args[1]));
     }
-    if (node->count > 2 && !parse_size(node->args[2], &size)) {
-        return conf_error(conf, node, "invalid zone size \"%.*s\"", STR_ARG(node->args[2]));
+    for (unsigned i = 2; i < node->count; i++) {
+        if (!store_sync_read(conf, node, node->args[i], false, &sync, &is_sync)) {
+            return false;
+        }
+        if (!is_sync && i > 2) {
+            return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[i]));
+        }
+        if (!is_sync && !parse_size(node->args[i], &size)) {
+            return conf_error(conf, node, "invalid zone size \"%.*s\"", STR_ARG(node->args[i]));
+        }
+    }
+    if (!store_sync_check(conf, node, &sync)) {
+        return false;
     }
     struct zone *zone = generation_zone(conf->generation, node, node->args[1], (size_t) size,
                                         scope_subsystem(scope));
@@ -24,16 +37,17 @@ static bool settings_zone_apply(struct conf_scope *scope, const struct directive
     }
     group->zone_name = zone->name;
     group->zone_size = size != 0 ? size : zone->size;
-    return true;
+    return !sync.is_wanted || servers_sync_add(conf, node, group, &sync);
 }
 
 #define ZONE_ROW(CONTEXT)                                                                          \
     {                                                                                              \
-        "zone", CONTEXT, CUSTOM(settings_zone_apply), ARGS(1, 2),                                  \
-            .repeat = REPEAT_CUSTOM, .syntax = "name [size]",                                      \
+        "zone", CONTEXT, CUSTOM(upstream_zone_apply), ARGS(1, 4),                                  \
+            .repeat = REPEAT_CUSTOM, .syntax = "name [size] [sync[=store]] [sync_interval=time]",  \
             .doc = "Shared memory of the group. All workers share what they know of its servers "  \
                    "with or without it; `resolve` needs it: its size limits the addresses found "  \
-                   "at run time."                                                                  \
+                   "at run time. With `sync` changes by the API reach all nodes that share a "     \
+                   "redis_store."                                                                  \
     }
 
 static const struct directive http_rows[] = {ZONE_ROW(IN_UPSTREAM), {0}};
