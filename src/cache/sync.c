@@ -9,12 +9,14 @@
 
 #include "base/parse.h"
 #include "base/text.h"
+#include "server/process/cells.h"
 #include "store/table.h"
 
 enum {
     MEMORY = 1 << 20,    /* for the names of purges that the store does not have */
     WAITING_MOST = 4096, /* of them; then all is purged instead */
     RECENT = 1024,       /* own purges that are remembered */
+    WARN_MS = 60000,     /* between two warnings that too many wait */
     TOUCH_MS = 5000,     /* between two times that the contact is written to the disk */
 };
 
@@ -48,7 +50,9 @@ struct cache_sync {
     struct cache *cache;
     struct purge_log *log;
     struct store_table *table;
-    uint64_t touched_ms; /* of this process */
+    /* In this process; 0: never. */
+    uint64_t touched_ms;
+    uint64_t warned_ms;
 };
 
 static const char memory_tag;
@@ -127,6 +131,17 @@ static uint64_t new_id(void)
     return id | 1;
 }
 
+static void warn_of_many(struct cache_sync *sync)
+{
+    counters_mine->limited++;
+    if (sync->warned_ms == 0 || cache_now_ms() - sync->warned_ms > WARN_MS) {
+        sync->warned_ms = cache_now_ms();
+        log_warn(log_main, 0,
+                 "too many purges of cache \"%.*s\" wait for the store: the other nodes purge all",
+                 STR_ARG(sync->cache->name));
+    }
+}
+
 /* MAY WAIT. */
 static void purge_send(struct cache_sync *sync, struct purge_target target)
 {
@@ -134,9 +149,7 @@ static void purge_send(struct cache_sync *sync, struct purge_target target)
     struct arena arena;
 
     if (store_table_waiting(sync->table) >= WAITING_MOST && target.length != 0) {
-        log_warn(log_main, 0,
-                 "too many purges of cache \"%.*s\" wait for the store: the other nodes purge all",
-                 STR_ARG(sync->cache->name));
+        warn_of_many(sync);
         target.length = 0;
         md5_of(STR_NONE, target.digest);
     }
