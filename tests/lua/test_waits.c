@@ -165,7 +165,9 @@ static void threads_wait_in_every_place_of_lua(void **state)
 
 int main(void)
 {
+    static struct slot_counters counters;
     const struct CMUnitTest tests[] = {cmocka_unit_test(threads_wait_in_every_place_of_lua)};
 
+    counters_mine = &counters;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
