@@ -155,13 +155,14 @@ static void purge_send(struct cache_sync *sync, struct purge_target target)
     }
     arena_init(&arena);
     /* Noted first: what is made and not noted would be taken for sent. */
-    store_table_note(sync->table, target_text(&target, &arena));
+    struct str name = target_text(&target, &arena);
+    store_table_note(sync->table, name);
     log_lock(log);
     log->own[log->made % RECENT] = (struct own_purge){.target = target, .id = new_id()};
     log->made++;
     shm_lock_release(&log->lock);
+    store_table_flush(sync->table, &(const struct vec){.items = &name, .count = 1});
     arena_free(&arena);
-    store_table_flush(sync->table, NULL);
 }
 
 void cache_sync_key(struct cache_sync *sync, const uint8_t digest[CACHE_KEY_SIZE])

@@ -78,7 +78,8 @@ void servers_sync_end(struct upstream_group *group, bool is_changed)
     }
     if (is_changed) {
         store_table_note(synced->zone->table, group->name);
-        store_table_flush(synced->zone->table, NULL);
+        store_table_flush(synced->zone->table,
+                          &(const struct vec){.items = &group->name, .count = 1});
     }
     store_table_release(synced->zone->table, group->name);
 }

@@ -127,9 +127,10 @@ void dyups_table_note(struct str name)
     }
     arena_init(&arena);
     struct store_table *table = dyups_now->table;
-    store_table_note(table, lower_name(&arena, name));
-    arena_free(&arena);
+    struct str lower = lower_name(&arena, name);
+    store_table_note(table, lower);
     if (fiber_self() != NULL) {
-        store_table_flush(table, NULL);
+        store_table_flush(table, &(const struct vec){.items = &lower, .count = 1});
     }
+    arena_free(&arena);
 }
