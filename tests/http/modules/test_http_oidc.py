@@ -194,6 +194,15 @@ def test_many_tabs(site, provider):
     assert user(browser.get("/")) == (200, "ann|")
 
 
+def test_parts_of_a_page_make_no_login_cookie(site):
+    """A browser asks for an icon beside its first page: whichever answer comes last, the page's login holds."""
+    server = site()
+    with server.client() as client:
+        for mode, is_set in (("no-cors", False), ("cors", False), ("navigate", True)):
+            response = client.request("/favicon.ico", "Sec-Fetch-Mode: " + mode)
+            assert response.status == 302 and bool(response.all("Set-Cookie")) == is_set, mode
+
+
 # ---- attacks
 
 def test_state_is_bound_to_the_browser(site, provider):

@@ -98,6 +98,17 @@ struct str oidc_absolute(struct request *request, struct str uri)
     return arena_join(&request->arena, parts, 5);
 }
 
+/*
+ * Asks a page for it, and not the user (Fetch Metadata: an image, a script, the icon)? Its login leads nowhere, and a cookie for it
+ * could take the place of that of a page that the browser asks for at the same time.
+ */
+static bool is_part_of_page(const struct request *request)
+{
+    const struct field *mode = fields_find(&request->headers, STR("Sec-Fetch-Mode"));
+
+    return mode != NULL && !str_is(mode->value, "navigate");
+}
+
 static struct str browser_cookie(struct request *request, const struct oidc_provider *provider)
 {
     struct str name = login_cookie_name(request, provider);
@@ -107,6 +118,9 @@ static struct str browser_cookie(struct request *request, const struct oidc_prov
     if (!request_cookie(request, name, &cookie) || cookie.len != OIDC_TEXT ||
         !base64_decode(&request->arena, cookie, true, &bytes)) {
         cookie = oidc_random(&request->arena);
+        if (is_part_of_page(request)) {
+            return cookie;
+        }
     }
     oidc_set_cookie(request, provider, name, cookie, OIDC_LOGIN_S);
     return cookie;
