@@ -71,13 +71,13 @@ static void look_at_frames(struct str payload)
 
 static void look_at_token(struct str bytes)
 {
-    static const struct quic_secrets secrets = {.cid = {1, 2, 3, 4}};
+    static const struct quic_secrets secrets = {.cid_size = 12, .cid = {1, 2, 3, 4}};
     struct quic_token token;
     struct addr peer;
 
     demand(addr_parse_ip(STR("127.0.0.1"), &peer));
     demand(!quic_token_read(&secrets, bytes, &peer, 0, &token)); /* nobody knows the key */
-    if (bytes.len >= 12) {
+    if (bytes.len >= secrets.cid_size) {
         quic_cid_decode(&secrets, bytes);
     }
 }
