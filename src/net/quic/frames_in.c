@@ -67,6 +67,14 @@ static void max_stream_data(struct quic_connection *c, const struct quic_frame *
     }
 }
 
+static void max_data(struct quic_connection *c, uint64_t limit)
+{
+    c->heard_ms = clock_now.now_ms;
+    if (quic_credit_raise(&c->credit, limit)) {
+        quic_streams_credit(c);
+    }
+}
+
 static void max_streams(struct quic_connection *c, unsigned kind, uint64_t limit)
 {
     c->heard_ms = clock_now.now_ms;
@@ -153,10 +161,7 @@ static bool frame_received(struct quic_connection *c, struct quic_packet_in *pac
         c->heard_ms = clock_now.now_ms;
         break;
     case QUIC_FRAME_MAX_DATA:
-        c->heard_ms = clock_now.now_ms;
-        if (quic_credit_raise(&c->credit, frame->limit.limit)) {
-            quic_streams_credit(c);
-        }
+        max_data(c, frame->limit.limit);
         break;
     case QUIC_FRAME_MAX_STREAM_DATA:
         max_stream_data(c, frame);
