@@ -1,0 +1,365 @@
+/* What a node reads of a table: changes from its cursor on, or all items. */
+#include "store/table_private.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+#define CURSOR_DIGITS 24
+
+/* ---- values ---- */
+
+/* An item as the store has it: its value encrypted. */
+struct sealed_item {
+    struct str name, value;
+    int64_t lasts_ms; /* 0: it stays; -1: there is none; -2: it is too large for a reply */
+};
+
+static void take_item(struct store_table *table, struct arena *arena,
+                      const struct sealed_item *sealed)
+{
+    struct store_item item = {.name = sealed->name, .ttl_ms = (uint64_t) sealed->lasts_ms};
+
+    if (owed_has(table->owed, sealed->name)) {
+        return; /* ours comes after it */
+    }
+    table_count(table, STORE_TABLE_RECEIVED, 1);
+    if (sealed->lasts_ms == -2) {
+        table_count(table, STORE_TABLE_TOO_LARGE, 1);
+        table_log_item(table, sealed->name, "of another node is larger than half of \"reply_max\"");
+    }
+    if (sealed->lasts_ms < 0) {
+        table->kind->drop(table->owner, sealed->name);
+        return;
+    }
+    if (!tls_unseal(table->secret, table_bound(table, sealed->name, arena), sealed->value, arena,
+                    &item.value)) {
+        table_count(table, STORE_TABLE_UNREADABLE, 1);
+        table_log_item(table, sealed->name,
+                       "in the store was not written by a node with this password");
+    } else if (!table->kind->put(table->owner, &item)) {
+        table_count(table, STORE_TABLE_NO_ROOM, 1);
+        table_log_item(table, sealed->name, "of another node has no room");
+    }
+}
+
+/* Names of one call: half of the largest reply at most. */
+static unsigned table_page(const struct store_table *table)
+{
+    uint64_t most = table->store->settings->reply_max / (2 * (STORE_TABLE_NAME_MAX + 64));
+
+    return most < TABLE_PAGE_MOST ? (unsigned) most : TABLE_PAGE_MOST;
+}
+
+/*
+ * A value in the hash is the time in milliseconds at which it ends, 0 for none, a space, and the encrypted text. KEYS: the hash.
+ * ARGV: most bytes of the reply; names. Gives for each, as far as they have room, how long it lasts and the text.
+ */
+static struct store_script values_script = {
+    .text = TABLE_NOW_MS
+    "local most = tonumber(ARGV[1])\n"
+    "local room = most\n"
+    "local found = redis.call('HMGET', KEYS[1], unpack(ARGV, 2))\n"
+    "local flat = {}\n"
+    "for i = 1, #ARGV - 1 do\n"
+    "  local ends, text = string.match(found[i] or '', '^(%d+) (.*)$')\n"
+    "  local lasts = -1\n"
+    "  if ends then\n"
+    "    lasts = ends == '0' and 0 or math.min(ends - now, 1e15)\n"
+    "    if lasts < 0 or (lasts == 0 and ends ~= '0') then lasts, text = -1, '' end\n"
+    "    if #text > most then lasts, text = -2, '' end\n"
+    "    room = room - #text\n"
+    "    if room < 0 and #flat > 0 then break end\n"
+    "  end\n"
+    "  flat[#flat + 1] = string.format('%.0f', lasts)\n"
+    "  flat[#flat + 1] = text or ''\n"
+    "end\n"
+    "return flat"};
+
+/* Reads those items, and takes them. MAY WAIT. */
+enum store_result table_fetch(struct store_table *table, const struct store_call *call,
+                              const struct str *names, size_t count)
+{
+    const struct store_words keys = {&table->items, 1};
+    struct str *args = arena_array(call->arena, 1 + count, sizeof(*args)), reply;
+
+    while (count > 0) {
+        const struct store_words words = {args, 1 + count};
+        args[0] = arena_printf(call->arena, "%llu",
+                               (unsigned long long) table->store->settings->reply_max / 2);
+        memcpy(args + 1, names, count * sizeof(*args));
+        enum store_result result = store_run(call, &values_script, &keys, &words, &reply);
+        if (result != STORE_OK) {
+            return result;
+        }
+        int64_t values = resp_next_list(&reply) / 2;
+        if (values < 1 || (uint64_t) values > count) {
+            return STORE_REFUSED;
+        }
+        for (int64_t i = 0; i < values; i++) {
+            struct sealed_item item = {.name = names[i]};
+            if (!resp_next_integer(&reply, &item.lasts_ms) ||
+                !resp_next_string(&reply, &item.value)) {
+                return STORE_REFUSED;
+            }
+            take_item(table, call->arena, &item);
+        }
+        names += values;
+        count -= (size_t) values;
+    }
+    return STORE_OK;
+}
+
+/* ---- reading all ---- */
+
+/*
+ * KEYS: as above. ARGV: TTL, an epoch for items that have none, origin. Gives {the epoch, 1: it is new, the end of the stream}. An empty
+ * stream gets an entry, so that a node that reads from its end on notices when entries after it were trimmed.
+ */
+static struct store_script open_script = {
+    .text =
+        "local is_new = redis.call('HSETNX', KEYS[1], '', ARGV[2])\n"
+        "local tail = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)\n"
+        "local ends = tail[1] and tail[1][1] or redis.call('XADD', KEYS[3], '*', ARGV[3], '')\n" TABLE_EXTEND
+        "return {redis.call('HGET', KEYS[1], ''), is_new, ends}"};
+
+/* KEYS: the hash. ARGV: cursor, about how many. Gives {the next cursor, names}. */
+static struct store_script scan_script = {
+    .text = "local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])\n"
+            "local names = {}\n"
+            "for i = 1, #page[2], 2 do\n"
+            "  if page[2][i] ~= '' then names[#names + 1] = page[2][i] end\n"
+            "end\n"
+            "return {page[1], names}"};
+
+/* KEYS: the hash. ARGV: names. Gives 1 for each that is there. */
+static struct store_script exist_script = {
+    .text = "local found = {}\n"
+            "for i, name in ipairs(ARGV) do found[i] = redis.call('HEXISTS', KEYS[1], name) end\n"
+            "return found"};
+
+/* One page of the hash. MAY WAIT. */
+static enum store_result scan_page(struct store_table *table, const struct store_call *call,
+                                   char cursor[CURSOR_DIGITS])
+{
+    const struct store_words keys = {&table->items, 1};
+    const struct str args[] = {str_of(cursor), table_number(call->arena, table_page(table))};
+    struct vec names = {0};
+    struct str reply, next;
+    enum store_result result =
+        store_run(call, &scan_script, &keys, &(const struct store_words){args, 2}, &reply);
+
+    if (result != STORE_OK) {
+        return result;
+    }
+    if (resp_next_list(&reply) != 2 || !resp_next_string(&reply, &next) ||
+        next.len >= CURSOR_DIGITS) {
+        return STORE_REFUSED;
+    }
+    *str_put(cursor, next) = '\0';
+    for (int64_t left = resp_next_list(&reply); left > 0; left--) {
+        if (!resp_next_string(&reply, vec_add(&names, call->arena, struct str))) {
+            return STORE_REFUSED;
+        }
+    }
+    return table_fetch(table, call, names.items, names.count);
+}
+
+static enum store_result read_items(struct store_table *table)
+{
+    char cursor[CURSOR_DIGITS] = "0";
+    enum store_result result;
+
+    do {
+        struct arena arena;
+
+        arena_init(&arena);
+        struct store_call call = table_call(table, &arena);
+        result = scan_page(table, &call, cursor);
+        arena_free(&arena);
+    } while (result == STORE_OK && strcmp(cursor, "0") != 0);
+    return result;
+}
+
+/* Items of this node that the store lacks are sent, or dropped. MAY WAIT. */
+static enum store_result compare_names(struct store_table *table, const struct store_call *call,
+                                       const struct vec *names, bool sends)
+{
+    const struct store_words keys = {&table->items, 1};
+    struct str reply;
+    int64_t is_there;
+
+    for (size_t first = 0; first < names->count; first += TABLE_PAGE_MOST) {
+        size_t count =
+            names->count - first < TABLE_PAGE_MOST ? names->count - first : TABLE_PAGE_MOST;
+        const struct str *page = vec_at(names, struct str, first);
+        enum store_result result =
+            store_run(call, &exist_script, &keys, &(const struct store_words){page, count}, &reply);
+        if (result != STORE_OK) {
+            return result;
+        }
+        if (resp_next_list(&reply) != (int64_t) count) {
+            return STORE_REFUSED;
+        }
+        for (size_t i = 0; i < count; i++) {
+            if (!resp_next_integer(&reply, &is_there)) {
+                return STORE_REFUSED;
+            }
+            if (is_there == 0 && sends) {
+                owed_note(table->owed, page[i]);
+            } else if (is_there == 0 && !owed_has(table->owed, page[i])) {
+                table->kind->drop(table->owner, page[i]);
+            }
+        }
+    }
+    return STORE_OK;
+}
+
+static enum store_result compare_items(struct store_table *table, bool sends)
+{
+    enum store_result result = STORE_OK;
+    uint32_t cursor = 0;
+    bool has_more = true;
+
+    while (has_more && result == STORE_OK) {
+        struct arena arena;
+        struct vec names = {0};
+
+        arena_init(&arena);
+        struct store_call call = table_call(table, &arena);
+        has_more = table->kind->list(table->owner, &cursor, &arena, &names);
+        result = compare_names(table, &call, &names, sends);
+        arena_free(&arena);
+    }
+    return result;
+}
+
+/* Is the first place of a stream after the second? */
+static bool is_after(const struct store_cursor *one, const struct store_cursor *other)
+{
+    char *one_rest, *other_rest;
+    unsigned long long a = strtoull(one->text, &one_rest, 10);
+    unsigned long long b = strtoull(other->text, &other_rest, 10);
+
+    if (a != b || *one_rest != '-' || *other_rest != '-') {
+        return a > b;
+    }
+    return strtoull(one_rest + 1, NULL, 10) > strtoull(other_rest + 1, NULL, 10);
+}
+
+/*
+ * Reads all items, and compares. What this node has beyond them counts only where the store has lost something: it is empty, began
+ * again since this node read it, or ends before what this node read (the replica that took over was behind). Otherwise others have
+ * dropped it. MAY WAIT.
+ */
+static enum store_result read_all(struct store_table *table)
+{
+    struct arena arena;
+    struct owed_place now = {.epoch = ""}, former;
+    struct str reply, epoch, ends;
+    int64_t is_new = 0;
+
+    arena_init(&arena);
+    struct store_call call = table_call(table, &arena);
+    const struct str args[] = {table_number(&arena, TABLE_TTL_MS), table_epoch(&arena, 'n'),
+                               str_of(table->origin)};
+    enum store_result result =
+        table_run(table, &call, &open_script, &(const struct store_words){args, 3}, &reply);
+    if (result == STORE_OK &&
+        (resp_next_list(&reply) != 3 || !resp_next_string(&reply, &epoch) ||
+         !resp_next_integer(&reply, &is_new) || !resp_next_string(&reply, &ends) ||
+         ends.len >= sizeof(now.cursor.text))) {
+        result = STORE_REFUSED;
+    }
+    if (result != STORE_OK) {
+        arena_free(&arena);
+        return result;
+    }
+    *str_put(now.epoch, str_head(epoch, sizeof(now.epoch) - 1)) = '\0';
+    *str_put(now.cursor.text, ends) = '\0';
+    arena_free(&arena);
+    owed_place_get(table->owed, &former);
+    bool is_other = *former.epoch != '\0' && strcmp(former.epoch, now.epoch) != 0;
+    bool is_lossy = owed_take_sign(table->owed, &table->owed->is_lossy);
+    bool sends = is_new == 1 || is_lossy || (is_other && *now.epoch == 'n') ||
+                 (!is_other && is_after(&former.cursor, &now.cursor));
+
+    table_count(table, STORE_TABLE_READS, 1);
+    result = read_items(table);
+    if (result == STORE_OK) {
+        result = compare_items(table, sends);
+    }
+    if (result == STORE_OK) {
+        owed_place_set(table->owed, &now);
+    } else if (is_lossy) {
+        owed_set_sign(table->owed, &table->owed->is_lossy);
+    }
+    return result;
+}
+
+/* ---- reading changes ---- */
+
+/* Each name once. False: the empty one is among them, and all items have to be read. */
+static bool names_of(const struct vec *entries, struct arena *arena, struct vec *names)
+{
+    vec_each(const struct store_entry, entry, entries) {
+        bool is_known = false;
+
+        if (entry->value.len == 0) {
+            return false;
+        }
+        vec_each(const struct str, name, names) {
+            is_known |= str_equal(*name, entry->value);
+        }
+        if (!is_known) {
+            *vec_add(names, arena, struct str) = entry->value;
+        }
+    }
+    return true;
+}
+
+/* A page of the stream. *count: entries that came. STORE_ABSENT: all items have to be read. MAY WAIT. */
+static enum store_result read_changes(struct store_table *table, struct owed_place *place,
+                                      size_t *count)
+{
+    struct arena arena;
+    struct vec entries = {0}, names = {0};
+
+    arena_init(&arena);
+    struct store_call call = table_call(table, &arena);
+    struct store_cursor cursor = place->cursor;
+    enum store_result result =
+        store_stream_read(&call, table->changes, &cursor, table_page(table), &entries);
+    if (result == STORE_OK && !names_of(&entries, &arena, &names)) {
+        result = STORE_ABSENT;
+    }
+    if (result == STORE_OK && names.count != 0) {
+        result = table_fetch(table, &call, names.items, names.count);
+    }
+    *count = entries.count;
+    if (result == STORE_OK && entries.count != 0) {
+        place->cursor = cursor;
+        owed_place_set(table->owed, place);
+    }
+    arena_free(&arena);
+    return result;
+}
+
+enum store_result table_read(struct store_table *table)
+{
+    struct owed_place place;
+    size_t count = 1;
+    enum store_result result = STORE_OK;
+
+    owed_place_get(table->owed, &place);
+    if (*place.cursor.text == '\0' || table->owed->is_lossy ||
+        (table->kind->starts_again && !table->has_started)) {
+        result = read_all(table);
+        table->has_started |= result == STORE_OK;
+        return result;
+    }
+    while (result == STORE_OK && count != 0) {
+        result = read_changes(table, &place, &count);
+    }
+    return result == STORE_ABSENT ? read_all(table) : result;
+}
