@@ -1,6 +1,7 @@
 /* Names of items that the store does not have yet. */
 #include "store/owed.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/checksum.h"
@@ -216,6 +217,43 @@ void owed_set_sign(struct owed *owed, bool *sign)
 {
     owed_lock(owed);
     *sign = true;
+    shm_lock_release(&owed->lock);
+}
+
+bool owed_is_after(const struct store_cursor *one, const struct store_cursor *other)
+{
+    char *one_rest, *other_rest;
+    unsigned long long a = strtoull(one->text, &one_rest, 10);
+    unsigned long long b = strtoull(other->text, &other_rest, 10);
+
+    if (a != b || *one_rest != '-' || *other_rest != '-') {
+        return a > b;
+    }
+    return strtoull(one_rest + 1, NULL, 10) > strtoull(other_rest + 1, NULL, 10);
+}
+
+bool owed_see(struct owed *owed, const struct store_cursor *place)
+{
+    owed_lock(owed);
+    bool is_newest = !owed_is_after(&owed->seen, place);
+    if (is_newest) {
+        owed->seen = *place;
+    }
+    shm_lock_release(&owed->lock);
+    return is_newest;
+}
+
+void owed_see_end(struct owed *owed, const struct store_cursor *place)
+{
+    owed_lock(owed);
+    owed->seen = *place;
+    shm_lock_release(&owed->lock);
+}
+
+void owed_forget_place(struct owed *owed)
+{
+    owed_lock(owed);
+    *owed->cursor.text = '\0';
     shm_lock_release(&owed->lock);
 }
 

@@ -18,6 +18,7 @@ struct owed {
     uint32_t heads_mask;
     bool is_clear; /* all items were dropped, and the store does not know */
     bool is_lossy; /* names were lost: all that this node has and the store lacks has to be sent */
+    bool is_stale; /* an item may be older than the store's: all have to be read again */
     uint64_t secret[2]; /* of the hash */
     uint64_t number;    /* of the last note */
     /*
@@ -29,6 +30,7 @@ struct owed {
     /* How far this node has read. */
     char epoch[40]; /* of the store's items; empty: not known */
     struct store_cursor cursor;
+    struct store_cursor seen; /* the newest state of the store that this node has taken items of */
     _Atomic uint64_t count;
     _Atomic uint64_t counts[STORE_TABLE_COUNTERS];
 };
@@ -60,6 +62,18 @@ void owed_back(struct owed *owed, const struct vec *names);
 /* Gives the value of a sign, and resets it. */
 bool owed_take_sign(struct owed *owed, bool *sign);
 void owed_set_sign(struct owed *owed, bool *sign);
+
+/* Is the first place of a stream after the second? */
+bool owed_is_after(const struct store_cursor *one, const struct store_cursor *other);
+/*
+ * A reply shows items as they were at a place of the stream; workers take such replies at the same time. False: this node has taken items of
+ * a newer state, so that one of this reply may be older than what it has. Otherwise this state is the newest.
+ */
+bool owed_see(struct owed *owed, const struct store_cursor *place);
+/* The stream ends here: its store lost what came after, or it is another one. */
+void owed_see_end(struct owed *owed, const struct store_cursor *place);
+/* What this node has read does not count: all items have to be read. */
+void owed_forget_place(struct owed *owed);
 
 /* How far this node has read; both empty at first. */
 struct owed_place {

@@ -18,8 +18,6 @@ enum {
 
 static const char memory_tag;
 
-static const char memory_tag;
-
 /* ---- tables of a reading ---- */
 
 static struct store_table **tables_of(struct conf *conf)
@@ -146,6 +144,17 @@ enum store_result table_run(const struct store_table *table, const struct store_
     const struct str keys[] = {table->items, table->expiry, table->changes, table->fence};
 
     return store_run(call, script, &(const struct store_words){keys, 4}, args, reply);
+}
+
+bool table_next_place(struct str *reply, struct store_cursor *place)
+{
+    struct str text;
+
+    if (!resp_next_string(reply, &text) || text.len == 0 || text.len >= sizeof(place->text)) {
+        return false;
+    }
+    *str_put(place->text, text) = '\0';
+    return true;
 }
 
 /* ---- the exchange ---- */

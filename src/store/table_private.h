@@ -55,6 +55,8 @@ struct str table_epoch(struct arena *arena, char why);
 enum store_result table_run(const struct store_table *table, const struct store_call *call,
                             struct store_script *script, const struct store_words *args,
                             struct str *reply);
+/* The next string of a reply is a place of the stream. False: it is none. */
+bool table_next_place(struct str *reply, struct store_cursor *place);
 
 /* ---- table_send.c ---- */
 

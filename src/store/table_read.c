@@ -6,6 +6,7 @@
 #include "base/clock.h"
 
 #define CURSOR_DIGITS 24
+#define FETCH_ATTEMPTS 16 /* while other workers take newer replies */
 
 /* ---- values ---- */
 
@@ -52,13 +53,15 @@ static unsigned table_page(const struct store_table *table)
 }
 
 /*
- * A value in the hash is the time in milliseconds at which it ends, 0 for none, a space, and the encrypted text. KEYS: the hash.
- * ARGV: most bytes of the reply; names. Gives for each, as far as they have room, how long it lasts and the text.
+ * A value in the hash is the time in milliseconds at which it ends, 0 for none, a space, and the encrypted text. KEYS: the hash, the
+ * stream. ARGV: most bytes of the reply; names. Gives {the end of the stream, for each name, as far as they have room, how long it lasts
+ * and the text}.
  */
 static struct store_script values_script = {
     .text = TABLE_NOW_MS
     "local most = tonumber(ARGV[1])\n"
     "local room = most\n"
+    "local tail = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)\n"
     "local found = redis.call('HMGET', KEYS[1], unpack(ARGV, 2))\n"
     "local flat = {}\n"
     "for i = 1, #ARGV - 1 do\n"
@@ -74,38 +77,84 @@ static struct store_script values_script = {
     "  flat[#flat + 1] = string.format('%.0f', lasts)\n"
     "  flat[#flat + 1] = text or ''\n"
     "end\n"
-    "return flat"};
+    "return {tail[1] and tail[1][1] or '0-0', flat}"};
 
-/* Reads those items, and takes them. MAY WAIT. */
+/* A reply of this script, and what it shows. */
+struct table_page {
+    struct store_cursor place; /* the end of the stream when it was made */
+    struct str values;
+    size_t count;
+};
+
+/* As many of those items as a reply has room for. MAY WAIT. */
+static enum store_result ask_values(struct store_table *table, const struct store_call *call,
+                                    const struct str *names, size_t count, struct table_page *page)
+{
+    const struct str keys[] = {table->items, table->changes};
+    struct str *args = arena_array(call->arena, 1 + count, sizeof(*args));
+
+    args[0] = table_number(call->arena, (int64_t) table->store->settings->reply_max / 2);
+    memcpy(args + 1, names, count * sizeof(*args));
+    enum store_result result =
+        store_run(call, &values_script, &(const struct store_words){keys, 2},
+                  &(const struct store_words){args, 1 + count}, &page->values);
+    if (result != STORE_OK) {
+        return result;
+    }
+    if (resp_next_list(&page->values) != 2 || !table_next_place(&page->values, &page->place)) {
+        return STORE_REFUSED;
+    }
+    int64_t values = resp_next_list(&page->values) / 2;
+    page->count = (size_t) values;
+    return values < 1 || (uint64_t) values > count ? STORE_REFUSED : STORE_OK;
+}
+
+static enum store_result take_values(struct store_table *table, struct arena *arena,
+                                     const struct str *names, const struct table_page *page)
+{
+    struct str values = page->values;
+
+    for (size_t i = 0; i < page->count; i++) {
+        struct sealed_item item = {.name = names[i]};
+        if (!resp_next_integer(&values, &item.lasts_ms) ||
+            !resp_next_string(&values, &item.value)) {
+            return STORE_REFUSED;
+        }
+        take_item(table, arena, &item);
+    }
+    return STORE_OK;
+}
+
+/*
+ * A reply is asked for again where another worker has meanwhile taken a newer one, whose items these would overwrite. Where that
+ * happens each time, all items are read again later. MAY WAIT.
+ */
 enum store_result table_fetch(struct store_table *table, const struct store_call *call,
                               const struct str *names, size_t count)
 {
-    const struct store_words keys = {&table->items, 1};
-    struct str *args = arena_array(call->arena, 1 + count, sizeof(*args)), reply;
+    struct table_page page;
 
-    while (count > 0) {
-        const struct store_words words = {args, 1 + count};
-        args[0] = arena_printf(call->arena, "%llu",
-                               (unsigned long long) table->store->settings->reply_max / 2);
-        memcpy(args + 1, names, count * sizeof(*args));
-        enum store_result result = store_run(call, &values_script, &keys, &words, &reply);
+    for (unsigned attempts = 1; count > 0; attempts++) {
+        enum store_result result = ask_values(table, call, names, count, &page);
         if (result != STORE_OK) {
             return result;
         }
-        int64_t values = resp_next_list(&reply) / 2;
-        if (values < 1 || (uint64_t) values > count) {
-            return STORE_REFUSED;
+        bool is_newest = owed_see(table->owed, &page.place);
+        if (is_newest || attempts == FETCH_ATTEMPTS) {
+            result = take_values(table, call->arena, names, &page);
+            is_newest = is_newest && owed_see(table->owed, &page.place);
         }
-        for (int64_t i = 0; i < values; i++) {
-            struct sealed_item item = {.name = names[i]};
-            if (!resp_next_integer(&reply, &item.lasts_ms) ||
-                !resp_next_string(&reply, &item.value)) {
-                return STORE_REFUSED;
-            }
-            take_item(table, call->arena, &item);
+        if (result != STORE_OK) {
+            return result;
         }
-        names += values;
-        count -= (size_t) values;
+        if (is_newest || attempts == FETCH_ATTEMPTS) {
+            names += page.count;
+            count -= page.count;
+            attempts = 0;
+        }
+        if (!is_newest && attempts == 0) {
+            owed_set_sign(table->owed, &table->owed->is_stale);
+        }
     }
     return STORE_OK;
 }
@@ -234,19 +283,6 @@ static enum store_result compare_items(struct store_table *table, bool sends)
     return result;
 }
 
-/* Is the first place of a stream after the second? */
-static bool is_after(const struct store_cursor *one, const struct store_cursor *other)
-{
-    char *one_rest, *other_rest;
-    unsigned long long a = strtoull(one->text, &one_rest, 10);
-    unsigned long long b = strtoull(other->text, &other_rest, 10);
-
-    if (a != b || *one_rest != '-' || *other_rest != '-') {
-        return a > b;
-    }
-    return strtoull(one_rest + 1, NULL, 10) > strtoull(other_rest + 1, NULL, 10);
-}
-
 /*
  * Reads all items, and compares. What this node has beyond them counts only where the store has lost something: it is empty, began
  * again since this node read it, or ends before what this node read (the replica that took over was behind). Otherwise others have
@@ -256,7 +292,7 @@ static enum store_result read_all(struct store_table *table)
 {
     struct arena arena;
     struct owed_place now = {.epoch = ""}, former;
-    struct str reply, epoch, ends;
+    struct str reply, epoch;
     int64_t is_new = 0;
 
     arena_init(&arena);
@@ -267,8 +303,7 @@ static enum store_result read_all(struct store_table *table)
         table_run(table, &call, &open_script, &(const struct store_words){args, 3}, &reply);
     if (result == STORE_OK &&
         (resp_next_list(&reply) != 3 || !resp_next_string(&reply, &epoch) ||
-         !resp_next_integer(&reply, &is_new) || !resp_next_string(&reply, &ends) ||
-         ends.len >= sizeof(now.cursor.text))) {
+         !resp_next_integer(&reply, &is_new) || !table_next_place(&reply, &now.cursor))) {
         result = STORE_REFUSED;
     }
     if (result != STORE_OK) {
@@ -276,13 +311,15 @@ static enum store_result read_all(struct store_table *table)
         return result;
     }
     *str_put(now.epoch, str_head(epoch, sizeof(now.epoch) - 1)) = '\0';
-    *str_put(now.cursor.text, ends) = '\0';
     arena_free(&arena);
     owed_place_get(table->owed, &former);
     bool is_other = *former.epoch != '\0' && strcmp(former.epoch, now.epoch) != 0;
     bool is_lossy = owed_take_sign(table->owed, &table->owed->is_lossy);
     bool sends = is_new == 1 || is_lossy || (is_other && *now.epoch == 'n') ||
-                 (!is_other && is_after(&former.cursor, &now.cursor));
+                 (!is_other && owed_is_after(&former.cursor, &now.cursor));
+    if (sends || is_other || *former.cursor.text == '\0') {
+        owed_see_end(table->owed, &now.cursor); /* the store may be behind what it was */
+    }
 
     table_count(table, STORE_TABLE_READS, 1);
     result = read_items(table);
@@ -351,6 +388,9 @@ enum store_result table_read(struct store_table *table)
     size_t count = 1;
     enum store_result result = STORE_OK;
 
+    if (owed_take_sign(table->owed, &table->owed->is_stale)) {
+        owed_forget_place(table->owed);
+    }
     owed_place_get(table->owed, &place);
     if (*place.cursor.text == '\0' || table->owed->is_lossy ||
         (table->kind->starts_again && !table->has_started)) {

@@ -9,15 +9,16 @@ enum {
     PRUNED_MOST = 100,       /* expired items that one call removes */
 };
 
-/* ARGV[2]: failures before this command. One that comes after a later one of this node changes nothing, and gives 0. */
+/* ARGV[2]: failures before this command. One that comes after a later one of this node changes nothing, and gives ''. */
 #define FENCE                                                                                      \
     "local fence = tonumber(redis.call('GET', KEYS[4]) or 0) or 0\n"                               \
-    "if tonumber(ARGV[2]) < fence then return 0 end\n"                                             \
+    "if tonumber(ARGV[2]) < fence then return '' end\n"                                            \
     "if tonumber(ARGV[2]) > fence then redis.call('SET', KEYS[4], ARGV[2]) end\n"
 
 /*
  * KEYS: hash, sorted set of what expires, stream, fence. ARGV: TTL, failures, most names in the stream, origin, an epoch for items that
- * have none, most expired items that go; then for each item its name, how long it lasts (0: it stays, -1: it goes) and the text.
+ * have none, most expired items that go; then for each item its name, how long it lasts (0: it stays, -1: it goes) and the text. Gives
+ * where the stream ends.
  */
 static struct store_script write_script = {
     .text = FENCE TABLE_NOW_MS
@@ -27,6 +28,7 @@ static struct store_script write_script = {
     "  redis.call('HDEL', KEYS[1], name)\n"
     "  redis.call('ZREM', KEYS[2], name)\n"
     "end\n"
+    "local place = '0-0'\n"
     "for i = 7, #ARGV, 3 do\n"
     "  local name, lasts = ARGV[i], tonumber(ARGV[i + 1])\n"
     "  if lasts < 0 then\n"
@@ -37,15 +39,16 @@ static struct store_script write_script = {
     "    if lasts > 0 then redis.call('ZADD', KEYS[2], ends, name) end\n"
     "  end\n"
     "  if lasts <= 0 then redis.call('ZREM', KEYS[2], name) end\n"
-    "  redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[3], '*', ARGV[4], name)\n"
-    "end\n" TABLE_EXTEND "return 1"};
+    "  place = redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[3], '*', ARGV[4], name)\n"
+    "end\n" TABLE_EXTEND "return place"};
 
-/* KEYS as above. ARGV: TTL, failures, an epoch that says that items were dropped, origin. An empty name in the stream: read all. */
+/* KEYS as above. ARGV: TTL, failures, an epoch that says that items were dropped, origin. An empty name in the stream: read all. Gives as above. */
 static struct store_script clear_script = {
     .text = FENCE "redis.call('DEL', KEYS[1], KEYS[2])\n"
                   "redis.call('HSET', KEYS[1], '', ARGV[3])\n"
                   "redis.call('XTRIM', KEYS[3], 'MAXLEN', 0)\n"
-                  "redis.call('XADD', KEYS[3], '*', ARGV[4], '')\n" TABLE_EXTEND "return 1"};
+                  "local place = redis.call('XADD', KEYS[3], '*', ARGV[4], '')\n" TABLE_EXTEND
+                  "return place"};
 
 static struct str failures_text(const struct store_table *table, struct arena *arena)
 {
@@ -57,11 +60,15 @@ static enum store_result run_fenced(const struct store_table *table, const struc
                                     struct store_script *script, const struct store_words *args)
 {
     struct str reply;
-    int64_t is_done;
+    struct store_cursor place;
     enum store_result result = table_run(table, call, script, args, &reply);
 
     if (result == STORE_OK) {
-        return resp_next_integer(&reply, &is_done) && is_done == 1 ? STORE_OK : STORE_REFUSED;
+        if (!table_next_place(&reply, &place)) {
+            return STORE_REFUSED;
+        }
+        owed_see(table->owed, &place);
+        return STORE_OK;
     }
     if (result != STORE_REFUSED) {
         atomic_fetch_add(&table->owed->failures, 1);

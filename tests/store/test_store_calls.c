@@ -1,4 +1,4 @@
-/* Tests of the calls of a store with a real Redis: keys, conditions, numbers, locks, streams. Skipped where there is none. */
+/* Tests of the calls of a store with a real Redis: keys, conditions, numbers, locks, streams, tables. Skipped where there is none. */
 #define _GNU_SOURCE
 #include "base/unit.h"
 
@@ -14,9 +14,9 @@
 #include "base/clock.h"
 #include "event/loop.h"
 #include "net/conn/conn.h"
-#include "store/private.h"
+#include "store/table_private.h"
 
-enum { STARTS_MS = 20000, TTL_MS = 60000 };
+enum { STARTS_MS = 20000, TTL_MS = 60000, ZONE_SIZE = 65536 };
 
 static char directory[] = "/tmp/portunus-store-XXXXXX";
 static char path[sizeof(directory) + 8];
@@ -245,6 +245,113 @@ static void a_script_that_fails_is_counted(void **state)
     run(use_script_of_another_kind);
 }
 
+/* ---- a table ---- */
+
+/* One item of a node; what happens before it takes a value of another one. */
+struct node {
+    struct store_table table;
+    struct zone zone;
+    struct str value;
+    void (*before_put)(struct node *node);
+};
+static struct node one, other;
+
+static bool node_get(void *owner, struct str name, struct arena *room, struct store_item *item)
+{
+    item->value = ((struct node *) owner)->value;
+    return true;
+}
+
+static bool node_put(void *owner, const struct store_item *item)
+{
+    struct node *node = owner;
+    void (*before_put)(struct node *) = node->before_put;
+
+    node->before_put = NULL;
+    if (before_put != NULL) {
+        before_put(node);
+    }
+    node->value = arena_dup(&arena, item->value);
+    return true;
+}
+
+static void node_drop(void *owner, struct str name)
+{
+    ((struct node *) owner)->value = STR_NONE;
+}
+
+static bool node_list(void *owner, uint32_t *cursor, struct arena *room, struct vec *names)
+{
+    return false;
+}
+
+static void node_change(struct node *node, const char *value)
+{
+    struct str name = STR("x");
+
+    node->value = str_of(value);
+    store_table_note(&node->table, name);
+    store_table_flush(&node->table, &(const struct vec){.items = &name, .count = 1});
+}
+
+static void node_init(struct node *node, const char *fence)
+{
+    static const struct store_table_kind kind = {.get = node_get,
+                                                 .put = node_put,
+                                                 .drop = node_drop,
+                                                 .list = node_list};
+
+    node->zone = (struct zone){.size = ZONE_SIZE, .memory = shm_map(ZONE_SIZE)};
+    node->zone.slab = slab_init(node->zone.memory, ZONE_SIZE);
+    node->table = (struct store_table){.kind = &kind,
+                                       .owner = node,
+                                       .store = &store,
+                                       .owed = owed_of(&node->zone),
+                                       .items = STR("t:{t}"),
+                                       .expiry = STR("t:{t}:expiry"),
+                                       .changes = STR("t:{t}:changes"),
+                                       .fence = str_of(fence),
+                                       .origin = "o"};
+    assert_int_equal(table_read(&node->table), STORE_OK);
+}
+
+/* The worker that reads changes has taken a newer value when this one takes its reply. */
+static void read_newer_value(struct node *node)
+{
+    node_change(&other, "new");
+    assert_int_equal(table_read(&node->table), STORE_OK);
+    assert_true(str_is(node->value, "new"));
+}
+
+/* This node has changed the item, and the store has it. */
+static void change_meanwhile(struct node *node)
+{
+    node_change(node, "own");
+    assert_int_equal(store_table_waiting(&node->table), 0);
+}
+
+static void use_tables(void *arg)
+{
+    node_init(&one, "t:{t}:1");
+    node_init(&other, "t:{t}:2");
+    node_change(&other, "old");
+    one.before_put = read_newer_value;
+    store_table_fetch(&one.table, STR("x"));
+    assert_null(one.before_put);
+    assert_true(str_is(one.value, "new"));
+    node_change(&other, "old");
+    one.before_put = change_meanwhile;
+    store_table_fetch(&one.table, STR("x"));
+    assert_true(str_is(one.value, "own"));
+    shm_unmap(one.zone.memory, ZONE_SIZE);
+    shm_unmap(other.zone.memory, ZONE_SIZE);
+}
+
+static void a_fetched_item_does_not_overwrite_a_newer_one(void **state)
+{
+    run(use_tables);
+}
+
 /* From the specification of Redis' cluster. */
 static void slots(void **state)
 {
@@ -262,7 +369,7 @@ int main(void)
         cmocka_unit_test(keys),    cmocka_unit_test(conditions),
         cmocka_unit_test(numbers), cmocka_unit_test(locks),
         cmocka_unit_test(streams), cmocka_unit_test(a_script_that_fails_is_counted),
-        cmocka_unit_test(slots),
+        cmocka_unit_test(slots),   cmocka_unit_test(a_fetched_item_does_not_overwrite_a_newer_one),
     };
     return cmocka_run_group_tests(tests, set_up_group, tear_down_group);
 }
