@@ -156,6 +156,12 @@ enum discovery_published { DISCOVERY_SAME, DISCOVERY_CHANGED, DISCOVERY_NO_ROOM 
 enum discovery_published discovery_publish(struct discovery_service *service, struct vec *endpoints,
                                            uint32_t generation);
 
+/*
+ * Services that this reading does not name any more give their memory back, but for the record, which workers of former readings may
+ * still know. Those publish nothing about them from now on. In worker 0.
+ */
+void discovery_forget_unused(struct discovery *discovery, uint32_t generation);
+
 /* Something was published: all workers look. */
 void discovery_ring(const struct discovery *discovery);
 

@@ -246,6 +246,10 @@ bool discovery_worker_start(struct discovery *discovery)
 {
     discovery->is_running = true;
     event_source_init(&discovery->bell_source, discovery->bell, bell_rang);
+    bool watches = worker_slot == 0 && !worker_is_agent;
+    if (watches) {
+        discovery_forget_unused(discovery, generation_now->number);
+    }
     if (discovery->services == NULL) {
         return true;
     }
@@ -253,7 +257,6 @@ bool discovery_worker_start(struct discovery *discovery)
         log_alert(log_main, errno, "epoll_ctl() failed");
         return false;
     }
-    bool watches = worker_slot == 0 && !worker_is_agent;
     for (struct discovery_service *service = discovery->services; service != NULL;
          service = service->next) {
         if (watches && !discovery_watch_start(service)) {

@@ -182,6 +182,40 @@ enum discovery_published discovery_publish(struct discovery_service *service, st
     return result;
 }
 
+static bool is_used(const struct discovery *discovery, const struct discovery_record *record)
+{
+    for (const struct discovery_service *service = discovery->services; service != NULL;
+         service = service->next) {
+        if (service->record == record) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void discovery_forget_unused(struct discovery *discovery, uint32_t generation)
+{
+    for (struct discovery_record *record = discovery->shared->records; record != NULL;
+         record = record->next) {
+        if (is_used(discovery, record)) {
+            continue;
+        }
+        shm_lock_take(&record->lock);
+        struct discovery_stored_list *list = record->list;
+        if (generation >= record->generation) {
+            record->generation = generation;
+            record->list = NULL;
+            atomic_store_explicit(&record->version, 0, memory_order_release);
+        } else {
+            list = NULL;
+        }
+        shm_lock_release(&record->lock);
+        if (list != NULL) {
+            slab_free(discovery->zone->slab, list);
+        }
+    }
+}
+
 void discovery_ring(const struct discovery *discovery)
 {
     uint64_t one = 1;

@@ -135,6 +135,33 @@ def test_reload_keeps_the_addresses(serve, consul):
     server.wait_log("consul:web is watched again")
 
 
+def test_reload_forgets_services_that_are_not_named_any_more(serve, consul):
+    """Their addresses give their memory back; a later generation that names one again asks the engine."""
+    engine = consul()
+    api = "server { listen 127.0.0.1:@PORT2@; location /api { api; } %s }"
+    more = "upstream w { server consul:wide; }" + api % "location / { proxy_pass http://w; }"
+    server = serve(http(more=more), main=main(engine))
+    engine.put("wide", *at(server, *range(2, 202)))
+    follow(server, engine, 2)
+
+    def pages():
+        slabs = json.loads(server.get("/api/9/slabs/", port=server.port_of("PORT2")).body)
+        return slabs["discovery main"]["pages"]["used"]
+
+    def goes_to_all():
+        return len({server.get("/", port=server.port_of("PORT2")).text for _ in range(20)}) == 20
+    until(goes_to_all, "the addresses")
+    used = pages()
+    server.configure(http(more=api % ""), main=main(engine))
+    server.reload()
+    until(lambda: pages() < used, "the memory of the addresses")
+    assert answers(server) == {"127.0.0.2"}
+    server.configure(http(more=more), main=main(engine))
+    server.reload()
+    until(goes_to_all, "the addresses again")
+    assert pages() == used
+
+
 def test_state_is_kept_over_a_restart(serve, consul):
     engine = consul()
     state = "state @DIR@/state/main.json;"
