@@ -225,6 +225,11 @@ void store_table_note_clear(struct store_table *table)
     owed_note_clear(table->owed);
 }
 
+void store_table_reread(struct store_table *table)
+{
+    owed_set_sign(table->owed, &table->owed->is_stale);
+}
+
 /* Are any of these not in the store yet? */
 static bool table_owes(const struct store_table *table, const struct vec *names)
 {

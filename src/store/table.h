@@ -92,6 +92,8 @@ void store_table_note_clear(struct store_table *table);
  * store was gone.
  */
 void store_table_flush(struct store_table *table, const struct vec *names);
+/* What this node has was lost in part: the next exchange reads all items. */
+void store_table_reread(struct store_table *table);
 /* Reads one item from the store, for a node that was asked before it knew. MAY WAIT, as above. */
 void store_table_fetch(struct store_table *table, struct str name);
 /*

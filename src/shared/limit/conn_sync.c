@@ -11,9 +11,11 @@
 
 enum {
     INTERVAL_MS = 50,
-    LEASE_MS = 2000, /* of a count: what a node that died had under way is free then */
-    RENEW_MS = 700,  /* age at which a node gives its count again */
-    LOCK_MOST = 64,  /* records that are handled under one lock */
+    LEASE_MS = 2000,        /* of a node: what one that died had under way is free then */
+    LEASE_RENEW_MS = 700,   /* age at which a node renews it */
+    COUNT_MS = 60000,       /* that a count is kept in the store */
+    COUNT_RENEW_MS = 20000, /* age at which a node gives it again */
+    LOCK_MOST = 64,         /* records that are handled under one lock */
     NAME_LENGTH = 32 + 1 + 16,
 };
 
@@ -21,6 +23,7 @@ enum lent_kind {
     LENT_SUM,   /* of a key: what other nodes have under way */
     LENT_OTHER, /* of a key and another node */
     LENT_OWN,   /* of a key: what this node has given to others */
+    LENT_NODE,  /* of another node: its lease */
 };
 
 /* A record; which keys these have: lent_key. */
@@ -28,15 +31,17 @@ struct lent {
     struct shm_record record;
     struct shm_key name;  /* of the key, on all nodes */
     struct shm_key local; /* of LENT_OWN: the key in the zone */
-    uint64_t node;        /* of LENT_OTHER */
-    uint64_t time_ms;     /* of LENT_OTHER: when it expires; of LENT_OWN: when it was given */
+    uint64_t node;        /* of LENT_OTHER and LENT_NODE */
+    uint64_t time_ms;     /* of these: when it expires; of LENT_OWN: when it was given */
     uint32_t kind;        /* enum lent_kind */
     uint32_t count;
+    uint64_t is_counted; /* of LENT_OTHER: the sum has it, as its node lives */
 };
 
 /* The head of the table. */
 struct lent_head {
-    uint64_t node; /* this one; random */
+    uint64_t node;           /* this one; random */
+    uint64_t lease_given_ms; /* when it was renewed last */
 };
 
 struct conn_sync {
@@ -49,12 +54,19 @@ struct conn_sync {
 
 static const char memory_tag;
 
-static uint64_t own_node(const struct conn_sync *sync)
+static const struct shm_key no_key; /* in the name of an item: it is the lease of a node */
+
+static struct lent_head *lent_head_of(const struct conn_sync *sync)
 {
-    return ((const struct lent_head *) shm_table_head(sync->lent))->node;
+    return shm_table_head(sync->lent);
 }
 
-/* Where the record of a name is: names are hashes with a secret, so that kinds and nodes that are mixed in do not meet. */
+static uint64_t own_node(const struct conn_sync *sync)
+{
+    return lent_head_of(sync)->node;
+}
+
+/* Where the record of a name is: names are hashes with a secret, and nodes random, so that those with a kind and a node do not meet. */
 static struct shm_key lent_key(const struct shm_key *name, enum lent_kind kind, uint64_t node)
 {
     return (struct shm_key){{name->words[0] + kind, name->words[1] ^ node}};
@@ -104,29 +116,75 @@ static bool name_read(struct str text, struct shm_key *name, uint64_t *node)
 
 /* ---- what others have ---- */
 
-/* Under the lock. What another node has is so much now; 0: nothing. */
+/* All under the lock. */
+
+/* Another node lives until then. A node without a lease gets one of the usual length, as its own may not have been read yet. */
+static struct lent *lease_set(const struct conn_sync *sync, uint64_t node, uint64_t expires_ms)
+{
+    struct lent *lease = lent_make(sync, &no_key, LENT_NODE, node);
+
+    if (lease != NULL && (expires_ms != 0 || lease->time_ms == 0)) {
+        lease->time_ms = expires_ms != 0 ? expires_ms : clock_now.now_ms + LEASE_MS;
+    }
+    return lease;
+}
+
+/* Is the node alive? A lease that ended long ago goes: so have the counts of its node. */
+static bool lease_holds(const struct conn_sync *sync, struct lent *lease)
+{
+    if (lease == NULL || lease->time_ms > clock_now.now_ms) {
+        return lease != NULL;
+    }
+    if (clock_now.now_ms - lease->time_ms > COUNT_MS) {
+        shm_table_drop(sync->lent, lease);
+    }
+    return false;
+}
+
+/* The sum has what another node has as long as that lives. */
+static void other_count(struct lent *sum, struct lent *other, bool is_counted, uint32_t count)
+{
+    sum->count -= other->is_counted ? other->count : 0;
+    sum->count += is_counted ? count : 0;
+    other->is_counted = is_counted;
+    other->count = count;
+}
+
+/* The sum goes with the last record of its key that it counts. */
+static void other_drop(const struct conn_sync *sync, struct lent *other)
+{
+    struct lent *sum = lent_find(sync, &other->name, LENT_SUM, 0);
+
+    if (sum != NULL) {
+        other_count(sum, other, false, 0);
+        if (sum->count == 0) {
+            shm_table_drop(sync->lent, sum);
+        }
+    }
+    shm_table_drop(sync->lent, other);
+}
+
+/* What another node has is so much now; 0: nothing. False: no room. */
 static bool other_set(const struct conn_sync *sync, const struct shm_key *name, uint64_t node,
                       uint32_t count, uint64_t expires_ms)
 {
-    struct lent *sum = lent_make(sync, name, LENT_SUM, 0);
-    struct lent *other = sum == NULL ? NULL : lent_make(sync, name, LENT_OTHER, node);
+    struct lent *other = lent_make(sync, name, LENT_OTHER, node);
 
-    if (other != NULL) {
-        sum->count += count - other->count;
-        other->count = count;
-        other->time_ms = expires_ms;
-        shm_table_touch(sync->lent, other);
-        if (count == 0) {
-            shm_table_drop(sync->lent, other);
-        }
+    if (other == NULL) {
+        return false;
     }
-    if (sum != NULL && sum->count == 0) {
-        shm_table_drop(sync->lent, sum);
+    struct lent *lease = count == 0 ? NULL : lease_set(sync, node, 0);
+    struct lent *sum = lease == NULL ? NULL : lent_make(sync, name, LENT_SUM, 0);
+    if (sum == NULL) {
+        other_drop(sync, other);
+        return count == 0;
     }
-    return other != NULL;
+    other_count(sum, other, lease_holds(sync, lease), count);
+    other->time_ms = expires_ms;
+    return true;
 }
 
-/* A process died inside: what it left may not agree, and what others have is read again when they renew it. */
+/* A process died inside: what it left may not agree, so that what others have is read again. */
 static void lent_lock(const struct conn_sync *sync)
 {
     if (!shm_table_lock(sync->lent)) {
@@ -134,10 +192,11 @@ static void lent_lock(const struct conn_sync *sync)
     }
     for (uint32_t i = 0; i < shm_table_count(sync->lent); i++) {
         struct lent *lent = shm_table_at(sync->lent, i);
-        if (lent->record.kind == SHM_KEYED) {
+        if (lent->record.kind == SHM_KEYED && lent->kind != LENT_OWN) {
             shm_table_drop(sync->lent, lent);
         }
     }
+    store_table_reread(sync->table);
 }
 
 uint32_t conn_sync_others(const struct conn_sync *sync, const struct shm_key *key,
@@ -159,30 +218,41 @@ uint32_t conn_sync_others(const struct conn_sync *sync, const struct shm_key *ke
 
 /* ---- the table ---- */
 
+/* Of its own items. Under the lock. Gives the count, or 1 for the lease. */
+static uint32_t own_give(struct conn_sync *sync, const struct shm_key *key)
+{
+    if (memcmp(key, &no_key, sizeof(*key)) == 0) {
+        lent_head_of(sync)->lease_given_ms = clock_now.now_ms;
+        return 1;
+    }
+    struct lent *own = lent_find(sync, key, LENT_OWN, 0);
+    if (own == NULL) {
+        return 0;
+    }
+    own->count = count_now(sync->zone->table, &own->local);
+    own->time_ms = clock_now.now_ms;
+    uint32_t count = own->count;
+    if (count == 0) {
+        shm_table_drop(sync->lent, own);
+    }
+    return count;
+}
+
 static bool conn_item_get(void *owner, struct str name, struct arena *arena,
                           struct store_item *item)
 {
     struct conn_sync *sync = owner;
     struct shm_key key;
     uint64_t node;
-    uint32_t count = 0;
 
     if (!name_read(name, &key, &node) || node != own_node(sync)) {
         return false;
     }
     lent_lock(sync);
-    struct lent *own = lent_find(sync, &key, LENT_OWN, 0);
-    if (own != NULL) {
-        count = count_now(sync->zone->table, &own->local);
-        own->count = count;
-        own->time_ms = clock_now.now_ms;
-        if (count == 0) {
-            shm_table_drop(sync->lent, own);
-        }
-    }
+    uint32_t count = own_give(sync, &key);
     shm_table_unlock(sync->lent);
     item->value = arena_printf(arena, "%u", count);
-    item->ttl_ms = LEASE_MS;
+    item->ttl_ms = memcmp(&key, &no_key, sizeof(key)) == 0 ? LEASE_MS : COUNT_MS;
     return count != 0;
 }
 
@@ -191,18 +261,26 @@ static bool conn_item_put(void *owner, const struct store_item *item)
     struct conn_sync *sync = owner;
     struct shm_key key;
     uint64_t node, count;
+    bool has_room;
 
     if (!name_read(item->name, &key, &node) || node == own_node(sync) ||
         !parse_uint(item->value, &count) || count > UINT16_MAX) {
         return true; /* nothing of ours */
     }
-    uint64_t lasts_ms = item->ttl_ms < LEASE_MS ? item->ttl_ms : LEASE_MS;
+    bool is_lease = memcmp(&key, &no_key, sizeof(key)) == 0;
+    uint64_t most_ms = is_lease ? LEASE_MS : COUNT_MS;
+    uint64_t expires_ms = clock_now.now_ms + (item->ttl_ms < most_ms ? item->ttl_ms : most_ms);
     lent_lock(sync);
-    bool has_room = other_set(sync, &key, node, (uint32_t) count, clock_now.now_ms + lasts_ms);
+    if (is_lease) {
+        has_room = lease_set(sync, node, expires_ms) != NULL;
+    } else {
+        has_room = other_set(sync, &key, node, (uint32_t) count, expires_ms);
+    }
     shm_table_unlock(sync->lent);
     return has_room;
 }
 
+/* A lease just ends. */
 static void conn_item_drop(void *owner, struct str name)
 {
     struct conn_sync *sync = owner;
@@ -211,37 +289,61 @@ static void conn_item_drop(void *owner, struct str name)
 
     if (name_read(name, &key, &node) && node != own_node(sync)) {
         lent_lock(sync);
-        if (lent_find(sync, &key, LENT_OTHER, node) != NULL) {
-            other_set(sync, &key, node, 0, 0);
+        struct lent *other = lent_find(sync, &key, LENT_OTHER, node);
+        if (other != NULL) {
+            other_drop(sync, other);
         }
         shm_table_unlock(sync->lent);
     }
 }
 
-/* Of its own counts a node gives all again in time. */
+/* Its own counts, so that a store that has lost them gets them again. */
 static bool conn_item_list(void *owner, uint32_t *cursor, struct arena *arena, struct vec *names)
 {
-    return false;
+    struct conn_sync *sync = owner;
+
+    lent_lock(sync);
+    uint32_t count = shm_table_count(sync->lent);
+    for (unsigned i = 0; i < LOCK_MOST && *cursor < count; i++) {
+        const struct lent *lent = shm_table_at(sync->lent, (*cursor)++);
+        if (lent->record.kind == SHM_KEYED && lent->kind == LENT_OWN && lent->count != 0) {
+            *vec_add(names, arena, struct str) = name_text(arena, &lent->name, own_node(sync));
+        }
+    }
+    shm_table_unlock(sync->lent);
+    return *cursor < count;
 }
 
-/* What this node's record, or that of another one, needs now. Under the lock. Gives the name of an item to be sent, or an empty one. */
+/* Another node, or what it has: they expire, and count as long as the node lives. Under the lock. */
+static void look_at_other(struct conn_sync *sync, struct lent *lent)
+{
+    if (lent->kind == LENT_NODE) {
+        lease_holds(sync, lent);
+    } else if (lent->kind == LENT_OTHER && lent->time_ms <= clock_now.now_ms) {
+        other_drop(sync, lent);
+    } else if (lent->kind == LENT_OTHER) {
+        bool is_counted = lease_holds(sync, lent_find(sync, &no_key, LENT_NODE, lent->node));
+        struct lent *sum = is_counted == (bool) lent->is_counted
+                               ? NULL
+                               : lent_make(sync, &lent->name, LENT_SUM, 0);
+        if (sum != NULL) {
+            other_count(sum, lent, is_counted, lent->count);
+        }
+    }
+}
+
+/* What this node's record needs now. Under the lock. Gives the name of an item to be sent, or an empty one. */
 static struct str look_at(struct conn_sync *sync, struct lent *lent, struct arena *arena)
 {
-    uint64_t now_ms = clock_now.now_ms;
-
     if (lent->record.kind != SHM_KEYED) {
         return STR_NONE;
     }
-    if (lent->kind == LENT_OTHER && lent->time_ms <= now_ms) {
-        struct shm_key name = lent->name;
-        other_set(sync, &name, lent->node, 0, 0);
-        return STR_NONE;
-    }
     if (lent->kind != LENT_OWN) {
+        look_at_other(sync, lent);
         return STR_NONE;
     }
     uint32_t count = count_now(sync->zone->table, &lent->local);
-    if (count == lent->count && (count == 0 || now_ms - lent->time_ms < RENEW_MS)) {
+    if (count == lent->count && (count == 0 || clock_now.now_ms - lent->time_ms < COUNT_RENEW_MS)) {
         if (count == 0) {
             shm_table_drop(sync->lent, lent); /* refused, or over before others could know */
         }
@@ -250,10 +352,24 @@ static struct str look_at(struct conn_sync *sync, struct lent *lent, struct aren
     return name_text(arena, &lent->name, own_node(sync));
 }
 
+/* Before the counts that others learn with it. */
+static void lease_note(struct conn_sync *sync, struct store_table *table)
+{
+    char name[NAME_LENGTH + 1];
+    struct lent_head *head = lent_head_of(sync);
+
+    if (clock_now.now_ms - head->lease_given_ms >= LEASE_RENEW_MS) {
+        head->lease_given_ms = clock_now.now_ms;
+        snprintf(name, sizeof(name), "%032x:%016llx", 0, (unsigned long long) head->node);
+        store_table_note(table, str_of(name));
+    }
+}
+
 /* Counts that have changed since they were given, or are to be renewed, are noted; those of nodes that have gone expire. */
 static void conn_exchanged(void *owner, struct store_table *table, bool is_read)
 {
     struct conn_sync *sync = owner;
+    bool has_own = false;
 
     for (uint32_t first = 0; first < shm_table_count(sync->lent); first += LOCK_MOST) {
         struct str names[LOCK_MOST];
@@ -263,10 +379,14 @@ static void conn_exchanged(void *owner, struct store_table *table, bool is_read)
         lent_lock(sync);
         uint32_t count = shm_table_count(sync->lent), end = first + LOCK_MOST;
         for (uint32_t i = first; i < end; i++) {
-            names[i - first] =
-                i < count ? look_at(sync, shm_table_at(sync->lent, i), &arena) : STR_NONE;
+            struct lent *lent = i < count ? shm_table_at(sync->lent, i) : NULL;
+            has_own |= lent != NULL && lent->record.kind == SHM_KEYED && lent->kind == LENT_OWN;
+            names[i - first] = lent != NULL ? look_at(sync, lent, &arena) : STR_NONE;
         }
         shm_table_unlock(sync->lent);
+        if (has_own) {
+            lease_note(sync, table);
+        }
         for (unsigned i = 0; i < LOCK_MOST; i++) {
             if (names[i].len != 0) {
                 store_table_note(table, names[i]);

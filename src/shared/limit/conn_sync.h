@@ -6,8 +6,9 @@
 #include "store/table.h"
 
 /*
- * Each node lends its counts to the others: an item of a table (store/table.h) for each key and node, which expires some seconds after
- * the node renewed it last. So a request is judged in memory, by the counts of this node and what others had an interval ago.
+ * Each node lends its counts to the others: an item of a table (store/table.h) for each key and node, and one for the node, its lease. Counts
+ * of a node whose lease has ended do not count. So a request is judged in memory, by the counts of this node and what others had an
+ * interval ago, and a count that stays as it is costs nothing.
  */
 struct conn_sync;
 
