@@ -1,7 +1,8 @@
 /* What is sent: packets are made of what waits, datagrams of packets, and trains of datagrams of one size. */
 #include "net/quic/packer.h"
 
-#define LEAST_ROOM 64u /* bytes for one more packet in a datagram */
+#define LEAST_ROOM 64u      /* bytes for one more packet in a datagram */
+#define FIRST_FLIGHT 14720u /* bytes: the first window (RFC 9002, 7.2) */
 
 /* Packets of the train whose headers are not protected yet; all of one set of keys. */
 static struct {
@@ -308,10 +309,19 @@ static void send_mtu_probe(struct packer *p)
     }
 }
 
+/* A long response fills the window for as long as it lasts: then the probe would never leave. The first flight has priority. */
+static bool mtu_probe_goes_first(const struct quic_connection *c)
+{
+    return c->recovery.congestion.delivered > FIRST_FLIGHT;
+}
+
 static void send_all(struct packer *p)
 {
     struct quic_connection *c = p->c;
 
+    if (mtu_probe_goes_first(c)) {
+        send_mtu_probe(p);
+    }
     for (unsigned i = 0; i < 16 && send_train(p); i++) {
     }
     if (c->paths[1].is_there) {

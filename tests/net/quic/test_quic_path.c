@@ -158,6 +158,23 @@ static void larger_datagrams_are_found(void **state)
     relay_close();
 }
 
+/* What waits to be sent fills the window all the time. */
+static void larger_datagrams_are_found_during_a_long_transfer(void **state)
+{
+    server_open();
+    server_end.echoes = false;
+    quic_service.settings.stream_window = quic_service.settings.connection_window = 8 << 20;
+    connect_client();
+    turn_until(client_end.established != 0);
+    struct quic_stream *stream = quic_stream_open(client_end.connection, false);
+    for (unsigned i = 0; i < 4; i++) {
+        quic_stream_write(stream, (struct str){megabyte, sizeof(megabyte)});
+    }
+    turn_until(client_end.connection->paths[0].mtu == QUIC_DATAGRAM_MOST);
+    assert_true(quic_send_unsent(quic_state_of(stream)->send) > 0);
+    ends_shut_client();
+}
+
 static void large_datagrams_are_lost_from_now_on(void **state)
 {
     connect_through(0, 0);
@@ -246,6 +263,7 @@ int main(void)
         QUIC_TEST(a_client_moves),
         QUIC_TEST(a_move_that_was_forged),
         QUIC_TEST(larger_datagrams_are_found),
+        QUIC_TEST(larger_datagrams_are_found_during_a_long_transfer),
         QUIC_TEST(large_datagrams_are_lost_from_now_on),
         QUIC_TEST(packets_from_somewhere_else),
         QUIC_TEST(a_peer_that_forgot),
