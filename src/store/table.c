@@ -300,6 +300,43 @@ void store_table_release(struct store_table *table, struct str name)
     arena_free(&arena);
 }
 
+/* The same in all processes of this node, as long as its zone lives. */
+static struct str node_text(const struct store_table *table, struct arena *arena)
+{
+    return arena_printf(arena, "node-%016llx", (unsigned long long) table->owed->node);
+}
+
+enum store_result store_table_lease(struct store_table *table, struct str name, uint64_t ttl_ms)
+{
+    enum store_result result = STORE_GONE;
+    struct arena arena;
+
+    arena_init(&arena);
+    if (table->store->is_running) {
+        const struct store_call call = table_call(table, &arena);
+        struct str key = claim_key(table, &arena, name), node = node_text(table, &arena);
+
+        result = store_lock_renew(&call, key, node, ttl_ms);
+        if (result == STORE_ABSENT) {
+            result = store_lock(&call, key, node, ttl_ms);
+        }
+    }
+    arena_free(&arena);
+    return result;
+}
+
+void store_table_lease_end(struct store_table *table, struct str name)
+{
+    struct arena arena;
+
+    arena_init(&arena);
+    if (table->store->is_running) {
+        const struct store_call call = table_call(table, &arena);
+        store_unlock(&call, claim_key(table, &arena, name), node_text(table, &arena));
+    }
+    arena_free(&arena);
+}
+
 static void table_prepare(struct store_table *table, struct arena *arena)
 {
     struct store_key key = {.version = SHAPE, .purpose = table->kind->purpose, .zone = table->name};

@@ -102,5 +102,12 @@ void store_table_fetch(struct store_table *table, struct str name);
  */
 bool store_table_claim(struct store_table *table, struct str name, uint64_t ttl_ms);
 void store_table_release(struct store_table *table, struct str name);
+/*
+ * A claim that a node takes, or has again for ttl_ms, in whichever process: for work that must not be done while the store is gone.
+ * STORE_ABSENT: another node has it. MAY WAIT, for half a second.
+ */
+enum store_result store_table_lease(struct store_table *table, struct str name, uint64_t ttl_ms);
+/* MAY WAIT, for half a second. */
+void store_table_lease_end(struct store_table *table, struct str name);
 
 #endif
