@@ -9,6 +9,7 @@ pytest.importorskip("cryptography")
 
 from harness import binaries  # noqa: E402
 from harness.ports import take  # noqa: E402
+from harness.redis import needs_redis  # noqa: E402
 from harness.programs import Program, connects, home  # noqa: E402
 from harness.wait import until  # noqa: E402
 
@@ -25,6 +26,7 @@ pytestmark = [
 ]
 
 CONF = """
+    %(http)s
     acme_issuer pebble { uri %(uri)s; ssl_trusted_certificate %(trusted)s; accept_terms_of_service; %(block)s }
     server {
         listen 127.0.0.1:@PORT@;
@@ -40,7 +42,7 @@ def ca(serve):
     """Starts a server, and pebble with its ports, which refuses some nonces; gives the server and the DNS server's URL."""
     programs, ports = [], []
 
-    def start(block="", names="", external=False, hook=None):
+    def start(block="", names="", external=False, hook=None, http="", main="", **how):
         pair = certificates.signed("pebble", "acme-root", "subjectAltName=IP:127.0.0.1")
         directory, dns_directory = home("pebble"), home("pebble-dns")
         ports.extend(take() for _ in range(4))
@@ -48,8 +50,8 @@ def ca(serve):
         if hook is not None:
             hook.with_name("url").write_text("http://127.0.0.1:%d" % dns_management)
         text = CONF % {"uri": "https://127.0.0.1:%d/dir" % acme, "trusted": certificates.own("acme-root").crt,
-                       "block": block, "names": names}
-        server = serve("server { listen 127.0.0.1:@PORT@; } # @PORT1@")
+                       "block": block, "names": names, "http": http}
+        server = serve("server { listen 127.0.0.1:@PORT@; } # @PORT1@", **how)
         config = {"listenAddress": "127.0.0.1:%d" % acme, "managementListenAddress": "127.0.0.1:%d" % management,
                   "certificate": pair.crt, "privateKey": pair.key, "httpPort": server.port, "tlsPort": server.port_of("PORT1"),
                   "externalAccountBindingRequired": external, "retryAfter": {"authz": 1, "order": 1}, "externalAccountMACKeys": {"kid-1": MAC},
@@ -62,7 +64,8 @@ def ca(serve):
         words = ["env", "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=30", "PEBBLE_AUTHZREUSE=0", PEBBLE, "-config", "pebble.json",
                  "-dnsserver", "127.0.0.1:%d" % dns]
         programs.append(Program(words, directory, ready=lambda: connects(acme)).start())
-        server.configure(text, main="worker_processes 2;")
+        server.configure(text, main="worker_processes 2; " + main)
+        start.text = text
         server.reload()
         return server
 
@@ -121,3 +124,17 @@ def test_renewal_information(ca):
     server.reload()
     assert issued(server).serial_number == serial
     assert "suggests no proper time" not in server.error_log
+
+
+@needs_redis
+@pytest.mark.parametrize("challenge", ["http-01", "tls-alpn-01"])
+def test_challenge_at_another_node(ca, serve, redis, challenge):
+    """The CA comes to a node that has not ordered: it has the answer from the store."""
+    store = redis("user edge on >secret ~portunus:* +@all")
+    main = "redis_store main { server 127.0.0.1:%d; timeout 1s; user edge; password_file password; }" % store.port
+    files = {"password": "secret"}
+    front = ca("challenge %s;" % challenge, names="front.test", http="acme_shared_zone zone=s:256k sync sync_interval=20ms;", main=main, files=files)
+    assert names_of(issued(front)) == ["front.test"]
+    back = serve(ca.text.replace("front.test", "a.test"), main=main, files=files)
+    assert names_of(issued(back)) == ["a.test"]
+    assert "the account is" not in back.error_log  # it is that of the first

@@ -1,6 +1,6 @@
 /* Inside ngx_http_acme_module: what its files share.
  * Implemented in answer.c, fetch.c, generated.c, hook.c, jws.c, keys.c, module.c, order.c, renewal.c,
- * session.c, state.c, url.c and zone.c. */
+ * session.c, state.c, sync.c, url.c and zone.c. */
 #ifndef HTTP_MODULES_CLIENTS_ACME_ACME_H
 #define HTTP_MODULES_CLIENTS_ACME_ACME_H
 
@@ -11,6 +11,7 @@
 #include "http/routing/settings.h"
 #include "net/tls/tls.h"
 #include "shared/jose/document.h"
+#include "store/table.h"
 
 #define ACME_ANSWER_MAX (256 * 1024) /* bytes of an answer's body */
 #define ACME_PEM_MAX (128 * 1024)    /* bytes of a key with its chain */
@@ -50,10 +51,11 @@ struct acme_certificate {
     struct acme_entry *entry; /* in the zone; the same address in all processes */
     const struct conf_node *node;
     /* Of the process that orders. */
-    int64_t ari_due_s;    /* when the CA suggests to renew; 0: it has not said */
-    int64_t ari_asked_s;  /* when it was asked last */
-    int64_t ari_next_s;   /* when to ask it again */
-    int64_t file_time_ns; /* of the file that was read last */
+    int64_t ari_due_s;     /* when the CA suggests to renew; 0: it has not said */
+    int64_t ari_asked_s;   /* when it was asked last */
+    int64_t ari_next_s;    /* when to ask it again */
+    int64_t file_time_ns;  /* of the file that was read last */
+    int64_t file_begins_s; /* not_before of what the file has; 0: nothing */
 };
 
 /* A block `acme_issuer`. */
@@ -90,6 +92,8 @@ struct acme_issuer {
     bool is_running;        /* the fiber lives */
     bool must_end;          /* it returns when the order under way is done */
     bool has_logged_wait;   /* the log says already why the lock is not ours */
+    bool has_logged_store;  /* the same of the lock in the store */
+    uint64_t leased_ms;     /* when the lock in the store was had last; clock_now.now_ms time */
     int lock;               /* descriptor of the lock's file; -1: it is not open */
 };
 
@@ -98,6 +102,7 @@ struct acme_http {
     struct str zone_name;
     uint64_t zone_size;
     struct conf_node *zone_node; /* NULL: the default */
+    struct store_sync_words sync;
 };
 
 /* Of one reading. */
@@ -106,6 +111,7 @@ struct acme_main {
     struct vec certificates; /* struct acme_certificate *: no two for the same */
     const struct acme_http *http;
     struct zone *zone;
+    struct store_table *table; /* of what nodes share; NULL: nothing */
     bool has_http_01, has_tls_alpn_01;
     struct generation *generation;
 };
@@ -141,12 +147,18 @@ bool acme_entry_put(struct zone *zone, struct acme_entry *entry, const struct ac
 struct acme_facts acme_facts_get(struct zone *zone, struct acme_entry *entry);
 void acme_facts_put(struct zone *zone, struct acme_entry *entry, const struct acme_facts *facts);
 
-/* What answers a challenge: under its token the key authorization, or under a name key and certificate. False: no room. */
+/* After CHALLENGE_TIME_S it is gone. What answers a challenge: under its token the key authorization, or under a name key and certificate. False: no room. */
 bool acme_challenge_put(struct zone *zone, enum acme_challenge_type type, struct str name,
                         const struct acme_pair *pair);
 void acme_challenge_remove(struct zone *zone, enum acme_challenge_type type, struct str name);
 bool acme_challenge_find(struct zone *zone, enum acme_challenge_type type, struct str name,
                          struct arena *arena, struct acme_pair *out);
+/* Those that are open: struct acme_open_challenge in the arena. */
+struct acme_open_challenge {
+    enum acme_challenge_type type;
+    struct str name;
+};
+void acme_challenge_list(struct zone *zone, struct arena *arena, struct vec *out);
 
 /* ---- keys.c: keys, requests, certificates. On the worker's own stack, but for acme_random. ---- */
 
@@ -214,10 +226,41 @@ bool acme_state_write(const struct acme_issuer *issuer, struct str name, struct 
 /* The lock of the folder. False: another process has it, or it cannot be had (logged). */
 bool acme_state_lock(struct acme_issuer *issuer, const struct log *log);
 void acme_state_unlock(struct acme_issuer *issuer);
+/*
+ * Text with a key and a chain goes to the zone. Where nodes share it, an older certificate does not replace a newer one. False: it does not;
+ * *why is NULL where nothing is wrong with the text. On the worker's own stack.
+ */
+bool acme_state_take(struct acme_certificate *certificate, struct arena *arena, struct str text,
+                     const char **why);
+/* What came from other nodes goes to the files. */
+void acme_state_save_shared(struct acme_certificate *certificate, const struct log *log);
+bool acme_state_keep_account(const struct acme_issuer *issuer, const struct acme_pair *pair,
+                             const struct log *log);
+void acme_state_save_account(const struct acme_issuer *issuer, const struct log *log);
 /* What the file of a certificate has goes to the zone, when it is newer. False: there is no file that can be used. */
 bool acme_state_load(struct acme_certificate *certificate, const struct log *log);
 /* The account's key and URL go there, where there are any. False: they cannot be used; logged. */
 bool acme_state_load_account(struct acme_issuer *issuer, const struct log *log);
+
+/* ---- sync.c: what nodes share in a redis_store. Without one nothing is done, and the lock is had. ---- */
+
+/* False after conf_error. */
+bool acme_sync_open(struct conf *conf, struct acme_main *main);
+/* This node has made these: other nodes get them. */
+void acme_sync_certificate(const struct acme_certificate *certificate);
+void acme_sync_failure(const struct acme_certificate *certificate);
+void acme_sync_account(const struct acme_issuer *issuer);
+void acme_sync_challenge(const struct acme_main *main, enum acme_challenge_type type,
+                         struct str name);
+/* Waits until the store has them all. False: it does not. MAY WAIT. */
+bool acme_sync_flush(const struct acme_main *main);
+/* The same, and until the other nodes have read them. MAY WAIT. */
+bool acme_sync_spread(const struct acme_main *main);
+/* Of all nodes one orders at an issuer. Called again, it has the lock for longer. False: logged once. MAY WAIT. */
+bool acme_sync_lock(struct acme_issuer *issuer);
+void acme_sync_unlock(struct acme_issuer *issuer);
+/* Reads what the node that had the lock may have changed. MAY WAIT. */
+void acme_sync_fetch(struct acme_issuer *issuer);
 
 /* ---- url.c ---- */
 

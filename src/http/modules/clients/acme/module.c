@@ -66,6 +66,21 @@ static bool zone_apply(struct conf_scope *scope, const struct directive *row,
     struct acme_http *http = settings;
     struct str text = node->args[1];
 
+    http->sync = (struct store_sync_words){.is_wanted = false};
+    for (unsigned i = 2; i < node->count; i++) {
+        bool is_one;
+
+        if (!store_sync_read(scope->conf, node, node->args[i], false, &http->sync, &is_one)) {
+            return false;
+        }
+        if (!is_one) {
+            return conf_error(scope->conf, node, "invalid parameter \"%.*s\"",
+                              STR_ARG(node->args[i]));
+        }
+    }
+    if (!store_sync_check(scope->conf, node, &http->sync)) {
+        return false;
+    }
     if (!str_starts(text, STR("zone="))) {
         return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(text));
     }
@@ -87,9 +102,12 @@ static bool http_finish(struct conf_scope *scope, void *settings)
 static const struct directive acme_rows[] = {
     {"acme_issuer", IN_HTTP, BLOCK(acme_issuer_enter), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "name", .doc = "A CA that speaks ACME, and this server's account there."},
-    {"acme_shared_zone", IN_HTTP, CUSTOM_FIELD(struct acme_http, zone_name, zone_apply), ARGS(1, 1),
-     .initial = "zone=ngx_acme_shared:256k", .syntax = "zone=name:size",
-     .doc = "The zone of shared memory with certificates and keys, 8k each."},
+    {"acme_shared_zone", IN_HTTP, CUSTOM_FIELD(struct acme_http, zone_name, zone_apply), ARGS(1, 3),
+     .initial = "zone=ngx_acme_shared:256k",
+     .syntax = "zone=name:size [sync[=store]] [sync_interval=time]",
+     .doc =
+         "The zone of shared memory with certificates and keys, 8k each. With `sync` several nodes have accounts, certificates and open "
+         "challenges in common, by a `redis_store`."},
     {0},
 };
 static const struct directive server_rows[] = {
@@ -214,7 +232,7 @@ static bool acme_end(struct conf *conf, struct http_main *http)
         generation->agent_connections = AGENT_CONNECTIONS;
     }
     generation->has_agent = true;
-    return make_zone(conf, main) && is_good;
+    return make_zone(conf, main) && acme_sync_open(conf, main) && is_good;
 }
 
 /* ---- start ---- */

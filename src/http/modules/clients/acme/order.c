@@ -144,7 +144,10 @@ static bool put_in_zone(struct authorization *a, enum acme_challenge_type type, 
         return order_fail(a->order, "acme_shared_zone has no room for a challenge");
     }
     a->zone_name = name;
-    return true;
+    acme_sync_challenge(a->order->session->issuer->main, type, name);
+    return acme_sync_spread(a->order->session->issuer->main) ||
+           order_fail(a->order, "the store did not take the answer to a challenge in time, so that "
+                                "other nodes cannot give it");
 }
 
 static bool answer_alpn(struct authorization *a)
@@ -222,6 +225,7 @@ static void take_back(struct authorization *a)
     if (a->zone_name.len != 0) {
         acme_challenge_remove(session->issuer->main->zone, session->issuer->challenge,
                               a->zone_name);
+        acme_sync_challenge(session->issuer->main, session->issuer->challenge, a->zone_name);
     }
     if (a->record.name.len != 0) {
         acme_hook_run(session->issuer, a->order->arena, "remove", &a->record, session->log);
@@ -547,10 +551,12 @@ static bool keep(struct order *order)
                                     arena_concat(order->arena, order->pair.key, order->pair.value),
                                     order->session->log);
     certificate->file_time_ns = acme_state_time(issuer, file);
+    certificate->file_begins_s = facts.not_before;
     if (!acme_entry_put(zone, certificate->entry, &order->pair, issuer->main->generation->number)) {
         return order_fail(order, "acme_shared_zone is full: give it more memory");
     }
     acme_facts_put(zone, certificate->entry, &facts);
+    acme_sync_certificate(certificate);
     certificate->ari_due_s = certificate->ari_next_s = 0;
     log_notice(order->session->log, 0, "acme_issuer \"%.*s\": certificate \"%.*s\" was issued%s",
                STR_ARG(issuer->name), STR_ARG(certificate->name),

@@ -79,6 +79,7 @@ static void put_off(struct acme_certificate *certificate, const struct acme_prob
     facts.failures++;
     facts.not_until_s = (int64_t) clock_now.seconds + wait_s;
     acme_facts_put(zone, certificate->entry, &facts);
+    acme_sync_failure(certificate);
     log_notice(log_main, 0, "acme_issuer \"%.*s\": certificate \"%.*s\" is ordered again in %llds",
                STR_ARG(certificate->issuer->name), STR_ARG(certificate->name), (long long) wait_s);
 }
@@ -144,7 +145,9 @@ static bool read_files(void *arg)
                        STR_ARG(issuer->name), STR_ARG((*certificate)->name));
             (*certificate)->ari_due_s = (*certificate)->ari_next_s = 0;
         }
+        acme_state_save_shared(*certificate, log_main);
     }
+    acme_state_save_account(issuer, log_main);
     return true;
 }
 
@@ -152,6 +155,26 @@ static bool read_files(void *arg)
 static bool read_account(void *arg)
 {
     return acme_state_load_account(arg, log_main);
+}
+
+/* The lock of the folder, for processes of this machine and those that share it; then that of the store, for nodes. */
+static bool lock(struct acme_issuer *issuer)
+{
+    if (!acme_state_lock(issuer, log_main)) {
+        return false;
+    }
+    if (!acme_sync_lock(issuer)) {
+        acme_state_unlock(issuer);
+        return false;
+    }
+    acme_sync_fetch(issuer);
+    return true;
+}
+
+static void unlock(struct acme_issuer *issuer)
+{
+    acme_sync_unlock(issuer);
+    acme_state_unlock(issuer);
 }
 
 static void order_all(struct acme_issuer *issuer)
@@ -191,14 +214,14 @@ static int64_t look(struct acme_issuer *issuer)
 
     acme_on_main(read_files, issuer);
     if (has_work(issuer)) {
-        if (!acme_state_lock(issuer, log_main)) {
+        if (!lock(issuer)) {
             return LOCKED_S;
         }
         acme_on_main(read_files, issuer); /* the one that had the lock may have written them */
         if (has_work(issuer)) {
             order_all(issuer);
         }
-        acme_state_unlock(issuer);
+        unlock(issuer);
     }
     vec_each(struct acme_certificate *, certificate, &issuer->certificates) {
         int64_t left_s = wants_renewal_time(*certificate)
@@ -245,7 +268,7 @@ void acme_renewals_quit(struct acme_main *main, bool may_finish)
     vec_each(struct acme_issuer *, issuer, &main->issuers) {
         if ((*issuer)->is_running) {
             (*issuer)->must_end = true;
-            if (may_finish &&
+            if (may_finish && main->table == NULL &&
                 (*issuer)->state_path.len != 0) { /* the next one waits for the lock */
                 wait_signal_later(&(*issuer)->wake);
             } else {

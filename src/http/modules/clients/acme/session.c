@@ -196,6 +196,9 @@ static bool post_once(struct acme_session *session, struct str url, struct str p
 
 bool acme_post(struct acme_session *session, struct str url, struct str payload, const char *accept)
 {
+    if (!acme_sync_lock(session->issuer)) {
+        return false;
+    }
     for (unsigned i = 0; i < NONCE_TRIES; i++) {
         if (session->nonce.len == 0 && !renew_nonce(session)) {
             return false;
@@ -276,8 +279,6 @@ static bool keep_account(struct acme_session *session)
 {
     struct acme_issuer *issuer = session->issuer;
     const struct acme_pair pair = {.key = session->key_pem, .value = session->kid};
-    struct str lines =
-        arena_printf(&session->arena, "%.*s\n%.*s\n", STR_ARG(session->kid), STR_ARG(issuer->uri));
 
     if (!acme_entry_put(issuer->main->zone, issuer->account, &pair,
                         issuer->main->generation->number)) {
@@ -285,9 +286,8 @@ static bool keep_account(struct acme_session *session)
                   STR_ARG(issuer->main->zone->name));
         return false;
     }
-    return (issuer->account_key.file.len != 0 ||
-            acme_state_write(issuer, STR("account.key"), session->key_pem, session->log)) &&
-           acme_state_write(issuer, STR("account.url"), lines, session->log);
+    acme_sync_account(issuer);
+    return acme_state_keep_account(issuer, &pair, session->log);
 }
 
 void acme_forget_account(struct acme_session *session)

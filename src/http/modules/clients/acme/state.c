@@ -179,29 +179,44 @@ void acme_state_unlock(struct acme_issuer *issuer)
 
 /* ---- to the zone ---- */
 
-static bool take(struct acme_certificate *certificate, struct arena *arena, struct str text,
-                 const struct log *log)
+/* Of two nodes that have ordered, all nodes take the same. */
+static bool is_newer(const struct acme_certificate *certificate, struct arena *arena,
+                     const struct acme_facts *facts, const struct acme_chain *chain)
+{
+    struct acme_pair present;
+
+    if (certificate->issuer->main->table == NULL || facts->is_self_signed ||
+        !acme_entry_get(certificate->issuer->main->zone, certificate->entry, arena, &present)) {
+        return true;
+    }
+    return chain->not_before != facts->not_before ? chain->not_before > facts->not_before
+                                                  : str_compare(chain->pem, present.value) > 0;
+}
+
+bool acme_state_take(struct acme_certificate *certificate, struct arena *arena, struct str text,
+                     const char **why)
 {
     struct zone *zone = certificate->issuer->main->zone;
     EVP_PKEY *key = acme_key_read(text);
     struct acme_chain chain;
-    const char *why = "it has no key";
     struct acme_facts facts = acme_facts_get(zone, certificate->entry);
     struct acme_pair pair;
 
-    if (key == NULL || !acme_chain_read(arena, text, key, certificate, &chain, &why) ||
-        !acme_key_write(key, arena, &pair.key)) {
-        log_error(log, 0, "\"%.*s/%.*s.pem\" is not used: %s",
-                  STR_ARG(certificate->issuer->state_path), STR_ARG(certificate->name), why);
-        EVP_PKEY_free(key);
+    *why = "it has no key";
+    bool is_good = key != NULL && acme_chain_read(arena, text, key, certificate, &chain, why) &&
+                   acme_key_write(key, arena, &pair.key);
+    EVP_PKEY_free(key);
+    if (!is_good) {
         return false;
     }
-    EVP_PKEY_free(key);
+    if (!is_newer(certificate, arena, &facts, &chain)) {
+        *why = NULL;
+        return false;
+    }
     pair.value = chain.pem;
     if (!acme_entry_put(zone, certificate->entry, &pair,
                         certificate->issuer->main->generation->number)) {
-        log_error(log, 0, "acme_shared_zone \"%.*s\" is full: give it more memory",
-                  STR_ARG(zone->name));
+        *why = "acme_shared_zone is full: give it more memory";
         return false;
     }
     if (facts.is_self_signed || facts.not_after != chain.not_after) {
@@ -226,11 +241,44 @@ bool acme_state_load(struct acme_certificate *certificate, const struct log *log
     int64_t time_ns = acme_state_time(certificate->issuer, name);
     if (time_ns != 0 && time_ns != certificate->file_time_ns &&
         acme_state_read(certificate->issuer, name, &arena, &text, NULL)) {
+        const char *why;
+
         certificate->file_time_ns = time_ns;
-        is_good = take(certificate, &arena, text, log);
+        is_good = acme_state_take(certificate, &arena, text, &why);
+        if (is_good) {
+            certificate->file_begins_s =
+                acme_facts_get(certificate->issuer->main->zone, certificate->entry).not_before;
+        } else if (why != NULL) {
+            log_error(log, 0, "\"%.*s/%.*s.pem\" is not used: %s",
+                      STR_ARG(certificate->issuer->state_path), STR_ARG(certificate->name), why);
+        }
     }
     arena_free(&arena);
     return is_good;
+}
+
+void acme_state_save_shared(struct acme_certificate *certificate, const struct log *log)
+{
+    struct acme_issuer *issuer = certificate->issuer;
+    const struct acme_facts facts = acme_facts_get(issuer->main->zone, certificate->entry);
+    struct arena arena;
+    struct acme_pair pair;
+
+    if (issuer->main->table == NULL || facts.is_self_signed || facts.not_before == 0 ||
+        facts.not_before == certificate->file_begins_s) {
+        return;
+    }
+    arena_init(&arena);
+    struct str file = arena_concat(&arena, certificate->name, STR(".pem"));
+    if (acme_entry_get(issuer->main->zone, certificate->entry, &arena, &pair)) {
+        log_notice(log, 0, "acme_issuer \"%.*s\": certificate \"%.*s\" came from the store",
+                   STR_ARG(issuer->name), STR_ARG(certificate->name));
+        acme_state_write(issuer, file, arena_concat(&arena, pair.key, pair.value), log);
+        certificate->file_time_ns = acme_state_time(issuer, file);
+        certificate->file_begins_s = facts.not_before;
+        certificate->ari_due_s = certificate->ari_next_s = 0;
+    }
+    arena_free(&arena);
 }
 
 /* The first line of the file, where the second is the directory of this issuer. */
@@ -245,6 +293,51 @@ static struct str account_url(const struct acme_issuer *issuer, struct arena *ar
     return text.data != NULL && str_equal(str_cut(&text, '\n'), issuer->uri) ? url : STR("");
 }
 
+/* What the zone has is what all nodes have; the files may be older. */
+static bool has_shared_account(const struct acme_issuer *issuer, struct arena *arena,
+                               struct acme_pair *pair)
+{
+    return issuer->main->table != NULL && issuer->account_key.file.len == 0 &&
+           acme_entry_get(issuer->main->zone, issuer->account, arena, pair);
+}
+
+static bool write_account(const struct acme_issuer *issuer, struct arena *arena,
+                          const struct acme_pair *pair, const struct log *log)
+{
+    struct str lines =
+        arena_printf(arena, "%.*s\n%.*s\n", STR_ARG(pair->value), STR_ARG(issuer->uri));
+
+    return (issuer->account_key.file.len != 0 ||
+            acme_state_write(issuer, STR("account.key"), pair->key, log)) &&
+           acme_state_write(issuer, STR("account.url"), lines, log);
+}
+
+void acme_state_save_account(const struct acme_issuer *issuer, const struct log *log)
+{
+    struct arena arena;
+    struct acme_pair pair;
+    struct str key;
+
+    arena_init(&arena);
+    if (has_shared_account(issuer, &arena, &pair) &&
+        (!acme_state_read(issuer, STR("account.key"), &arena, &key, NULL) ||
+         !str_equal(key, pair.key) || !str_equal(account_url(issuer, &arena), pair.value))) {
+        write_account(issuer, &arena, &pair, log);
+    }
+    arena_free(&arena);
+}
+
+bool acme_state_keep_account(const struct acme_issuer *issuer, const struct acme_pair *pair,
+                             const struct log *log)
+{
+    struct arena arena;
+
+    arena_init(&arena);
+    bool is_good = write_account(issuer, &arena, pair, log);
+    arena_free(&arena);
+    return is_good;
+}
+
 bool acme_state_load_account(struct acme_issuer *issuer, const struct log *log)
 {
     struct arena arena;
@@ -253,6 +346,10 @@ bool acme_state_load_account(struct acme_issuer *issuer, const struct log *log)
     bool is_good = true;
 
     arena_init(&arena);
+    if (has_shared_account(issuer, &arena, &pair)) {
+        arena_free(&arena);
+        return true;
+    }
     if (file != NULL) {
         is_good = fs_read_all(&arena, file, ACME_PEM_MAX, &pair.key);
         if (!is_good) {

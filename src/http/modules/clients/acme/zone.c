@@ -1,8 +1,11 @@
 /* The zone: certificates and accounts that all processes use, and what answers challenges. */
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "base/shm.h"
 #include "http/modules/clients/acme/acme.h"
+
+#define CHALLENGE_TIME_S 3600 /* after that the process that opened it has died, or its node */
 
 /* A pair as one piece of the zone; the texts follow. It is never changed: a new one takes its place. */
 struct packed_pair {
@@ -21,6 +24,7 @@ struct acme_entry {
 struct open_challenge {
     struct open_challenge *next;
     struct packed_pair *pair;
+    int64_t ends_s;
     uint32_t type; /* enum acme_challenge_type */
     uint32_t name_size;
     /* the name follows */
@@ -207,21 +211,23 @@ static bool is_challenge(const struct open_challenge *challenge, enum acme_chall
            str_equal((struct str){(const char *) (challenge + 1), challenge->name_size}, name);
 }
 
+/* This one, and those that nobody needs any more. */
 static void remove_locked(struct zone *zone, enum acme_challenge_type type, struct str name)
 {
     struct acme_zone *root = zone_of(zone);
     struct open_challenge **at = &root->challenges;
 
-    while (*at != NULL && !is_challenge(*at, type, name)) {
-        at = &(*at)->next;
-    }
-    if (*at != NULL) {
-        struct open_challenge *gone = *at;
+    while (*at != NULL) {
+        struct open_challenge *one = *at;
 
-        *at = gone->next;
+        if (!is_challenge(one, type, name) && one->ends_s > (int64_t) clock_now.seconds) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
         root->challenge_count--;
-        slab_free(zone->slab, gone->pair);
-        slab_free(zone->slab, gone);
+        slab_free(zone->slab, one->pair);
+        slab_free(zone->slab, one);
     }
 }
 
@@ -242,6 +248,7 @@ static bool put_locked(struct zone *zone, enum acme_challenge_type type, struct 
         return false;
     }
     challenge->type = type;
+    challenge->ends_s = (int64_t) clock_now.seconds + CHALLENGE_TIME_S;
     challenge->pair = packed;
     challenge->name_size = (uint32_t) name.len;
     str_put((char *) (challenge + 1), name);
@@ -290,4 +297,18 @@ bool acme_challenge_find(struct zone *zone, enum acme_challenge_type type, struc
     }
     shm_lock_release(&root->lock);
     return challenge != NULL;
+}
+
+void acme_challenge_list(struct zone *zone, struct arena *arena, struct vec *out)
+{
+    struct acme_zone *root = zone_of(zone);
+
+    shm_lock_take(&root->lock);
+    for (const struct open_challenge *one = root->challenges; one != NULL; one = one->next) {
+        *vec_add(out, arena, struct acme_open_challenge) = (struct acme_open_challenge){
+            .type = (enum acme_challenge_type) one->type,
+            .name = arena_dup(arena, (struct str){(const char *) (one + 1), one->name_size}),
+        };
+    }
+    shm_lock_release(&root->lock);
 }
