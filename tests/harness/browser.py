@@ -79,11 +79,12 @@ class Browser:
                 return message["result"]
             self.events.append(message)
 
-    def open(self, url, width=1200, height=900, dark=False, apart=False):
-        """A new page. What it writes to its console, errors of its policy among them, is found by `problems`. One that is apart shares cookies with no other."""
-        context = {"browserContextId": self.call("Target.createBrowserContext")["browserContextId"]} if apart else {}
+    def open(self, url, width=1200, height=900, dark=False, apart=False, beside=None):
+        """A new page. What it writes to its console, errors of its policy among them, is found by `problems`. One that is apart shares cookies
+        with no other, but for those that are opened beside it."""
+        context = beside.context if beside else {"browserContextId": self.call("Target.createBrowserContext")["browserContextId"]} if apart else {}
         target = self.call("Target.createTarget", url="about:blank", **context)["targetId"]
-        page = Page(self, self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
+        page = Page(self, self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"], context)
         for domain in ("Page", "Runtime", "Log"):
             page.call(domain + ".enable")
         page.look(width, height, dark)
@@ -96,8 +97,8 @@ class Browser:
 class Page:
     """A page that is open."""
 
-    def __init__(self, browser, session):
-        self.browser, self.session = browser, session
+    def __init__(self, browser, session, context):
+        self.browser, self.session, self.context = browser, session, context
 
     def call(self, method, **words):
         return self.browser.call(method, self.session, **words)

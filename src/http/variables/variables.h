@@ -55,6 +55,12 @@ bool response_made_field(struct request *request, struct str name, struct str *o
 
 /* The value of the first cookie of this name, in any case. */
 bool request_cookie(const struct request *request, struct str name, struct str *out);
+/* Those whose names begin so: struct request_cookie in the arena, in their order. */
+struct request_cookie {
+    struct str name, value;
+};
+void request_cookies(const struct request *request, struct str prefix, struct arena *arena,
+                     struct vec *out);
 
 /* The value of the first argument of this name, in any case, as received. */
 bool request_argument(const struct request *request, struct str name, struct str *out);

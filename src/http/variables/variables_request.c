@@ -181,26 +181,29 @@ VARIABLE_GET(get_content_length)
 }
 
 /* One "name = value" of a Cookie field; the value keeps what follows it up to the semicolon. */
-static bool match_cookie(struct str pair, struct str name, struct str *out)
+static bool split_cookie(struct str pair, struct request_cookie *out)
 {
     while (pair.len != 0 && *pair.data == ' ') {
         pair = str_skip(pair, 1);
     }
     const char *equals = str_find_char(pair, '=');
-    if (equals == NULL || !str_equal_nocase(str_trim(str_from(pair.data, equals)), name)) {
+    if (equals == NULL) {
         return false;
     }
     struct str value = str_from(equals + 1, pair.data + pair.len);
     while (value.len != 0 && *value.data == ' ') {
         value = str_skip(value, 1);
     }
-    *out = value;
+    out->name = str_trim(str_from(pair.data, equals));
+    out->value = value;
     return true;
 }
 
 /* Since nginx 1.29.6 only a semicolon ends a cookie. */
 bool request_cookie(const struct request *request, struct str name, struct str *out)
 {
+    struct request_cookie cookie;
+
     if (fields_get(&request->headers, FIELD_COOKIE) == NULL) {
         return false;
     }
@@ -208,12 +211,29 @@ bool request_cookie(const struct request *request, struct str name, struct str *
         struct str rest = field->value;
 
         while (field->id == FIELD_COOKIE && !field->is_removed && rest.data != NULL) {
-            if (match_cookie(str_cut(&rest, ';'), name, out)) {
+            if (split_cookie(str_cut(&rest, ';'), &cookie) && str_equal_nocase(cookie.name, name)) {
+                *out = cookie.value;
                 return true;
             }
         }
     }
     return false;
+}
+
+void request_cookies(const struct request *request, struct str prefix, struct arena *arena,
+                     struct vec *out)
+{
+    struct request_cookie cookie;
+
+    fields_each(field, &request->headers) {
+        struct str rest = field->value;
+
+        while (field->id == FIELD_COOKIE && !field->is_removed && rest.data != NULL) {
+            if (split_cookie(str_cut(&rest, ';'), &cookie) && str_starts(cookie.name, prefix)) {
+                *vec_add(out, arena, struct request_cookie) = cookie;
+            }
+        }
+    }
 }
 
 VARIABLE_GET(get_cookie)

@@ -194,6 +194,39 @@ def test_many_tabs(site, provider):
     assert user(browser.get("/")) == (200, "ann|")
 
 
+def test_tabs_that_begin_without_a_cookie(site, provider):
+    """Both ask before either has an answer: the cookie of one does not take the place of the other's."""
+    browser = Browser(site())
+    tabs = [Browser(browser.server) for _ in range(2)]
+    answers = [tab.get("/%d" % number) for number, tab in enumerate(tabs)]
+    for tab in tabs:
+        browser.cookies.update(tab.cookies)
+    ways = [browser.back(provider, answer) for answer in answers]
+    ends = [urllib.parse.urlsplit(browser.get(way).header("Location")).path for way in ways]
+    assert ends == ["/0", "/1"]
+    later = dict(browser.cookies)
+    del browser.cookies["NGX_OIDC_SESSION"]
+    browser.get("/third")   # has a cookie of a login already
+    assert {name for name in browser.cookies} == {name for name in later if "LOGIN" in name} and len(browser.cookies) == 2
+
+
+def test_cookies_of_logins_are_bounded(site, provider):
+    """The oldest go: of those that a browser sends, at most seven stay, beside the one that is used."""
+    browser = Browser(site())
+    browser.cookies = {"NGX_OIDC_SESSION_LOGIN_%016d" % number: "A" * 43 for number in range(30)}
+    answer = browser.get("/")
+    assert sorted(browser.cookies) == ["NGX_OIDC_SESSION_LOGIN_%016d" % number for number in range(22, 30)]
+    assert browser.get(browser.back(provider, answer)).status == 302
+
+
+@pytest.mark.parametrize("name, value", [("", "A" * 43), ("0" * 15, "A" * 43), ("0" * 17, "A" * 43), ("0" * 16, "A" * 42), ("0" * 16, "!" * 43)])
+def test_cookies_that_are_none_of_a_login(site, provider, name, value):
+    browser = Browser(site())
+    browser.cookies = {"NGX_OIDC_SESSION_LOGIN_" + name: value}
+    browser.login(provider)
+    assert len(browser.cookies) == 3
+
+
 def test_parts_of_a_page_make_no_login_cookie(site):
     """A browser asks for an icon beside its first page: whichever answer comes last, the page's login holds."""
     server = site()

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -21,11 +22,12 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("node") is None or not os.path.isdir(FOLDER), reason="objs-tools/oidc-provider is not there: auto/oidc-provider brings it")]
 
 CONF = """
-    oidc_provider one { issuer http://127.0.0.2:%(port)d; client_id one; client_secret a-secret-of-this-test; logout_uri /logout; post_logout_uri /bye; }
+    oidc_provider one { issuer http://127.0.0.2:%(port)d; client_id one; client_secret a-secret-of-this-test; logout_uri /logout; post_logout_uri /bye; %(block)s }
     oidc_provider wrong { issuer http://127.0.0.2:%(port)d/other; config_url http://127.0.0.2:%(port)d/.well-known/openid-configuration;
                           client_id one; client_secret a-secret-of-this-test; cookie_name WRONG; }
     access_log access.log; server { listen 127.0.0.1:@PORT@; auth_oidc one; default_type text/html;
         location / { echo "<p id=user>$oidc_claim_sub</p><p id=token>$oidc_access_token</p>"; }
+        location = /status { auth_oidc off; stub_status; }
         location = /bye { auth_oidc off; echo "<p id=bye>bye</p>"; }
         location /wrong { auth_oidc wrong; echo "<p id=user>$oidc_claim_sub</p>"; } }"""
 
@@ -68,8 +70,8 @@ def provider():
 
 @pytest.fixture
 def site(serve, provider):
-    def start(life=600, allow=()):
-        server = serve(CONF % {"port": provider.port}, main="worker_processes 1;", allow=allow)
+    def start(life=600, allow=(), block=""):
+        server = serve(CONF % {"port": provider.port, "block": block}, main="worker_processes 1;", allow=allow)
         provider.start(server, life)
         return server
     return start
@@ -86,6 +88,11 @@ def walk(page, server, path):
     """Opens a page of the site, and does what the provider asks for until the browser is back."""
     base = "http://127.0.0.1:%d" % server.port
     page.go(base + path)
+    return come_back(page, server)
+
+
+def come_back(page, server):
+    base = "http://127.0.0.1:%d" % server.port
     until(lambda: (page.value(STEP) or "").startswith(base), lambda: "the site: %s\n%s" % (page.value("location.href + document.body.innerHTML"), server.error_log))
     page.settle()
     return page.value("location.pathname")
@@ -121,6 +128,33 @@ def test_an_expired_token_is_renewed(site, browser):
         walk(page, server, "/")
         return text(page, "token") != token and text(page, "user") == "anna"
     until(is_renewed, "another access token")
+
+
+def test_a_session_that_expires(site, browser):
+    """The provider still knows the user: the browser comes back with another session, and sees no form."""
+    server = site(block="session_timeout 1s;")
+    page = browser.open("about:blank", apart=True)
+    walk(page, server, "/")
+    token = text(page, "token")
+
+    def is_another():
+        walk(page, server, "/later")
+        return text(page, "token") != token and text(page, "user") == "anna"
+    until(is_another, "another session")
+
+
+def test_two_tabs_that_begin_at_the_same_time(site, provider, browser):
+    """Neither has a cookie yet, and both logins end where they began."""
+    server = site()
+    tabs = [browser.open("about:blank", apart=True)]
+    tabs.append(browser.open("about:blank", beside=tabs[0]))
+    provider.process.send_signal(signal.SIGSTOP)    # both requests wait for the provider's metadata
+    for number, tab in enumerate(tabs):
+        tab.eval("setTimeout(() => { location = 'http://127.0.0.1:%d/tab%d'; })" % (server.port, number))
+    until(lambda: "Writing: 3" in server.get("/status").text, lambda: "both requests\n" + server.get("/status").text)
+    provider.process.send_signal(signal.SIGCONT)
+    for number, tab in enumerate(tabs):
+        assert come_back(tab, server) == "/tab%d" % number and text(tab, "user") == "anna"
 
 
 def test_wrong_issuer_replayed_code_and_swapped_state(site, browser):

@@ -10,23 +10,30 @@
 
 /*
  * What a login is about is in `state`, encrypted: nothing is stored for browsers that never come back. It is bound to a cookie of the
- * browser, from which nonce and PKCE's verifier follow, too. All tabs of a browser share that cookie.
+ * browser, from which nonce and PKCE's verifier follow, too. The cookie's name ends with the digits with which the state begins: tabs that
+ * begin without a cookie at the same time get one each, and none takes the place of another. Later ones share what there is.
  */
 #define SALT_SIZE 16
+#define ID_SIZE 16    /* hexadecimal digits */
+#define COOKIES_MAX 8 /* of logins; the browser drops older ones */
 struct login_state {
     int64_t time; /* seconds since the epoch */
     char salt[SALT_SIZE];
 };
 
 struct login {
+    struct str id;     /* of the cookie */
     struct str cookie; /* of the browser */
     struct login_state state;
     struct str uri; /* where the browser is sent afterwards */
 };
 
-static struct str login_cookie_name(struct request *request, const struct oidc_provider *provider)
+static struct str login_cookie_name(struct request *request, const struct oidc_provider *provider,
+                                    struct str id)
 {
-    return arena_concat(&request->arena, provider->cookie_name, STR("_LOGIN"));
+    const struct str parts[] = {provider->cookie_name, STR("_LOGIN_"), id};
+
+    return arena_join(&request->arena, parts, 3);
 }
 
 /* ---- encryption ---- */
@@ -46,16 +53,19 @@ static struct str seal_state(struct request *request, const struct oidc_provider
     struct str sealed = tls_seal(provider->secret, bound_text(request, provider, login->cookie),
                                  arena_join(&request->arena, parts, 2), &request->arena);
 
-    return base64_encode(&request->arena, sealed, true);
+    return arena_concat(&request->arena, login->id, base64_encode(&request->arena, sealed, true));
 }
 
-/* False: this server has not made it for this browser, whose cookie is known, or too long ago. */
+/* False: this server has not made it for this browser, or too long ago. */
 static bool open_state(struct request *request, const struct oidc_provider *provider,
                        struct str text, struct login *login)
 {
     struct str sealed, state;
 
-    if (text.len > 2 * URI_MAX || !base64_decode(&request->arena, text, true, &sealed) ||
+    login->id = str_head(text, ID_SIZE);
+    if (text.len <= ID_SIZE || text.len > 2 * URI_MAX ||
+        !request_cookie(request, login_cookie_name(request, provider, login->id), &login->cookie) ||
+        !base64_decode(&request->arena, str_skip(text, ID_SIZE), true, &sealed) ||
         sealed.len < TLS_SEAL_EXTRA + sizeof(login->state) ||
         !tls_unseal(provider->secret, bound_text(request, provider, login->cookie), sealed,
                     &request->arena, &state)) {
@@ -109,21 +119,58 @@ static bool is_part_of_page(const struct request *request)
     return mode != NULL && !str_is(mode->value, "navigate");
 }
 
-static struct str browser_cookie(struct request *request, const struct oidc_provider *provider)
+static bool is_login_cookie(const struct request_cookie *cookie, struct str prefix)
 {
-    struct str name = login_cookie_name(request, provider);
-    struct str cookie;
     struct str bytes;
+    struct arena arena;
 
-    if (!request_cookie(request, name, &cookie) || cookie.len != OIDC_TEXT ||
-        !base64_decode(&request->arena, cookie, true, &bytes)) {
-        cookie = oidc_random(&request->arena);
-        if (is_part_of_page(request)) {
-            return cookie;
+    arena_init(&arena);
+    bool is_one = cookie->name.len == prefix.len + ID_SIZE && cookie->value.len == OIDC_TEXT &&
+                  base64_decode(&arena, cookie->value, true, &bytes);
+    arena_free(&arena);
+    return is_one;
+}
+
+/* The newest cookie of a login that the browser has. False: none. The oldest go where there are too many. */
+static bool find_cookie(struct request *request, const struct oidc_provider *provider,
+                        struct login *login)
+{
+    struct str prefix = login_cookie_name(request, provider, STR_NONE);
+    struct vec cookies = {0};
+    size_t position = 0;
+
+    request_cookies(request, prefix, &request->arena, &cookies);
+    vec_each(const struct request_cookie, cookie, &cookies) {
+        position++;
+        if (is_login_cookie(cookie, prefix)) {
+            login->id = str_skip(cookie->name, prefix.len);
+            login->cookie = cookie->value;
+        }
+        if (position + COOKIES_MAX <= cookies.count && cookie->name.len == prefix.len + ID_SIZE) {
+            oidc_set_cookie(request, provider, cookie->name, STR_NONE, 0);
         }
     }
-    oidc_set_cookie(request, provider, name, cookie, OIDC_LOGIN_S);
-    return cookie;
+    return login->cookie.len != 0;
+}
+
+static void take_browser_cookie(struct request *request, const struct oidc_provider *provider,
+                                struct login *login)
+{
+    unsigned char bytes[ID_SIZE / 2];
+    char *digits;
+
+    if (!find_cookie(request, provider, login)) {
+        random_bytes(bytes, sizeof(bytes));
+        digits = arena_text(&request->arena, ID_SIZE);
+        hex_encode(digits, bytes, sizeof(bytes));
+        login->id = (struct str){digits, ID_SIZE};
+        login->cookie = oidc_random(&request->arena);
+        if (is_part_of_page(request)) {
+            return;
+        }
+    }
+    oidc_set_cookie(request, provider, login_cookie_name(request, provider, login->id),
+                    login->cookie, OIDC_LOGIN_S);
 }
 
 static struct str challenge_of(struct request *request, struct str verifier)
@@ -174,10 +221,10 @@ enum handler_result oidc_login(struct request *request, struct oidc_provider *pr
         return request_fail(request, 400); /* of HTTP/1.0: nobody could find the way back */
     }
     struct login login = {
-        .cookie = browser_cookie(request, provider),
         .state = {.time = clock_now.seconds},
         .uri = return_uri(request),
     };
+    take_browser_cookie(request, provider, &login);
     random_bytes(login.state.salt, SALT_SIZE);
     struct str verifier = derive(request, provider, "verifier", &login);
     bool is_first = str_find_char(metadata->authorization, '?') == NULL;
@@ -279,12 +326,11 @@ static enum handler_result begin_session(struct request *request,
 enum handler_result oidc_callback(struct request *request, struct oidc_provider *provider)
 {
     struct oidc_token_question asked = {.provider = provider};
-    struct login login;
+    struct login login = {.id = STR_NONE};
     struct str code = argument_of(request, STR("code"));
     struct str error = argument_of(request, STR("error"));
 
-    if (!request_cookie(request, login_cookie_name(request, provider), &login.cookie) ||
-        !open_state(request, provider, argument_of(request, STR("state")), &login)) {
+    if (!open_state(request, provider, argument_of(request, STR("state")), &login)) {
         return refuse(request, provider, "its state is not one of this browser, or is too old",
                       STR(""));
     }

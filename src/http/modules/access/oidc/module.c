@@ -91,7 +91,8 @@ static const struct directive provider_rows[] = {
      .doc =
          "Where the provider's metadata are; by default `/.well-known/openid-configuration` below the issuer. They and the keys are kept for an hour."},
     {"cookie_name", IN_OIDC_PROVIDER, STRING(S, cookie_name), .initial = "NGX_OIDC_SESSION",
-     .syntax = "name", .doc = "The cookie of a session; that of a login has `_LOGIN` after it."},
+     .syntax = "name",
+     .doc = "The cookie of a session; that of a login has `_LOGIN_` and a random number after it."},
     {"extra_auth_args", IN_OIDC_PROVIDER, STRING(S, extra_args), .syntax = "string",
      .doc = "More arguments of the request for a login, as they are: `display=page&prompt=login`."},
     {"frontchannel_logout_uri", IN_OIDC_PROVIDER, STRING(S, frontchannel_uri), .syntax = "uri",
