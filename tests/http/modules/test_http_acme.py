@@ -151,6 +151,36 @@ def test_unauthorized_is_ordered_again(site, ca):
     assert "is ordered again in 1s" in server.error_log
 
 
+def figures(server):
+    found = (line.rpartition(" ") for line in server.get("/metrics").text.splitlines() if line.startswith("portunus_acme_"))
+    return {name: int(value) for name, _, value in found}
+
+
+@pytest.mark.filterwarnings("ignore:Properties that return")  # newer ones have other names
+def test_metrics(site, ca):
+    """Orders that began, were good and failed, and when the next is due: at two thirds of the life, or when one that failed is tried again."""
+    failures = [Refused("rateLimited", "too many", 429, {"Retry-After": "1"}), Refused("unauthorized", "no", 401, {"Retry-After": "1"})]
+
+    def refuse(made, status, fields, body):
+        if failures:
+            raise failures.pop()
+        return status, fields, body
+
+    ca.change["new-order"] = refuse
+    server = site(server="location = /metrics { metrics; }")
+    leaf = issued(server)
+    issuer, failed = '{issuer="ca"}', 'portunus_acme_orders_failed_total{issuer="ca",kind="%s"}'
+    begins, ends = (int(moment.replace(tzinfo=datetime.timezone.utc).timestamp()) for moment in (leaf.not_valid_before, leaf.not_valid_after))
+    due = "portunus_acme_next_order_timestamp_seconds" + issuer
+    until(lambda: figures(server)[due] > begins + (ends - begins) * 0.6, lambda: figures(server))
+    assert figures(server)[due] <= begins + (ends - begins) * 2 / 3
+    wanted = {"portunus_acme_orders_total" + issuer: 3, "portunus_acme_orders_issued_total" + issuer: 1,
+              failed % "limited": 1, failed % "refused": 1, failed % "other": 0}
+    assert {name: value for name, value in figures(server).items() if name != due} == wanted
+    server.reload()
+    assert figures(server)["portunus_acme_orders_total" + issuer] == 3
+
+
 def test_bad_nonces(site, ca):
     """A nonce that is refused is replaced by that of the answer."""
     refused = []

@@ -11,6 +11,7 @@
 #include "http/routing/settings.h"
 #include "net/tls/tls.h"
 #include "shared/jose/document.h"
+#include "shared/metrics/orders.h"
 #include "store/table.h"
 
 #define ACME_ANSWER_MAX (256 * 1024) /* bytes of an answer's body */
@@ -144,6 +145,8 @@ bool acme_entry_get(struct zone *zone, struct acme_entry *entry, struct arena *a
 /* False: no room; the old pair stays. */
 bool acme_entry_put(struct zone *zone, struct acme_entry *entry, const struct acme_pair *pair,
                     uint32_t generation);
+/* Of an issuer: those of its account's entry. */
+struct order_counts *acme_entry_counts(struct acme_entry *entry);
 struct acme_facts acme_facts_get(struct zone *zone, struct acme_entry *entry);
 void acme_facts_put(struct zone *zone, struct acme_entry *entry, const struct acme_facts *facts);
 

@@ -292,6 +292,11 @@ static bool open_issuer(struct acme_main *main, struct acme_issuer *issuer)
     issuer->account =
         acme_entry_of(main->zone, arena_join(&arena, parts, 3), main->generation->number);
     arena_free(&arena);
+    if (issuer->account != NULL && issuer->certificates.count != 0) {
+        *vec_add(issuer_counts_of(&main->generation->conf), main->generation->conf.arena,
+                 struct issuer_counts) =
+            (struct issuer_counts){issuer->name, acme_entry_counts(issuer->account)};
+    }
     return issuer->account != NULL && acme_state_open(issuer, log_main) &&
            acme_state_load_account(issuer, log_main);
 }

@@ -84,6 +84,18 @@ static void put_off(struct acme_certificate *certificate, const struct acme_prob
                STR_ARG(certificate->issuer->name), STR_ARG(certificate->name), (long long) wait_s);
 }
 
+static void count(const struct acme_issuer *issuer, enum order_count what)
+{
+    atomic_fetch_add(&acme_entry_counts(issuer->account)->of[what], 1);
+}
+
+static enum order_count failure_kind(const struct acme_problem *problem)
+{
+    return str_is(problem->type, "rateLimited") ? ORDERS_LIMITED
+           : problem->status != 0               ? ORDERS_REFUSED
+                                                : ORDERS_FAILED;
+}
+
 static void space_out(struct acme_certificate *certificate)
 {
     struct zone *zone = certificate->issuer->main->zone;
@@ -95,13 +107,16 @@ static void space_out(struct acme_certificate *certificate)
 
 static void order_one(struct acme_session *session, struct acme_certificate *certificate)
 {
+    count(session->issuer, ORDERS_STARTED);
     if (acme_order(session, certificate)) {
+        count(session->issuer, ORDERS_ISSUED);
         space_out(certificate);
         return;
     }
     if (fiber_is_cancelled()) {
         return;
     }
+    count(session->issuer, failure_kind(&session->problem));
     if (str_is(session->problem.type, "accountDoesNotExist")) {
         acme_forget_account(session);
     } else if (str_is(session->problem.type, "unauthorized") && session->problem.status == 403) {
@@ -201,6 +216,8 @@ static void order_all(struct acme_issuer *issuer)
         } else if (is_open) {
             order_one(&session, *certificate);
         } else {
+            count(issuer, ORDERS_STARTED);
+            count(issuer, failure_kind(&problem));
             put_off(*certificate, &problem);
         }
     }
@@ -223,12 +240,14 @@ static int64_t look(struct acme_issuer *issuer)
         }
         unlock(issuer);
     }
+    int64_t next_s = INT64_MAX;
     vec_each(struct acme_certificate *, certificate, &issuer->certificates) {
-        int64_t left_s = wants_renewal_time(*certificate)
-                             ? 0
-                             : due_of(*certificate) - (int64_t) clock_now.seconds;
+        int64_t due_s = due_of(*certificate);
+        next_s = due_s < next_s ? due_s : next_s;
+        int64_t left_s = wants_renewal_time(*certificate) ? 0 : due_s - (int64_t) clock_now.seconds;
         wait_s = left_s < wait_s ? left_s : wait_s;
     }
+    atomic_store(&acme_entry_counts(issuer->account)->next_s, (uint64_t) next_s);
     return wait_s < 1 ? 1 : wait_s;
 }
 

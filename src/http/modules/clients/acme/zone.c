@@ -16,6 +16,7 @@ struct acme_entry {
     struct acme_entry *next;
     struct packed_pair *pair; /* or NULL */
     struct acme_facts facts;
+    struct order_counts counts;
     uint32_t generation; /* the newest reading that has it */
     uint32_t name_size;
     /* the name follows */
@@ -181,6 +182,11 @@ bool acme_entry_put(struct zone *zone, struct acme_entry *entry, const struct ac
     }
     shm_lock_release(&root->lock);
     return packed != NULL;
+}
+
+struct order_counts *acme_entry_counts(struct acme_entry *entry)
+{
+    return &entry->counts;
 }
 
 struct acme_facts acme_facts_get(struct zone *zone, struct acme_entry *entry)

@@ -10,6 +10,7 @@
 #include "cache/cache.h"
 #include "http/client/protocol.h"
 #include "shared/metrics/counters.h"
+#include "shared/metrics/orders.h"
 #include "http/modules/status/metrics/metrics.h"
 #include "shared/metrics/peers.h"
 #include "http/modules/status/metrics/writer.h"
@@ -217,6 +218,44 @@ static void write_certificates(struct metrics_writer *writer, struct request *re
             map_put(&seen, &request->arena, name, *server);
             metrics_families_put(writer, LABELS({"server", name}), (uint64_t) end);
         }
+    }
+}
+
+/* What acme_issuer has ordered. */
+static void write_orders(struct metrics_writer *writer)
+{
+    static const char *const kinds[] =
+        {[ORDERS_LIMITED] = "limited", [ORDERS_REFUSED] = "refused", [ORDERS_FAILED] = "other"};
+    const struct vec *issuers = issuer_counts_of(&generation_now->conf);
+
+    if (issuers->count == 0) {
+        return;
+    }
+    family_begin(writer, FAMILY_COUNTER, "portunus_acme_orders", "Orders of certificates.");
+    vec_each(const struct issuer_counts, one, issuers) {
+        metrics_families_put(writer, LABELS({"issuer", one->name}),
+                             atomic_load(&one->counts->of[ORDERS_STARTED]));
+    }
+    family_begin(writer, FAMILY_COUNTER, "portunus_acme_orders_issued",
+                 "Orders that gave a certificate.");
+    vec_each(const struct issuer_counts, one, issuers) {
+        metrics_families_put(writer, LABELS({"issuer", one->name}),
+                             atomic_load(&one->counts->of[ORDERS_ISSUED]));
+    }
+    family_begin(writer, FAMILY_COUNTER, "portunus_acme_orders_failed",
+                 "Orders that failed, by kind.");
+    vec_each(const struct issuer_counts, one, issuers) {
+        for (unsigned kind = ORDERS_LIMITED; kind < ORDER_COUNTS; kind++) {
+            metrics_families_put(writer,
+                                 LABELS({"issuer", one->name}, {"kind", str_of(kinds[kind])}),
+                                 atomic_load(&one->counts->of[kind]));
+        }
+    }
+    family_begin(writer, FAMILY_GAUGE, "portunus_acme_next_order_timestamp_seconds",
+                 "When the next order is due.");
+    vec_each(const struct issuer_counts, one, issuers) {
+        metrics_families_put(writer, LABELS({"issuer", one->name}),
+                             atomic_load(&one->counts->next_s));
     }
 }
 
@@ -650,6 +689,7 @@ void metrics_write(struct buf *out, struct request *request, const struct metric
     write_caches(&writer);
     write_shards(&writer);
     write_certificates(&writer, request);
+    write_orders(&writer);
     write_zones(&writer);
     write_keyvals(&writer);
     write_stores(&writer);
