@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 /* clang-format off */
 const uint16_t metrics_codes[METRICS_CODES] = {
     200, 201, 202, 204, 206, 207, 301, 302, 303, 304, 307, 308, 400, 401, 402, 403, 404, 405, 406, 408, 409, 410,
@@ -38,6 +40,7 @@ struct root {
     _Atomic uint32_t series_count; /* published when a series is complete */
     _Atomic uint32_t sheet_count;  /* sheets that were ever used */
     _Atomic uint64_t lost;
+    uint64_t began_ms; /* when the counters were laid out, milliseconds of the epoch */
     struct series series[SERIES_MOST];
     struct sheet base; /* sums when they were reset */
     struct sheet sheets[SHEETS];
@@ -61,6 +64,8 @@ bool metrics_use(struct zone *wanted)
             return false;
         }
         shm_lock_init(&made->lock);
+        clock_update();
+        made->began_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
         wanted->root = made;
     }
     times_init();
@@ -299,6 +304,11 @@ struct str metrics_peer_label(char *text, struct str group, struct str peer)
 
     *at++ = '\0';
     return str_from(text, str_put(at, str_head(peer, (size_t) (text + SERIES_LABEL - at))));
+}
+
+uint64_t metrics_began_ms(void)
+{
+    return root->began_ms;
 }
 
 uint64_t metrics_lost(void)

@@ -113,6 +113,8 @@ void metrics_since(unsigned series, struct metrics_cell *sum);
 bool metrics_reset(unsigned series);
 /* The number of a series that there is; SERIES_NONE: there is none. */
 unsigned metrics_find(enum series_kind kind, struct str label);
+/* Since when they count: milliseconds of the epoch. */
+uint64_t metrics_began_ms(void);
 /* Series and samples that found no room. */
 uint64_t metrics_lost(void);
 

@@ -5,10 +5,15 @@
 #include "conf/conf.h"
 #include "shared/metrics/counters.h"
 
+struct metrics_form;
+
 struct status_zones {
     bool is_wanted;    /* something shows the numbers: so they are counted */
     struct zone *zone; /* where they are counted; NULL: they are not */
     struct vec zones;  /* struct status_zone, each name and kind once */
+    /* Writes all numbers, for modules other than the one that counts; NULL: nothing is counted. Memory from the arena. */
+    void (*write)(struct buf *out, struct arena *arena, struct conf *conf,
+                  const struct metrics_form *form);
 };
 
 /* A `status_zone`. */

@@ -13,7 +13,7 @@
 #include "shared/metrics/orders.h"
 #include "http/modules/status/metrics/metrics.h"
 #include "shared/metrics/peers.h"
-#include "http/modules/status/metrics/writer.h"
+#include "shared/metrics/writer.h"
 #include "net/shards/listener.h"
 #include "server/generation.h"
 #include "shared/keyval/keyval.h"
@@ -137,10 +137,10 @@ static const struct request_family request_families[] = {
      put_times},
 };
 
-static void write_requests(struct metrics_writer *writer, struct request *request)
+static void write_requests(struct metrics_writer *writer, struct arena *arena)
 {
     unsigned count = metrics_series_count();
-    struct metrics_cell *sums = arena_array(&request->arena, count + 1, sizeof(*sums));
+    struct metrics_cell *sums = arena_array(arena, count + 1, sizeof(*sums));
     struct str ignored;
 
     for (unsigned i = 0; i < count; i++) {
@@ -199,10 +199,9 @@ static void write_connections(struct metrics_writer *writer)
             sum.tls_failures);
 }
 
-static void write_certificates(struct metrics_writer *writer, struct request *request)
+static void write_certificates(struct metrics_writer *writer, struct arena *arena,
+                               const struct http_main *main)
 {
-    const struct http_main *main = request->server->main;
-
     family_begin(writer, FAMILY_GAUGE, "portunus_certificate_expiry_timestamp_seconds",
                  "When the first certificate of a server ends.");
     if (main->handshake == NULL) {
@@ -215,7 +214,7 @@ static void write_certificates(struct metrics_writer *writer, struct request *re
         int64_t end = main->handshake->expires(*server);
 
         if (end != 0 && map_get(&seen, name) == NULL) {
-            map_put(&seen, &request->arena, name, *server);
+            map_put(&seen, arena, name, *server);
             metrics_families_put(writer, LABELS({"server", name}), (uint64_t) end);
         }
     }
@@ -379,11 +378,11 @@ static const struct peer_family stream_peer_families[] = {
     {NULL, NULL, NULL},
 };
 
-static void write_peers(struct metrics_writer *writer, struct request *request,
+static void write_peers(struct metrics_writer *writer, struct arena *arena,
                         const struct upstream_subsystem *subsystem,
                         const struct peer_family *families)
 {
-    struct vec peers = shown_peers(subsystem, &request->arena);
+    struct vec peers = shown_peers(subsystem, arena);
 
     for (const struct peer_family *family = families; family->name != NULL; family++) {
         family_begin(writer, FAMILY_GAUGE, family->name, family->help);
@@ -676,19 +675,20 @@ static void write_service(struct metrics_writer *writer)
     write_memory(writer);
 }
 
-void metrics_write(struct buf *out, struct request *request, const struct metrics_form *form)
+void metrics_write(struct buf *out, struct arena *arena, struct conf *conf,
+                   const struct metrics_form *form)
 {
     struct metrics_writer writer = {.form = form, .out = out};
 
     write_service(&writer);
     write_connections(&writer);
-    write_requests(&writer, request);
-    write_peers(&writer, request, &upstream_http, http_peer_families);
-    write_peers(&writer, request, &upstream_stream, stream_peer_families);
+    write_requests(&writer, arena);
+    write_peers(&writer, arena, &upstream_http, http_peer_families);
+    write_peers(&writer, arena, &upstream_stream, stream_peer_families);
     write_limits(&writer);
     write_caches(&writer);
     write_shards(&writer);
-    write_certificates(&writer, request);
+    write_certificates(&writer, arena, http_main_of(conf));
     write_orders(&writer);
     write_zones(&writer);
     write_keyvals(&writer);

@@ -7,7 +7,7 @@
 #include "http/message/accept.h"
 #include "shared/metrics/history.h"
 #include "shared/metrics/zones.h"
-#include "http/modules/status/metrics/writer.h"
+#include "shared/metrics/writer.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
 #include "server/generation.h"
@@ -192,7 +192,8 @@ static enum handler_result metrics_answer(struct request *request)
     if (as == AS_JSON) {
         metrics_write_status(&out, request);
     } else {
-        metrics_write(&out, request, shown_forms[as]);
+        metrics_write(&out, &request->arena, &request->server->main->generation->conf,
+                      shown_forms[as]);
     }
     return response_gathered(request, 200, shown_types[as], &out);
 }
@@ -350,6 +351,7 @@ static bool metrics_end(struct conf *conf, struct http_main *main)
     if (settings == NULL || !zones->is_wanted) {
         return true;
     }
+    zones->write = metrics_write;
     zones->zone = generation_zone(conf->generation, NULL, STR("metrics"),
                                   (size_t) settings->zone_size, &zone_user);
     if (zones->zone == NULL) {

@@ -6,9 +6,10 @@
 #include "base/buf.h"
 #include "http/request/request.h"
 
-/* All numbers in one of the forms that Prometheus reads. */
+/* All numbers in one of the forms that Prometheus reads, or another. Memory from the arena. */
 struct metrics_form;
-void metrics_write(struct buf *out, struct request *request, const struct metrics_form *form);
+void metrics_write(struct buf *out, struct arena *arena, struct conf *conf,
+                   const struct metrics_form *form);
 
 /* All numbers as one document of JSON. */
 void metrics_write_status(struct buf *out, struct request *request);

@@ -3,7 +3,7 @@
 
 #include "base/protobuf.h"
 #include "shared/metrics/counters.h"
-#include "http/modules/status/metrics/writer.h"
+#include "shared/metrics/writer.h"
 
 /* Numbers of fields, of each message. */
 enum { FAMILY_NAME = 1, FAMILY_HELP = 2, FAMILY_TYPE = 3, FAMILY_METRIC = 4 };

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "shared/metrics/counters.h"
-#include "http/modules/status/metrics/writer.h"
+#include "shared/metrics/writer.h"
 
 static void metrics_text_put_head(struct metrics_writer *writer, const char *tail, const char *word,
                                   const char *help)

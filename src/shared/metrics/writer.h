@@ -1,6 +1,6 @@
-/* The face of the forms that Prometheus reads: families of numbers go in, one after the other. */
-#ifndef HTTP_MODULES_STATUS_METRICS_WRITER_H
-#define HTTP_MODULES_STATUS_METRICS_WRITER_H
+/* The interface of the forms that numbers are shown in: families of numbers go in, one after the other. */
+#ifndef SHARED_METRICS_WRITER_H
+#define SHARED_METRICS_WRITER_H
 
 #include <stdbool.h>
 #include <stdint.h>

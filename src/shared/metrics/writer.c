@@ -1,5 +1,5 @@
 /* Families and samples, and what the forms have in common. */
-#include "http/modules/status/metrics/writer.h"
+#include "shared/metrics/writer.h"
 
 #include "base/text.h"
 
