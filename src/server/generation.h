@@ -215,9 +215,11 @@ struct slot_counters {
         spans_dropped;   /* of traces: taken by the collector; lost on the way to it */
     uint64_t stalls;     /* turns of the loop that took longer than stall_threshold */
     uint64_t lua_memory; /* bytes that VMs of Lua have now */
-    uint64_t pad[3];
-    uint32_t pid;  /* of the worker; 0: of none, or of one that is on its way out */
-    uint32_t slot; /* its slot */
+    uint64_t records_sent,
+        records_dropped;      /* of logs: taken by the collector; lost on the way to it */
+    uint64_t metrics_dropped; /* times that the collector did not take the metrics */
+    uint32_t pid;             /* of the worker; 0: of none, or of one that is on its way out */
+    uint32_t slot;            /* its slot */
 };
 extern struct slot_counters *counters_mine;   /* this worker's */
 void counters_sum(struct slot_counters *sum); /* over all slots */

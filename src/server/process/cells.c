@@ -99,6 +99,9 @@ static void add_totals(struct slot_counters *sum, const struct slot_counters *fr
     sum->spans_sent += read_once(&from->spans_sent);
     sum->spans_dropped += read_once(&from->spans_dropped);
     sum->stalls += read_once(&from->stalls);
+    sum->records_sent += read_once(&from->records_sent);
+    sum->records_dropped += read_once(&from->records_dropped);
+    sum->metrics_dropped += read_once(&from->metrics_dropped);
 }
 
 static void add_open(struct slot_counters *sum, const struct slot_counters *from)

@@ -672,6 +672,12 @@ static void write_service(struct metrics_writer *writer)
                  "Spans of requests by what became of them on the way to the collector.");
     metrics_families_put(writer, LABELS({"result", STR("sent")}), sum.spans_sent);
     metrics_families_put(writer, LABELS({"result", STR("dropped")}), sum.spans_dropped);
+    family_begin(writer, FAMILY_COUNTER, "portunus_log_records",
+                 "Log records by what became of them on the way to the collector.");
+    metrics_families_put(writer, LABELS({"result", STR("sent")}), sum.records_sent);
+    metrics_families_put(writer, LABELS({"result", STR("dropped")}), sum.records_dropped);
+    put_one(writer, FAMILY_COUNTER, "portunus_metric_exports_dropped",
+            "Times that the collector did not take the metrics.", sum.metrics_dropped);
     write_memory(writer);
 }
 

@@ -1,4 +1,4 @@
-/* A worker's spans on their way to the collector: when they are sent, and what becomes of those that are not. */
+/* A worker's spans, log records and metrics on their way to the collector: when they are sent, and what becomes of those that are not. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -14,8 +14,20 @@ enum {
     DROPS_LOGGED_EVERY_MS = 60000 /* one line */
 };
 
+/* How logs name what is sent. */
+static const struct {
+    const char *items;
+    const char *parts;  /* that a collector may refuse one by one */
+    const char *suffix; /* of the line about a failure; traces have that of nginx */
+} signals[OTEL_SIGNALS] = {
+    [OTEL_TRACES] = {"spans", "spans", ""},
+    [OTEL_LOGS] = {"log records", "log records", ", log records"},
+    [OTEL_METRICS] = {"exports of metrics", "data points", ", metrics"},
+};
+
 struct exporter {
     struct exporter *next; /* of generations that have not ended */
+    enum otel_signal signal;
     const struct otel_exporter *settings;
     const struct otel_main *main;
     const struct generation *generation;
@@ -35,11 +47,11 @@ struct exporter {
 /* Those of this process, newest first: without a master, the former generation's ends while the next one serves. */
 static struct exporter *exporters;
 
-static struct exporter **exporter_of(const struct generation *generation)
+static struct exporter **exporter_of(const struct generation *generation, enum otel_signal signal)
 {
     struct exporter **at = &exporters;
 
-    while (*at != NULL && (*at)->generation != generation) {
+    while (*at != NULL && ((*at)->generation != generation || (*at)->signal != signal)) {
         at = &(*at)->next;
     }
     return at;
@@ -47,10 +59,23 @@ static struct exporter **exporter_of(const struct generation *generation)
 
 /* ---- what is logged ---- */
 
-static void drop(struct exporter *exporter, unsigned spans)
+static void count_sent(const struct exporter *exporter, unsigned items)
 {
-    exporter->ring.dropped += spans;
-    counters_mine->spans_dropped += spans;
+    counters_mine->spans_sent += exporter->signal == OTEL_TRACES ? items : 0;
+    counters_mine->records_sent += exporter->signal == OTEL_LOGS ? items : 0;
+}
+
+static void count_dropped(const struct exporter *exporter, unsigned items)
+{
+    counters_mine->spans_dropped += exporter->signal == OTEL_TRACES ? items : 0;
+    counters_mine->records_dropped += exporter->signal == OTEL_LOGS ? items : 0;
+    counters_mine->metrics_dropped += exporter->signal == OTEL_METRICS ? items : 0;
+}
+
+static void drop(struct exporter *exporter, unsigned items)
+{
+    exporter->ring.dropped += items;
+    count_dropped(exporter, items);
 }
 
 /* Seldom: a collector that is down has this worker drop spans at each request. */
@@ -63,10 +88,12 @@ static void log_drops(struct exporter *exporter)
          !exporter->is_quitting)) {
         return;
     }
+    otel_error_log_pause();
     log_warn(exporter->log, 0,
-             "%llu spans were dropped: the collector %.*s takes fewer than are recorded",
+             "%llu %s were dropped: the collector %.*s takes fewer than are recorded",
              (unsigned long long) (exporter->ring.dropped - exporter->logged_dropped),
-             STR_ARG(exporter->settings->authority));
+             signals[exporter->signal].items, STR_ARG(exporter->settings->authority));
+    otel_error_log_resume();
     exporter->logged_dropped = exporter->ring.dropped;
     exporter->logged_ms = now_ms;
 }
@@ -77,9 +104,11 @@ static void log_refusal(struct exporter *exporter, struct str answer)
     struct str reason;
 
     if (otel_read_refusal(answer, &refused, &reason)) {
-        log_warn(exporter->log, 0, "the collector %.*s has refused %llu spans: \"%.*s\"",
+        otel_error_log_pause();
+        log_warn(exporter->log, 0, "the collector %.*s has refused %llu %s: \"%.*s\"",
                  STR_ARG(exporter->settings->authority), (unsigned long long) refused,
-                 STR_ARG(str_head(reason, 200)));
+                 signals[exporter->signal].parts, STR_ARG(str_head(reason, 200)));
+        otel_error_log_resume();
     }
 }
 
@@ -97,16 +126,19 @@ static uint64_t retry_delay(const struct exporter *exporter)
 }
 
 /* The oldest batch was not taken. True: it is tried again later. */
-static bool settle_failure(struct exporter *exporter, enum otel_sent sent, unsigned spans,
+static bool settle_failure(struct exporter *exporter, enum otel_sent sent, unsigned items,
                            const struct otel_outcome *outcome)
 {
     bool is_kept = sent == OTEL_FAILED && !exporter->is_quitting &&
                    ++exporter->attempts < ATTEMPTS_MOST && !fiber_is_cancelled();
 
-    log_error(exporter->log, outcome->error, "OTel export failure: %s of collector %.*s",
-              outcome->reason, STR_ARG(exporter->settings->authority));
+    otel_error_log_pause();
+    log_error(exporter->log, outcome->error, "OTel export failure: %s of collector %.*s%s",
+              outcome->reason, STR_ARG(exporter->settings->authority),
+              signals[exporter->signal].suffix);
+    otel_error_log_resume();
     if (!is_kept) {
-        drop(exporter, spans);
+        drop(exporter, items);
     }
     return is_kept;
 }
@@ -115,7 +147,7 @@ static bool settle_failure(struct exporter *exporter, enum otel_sent sent, unsig
 static bool send_oldest(struct exporter *exporter)
 {
     const struct span_batch *batch = span_ring_take(&exporter->ring);
-    unsigned spans = batch->count;
+    unsigned items = batch->count;
     struct otel_outcome outcome = {.error = 0};
     struct buf message = {0};
     struct arena arena;
@@ -123,14 +155,19 @@ static bool send_oldest(struct exporter *exporter)
     arena_init(&arena);
     otel_put_frame(&message, exporter->main, batch->spans.len);
     buf_append(&message, buf_str(&batch->spans));
-    enum otel_sent sent = otel_send(&exporter->link, exporter->settings, &arena, buf_str(&message),
-                                    clock_now.now_ms + exporter->settings->timeout_ms, &outcome);
+    enum otel_sent sent =
+        otel_send(&exporter->link, exporter->settings, &arena,
+                  &(struct otel_message){.signal = exporter->signal,
+                                         .bytes = buf_str(&message),
+                                         .deadline_ms =
+                                             clock_now.now_ms + exporter->settings->timeout_ms},
+                  &outcome);
     bool is_kept = false;
     if (sent == OTEL_SENT) {
-        counters_mine->spans_sent += spans;
+        count_sent(exporter, items);
         log_refusal(exporter, outcome.answer);
     } else {
-        is_kept = settle_failure(exporter, sent, spans, &outcome);
+        is_kept = settle_failure(exporter, sent, items, &outcome);
     }
     span_ring_sent(&exporter->ring, is_kept);
     exporter->attempts = is_kept ? exporter->attempts : 0;
@@ -197,13 +234,53 @@ static void exporter_is_due(struct timer *timer)
     }
 }
 
-/* Where a span is put; NULL: it is dropped. */
-static struct buf *next_span(struct exporter *exporter)
+/* Where an item is put; NULL: it is dropped. */
+static struct buf *next_item(struct exporter *exporter)
 {
     struct buf *out = span_ring_next(&exporter->ring);
 
-    counters_mine->spans_dropped += out == NULL;
+    if (out == NULL) {
+        count_dropped(exporter, 1);
+    }
     return out;
+}
+
+/* Something was added. is_full: a batch is. */
+static void send_in_time(struct exporter *exporter, bool is_full)
+{
+    if (exporter->is_quitting) {
+        start_sending(exporter); /* the worker waits for fibers, not for timers */
+    } else if (exporter->is_sending || exporter->attempts != 0) {
+        return; /* the fiber sees it, or the next attempt is planned */
+    } else if (is_full) {
+        plan(exporter, 0);
+    } else if (exporter->timer.deadline_ms == NO_DEADLINE) {
+        plan(exporter, exporter->settings->interval_ms);
+    }
+}
+
+struct buf *otel_exporter_next(struct generation *generation, enum otel_signal signal)
+{
+    struct exporter *exporter = *exporter_of(generation, signal);
+
+    return exporter == NULL ? NULL : next_item(exporter);
+}
+
+void otel_exporter_added(struct generation *generation, enum otel_signal signal)
+{
+    struct exporter *exporter = *exporter_of(generation, signal);
+
+    send_in_time(exporter, span_ring_added(&exporter->ring));
+}
+
+void otel_exporter_drop(struct generation *generation, enum otel_signal signal, unsigned count)
+{
+    struct exporter *exporter = *exporter_of(generation, signal);
+
+    if (exporter != NULL) {
+        drop(exporter, count);
+        log_drops(exporter);
+    }
 }
 
 /* Attempts come after the request, whose span tells more. True: a batch is full. */
@@ -212,7 +289,7 @@ static bool record_attempts(struct exporter *exporter, struct request *request)
     bool is_full = false;
 
     vec_each(const struct attempt, attempt, &request->exchange->attempts) {
-        struct buf *out = next_span(exporter);
+        struct buf *out = next_item(exporter);
 
         if (out != NULL) {
             otel_put_attempt(out, request, attempt);
@@ -234,7 +311,7 @@ static bool record_parts(struct exporter *exporter, struct request *request)
     }
     counters_mine->spans_dropped += dropped;
     vec_each(const struct otel_part, part, parts) {
-        struct buf *out = next_span(exporter);
+        struct buf *out = next_item(exporter);
 
         if (out != NULL) {
             otel_put_part(out, request, part);
@@ -246,8 +323,8 @@ static bool record_parts(struct exporter *exporter, struct request *request)
 
 void otel_record(struct request *request)
 {
-    struct exporter *exporter = *exporter_of(request->server->main->generation);
-    struct buf *out = exporter == NULL ? NULL : next_span(exporter);
+    struct exporter *exporter = *exporter_of(request->server->main->generation, OTEL_TRACES);
+    struct buf *out = exporter == NULL ? NULL : next_item(exporter);
 
     if (out == NULL) {
         return;
@@ -260,28 +337,24 @@ void otel_record(struct request *request)
     if (request->trace != NULL) {
         is_full |= record_parts(exporter, request);
     }
-    if (exporter->is_quitting) {
-        start_sending(exporter); /* the worker waits for fibers, not for timers */
-    } else if (exporter->is_sending || exporter->attempts != 0) {
-        return; /* the fiber sees it, or the next attempt is planned */
-    } else if (is_full) {
-        plan(exporter, 0);
-    } else if (exporter->timer.deadline_ms == NO_DEADLINE) {
-        plan(exporter, exporter->settings->interval_ms);
-    }
+    send_in_time(exporter, is_full);
 }
 
 /* ---- a worker ---- */
 
-bool otel_exporter_start(struct generation *generation, const struct otel_main *main)
+bool otel_exporter_start(struct generation *generation, const struct otel_main *main,
+                         enum otel_signal signal)
 {
     struct exporter *exporter = calloc(1, sizeof(*exporter));
+    /* All metrics are one item. While one waits to be sent again one more may wait. */
+    unsigned room = signal == OTEL_METRICS ? 2 : (unsigned) main->exporter->batch_count;
+    unsigned batch_size = signal == OTEL_METRICS ? 1 : (unsigned) main->exporter->batch_size;
 
-    if (exporter == NULL || !span_ring_open(&exporter->ring, (unsigned) main->exporter->batch_count,
-                                            (unsigned) main->exporter->batch_size)) {
+    if (exporter == NULL || !span_ring_open(&exporter->ring, room, batch_size)) {
         free(exporter);
         return false;
     }
+    exporter->signal = signal;
     exporter->settings = main->exporter;
     exporter->main = main;
     exporter->generation = generation;
@@ -294,10 +367,8 @@ bool otel_exporter_start(struct generation *generation, const struct otel_main *
     return true;
 }
 
-void otel_exporter_quit(struct generation *generation)
+static void exporter_quit(struct exporter *exporter)
 {
-    struct exporter *exporter = *exporter_of(generation);
-
     if (exporter == NULL || exporter->is_quitting) {
         return;
     }
@@ -311,18 +382,26 @@ void otel_exporter_quit(struct generation *generation)
     }
 }
 
-void otel_exporter_abort(struct generation *generation)
+void otel_exporter_quit(struct generation *generation)
 {
-    struct exporter *exporter = *exporter_of(generation);
-
-    if (exporter != NULL && exporter->fiber != NULL) {
-        fiber_cancel(exporter->fiber);
+    for (unsigned signal = 0; signal < OTEL_SIGNALS; signal++) {
+        exporter_quit(*exporter_of(generation, signal));
     }
 }
 
-void otel_exporter_end(struct generation *generation)
+void otel_exporter_abort(struct generation *generation)
 {
-    struct exporter **at = exporter_of(generation);
+    for (unsigned signal = 0; signal < OTEL_SIGNALS; signal++) {
+        struct exporter *exporter = *exporter_of(generation, signal);
+
+        if (exporter != NULL && exporter->fiber != NULL) {
+            fiber_cancel(exporter->fiber);
+        }
+    }
+}
+
+static void exporter_end(struct exporter **at)
+{
     struct exporter *exporter = *at;
 
     if (exporter == NULL) {
@@ -336,4 +415,11 @@ void otel_exporter_end(struct generation *generation)
     }
     log_drops(exporter);
     free_exporter(exporter);
+}
+
+void otel_exporter_end(struct generation *generation)
+{
+    for (unsigned signal = 0; signal < OTEL_SIGNALS; signal++) {
+        exporter_end(exporter_of(generation, signal));
+    }
 }

@@ -4,13 +4,15 @@
 #include "http/modules/status/otel/otel.h"
 #include "http/routing/hooks.h"
 #include "server/module.h"
+#include "shared/metrics/zones.h"
 #include "shared/variables/give.h"
 
 enum {
     GRPC_PORT = 4317,
     HTTP_PORT = 4318,
     HEADERS_MOST = 8192 /* bytes of them together */,
-    NAME_MOST = 255
+    NAME_MOST = 255,
+    METRICS_INTERVAL_MOST_MS = 3600000
 };
 
 struct settings_key otel_key;
@@ -57,6 +59,20 @@ static bool otel_header_apply(struct conf_scope *scope, const struct directive *
     return true;
 }
 
+#define TRACES_PATH STR("/v1/traces")
+
+/* Logs and metrics have places beside that of traces; where that is one of its own, none is known for them. */
+static void name_paths(struct arena *arena, struct otel_exporter *exporter, struct str path)
+{
+    exporter->paths[OTEL_TRACES] = path;
+    if (str_ends(path, TRACES_PATH)) {
+        struct str start = str_head(path, path.len - strlen("traces"));
+
+        exporter->paths[OTEL_LOGS] = arena_concat(arena, start, STR("logs"));
+        exporter->paths[OTEL_METRICS] = arena_concat(arena, start, STR("metrics"));
+    }
+}
+
 /* [http://|https://]HOST[:PORT][/PATH], or unix:/path. */
 static bool read_endpoint(struct conf *conf, struct otel_exporter *exporter, bool *is_encrypted)
 {
@@ -66,19 +82,20 @@ static bool read_endpoint(struct conf *conf, struct otel_exporter *exporter, boo
     if (*is_encrypted || str_starts_nocase(rest, STR("http://"))) {
         rest = str_skip(rest, *is_encrypted ? 8 : 7);
     }
-    exporter->path = STR("/v1/traces");
+    struct str path = TRACES_PATH;
     if (!str_starts_nocase(rest, STR("unix:"))) {
         const char *slash = str_find_char(rest, '/');
         if (slash != NULL) {
-            struct str path = str_skip(rest, (size_t) (slash - rest.data));
+            struct str written = str_skip(rest, (size_t) (slash - rest.data));
             rest = str_from(rest.data, slash);
-            if (path.len > 1 && exporter->protocol == OTEL_GRPC) {
+            if (written.len > 1 && exporter->protocol == OTEL_GRPC) {
                 return conf_error(conf, exporter->node,
                                   "a path in the \"endpoint\" of an exporter by gRPC");
             }
-            exporter->path = path.len > 1 ? path : exporter->path;
+            path = written.len > 1 ? written : path;
         }
     }
+    name_paths(conf->arena, exporter, path);
     exporter->authority = str_starts_nocase(rest, STR("unix:")) ? STR("localhost") : rest;
     exporter->group = upstream_use(conf, &upstream_http, exporter->node, rest,
                                    exporter->protocol == OTEL_GRPC ? GRPC_PORT : HTTP_PORT);
@@ -137,14 +154,18 @@ static const struct directive exporter_rows[] = {
          "Where the collector is. With https:// it is spoken to in TLS. The port is 4317 by default, that of OTLP over HTTP 4318."},
     {"protocol", IN_OTEL_EXPORTER, ENUM(E, protocol, protocol_words), .initial = "grpc",
      .doc =
-         "How the collector is spoken to: by gRPC, or by POST requests, to /v1/traces unless the endpoint has a path."},
+         "How the collector is spoken to: by gRPC, or by POST requests, to /v1/traces unless the endpoint has a path; logs go to "
+         "/v1/logs and metrics to /v1/metrics, beside a path that ends with /v1/traces."},
     {"interval", IN_OTEL_EXPORTER, MSEC(E, interval_ms), .initial = "5s", .min = 1, .max = 3600000,
-     .doc = "How long a span waits at most before it is sent."},
+     .doc = "How long a span or a log record waits at most before it is sent."},
     {"batch_size", IN_OTEL_EXPORTER, NUMBER(E, batch_size), .initial = "512", .min = 1,
-     .max = 65536, .doc = "Spans that a worker sends together at most; as many are sent at once."},
+     .max = 65536,
+     .doc =
+         "Spans, or log records, that a worker sends together at most; as many are sent at once."},
     {"batch_count", IN_OTEL_EXPORTER, NUMBER(E, batch_count), .initial = "4", .min = 1, .max = 1024,
      .doc =
-         "Batches that wait in a worker at most, each of 1m bytes at most. Spans beyond that are dropped, and counted."},
+         "Batches of spans, and of log records, that wait in a worker at most, each of 1m bytes at most. What is beyond that is "
+         "dropped, and counted."},
     {"timeout", IN_OTEL_EXPORTER, MSEC(E, timeout_ms), .initial = "10s", .min = 1, .max = 3600000,
      .doc = "How long the collector has for a batch, the connection included."},
     {"header", IN_OTEL_EXPORTER, CUSTOM_FIELD(E, headers, otel_header_apply), ARGS(2, 2),
@@ -168,15 +189,28 @@ static const struct directive_table exporter_table = {
 
 /* What is known when all blocks were read. */
 struct otel_reading {
-    bool is_wanted;                 /* some location records requests */
-    const struct conf_node *traced; /* the first line that says so */
-    const struct otel_main *main;   /* NULL: there is no server */
-    bool is_uniform;                /* see is_uniform */
+    bool is_wanted;                  /* some location records requests */
+    bool is_logged;                  /* some location has log records of its requests */
+    const struct conf_node *sender;  /* the first line that needs the exporter */
+    const struct conf_node *by_path; /* the first that is about logs or metrics */
+    const struct otel_main *main;    /* NULL: there is no server */
+    bool is_uniform;                 /* see is_uniform */
 };
 
 static struct otel_reading *reading_of(struct conf *conf)
 {
     return conf_state(conf, "otel", sizeof(struct otel_reading));
+}
+
+/* This line needs the exporter. */
+static void need_exporter(struct conf *conf, const struct conf_node *node, enum otel_signal signal)
+{
+    struct otel_reading *reading = reading_of(conf);
+
+    reading->sender = reading->sender == NULL ? node : reading->sender;
+    if (signal != OTEL_TRACES) {
+        reading->by_path = reading->by_path == NULL ? node : reading->by_path;
+    }
 }
 
 /* Is the name of an attribute one? */
@@ -206,6 +240,56 @@ static bool otel_resource_apply(struct conf_scope *scope, const struct directive
     return true;
 }
 
+/* off, or how important lines have to be. */
+/* clang-format off */
+static const struct directive_word level_words[] = {
+    {"off", LOG_STDERR},
+    {"emerg", LOG_EMERG},
+    {"alert", LOG_ALERT},
+    {"crit", LOG_CRIT},
+    {"error", LOG_ERROR},
+    {"warn", LOG_WARN},
+    {"notice", LOG_NOTICE},
+    {"info", LOG_INFO},
+    {"debug", LOG_DEBUG},
+    {NULL, 0},
+};
+/* clang-format on */
+
+static bool otel_error_log_apply(struct conf_scope *scope, const struct directive *row,
+                                 struct conf_node *node, void *settings)
+{
+    if (((struct otel_main *) settings)->error_log != LOG_STDERR) {
+        need_exporter(scope->conf, node, OTEL_LOGS);
+    }
+    return true;
+}
+
+static bool otel_metrics_apply(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings)
+{
+    struct otel_main *main = settings;
+    struct str interval = node->count == 3 ? node->args[2] : STR("interval=60s");
+    bool is_on = str_is(node->args[1], "on");
+
+    if (!is_on && !(str_is(node->args[1], "off") && node->count == 2)) {
+        return conf_error(scope->conf, node, "invalid value \"%.*s\" in \"%.*s\" directive",
+                          STR_ARG(node->args[node->count - 1]), STR_ARG(node->args[0]));
+    }
+    main->metrics_ms = 0;
+    if (!is_on) {
+        return true;
+    }
+    if (!str_starts(interval, STR("interval=")) ||
+        !parse_msec(str_skip(interval, 9), &main->metrics_ms) || main->metrics_ms < 100 ||
+        main->metrics_ms > METRICS_INTERVAL_MOST_MS) {
+        return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(interval));
+    }
+    status_zones_of(scope->conf)->is_wanted = true;
+    need_exporter(scope->conf, node, OTEL_METRICS);
+    return true;
+}
+
 static const struct directive main_rows[] = {
     {"otel_exporter", IN_HTTP, BLOCK(otel_exporter_enter), ARGS(0, 0), .repeat = REPEAT_ERROR,
      .doc = "The collector of OpenTelemetry that spans of requests are sent to, and how."},
@@ -214,6 +298,16 @@ static const struct directive main_rows[] = {
     {"otel_resource_attr", IN_HTTP, CUSTOM_FIELD(struct otel_main, resource, otel_resource_apply),
      ARGS(2, 2), .repeat = REPEAT_APPEND, .syntax = "name value",
      .doc = "A further attribute of the resource, such as deployment.environment."},
+    {"otel_error_log", IN_HTTP, ENUM(struct otel_main, error_log, level_words), .initial = "off",
+     .apply = otel_error_log_apply,
+     .doc =
+         "Sends the lines that workers write to error logs to the collector, as log records: those of this level or a more "
+         "important one, as far as `error_log` writes them anywhere."},
+    {"otel_metrics", IN_HTTP, CUSTOM_FIELD(struct otel_main, metrics_ms, otel_metrics_apply),
+     ARGS(1, 2), .initial = "off", .syntax = "off | on [interval=time]",
+     .doc =
+         "Sends the numbers of `metrics` to the collector, for all workers, each minute or at another interval of 100ms to an hour. With it "
+         "requests are counted by server, zone and peer."},
     {0},
 };
 
@@ -257,9 +351,28 @@ static bool otel_trace_apply(struct conf_scope *scope, const struct directive *r
     }
     if (!otel_is_off(otel)) {
         reading->is_wanted = true;
-        reading->traced = reading->traced == NULL ? node : reading->traced;
+        need_exporter(scope->conf, node, OTEL_TRACES);
     }
     return true;
+}
+
+#define ACCESS_TEXT "$remote_addr \"$request\" $status $body_bytes_sent"
+
+static bool otel_access_log_apply(struct conf_scope *scope, const struct directive *row,
+                                  struct conf_node *node, void *settings)
+{
+    struct otel_settings *otel = settings;
+
+    if (otel->access_log->is_constant && str_is(otel->access_log->constant, "off")) {
+        otel->access_log = NULL;
+        return true;
+    }
+    if (otel->access_log->is_constant && str_is(otel->access_log->constant, "on")) {
+        otel->access_log = template_compile(scope->conf, node, STR(ACCESS_TEXT));
+    }
+    reading_of(scope->conf)->is_logged = true;
+    need_exporter(scope->conf, node, OTEL_LOGS);
+    return otel->access_log != NULL;
 }
 
 static const struct directive_word context_words[] = {{"ignore", OTEL_IGNORE},
@@ -294,6 +407,11 @@ static const struct directive otel_rows[] = {
      .doc =
          "Whether what a request goes through are spans within its own: look-ups in the cache, subrequests, its content, checks of access that decide, and "
          "other handlers (scripts, delays) that take a millisecond. 64 of a request at most."},
+    {"otel_access_log", IN_HTTP_ALL, TEMPLATE(S, access_log), .initial = "off",
+     .apply = otel_access_log_apply, .syntax = "off | on | text",
+     .doc =
+         "Sends a log record of each request to the collector, with the attributes of its span and, where it has one, its trace. With `on` the text is "
+         "`$remote_addr \"$request\" $status $body_bytes_sent`; a request for which a text of variables is empty has no record."},
     {"otel_span_attr", IN_HTTP_ALL, KEY_TEMPLATE(S, attributes), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .apply = otel_attribute_apply,
      .doc = "A further attribute of the span. Lines of outer blocks hold where a block has none."},
@@ -318,6 +436,31 @@ static enum handler_result otel_log(struct request *request)
         otel_record(request);
     }
     return HANDLER_NEXT;
+}
+
+static bool has_record(const struct otel_settings *settings)
+{
+    return settings->access_log != NULL &&
+           !(settings->access_log->is_constant && str_is(settings->access_log->constant, "off"));
+}
+
+static enum handler_result otel_access(struct request *request)
+{
+    const struct otel_settings *settings = otel_settings_at(request->location);
+
+    if (request == request->main) {
+        struct str text = template_text(settings->access_log, &request->env);
+
+        if (text.len != 0) {
+            otel_log_request(request, text);
+        }
+    }
+    return HANDLER_NEXT;
+}
+
+static bool records_here(const struct http_location *location)
+{
+    return has_record(otel_settings_at(location));
 }
 
 static bool enters_here(const struct http_location *location)
@@ -366,17 +509,57 @@ static bool otel_end(struct conf *conf, struct http_main *main)
     }
     reading->main = server_settings(*vec_at(&main->servers, struct http_server *, 0), &main_key);
     reading->is_uniform = is_uniform(main);
-    return !reading->is_wanted || reading->main->exporter != NULL ||
-           conf_error(conf, reading->traced, "\"otel_exporter\" block is missing");
+    if (reading->sender == NULL) {
+        return true;
+    }
+    if (reading->main->exporter == NULL) {
+        return conf_error(conf, reading->sender, "\"otel_exporter\" block is missing");
+    }
+    return reading->by_path == NULL || reading->main->exporter->paths[OTEL_LOGS].len != 0 ||
+           conf_error(
+               conf, reading->by_path,
+               "\"%.*s\" needs an \"endpoint\" without a path, or with one that ends with /v1/traces",
+               STR_ARG(reading->by_path->args[0]));
 }
 
 static bool worker_start(struct generation *generation)
 {
     const struct otel_reading *reading = reading_of(&generation->conf);
 
+    const struct otel_main *main = reading->main;
+
     otel_contexts_start();
-    return reading->main == NULL || !reading->is_wanted ||
-           otel_exporter_start(generation, reading->main);
+    if (main == NULL || main->exporter == NULL) {
+        return true;
+    }
+    bool has_error_log = main->error_log != LOG_STDERR;
+    bool has_metrics = main->metrics_ms != 0 && worker_slot == 0 && !worker_is_agent;
+    if ((reading->is_wanted && !otel_exporter_start(generation, main, OTEL_TRACES)) ||
+        ((has_error_log || reading->is_logged) &&
+         !otel_exporter_start(generation, main, OTEL_LOGS)) ||
+        (has_error_log && !otel_error_log_start(generation, main)) ||
+        (has_metrics && !otel_exporter_start(generation, main, OTEL_METRICS))) {
+        return false;
+    }
+    if (has_metrics) {
+        otel_metrics_start(generation, main);
+    }
+    return true;
+}
+
+/* What is left is sent. */
+static void worker_quit(struct generation *generation)
+{
+    otel_error_log_drain(generation);
+    otel_metrics_stop(generation, !worker_is_replaced);
+    otel_exporter_quit(generation);
+}
+
+static void worker_end(struct generation *generation)
+{
+    otel_error_log_end(generation);
+    otel_metrics_stop(generation, false);
+    otel_exporter_end(generation);
 }
 
 /* ---- variables ---- */
@@ -443,6 +626,11 @@ static const struct phase_hook otel_phases[] = {
      .run = otel_enter_location,
      .is_active = enters_here},
     {.phase = PHASE_LOG, .name = "otel", .after = "log", .run = otel_log, .is_active = logs_here},
+    {.phase = PHASE_LOG,
+     .name = "otel access",
+     .after = "otel",
+     .run = otel_access,
+     .is_active = records_here},
     {.run = NULL},
 };
 static const struct http_module otel_hooks = {
@@ -458,7 +646,7 @@ const struct module ngx_otel_module = {
     .tables = otel_tables,
     .hooks = &otel_hooks,
     .worker_start = worker_start,
-    .worker_quit = otel_exporter_quit,
+    .worker_quit = worker_quit,
     .worker_abort = otel_exporter_abort,
-    .worker_end = otel_exporter_end,
+    .worker_end = worker_end,
 };

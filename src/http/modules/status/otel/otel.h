@@ -1,4 +1,4 @@
-/* ngx_otel_module: requests as spans of OpenTelemetry. */
+/* ngx_otel_module: requests as spans of OpenTelemetry; log records and metrics. */
 #ifndef HTTP_MODULES_STATUS_OTEL_OTEL_H
 #define HTTP_MODULES_STATUS_OTEL_OTEL_H
 
@@ -8,6 +8,9 @@
 #include "upstream/upstream.h"
 
 enum otel_protocol { OTEL_GRPC, OTEL_HTTP };
+
+/* What is sent. Each has batches, a connection and a path of its own. */
+enum otel_signal { OTEL_TRACES, OTEL_LOGS, OTEL_METRICS, OTEL_SIGNALS };
 
 /* A name and its text, as a line of the configuration has them. */
 struct otel_pair {
@@ -25,8 +28,8 @@ struct otel_exporter {
 
     /* Derived. */
     const struct conf_node *node;
-    struct str authority; /* host and port as written */
-    struct str path;      /* of OTEL_HTTP */
+    struct str authority;           /* host and port as written */
+    struct str paths[OTEL_SIGNALS]; /* of OTEL_HTTP; empty: the endpoint has none for it */
     struct upstream_group *group;
     struct tls_client_settings tls;             /* as far as they are needed */
     const struct upstream_connection_tls *link; /* NULL: in plain */
@@ -39,6 +42,9 @@ struct otel_main {
     struct str service_name;
     struct vec resource; /* struct otel_pair */
     struct otel_exporter *exporter;
+    unsigned
+        error_log; /* enum log_level: lines that are sent, as important at least; LOG_STDERR: none */
+    uint64_t metrics_ms; /* from one export of the metrics to the next; 0: there is none */
 };
 
 enum otel_trace_context { OTEL_IGNORE = 0, OTEL_EXTRACT = 1, OTEL_INJECT = 2, OTEL_PROPAGATE = 3 };
@@ -50,12 +56,13 @@ struct otel_settings {
     struct template
         *trace;     /* on, off, a share in percent, or what is one of the first two for a request */
     uint64_t share; /* of requests: 0 = none, OTEL_ALL = all */
-    bool is_variable;           /* trace has to be evaluated */
-    unsigned context;           /* enum otel_trace_context */
-    struct template *span_name; /* NULL: the location's name */
-    struct vec attributes;      /* struct key_template */
-    bool has_upstream_spans;    /* each attempt at a backend is a span, too */
-    bool has_internal_spans;    /* what the request goes through are spans, too: parts.c */
+    bool is_variable;            /* trace has to be evaluated */
+    unsigned context;            /* enum otel_trace_context */
+    struct template *span_name;  /* NULL: the location's name */
+    struct vec attributes;       /* struct key_template */
+    struct template *access_log; /* text of the log record of each request; empty or "off": none */
+    bool has_upstream_spans;     /* each attempt at a backend is a span, too */
+    bool has_internal_spans;     /* what the request goes through are spans, too: parts.c */
 };
 
 extern struct settings_key otel_key;
@@ -115,14 +122,45 @@ struct attempt;
 void otel_put_attempt(struct buf *out, struct request *request, const struct attempt *attempt);
 /* The same of a part. */
 void otel_put_part(struct buf *out, struct request *request, const struct otel_part *part);
-/* The message around `spans` of a batch: what comes before them. */
-void otel_put_frame(struct buf *out, const struct otel_main *main, size_t spans_size);
-/* What the collector has said: spans that it refused, with a reason of its own. False: it said nothing of the kind. */
+/* Attributes of a request, those that its span has; at most SPAN_ROOM / 2 bytes. */
+char *otel_put_attributes(char *at, unsigned field, struct request *request);
+
+/* ---- frame.c: what is around a batch ---- */
+
+/* What comes before the spans, log records or metrics of a message. */
+void otel_put_frame(struct buf *out, const struct otel_main *main, size_t items_size);
+/* What the collector has said: items that it refused, with a reason of its own. False: it said nothing of the kind. */
 bool otel_read_refusal(struct str answer, uint64_t *refused, struct str *reason);
 
-/* ---- exporter.c: a worker's spans on their way ---- */
+/* ---- logs.c: lines of logs ---- */
 
-bool otel_exporter_start(struct generation *generation, const struct otel_main *main);
+/* From now on the worker's lines of the error log are kept for the collector. False: no memory. */
+bool otel_error_log_start(struct generation *generation, const struct otel_main *main);
+/* Those that are kept become log records. */
+void otel_error_log_drain(struct generation *generation);
+void otel_error_log_end(struct generation *generation);
+/* Between these two the worker reports about the collector: such lines are not sent to it. */
+void otel_error_log_pause(void);
+void otel_error_log_resume(void);
+/* A request that has ended, as a log record with that text. */
+void otel_log_request(struct request *request, struct str text);
+
+/* ---- metrics.c: numbers of the service ---- */
+
+void otel_metrics_start(struct generation *generation, const struct otel_main *main);
+/* is_last: they are sent once more. */
+void otel_metrics_stop(struct generation *generation, bool is_last);
+
+/* ---- exporter.c: a worker's spans, log records and metrics on their way ---- */
+
+bool otel_exporter_start(struct generation *generation, const struct otel_main *main,
+                         enum otel_signal signal);
+/* Where the next item is put; otel_exporter_added when it was. NULL: it is dropped, and counted. */
+struct buf *otel_exporter_next(struct generation *generation, enum otel_signal signal);
+/* It is sent in time. */
+void otel_exporter_added(struct generation *generation, enum otel_signal signal);
+/* Items are lost before they come here. */
+void otel_exporter_drop(struct generation *generation, enum otel_signal signal, unsigned count);
 /* What is left is sent now. */
 void otel_exporter_quit(struct generation *generation);
 /* What is on its way is abandoned. */
@@ -155,9 +193,16 @@ struct otel_outcome {
     struct str answer;  /* of the collector: a message of OTLP */
 };
 
+/* What is sent, and how long it may take. */
+struct otel_message {
+    enum otel_signal signal;
+    struct str bytes;
+    uint64_t deadline_ms;
+};
+
 /* Sends a message. MAY WAIT until the deadline. */
 enum otel_sent otel_send(struct otel_link *link, const struct otel_exporter *exporter,
-                         struct arena *arena, struct str message, uint64_t deadline_ms,
+                         struct arena *arena, const struct otel_message *message,
                          struct otel_outcome *outcome);
 void otel_link_close(struct otel_link *link);
 

@@ -8,7 +8,12 @@
 #include "net/conn/conn.h"
 #include "upstream/peer.h"
 
-#define EXPORT_PATH STR("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+#define EXPORT_PATH(SERVICE) STR_INIT("/opentelemetry.proto.collector." SERVICE "/Export")
+static const struct str grpc_paths[OTEL_SIGNALS] = {
+    [OTEL_TRACES] = EXPORT_PATH("trace.v1.TraceService"),
+    [OTEL_LOGS] = EXPORT_PATH("logs.v1.LogsService"),
+    [OTEL_METRICS] = EXPORT_PATH("metrics.v1.MetricsService"),
+};
 #define USER_AGENT STR("Portunus/" PORTUNUS_VERSION)
 
 /* Statuses of gRPC after which the same message may be sent again (the OTLP specification, Failures). */
@@ -103,7 +108,7 @@ static enum otel_sent judge_grpc(const struct probe_grpc *grpc, struct arena *ar
 }
 
 static enum otel_sent send_grpc(struct otel_link *link, const struct otel_exporter *exporter,
-                                struct health_probe *probe, struct str message,
+                                struct health_probe *probe, const struct otel_message *message,
                                 struct otel_outcome *outcome)
 {
     struct vec metadata = {0};
@@ -118,12 +123,12 @@ static enum otel_sent send_grpc(struct otel_link *link, const struct otel_export
     }
     const struct grpc_call call = {
         .authority = exporter->authority,
-        .path = EXPORT_PATH,
+        .path = grpc_paths[message->signal],
         .is_https = exporter->link != NULL,
         .user_agent = USER_AGENT,
         .metadata = metadata.items,
         .metadata_count = (unsigned) metadata.count,
-        .message = message,
+        .message = message->bytes,
     };
     if (!grpc_call_run(probe, &call, grpc)) {
         otel_link_close(link);
@@ -137,14 +142,15 @@ static enum otel_sent send_grpc(struct otel_link *link, const struct otel_export
 
 /* ---- HTTP ---- */
 
-static struct str http_head(const struct otel_exporter *exporter, struct arena *arena, size_t size)
+static struct str http_head(const struct otel_exporter *exporter, struct arena *arena,
+                            const struct otel_message *message)
 {
     struct str head =
         arena_printf(arena,
                      "POST %.*s HTTP/1.1\r\nHost: %.*s\r\nContent-Type: application/x-protobuf\r\n"
                      "User-Agent: %.*s\r\nContent-Length: %zu\r\n",
-                     STR_ARG(exporter->path), STR_ARG(exporter->authority), STR_ARG(USER_AGENT),
-                     size);
+                     STR_ARG(exporter->paths[message->signal]), STR_ARG(exporter->authority),
+                     STR_ARG(USER_AGENT), message->bytes.len);
 
     vec_each(const struct otel_pair, header, &exporter->headers) {
         head = arena_printf(arena, "%.*s%.*s: %.*s\r\n", STR_ARG(head), STR_ARG(header->name),
@@ -162,7 +168,7 @@ static bool read_http(struct health_probe *probe, struct probe_parser *parser)
 }
 
 static enum otel_sent send_http(struct otel_link *link, const struct otel_exporter *exporter,
-                                struct health_probe *probe, struct str message,
+                                struct health_probe *probe, const struct otel_message *message,
                                 struct otel_outcome *outcome)
 {
     struct probe_parser *parser = arena_new(probe->arena, struct probe_parser);
@@ -170,8 +176,8 @@ static enum otel_sent send_http(struct otel_link *link, const struct otel_export
     parser->arena = probe->arena;
     parser->wants_body = true;
     parser->wants_end = true;
-    conn_write(probe->conn, http_head(exporter, probe->arena, message.len));
-    conn_write_reference(probe->conn, message, NULL, NULL);
+    conn_write(probe->conn, http_head(exporter, probe->arena, message));
+    conn_write_reference(probe->conn, message->bytes, NULL, NULL);
     if (!conn_flush(probe->conn)) {
         health_fail(probe, "connection, while sending", probe->conn->error);
         otel_link_close(link);
@@ -196,7 +202,7 @@ static enum otel_sent send_http(struct otel_link *link, const struct otel_export
 
 /* On the connection that there is, or a fresh one. */
 static enum otel_sent send_once(struct otel_link *link, const struct otel_exporter *exporter,
-                                struct health_probe *probe, struct str message,
+                                struct health_probe *probe, const struct otel_message *message,
                                 struct otel_outcome *outcome)
 {
     if (link->conn == NULL && !connect_collector(link, exporter, probe)) {
@@ -208,10 +214,10 @@ static enum otel_sent send_once(struct otel_link *link, const struct otel_export
 }
 
 enum otel_sent otel_send(struct otel_link *link, const struct otel_exporter *exporter,
-                         struct arena *arena, struct str message, uint64_t deadline_ms,
+                         struct arena *arena, const struct otel_message *message,
                          struct otel_outcome *outcome)
 {
-    struct health_probe probe = {.deadline_ms = deadline_ms, .arena = arena};
+    struct health_probe probe = {.deadline_ms = message->deadline_ms, .arena = arena};
 
     if (link->conn != NULL && conn_peer_is_gone(link->conn)) {
         otel_link_close(link);

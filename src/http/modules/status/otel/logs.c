@@ -1,0 +1,266 @@
+/* Lines of the error log and of requests as log records of OTLP: opentelemetry.proto.logs.v1. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/modules/status/otel/encode.h"
+#include "http/modules/status/otel/otel.h"
+
+enum {
+    RECORD_TIME = 1,
+    RECORD_SEVERITY = 2,
+    RECORD_SEVERITY_TEXT = 3,
+    RECORD_BODY = 5,
+    RECORD_ATTRIBUTES = 6,
+    RECORD_FLAGS = 8,
+    RECORD_TRACE_ID = 9,
+    RECORD_SPAN_ID = 10,
+    RECORD_OBSERVED = 11,
+    RECORD_EVENT = 12,
+};
+
+/* Numbers of severities, as the specification has them for those of syslog. */
+static const unsigned char severities[LOG_DEBUG + 1] = {
+    [LOG_STDERR] = 17, [LOG_EMERG] = 21,  [LOG_ALERT] = 19, [LOG_CRIT] = 18, [LOG_ERROR] = 17,
+    [LOG_WARN] = 13,   [LOG_NOTICE] = 10, [LOG_INFO] = 9,   [LOG_DEBUG] = 5,
+};
+
+/* ---- records ---- */
+
+/* What each record begins with. Body and event follow. */
+static char *put_head(char *at, uint64_t time_ns, enum log_level level)
+{
+    at = put_byte(at, SCOPE_ITEMS << 3 | PROTOBUF_BYTES) + 2; /* its length of most */
+    at = put_time(at, RECORD_TIME, time_ns);
+    at = put_time(at, RECORD_OBSERVED, time_ns);
+    at = put_byte(at, RECORD_SEVERITY << 3 | PROTOBUF_VARINT);
+    at = put_byte(at, severities[level]);
+    at = put_byte(at, RECORD_SEVERITY_TEXT << 3 | PROTOBUF_BYTES);
+    at = put_byte(at, (unsigned) log_level_names[level].len);
+    return str_put(at, log_level_names[level]);
+}
+
+static void put_body(struct buf *out, struct str text)
+{
+    size_t body = protobuf_begin(out, RECORD_BODY);
+
+    protobuf_put_text(out, VALUE_STRING, text, TARGET_MOST);
+    protobuf_end(out, body);
+}
+
+static uint64_t wall_ms(void)
+{
+    return (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
+}
+
+static void put_trace(struct buf *out, const struct otel_context *context)
+{
+    char *at = buf_reserve(out, TRACE_ID_SIZE + SPAN_ID_SIZE + ATTRIBUTE_ROOM);
+    uint32_t flags = htole32(context->own.flags & TRACE_FLAG_SAMPLED);
+
+    at = put_id(at, RECORD_TRACE_ID, context->own.trace_id, TRACE_ID_SIZE);
+    at = put_id(at, RECORD_SPAN_ID, context->own.span_id, SPAN_ID_SIZE);
+    at = put_byte(at, RECORD_FLAGS << 3 | PROTOBUF_FIXED32);
+    memcpy(at, &flags, sizeof(flags));
+    out->len = (size_t) (at + sizeof(flags) - out->data);
+}
+
+void otel_log_request(struct request *request, struct str text)
+{
+    struct generation *generation = request->server->main->generation;
+    struct buf *out = otel_exporter_next(generation, OTEL_LOGS);
+    const struct otel_context *context = otel_context_made(request);
+
+    if (out == NULL) {
+        return;
+    }
+    size_t start = out->len;
+    char *at = put_head(buf_reserve(out, SPAN_ROOM), wall_ms() * 1000000, LOG_INFO);
+    at = otel_put_attributes(at, RECORD_ATTRIBUTES, request);
+    out->len = (size_t) (at - out->data);
+    put_body(out, text);
+    protobuf_put_bytes(out, RECORD_EVENT, STR("nginx.access"));
+    if (context != NULL) {
+        put_trace(out, context);
+    }
+    otel_put_length(out, start + 1);
+    otel_exporter_added(generation, OTEL_LOGS);
+}
+
+/* ---- the error log ---- */
+
+/* Memory that lines wait in until they become records. It is not touched where little is logged. */
+enum { LINES_ROOM = 256 * 1024 };
+
+/* What is before a line's bytes. */
+struct kept_line {
+    uint64_t time_ns;
+    uint32_t len;
+    uint32_t level;
+};
+
+/*
+ * Of this process: lines come from threads of pools and from signal handlers, too, so they are kept as they are. The loop makes records
+ * of them.
+ */
+static struct {
+    struct log_tap tap;
+    pthread_mutex_t lock;
+    struct generation *generation; /* whose exporter gets them; NULL: none */
+    struct timer timer;            /* they become records */
+    uint64_t interval_ms;
+    enum log_level level; /* the least important that is kept */
+    size_t used;          /* bytes of room */
+    unsigned dropped;     /* lines that found no room */
+    char *room;
+} lines = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* This thread holds the lock, or reports about the collector: lines of a signal handler then, and those of that, are left out. */
+static __thread volatile bool is_paused;
+
+void otel_error_log_pause(void)
+{
+    is_paused = true;
+}
+
+void otel_error_log_resume(void)
+{
+    is_paused = false;
+}
+
+static void take_line(struct log_tap *tap, enum log_level level, struct str line)
+{
+    const struct kept_line kept = {.time_ns = wall_ms() * 1000000,
+                                   .len = (uint32_t) line.len,
+                                   .level = level};
+
+    if (level > lines.level || is_paused) {
+        return;
+    }
+    is_paused = true;
+    pthread_mutex_lock(&lines.lock);
+    if (sizeof(kept) + line.len > LINES_ROOM - lines.used) {
+        lines.dropped++;
+    } else {
+        memcpy(lines.room + lines.used, &kept, sizeof(kept));
+        memcpy(lines.room + lines.used + sizeof(kept), line.data, line.len);
+        lines.used += sizeof(kept) + line.len;
+    }
+    pthread_mutex_unlock(&lines.lock);
+    is_paused = false;
+}
+
+/* "2026/11/29 06:30:00 [error] 12#13: *1 …": the body is what follows, the numbers are attributes. */
+static void put_line(struct buf *out, const struct kept_line *kept, struct str line)
+{
+    size_t start = out->len;
+    const char *end = str_find(line, STR("] "));
+    struct str ids = end == NULL ? STR_NONE : str_skip(line, (size_t) (end + 2 - line.data));
+    const char *body = str_find(ids, STR(": "));
+    uint64_t pid, tid;
+    char *at = put_head(buf_reserve(out, SPAN_ROOM), kept->time_ns, (enum log_level) kept->level);
+
+    if (body != NULL) {
+        struct str numbers = str_from(ids.data, body);
+        struct str first = str_cut(&numbers, '#');
+
+        line = str_from(body + 2, line.data + line.len);
+        if (parse_uint(first, &pid) && parse_uint(numbers, &tid)) {
+            at = put_number(at, RECORD_ATTRIBUTES, STR("process.pid"), pid);
+            at = put_number(at, RECORD_ATTRIBUTES, STR("thread.id"), tid);
+        }
+    }
+    out->len = (size_t) (at - out->data);
+    put_body(out, line);
+    protobuf_put_bytes(out, RECORD_EVENT, STR("nginx.error"));
+    otel_put_length(out, start + 1);
+}
+
+/* The lock is held by nobody else for longer than it takes to copy. */
+static size_t take_lines(struct buf *out, unsigned *dropped)
+{
+    is_paused = true;
+    pthread_mutex_lock(&lines.lock);
+    buf_append(out, (struct str){lines.room, lines.used});
+    *dropped = lines.dropped;
+    lines.dropped = 0;
+    lines.used = 0;
+    pthread_mutex_unlock(&lines.lock);
+    is_paused = false;
+    return out->len;
+}
+
+void otel_error_log_drain(struct generation *generation)
+{
+    struct buf taken = {0};
+    unsigned dropped = 0;
+
+    if (lines.generation != generation) {
+        return;
+    }
+    for (size_t at = 0, end = take_lines(&taken, &dropped); at != end;) {
+        struct kept_line kept;
+
+        memcpy(&kept, taken.data + at, sizeof(kept));
+        struct buf *out = otel_exporter_next(generation, OTEL_LOGS);
+        if (out != NULL) {
+            put_line(out, &kept, (struct str){taken.data + at + sizeof(kept), kept.len});
+            otel_exporter_added(generation, OTEL_LOGS);
+        }
+        at += sizeof(kept) + kept.len;
+    }
+    buf_free(&taken);
+    if (dropped != 0) {
+        otel_exporter_drop(generation, OTEL_LOGS, dropped);
+    }
+}
+
+static void drain_is_due(struct timer *timer)
+{
+    otel_error_log_drain(lines.generation);
+    timer_set(&lines.timer, clock_now.now_ms + lines.interval_ms);
+}
+
+bool otel_error_log_start(struct generation *generation, const struct otel_main *main)
+{
+    if (lines.generation == NULL) {
+        lines.room = malloc(LINES_ROOM);
+        if (lines.room == NULL) {
+            return false;
+        }
+        lines.used = 0;
+        lines.dropped = 0;
+        lines.tap.take = take_line;
+        timer_init(&lines.timer, drain_is_due);
+        log_tap_add(&lines.tap);
+    } else {
+        otel_error_log_drain(lines.generation); /* without a master: the former one's */
+    }
+    lines.generation = generation;
+    lines.level = (enum log_level) main->error_log;
+    lines.interval_ms = main->exporter->interval_ms;
+    timer_set(&lines.timer, clock_now.now_ms + lines.interval_ms);
+    return true;
+}
+
+void otel_error_log_end(struct generation *generation)
+{
+    if (lines.generation == NULL || lines.generation != generation) {
+        return;
+    }
+    /* Nothing is sent any more. */
+    unsigned dropped = lines.dropped;
+    for (size_t at = 0; at != lines.used; dropped++) {
+        struct kept_line kept;
+
+        memcpy(&kept, lines.room + at, sizeof(kept));
+        at += sizeof(kept) + kept.len;
+    }
+    counters_mine->records_dropped += dropped;
+    log_tap_remove(&lines.tap);
+    timer_remove(&lines.timer);
+    lines.generation = NULL;
+    free(lines.room);
+    lines.room = NULL;
+}
