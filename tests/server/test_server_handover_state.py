@@ -60,7 +60,7 @@ def test_keepalive_requests_counts_over_workers(serve, reloads):
 
 
 def test_keepalive_requests_counts_over_workers_of_one_generation(serve):
-    server = serve(COSTLY.replace("10000000", "120"), main="worker_processes 2;")
+    server = serve(COSTLY.replace("10000000", "240"), main="worker_processes 2;")
     server.write("text.txt", TEXT)
     workers = wait_workers(server, 2)
     clients = all_on_one(server, workers, 24)
@@ -68,7 +68,7 @@ def test_keepalive_requests_counts_over_workers_of_one_generation(serve):
 
     class Counted(Requests):
         def _run(self, number):
-            for _ in range(119):
+            for _ in range(239):
                 answer = self.clients[number].request("/text.txt", "Accept-Encoding: gzip")
                 self.pids[number] = int(answer.header("X-Pid"))
                 if answer.closes:

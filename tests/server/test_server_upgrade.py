@@ -183,7 +183,7 @@ def test_connections_of_a_listener_that_is_gone_are_answered_first(daemon):
     server.configure(conf=re.sub(r"server \{ listen 127.0.0.1:%s;.*?\} \}" % other, "", server.conf))
     upgrade(server)
     os.kill(server.pid, signal.SIGQUIT)
-    server.wait_log("gracefully shutting down")
+    server.wait_log(r"%s#\d+: gracefully shutting down" % old)
     answer = client.request("/")
     assert answer.text == old and answer.closes
     follow_upgrade(server)
