@@ -131,6 +131,29 @@ def test_conditions_of_clients_are_not_passed_on(serve, backend):
     assert got(server) == ("HIT", "x")
 
 
+def test_ranges_beyond_the_offset(serve):
+    """They go to the backend only where nothing stored can be given, and what it sends is not stored."""
+    server = serve("""
+        proxy_cache_path cache keys_zone=z:1m; proxy_cache z; proxy_cache_valid 1h; proxy_cache_max_range_offset 2;
+        add_header X-Cache $upstream_cache_status;
+        server { listen 127.0.0.1:@PORT@;
+            location /bypass { proxy_cache_bypass 1; proxy_pass http://127.0.0.1:@PORT1@/; }
+            location / { proxy_cache_lock on; proxy_pass http://127.0.0.1:@PORT1@/; } }
+        server { listen 127.0.0.1:@PORT1@; proxy_cache off; max_ranges 0; root html;
+            add_header Accept-Ranges bytes; add_header X-Asked "$http_range."; }""",
+                   files={"html/f": "0123456789"})
+
+    def part(target, *fields):
+        response = server.get(target, *fields)
+        return response.header("X-Cache"), response.header("X-Asked"), response.status
+
+    for wanted in ("bytes=2-", "bytes= 3-4", "bytes=-1"):
+        assert [part("/f", "Range: " + wanted) for _ in range(2)] == [("MISS", wanted + ".", 200)] * 2
+    assert part("/f", "Range: bytes=1-") == ("MISS", ".", 206)
+    assert part("/f", "Range: bytes=5-") == ("HIT", ".", 206)
+    assert part("/bypass/f", "Range: bytes=5-") == ("BYPASS", ".", 206)
+
+
 def test_ranges_with_keys_of_their_own(serve):
     """A part is stored where the key holds the range of the client, and only there."""
     server = serve("""

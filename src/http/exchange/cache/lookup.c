@@ -34,7 +34,8 @@ static struct cache *find_cache(struct exchange *x, enum handler_result *result)
     return cache;
 }
 
-/* Does the request ask for a range that begins beyond cache_max_range_offset? */
+/* Does the request ask for a range that begins beyond cache_max_range_offset? Where no stored response can be given, such a
+ * request is passed on with its Range, and nothing is stored. */
 static bool begins_too_far(const struct exchange *x)
 {
     const struct field *range = fields_get(&x->request->headers, FIELD_RANGE);
@@ -44,7 +45,7 @@ static bool begins_too_far(const struct exchange *x)
     if (limit == INT64_MAX || range == NULL || !str_starts_nocase(range->value, STR("bytes="))) {
         return false;
     }
-    struct str rest = str_skip(range->value, 6);
+    struct str rest = str_trim(str_skip(range->value, 6));
     struct str first = str_cut(&rest, '-');
     if (first.len == 0) {
         return true; /* the last bytes, wherever they are */
@@ -175,12 +176,14 @@ static enum handler_result use_expired(struct exchange *x, bool *again)
                 return serve_and_update(x);
             }
         }
-    } else if (!is_mine && settings->cache_lock) {
+    } else if (!is_mine && settings->cache_lock && !begins_too_far(x)) {
         *again = true;
         return HANDLER_NEXT;
     }
     cached_note(x, STR("EXPIRED"), CACHE_COUNT_EXPIRED);
-    expect_storing(x);
+    if (!begins_too_far(x)) {
+        expect_storing(x);
+    }
     return HANDLER_NEXT;
 }
 
@@ -189,6 +192,10 @@ static enum handler_result use_nothing(struct exchange *x, bool *again)
 {
     struct cached *cached = x->cache.state->cached;
 
+    if (begins_too_far(x)) {
+        cached_note(x, STR("MISS"), CACHE_COUNT_MISS);
+        return HANDLER_NEXT;
+    }
     if (cache_claim(&cached->access, x->settings->cache_lock_age_ms) || !x->settings->cache_lock) {
         cached_note(x, STR("MISS"), CACHE_COUNT_MISS);
         expect_storing(x);
@@ -282,7 +289,7 @@ enum handler_result cached_lookup(struct exchange *x)
             return result;
         }
     }
-    if ((request->method & settings->cache_methods) == 0 || begins_too_far(x)) {
+    if ((request->method & settings->cache_methods) == 0) {
         x->cache.state->cached = NULL;
         return HANDLER_NEXT;
     }
