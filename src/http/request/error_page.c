@@ -1,4 +1,6 @@
 /* What a failure leads to: the location's error_page, else the built-in page. */
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/text.h"
 #include "http/message/agent.h"
@@ -62,6 +64,7 @@ static void forget_description(struct request *request, unsigned status)
     response->keeps_coding = false;
     response->reason = STR_NONE;
     fields_set(&response->fields, &request->arena, FIELD_CONTENT_ENCODING, STR_NONE);
+    fields_set(&response->fields, &request->arena, FIELD_ACCEPT_RANGES, STR_NONE);
     if (status != 416) { /* then it tells the size */
         fields_set(&response->fields, &request->arena, FIELD_CONTENT_RANGE, STR_NONE);
     }
@@ -139,6 +142,27 @@ static bool is_msie(const struct request *request)
     return agent != NULL && agent_is_msie(agent->value);
 }
 
+/* A URL inside of a quoted attribute of a page. Its escapes are kept, as nginx does. */
+static struct str refresh_url(struct arena *arena, struct str url)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    char *text = arena_text(arena, url.len * 3);
+    char *at = text;
+
+    for (size_t i = 0; i < url.len; i++) {
+        unsigned char c = (unsigned char) url.data[i];
+
+        if (c > ' ' && c < '~' && memchr("\"'<>\\^`{|", c, 9) == NULL) {
+            *at++ = (char) c;
+            continue;
+        }
+        *at++ = '%';
+        *at++ = digits[c >> 4];
+        *at++ = digits[c & 15];
+    }
+    return str_from(text, at);
+}
+
 /* msie_refresh: a page that refreshes instead of a redirect. */
 static struct str refresh_page(struct request *request)
 {
@@ -147,7 +171,7 @@ static struct str refresh_page(struct request *request)
 
     const struct str parts[] = {
         STR("<html><head><meta http-equiv=\"Refresh\" content=\"0; URL="),
-        escape_str(arena, location, ESCAPE_REDIRECT),
+        refresh_url(arena, location),
         STR("\"></head><body></body></html>" CRLF),
     };
     request->response.location = STR_NONE;

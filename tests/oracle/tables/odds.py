@@ -29,6 +29,7 @@ CONFIGS = [
             listen 127.0.0.1:@PORT@;
             location /refresh { msie_refresh on; return 302 /to?a="b&c; }
             location /refresh301 { msie_refresh on; return 301 http://x.example/; }
+            location /refresh/ { msie_refresh on; return 302 http://x/$uri?$args; }
             location /norefresh { return 302 /to; }
             location /padding { return 404; }
             location /nopadding { msie_padding off; return 404; }
@@ -36,7 +37,7 @@ CONFIGS = [
             location /page { return 200 "page"; }
         }
         """, "\n".join("GET %s | %s" % (target, MSIE) for target in (
-            "/refresh", "/refresh301", "/norefresh", "/padding", "/nopadding", "/own"))
+            "/refresh", "/refresh/%41%3c'`|\\?<>\"'%22{}~^", "/refresh301", "/norefresh", "/padding", "/nopadding", "/own"))
            + """
         GET /refresh
         GET /padding
