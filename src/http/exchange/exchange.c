@@ -23,7 +23,11 @@ static void describe_upstream(const struct log_context *log_context, struct writ
     CHECK_MAGIC(x, EXCHANGE_MAGIC);
     struct str peer = x->pick.peer != NULL ? x->pick.peer->name : STR_NONE;
 
-    if (peer.len == 0 && x->group != NULL && x->pick.group != NULL && x->pick.decision == NULL) {
+    if (peer.len == 0 && x->request->log.action == NULL && x->attempts.count != 0) {
+        /* None is being chosen: the last one led to what happens now, an error page for instance. */
+        peer = vec_at(&x->attempts, struct attempt, x->attempts.count - 1)->peer;
+    } else if (peer.len == 0 && x->group != NULL && x->pick.group != NULL &&
+               x->pick.decision == NULL) {
         peer = x->group->name; /* none was live; a program that has not said yet has none */
     }
     if (peer.len != 0) {

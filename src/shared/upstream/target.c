@@ -4,6 +4,20 @@
 #include "base/clock.h"
 #include "fiber/fiber.h"
 
+/* What is wrong with a host that names no group, or NULL. */
+static const char *host_error(struct str host)
+{
+    if (host.len == 0) {
+        return "no host";
+    }
+    if (host.data[0] == '[') {
+        return host.data[host.len - 1] == ']' ? NULL : "invalid host";
+    }
+    return str_find_char(host, ':') != NULL && !str_starts_nocase(host, STR("unix:"))
+               ? "invalid port"
+               : NULL;
+}
+
 enum target_result target_find(const struct target_options *options, struct upstream_group **out)
 {
     struct upstream_set *set = upstream_set_of(&generation_now->conf, options->subsystem);
@@ -17,6 +31,12 @@ enum target_result target_find(const struct target_options *options, struct upst
     }
     *out = upstream_find(set, text, port);
     if (*out == NULL) {
+        const char *error = host_error(host);
+
+        if (error != NULL) {
+            log_error(options->log, 0, "%s in upstream \"%.*s\"", error, STR_ARG(text));
+            return TARGET_BAD;
+        }
         if (port == 0 && !str_starts_nocase(text, STR("unix:"))) {
             log_error(options->log, 0, "no port in upstream \"%.*s\"", STR_ARG(text));
             return TARGET_BAD;

@@ -1,6 +1,7 @@
 """proxy_pass: what goes to the backend, what comes back, and backends that misbehave at each step."""
 
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -378,6 +379,26 @@ def test_configuration_errors(tmp_path, text, message):
                                      "server { location / { %s } } }" % text)
     result = run_binary("-t", "-p", str(tmp_path), "-c", "n.conf", "-e", "e.log")
     assert result.returncode == 1 and message in result.stderr
+
+
+def test_targets_that_are_none(serve):
+    """Known at run time only: they are refused without a look-up."""
+    server = serve("server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://$arg_to; } }")
+    for target, message in (("127.0.0.1:1:2", "invalid port"), (":", "invalid port"), ("[::1", "invalid host"),
+                            (":80", "no host"), ("unix:", "no path in the unix domain socket")):
+        assert server.get("/?to=" + target).status == 500
+        server.wait_log(re.escape('%s in upstream "%s"' % (message, target)))
+
+
+def test_error_page_after_a_backend(serve, backend):
+    """Its log lines name the backend, and no field of the backend's response stays."""
+    back = backend([b"HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n",
+                    b"HTTP/1.1 200 X\r\nX-Accel-Redirect: /none/b\r\nAccept-Ranges: bytes\r\nContent-Length: 0\r\n\r\n"])
+    server = serve("upstream group { server 127.0.0.1:%d; } server { listen 127.0.0.1:@PORT@; location /none { } "
+                   "location / { proxy_pass http://group; proxy_intercept_errors on; error_page 404 /none/a; } }" % back.port)
+    assert [server.get("/x").status, server.get("/y").header("Accept-Ranges")] == [404, None]
+    lines = errors(server)
+    assert ['upstream: "http://127.0.0.1:%d/%s"' % (back.port, name) in line for name, line in zip("xy", lines)] == [True] * 2
 
 
 @pytest.mark.parametrize("framing, first, second, tail", [

@@ -110,7 +110,7 @@ static enum handler_result evaluate_target(struct request *request,
     if (url->address.len == 0) {
         return refuse_url(request, "no host in upstream", rest);
     }
-    if (url->port.len == 0 && url->address.len <= sizeof("unix:") - 1) {
+    if (str_equal_nocase(url->address, STR("unix:"))) {
         return refuse_url(request, "no path in the unix domain socket in upstream", rest);
     }
     return HANDLER_NEXT;
