@@ -129,7 +129,9 @@ struct protocol {
     const struct channel *channel; /* what its requests go through */
     bool is_quic;                  /* over QUIC, and so over TLS, not TCP */
     bool wants_length; /* applications read as much of a body as was announced: CGI's kind */
-    bool has_logins;   /* HTTP: clients may be known by the connection (logins.c) */
+    bool
+        offers_ranges; /* of responses to the whole, as memcached's values, whose heads cannot say it */
+    bool has_logins; /* HTTP: clients may be known by the connection (logins.c) */
     /* Writes x->head (and what it needs in x->state) once, before the first attempt. False: status set in
      * request->response. NULL where the handler sets x->head. */
     bool (*make_request)(struct exchange *x);

@@ -200,6 +200,12 @@ static bool offers_ranges(const struct exchange *x)
 {
     const struct field *field = fields_get(&x->response.fields, FIELD_ACCEPT_RANGES);
 
+    if (x->protocol->offers_ranges) {
+        return true;
+    }
+    if (!x->cache.is_cacheable && !x->cache.is_served) {
+        return false;
+    }
     return field != NULL && !str_equal_nocase(field->value, STR("none"));
 }
 
@@ -220,8 +226,8 @@ bool response_from_upstream(struct exchange *x)
     response->modified_position = response->etag_position = 0;
     response->is_unconditional = (!x->cache.is_cacheable && !x->cache.is_served) ||
                                  (request->method & (METHOD_GET | METHOD_HEAD)) == 0;
-    response->allows_ranges = x->cache.whole_length != 0 || x->settings->force_ranges ||
-                              ((x->cache.is_cacheable || x->cache.is_served) && offers_ranges(x));
+    response->allows_ranges =
+        x->cache.whole_length != 0 || x->settings->force_ranges || offers_ranges(x);
     response->is_single_range =
         x->cache.whole_length != 0 || !x->cache.is_served; /* it comes piece after piece */
     response->left_out =

@@ -73,6 +73,18 @@ def test_entries(serve, store):
         assert client.request("/a.txt", method="POST", body=b"x").status == 405
 
 
+def test_ranges(serve, store):
+    """Parts of a value are served, as nginx does, though memcached has no field that offers them."""
+    store.set(b"/a", b"0123456789")
+    server = serve("server { listen 127.0.0.1:@PORT@; set $memcached_key $uri; location / { memcached_pass 127.0.0.1:%d; } }" % store.port)
+    with server.client() as client:
+        assert client.request("/a").header("Accept-Ranges") == "bytes"
+        part = client.request("/a", "Range: bytes=2-4")
+        assert (part.status, part.body, part.header("Content-Range")) == (206, b"234", "bytes 2-4/10")
+        assert client.request("/a", "Range: bytes=20-").status == 416
+        assert client.request("/none", "Range: bytes=2-4").status == 404
+
+
 def test_compressed_entries(serve, store):
     store.set(b"/x", gzip.compress(b"hello"), flags=6)
     server = serve("""

@@ -93,6 +93,7 @@ static const struct protocol memcached_protocol = {
     .family = &memcached_family,
     .name = STR_INIT("memcached"),
     .channel = &whole_connection,
+    .offers_ranges = true,
     .make_request = memcached_make_request,
     .begin_response = memcached_begin_response,
     .read_head = memcached_read_head,
