@@ -54,6 +54,9 @@ UNIT_PROGRAMS := $(UNIT_SOURCES:%.c=$(BUILD)/%)
 ifeq ($(findstring /clients/acme/,$(STATIC_SOURCES)),)
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_acme.c,$(FUZZ_SOURCES))
 endif
+ifeq ($(findstring /access/oidc/,$(STATIC_SOURCES)),)
+FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_oidc.c,$(FUZZ_SOURCES))
+endif
 FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
 # ---- how: what was configured comes after ours, CFLAGS and LDFLAGS of the command line last

@@ -150,8 +150,21 @@ static bool lists_word(const json_t *object, const char *name, const char *word)
     return false;
 }
 
-static struct oidc_metadata *read_metadata(const struct oidc_provider *provider,
-                                           const json_t *object)
+static const char *judge_metadata(const struct oidc_provider *provider, const json_t *object,
+                                  const struct oidc_metadata *metadata)
+{
+    if (!str_equal(jose_string(object, "issuer"), provider->issuer)) {
+        return "its \"issuer\" is another one";
+    }
+    if (metadata->authorization.len == 0 || metadata->token.len == 0 ||
+        metadata->keys_url.len == 0) {
+        return "it lacks an endpoint, or names one without TLS";
+    }
+    return NULL;
+}
+
+struct oidc_metadata *oidc_metadata_read(const struct oidc_provider *provider, const json_t *object,
+                                         const char **why)
 {
     static const char methods[] = "token_endpoint_auth_methods_supported";
     struct oidc_metadata *metadata = calloc(1, sizeof(*metadata));
@@ -172,20 +185,12 @@ static struct oidc_metadata *read_metadata(const struct oidc_provider *provider,
     metadata->says_issuer =
         json_is_true(json_object_get(object, "authorization_response_iss_parameter_supported"));
     metadata->until = (int64_t) clock_now.seconds + OIDC_METADATA_S;
+    *why = judge_metadata(provider, object, metadata);
+    if (*why != NULL) {
+        oidc_metadata_release(metadata);
+        return NULL;
+    }
     return metadata;
-}
-
-static const char *judge_metadata(const struct oidc_provider *provider, const json_t *object,
-                                  const struct oidc_metadata *metadata)
-{
-    if (!str_equal(jose_string(object, "issuer"), provider->issuer)) {
-        return "its \"issuer\" is another one";
-    }
-    if (metadata->authorization.len == 0 || metadata->token.len == 0 ||
-        metadata->keys_url.len == 0) {
-        return "it lacks an endpoint, or names one without TLS";
-    }
-    return NULL;
 }
 
 struct keys_reading {
@@ -218,12 +223,11 @@ static bool fetch(struct request *request, const struct oidc_provider *provider,
     if (question.answer == NULL) {
         return is_there;
     }
-    struct oidc_metadata *metadata = read_metadata(provider, question.answer);
-    const char *why = judge_metadata(provider, question.answer, metadata);
-    if (why != NULL) {
+    const char *why;
+    struct oidc_metadata *metadata = oidc_metadata_read(provider, question.answer, &why);
+    if (metadata == NULL) {
         log_error(&request->log, 0, "the OpenID provider \"%.*s\" cannot be used: %s",
                   STR_ARG(provider->name), why);
-        oidc_metadata_release(metadata);
         return true;
     }
     keys_question.url = metadata->keys_url;

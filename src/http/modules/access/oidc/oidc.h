@@ -87,6 +87,9 @@ bool oidc_ask(struct request *request, const struct oidc_provider *provider,
  * gone. MAY WAIT. */
 enum handler_result oidc_metadata_of(struct request *request, struct oidc_provider *provider,
                                      const struct oidc_metadata **out);
+/* What a provider says of itself, without its keys. NULL: it cannot be used, with *why. The caller releases it. On the worker's own stack. */
+struct oidc_metadata *oidc_metadata_read(const struct oidc_provider *provider, const json_t *object,
+                                         const char **why);
 void oidc_metadata_release(void *metadata);
 /* Its value of a variable inside: the URL of the question that a subrequest asks. */
 bool oidc_request_url(struct variable_env *env, const struct variable *variable, struct str *out);
@@ -147,6 +150,9 @@ struct oidc_token_question {
     unsigned status; /* of the answer; 0: there was none */
 };
 
+/* Are these the claims of an ID token that was asked for (OpenID Connect Core, 3.1.3.7)? NULL, or why not. On the worker's own stack. */
+const char *oidc_claims_judge(const struct oidc_token_question *asked,
+                              const struct jose_token *token);
 /* HANDLER_CLOSED: the client is gone; else HANDLER_NEXT. MAY WAIT. */
 enum handler_result oidc_tokens(struct request *request, struct oidc_token_question *asked);
 

@@ -41,16 +41,16 @@ static bool has_audience(const json_t *claims, struct str client)
     return false;
 }
 
-static const char *judge_claims(const struct answer_reading *reading,
-                                const struct jose_token *token)
+const char *oidc_claims_judge(const struct oidc_token_question *asked,
+                              const struct jose_token *token)
 {
     const json_t *claims = token->claims;
-    const json_t *former = json_object_get(reading->asked->former, "claims");
+    const json_t *former = json_object_get(asked->former, "claims");
 
-    if (!str_equal(jose_string(claims, "iss"), reading->asked->provider->issuer)) {
+    if (!str_equal(jose_string(claims, "iss"), asked->provider->issuer)) {
         return "the ID token is of another issuer";
     }
-    if (!has_audience(claims, reading->asked->provider->client_id)) {
+    if (!has_audience(claims, asked->provider->client_id)) {
         return "the ID token is for another client";
     }
     if (token->expires == INT64_MAX ||
@@ -60,8 +60,7 @@ static const char *judge_claims(const struct answer_reading *reading,
     if (jose_string(claims, "sub").len == 0) {
         return "the ID token has no \"sub\"";
     }
-    if (reading->asked->nonce.data != NULL &&
-        !str_equal(jose_string(claims, "nonce"), reading->asked->nonce)) {
+    if (asked->nonce.data != NULL && !str_equal(jose_string(claims, "nonce"), asked->nonce)) {
         return "the ID token has another nonce";
     }
     if (former != NULL && !str_equal(jose_string(claims, "sub"), jose_string(former, "sub"))) {
@@ -96,7 +95,7 @@ static void read_id_token(void *arg)
         reading->lacks_key = check.lacks_key;
         return;
     }
-    reading->why = judge_claims(reading, check.token);
+    reading->why = oidc_claims_judge(reading->asked, check.token);
     if (reading->why == NULL) {
         reading->claims = json_incref(check.token->claims);
     }
