@@ -127,6 +127,34 @@ static void asking_counts_nothing(void **state)
     assert_int_equal(ask.excess, UNITS(2));
 }
 
+/* What is counted for others is listed once, until they get it; a refusal lists the bucket, too. */
+static void shared_buckets(void **state)
+{
+    struct bucket_ask ask = ask_of(1, 1000, 1);
+
+    ask.is_shared = true;
+    assert_true(bucket_take(table, &ask, true));
+    assert_false(ask.is_listed);
+    bucket_count(table, &ask);
+    assert_true(ask.is_listed);
+    bucket_set(table, &ask, 60000000, 0);
+    assert_int_equal(bucket_held(table, &ask), UNITS(3));
+    assert_int_equal(bucket_since(table, &ask.key), UNITS(2));
+    assert_false(bucket_take(table, &ask, true));
+    assert_false(ask.is_listed);
+    assert_int_equal(bucket_since(table, &ask.key), 0);
+    assert_true(take(2, 1000, 1));
+    assert_int_equal(bucket_since(table, &(const struct shm_key){{1, 2}}), 0);
+    /* The process that was to list it may have died. */
+    unsigned wanted = 0;
+    for (unsigned i = 0; i < 4096; i++) {
+        bucket_count(table, &ask);
+        wanted += !ask.is_listed;
+    }
+    assert_in_range(wanted, 2, 5);
+    assert_int_equal(bucket_since(table, &ask.key), UNITS(4096));
+}
+
 /* Another worker's clock may have been read a moment later. */
 static void time_does_not_run_backwards(void **state)
 {
@@ -162,6 +190,7 @@ int main(void)
         cmocka_unit_test(delays),
         test(burst),
         test(asking_counts_nothing),
+        test(shared_buckets),
         test(time_does_not_run_backwards),
         test(full_zone_forgets_the_oldest),
     };

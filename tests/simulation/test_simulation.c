@@ -270,7 +270,8 @@ static bool ask(struct node *node, unsigned key_number)
     struct bucket_ask request = {.key = key,
                                  .per_minute = (uint64_t) current->rate * 60,
                                  .burst = node->sync.burst,
-                                 .now_ms = clock_now.now_ms};
+                                 .now_ms = clock_now.now_ms,
+                                 .is_shared = true};
 
     if (current->is_strict) {
         struct arena arena;
@@ -281,7 +282,7 @@ static bool ask(struct node *node, unsigned key_number)
         return may_pass;
     }
     bool may_pass = bucket_take(node->limit.table, &request, true);
-    bucket_sync_note(&node->sync, &request, may_pass ? REQUEST_UNITS : 0, env);
+    bucket_sync_note(&node->sync, &request, env);
     return may_pass;
 }
 

@@ -68,7 +68,30 @@ static struct bucket *bucket_add(struct shm_table *table, const struct bucket_as
     return bucket;
 }
 
-static void bucket_put(struct shm_table *table, struct bucket *bucket, const struct bucket_ask *ask,
+/*
+ * A shared one has in `spare` requests that others do not know, and a sign that it is listed to be exchanged. As a process may die before it
+ * lists a bucket, that is wanted again from time to time.
+ */
+#define LISTED 0x80000000u
+#define LIST_AGAIN 1024u /* requests; a power of two */
+
+static void bucket_share(struct bucket *bucket, struct bucket_ask *ask, unsigned requests)
+{
+    uint32_t spare = bucket->record.spare, count = spare & ~LISTED;
+
+    if (count < LISTED - 1) {
+        count += requests;
+    }
+    ask->is_listed = (spare & LISTED) != 0 && count % LIST_AGAIN != 0;
+    bucket->record.spare = count | LISTED;
+}
+
+static uint64_t since_units(const struct bucket *bucket)
+{
+    return (uint64_t) (bucket->record.spare & ~LISTED) * REQUEST_UNITS;
+}
+
+static void bucket_put(struct shm_table *table, struct bucket *bucket, struct bucket_ask *ask,
                        uint64_t excess)
 {
     if (bucket == NULL) {
@@ -78,6 +101,9 @@ static void bucket_put(struct shm_table *table, struct bucket *bucket, const str
     }
     bucket->excess = excess;
     bucket->last_ms += elapsed_ms(bucket, ask->now_ms);
+    if (ask->is_shared) {
+        bucket_share(bucket, ask, 1);
+    }
 }
 
 /* ---- requests ---- */
@@ -90,12 +116,14 @@ bool bucket_take(struct shm_table *table, struct bucket_ask *ask, bool counts)
     bool may_pass = ask->excess <= ask->burst;
     if (may_pass && counts) {
         bucket_put(table, bucket, ask, ask->excess);
+    } else if (!may_pass && ask->is_shared && bucket != NULL) {
+        bucket_share(bucket, ask, 0);
     }
     shm_table_unlock(table);
     return may_pass;
 }
 
-void bucket_count(struct shm_table *table, const struct bucket_ask *ask)
+void bucket_count(struct shm_table *table, struct bucket_ask *ask)
 {
     shm_table_lock(table);
     struct bucket *bucket = shm_table_find(table, &ask->key);
@@ -104,6 +132,20 @@ void bucket_count(struct shm_table *table, const struct bucket_ask *ask)
 }
 
 /* ---- buckets that others know better ---- */
+
+uint64_t bucket_since(struct shm_table *table, const struct shm_key *key)
+{
+    uint64_t units = 0;
+
+    shm_table_lock(table);
+    struct bucket *bucket = shm_table_find(table, key);
+    if (bucket != NULL) {
+        units = since_units(bucket);
+        bucket->record.spare = 0;
+    }
+    shm_table_unlock(table);
+    return units;
+}
 
 uint64_t bucket_held(struct shm_table *table, const struct bucket_ask *ask)
 {
@@ -137,7 +179,7 @@ void bucket_set(struct shm_table *table, const struct bucket_ask *ask, int64_t f
     if (bucket == NULL) {
         bucket = bucket_add(table, ask);
     }
-    bucket->excess = bucket_units_of(from_now_us, ask->per_minute) + more;
+    bucket->excess = bucket_units_of(from_now_us, ask->per_minute) + more + since_units(bucket);
     bucket->last_ms = ask->now_ms - (empty_ms < ask->now_ms ? empty_ms : ask->now_ms);
     shm_table_unlock(table);
 }

@@ -38,6 +38,8 @@ struct bucket_ask {
     uint64_t burst;      /* units that the bucket may hold */
     uint64_t now_ms;     /* monotonic */
     uint64_t excess;     /* out: units that it would hold, or holds, with this request */
+    bool is_shared;      /* others have to know of what is counted, and of refusals: bucket_since */
+    bool is_listed;      /* out, of a shared one: it is so already since the last bucket_since */
 };
 
 /* May the request pass? If so, and `counts`, it is counted. */
@@ -50,13 +52,19 @@ uint64_t bucket_held(struct shm_table *table, const struct bucket_ask *ask);
 uint64_t bucket_units_of(int64_t from_now_us, uint64_t per_minute);
 
 /*
+ * Units that were counted for others since the last call, and from now on those that come next. A bucket that another key displaced has
+ * lost them.
+ */
+uint64_t bucket_since(struct shm_table *table, const struct shm_key *key);
+
+/*
  * Others know what the bucket holds: it is empty in so many microseconds (or has been since that many), and has `more` units
- * besides.
+ * besides, and what bucket_since would give.
  */
 void bucket_set(struct shm_table *table, const struct bucket_ask *ask, int64_t from_now_us,
                 uint64_t more);
 
 /* It passes, whatever the bucket holds by now. */
-void bucket_count(struct shm_table *table, const struct bucket_ask *ask);
+void bucket_count(struct shm_table *table, struct bucket_ask *ask);
 
 #endif

@@ -20,7 +20,7 @@ enum {
     OVERSHOOT_MS = 60000, /* beyond the burst: what nodes count before they know of each other */
 };
 
-/* What this node counted for a key and the store does not know. */
+/* A key that is exchanged next: what this node counted, beside what its bucket has since the last exchange, and the store does not know. */
 struct owed {
     struct shm_record record; /* with the key of the bucket */
     struct shm_key name;      /* in the store */
@@ -63,12 +63,12 @@ struct bucket_sync *bucket_sync_new(struct conf *conf, struct conf_node *node,
 
 /* ---- what is owed ---- */
 
-static bool owed_add(const struct bucket_sync *sync, const struct bucket_ask *ask, uint64_t units,
+static bool owed_add(const struct bucket_sync *sync, const struct bucket_ask *ask,
                      const struct shm_key *name)
 {
     shm_table_lock(sync->owed);
     struct owed *owed = shm_table_find(sync->owed, &ask->key);
-    if (owed == NULL && name != NULL) {
+    if (owed == NULL) {
         owed = shm_table_add(sync->owed, &ask->key);
         if (owed != NULL) {
             owed->name = *name;
@@ -76,21 +76,23 @@ static bool owed_add(const struct bucket_sync *sync, const struct bucket_ask *as
         }
     }
     if (owed != NULL) {
-        owed->units += units;
         owed->per_minute = ask->per_minute;
     }
     shm_table_unlock(sync->owed);
     return owed != NULL;
 }
 
-void bucket_sync_note(const struct bucket_sync *sync, const struct bucket_ask *ask, uint64_t units,
+void bucket_sync_note(const struct bucket_sync *sync, const struct bucket_ask *ask,
                       struct variable_env *env)
 {
     struct shm_key name;
 
-    if (!owed_add(sync, ask, units, NULL)) {
-        limit_zone_name(sync->zone, env, sync->secret, &name);
-        owed_add(sync, ask, units, &name); /* a full table: this node alone knows */
+    if (ask->is_listed) {
+        return;
+    }
+    limit_zone_name(sync->zone, env, sync->secret, &name);
+    if (!owed_add(sync, ask, &name)) {
+        bucket_since(sync->zone->table, &ask->key); /* a full table: this node alone knows */
     }
 }
 
@@ -112,6 +114,9 @@ static size_t owed_take(const struct bucket_sync *sync, struct owed *batch)
             shm_table_drop(sync->owed, oldest);
         }
         shm_table_unlock(sync->owed);
+    }
+    for (size_t i = 0; i < count; i++) {
+        batch[i].units += bucket_since(sync->zone->table, &batch[i].record.key);
     }
     return count;
 }
@@ -368,7 +373,7 @@ bool bucket_sync_take(const struct bucket_sync *sync, struct bucket_ask *ask, bo
         ask->now_ms = clock_now.now_ms;
         bool may_pass = bucket_take(sync->zone->table, ask, counts);
         if (may_pass && counts) {
-            owed_add(sync, ask, REQUEST_UNITS, &name);
+            bucket_sync_note(sync, ask, env);
         }
         return may_pass;
     }

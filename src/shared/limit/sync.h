@@ -17,7 +17,7 @@ struct bucket_sync {
     uint64_t interval_ms;
     uint64_t burst;         /* units: the largest of the limits of this zone */
     struct zone *memory;    /* of `owed` */
-    struct shm_table *owed; /* what was counted since the last exchange, by the keys of the zone */
+    struct shm_table *owed; /* what the next exchange is about, by the keys of the zone */
     uint64_t secret[4];     /* of the names of keys in the store: the same on all nodes */
     struct fiber *fiber;    /* of the exchange, in one worker; NULL: it is not running */
 };
@@ -27,8 +27,8 @@ struct bucket_sync *bucket_sync_new(struct conf *conf, struct conf_node *node,
                                     const struct limit_zone *zone,
                                     const struct store_sync_words *words);
 
-/* A request was counted with so many units, or was refused: 0. */
-void bucket_sync_note(const struct bucket_sync *sync, const struct bucket_ask *ask, uint64_t units,
+/* A request was counted, or was refused, by a bucket that is shared: the next exchange has it. */
+void bucket_sync_note(const struct bucket_sync *sync, const struct bucket_ask *ask,
                       struct variable_env *env);
 /*
  * As bucket_take, of a strict zone: the store decides, or the bucket of this node where the store does not answer in time. MAY

@@ -106,6 +106,7 @@ static bool make_ask(struct request *request, const struct req_limit *limit, str
 {
     ask->burst = limit->burst;
     ask->now_ms = clock_now.now_ms;
+    ask->is_shared = limit->zone->sync != NULL;
     ask->per_minute = find_rate(request, limit->zone);
     return ask->per_minute != 0 && limit_zone_key(&limit->zone->limit, &request->env, &ask->key);
 }
@@ -149,17 +150,17 @@ static bool ask_limit(struct request *request, const struct req_limit *limit,
     }
     bool may_pass = bucket_take(limit->zone->limit.table, ask, counts);
     if (counts || !may_pass) {
-        bucket_sync_note(sync, ask, may_pass ? REQUEST_UNITS : 0, &request->env);
+        bucket_sync_note(sync, ask, &request->env);
     }
     return may_pass;
 }
 
 static void count_limit(struct request *request, const struct req_limit *limit,
-                        const struct bucket_ask *ask)
+                        struct bucket_ask *ask)
 {
     bucket_count(limit->zone->limit.table, ask);
     if (limit->zone->sync != NULL) {
-        bucket_sync_note(limit->zone->sync, ask, REQUEST_UNITS, &request->env);
+        bucket_sync_note(limit->zone->sync, ask, &request->env);
     }
 }
 
