@@ -104,6 +104,10 @@ ZSTD = ROOT + " zstd on; zstd_types text/plain; zstd_comp_level %d;"
 SUB = ROOT + " sub_filter http://old.example.com/ https://new.example.com/; " \
     "sub_filter_once off; sub_filter_types *;"
 LIMIT_HTTP = OFF + " limit_req_zone $arg_key zone=keys:64m rate=1000000r/s;"
+STORE = "redis_store main { server {backend}; timeout 1s; }\n"
+SHARED_LIMIT = EMPTY_GIF % "limit_req zone=keys burst=1000000 nodelay;"
+SHARED_LIMIT_HTTP = OFF + " limit_req_zone $arg_key zone=keys:4m rate=1000000r/s{only};"
+SHARED_BY_NODES = {"uris": LIMITED[:1], "body_size": 43, "backend": ("redis",), "is_against_itself": True}
 MAP_HTTP = OFF + " map_hash_max_size 32768; map_hash_bucket_size 128; " \
     "map $arg_word $value { default none; include {root}/modules/map.conf; }"
 GEO_HTTP = OFF + " geo $arg_at $place { default none; include {root}/modules/geo.conf; }"
@@ -147,6 +151,10 @@ ROWS = (
         EMPTY_GIF % "limit_req zone=keys burst=1000000 nodelay;", http=LIMIT_HTTP, uris=LIMITED,
         body_size=43, targets={"cpu": 0.8}, counted=(KEYS, KEYS + 20000),
         measures=ALL - {"syscalls"}),
+    Row("limit-req-sync", "limit_req with sync; against without", SHARED_LIMIT, main=STORE, http=SHARED_LIMIT_HTTP,
+        only=(" sync", ""), targets={"cpu": 1.1}, **SHARED_BY_NODES),
+    Row("limit-req-strict", "limit_req with sync=strict; against without", SHARED_LIMIT, main=STORE, http=SHARED_LIMIT_HTTP,
+        only=(" sync=strict", ""), **SHARED_BY_NODES),
     Row("map", "map of 10,000 words", "location = /map { return 200 $value; }", http=MAP_HTTP,
         uris=WORDS, body_size=10, targets={"cpu": 0.8}),
     Row("geo", "geo of 100,000 networks", "location = /geo { return 200 $place; }", http=GEO_HTTP,

@@ -16,6 +16,7 @@ class Row:
     server: str
     uris: tuple = ("/empty.gif",)
     http: str = "access_log off;"
+    main: str = ""                      # outside of all blocks
     keepalive_timeout: int = 600        # seconds
     host: str = "localhost"
     options: tuple = ()                 # further options of the load generator

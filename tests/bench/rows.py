@@ -306,6 +306,7 @@ def configuration(row, root, port, is_reference, is_single=False, workers=1, lis
             text = text.replace(place, value)
         return text
 
+    main += fill(row.main)
     parameters, protocol = protocol_lines(row, is_reference, tls_directory)
     if row.is_stream:
         worker_connections *= 2         # a session has two

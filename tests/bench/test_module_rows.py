@@ -2,13 +2,17 @@
 
 import dataclasses
 import os
+import socket
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 
+from harness import until
+
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import backends         # noqa: E402  pylint: disable=wrong-import-position
 import bench            # noqa: E402  pylint: disable=wrong-import-position
 import codings          # noqa: E402  pylint: disable=wrong-import-position
 import module_rows      # noqa: E402  pylint: disable=wrong-import-position
@@ -57,6 +61,23 @@ def test_each_row_is_served(start, name):
             assert server.get(dataclasses.replace(row, headers=()), row.beside)[0] == 401
         if row.coding:
             assert 0 < server.get_by_curl(row, row.uris[0])[2] < row.body_size / 2
+
+
+@pytest.mark.parametrize("name", ["limit-req-sync", "limit-req-strict"])
+def test_shared_limits_use_the_store(tmp_path, name):
+    """And those on the other side do not."""
+    if not os.access(backends.REDIS, os.X_OK):
+        pytest.skip("no redis-server")
+    row, port = ROW[name], free_port()
+    os.chmod(tmp_path, 0o755)
+    with backends.started(row.backend, str(tmp_path), "", os.sched_getaffinity(0), 1024) as backend:
+        text = rows.configuration(row, "", port, False, backend=backend.address)
+        with Server(BINARY, str(tmp_path), text, port, os.sched_getaffinity(0)) as server:
+            assert server.get(row, row.uris[0])[0] == 200
+            host, store = backend.address.split(":")
+            with socket.create_connection((host, int(store)), 10) as sock:
+                until(lambda: sock.sendall(b"DBSIZE\r\n") or sock.recv(100) == b":2\r\n", "the key of the limit")
+    assert "sync" not in rows.configuration(row, "", port, True, backend="127.0.0.1:1")
 
 
 def test_a_body_without_its_coding_is_no_answer_for_its_row(start):

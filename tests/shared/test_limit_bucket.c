@@ -185,14 +185,10 @@ static void full_zone_forgets_the_oldest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rates),
-        cmocka_unit_test(excess),
-        cmocka_unit_test(delays),
-        test(burst),
-        test(asking_counts_nothing),
-        test(shared_buckets),
-        test(time_does_not_run_backwards),
-        test(full_zone_forgets_the_oldest),
+        cmocka_unit_test(rates),           cmocka_unit_test(excess),
+        cmocka_unit_test(delays),          test(burst),
+        test(asking_counts_nothing),       test(shared_buckets),
+        test(time_does_not_run_backwards), test(full_zone_forgets_the_oldest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
