@@ -12,7 +12,8 @@
 #define STATUS_SPAN 600 /* statuses of the static table are below */
 #define ENTRY_SHARE 4   /* an entry takes at most this part of the table */
 
-#define RECENT_SIZE 64    /* places by hash, as above */
+#define RECENT_SETS 32    /* places by hash */
+#define RECENT_WAYS 2     /* fields of one place: a response's do not drive out each other */
 #define RECENT_LONGEST 96 /* of name and value together */
 #define CODED_OVERHEAD 8  /* bytes of a coded field beside them */
 
@@ -29,7 +30,8 @@ static struct recent {
     char text[RECENT_LONGEST];  /* name, as it was given, and value */
     char lower[RECENT_LONGEST]; /* the name in lower case */
     char coded[RECENT_LONGEST + CODED_OVERHEAD];
-} recent_fields[RECENT_SIZE];
+} recent_fields[RECENT_SETS][RECENT_WAYS];
+static uint8_t recent_next[RECENT_SETS]; /* the one that is replaced next */
 
 /* A field that was sent before. */
 struct qpack_seen {
@@ -388,16 +390,26 @@ static void recent_make(struct recent *recent, uint32_t hash, struct str name, s
     recent->coded_len = (uint8_t) (end - recent->coded);
 }
 
+static bool recent_is(const struct recent *recent, uint32_t hash, struct str name, struct str value)
+{
+    return recent->hash == hash && recent->name_len == name.len && recent->value_len == value.len &&
+           memcmp(recent->text, name.data, name.len) == 0 &&
+           memcmp(recent->text + name.len, value.data, value.len) == 0;
+}
+
 static struct recent *recent_of(uint32_t hash, struct str name, struct str value)
 {
-    struct recent *recent = &recent_fields[hash % RECENT_SIZE];
+    unsigned set = hash % RECENT_SETS;
 
-    if (recent->hash != hash || recent->name_len != name.len || recent->value_len != value.len ||
-        memcmp(recent->text, name.data, name.len) != 0 ||
-        memcmp(recent->text + name.len, value.data, value.len) != 0) {
-        recent_make(recent, hash, name, value);
+    for (unsigned i = 0; i < RECENT_WAYS; i++) {
+        if (recent_is(&recent_fields[set][i], hash, name, value)) {
+            return &recent_fields[set][i];
+        }
     }
-    return recent;
+    unsigned way = recent_next[set];
+    recent_next[set] = (uint8_t) ((way + 1) % RECENT_WAYS);
+    recent_make(&recent_fields[set][way], hash, name, value);
+    return &recent_fields[set][way];
 }
 
 static void put_recent(struct qpack_writer *writer, struct str name, struct str value)
