@@ -8,12 +8,11 @@
 
 static struct quic_range *ranges_items(struct quic_ranges *ranges)
 {
-    return ranges->items == NULL ? ranges->few : ranges->items;
+    return ranges->capacity == QUIC_RANGES_FEW ? ranges->few : ranges->items;
 }
 
 void quic_ranges_init(struct quic_ranges *ranges, uint32_t most)
 {
-    ranges->items = NULL;
     ranges->count = 0;
     ranges->capacity = QUIC_RANGES_FEW;
     ranges->most = most;
@@ -21,7 +20,9 @@ void quic_ranges_init(struct quic_ranges *ranges, uint32_t most)
 
 void quic_ranges_free(struct quic_ranges *ranges)
 {
-    free(ranges->items);
+    if (ranges->capacity != QUIC_RANGES_FEW) {
+        free(ranges->items);
+    }
     quic_ranges_init(ranges, ranges->most);
 }
 
@@ -33,12 +34,13 @@ static void ranges_grow(struct quic_ranges *ranges)
     if (capacity > ranges->most) {
         capacity = ranges->most;
     }
-    struct quic_range *items = realloc(ranges->items, capacity * sizeof(*items));
+    bool has_few = ranges->capacity == QUIC_RANGES_FEW;
+    struct quic_range *items = realloc(has_few ? NULL : ranges->items, capacity * sizeof(*items));
     if (items == NULL) {
         fatal_no_memory(capacity * sizeof(*items));
     }
-    if (ranges->items == NULL) {
-        memcpy(items, ranges->few, ranges->count * sizeof(*items));
+    if (has_few) {
+        memcpy(items, ranges->few, sizeof(ranges->few));
     }
     ranges->items = items;
     ranges->capacity = (uint32_t) capacity;

@@ -16,11 +16,13 @@ struct quic_range {
 
 /* Disjoint ranges in ascending order, none empty, none touching the next. */
 struct quic_ranges {
-    struct quic_range *items; /* malloc'ed, owned; NULL: those of `few` */
-    uint32_t count;           /* ranges */
-    uint32_t capacity;        /* of `items` */
-    uint32_t most;            /* ranges that the set may have */
-    struct quic_range few[QUIC_RANGES_FEW];
+    uint32_t count;    /* ranges */
+    uint32_t capacity; /* ranges that there is memory for: QUIC_RANGES_FEW, or more in `items` */
+    uint32_t most;     /* ranges that the set may have */
+    union {
+        struct quic_range few[QUIC_RANGES_FEW];
+        struct quic_range *items; /* malloc'ed, owned */
+    };
 };
 
 /* An empty set of at most `most` ranges. */
@@ -30,7 +32,7 @@ void quic_ranges_free(struct quic_ranges *ranges);
 /* The range at a position; position < count. */
 static inline struct quic_range quic_ranges_at(const struct quic_ranges *ranges, uint32_t position)
 {
-    return (ranges->items == NULL ? ranges->few : ranges->items)[position];
+    return (ranges->capacity == QUIC_RANGES_FEW ? ranges->few : ranges->items)[position];
 }
 
 /* Adds start … end - 1. False, and nothing changes, when the set would have too many ranges. */
