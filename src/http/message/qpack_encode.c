@@ -7,7 +7,7 @@
 #include "http/message/qpack.h"
 #include "http/message/qpack_static.h"
 
-#define SEEN_SIZE 256   /* places by hash; a newer field takes the place of an older */
+#define SEEN_SIZE 128   /* places by hash; a newer field takes the place of an older */
 #define NAME_LONGEST 64 /* of names that may be inserted */
 #define STATUS_SPAN 600 /* statuses of the static table are below */
 #define ENTRY_SHARE 4   /* an entry takes at most this part of the table */

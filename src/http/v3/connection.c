@@ -31,6 +31,7 @@ static void v3_free(struct v3_connection *c)
     counters_mine->writing -= c->is_writing;
     qpack_decoder_free(&c->decoder);
     qpack_encoder_free(&c->encoder);
+    free(c->early);
     c->connection->wire_state = NULL;
     connection_free(c->connection);
     c->magic = 0;

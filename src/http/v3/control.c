@@ -3,6 +3,9 @@
  */
 #include "http/v3/v3.h"
 
+#include <stdlib.h>
+
+#include "base/fatal.h"
 #include "http/message/frame.h"
 #include "http/message/prefixed.h"
 
@@ -65,6 +68,17 @@ static void take_integer(struct v3_connection *c, struct str payload)
     }
 }
 
+static void keep_early(struct v3_connection *c, const struct v3_early *early)
+{
+    if (c->early == NULL) {
+        c->early = calloc(V3_PRIORITIES_KEPT, sizeof(*c->early));
+    }
+    if (c->early == NULL) {
+        fatal_no_memory(V3_PRIORITIES_KEPT * sizeof(*c->early));
+    }
+    c->early[early->id / 4 % V3_PRIORITIES_KEPT] = *early;
+}
+
 static void take_priority(struct v3_connection *c, struct str payload)
 {
     struct h3_reader reader = {.size = 0};
@@ -86,11 +100,8 @@ static void take_priority(struct v3_connection *c, struct str payload)
         v3_prioritise(stream, urgency, is_incremental);
     }
     if (id >= c->next_stream || (stream != NULL && !stream->has_head)) {
-        unsigned bucket = (unsigned) (id / 4 % V3_PRIORITIES_KEPT);
-        c->early[bucket].id = id;
-        c->early[bucket].is_used = true;
-        c->early[bucket].urgency = urgency;
-        c->early[bucket].is_incremental = is_incremental;
+        const struct v3_early early = {id, true, urgency, is_incremental};
+        keep_early(c, &early);
     }
 }
 

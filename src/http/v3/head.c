@@ -177,7 +177,7 @@ static void set_priority(struct v3_stream *stream)
     uint8_t urgency;
     bool is_incremental;
 
-    if (c->early[bucket].is_used && c->early[bucket].id == stream->id) {
+    if (c->early != NULL && c->early[bucket].is_used && c->early[bucket].id == stream->id) {
         c->early[bucket].is_used = false;
         v3_prioritise(stream, c->early[bucket].urgency, c->early[bucket].is_incremental);
     } else if (stream->head->priority.data != NULL) {

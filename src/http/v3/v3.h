@@ -80,6 +80,14 @@ enum v3_guard { V3_GUARDS(CLIENT_GUARD_ID) V3_GUARD_COUNT };
 
 #define V3_CONNECTION_MAGIC 0x43c033c7u
 
+/* A PRIORITY_UPDATE that came before its stream. */
+struct v3_early {
+    uint64_t id; /* with is_used; at id / 4 % V3_PRIORITIES_KEPT, the newest */
+    bool is_used;
+    uint8_t urgency;
+    bool is_incremental;
+};
+
 /* A connection; freed when QUIC has closed it and its last request was recycled. */
 struct v3_connection {
     uint32_t magic;
@@ -111,12 +119,7 @@ struct v3_connection {
     struct known_host known_host;
     uint64_t copies_seen;   /* of decoder.duplicated */
     uint64_t feedback_seen; /* of encoder.cancelled */
-    struct {
-        uint64_t id; /* with is_used; at id / 4 % V3_PRIORITIES_KEPT, the newest */
-        bool is_used;
-        uint8_t urgency;
-        bool is_incremental;
-    } early[V3_PRIORITIES_KEPT];
+    struct v3_early *early; /* V3_PRIORITIES_KEPT; owned; NULL until the first is kept */
     struct client_guard guards[V3_GUARD_COUNT];
     bool has_settings;  /* the client's were read */
     bool is_hq;         /* HTTP/0.9, without frames */
