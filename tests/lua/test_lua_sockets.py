@@ -257,7 +257,9 @@ def test_what_came_before_a_timeout_is_given(server):
 
 
 def test_kept_connections(server):
-    assert talk(server, "/keep", b"a\n", b"b\n", b"xyz") == ["0|a|1", "1|b|1", "x|nil|unread data in buffer"]
+    assert talk(server, "/keep", b"a\n", b"b\n", b"xyz", b"") == ["0|a|1", "1|b|1", "x|nil|unread data in buffer"]
+    # The end came with the last bytes.
+    assert talk(server, "/keep", b"a\n", b"b\n", b"xyz")[2] == "x|nil|closed"
 
 
 def test_an_idle_connection_that_the_peer_closes_is_not_used(server):

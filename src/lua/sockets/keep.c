@@ -34,7 +34,7 @@ static const char *why_not(struct script_socket *socket)
     struct conn *conn = socket->conn;
 
     if (conn_input(conn).len != 0) {
-        return "unread data in buffer";
+        return conn->is_peer_closed ? "closed" : "unread data in buffer";
     }
     if (conn_unsent(conn) != 0) {
         return "socket busy writing";

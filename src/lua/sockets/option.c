@@ -64,6 +64,17 @@ static const struct {
     {"keepcnt", IPPROTO_TCP, TCP_KEEPCNT, false},
 };
 
+/* The place in the table of the option of this name; -1: of none, as with NULL. */
+static int number_of(const char *name)
+{
+    for (unsigned i = 0; name != NULL && i < sizeof(options) / sizeof(options[0]); i++) {
+        if (strcmp(options[i].name, name) == 0) {
+            return (int) i;
+        }
+    }
+    return -1;
+}
+
 /* Its place in the table; -1 with results pushed. The socket's descriptor in *fd. */
 static int find_option(lua_State *L, const struct script_thread *thread, int *fd)
 {
@@ -77,22 +88,22 @@ static int find_option(lua_State *L, const struct script_thread *thread, int *fd
         script_fail(L, "missing the \"option\" argument");
         return -1;
     }
+    const char *name =
+        lua_isboolean(L, 2) ? (lua_toboolean(L, 2) ? "true" : "false") : lua_tostring(L, 2);
+    int option = number_of(name);
+
+    if (option == -1) {
+        lua_pushnil(L);
+        lua_pushfstring(L, "unsupported option %s", name != NULL ? name : luaL_typename(L, 2));
+        return -1;
+    }
     if (socket->conn == NULL) {
         script_fail(L, "closed");
         return -1;
     }
     socket_demand_own(L, thread, socket);
     *fd = socket->conn->source.fd;
-    const char *name =
-        lua_isboolean(L, 2) ? (lua_toboolean(L, 2) ? "true" : "false") : lua_tostring(L, 2);
-    for (unsigned i = 0; name != NULL && i < sizeof(options) / sizeof(options[0]); i++) {
-        if (strcmp(options[i].name, name) == 0) {
-            return (int) i;
-        }
-    }
-    lua_pushnil(L);
-    lua_pushfstring(L, "unsupported option %s", name != NULL ? name : luaL_typename(L, 2));
-    return -1;
+    return option;
 }
 
 static int fail_errno(lua_State *L)
