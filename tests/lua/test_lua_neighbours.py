@@ -110,6 +110,51 @@ server {
         local fields = ngx.req.get_headers()
         show(fields["x-gone"], #fields["x-two"], fields["x-two"][2], fields["x-new"])
     } }
+    location /waited { content_by_lua_block {
+        local function spawn(text) return ngx.thread.spawn(function() return text end) end
+        local first, second = spawn("first"), spawn("second")
+        for i = 1, 3 do show(ngx.thread.wait(first, second)) end
+        local later = ngx.thread.spawn(function() ngx.sleep(1) end)
+        show(ngx.thread.wait(later, first))
+        ngx.thread.kill(later)
+    } }
+    location /coroutines {
+        set_by_lua_block $made {
+            local made, reason = pcall(coroutine.wrap, print)
+            return tostring(made) .. "|" .. reason .. "|" .. tostring(coroutine.running())
+        }
+        header_filter_by_lua_block {
+            local running
+            coroutine.wrap(function() running = coroutine.running() end)()
+            ngx.header.filter = tostring(coroutine.running()) .. "|" .. type(running)
+        }
+        log_by_lua_block {
+            tell(pcall(coroutine.create, print)) tell(pcall(coroutine.yield))
+            tell(coroutine._wrap(function() coroutine._yield("by _yield") end)())
+        }
+        content_by_lua_block { show(ngx.var.made) }
+    }
+    location /names { content_by_lua_block {
+        local chunk = loadstring("tell_by(ngx.WARN, 'told by a chunk')", "=chunk")
+        tell_by = ngx.log
+        chunk()
+        local function named() ngx.log(ngx.WARN, "told by a function") end
+        named()
+        show(pcall(ngx.log, ngx.WARN, "told by pcall"))
+    } }
+    location /numbers { content_by_lua_block {
+        local count = require("ngx.semaphore").new(1.5)
+        show(count:count(), count:wait(0), pcall(count.wait, count))
+        show(pcall(count.post, count, 0/0))
+        local keys = ngx.shared.keys
+        show(keys:set("n", 1, false, -1), keys:get("n"))
+        show(keys:incr("n", 1, false))
+        show(keys:incr("none", 1, false))
+        local sock = ngx.socket.tcp()
+        show(sock:connect("unix:/nowhere"))
+        show(sock:setoption("nosuch", 1))
+        show(#require("ngx.re").split("", "("), #require("ngx.re").split("", ",", nil, nil, nil, {1}))
+    } }
     location /exits { return 200 ok; header_filter_by_lua_block {
         ngx.exit(503)
         ngx.header.a = "set after it"
@@ -263,3 +308,32 @@ def test_a_block_of_lua_has_braces(tmp_path):
     result = run_binary("-t", "-p", str(tmp_path), "-c", str(conf))
     assert result.returncode == 1
     assert f'[emerg] directive "init_by_lua_block" has no opening "{{" in {conf}:2' in result.stderr
+
+
+def test_wait_passes_over_threads_that_were_waited_for(server):
+    """But for the last one of those that it is given."""
+    assert said(server, "/waited") == [
+        "true|first", "true|second", "nil|already waited or killed", "nil|already waited or killed"]
+
+
+def test_phases_without_coroutines(server):
+    response = server.get("/coroutines")
+    assert response.text == "false|API disabled in the context of set_by_lua*|nil\n"
+    assert response.header("filter") == "nil|thread"
+    assert server.wait_log(r"told falseAPI disabled in the context of log_by_lua\*.*\n"
+                           r".*told falseAPI disabled in the context of log_by_lua\*.*\n"
+                           r".*told by _yield")
+
+
+def test_log_lines_name_functions_but_neither_chunks_nor_functions_of_c(server):
+    assert said(server, "/names") == ["true"]
+    assert server.wait_log(r"\[lua\] chunk:1: told by a chunk")
+    assert server.wait_log(r"\[lua\] content_by_lua\(nginx\.conf:\d+\):5: named\(\): told by a function")
+    assert server.wait_log(r"\[lua\] \[C\]:-1: told by pcall")
+
+
+def test_numbers_and_false_where_a_number_may_be_missing(server):
+    lines = said(server, "/numbers")
+    assert lines[0].startswith("1|true|false|bad argument #1 to 'wait'")
+    assert lines[1:] == ["false|positive number required", "true|1|-1", "2", "nil|not found",
+                         "nil|no such file or directory", "nil|unsupported option nosuch", "0|0"]

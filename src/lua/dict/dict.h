@@ -31,7 +31,7 @@ struct script_dict_value {
     double seconds;   /* in: until it expires, 0 = never; out of ttl: how long still */
     const char *data; /* of a string; out: in the scratch */
     size_t len;       /* bytes of data */
-    uint32_t flags;   /* the user's */
+    int32_t flags;    /* the user's */
     int type;         /* enum dict_type */
     int is_stale;     /* out: it has expired */
     int is_forcible;  /* out: others that were valid had to go for it */

@@ -118,8 +118,34 @@ static int may_wait(lua_State *L)
     return 1;
 }
 
+/* Scripts of these phases make no coroutines and yield none. */
+enum { PHASES_WITHOUT = SCRIPT_SET | SCRIPT_LOG | SCRIPT_BALANCER };
+
+/* The name of the phase if it is one without coroutines, or nil. */
+static int phase_without(lua_State *L)
+{
+    const struct script_thread *thread = script_running();
+
+    if (thread != NULL && (thread->phase & PHASES_WITHOUT) != 0) {
+        lua_pushstring(L, script_phase_text(thread->phase));
+    } else {
+        lua_pushnil(L);
+    }
+    return 1;
+}
+
+/* Scripts of phases where nothing waits run on the main coroutine in OpenResty: here on the one of their thread. */
+static int is_on_main(lua_State *L)
+{
+    const struct script_thread *thread = script_running();
+
+    lua_pushboolean(L,
+                    thread != NULL && L == thread->state && (thread->phase & SCRIPT_WAITING) == 0);
+    return 1;
+}
+
 static const struct script_row rows[] = {
-    {"yield", yield, 0, .waits = true},
+    {"yield", yield, ~(uint32_t) PHASES_WITHOUT, .waits = true},
     {"status", status, 0, false},
     {"keep", script_coroutine_keep, 0, false},
 };
@@ -135,5 +161,7 @@ void script_coroutines_add(lua_State *L)
     lua_pushcfunction(L, check_stack);
     lua_pushcfunction(L, is_of_lua);
     lua_pushcfunction(L, may_wait);
-    script_text_run(L, "coroutine", SCRIPT_TEXT_OF(script_coroutine_text), count + 4);
+    lua_pushcfunction(L, phase_without);
+    lua_pushcfunction(L, is_on_main);
+    script_text_run(L, "coroutine", SCRIPT_TEXT_OF(script_coroutine_text), count + 6);
 }

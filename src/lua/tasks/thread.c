@@ -28,9 +28,13 @@ static int script_thread_collect(lua_State *L, struct script_thread *ended)
     return count + 1;
 }
 
-/* The first of the arguments that has ended, or NULL; with `checks` the others are looked at as well. May throw. */
+/*
+ * The first of the arguments that has ended, or NULL. Those that were waited for or killed are passed over, but for the
+ * last one: *is_forgotten is set for it, also where others still run (so does OpenResty). May throw.
+ */
 static struct script_thread *find_ended(lua_State *L, int count, bool *is_forgotten)
 {
+    *is_forgotten = false;
     for (int i = 1; i <= count; i++) {
         struct script_thread *other;
 
@@ -40,8 +44,8 @@ static struct script_thread *find_ended(lua_State *L, int count, bool *is_forgot
             luaL_error(L, "attempt to wait on a coroutine that is not a user thread");
             break;
         case COROUTINE_FORGOTTEN:
-            *is_forgotten = true;
-            return NULL;
+            *is_forgotten = i == count;
+            break;
         case COROUTINE_THREAD:
             if (other->spawner != L) {
                 luaL_error(L, "only the parent coroutine can wait on the thread");
@@ -58,19 +62,19 @@ static struct script_thread *find_ended(lua_State *L, int count, bool *is_forgot
 static int wait_for(lua_State *L, struct script_thread *thread)
 {
     int count = lua_gettop(L);
-    bool is_forgotten = false;
 
     if (count == 0) {
         return luaL_error(L, "at least one coroutine should be specified");
     }
     for (;;) {
+        bool is_forgotten;
         struct script_thread *ended = find_ended(L, count, &is_forgotten);
 
-        if (is_forgotten) {
-            return script_fail(L, "already waited or killed");
-        }
         if (ended != NULL) {
             return script_thread_collect(L, ended);
+        }
+        if (is_forgotten) {
+            return script_fail(L, "already waited or killed");
         }
         if (fiber_wait(&thread->child_ended, FIBER_NEVER) == WAIT_CANCELLED) {
             return 0;

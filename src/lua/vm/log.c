@@ -40,7 +40,10 @@ static void push_text(lua_State *L, int index)
     luaL_argerror(L, index, lua_tostring(L, -1));
 }
 
-/* Pushes "content_by_lua(nginx.conf:41):2: f(): ", who says it; of files the base name. */
+/*
+ * Pushes "content_by_lua(nginx.conf:41):2: f(): ", who says it; of files the base name. Only functions written in Lua
+ * have their name there, not chunks ("main") and functions of C.
+ */
 static void push_place(lua_State *L)
 {
     lua_Debug where;
@@ -53,7 +56,7 @@ static void push_place(lua_State *L)
     const char *slash = strrchr(where.short_src, '/');
     const char *source = slash != NULL ? slash + 1 : where.short_src;
 
-    if (where.name != NULL && *where.name != '\0' && *where.what != '\0') {
+    if (where.name != NULL && *where.name != '\0' && *where.what == 'L') {
         lua_pushfstring(L, "%s:%d: %s(): ", source, where.currentline, where.name);
     } else {
         lua_pushfstring(L, "%s:%d: ", source, where.currentline);

@@ -11,7 +11,7 @@ struct script_dict_value {
     double number, init, seconds;
     const char *data;
     size_t len;
-    uint32_t flags;
+    int32_t flags;
     int type, is_stale, is_forcible, has_entry;
 };
 int script_ffi_dict_get(void *dict, const char *key, size_t key_len, int wants_stale, struct script_dict_value *out);
@@ -134,7 +134,7 @@ end
 
 local function store(zone, how, key, given, seconds, flags)
     local dict = dict_of(zone)
-    if seconds == nil then
+    if not seconds then
         seconds = 0
     elseif type(seconds) ~= "number" or seconds < 0 then
         error("bad \"exptime\" argument", 2) -- who calls by a tail call is no level
@@ -202,7 +202,8 @@ function dict_methods.incr(zone, key, step, init, init_ttl)
         end
         step = number
     end
-    if init ~= nil then
+    init = init or nil -- false is none
+    if init then
         local number = tonumber(init)
         if not number then
             error("bad init arg: number expected, got " .. type(init), 2)

@@ -17,17 +17,17 @@ end
 -- One that so many may take at once; or nil and a reason.
 function semaphore.new(n)
     n = n and tonumber(n) or 0
-    if n < 0 then
+    if not (n >= 0) then
         error("no negative number", 2)
     end
-    return setmetatable({ sem = new(n) }, meta)
+    return setmetatable({ sem = new(math.floor(n)) }, meta)
 end
 
 -- So many more may take it.
 function semaphore:post(n)
     local object = object_of(self)
     n = math.floor(n and tonumber(n) or 1)
-    if n < 1 then
+    if not (n >= 1) then
         error("positive number required", 2)
     end
     return post(object, n)
@@ -36,8 +36,11 @@ end
 -- Takes it, or waits for it so many seconds: true, or false (nil without a wait) and "timeout".
 function semaphore:wait(seconds)
     local object = object_of(self)
-    seconds = tonumber(seconds) or 0
-    if seconds < 0 then
+    seconds = tonumber(seconds)
+    if not seconds then
+        error("bad argument #1 to 'wait' (number expected)", 2)
+    end
+    if not (seconds >= 0) then
         error("no negative number", 2)
     end
     return wait(object, seconds)

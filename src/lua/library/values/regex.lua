@@ -546,15 +546,20 @@ package.preload["ngx.re"] = function()
     local re = { version = "0.1.32" }
 
     function re.split(subject, pattern, options, ctx, most, res)
-        local made, err = compile(pattern, options)
-        if not made then
-            return nil, err
-        end
         if type(subject) ~= "string" then
             subject = tostring(subject)
         end
         if res ~= nil and type(res) ~= "table" then
             error("res is not a table", 2)
+        end
+        if subject == "" then -- not even the pattern is looked at
+            res = res or {}
+            res[1] = nil
+            return res
+        end
+        local made, err = compile(pattern, options)
+        if not made then
+            return nil, err
         end
         local parts, last = split(subject, made, ctx and begin_of(ctx) or 0, most or 0, res or {})
         if not parts then
