@@ -194,7 +194,7 @@ struct otel_reading {
     const struct conf_node *sender;  /* the first line that needs the exporter */
     const struct conf_node *by_path; /* the first that is about logs or metrics */
     const struct otel_main *main;    /* NULL: there is no server */
-    bool is_uniform;                 /* see is_uniform */
+    bool is_judged, is_uniform;      /* whether it is known; see is_uniform */
 };
 
 static struct otel_reading *reading_of(struct conf *conf)
@@ -463,17 +463,6 @@ static bool records_here(const struct http_location *location)
     return has_record(otel_settings_at(location));
 }
 
-static bool enters_here(const struct http_location *location)
-{
-    const struct otel_settings *settings = otel_settings_at(location);
-
-    if (otel_is_off(settings) && (settings->context & OTEL_INJECT) == 0) {
-        return false;
-    }
-    return location->server == NULL ||
-           !reading_of(&location->server->main->generation->conf)->is_uniform;
-}
-
 /* A request may have been redirected to a location that records none. */
 static bool logs_here(const struct http_location *location)
 {
@@ -500,6 +489,28 @@ static bool is_uniform(const struct http_main *main)
     return true;
 }
 
+/* Asked for each location when hooks are linked, which is before otel_end. */
+static bool records_uniformly(const struct http_main *main)
+{
+    struct otel_reading *reading = reading_of(&main->generation->conf);
+
+    if (!reading->is_judged) {
+        reading->is_judged = true;
+        reading->is_uniform = is_uniform(main);
+    }
+    return reading->is_uniform;
+}
+
+static bool enters_here(const struct http_location *location)
+{
+    const struct otel_settings *settings = otel_settings_at(location);
+
+    if (otel_is_off(settings) && (settings->context & OTEL_INJECT) == 0) {
+        return false;
+    }
+    return location->server == NULL || !records_uniformly(location->server->main);
+}
+
 static bool otel_end(struct conf *conf, struct http_main *main)
 {
     struct otel_reading *reading = reading_of(conf);
@@ -508,7 +519,6 @@ static bool otel_end(struct conf *conf, struct http_main *main)
         return true;
     }
     reading->main = server_settings(*vec_at(&main->servers, struct http_server *, 0), &main_key);
-    reading->is_uniform = is_uniform(main);
     if (reading->sender == NULL) {
         return true;
     }
