@@ -6,6 +6,7 @@
 #include "base/fatal.h"
 #include "base/clock.h"
 #include "http/client/stages.h"
+#include "http/routing/connection_settings.h"
 #include "server/generation.h"
 
 #define SETTLED_MS 1000 /* between two times that a connection is given to a sibling */
@@ -29,7 +30,7 @@ bool connection_can_hand_over(const struct http_connection *connection)
 
 static uint32_t left_ms(const struct http_connection *connection)
 {
-    uint64_t left = connection->last_location->keepalive_timeout_ms;
+    uint64_t left = connection->last_location->connections->keepalive_timeout_ms;
 
     if (connection->conn->is_idle) {
         uint64_t deadline_ms = connection->conn->timer.deadline_ms;
@@ -73,7 +74,7 @@ static bool is_worth_giving(const struct http_connection *connection)
 {
     const struct conn *conn = connection->conn;
     uint64_t idle_since_ms =
-        conn->timer.deadline_ms - connection->last_location->keepalive_timeout_ms;
+        conn->timer.deadline_ms - connection->last_location->connections->keepalive_timeout_ms;
 
     return clock_now.now_ms - idle_since_ms < LATELY_MS &&
            (conn->handed_over_ms == 0 ||
@@ -94,7 +95,7 @@ bool idle_hand_over(struct conn *conn, struct handover *to)
 static bool is_too_young(const struct http_connection *connection)
 {
     return clock_now.now_ms - connection->start_ms <
-           connection->last_location->keepalive_min_timeout_ms;
+           connection->last_location->connections->keepalive_min_timeout_ms;
 }
 
 void idle_quit(struct http_connection *connection)
@@ -109,8 +110,9 @@ void idle_quit(struct http_connection *connection)
         return;
     }
     if (is_too_young(connection)) {
-        conn_set_deadline(conn, connection->start_ms +
-                                    connection->last_location->keepalive_min_timeout_ms);
+        conn_set_deadline(conn,
+                          connection->start_ms +
+                              connection->last_location->connections->keepalive_min_timeout_ms);
     } else {
         connection_close(connection);
     }
@@ -136,10 +138,11 @@ void connection_go_idle(struct http_connection *connection)
         free(connection->details);
         connection->details = NULL;
     }
-    conn_set_deadline(conn, clock_now.now_ms +
-                                (connection->requests == 0
-                                     ? connection_server(connection)->client_header_timeout_ms
-                                     : connection->last_location->keepalive_timeout_ms));
+    conn_set_deadline(conn,
+                      clock_now.now_ms +
+                          (connection->requests == 0
+                               ? connection_server(connection)->client_header_timeout_ms
+                               : connection->last_location->connections->keepalive_timeout_ms));
     if (!conn_park(conn)) {
         connection_close(connection);
     }

@@ -3,6 +3,7 @@
 #include "base/fatal.h"
 #include "base/clock.h"
 #include "http/client/stages.h"
+#include "http/routing/connection_settings.h"
 #include "net/tls/tls.h"
 
 void linger_input(struct conn *conn)
@@ -28,7 +29,8 @@ void linger_input(struct conn *conn)
         return;
     }
     conn_input_release(conn);
-    uint64_t deadline = clock_now.now_ms + connection->last_location->lingering_timeout_ms;
+    uint64_t deadline =
+        clock_now.now_ms + connection->last_location->connections->lingering_timeout_ms;
     conn_set_deadline(conn, deadline < connection->linger_until_ms ? deadline
                                                                    : connection->linger_until_ms);
     if (!conn_watch(conn)) {

@@ -4,6 +4,7 @@
 #include "http/client/protocol.h"
 #include "http/config/core_values.h"
 #include "http/files/path.h"
+#include "http/routing/file_settings.h"
 #include "http/routing/hooks.h"
 #include "http/request/request.h"
 #include "server/module.h"
@@ -47,7 +48,8 @@ static void http_prepare(struct conf_scope *scope, void *arg)
             http->begin(conf, main);
         }
     }
-    scope_location(scope)->types = types_default(conf);
+    ((struct file_settings *) conf_settings(scope, &file_settings_key))->types =
+        types_default(conf);
 }
 
 static bool end_modules(struct conf *conf, struct http_main *main)

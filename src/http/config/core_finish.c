@@ -3,7 +3,11 @@
 #include "base/fs.h"
 #include "config.h"
 #include "http/config/core_values.h"
+#include "http/routing/body_settings.h"
+#include "http/routing/connection_settings.h"
+#include "http/routing/file_settings.h"
 #include "http/routing/hooks.h"
+#include "http/routing/response_settings.h"
 #include "http/routing/settings.h"
 
 #define SERVER_NAME "nginx"
@@ -36,26 +40,50 @@ bool server_settings_finish(struct conf_scope *scope, void *settings)
     return true;
 }
 
+bool body_settings_finish(struct conf_scope *scope, void *settings)
+{
+    struct body_settings *bodies = settings;
+
+    if (bodies->client_body_temp_path == NULL) {
+        static const unsigned no_levels[3];
+        bodies->client_body_temp_path = generation_path(scope->conf->generation, scope->node,
+                                                        STR(DEFAULT_CLIENT_BODY_TEMP), no_levels);
+    }
+    return true;
+}
+
+bool connection_settings_finish(struct conf_scope *scope, void *settings)
+{
+    struct connection_settings *connections = settings;
+
+    connections->limits_rate = !connections->limit_rate->is_constant ||
+                               !str_equal(connections->limit_rate->constant, STR("0"));
+    return true;
+}
+
+bool response_settings_finish(struct conf_scope *scope, void *settings)
+{
+    struct response_settings *responses = settings;
+
+    if (!responses->has_server_info) {
+        responses->server_info = responses->server_admin.len != 0;
+    }
+    responses->server_text = responses->hides_server ? STR_NONE
+                             : responses->server_tag.len != 0
+                                 ? responses->server_tag
+                                 : server_text(scope->conf->arena, responses->server_tokens);
+    return true;
+}
+
 bool location_settings_finish(struct conf_scope *scope, void *settings)
 {
     struct http_location *location = settings;
-    struct generation *generation = scope->conf->generation;
 
     location->settings = scope->settings;
-    location->limits_rate =
-        !location->limit_rate->is_constant || !str_equal(location->limit_rate->constant, STR("0"));
-    if (location->client_body_temp_path == NULL) {
-        static const unsigned no_levels[3];
-        location->client_body_temp_path =
-            generation_path(generation, scope->node, STR(DEFAULT_CLIENT_BODY_TEMP), no_levels);
-    }
-    if (!location->has_server_info) {
-        location->server_info = location->server_admin.len != 0;
-    }
-    location->server_text = location->hides_server ? STR_NONE
-                            : location->server_tag.len != 0
-                                ? location->server_tag
-                                : server_text(scope->conf->arena, location->server_tokens);
+    location->files = conf_settings(scope, &file_settings_key);
+    location->bodies = conf_settings(scope, &body_settings_key);
+    location->connections = conf_settings(scope, &connection_settings_key);
+    location->responses = conf_settings(scope, &response_settings_key);
 
     struct http_main *main = http_main_of(scope->conf);
     *vec_add(&main->locations, scope->conf->arena, struct http_location *) = location;

@@ -5,6 +5,10 @@
 #include "conf/directive.h"
 #include "http/files/file.h"
 #include "http/request/temp_file.h"
+#include "http/routing/body_settings.h"
+#include "http/routing/connection_settings.h"
+#include "http/routing/file_settings.h"
+#include "http/routing/response_settings.h"
 
 /* Heads of responses have room for so much (v1/wire.c counts the lines of fixed length together). */
 enum { SERVER_TAG_MAX = 128 };
@@ -13,9 +17,9 @@ enum { SERVER_TAG_MAX = 128 };
 static bool check_root_or_alias(struct conf_scope *scope, const struct conf_node *node)
 {
     bool is_alias = str_is(node->args[0], "alias");
-    bool has_root = conf_is_set(scope, &http_location_key, "root");
-    bool has_alias = conf_is_set(scope, &http_location_key, "alias");
-    struct http_location *location = scope_location(scope);
+    bool has_root = conf_is_set(scope, &file_settings_key, "root");
+    bool has_alias = conf_is_set(scope, &file_settings_key, "alias");
+    const struct file_settings *files = conf_settings(scope, &file_settings_key);
 
     /* The row itself counts as set only once its apply has returned. */
     if ((has_root && !is_alias) || (has_alias && is_alias)) {
@@ -25,7 +29,7 @@ static bool check_root_or_alias(struct conf_scope *scope, const struct conf_node
     if (has_root || has_alias) {
         return conf_error(scope->conf, node,
                           "\"%.*s\" directive is duplicate, \"%s\" directive was specified earlier",
-                          STR_ARG(node->args[0]), location->is_alias ? "alias" : "root");
+                          STR_ARG(node->args[0]), files->is_alias ? "alias" : "root");
     }
     return true;
 }
@@ -55,7 +59,7 @@ static struct template *path_template(struct conf_scope *scope, const struct con
 bool root_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                 void *settings)
 {
-    struct http_location *location = settings;
+    struct file_settings *files = settings;
 
     if (scope != NULL && scope->node != NULL && !check_root_or_alias(scope, node)) {
         return false;
@@ -70,26 +74,26 @@ bool root_apply(struct conf_scope *scope, const struct directive *row, struct co
         return conf_error(scope->conf, node,
                           "the $realpath_root variable cannot be used in the \"root\" directive");
     }
-    location->is_alias = false;
-    location->root = path_template(scope, node, node->args[1], false);
-    return location->root != NULL;
+    files->is_alias = false;
+    files->root = path_template(scope, node, node->args[1], false);
+    return files->root != NULL;
 }
 
 bool alias_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                  void *settings)
 {
-    struct http_location *location = settings;
+    struct file_settings *files = settings;
 
     if (!check_root_or_alias(scope, node)) {
         return false;
     }
-    if (location->kind == LOCATION_NAMED) {
+    if (scope_location(scope)->kind == LOCATION_NAMED) {
         return conf_error(scope->conf, node,
                           "the \"alias\" directive cannot be used inside the named location");
     }
-    location->is_alias = true;
-    location->root = path_template(scope, node, node->args[1], true);
-    return location->root != NULL;
+    files->is_alias = true;
+    files->root = path_template(scope, node, node->args[1], true);
+    return files->root != NULL;
 }
 
 bool internal_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
@@ -121,19 +125,19 @@ static bool add_type(struct conf *conf, const struct conf_node *node, struct mim
 bool types_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                  void *settings)
 {
-    struct http_location *location = settings;
+    struct file_settings *files = settings;
     struct conf *conf = scope->conf;
     bool is_ok = true;
 
-    if (!conf_is_set(scope, &http_location_key, "types")) {
-        location->types = arena_new(conf->arena, struct mime_types);
+    if (!conf_is_set(scope, &file_settings_key, "types")) {
+        files->types = arena_new(conf->arena, struct mime_types);
     }
     for (struct conf_node *entry = node->children; entry != NULL; entry = entry->next) {
         if (str_is(entry->args[0], "include") && entry->count == 2) {
             is_ok &= conf_include(conf, node, entry);
             continue;
         }
-        is_ok &= add_type(conf, entry, location->types);
+        is_ok &= add_type(conf, entry, files->types);
     }
     return is_ok;
 }
@@ -158,26 +162,26 @@ struct mime_types *types_default(struct conf *conf)
 bool aio_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                void *settings)
 {
-    struct http_location *location = settings;
+    struct file_settings *files = settings;
     struct str value = node->args[1];
 
-    location->aio_pool = NULL;
+    files->aio_pool = NULL;
     if (str_equal_nocase(value, STR("off"))) {
-        location->aio = 0;
+        files->aio = 0;
         return true;
     }
     if (str_equal_nocase(value, STR("on"))) {
-        location->aio = 1;
+        files->aio = 1;
         return true;
     }
     if (str_starts(value, STR("threads")) && (value.len == 7 || value.data[7] == '=')) {
         struct str pool = value.len > 8 ? str_skip(value, 8) : STR("default");
-        location->aio = AIO_THREADS;
-        location->aio_pool = template_compile(scope->conf, node, pool);
-        if (location->aio_pool == NULL) {
+        files->aio = AIO_THREADS;
+        files->aio_pool = template_compile(scope->conf, node, pool);
+        if (files->aio_pool == NULL) {
             return false;
         }
-        if (location->aio_pool->is_constant) {
+        if (files->aio_pool->is_constant) {
             generation_want_thread_pool(scope->conf->generation, node, pool);
         }
         return true;
@@ -188,13 +192,13 @@ bool aio_apply(struct conf_scope *scope, const struct directive *row, struct con
 bool directio_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                     void *settings)
 {
-    struct http_location *location = settings;
+    struct file_settings *files = settings;
 
     if (str_is(node->args[1], "off")) {
-        location->directio = INT64_MAX;
+        files->directio = INT64_MAX;
         return true;
     }
-    if (!parse_offset(node->args[1], &location->directio)) {
+    if (!parse_offset(node->args[1], &files->directio)) {
         return conf_error(scope->conf, node, "\"directio\" directive invalid value");
     }
     return true;
@@ -203,23 +207,22 @@ bool directio_apply(struct conf_scope *scope, const struct directive *row, struc
 bool disable_symlinks_apply(struct conf_scope *scope, const struct directive *row,
                             struct conf_node *node, void *settings)
 {
-    struct http_location *location = settings;
+    struct file_settings *files = settings;
     bool is_mode_set = false;
 
-    location->disable_symlinks_from = NULL;
+    files->disable_symlinks_from = NULL;
     for (unsigned i = 1; i < node->count; i++) {
         struct str value = node->args[i];
 
         if (str_is(value, "off")) {
-            location->disable_symlinks = SYMLINKS_ALLOWED;
+            files->disable_symlinks = SYMLINKS_ALLOWED;
         } else if (str_is(value, "on")) {
-            location->disable_symlinks = SYMLINKS_FORBIDDEN;
+            files->disable_symlinks = SYMLINKS_FORBIDDEN;
         } else if (str_is(value, "if_not_owner")) {
-            location->disable_symlinks = SYMLINKS_IF_NOT_OWNER;
+            files->disable_symlinks = SYMLINKS_IF_NOT_OWNER;
         } else if (str_starts(value, STR("from=")) && value.len > 5) {
-            location->disable_symlinks_from =
-                template_compile(scope->conf, node, str_skip(value, 5));
-            if (location->disable_symlinks_from == NULL) {
+            files->disable_symlinks_from = template_compile(scope->conf, node, str_skip(value, 5));
+            if (files->disable_symlinks_from == NULL) {
                 return false;
             }
             continue;
@@ -233,7 +236,7 @@ bool disable_symlinks_apply(struct conf_scope *scope, const struct directive *ro
             scope->conf, node,
             "\"disable_symlinks\" must have \"off\", \"on\" or \"if_not_owner\" parameter");
     }
-    if (location->disable_symlinks == SYMLINKS_ALLOWED && node->count == 3) {
+    if (files->disable_symlinks == SYMLINKS_ALLOWED && node->count == 3) {
         return conf_error(scope->conf, node,
                           "duplicate parameters of \"disable_symlinks\" directive");
     }
@@ -243,7 +246,7 @@ bool disable_symlinks_apply(struct conf_scope *scope, const struct directive *ro
 bool open_file_cache_apply(struct conf_scope *scope, const struct directive *row,
                            struct conf_node *node, void *settings)
 {
-    struct http_location *location = settings;
+    struct file_settings *files = settings;
     struct file_cache_settings *cache = arena_new(scope->conf->arena, struct file_cache_settings);
 
     cache->inactive_s = 60;
@@ -251,7 +254,7 @@ bool open_file_cache_apply(struct conf_scope *scope, const struct directive *row
         struct str value = node->args[i];
 
         if (str_is(value, "off") && node->count == 2) {
-            location->open_file_cache = NULL;
+            files->open_file_cache = NULL;
             return true;
         }
         if (str_starts(value, STR("max=")) && parse_uint(str_skip(value, 4), &cache->max) &&
@@ -268,16 +271,16 @@ bool open_file_cache_apply(struct conf_scope *scope, const struct directive *row
     if (cache->max == 0) {
         return conf_error(scope->conf, node, "\"open_file_cache\" must have the \"max\" parameter");
     }
-    location->open_file_cache = cache;
+    files->open_file_cache = cache;
     return true;
 }
 
 bool client_body_temp_path_apply(struct conf_scope *scope, const struct directive *row,
                                  struct conf_node *node, void *settings)
 {
-    struct http_location *location = settings;
+    struct body_settings *bodies = settings;
 
-    return temp_path_read(scope, node, &location->client_body_temp_path);
+    return temp_path_read(scope, node, &bodies->client_body_temp_path);
 }
 
 /* ---- the rest ---- */
@@ -285,10 +288,10 @@ bool client_body_temp_path_apply(struct conf_scope *scope, const struct directiv
 bool keepalive_timeout_apply(struct conf_scope *scope, const struct directive *row,
                              struct conf_node *node, void *settings)
 {
-    struct http_location *location = settings;
+    struct connection_settings *connections = settings;
 
-    if (!parse_msec(node->args[1], &location->keepalive_timeout_ms) ||
-        (node->count == 3 && !parse_sec(node->args[2], &location->keepalive_header_s))) {
+    if (!parse_msec(node->args[1], &connections->keepalive_timeout_ms) ||
+        (node->count == 3 && !parse_sec(node->args[2], &connections->keepalive_header_s))) {
         return conf_error(scope->conf, node, "\"keepalive_timeout\" directive invalid value");
     }
     return true;
@@ -375,7 +378,7 @@ static bool parse_overwrite(struct conf_scope *scope, const struct conf_node *no
 bool error_page_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings)
 {
-    struct http_location *location = settings;
+    struct response_settings *responses = settings;
     struct conf *conf = scope->conf;
     unsigned last = node->count - 1;
     unsigned codes_end;
@@ -383,7 +386,7 @@ bool error_page_apply(struct conf_scope *scope, const struct directive *row, str
 
     if (node->count == 2) {
         if (str_is(node->args[1], "default")) {
-            location->error_pages = (struct vec){0};
+            responses->error_pages = (struct vec){0};
             return true;
         }
         return conf_error(conf, node, "invalid number of arguments in \"error_page\" directive");
@@ -407,7 +410,7 @@ bool error_page_apply(struct conf_scope *scope, const struct directive *row, str
             return conf_error(conf, node, "value \"%.*s\" must be between 300 and 599",
                               STR_ARG(node->args[i]));
         }
-        struct error_page *page = vec_add(&location->error_pages, conf->arena, struct error_page);
+        struct error_page *page = vec_add(&responses->error_pages, conf->arena, struct error_page);
         page->status = (unsigned) code;
         page->overwrite = overwrite;
         page->target = target;
@@ -430,11 +433,11 @@ bool satisfy_any_apply(struct conf_scope *scope, const struct directive *row,
 bool server_tag_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings)
 {
-    struct http_location *location = settings;
+    struct response_settings *responses = settings;
     struct str tag = node->args[1];
 
-    location->hides_server = str_is(tag, "off");
-    location->server_tag = location->hides_server ? STR_NONE : tag;
+    responses->hides_server = str_is(tag, "off");
+    responses->server_tag = responses->hides_server ? STR_NONE : tag;
     if (tag.len == 0) {
         return conf_error(scope->conf, node, "\"server_tag\" is empty, \"off\" shows none");
     }
@@ -453,7 +456,7 @@ bool server_tag_apply(struct conf_scope *scope, const struct directive *row, str
 bool server_info_check(struct conf_scope *scope, const struct directive *row,
                        struct conf_node *node, void *settings)
 {
-    ((struct http_location *) settings)->has_server_info =
+    ((struct response_settings *) settings)->has_server_info =
         scope->context != 0; /* not the default */
     return true;
 }

@@ -15,7 +15,15 @@ CORE_VALUE(http_enter);
 CORE_VALUE(server_enter);
 CORE_VALUE(limit_except_enter);
 void location_fresh(void *settings);
-bool server_settings_finish(struct conf_scope *scope, void *settings); /* core_finish.c */
+
+/* core_finish.c: values that are derived from others. */
+bool server_settings_finish(struct conf_scope *scope, void *settings);
+bool location_settings_finish(struct conf_scope *scope, void *settings);
+bool body_settings_finish(struct conf_scope *scope, void *settings);
+bool connection_settings_finish(struct conf_scope *scope, void *settings);
+bool response_settings_finish(struct conf_scope *scope, void *settings);
+
+/* blocks.c */
 bool http_configured(struct conf *conf, struct generation *generation);
 void http_worker_quit(struct generation *generation);
 void http_worker_abort(struct generation *generation);

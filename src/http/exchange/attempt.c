@@ -6,6 +6,7 @@
 #include "http/exchange/internal.h"
 #include "http/request/body.h"
 #include "http/request/wire.h"
+#include "http/routing/response_settings.h"
 #include "net/conn/own.h"
 #include "upstream/balancer_decision.h"
 #include "upstream/peer.h"
@@ -386,8 +387,8 @@ static void pass_interim(struct exchange *x)
 {
     struct request *request = x->request;
 
-    if (x->response.status == 103 && request->location->early_hints.count != 0 &&
-        templates_any_true(&request->location->early_hints, &request->env)) {
+    if (x->response.status == 103 && request->location->responses->early_hints.count != 0 &&
+        templates_any_true(&request->location->responses->early_hints, &request->env)) {
         request->log.action = "sending early hints to client";
         request->wire->send_interim(request, 103, upstream_interim_fields(x));
     }

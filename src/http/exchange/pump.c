@@ -6,6 +6,7 @@
 #include "http/exchange/tunnel.h"
 #include "http/request/engine.h"
 #include "http/request/wire.h"
+#include "http/routing/connection_settings.h"
 
 /* More bytes than this on their way to one side, and the other is not read. */
 #define UNSENT_MAX (64 * 1024)
@@ -127,7 +128,7 @@ static bool pump_down(struct pump *pump)
             }
             if (!is_given || (!tunnel_is_framed(request) &&
                               !wait_for_room(request->wire->bare(request),
-                                             request->location->send_timeout_ms))) {
+                                             request->location->connections->send_timeout_ms))) {
                 return false;
             }
         }

@@ -2,6 +2,7 @@
 #include "http/exchange/internal.h"
 #include "http/request/body.h"
 #include "http/request/wire.h"
+#include "http/routing/body_settings.h"
 
 /* ---- what there is to send ---- */
 
@@ -31,11 +32,11 @@ static bool may_be_announced(const struct exchange *x)
 {
     const struct request *request = x->request;
     bool (*is_whole)(const struct request *, uint64_t) = request->wire->has_whole_body;
-    uint64_t buffer_size = request->location->client_body_buffer_size;
+    uint64_t buffer_size = request->location->bodies->client_body_buffer_size;
     uint64_t most = buffer_size == 0 ? 0 : buffer_size - 1; /* one that is full goes to a file */
 
     if (request->content_length >= 0 || request->is_body_read || is_whole == NULL ||
-        request->location->client_body_in_file_only != BODY_IN_FILE_OFF) {
+        request->location->bodies->client_body_in_file_only != BODY_IN_FILE_OFF) {
         return false; /* in a file only what is buffered is kept */
     }
     return is_whole(request, most) ||

@@ -11,6 +11,7 @@
 #include "http/request/engine.h"
 #include "http/request/temp_file.h"
 #include "http/request/wire.h"
+#include "http/routing/file_settings.h"
 #include "server/generation.h"
 
 /* A part of the queue: a chunk of memory, or a range of a file. */
@@ -252,7 +253,7 @@ static bool write_bytes(struct request *request, int fd, struct str bytes)
                               .fd = fd,
                               .bytes = bytes};
     const struct http_location *location = request->location;
-    bool is_offloaded = location->aio_write && location->aio == AIO_THREADS;
+    bool is_offloaded = location->files->aio_write && location->files->aio == AIO_THREADS;
     struct thread_pool *pool = is_offloaded ? request_thread_pool(request) : NULL;
 
     if (pool == NULL || !thread_pool_submit(pool, &write.job)) {

@@ -6,6 +6,7 @@
 #include "http/exchange/tunnel.h"
 #include "http/request/engine.h"
 #include "http/request/wire.h"
+#include "http/routing/connection_settings.h"
 #include "net/relay/relay.h"
 
 #define TUNNEL_MAGIC 0x70221e00u
@@ -127,7 +128,7 @@ static bool start_relay(struct exchange *x)
                   .ended = relay_has_ended,
                   .sides = {[RELAY_CLIENT] = {.conn = request->wire->bare(request),
                                               .stall_timeout_ms =
-                                                  request->location->send_timeout_ms,
+                                                  request->location->connections->send_timeout_ms,
                                               .is_half_close_on = 1},
                             [RELAY_BACKEND] = {.conn = backend,
                                                .stall_timeout_ms = x->settings->send_timeout_ms}}},

@@ -8,6 +8,7 @@
 #include "http/exchange/internal.h"
 #include "http/request/body.h"
 #include "http/request/engine.h"
+#include "http/routing/body_settings.h"
 
 #define PIECE_SIZE (16 * 1024)
 /* More bytes than this on their way to the backend, and the client is not asked for more. */
@@ -26,8 +27,9 @@ struct upload {
 
 static void upload_keep(struct upload *upload, struct str bytes)
 {
-    if (upload->is_kept && upload->kept.len + bytes.len <=
-                               upload->exchange->request->location->client_body_buffer_size) {
+    if (upload->is_kept &&
+        upload->kept.len + bytes.len <=
+            upload->exchange->request->location->bodies->client_body_buffer_size) {
         buf_append(&upload->kept, bytes);
     } else {
         upload->is_kept = false;

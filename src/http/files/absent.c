@@ -13,6 +13,7 @@
 #include "base/fatal.h"
 #include "http/files/file_private.h"
 #include "http/request/request.h"
+#include "http/routing/file_settings.h"
 
 #define SLOTS 4096 /* files that a worker remembers; of two with one place the later one stays */
 
@@ -69,8 +70,8 @@ struct absent_names absent_names(struct request *request, struct str path)
     struct timespec now;
     struct stat st;
 
-    if (request->location->open_file_cache != NULL ||
-        request->location->disable_symlinks != SYMLINKS_ALLOWED) {
+    if (request->location->files->open_file_cache != NULL ||
+        request->location->files->disable_symlinks != SYMLINKS_ALLOWED) {
         return names;
     }
     if (slots == NULL) {

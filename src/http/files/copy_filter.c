@@ -13,6 +13,7 @@
 #include "http/request/body_filter.h"
 #include "http/request/request.h"
 #include "http/request/wire.h"
+#include "http/routing/file_settings.h"
 #include "server/module.h"
 
 #define ALIGNMENT_MAX (1 << 20) /* bytes; what directio_alignment may ask for */
@@ -78,7 +79,7 @@ static void read_is_done(struct thread_job *job)
 
 struct thread_pool *request_thread_pool(struct request *request)
 {
-    const struct template *template = request->location->aio_pool;
+    const struct template *template = request->location->files->aio_pool;
     struct str name = template == NULL ? STR("default") : template_text(template, &request->env);
     struct thread_pool *pool = worker_thread_pool(name);
 
@@ -216,7 +217,7 @@ static bool copy_part(struct body_filter *filter, struct request *request, struc
                    (size_t) copying->alignment * (size_t) copying->alignment;
     struct read_buffer *buffer = take_buffer(whole > copying->size ? whole : copying->size);
     struct read_job read = {.fd = copying->fd, .at = buffer->data, .size = whole, .offset = start};
-    bool is_offloaded = request->location->aio != 0 || request->response.reads_offloaded;
+    bool is_offloaded = request->location->files->aio != 0 || request->response.reads_offloaded;
     ssize_t n = is_offloaded ? read_offloaded(request, &read) : read_now(&read);
 
     if (n < (ssize_t) (skipped + wanted)) {
@@ -235,7 +236,8 @@ static bool copy_part(struct body_filter *filter, struct request *request, struc
 
 static off_t alignment_at(const struct http_location *location)
 {
-    int64_t alignment = location->directio == INT64_MAX ? 1 : location->directio_alignment;
+    int64_t alignment =
+        location->files->directio == INT64_MAX ? 1 : location->files->directio_alignment;
 
     return alignment < 1 ? 1 : alignment > ALIGNMENT_MAX ? ALIGNMENT_MAX : (off_t) alignment;
 }
@@ -278,9 +280,9 @@ static bool needs_memory(const struct request *request)
 bool response_reads_files(const struct request *request)
 {
     const struct http_location *location = request->location;
-    bool is_read_later = location->sendfile || request->main->wire->reads_files;
+    bool is_read_later = location->files->sendfile || request->main->wire->reads_files;
 
-    return !is_read_later || location->aio != 0 || request->response.reads_offloaded ||
+    return !is_read_later || location->files->aio != 0 || request->response.reads_offloaded ||
            needs_memory(request);
 }
 

@@ -10,6 +10,7 @@
 #include "base/fatal.h"
 #include "event/loop.h"
 #include "http/files/path.h"
+#include "http/routing/file_settings.h"
 
 enum {
     NAMES_A_TURN = 32,  /* that are looked at before others may have their turn */
@@ -23,7 +24,7 @@ static enum handler_result fail_open(struct request *request, const char *path, 
     case ENOENT:
     case ENOTDIR:
     case ENAMETOOLONG:
-        if (request->location->log_not_found) {
+        if (request->location->files->log_not_found) {
             log_error(&request->log, error, "opendir() \"%s\" failed", path);
         }
         return request_fail(request, 404);

@@ -15,6 +15,8 @@
 #include "http/files/path.h"
 #include "http/request/offload.h"
 #include "http/request/request.h"
+#include "http/routing/file_settings.h"
+#include "http/routing/response_settings.h"
 
 /* Contents of small files that each worker keeps where there is no open_file_cache. */
 #define CONTENTS_BYTES (16u * 1024 * 1024)
@@ -33,7 +35,7 @@ static struct timer descriptors_timer;
  * begins so. */
 static size_t unchecked_length(struct request *request, struct str path)
 {
-    struct template *template = request->location->disable_symlinks_from;
+    struct template *template = request->location->files->disable_symlinks_from;
 
     if (template == NULL) {
         return 0;
@@ -54,14 +56,14 @@ static size_t unchecked_length(struct request *request, struct str path)
 struct str file_access_key(struct request *request)
 {
     const struct http_location *location = request->location;
-    struct template *from = location->disable_symlinks_from;
+    struct template *from = location->files->disable_symlinks_from;
 
-    if (location->disable_symlinks == SYMLINKS_ALLOWED) {
+    if (location->files->disable_symlinks == SYMLINKS_ALLOWED) {
         return STR("");
     }
     struct str text = from == NULL ? STR("") : template_text(from, &request->env);
     return arena_printf(&request->arena, "\ndisable_symlinks=%u from=%.*s",
-                        location->disable_symlinks, STR_ARG(text));
+                        location->files->disable_symlinks, STR_ARG(text));
 }
 
 static struct file_options options_of(struct request *request, struct str path, bool is_status_only)
@@ -70,12 +72,12 @@ static struct file_options options_of(struct request *request, struct str path, 
     struct file_options options = {
         .path = path,
         .is_status_only = is_status_only,
-        .contents_max = location->aio != 0   ? 0
-                        : location->sendfile ? FILE_CONTENTS_MAX_SENDFILE
-                                             : FILE_CONTENTS_MAX,
-        .symlinks = location->disable_symlinks,
-        .directio = location->directio,
-        .read_ahead = location->read_ahead,
+        .contents_max = location->files->aio != 0   ? 0
+                        : location->files->sendfile ? FILE_CONTENTS_MAX_SENDFILE
+                                                    : FILE_CONTENTS_MAX,
+        .symlinks = location->files->disable_symlinks,
+        .directio = location->files->directio,
+        .read_ahead = location->files->read_ahead,
     };
 
     if (options.symlinks != SYMLINKS_ALLOWED) {
@@ -178,7 +180,7 @@ static void drop_cache(void *arg)
 
 static struct file_cache *cache_of(const struct http_location *location)
 {
-    struct file_cache_settings *settings = location->open_file_cache;
+    struct file_cache_settings *settings = location->files->open_file_cache;
 
     if (settings->cache == NULL) {
         const struct file_cache_limits limits = {settings->max, UINT64_MAX,
@@ -209,13 +211,13 @@ static bool has_wanted(const struct file *file, const struct file_options *optio
 static bool is_valid(struct file *file, const struct file_options *options,
                      const struct http_location *location)
 {
-    if (file->error != 0 && !location->open_file_cache_errors) {
+    if (file->error != 0 && !location->files->open_file_cache_errors) {
         return false;
     }
     if (!fits_rules(file, options) || !has_wanted(file, options)) {
         return false;
     }
-    if (clock_now.now_ms - file->checked_ms < location->open_file_cache_valid_s * 1000) {
+    if (clock_now.now_ms - file->checked_ms < location->files->open_file_cache_valid_s * 1000) {
         return true;
     }
     if (file->error != 0 || file->symlinks != SYMLINKS_ALLOWED ||
@@ -231,7 +233,7 @@ static bool is_valid(struct file *file, const struct file_options *options,
 static void file_keep(struct file_cache *cache, struct file *file,
                       const struct file_options *options, const struct http_location *location)
 {
-    bool is_rare = (int64_t) file->uses < location->open_file_cache_min_uses;
+    bool is_rare = (int64_t) file->uses < location->files->open_file_cache_min_uses;
 
     if (is_rare && (file->fd != -1 || file->contents.data != NULL)) {
         struct file *status = file_copy_status(file);
@@ -251,7 +253,8 @@ static struct file *open_kept(struct file_options *options, const struct http_lo
     file_cache_expire(cache, clock_now.now_ms, 2);
     struct file *file = file_cache_find(cache, options);
     if (file != NULL) {
-        if (clock_now.now_ms - file->used_ms > location->open_file_cache->inactive_s * 1000) {
+        if (clock_now.now_ms - file->used_ms >
+            location->files->open_file_cache->inactive_s * 1000) {
             file->uses = 0;
         }
         uses = ++file->uses;
@@ -267,7 +270,7 @@ static struct file *open_kept(struct file_options *options, const struct http_lo
     file = file_load(options);
     file->uses = uses;
     file->used_ms = file->checked_ms = clock_now.now_ms;
-    if (file->error == 0 || location->open_file_cache_errors) {
+    if (file->error == 0 || location->files->open_file_cache_errors) {
         file_describe(file);
         file_keep(cache, file, options, location);
     }
@@ -279,10 +282,10 @@ struct file *file_open(struct request *request, struct str path)
     const struct http_location *location = request->location;
     struct file_options options = options_of(request, path, false);
 
-    if (location->open_file_cache != NULL) {
+    if (location->files->open_file_cache != NULL) {
         return open_kept(&options, location);
     }
-    if (location->disable_symlinks == SYMLINKS_ALLOWED && options.contents_max != 0) {
+    if (location->files->disable_symlinks == SYMLINKS_ALLOWED && options.contents_max != 0) {
         return open_checked(&options);
     }
     return file_load(&options);
@@ -321,7 +324,8 @@ struct file *file_stat(struct request *request, struct str path)
     const struct http_location *location = request->location;
     struct file_options options = options_of(request, path, true);
 
-    return location->open_file_cache != NULL ? open_kept(&options, location) : file_load(&options);
+    return location->files->open_file_cache != NULL ? open_kept(&options, location)
+                                                    : file_load(&options);
 }
 
 int file_open_directory(struct request *request, struct str path)
@@ -400,7 +404,8 @@ static void set_type(struct request *request, struct file *file)
         return; /* a backend named it with X-Accel-Redirect */
     }
     if (extension.len != 0 && str_equal(file->extension, extension) &&
-        file->types == location->types && file->default_type.data == location->default_type.data) {
+        file->types == location->files->types &&
+        file->default_type.data == location->files->default_type.data) {
         request->response.content_type = file->type;
         return;
     }
@@ -408,8 +413,8 @@ static void set_type(struct request *request, struct file *file)
     struct str clear = clear_path(file->path, extension);
     if (file->cache != NULL && str_ends(clear, extension)) {
         file->extension = str_skip(clear, clear.len - extension.len);
-        file->types = location->types;
-        file->default_type = location->default_type;
+        file->types = location->files->types;
+        file->default_type = location->files->default_type;
         file->type = request->response.content_type;
     }
 }
@@ -426,7 +431,7 @@ void response_describe_file(struct request *request, struct file *file, uint64_t
     memcpy(texts, file->texts, sizeof(file->texts));
     response->last_modified = file->mtime;
     response->last_modified_text = (struct str){texts + file->etag.len, HTTP_DATE_LENGTH};
-    if (request->location->etag) {
+    if (request->location->responses->etag) {
         response->etag = length == file->size ? (struct str){texts, file->etag.len}
                                               : arena_printf(&request->arena, "\"%llx-%llx\"",
                                                              (unsigned long long) file->mtime,
@@ -493,7 +498,7 @@ unsigned file_failure(struct request *request, const struct file *file)
 {
     unsigned status = file_status(file);
 
-    if (status != 404 || request->location->log_not_found) {
+    if (status != 404 || request->location->files->log_not_found) {
         log_at(&request->log, status == 500 ? LOG_CRIT : LOG_ERROR, file->error,
                "%s() \"%.*s\" failed", file->failed, STR_ARG(file->path));
     }

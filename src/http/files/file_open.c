@@ -11,6 +11,7 @@
 
 #include "base/fatal.h"
 #include "http/files/file_private.h"
+#include "http/routing/file_settings.h"
 #include "http/routing/settings.h"
 
 /*

@@ -3,6 +3,7 @@
 #include "base/parse.h"
 #include "http/routing/hooks.h"
 #include "http/request/request.h"
+#include "http/routing/response_settings.h"
 #include "server/module.h"
 
 /* 412 instead of what the handler was about to give. */
@@ -56,14 +57,14 @@ static bool is_modified(const struct request *request, struct str value)
 {
     time_t last_modified = request->response.last_modified;
 
-    if (last_modified == -1 || request->location->if_modified_since == IMS_OFF) {
+    if (last_modified == -1 || request->location->responses->if_modified_since == IMS_OFF) {
         return true;
     }
     time_t date = http_date_parse(value);
     if (date == last_modified) {
         return false;
     }
-    return request->location->if_modified_since == IMS_EXACT || date < last_modified;
+    return request->location->responses->if_modified_since == IMS_EXACT || date < last_modified;
 }
 
 static void answer_not_modified(struct response *response)

@@ -2,12 +2,13 @@
  * ones. */
 #include "http/files/path.h"
 #include "http/message/uri.h"
+#include "http/routing/file_settings.h"
 
 /* The location whose block holds the alias that is in force at this location. */
 static const struct http_location *alias_owner(const struct http_location *location)
 {
-    while (location->parent != NULL && location->parent->is_alias &&
-           location->parent->root == location->root) {
+    while (location->parent != NULL && location->parent->files->is_alias &&
+           location->parent->files->root == location->files->root) {
         location = location->parent;
     }
     return location;
@@ -72,14 +73,14 @@ static bool cut_alias(struct request *request, struct str *rest)
 bool request_map_path(struct request *request, struct str *path, size_t *root_length)
 {
     const struct http_location *location = request->location;
-    struct str root = template_text(location->root, &request->env);
+    struct str root = template_text(location->files->root, &request->env);
     struct str rest = request->uri;
 
-    if (location->is_alias) {
+    if (location->files->is_alias) {
         if (!cut_alias(request, &rest)) {
             return false;
         }
-    } else if (root.len == 1 && root.data[0] == '/' && location->root->is_constant) {
+    } else if (root.len == 1 && root.data[0] == '/' && location->files->root->is_constant) {
         root.len = 0; /* "root /": the URI has the slash */
     }
     char *text = arena_text(&request->arena, root.len + rest.len + 1);

@@ -9,6 +9,7 @@
 #include "http/request/body_filter.h"
 #include "http/routing/hooks.h"
 #include "http/request/request.h"
+#include "http/routing/response_settings.h"
 #include "server/module.h"
 
 #define BOUNDARY_DIGITS 20
@@ -154,8 +155,9 @@ static void range_header(struct request *request)
         request->version < HTTP_1_0 || request != request->main) {
         return;
     }
-    uint64_t most =
-        request->location->max_ranges < 0 ? UINT64_MAX : (uint64_t) request->location->max_ranges;
+    uint64_t most = request->location->responses->max_ranges < 0
+                        ? UINT64_MAX
+                        : (uint64_t) request->location->responses->max_ranges;
     if (most == 0) {
         return;
     }

@@ -14,6 +14,8 @@
 #include "http/request/request.h"
 #include "http/request/temp_file.h"
 #include "http/request/wire.h"
+#include "http/routing/body_settings.h"
+#include "http/routing/connection_settings.h"
 #include "server/generation.h"
 
 #define READ_SIZE (16 * 1024)
@@ -46,11 +48,11 @@ static bool open_file(struct body_writer *writer)
     const struct http_location *location = request->location;
     struct request_body *body = writer->body;
 
-    body->fd = temp_file_open(request, location->client_body_temp_path, &body->file_name);
+    body->fd = temp_file_open(request, location->bodies->client_body_temp_path, &body->file_name);
     if (body->fd == -1) {
         return false;
     }
-    switch (location->client_body_in_file_only) {
+    switch (location->bodies->client_body_in_file_only) {
     case BODY_IN_FILE_ON:
         arena_on_free(&request->arena, close_file, body);
         break;
@@ -84,7 +86,7 @@ static bool spill(struct body_writer *writer)
 
 bool request_body_is_too_large(struct request *request, uint64_t size)
 {
-    int64_t limit = request->location->client_max_body_size;
+    int64_t limit = request->location->bodies->client_max_body_size;
 
     if (limit == 0 || size <= (uint64_t) limit) {
         return false;
@@ -100,7 +102,7 @@ bool request_body_is_too_large(struct request *request, uint64_t size)
 /* Room for a body of known length in one piece when it fits the buffer. */
 static size_t first_capacity(const struct request *request)
 {
-    uint64_t buffer = request->location->client_body_buffer_size;
+    uint64_t buffer = request->location->bodies->client_body_buffer_size;
 
     if (request->content_length >= 0 && (uint64_t) request->content_length < buffer) {
         return (size_t) request->content_length + 1;
@@ -232,7 +234,7 @@ static enum handler_result collect_body(struct body_writer *writer)
 
 bool request_body_exceeds(struct request *request)
 {
-    int64_t limit = request->location->client_max_body_size;
+    int64_t limit = request->location->bodies->client_max_body_size;
 
     if (limit == 0 || request->is_body_read || request->content_length <= limit) {
         return false;
@@ -249,8 +251,9 @@ bool request_body_exceeds(struct request *request)
 
 uint64_t request_body_deadline(struct request *request)
 {
-    uint64_t timeout_ms = request->body_timeout_ms != 0 ? request->body_timeout_ms
-                                                        : request->location->client_body_timeout_ms;
+    uint64_t timeout_ms = request->body_timeout_ms != 0
+                              ? request->body_timeout_ms
+                              : request->location->bodies->client_body_timeout_ms;
 
     return pace_body_begins(request, clock_now.now_ms + timeout_ms);
 }
@@ -335,7 +338,7 @@ enum handler_result request_read_body(struct request *request)
         .request = request,
         .capacity = first_capacity(request),
         .body = body,
-        .always_file = request->location->client_body_in_file_only != BODY_IN_FILE_OFF,
+        .always_file = request->location->bodies->client_body_in_file_only != BODY_IN_FILE_OFF,
     };
     arena_allow(&request->arena, writer.capacity);
     request->limits_body = true;
@@ -372,8 +375,8 @@ ssize_t request_read_some(struct request *request, void *at, size_t size)
 
 bool request_drop_body(struct request *request)
 {
-    uint64_t until = clock_now.now_ms + request->location->lingering_time_ms;
-    int64_t limit = request->location->client_max_body_size;
+    uint64_t until = clock_now.now_ms + request->location->connections->lingering_time_ms;
+    int64_t limit = request->location->bodies->client_max_body_size;
     uint64_t received = request->body_received;
     uint64_t dropped = 0;
     bool is_whole = true;

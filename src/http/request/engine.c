@@ -14,6 +14,7 @@
 #include "http/request/wire.h"
 #include "http/routing/hooks.h"
 #include "http/request/subrequest.h"
+#include "http/routing/response_settings.h"
 #include "server/generation.h"
 
 /* Somebody looks at the request: kept out of the way of all others. */
@@ -328,7 +329,7 @@ static enum handler_result receive_request(struct request *request)
 /* post_action: one more pass for the location's own sake, whose output nobody sees. MAY WAIT. */
 static void run_post_action(struct request *request)
 {
-    struct template *action = request->location->post_action;
+    struct template *action = request->location->responses->post_action;
     struct str text = template_text(action, &request->env);
     enum handler_result result;
 
@@ -404,7 +405,7 @@ static void request_finish(struct request *request, enum handler_result result)
     if (result == HANDLER_DONE) {
         request->is_completed = true;
     }
-    if (request->location->post_action != NULL && wants_post_action(request, result)) {
+    if (request->location->responses->post_action != NULL && wants_post_action(request, result)) {
         struct response given = request->response;
         run_post_action(request);
         request->response = given;
@@ -462,7 +463,7 @@ void request_resume(struct request *request)
         return; /* it still waits for its subrequests, and continues then */
     }
     at_work++;
-    if (request->location->post_action == NULL) {
+    if (request->location->responses->post_action == NULL) {
         request_finish(request, HANDLER_DONE); /* nothing to wait for */
     } else if (fiber_start(run_rest, request, NULL) == FIBER_NO_STACK) {
         at_work--;

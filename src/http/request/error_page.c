@@ -7,6 +7,7 @@
 #include "http/request/request.h"
 #include "http/message/status.h"
 #include "http/request/wire.h"
+#include "http/routing/response_settings.h"
 
 #define CRLF "\r\n"
 
@@ -72,7 +73,7 @@ static void forget_description(struct request *request, unsigned status)
 
 static const struct error_page *find_page(const struct request *request, unsigned status)
 {
-    const struct vec *pages = &request->location->error_pages;
+    const struct vec *pages = &request->location->responses->error_pages;
 
     if (request->response.is_error_page || request->uri_changes == 0) {
         return NULL;
@@ -99,7 +100,7 @@ static enum handler_result send_to_page(struct request *request, const struct er
     struct str uri;
     struct str args;
 
-    response->is_error_page = !request->location->recursive_error_pages;
+    response->is_error_page = !request->location->responses->recursive_error_pages;
     response->error_status =
         page->overwrite < 0 ? (status == 494 || (status >= 495 && status <= 497) ? 400 : status)
                             : (unsigned) page->overwrite;
@@ -130,8 +131,8 @@ static bool wants_padding(const struct request *request, unsigned status)
 {
     const struct field *agent = fields_get(&request->headers, FIELD_USER_AGENT);
 
-    return status >= 400 && request->location->msie_padding && request->version >= HTTP_1_0 &&
-           agent != NULL &&
+    return status >= 400 && request->location->responses->msie_padding &&
+           request->version >= HTTP_1_0 && agent != NULL &&
            (agent_is_msie(agent->value) || str_find(agent->value, STR("Chrome/")) != NULL);
 }
 
@@ -208,7 +209,7 @@ static struct str server_info(struct request *request, unsigned status)
     const struct http_location *location = request->location;
     struct arena *arena = &request->arena;
 
-    if (!location->server_info || status < 400) {
+    if (!location->responses->server_info || status < 400) {
         return STR_NONE;
     }
     const struct str parts[] = {
@@ -216,7 +217,7 @@ static struct str server_info(struct request *request, unsigned status)
         info_row(arena, STR("URL"), asked_url(request, arena)),
         info_row(arena, STR("Server"), request->server->main->hostname),
         info_row(arena, STR("Date"), CLOCK_STR(error_local)),
-        info_row(arena, STR("Admin"), location->server_admin),
+        info_row(arena, STR("Admin"), location->responses->server_admin),
         STR("</table></center>" CRLF),
     };
     return arena_join(arena, parts, sizeof(parts) / sizeof(parts[0]));
@@ -225,8 +226,8 @@ static struct str server_info(struct request *request, unsigned status)
 static struct str page_body(struct request *request, unsigned status, struct str title)
 {
     struct arena *arena = &request->arena;
-    struct str signature = request->location->server_text;
-    struct str tag = request->location->server_tag;
+    struct str signature = request->location->responses->server_text;
+    struct str tag = request->location->responses->server_tag;
     bool is_extended = status >= 494 && status <= 497;
     struct str heading = is_extended ? STR("400 Bad Request") : title;
 
@@ -270,7 +271,7 @@ static enum handler_result built_in(struct request *request, unsigned status)
                    ? (response_send(request, NULL, true) ? HANDLER_DONE : HANDLER_CLOSED)
                    : result;
     }
-    if (request->location->msie_refresh && response->location.len != 0 &&
+    if (request->location->responses->msie_refresh && response->location.len != 0 &&
         (status == 301 || status == 302) && is_msie(request)) {
         return response_memory(request, 200, STR("text/html"), refresh_page(request));
     }

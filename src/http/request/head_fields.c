@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/request/request.h"
+#include "http/routing/response_settings.h"
 
 #define OWN_FIELDS                                                                                 \
     8 /* Server, Date, Content-Type, Content-Length, Last-Modified, ETag, Location, … */
@@ -57,7 +58,7 @@ static void put_known(struct head_encoder *encoder, enum field_id id, struct str
 static void put_origin(const struct request *request, struct head_encoder *encoder)
 {
     const struct response *response = &request->response;
-    struct str server = request->location->server_text;
+    struct str server = request->location->responses->server_text;
 
     if (server.len != 0 && (response->left_out & FIELD_BIT(FIELD_SERVER)) == 0 &&
         fields_get(&response->fields, FIELD_SERVER) == NULL) {
@@ -168,7 +169,7 @@ size_t head_fields_size(const struct request *request, size_t overhead)
 {
     const struct response *response = &request->response;
 
-    return OWN_FIELDS * overhead + OWN_BYTES + request->location->server_text.len +
+    return OWN_FIELDS * overhead + OWN_BYTES + request->location->responses->server_text.len +
            response->content_type.len + response->charset.len + response->etag.len +
            response->location.len + response->last_modified_text.len +
            head_fields_list_size(&response->fields, overhead);

@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "http/request/wire.h"
+#include "http/routing/body_settings.h"
+#include "http/routing/connection_settings.h"
 #include "server/generation.h"
 
 static struct request_pace *pace_of(struct request *request)
@@ -69,9 +71,9 @@ static void pace_log(struct request *request, const char *action, const char *wh
 uint64_t pace_body_begins(struct request *request, uint64_t deadline_ms)
 {
     const struct http_location *location = request->location;
-    uint64_t total_ms = location->client_body_total_timeout_ms;
+    uint64_t total_ms = location->bodies->client_body_total_timeout_ms;
 
-    if (total_ms == 0 && location->client_body_min_rate.bytes == 0) {
+    if (total_ms == 0 && location->bodies->client_body_min_rate.bytes == 0) {
         return deadline_ms;
     }
     struct pace *pace = &pace_of(request)->body;
@@ -85,8 +87,9 @@ uint64_t pace_body_begins(struct request *request, uint64_t deadline_ms)
         uint64_t left_ms = pace->total_ms < total_ms ? total_ms - pace->total_ms : 0;
         deadline_ms = earlier(deadline_ms, clock_now.now_ms + left_ms);
     }
-    if (location->client_body_min_rate.bytes != 0) {
-        deadline_ms = earlier(deadline_ms, window_end(pace, &location->client_body_min_rate));
+    if (location->bodies->client_body_min_rate.bytes != 0) {
+        deadline_ms =
+            earlier(deadline_ms, window_end(pace, &location->bodies->client_body_min_rate));
     }
     return deadline_ms;
 }
@@ -94,7 +97,7 @@ uint64_t pace_body_begins(struct request *request, uint64_t deadline_ms)
 bool pace_body_ended(struct request *request, bool is_timed_out, bool *is_continued)
 {
     const struct http_location *location = request->location;
-    uint64_t total_ms = location->client_body_total_timeout_ms;
+    uint64_t total_ms = location->bodies->client_body_total_timeout_ms;
 
     *is_continued = false;
     if (request->pace == NULL || request->pace->body.since_ms == 0) {
@@ -109,13 +112,14 @@ bool pace_body_ended(struct request *request, bool is_timed_out, bool *is_contin
         return false;
     }
     uint64_t moved = request->body_received - pace->mark;
-    if (!window_is_good(request, pace, &location->client_body_min_rate, request->body_received)) {
+    if (!window_is_good(request, pace, &location->bodies->client_body_min_rate,
+                        request->body_received)) {
         pace_log(request, "reading client request body",
                  "bytes of the body in a window of client_body_min_rate:", moved);
         return false;
     }
-    uint64_t timeout_ms =
-        request->body_timeout_ms != 0 ? request->body_timeout_ms : location->client_body_timeout_ms;
+    uint64_t timeout_ms = request->body_timeout_ms != 0 ? request->body_timeout_ms
+                                                        : location->bodies->client_body_timeout_ms;
     *is_continued = is_timed_out && silent_ms < timeout_ms;
     if (!*is_continued) {
         pace->idle_ms = 0;
@@ -127,7 +131,7 @@ bool pace_body_ended(struct request *request, bool is_timed_out, bool *is_contin
 
 uint64_t pace_send_begins(struct request *request, uint64_t position, uint64_t deadline_ms)
 {
-    const struct min_rate *rule = &request->location->send_min_rate;
+    const struct min_rate *rule = &request->location->connections->send_min_rate;
 
     if (rule->bytes == 0 || request->response.is_tunnel) {
         return deadline_ms;
@@ -151,7 +155,7 @@ bool pace_send_ended(struct request *request, uint64_t position)
     struct pace *pace = &request->pace->send;
     uint64_t moved = position - pace->mark;
     wait_add(pace);
-    if (window_is_good(request, pace, &request->location->send_min_rate, position)) {
+    if (window_is_good(request, pace, &request->location->connections->send_min_rate, position)) {
         return true;
     }
     pace_log(request, "sending to client",

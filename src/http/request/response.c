@@ -10,6 +10,9 @@
 #include "http/request/body_filter.h"
 #include "http/request/request.h"
 #include "http/request/wire.h"
+#include "http/routing/connection_settings.h"
+#include "http/routing/file_settings.h"
+#include "http/routing/response_settings.h"
 
 /* Is this one of the codes with which a Location is sent to the client? */
 static bool is_redirect(unsigned status)
@@ -20,7 +23,7 @@ static bool is_redirect(unsigned status)
 /* Port of our side as the client sees it, when it has to be shown: ":8080", else empty. */
 static struct str visible_port(struct request *request)
 {
-    if (!request->location->port_in_redirect) {
+    if (!request->location->responses->port_in_redirect) {
         return STR_NONE;
     }
     uint16_t port = addr_port(connection_local(request->connection));
@@ -35,8 +38,8 @@ static bool is_made_absolute(const struct request *request)
 {
     struct str location = request->response.location;
 
-    return location.len != 0 && location.data[0] == '/' && request->location->absolute_redirect &&
-           request == request->main;
+    return location.len != 0 && location.data[0] == '/' &&
+           request->location->responses->absolute_redirect && request == request->main;
 }
 
 struct str response_sent_location(struct request *request)
@@ -47,8 +50,9 @@ struct str response_sent_location(struct request *request)
         return location;
     }
     struct str host = request->host;
-    if (request->location->server_name_in_redirect || host.len == 0) {
-        host = request->location->server_name_in_redirect ? request->server->name : STR_NONE;
+    if (request->location->responses->server_name_in_redirect || host.len == 0) {
+        host = request->location->responses->server_name_in_redirect ? request->server->name
+                                                                     : STR_NONE;
         if (host.len == 0) {
             char *text = arena_text(&request->arena, ADDR_TEXT_MAX);
             host =
@@ -75,12 +79,13 @@ static void compute_limits(struct request *request)
     const struct http_location *location = request->location;
     uint64_t number;
 
-    if (!request->delivery.is_limit_set && location->limit_rate != NULL &&
-        parse_size(template_text(location->limit_rate, &request->env), &number)) {
+    if (!request->delivery.is_limit_set && location->connections->limit_rate != NULL &&
+        parse_size(template_text(location->connections->limit_rate, &request->env), &number)) {
         request->delivery.limit_rate = number;
     }
-    if (!request->delivery.is_after_set && location->limit_rate_after != NULL &&
-        parse_size(template_text(location->limit_rate_after, &request->env), &number)) {
+    if (!request->delivery.is_after_set && location->connections->limit_rate_after != NULL &&
+        parse_size(template_text(location->connections->limit_rate_after, &request->env),
+                   &number)) {
         request->delivery.limit_rate_after = number;
     }
 }
@@ -113,7 +118,7 @@ static enum handler_result finish_head(struct request *request, header_filter *f
             return HANDLER_NEXT;
         }
     }
-    if (request->location->limits_rate || request->delivery.is_limit_set) {
+    if (request->location->connections->limits_rate || request->delivery.is_limit_set) {
         compute_limits(request);
     }
     if (request->expects_continue && !request->is_body_read) {
@@ -354,10 +359,10 @@ struct str response_type_of(const struct request *request, struct str extension)
     const struct http_location *location = request->location;
     const struct str *type = NULL;
 
-    if (extension.len != 0 && location->types != NULL) {
-        type = map_get_nocase(&location->types->by_extension, extension);
+    if (extension.len != 0 && location->files->types != NULL) {
+        type = map_get_nocase(&location->files->types->by_extension, extension);
     }
-    return type != NULL ? *type : location->default_type;
+    return type != NULL ? *type : location->files->default_type;
 }
 
 void response_set_type(struct request *request)

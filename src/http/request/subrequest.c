@@ -10,6 +10,7 @@
 #include "base/parse.h"
 #include "base/text.h"
 #include "http/message/uri.h"
+#include "http/routing/response_settings.h"
 
 /* Of a subrequest; what its wire_state points to, in its arena. */
 struct sub_state {
@@ -48,8 +49,9 @@ static void sub_send_head(struct request *request)
 static bool append_piece(struct request *request, struct sub_state *state,
                          const struct body_piece *piece)
 {
-    uint64_t limit = state->sub->memory_max != 0 ? state->sub->memory_max
-                                                 : request->location->subrequest_output_buffer_size;
+    uint64_t limit = state->sub->memory_max != 0
+                         ? state->sub->memory_max
+                         : request->location->responses->subrequest_output_buffer_size;
     size_t room = state->body.len < limit ? (size_t) limit - state->body.len : 0;
     struct str bytes = piece->bytes;
 

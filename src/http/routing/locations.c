@@ -5,6 +5,10 @@
 #include "http/routing/settings.h"
 
 struct settings_key http_location_key;
+struct settings_key file_settings_key;
+struct settings_key body_settings_key;
+struct settings_key connection_settings_key;
+struct settings_key response_settings_key;
 
 /* A prefix in order of bytes, with the longest other one that begins it. */
 struct prefix_entry {

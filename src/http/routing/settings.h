@@ -22,10 +22,14 @@
 #include "shared/listen/address.h"
 #include "shared/names/server_names.h"
 
+struct body_settings;
 struct coding_hook;
+struct connection_settings;
+struct file_settings;
 struct http_handshake;
 struct http_protocol;
 struct request;
+struct response_settings;
 
 typedef enum handler_result (*request_handler)(struct request *request);
 typedef void (*header_filter)(struct request *request);
@@ -34,18 +38,6 @@ typedef void (*header_filter)(struct request *request);
 struct handler_list {
     request_handler *items; /* in the order in which they are called */
     unsigned count;         /* of items */
-};
-
-/* Served files (types block). Keys are extensions in lower case. */
-struct mime_types {
-    struct map by_extension; /* struct str * */
-};
-
-/* Where a response goes when its status is one of the codes. */
-struct error_page {
-    unsigned status;         /* the code that is caught */
-    int overwrite;           /* new status; -1 = keep, 0 = take the target's ("=") */
-    struct template *target; /* "/path", "@name" or a URL */
 };
 
 /* ngx_http_core_module, http level alone. */
@@ -112,18 +104,6 @@ struct http_listen {
 };
 
 enum satisfy { SATISFY_ALL, SATISFY_ANY };
-enum lingering { LINGERING_OFF, LINGERING_ON, LINGERING_ALWAYS };
-enum if_modified_since { IMS_OFF, IMS_EXACT, IMS_BEFORE };
-#define AIO_THREADS 2
-
-enum server_tokens { SERVER_TOKENS_OFF, SERVER_TOKENS_ON, SERVER_TOKENS_BUILD };
-enum body_in_file { BODY_IN_FILE_OFF, BODY_IN_FILE_ON, BODY_IN_FILE_CLEAN };
-enum disable_symlinks { SYMLINKS_ALLOWED, SYMLINKS_IF_NOT_OWNER, SYMLINKS_FORBIDDEN };
-enum keepalive_disable {
-    KEEPALIVE_DISABLE_NONE = 1,
-    KEEPALIVE_DISABLE_MSIE6 = 2,
-    KEEPALIVE_DISABLE_SAFARI = 4
-};
 enum location_kind {
     LOCATION_PREFIX,
     LOCATION_EXACT,
@@ -151,12 +131,6 @@ struct content_handler {
 struct log_tag {
     const char *name;
     struct template *value;
-};
-
-/* Bytes a second that a client has to move at least, over each window of the time that it is waited for. */
-struct min_rate {
-    uint64_t bytes; /* 0 = no rule */
-    uint64_t window_ms;
 };
 
 struct http_location {
@@ -189,84 +163,12 @@ struct http_location {
     const struct coding_hook *
         *coded_files; /* content codings of which precompressed files are sent */
 
-    /* Derived. */
-    struct str
-        server_text; /* "nginx/1.31.5", of the Server field and for error pages; empty = neither tells it */
-
-    /* Files. */
-    struct template *root; /* root or alias, a full path unless it begins with a variable */
-    bool is_alias;
-    struct mime_types *types;
-    struct str default_type;
-    bool sendfile;
-    uint64_t sendfile_max_chunk;
-    uint64_t read_ahead;
-    unsigned aio;              /* 0 off, 1 on (Linux native: threads here), AIO_THREADS */
-    struct template *aio_pool; /* name of the pool, may hold variables */
-    bool aio_write;            /* with AIO_THREADS: threads write temporary files, too */
-    int64_t directio;          /* bytes; INT64_MAX = off */
-    int64_t directio_alignment;
-    unsigned disable_symlinks;
-    struct template *disable_symlinks_from;
-    struct file_cache_settings *open_file_cache; /* NULL = off */
-    uint64_t open_file_cache_valid_s;
-    int64_t open_file_cache_min_uses;
-    bool open_file_cache_errors;
-    bool log_not_found;
-
-    /* Request bodies. */
-    int64_t client_max_body_size;
-    uint64_t client_body_buffer_size;
-    uint64_t client_body_timeout_ms;
-    uint64_t client_body_total_timeout_ms; /* 0 = none */
-    struct min_rate client_body_min_rate;
-    unsigned client_body_in_file_only;
-    bool client_body_in_single_buffer;
-    struct wanted_path *client_body_temp_path;
-
-    /* Connections. */
-    bool tcp_nopush;
-    bool tcp_nodelay;
-    uint64_t send_timeout_ms;
-    struct min_rate send_min_rate;
-    uint64_t send_lowat;
-    uint64_t keepalive_timeout_ms;
-    uint64_t keepalive_header_s; /* of the Keep-Alive response field; 0 = none is sent */
-    uint64_t keepalive_min_timeout_ms;
-    uint64_t keepalive_time_ms;
-    int64_t keepalive_requests;
-    unsigned keepalive_disable;
-    unsigned lingering_close;
-    uint64_t lingering_time_ms;
-    uint64_t lingering_timeout_ms;
-    bool reset_timedout_connection;
-    struct template *limit_rate;
-    struct template *limit_rate_after;
-    bool limits_rate; /* limit_rate is not the constant 0 */
-
-    /* Responses. */
-    bool absolute_redirect;
-    bool server_name_in_redirect;
-    bool port_in_redirect;
-    bool msie_padding;
-    bool msie_refresh;
-    bool etag;
-    bool chunked_transfer_encoding;
-    unsigned if_modified_since;
-    unsigned server_tokens;
-    struct str server_tag;   /* replaces the name in the Server field and on error pages */
-    bool hides_server;       /* server_tag off: neither of them is shown */
-    struct str server_admin; /* whom to tell, on error pages */
-    bool server_info;        /* error pages tell URL, server, date and server_admin */
-    bool has_server_info;    /* server_info was written; else server_admin turns it on */
-    int64_t max_ranges;      /* -1 = no limit */
-    uint64_t postpone_output;
-    uint64_t subrequest_output_buffer_size;
-    uint64_t request_memory_limit; /* 0 = none */
-    struct vec error_pages;        /* struct error_page */
-    bool recursive_error_pages;
-    struct vec early_hints; /* struct template * */
-    struct template *post_action;
+    /* Its other settings, each in a header of its own: a change there concerns who uses it. */
+    const struct file_settings *files;             /* file_settings.h */
+    const struct body_settings *bodies;            /* body_settings.h: of requests */
+    const struct connection_settings *connections; /* connection_settings.h: of clients */
+    const struct response_settings *responses;     /* response_settings.h */
+    uint64_t request_memory_limit;                 /* 0 = none */
 
     /* Access. */
     unsigned satisfy;
@@ -281,14 +183,16 @@ struct http_location {
     enum log_level error_log_level;
     bool log_subrequest;
     bool request_time_cache; /* off: what tells how long a request took reads the clock */
-    int64_t types_hash_bucket_size, types_hash_max_size; /* understood */
-    bool open_file_cache_events;                         /* understood */
 };
 
 /* Tables of ngx_http_core_module. */
 extern struct settings_key http_main_key;
 extern struct settings_key http_server_key;
 extern struct settings_key http_location_key;
+extern struct settings_key file_settings_key;
+extern struct settings_key body_settings_key;
+extern struct settings_key connection_settings_key;
+extern struct settings_key response_settings_key;
 
 /* The http settings of a reading; NULL before the http block. */
 struct http_main *http_main_of(struct conf *conf);
@@ -344,9 +248,7 @@ bool locations_finish(struct conf *conf, struct http_location *root);
 struct http_location *location_enter_unnamed(struct conf_scope *scope, struct conf_node *node,
                                              uint32_t context);
 
-/* Laid out heads and other derived values of a location (core_finish.c). */
-bool location_settings_finish(struct conf_scope *scope, void *settings);
-/* Once the main level's log is known: locations without error_log of their own get it. */
+/* Once the main level's log is known: locations without error_log of their own get it (http/config/core_finish.c). */
 void locations_set_logs(struct http_main *main, struct log_sink *fallback);
 
 /* ---- searches ---- */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "http/request/pace.h"
+#include "http/routing/connection_settings.h"
 #include "http/v1/v1.h"
 #include "http/request/engine.h"
 #include "net/tls/tls.h"
@@ -112,9 +113,10 @@ static void wait_on(struct v1_connection *c)
 
     if (c->current == NULL && !list_is_empty(&c->unfinished)) {
         struct request *request = container_of(c->unfinished.next, struct request, node);
-        conn_set_deadline(conn, pace_send_begins(request, conn->sent,
-                                                 clock_now.now_ms +
-                                                     connection->last_location->send_timeout_ms));
+        conn_set_deadline(conn,
+                          pace_send_begins(request, conn->sent,
+                                           clock_now.now_ms + connection->last_location->connections
+                                                                  ->send_timeout_ms));
     } else if (c->current == NULL && conn->in_end != conn->in_start) {
         if (connection->stage == STAGE_IDLE || conn->timer.deadline_ms == NO_DEADLINE) {
             conn_set_deadline(conn, clock_now.now_ms +
@@ -292,14 +294,15 @@ static void on_timeout(struct conn *conn)
                                      : container_of(c->unfinished.next, struct request, node);
     bool is_slow = unfinished != NULL && !pace_send_ended(unfinished, conn->sent);
     if (unfinished != NULL && !is_slow &&
-        conn->moved_ms + location->send_timeout_ms > clock_now.now_ms) {
+        conn->moved_ms + location->connections->send_timeout_ms > clock_now.now_ms) {
         /* It continues to read. */
         conn_set_deadline(conn, pace_send_begins(unfinished, conn->sent,
-                                                 conn->moved_ms + location->send_timeout_ms));
+                                                 conn->moved_ms +
+                                                     location->connections->send_timeout_ms));
         return;
     }
     if (is_slow) {
-        connection->wants_reset = location->reset_timedout_connection;
+        connection->wants_reset = location->connections->reset_timedout_connection;
     } else if (unfinished != NULL) {
         struct request *request = unfinished;
         request->log.action = "sending to client";
@@ -311,7 +314,7 @@ static void on_timeout(struct conn *conn)
         connection_log(connection, "waiting for request", &log);
         log_info(&log, ETIMEDOUT, "client timed out");
     }
-    connection->wants_reset = is_awaited && location->reset_timedout_connection;
+    connection->wants_reset = is_awaited && location->connections->reset_timedout_connection;
     conn_fail(conn, ETIMEDOUT);
     recycle_sent(c);
     connection_end(connection);
@@ -383,7 +386,7 @@ static bool wants_lingering(const struct request *request)
 {
     const struct conn *conn = v1_conn(request);
 
-    switch (request->location->lingering_close) {
+    switch (request->location->connections->lingering_close) {
     case LINGERING_ALWAYS:
         return true;
     case LINGERING_ON:
@@ -421,14 +424,15 @@ void v1_request_ended(struct request *request, enum handler_result result)
     if (result == HANDLER_CLOSED) {
         request->keepalive = false;
         connection->is_last = true;
-        connection->wants_reset |= request->location->reset_timedout_connection &&
+        connection->wants_reset |= request->location->connections->reset_timedout_connection &&
                                    (request->is_timed_out || request->response.status == 444);
         conn_fail(conn, ECANCELED);
     } else if (!request->keepalive || result == HANDLER_CUT) {
         request->keepalive = false;
         connection->is_last = true;
         if (wants_lingering(request)) {
-            connection->linger_until_ms = clock_now.now_ms + request->location->lingering_time_ms;
+            connection->linger_until_ms =
+                clock_now.now_ms + request->location->connections->lingering_time_ms;
         }
     }
     if (!c->is_pumping) {

@@ -8,6 +8,9 @@
 #include "http/message/status.h"
 #include "http/request/pace.h"
 #include "http/request/wire.h"
+#include "http/routing/connection_settings.h"
+#include "http/routing/file_settings.h"
+#include "http/routing/response_settings.h"
 #include "http/v1/v1.h"
 #include "server/generation.h"
 
@@ -40,15 +43,15 @@ static bool keeps_connection(const struct request *request)
     const struct http_location *location = request->location;
     const struct http_connection *connection = request->connection;
 
-    if (!request->keepalive || location->keepalive_timeout_ms == 0 ||
-        (int64_t) connection->requests >= location->keepalive_requests ||
-        clock_now.now_ms - connection->start_ms > location->keepalive_time_ms) {
+    if (!request->keepalive || location->connections->keepalive_timeout_ms == 0 ||
+        (int64_t) connection->requests >= location->connections->keepalive_requests ||
+        clock_now.now_ms - connection->start_ms > location->connections->keepalive_time_ms) {
         return false;
     }
     if (service_is_draining() || (worker_is_quitting && !connection_can_hand_over(connection))) {
         return false;
     }
-    unsigned disabled = location->keepalive_disable;
+    unsigned disabled = location->connections->keepalive_disable;
     bool matters = (disabled & KEEPALIVE_DISABLE_SAFARI) != 0 || request->method == METHOD_POST;
     return !matters || !browser_loses_keepalive(request, disabled);
 }
@@ -57,7 +60,7 @@ static bool keeps_connection(const struct request *request)
 static size_t head_room(const struct request *request)
 {
     const struct response *response = &request->response;
-    size_t size = 512 + request->location->server_text.len + response->content_type.len +
+    size_t size = 512 + request->location->responses->server_text.len + response->content_type.len +
                   response->charset.len + response->etag.len + response->reason.len +
                   response->location.len;
 
@@ -128,7 +131,7 @@ static char *put_framing(char *at, struct request *request)
     if (response->is_header_only) {
         return at;
     }
-    if (request->version >= HTTP_1_1 && request->location->chunked_transfer_encoding) {
+    if (request->version >= HTTP_1_1 && request->location->responses->chunked_transfer_encoding) {
         response->is_chunked = true;
     } else {
         request->keepalive = false;
@@ -151,9 +154,9 @@ static char *put_connection(char *at, const struct request *request)
         return STR_PUT(at, "Connection: close\r\n");
     }
     at = STR_PUT(at, "Connection: keep-alive\r\n");
-    if (request->location->keepalive_header_s != 0) {
+    if (request->location->connections->keepalive_header_s != 0) {
         at = STR_PUT(at, "Keep-Alive: timeout=");
-        at = format_uint(at, request->location->keepalive_header_s);
+        at = format_uint(at, request->location->connections->keepalive_header_s);
         at = STR_PUT(at, "\r\n");
     }
     return at;
@@ -276,7 +279,7 @@ static char *v1_wire_put_head(char *at, struct request *request)
 static enum wait_result wait_at_pace(struct request *request, uint32_t below)
 {
     struct conn *conn = v1_conn(request);
-    uint64_t timeout_ms = request->location->send_timeout_ms;
+    uint64_t timeout_ms = request->location->connections->send_timeout_ms;
     uint64_t moved_ms = clock_now.now_ms;
 
     for (;;) {
@@ -301,10 +304,10 @@ static enum wait_result wait_at_pace(struct request *request, uint32_t below)
 static bool wait_for_client(struct request *request, uint32_t below)
 {
     struct conn *conn = v1_conn(request);
-    bool is_paced = request->location->send_min_rate.bytes != 0;
-    enum wait_result result = is_paced
-                                  ? wait_at_pace(request, below)
-                                  : conn_wait_sent(conn, below, request->location->send_timeout_ms);
+    bool is_paced = request->location->connections->send_min_rate.bytes != 0;
+    enum wait_result result =
+        is_paced ? wait_at_pace(request, below)
+                 : conn_wait_sent(conn, below, request->location->connections->send_timeout_ms);
 
     if (request->is_timed_out) {
         conn_fail(conn, ETIMEDOUT);
@@ -369,8 +372,9 @@ static void v1_send_head(struct request *request)
         return;
     }
     request->keepalive = keeps_connection(request);
-    if (!request->location->tcp_nodelay || conn->is_nodelay_known) {
-        conn_set_nodelay(conn, request->location->tcp_nodelay); /* on, unless it was said */
+    if (!request->location->connections->tcp_nodelay || conn->is_nodelay_known) {
+        conn_set_nodelay(conn,
+                         request->location->connections->tcp_nodelay); /* on, unless it was said */
     }
     if (__builtin_expect(response->raw_head.len != 0, 0)) {
         conn_write(conn, response->raw_head);
@@ -429,7 +433,7 @@ static bool put_piece(struct request *request, const struct body_piece *piece)
         }
         void (*release)(void *) = done + part == size ? piece->release : NULL;
         if (piece->bytes.data == NULL) {
-            uint64_t chunk = request->location->sendfile_max_chunk;
+            uint64_t chunk = request->location->files->sendfile_max_chunk;
             conn->turn_budget = chunk == 0 || chunk > UINT32_MAX ? UINT32_MAX : (uint32_t) chunk;
             conn_write_file(conn, piece->fd,
                             (struct file_range){piece->offset + (off_t) done, part}, release,

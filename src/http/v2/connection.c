@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "http/request/pace.h"
+#include "http/routing/body_settings.h"
+#include "http/routing/connection_settings.h"
 #include "http/v2/v2.h"
 #include "server/generation.h"
 
@@ -45,13 +47,13 @@ static void connection_finish(struct v2_connection *c)
     struct http_connection *connection = c->connection;
     const struct http_location *location = connection->last_location;
     bool is_over = connection->conn->is_input_closed || connection->conn->is_broken ||
-                   location->lingering_close == LINGERING_OFF;
+                   location->connections->lingering_close == LINGERING_OFF;
 
     if (is_over) {
         connection_end(connection);
         return;
     }
-    connection->linger_until_ms = clock_now.now_ms + location->lingering_time_ms;
+    connection->linger_until_ms = clock_now.now_ms + location->connections->lingering_time_ms;
     connection_linger(connection);
 }
 
@@ -60,7 +62,7 @@ static void connection_finish(struct v2_connection *c)
 /* How long a frame, or a header block, may take to become whole; DATA to go on. */
 static uint64_t part_timeout(const struct v2_connection *c)
 {
-    return c->part.is_open ? c->connection->last_location->client_body_timeout_ms
+    return c->part.is_open ? c->connection->last_location->bodies->client_body_timeout_ms
                            : connection_server(c->connection)->client_header_timeout_ms;
 }
 
@@ -94,11 +96,11 @@ static void wait_on(struct v2_connection *c)
         /* Before its first request a client has the time of a head, as with HTTP/1. */
         deadline = now_ms + (c->connection->requests == 0
                                  ? connection_server(c->connection)->client_header_timeout_ms
-                                 : location->keepalive_timeout_ms);
+                                 : location->connections->keepalive_timeout_ms);
     }
     c->was_unsent = conn_unsent(conn) != 0;
-    if (c->was_unsent && c->drained_ms + location->send_timeout_ms < deadline) {
-        deadline = c->drained_ms + location->send_timeout_ms;
+    if (c->was_unsent && c->drained_ms + location->connections->send_timeout_ms < deadline) {
+        deadline = c->drained_ms + location->connections->send_timeout_ms;
     }
     if (c->was_unsent && !list_is_empty(&c->finished)) {
         struct request *request = container_of(c->finished.next, struct request, node);
@@ -221,7 +223,8 @@ static void give_up_part(struct v2_connection *c)
 static bool is_stalled(const struct v2_connection *c)
 {
     return c->was_unsent && conn_unsent(c->conn) != 0 &&
-           clock_now.now_ms >= c->drained_ms + c->connection->last_location->send_timeout_ms;
+           clock_now.now_ms >=
+               c->drained_ms + c->connection->last_location->connections->send_timeout_ms;
 }
 
 /* Does the socket take the last bytes of finished responses too slowly? */
@@ -239,7 +242,7 @@ static void on_timeout(struct conn *conn)
 
     connection_log(connection, ACTION, &log);
     if (finished_is_slow(c)) {
-        connection->wants_reset = connection->last_location->reset_timedout_connection;
+        connection->wants_reset = connection->last_location->connections->reset_timedout_connection;
         conn_fail(conn, ETIMEDOUT);
         v2_settle(c);
         return;
@@ -250,7 +253,7 @@ static void on_timeout(struct conn *conn)
     }
     if (is_stalled(c)) {
         log_info(&log, ETIMEDOUT, "client timed out");
-        connection->wants_reset = connection->last_location->reset_timedout_connection;
+        connection->wants_reset = connection->last_location->connections->reset_timedout_connection;
         conn_fail(conn, ETIMEDOUT);
     } else if (c->was_partly && c->has_preface && !c->is_part_late) {
         give_up_part(c);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "http/request/pace.h"
+#include "http/routing/connection_settings.h"
 #include "http/v2/v2.h"
 #include "server/generation.h"
 
@@ -147,7 +148,8 @@ void v2_give_up(struct v2_stream *stream)
     log_info(&request->log, ETIMEDOUT, "client timed out");
     request->is_timed_out = true;
     counters_mine->limited++;
-    if (!c->is_failed && clock_now.now_ms - c->progress_ms >= request->location->send_timeout_ms) {
+    if (!c->is_failed &&
+        clock_now.now_ms - c->progress_ms >= request->location->connections->send_timeout_ms) {
         struct log log;
 
         connection_log(c->connection, "processing HTTP/2 connection", &log);
@@ -160,7 +162,8 @@ uint64_t v2_io_deadline(struct v2_stream *stream)
 {
     if (stream->stalled_until_ms == 0 ||
         stream->body_given - stream->stalled_given >= PROGRESS_MIN) {
-        stream->stalled_until_ms = clock_now.now_ms + stream->request->location->send_timeout_ms;
+        stream->stalled_until_ms =
+            clock_now.now_ms + stream->request->location->connections->send_timeout_ms;
         stream->stalled_given = stream->body_given;
     }
     return stream->stalled_until_ms;

@@ -1,6 +1,7 @@
 /* Header blocks that are whole: a new request, the trailers of one, or of nothing that is there. */
 #include "base/clock.h"
 #include "http/request/engine.h"
+#include "http/routing/connection_settings.h"
 #include "http/v2/heading.h"
 #include "server/generation.h"
 
@@ -52,9 +53,9 @@ static void begin_request(struct v2_connection *c, struct stream_head *head, uin
     request->ordinal = ++c->connection->requests;
     c->is_draining |= service_is_draining();
     const struct http_location *location = request->location;
-    if (location->keepalive_timeout_ms == 0 ||
-        (int64_t) c->connection->requests >= location->keepalive_requests ||
-        clock_now.now_ms - c->connection->start_ms > location->keepalive_time_ms) {
+    if (location->connections->keepalive_timeout_ms == 0 ||
+        (int64_t) c->connection->requests >= location->connections->keepalive_requests ||
+        clock_now.now_ms - c->connection->start_ms > location->connections->keepalive_time_ms) {
         v2_go_away(c, V2_NO_ERROR);
     }
     if (head->status != 0) {

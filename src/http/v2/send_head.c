@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/request/head_fields.h"
+#include "http/routing/response_settings.h"
 #include "http/v2/v2.h"
 
 /* A whole body up to this size leaves with its head. */
@@ -49,7 +50,7 @@ static const struct hpack_form form_of[FIELD_COUNT] = {
 static size_t head_room(const struct request *request)
 {
     const struct response *response = &request->response;
-    size_t size = 512 + request->location->server_text.len + response->content_type.len +
+    size_t size = 512 + request->location->responses->server_text.len + response->content_type.len +
                   response->charset.len + response->etag.len + response->location.len;
 
     fields_each(field, &response->fields) {
@@ -215,7 +216,7 @@ static char *v2_send_head_put_head(char *at, struct v2_stream *stream)
     at = hpack_put_status(at, &c->encoder, response->status);
     if ((left_out & FIELD_BIT(FIELD_SERVER)) == 0 &&
         fields_get(&response->fields, FIELD_SERVER) == NULL) {
-        at = put_server(at, c, request->location->server_text);
+        at = put_server(at, c, request->location->responses->server_text);
     }
     if ((left_out & FIELD_BIT(FIELD_DATE)) == 0 &&
         fields_get(&response->fields, FIELD_DATE) == NULL) {

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "http/request/engine.h"
 #include "http/request/pace.h"
+#include "http/routing/connection_settings.h"
 #include "http/v2/v2.h"
 #include "server/generation.h"
 
@@ -110,7 +111,7 @@ void v2_request_ended(struct request *request, enum handler_result result)
     struct v2_connection *c = stream->connection;
 
     c->connection->last_location = request->location;
-    if (request->location->keepalive_timeout_ms == 0) {
+    if (request->location->connections->keepalive_timeout_ms == 0) {
         v2_go_away(c, V2_NO_ERROR);
     }
     stream->has_ended = true;

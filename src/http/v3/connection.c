@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "http/routing/connection_settings.h"
 #include "http/v3/v3.h"
 #include "net/conn/own.h"
 #include "net/shards/listener.h"
@@ -53,9 +54,9 @@ static uint64_t lingers_until_ms(const struct v3_connection *c)
 {
     const struct http_location *location = c->connection->last_location;
 
-    return location->lingering_close == LINGERING_OFF || c->answered_ms == 0
+    return location->connections->lingering_close == LINGERING_OFF || c->answered_ms == 0
                ? 0
-               : c->answered_ms + location->lingering_timeout_ms;
+               : c->answered_ms + location->connections->lingering_timeout_ms;
 }
 
 /* The last response was sent: the connection is closed once all was acknowledged, and the client has had time to read it. */
@@ -113,12 +114,14 @@ static void settle(struct v3_connection *c)
     }
     if (c->connection->is_last) {
         if (c->flush_until_ms == 0) {
-            c->flush_until_ms = clock_now.now_ms + c->connection->last_location->send_timeout_ms;
+            c->flush_until_ms =
+                clock_now.now_ms + c->connection->last_location->connections->send_timeout_ms;
         }
         v3_connection_finish(c);
     } else {
         timer_set(&c->idle_timer,
-                  clock_now.now_ms + c->connection->last_location->keepalive_timeout_ms);
+                  clock_now.now_ms +
+                      c->connection->last_location->connections->keepalive_timeout_ms);
         conn_park(c->connection->conn); /* the first to give way */
     }
 }

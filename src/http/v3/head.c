@@ -6,6 +6,7 @@
 #include "http/message/uri.h"
 #include "http/request/engine.h"
 #include "http/request/stream_head.h"
+#include "http/routing/connection_settings.h"
 #include "http/v3/v3.h"
 #include "server/generation.h"
 
@@ -162,9 +163,9 @@ static void count_request(struct v3_stream *stream)
     follow_client(c);
     request->ordinal = ++c->connection->requests;
     c->is_draining |= service_is_draining();
-    if (location->keepalive_timeout_ms == 0 ||
-        (int64_t) c->connection->requests >= location->keepalive_requests ||
-        clock_now.now_ms - c->connection->start_ms > location->keepalive_time_ms) {
+    if (location->connections->keepalive_timeout_ms == 0 ||
+        (int64_t) c->connection->requests >= location->connections->keepalive_requests ||
+        clock_now.now_ms - c->connection->start_ms > location->connections->keepalive_time_ms) {
         v3_go_away(c);
     }
 }

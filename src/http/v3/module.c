@@ -1,5 +1,6 @@
 /* ngx_http_v3_module: the directives of HTTP/3, $http3 and Alt-Svc. */
 #include "http/routing/hooks.h"
+#include "http/routing/connection_settings.h"
 #include "http/v3/v3.h"
 #include "http/variables/variables.h"
 #include "net/shards/listener.h"
@@ -110,7 +111,7 @@ static struct quic_settings transport_settings(const struct http_server *server)
         .max_streams_bidi = (uint64_t) settings->http3_max_concurrent_streams,
         .max_streams_uni = V3_ONE_WAY_MAX,
         .stream_window = settings->http3_stream_buffer_size,
-        .idle_timeout_ms = server->root->keepalive_timeout_ms,
+        .idle_timeout_ms = server->root->connections->keepalive_timeout_ms,
         .handshake_timeout_ms = server->client_header_timeout_ms,
         .active_connection_id_limit = (unsigned) settings->quic_active_connection_id_limit,
         .retries = settings->quic_retry,

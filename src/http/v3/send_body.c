@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "http/request/pace.h"
+#include "http/routing/connection_settings.h"
 #include "http/v3/v3.h"
 #include "server/generation.h"
 
@@ -138,7 +139,7 @@ static bool wait_to_send(struct v3_stream *stream, uint64_t below)
 
     stream->writer.is_signalled = false;
     quic_stream_want_writable(stream->quic, below);
-    uint64_t until_ms = clock_now.now_ms + stream->request->location->send_timeout_ms;
+    uint64_t until_ms = clock_now.now_ms + stream->request->location->connections->send_timeout_ms;
     enum wait_result result =
         fiber_wait(&stream->writer, pace_send_begins(stream->request, sent, until_ms));
     if (result != WAIT_CANCELLED && !pace_send_ended(stream->request, v3_sent(stream))) {

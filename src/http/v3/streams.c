@@ -7,6 +7,7 @@
 #include "http/message/prefixed.h"
 #include "http/request/engine.h"
 #include "http/request/pace.h"
+#include "http/routing/connection_settings.h"
 #include "http/v3/v3.h"
 #include "server/generation.h"
 
@@ -25,7 +26,7 @@ static void wait_for_client(struct v3_stream *stream)
 
     if (stream->until_ms == 0 || sent != stream->sent_seen) {
         stream->sent_seen = sent;
-        stream->until_ms = clock_now.now_ms + request->location->send_timeout_ms;
+        stream->until_ms = clock_now.now_ms + request->location->connections->send_timeout_ms;
     }
     timer_set(&stream->timer, pace_send_begins(request, sent, stream->until_ms));
 }
@@ -297,7 +298,7 @@ void v3_request_ended(struct request *request, enum handler_result result)
     struct v3_connection *c = stream->connection;
 
     c->connection->last_location = request->location;
-    if (request->location->keepalive_timeout_ms == 0) {
+    if (request->location->connections->keepalive_timeout_ms == 0) {
         v3_go_away(c);
     }
     stream->has_ended = true;

@@ -5,6 +5,8 @@
 
 #include "base/parse.h"
 #include "http/files/path.h"
+#include "http/routing/connection_settings.h"
+#include "http/routing/file_settings.h"
 #include "http/variables/variables_get.h"
 
 /* ---- the location ---- */
@@ -16,12 +18,12 @@ VARIABLE_GET(get_server_name)
 
 VARIABLE_GET(get_document_root)
 {
-    return variable_give(out, template_text(variable_request(env)->location->root, env));
+    return variable_give(out, template_text(variable_request(env)->location->files->root, env));
 }
 
 VARIABLE_GET(get_realpath_root)
 {
-    struct str root = template_text(variable_request(env)->location->root, env);
+    struct str root = template_text(variable_request(env)->location->files->root, env);
     char *resolved = realpath(root.data, NULL);
 
     if (resolved == NULL) {
@@ -158,7 +160,7 @@ static bool give_connection(struct request *request, struct str *out)
 
 static bool give_keep_alive(struct request *request, struct str *out)
 {
-    uint64_t seconds = request->location->keepalive_header_s;
+    uint64_t seconds = request->location->connections->keepalive_header_s;
 
     if (!request->keepalive || seconds == 0) {
         return false;

@@ -12,9 +12,11 @@
 #include "base/clock.h"
 #include "http/files/file_private.h"
 #include "http/request/request.h"
+#include "http/routing/file_settings.h"
 
 static char directory[64];
 static struct http_location location;
+static struct file_settings files;
 static struct request request;
 static struct generation generation;
 static struct http_main http_main;
@@ -65,7 +67,8 @@ static int set_up(void **state)
     http_main.generation = &generation;
     server.main = &http_main;
     memset(&location, 0, sizeof(location));
-    location.directio = INT64_MAX;
+    files = (struct file_settings){.directio = INT64_MAX};
+    location.files = &files;
     location.server = &server;
     memset(&request, 0, sizeof(request));
     arena_init(&request.arena);
@@ -251,18 +254,18 @@ static void aio_and_directio_keep_no_contents(void **state)
 {
     put_file("a", "hello");
     let_settle("a");
-    location.aio = 2;
+    files.aio = 2;
     struct file *file = open_name("a");
     assert_null(file->contents.data);
     assert_int_not_equal(file->fd, -1);
     file_release(file);
-    location.aio = 0;
-    location.directio = 5;
+    files.aio = 0;
+    files.directio = 5;
     file = open_name("a");
     assert_null(file->contents.data);
     assert_int_not_equal(file->fd, -1);
     file_release(file);
-    location.directio = 6;
+    files.directio = 6;
     file = open_name("a");
     assert_text(file->contents, "hello");
     file_release(file);
@@ -290,7 +293,7 @@ static void links_are_refused_at_each_place_of_the_path(void **state)
     assert_int_equal(symlink("a", full("link")), 0);
     assert_int_equal(symlink("d", full("dlink")), 0);
     assert_int_equal(symlink("none", full("dangling")), 0);
-    location.disable_symlinks = SYMLINKS_FORBIDDEN;
+    files.disable_symlinks = SYMLINKS_FORBIDDEN;
     assert_int_equal(error_of("a"), 0);
     assert_int_equal(error_of("d/a"), 0);
     assert_int_equal(error_of("d"), 0);
@@ -300,7 +303,7 @@ static void links_are_refused_at_each_place_of_the_path(void **state)
     assert_int_equal(error_of("dlink/a"), ENOTDIR);
     assert_int_equal(error_of("d//a"), 0);
     assert_int_equal(error_of("none"), ENOENT);
-    location.disable_symlinks = SYMLINKS_IF_NOT_OWNER;
+    files.disable_symlinks = SYMLINKS_IF_NOT_OWNER;
     assert_int_equal(error_of("link"), 0);
     assert_int_equal(error_of("dlink/a"), 0);
     if (geteuid() == 0) {
@@ -319,8 +322,8 @@ static void part_named_by_from_is_not_checked(void **state)
     put_file("d/a", "x");
     assert_int_equal(symlink("d", full("dlink")), 0);
     assert_int_equal(symlink("a", full("d/link")), 0);
-    location.disable_symlinks = SYMLINKS_FORBIDDEN;
-    location.disable_symlinks_from = &from;
+    files.disable_symlinks = SYMLINKS_FORBIDDEN;
+    files.disable_symlinks_from = &from;
     char part[256];
     snprintf(part, sizeof(part), "%s/dlink", directory);
     from.constant = str_of(part);
@@ -347,10 +350,10 @@ static struct file_cache_settings kept;
 static void use_open_file_cache(uint64_t max)
 {
     kept = (struct file_cache_settings){.max = max, .inactive_s = 60};
-    location.open_file_cache = &kept;
-    location.open_file_cache_valid_s = 60;
-    location.open_file_cache_min_uses = 1;
-    location.open_file_cache_errors = false;
+    files.open_file_cache = &kept;
+    files.open_file_cache_valid_s = 60;
+    files.open_file_cache_min_uses = 1;
+    files.open_file_cache_errors = false;
 }
 
 static void valid_entry_is_used_without_a_look_at_the_disk(void **state)
@@ -376,7 +379,7 @@ static void errors_are_kept_where_wanted(void **state)
     assert_int_equal(error_of("a"), ENOENT);
     put_file("a", "one");
     assert_int_equal(error_of("a"), 0);
-    location.open_file_cache_errors = true;
+    files.open_file_cache_errors = true;
     assert_int_equal(error_of("b"), ENOENT);
     put_file("b", "one");
     assert_int_equal(error_of("b"), ENOENT);
@@ -388,7 +391,7 @@ static void errors_are_kept_where_wanted(void **state)
 static void descriptor_is_kept_after_min_uses(void **state)
 {
     use_open_file_cache(10);
-    location.open_file_cache_min_uses = 3;
+    files.open_file_cache_min_uses = 3;
     put_file("a", "");
     assert_int_equal(truncate(full("a"), FILE_CONTENTS_MAX + 1), 0);
     for (int uses = 1; uses <= 4; uses++) {

@@ -3,9 +3,11 @@
 
 #include "http/files/path.h"
 #include "http/request/request.h"
+#include "http/routing/file_settings.h"
 
 static struct request request;
 static struct http_location location;
+static struct file_settings files;
 static struct template root;
 
 static int set_up(void **state)
@@ -17,7 +19,8 @@ static int set_up(void **state)
     request.location = &location;
     request.env.arena = &request.arena;
     root.is_constant = true;
-    location.root = &root;
+    files = (struct file_settings){.root = &root};
+    location.files = &files;
     location.kind = LOCATION_PREFIX;
     return 0;
 }
@@ -57,7 +60,7 @@ static void alias_replaces_the_prefix(void **state)
 {
     size_t length;
 
-    location.is_alias = true;
+    files.is_alias = true;
     location.name = STR("/i/");
     assert_text(mapped("/data/", "/i/top.gif", &length), "/data/top.gif");
     assert_int_equal(length, 6);
@@ -75,7 +78,7 @@ static void rewritten_uri_does_not_fit_an_alias(void **state)
 {
     size_t length;
 
-    location.is_alias = true;
+    files.is_alias = true;
     location.name = STR("/i/");
     assert_text(mapped("/data/", "/other", &length), "refused");
     assert_int_equal(request.response.status, 500);
@@ -85,7 +88,7 @@ static void alias_of_a_regex_location_is_the_whole_path(void **state)
 {
     size_t length;
 
-    location.is_alias = true;
+    files.is_alias = true;
     location.kind = LOCATION_REGEX;
     location.name = STR("^/x/");
     assert_text(mapped("/data/file", "/x/anything", &length), "/data/file");
@@ -96,15 +99,16 @@ static void alias_of_a_regex_location_is_the_whole_path(void **state)
 
 static void nested_location_inherits_the_alias_with_its_prefix(void **state)
 {
-    struct http_location nested = {.root = &root,
-                                   .is_alias = true,
+    struct file_settings inherited = {.root = &root, .is_alias = true};
+    struct file_settings none = {.root = NULL};
+    struct http_location nested = {.files = &inherited,
                                    .kind = LOCATION_REGEX,
                                    .name = STR("html"),
                                    .parent = &location};
-    struct http_location outermost = {.root = NULL, .kind = LOCATION_UNNAMED};
+    struct http_location outermost = {.files = &none, .kind = LOCATION_UNNAMED};
     size_t length;
 
-    location.is_alias = true;
+    files.is_alias = true;
     location.name = STR("/i/");
     location.parent = &outermost;
     request.location = &nested;
@@ -116,14 +120,14 @@ static void nested_location_inherits_the_alias_with_its_prefix(void **state)
 static void nested_alias_of_its_own_wins(void **state)
 {
     struct template own = {.is_constant = true, .constant = STR("/own/")};
-    struct http_location nested = {.root = &own,
-                                   .is_alias = true,
+    struct file_settings own_files = {.root = &own, .is_alias = true};
+    struct http_location nested = {.files = &own_files,
                                    .kind = LOCATION_PREFIX,
                                    .name = STR("/i/n/"),
                                    .parent = &location};
     size_t length;
 
-    location.is_alias = true;
+    files.is_alias = true;
     location.name = STR("/i/");
     request.location = &nested;
     assert_text(mapped("/data/", "/i/n/a.html", &length), "/own/a.html");

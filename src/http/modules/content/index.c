@@ -3,6 +3,7 @@
 
 #include "http/files/file.h"
 #include "http/files/path.h"
+#include "http/routing/file_settings.h"
 #include "http/routing/hooks.h"
 #include "http/request/request.h"
 #include "server/module.h"
@@ -54,7 +55,7 @@ static enum handler_result index_fail(struct request *request, int error, struct
 {
     bool is_forbidden = error == EACCES || error == ELOOP;
 
-    if (is_forbidden || request->location->log_not_found) {
+    if (is_forbidden || request->location->files->log_not_found) {
         log_error(&request->log, error, "\"%.*s\" is %s", STR_ARG(path),
                   is_forbidden ? "forbidden" : "not found");
     }

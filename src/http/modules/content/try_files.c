@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "http/files/file.h"
 #include "http/files/path.h"
+#include "http/routing/file_settings.h"
 #include "http/routing/hooks.h"
 #include "http/request/request.h"
 #include "server/module.h"
@@ -125,9 +126,9 @@ static enum handler_result try_one(struct request *request, const struct candida
     struct str path;
     size_t prefix_length;
 
-    if (location->is_alias && !request_alias_prefix(request, &prefix_length)) {
+    if (location->files->is_alias && !request_alias_prefix(request, &prefix_length)) {
         request_alias_add_uri(request, location);
-    } else if (location->is_alias) {
+    } else if (location->files->is_alias) {
         struct str prefix = str_head(before, prefix_length);
         struct str rest = str_starts(name, prefix) ? str_skip(name, prefix_length) : name;
         name = arena_concat(&request->arena, prefix, rest);

@@ -5,6 +5,7 @@
 #include "http/request/body_filter.h"
 #include "http/request/response.h"
 #include "http/request/wire.h"
+#include "http/routing/response_settings.h"
 #include "lua/vm/said.h"
 
 #define OUTPUT_PHASES                                                                              \
@@ -87,8 +88,8 @@ static bool leave_early(struct request *request)
 {
     const struct http_wire *wire = request->main->wire;
 
-    if (request->location->postpone_output < POSTPONE_USUAL &&
-        wire->backlog(request->main, 0) >= request->location->postpone_output) {
+    if (request->location->responses->postpone_output < POSTPONE_USUAL &&
+        wire->backlog(request->main, 0) >= request->location->responses->postpone_output) {
         request_flush(request);
     }
     return !request_has_lost_client(request);

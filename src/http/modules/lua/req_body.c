@@ -5,6 +5,7 @@
 
 #include "http/modules/lua/lua.h"
 #include "http/request/body.h"
+#include "http/routing/body_settings.h"
 #include "lua/values/args.h"
 
 #define READ_PHASES                                                                                \
@@ -202,7 +203,7 @@ static int init_body(lua_State *L, struct script_thread *thread)
 
     check_count(L, 0, 1, "0 or 1 argument");
     struct request *request = check_read(L, thread);
-    uint64_t size = request->location->client_body_buffer_size;
+    uint64_t size = request->location->bodies->client_body_buffer_size;
 
     if (lua_gettop(L) == 1) {
         lua_Integer wanted = luaL_checkinteger(L, 1);

@@ -4,6 +4,7 @@
 
 #include "config.h"
 #include "http/client/connection.h"
+#include "http/routing/file_settings.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
 #include "server/module.h"
@@ -170,7 +171,7 @@ static const struct log_value http_log_values[] = {
 static bool has_root(struct variable_env *env)
 {
     struct request *request = variable_request(env);
-    struct str root = template_text(request->location->root, env);
+    struct str root = template_text(request->location->files->root, env);
     struct stat info;
     int error = stat(root.data, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
 

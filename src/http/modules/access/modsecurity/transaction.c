@@ -9,6 +9,7 @@
 #include "http/client/connection.h"
 #include "http/request/offload.h"
 #include "http/request/body.h"
+#include "http/routing/response_settings.h"
 #include "server/generation.h"
 
 /* Regular expressions over a body may take milliseconds, so the engine works on threads of its own. */
@@ -339,7 +340,7 @@ static void add_described(Transaction *transaction, struct request *request)
     struct arena *arena = &request->arena;
 
     if (fields_get(&response->fields, FIELD_SERVER) == NULL) {
-        add_response_field(transaction, STR("Server"), request->location->server_text);
+        add_response_field(transaction, STR("Server"), request->location->responses->server_text);
     }
     add_response_field(transaction, STR("Content-Type"),
                        response->charset.len == 0

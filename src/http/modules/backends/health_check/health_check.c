@@ -2,6 +2,7 @@
 #include "base/parse.h"
 #include "http/exchange/exchange.h"
 #include "http/exchange/h2/h2.h"
+#include "http/routing/file_settings.h"
 #include "http/routing/hooks.h"
 #include "http/modules/backends/health_check/match.h"
 #include "http/routing/settings.h"
@@ -180,8 +181,9 @@ static bool make_fastcgi(struct conf *conf, struct check_line *line,
 {
     struct str args = line->uri;
     struct str path = str_cut(&args, '?');
-    bool has_root = location->root != NULL && location->root->is_constant && !location->is_alias;
-    struct str root = has_root ? location->root->constant : STR("");
+    bool has_root = location->files->root != NULL && location->files->root->is_constant &&
+                    !location->files->is_alias;
+    struct str root = has_root ? location->files->root->constant : STR("");
     struct vec params = {0};
     struct arena *arena = conf->arena;
 

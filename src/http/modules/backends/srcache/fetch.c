@@ -9,6 +9,7 @@
 #include "http/modules/backends/srcache/stored.h"
 #include "http/request/body_filter.h"
 #include "http/request/temp_file.h"
+#include "http/routing/body_settings.h"
 #include "server/generation.h"
 
 #define HEAD_MOST ((size_t) 64 * 1024)    /* bytes of a stored head, beside srcache_most */
@@ -42,7 +43,8 @@ static bool put_in_file(struct gathered *gathered, struct request *request, stru
     if (gathered->fd == -1) {
         struct str name;
 
-        gathered->fd = temp_file_open(request, request->location->client_body_temp_path, &name);
+        gathered->fd =
+            temp_file_open(request, request->location->bodies->client_body_temp_path, &name);
         if (gathered->fd == -1) {
             return false;
         }

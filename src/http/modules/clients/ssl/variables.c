@@ -3,6 +3,7 @@
 #include "http/client/connection.h"
 #include "http/modules/clients/ssl/ssl.h"
 #include "http/request/request.h"
+#include "http/routing/file_settings.h"
 #include "http/variables/variables.h"
 #include "shared/tls/variables.h"
 
@@ -81,7 +82,7 @@ GETTER(get_server_name)
 /* Where the same server keeps its files. */
 GETTER(get_root)
 {
-    return variable_give(out, template_text(server_of(env)->root->root, env));
+    return variable_give(out, template_text(server_of(env)->root->files->root, env));
 }
 
 GETTER(get_connection)

@@ -17,6 +17,7 @@
 #include "http/request/offload.h"
 #include "http/request/body.h"
 #include "http/request/temp_file.h"
+#include "http/routing/body_settings.h"
 #include "http/routing/hooks.h"
 #include "server/module.h"
 
@@ -235,7 +236,8 @@ static void drop_file(void *arg)
 /* A body that is in memory goes to a file of its own. */
 static enum handler_result body_to_file(struct request *request, struct put *put)
 {
-    put->fd = temp_file_open(request, request->location->client_body_temp_path, &put->temporary);
+    put->fd =
+        temp_file_open(request, request->location->bodies->client_body_temp_path, &put->temporary);
     if (put->fd == -1) {
         return request_fail(request, 500);
     }

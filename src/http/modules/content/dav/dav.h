@@ -4,6 +4,7 @@
 
 #include "base/fs_tree.h"
 #include "http/request/request.h"
+#include "http/routing/file_settings.h"
 
 /* A place that a request works on: an open directory, and a name in it. */
 struct dav_target {
@@ -39,7 +40,7 @@ enum handler_result dav_answer(struct request *request, unsigned status, bool ha
 /* Are links followed where the request is? */
 static inline bool dav_follows_links(const struct request *request)
 {
-    return request->location->disable_symlinks == SYMLINKS_ALLOWED;
+    return request->location->files->disable_symlinks == SYMLINKS_ALLOWED;
 }
 
 /* COPY and MOVE. MAY WAIT. */

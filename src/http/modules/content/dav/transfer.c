@@ -5,6 +5,7 @@
 #include "http/files/path.h"
 #include "http/message/dav_fields.h"
 #include "http/modules/content/dav/dav.h"
+#include "http/routing/file_settings.h"
 
 /* How a COPY or MOVE ended; the client's status follows from it. */
 enum verdict {
@@ -155,7 +156,7 @@ static bool is_reachable(struct request *request, struct str path)
 {
     size_t length;
 
-    return !request->location->is_alias || !request_alias_prefix(request, &length) ||
+    return !request->location->files->is_alias || !request_alias_prefix(request, &length) ||
            str_starts(path, str_head(request->uri, length));
 }
 

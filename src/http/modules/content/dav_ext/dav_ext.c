@@ -8,6 +8,7 @@
 #include "http/files/path.h"
 #include "http/message/dav_fields.h"
 #include "http/request/body.h"
+#include "http/routing/file_settings.h"
 #include "http/routing/hooks.h"
 #include "server/generation.h"
 #include "server/module.h"
@@ -70,7 +71,7 @@ struct str dav_ext_path_of(struct request *request, struct str url)
     struct str path;
 
     if (dav_destination_parse(&request->arena, url, &origin, &path) != DESTINATION_GOOD ||
-        (request->location->is_alias && request_alias_prefix(request, &length) &&
+        (request->location->files->is_alias && request_alias_prefix(request, &length) &&
          !str_starts(path, str_head(uri, length)))) {
         return STR_NONE;
     }

@@ -15,6 +15,7 @@
 #include "http/modules/content/dav_ext/dav_ext.h"
 #include "http/modules/content/dav_ext/dead.h"
 #include "http/request/offload.h"
+#include "http/routing/file_settings.h"
 #include "server/generation.h"
 
 /* Directories are read on threads, those of ngx_http_dav_module. */
@@ -514,7 +515,7 @@ enum handler_result dav_propfind(struct request *request)
         lock_list(settings->zone->limit.table, &view, loop_share, &listing->locks);
     }
     listing->uri = request->uri;
-    listing->follows_links = request->location->disable_symlinks == SYMLINKS_ALLOWED;
+    listing->follows_links = request->location->files->disable_symlinks == SYMLINKS_ALLOWED;
     arena_on_free(&request->arena, drop_listing, listing);
     result = listing->directory == -1 ? HANDLER_NEXT : read_members(request, listing);
     if (result != HANDLER_NEXT) {

@@ -10,6 +10,7 @@
 #include "http/files/file.h"
 #include "http/modules/content/dav_ext/dav_ext.h"
 #include "http/modules/content/dav_ext/dead.h"
+#include "http/routing/file_settings.h"
 #include "server/generation.h"
 
 #define LOCK_WAIT_MS 2000 /* for another process that changes the same file */
@@ -25,7 +26,7 @@ struct patch {
 
 int dav_ext_open(struct request *request, struct str path)
 {
-    bool follows_links = request->location->disable_symlinks == SYMLINKS_ALLOWED;
+    bool follows_links = request->location->files->disable_symlinks == SYMLINKS_ALLOWED;
     const char *slash = str_find_last_char(path, '/');
     struct str above = slash == NULL || slash == path.data ? STR("/") : str_from(path.data, slash);
     int directory =

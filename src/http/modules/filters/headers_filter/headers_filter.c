@@ -6,6 +6,7 @@
 #include "http/routing/hooks.h"
 #include "http/modules/filters/headers_filter/expires.h"
 #include "http/request/request.h"
+#include "http/routing/response_settings.h"
 #include "server/module.h"
 
 /* One add_header or add_trailer. */
@@ -262,9 +263,9 @@ static bool can_have_trailers(const struct request *request)
 {
     const struct response *response = &request->response;
 
-    return request->version >= HTTP_1_1 && request->location->chunked_transfer_encoding &&
-           !response->is_header_only && response->status >= 200 && response->status != 204 &&
-           response->status != 304;
+    return request->version >= HTTP_1_1 &&
+           request->location->responses->chunked_transfer_encoding && !response->is_header_only &&
+           response->status >= 200 && response->status != 204 && response->status != 304;
 }
 
 static bool has_trailers(const struct request *request)
