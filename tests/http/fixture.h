@@ -195,7 +195,7 @@ static inline unsigned prepare(unsigned address, const char *text)
     unsigned status = v1_request_setup(request, &head);
     if (status != 0) {
         request->keepalive = false;
-        request->is_body_read = true;
+        request->incoming.is_read = true;
         request->response.status = status;
     }
     return status;

@@ -227,5 +227,5 @@ void response_varies_by_encoding(struct request *request)
         }
     }
     fields_add_known(&request->response.fields, &request->arena, FIELD_VARY, own)->is_early = true;
-    request->response.has_early_field = true;
+    request->response.order.has_early_field = true;
 }

@@ -88,8 +88,9 @@ struct exchange *exchange_new(struct request *request, const struct protocol *pr
     x->cache.hook = settings->cache_hook;
     x->module_settings = module_settings;
     x->sends_body = settings->pass_request_body;
-    x->streams_body = x->sends_body && !settings->request_buffering && request->body == NULL &&
-                      !request->is_body_read && !request_body_is_gone(request);
+    x->streams_body = x->sends_body && !settings->request_buffering &&
+                      request->incoming.body == NULL && !request->incoming.is_read &&
+                      !request_body_is_gone(request);
     x->relay.is_buffered = settings->buffering;
     x->log_context.describe = describe_upstream;
     if (former != NULL) {

@@ -227,7 +227,7 @@ static enum handler_result end_response(struct relay *relay, bool is_whole)
     if (relay->is_body_unwanted || relay->is_ended) {
         return HANDLER_DONE;
     }
-    if (!is_whole && request->response.is_held) {
+    if (!is_whole && request->response.hold.is_held) {
         response_withdraw(request, 502,
                           STR_NONE); /* no head was sent: there may still be another response */
     }
@@ -308,8 +308,8 @@ enum handler_result relay_response(struct exchange *x)
         if (x->cache.hook != NULL) {
             x->cache.hook->start(x);
         }
-        request->is_body_streamed = x->upload != NULL;
-        if (request->is_body_streamed && !request->is_body_read) {
+        request->incoming.is_streamed = x->upload != NULL;
+        if (request->incoming.is_streamed && !request->incoming.is_read) {
             request->keepalive = false; /* it answered before it had all: the rest is dropped */
             request->is_lingering_forced = true;
         }

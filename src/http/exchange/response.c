@@ -101,9 +101,9 @@ static void take_last_modified(struct request *request, const struct field *fiel
         return;
     }
     response->last_modified = when;
-    response->is_modified_late = true;
-    response->modified_position = response->fields.count;
-    response->is_etag_first = response->etag.len != 0;
+    response->order.is_modified_late = true;
+    response->order.modified_position = response->fields.count;
+    response->order.is_etag_first = response->etag.len != 0;
     response->last_modified_text = field->value.len == HTTP_DATE_LENGTH ? field->value : STR_NONE;
 }
 
@@ -136,10 +136,10 @@ static void exchange_response_take_field(struct exchange *x, const struct field 
         break;
     case FIELD_ETAG:
         response->etag = field->value;
-        response->etag_position = response->fields.count;
+        response->order.etag_position = response->fields.count;
         break;
     case FIELD_ACCEPT_RANGES:
-        if (!response->allows_ranges) { /* else it is said for what is served here */
+        if (!response->range.is_allowed) { /* else it is said for what is served here */
             field_add(request, field);
         }
         break;
@@ -222,15 +222,15 @@ bool response_from_upstream(struct exchange *x)
         x->cache.whole_length != 0 ? (int64_t) x->cache.whole_length : received->content_length;
     response->last_modified = -1;
     response->last_modified_text = STR_NONE;
-    response->is_modified_late = response->is_etag_first = false;
-    response->modified_position = response->etag_position = 0;
+    response->order.is_modified_late = response->order.is_etag_first = false;
+    response->order.modified_position = response->order.etag_position = 0;
     response->is_unconditional = (!x->cache.is_cacheable && !x->cache.is_served) ||
                                  (request->method & (METHOD_GET | METHOD_HEAD)) == 0;
-    response->allows_ranges =
+    response->range.is_allowed =
         x->cache.whole_length != 0 || x->settings->force_ranges || offers_ranges(x);
-    response->is_single_range =
+    response->range.is_single =
         x->cache.whole_length != 0 || !x->cache.is_served; /* it comes piece after piece */
-    response->left_out =
+    response->order.left_out =
         x->settings->passed_ids & (FIELD_BIT(FIELD_DATE) | FIELD_BIT(FIELD_SERVER));
     if ((received->fields.seen & X_ACCEL_IDS) != 0) {
         obey_backend(x);

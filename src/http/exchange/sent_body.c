@@ -17,7 +17,7 @@ int64_t sent_body_length(const struct exchange *x)
         return 0;
     }
     if (x->streams_body) {
-        return request->content_length;
+        return request->incoming.length;
     }
     const struct request_body *body = request_passed_body(x->request);
 
@@ -35,7 +35,7 @@ static bool may_be_announced(const struct exchange *x)
     uint64_t buffer_size = request->location->bodies->client_body_buffer_size;
     uint64_t most = buffer_size == 0 ? 0 : buffer_size - 1; /* one that is full goes to a file */
 
-    if (request->content_length >= 0 || request->is_body_read || is_whole == NULL ||
+    if (request->incoming.length >= 0 || request->incoming.is_read || is_whole == NULL ||
         request->location->bodies->client_body_in_file_only != BODY_IN_FILE_OFF) {
         return false; /* in a file only what is buffered is kept */
     }
@@ -46,7 +46,7 @@ static bool may_be_announced(const struct exchange *x)
 enum handler_result sent_body_prepare(struct exchange *x)
 {
     /* Of one that is to be cut the rest has to be read as well. */
-    if (x->streams_body && (x->request->is_length_given || may_be_announced(x))) {
+    if (x->streams_body && (x->request->incoming.is_length_given || may_be_announced(x))) {
         x->streams_body = false;
     }
     if (x->streams_body) {

@@ -116,9 +116,9 @@ static bool start_relay(struct exchange *x)
     struct tunnel *tunnel = arena_new(&request->arena, struct tunnel);
     struct conn *backend = x->connection->conn;
 
-    if (!request->is_body_read) {
+    if (!request->incoming.is_read) {
         request_keep_head(request);
-        request->is_body_read = true;
+        request->incoming.is_read = true;
     }
     *tunnel = (struct tunnel){
         .magic = TUNNEL_MAGIC,
@@ -164,10 +164,10 @@ enum handler_result tunnel_relay(struct exchange *x)
         return request_fail(request, 502);
     }
     if (upload_is_under_way(x)) {
-        request->is_body_streamed = true;
+        request->incoming.is_streamed = true;
     } else {
         request_keep_head(request);
-        request->is_body_read = true;
+        request->incoming.is_read = true;
     }
     request->keepalive = false;
     request->response.is_tunnel = true;

@@ -42,12 +42,12 @@ static void keep_body(struct upload *upload)
 {
     struct request *request = upload->exchange->request;
 
-    if (upload->is_kept && request->body == NULL) {
+    if (upload->is_kept && request->incoming.body == NULL) {
         struct request_body *body = arena_new(&request->arena, struct request_body);
         body->fd = -1;
         body->bytes = arena_dup(&request->arena, buf_str(&upload->kept));
         body->size = upload->kept.len;
-        request->body = body;
+        request->incoming.body = body;
     }
 }
 
@@ -60,11 +60,11 @@ static ssize_t upload_gather(struct upload *upload)
     struct request *request = upload->exchange->request;
     ssize_t n = request_read_some(request, upload->room, PIECE_SIZE);
 
-    for (ssize_t more = n; more > 0 && n < PIECE_SIZE && !request->is_body_read;) {
-        request->reads_no_further = true;
+    for (ssize_t more = n; more > 0 && n < PIECE_SIZE && !request->incoming.is_read;) {
+        request->incoming.reads_no_further = true;
         more = request_read_some(request, upload->room + n, (size_t) (PIECE_SIZE - n));
-        request->reads_no_further = false;
-        if (more < 0 && (request->body_refusal != 0 || request->is_body_read)) {
+        request->incoming.reads_no_further = false;
+        if (more < 0 && (request->incoming.refusal != 0 || request->incoming.is_read)) {
             return -1; /* not that there is nothing now: there will be nothing more */
         }
         n += more > 0 ? more : 0;
@@ -78,8 +78,8 @@ static bool give_kept(struct upload *upload)
     struct exchange *x = upload->exchange;
     struct body_piece piece = {.bytes = buf_str(&upload->kept), .fd = -1, .is_volatile = true};
 
-    return (piece.bytes.len == 0 && !x->request->is_body_read) ||
-           sent_body_give(x, piece.bytes.len == 0 ? NULL : &piece, x->request->is_body_read);
+    return (piece.bytes.len == 0 && !x->request->incoming.is_read) ||
+           sent_body_give(x, piece.bytes.len == 0 ? NULL : &piece, x->request->incoming.is_read);
 }
 
 static enum wait_result wait_for_room(struct exchange *x)
@@ -104,14 +104,14 @@ static bool send_pieces(struct upload *upload)
     while (!x->sent.is_ended) {
         ssize_t n = upload_gather(upload);
         if (n < 0 || request_body_is_too_large(request, size += (uint64_t) n)) {
-            sent_body_cut(x, n < 0 ? request->body_refusal : 413);
+            sent_body_cut(x, n < 0 ? request->incoming.refusal : 413);
             return false;
         }
         upload_keep(upload, (struct str){upload->room, (size_t) n});
         struct body_piece piece = {.bytes = {upload->room, (size_t) n},
                                    .fd = -1,
                                    .is_volatile = true};
-        bool is_last = n == 0 || request->is_body_read;
+        bool is_last = n == 0 || request->incoming.is_read;
         if (x->protocol->channel->unsent(x) == 0) {
             x->sent.begun_ms = clock_now.now_ms;
         }
@@ -170,7 +170,7 @@ bool upload_start(struct exchange *x)
         x->upload = upload;
     }
     conn_set_nodelay(x->connection->conn, true); /* there will be several writes */
-    x->request->limits_body = true;
+    x->request->incoming.is_limited = true;
     upload->is_done = false;
     if (request_fiber_start(upload_run, upload, &upload->fiber) == FIBER_NO_STACK) {
         log_crit(&x->request->log, 0, "no stack for a request's body");

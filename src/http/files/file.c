@@ -438,7 +438,7 @@ void response_describe_file(struct request *request, struct file *file, uint64_t
                                                              (unsigned long long) length);
     }
     set_type(request, file);
-    response->allows_ranges = !response->is_coded_file;
+    response->range.is_allowed = !response->is_coded_file;
     if (file->is_directio) {
         response->needs_memory = true;
     }

@@ -74,7 +74,7 @@ static void answer_not_modified(struct response *response)
     response->content_type = STR_NONE;
     response->charset = STR_NONE;
     response->content_length = -1;
-    response->allows_ranges = false;
+    response->range.is_allowed = false;
     response->is_header_only = true;
 }
 

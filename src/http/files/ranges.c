@@ -137,8 +137,8 @@ static void answer_partially(struct request *request, struct vec ranges)
         const struct byte_range *range = vec_at(&ranges, struct byte_range, 0);
         set_content_range(request, range_text(request, range, state->size));
         response->content_length = (int64_t) (range->end - range->start);
-        response->range_start = range->start;
-        response->range_end = range->end;
+        response->range.start = range->start;
+        response->range.end = range->end;
     } else {
         set_content_range(request, STR_NONE);
         describe_multipart(request, state);
@@ -151,7 +151,7 @@ static void range_header(struct request *request)
     struct response *response = &request->response;
     struct vec ranges;
 
-    if (!response->allows_ranges || response->status != 200 || response->content_length < 0 ||
+    if (!response->range.is_allowed || response->status != 200 || response->content_length < 0 ||
         request->version < HTTP_1_0 || request != request->main) {
         return;
     }
@@ -167,7 +167,7 @@ static void range_header(struct request *request)
         switch (ranges_parse(str_skip(field->value, 6), (uint64_t) response->content_length, most,
                              &request->arena, &ranges)) {
         case RANGES_SOME:
-            if (response->is_single_range && ranges.count > 1) {
+            if (response->range.is_single && ranges.count > 1) {
                 break;
             }
             answer_partially(request, ranges);
@@ -253,7 +253,7 @@ static bool send_single(struct range_filter *state, struct request *request,
                         const struct body_piece *piece, bool is_last)
 {
     const struct byte_range *range = vec_at(&state->ranges, struct byte_range, 0);
-    uint64_t start = request->response.body_offset + state->given;
+    uint64_t start = request->response.range.body_offset + state->given;
     uint64_t end = start + (piece == NULL ? 0 : piece_size(piece));
 
     state->given += end - start;

@@ -39,7 +39,7 @@ static void close_and_unlink(void *arg)
 
 void request_body_keep_file(struct request *request)
 {
-    request->body->file_name = STR_NONE;
+    request->incoming.body->file_name = STR_NONE;
 }
 
 static bool open_file(struct body_writer *writer)
@@ -104,8 +104,8 @@ static size_t first_capacity(const struct request *request)
 {
     uint64_t buffer = request->location->bodies->client_body_buffer_size;
 
-    if (request->content_length >= 0 && (uint64_t) request->content_length < buffer) {
-        return (size_t) request->content_length + 1;
+    if (request->incoming.length >= 0 && (uint64_t) request->incoming.length < buffer) {
+        return (size_t) request->incoming.length + 1;
     }
     return buffer < 1024 ? 1024 : (size_t) buffer;
 }
@@ -187,22 +187,23 @@ void request_give_body(struct request *request, struct request_body *body)
     fields->capacity = fields->count + 1;
     fields_set(fields, arena, FIELD_CONTENT_LENGTH, length);
     fields_set(fields, arena, FIELD_TRANSFER_ENCODING, STR_NONE);
-    request->body = body;
-    request->content_length = (int64_t) body->size;
-    request->is_length_given = false;
+    request->incoming.body = body;
+    request->incoming.length = (int64_t) body->size;
+    request->incoming.is_length_given = false;
 }
 
 struct request_body *request_passed_body(struct request *request)
 {
-    struct request_body *body = request->body;
+    struct request_body *body = request->incoming.body;
 
-    if (body == NULL || !request->is_length_given || request->passed_length >= body->size) {
+    if (body == NULL || !request->incoming.is_length_given ||
+        request->incoming.passed_length >= body->size) {
         return body;
     }
     struct request_body *part = arena_new(&request->arena, struct request_body);
 
     *part = *body;
-    part->size = request->passed_length;
+    part->size = request->incoming.passed_length;
     part->bytes.len = part->fd == -1 ? part->size : 0;
     return part;
 }
@@ -218,8 +219,9 @@ static enum handler_result collect_body(struct body_writer *writer)
         ssize_t n = request_read_some(request, writer->room + writer->used,
                                       writer->capacity - writer->used);
         if (n < 0) {
-            return request->body_refusal == 0 ? HANDLER_CLOSED
-                                              : request_fail(request, request->body_refusal);
+            return request->incoming.refusal == 0
+                       ? HANDLER_CLOSED
+                       : request_fail(request, request->incoming.refusal);
         }
         if (n == 0) {
             return HANDLER_NEXT;
@@ -236,23 +238,24 @@ bool request_body_exceeds(struct request *request)
 {
     int64_t limit = request->location->bodies->client_max_body_size;
 
-    if (limit == 0 || request->is_body_read || request->content_length <= limit) {
+    if (limit == 0 || request->incoming.is_read || request->incoming.length <= limit) {
         return false;
     }
     counters_mine->limited++;
     log_error(&request->log, 0, "client intended to send too large body: %lld bytes",
-              (long long) request->content_length);
+              (long long) request->incoming.length);
     request->keepalive = false;
-    request->body_refusal = 413;
-    request->expects_continue = false; /* whatever the status of its page: the body is not wanted */
+    request->incoming.refusal = 413;
+    request->incoming.expects_continue =
+        false; /* whatever the status of its page: the body is not wanted */
     request_fail(request, 413);
     return true;
 }
 
 uint64_t request_body_deadline(struct request *request)
 {
-    uint64_t timeout_ms = request->body_timeout_ms != 0
-                              ? request->body_timeout_ms
+    uint64_t timeout_ms = request->incoming.timeout_ms != 0
+                              ? request->incoming.timeout_ms
                               : request->location->bodies->client_body_timeout_ms;
 
     return pace_body_begins(request, clock_now.now_ms + timeout_ms);
@@ -264,8 +267,8 @@ bool request_body_waited(struct request *request, enum wait_result result)
 
     if (result != WAIT_CANCELLED &&
         !pace_body_ended(request, result == WAIT_TIMED_OUT, &is_continued)) {
-        request->body_refusal = 408;
-        request->is_too_slow = true;
+        request->incoming.refusal = 408;
+        request->incoming.is_too_slow = true;
         return false;
     }
     if (is_continued) {
@@ -274,19 +277,19 @@ bool request_body_waited(struct request *request, enum wait_result result)
     if (result == WAIT_READY) {
         return true;
     }
-    if (result == WAIT_TIMED_OUT && request->body_timeout_ms != 0) {
-        request->is_body_late = true;
+    if (result == WAIT_TIMED_OUT && request->incoming.timeout_ms != 0) {
+        request->incoming.is_late = true;
     } else if (result == WAIT_TIMED_OUT) {
         request->log.action = "reading client request body";
         log_info(&request->log, ETIMEDOUT, "client timed out");
-        request->body_refusal = 408;
+        request->incoming.refusal = 408;
     }
     return false;
 }
 
 bool request_body_wait(struct request *request, struct wait_point *input)
 {
-    if (request->reads_no_further) {
+    if (request->incoming.reads_no_further) {
         return false;
     }
     uint64_t deadline = request->response.is_tunnel ? FIBER_NEVER : request_body_deadline(request);
@@ -296,39 +299,40 @@ bool request_body_wait(struct request *request, struct wait_point *input)
 
 ssize_t request_body_refuse(struct request *request, unsigned status)
 {
-    request->body_refusal = status;
-    request->is_body_read = true;
+    request->incoming.refusal = status;
+    request->incoming.is_read = true;
     return -1;
 }
 
 void request_body_invite(struct request *request)
 {
-    if (request->expects_continue && !request->response.is_head_sent) {
-        request->expects_continue = false;
+    if (request->incoming.expects_continue && !request->response.is_head_sent) {
+        request->incoming.expects_continue = false;
         request->wire->send_interim(request, 100, NULL);
     }
 }
 
 bool request_body_is_gone(const struct request *request)
 {
-    return request->body == NULL && (request->is_body_taken || request->body_refusal != 0);
+    return request->incoming.body == NULL &&
+           (request->incoming.is_taken || request->incoming.refusal != 0);
 }
 
 enum handler_result request_read_body(struct request *request)
 {
     CHECK_MAGIC(request, REQUEST_MAGIC);
-    if (request->body != NULL) {
+    if (request->incoming.body != NULL) {
         return HANDLER_NEXT;
     }
     struct request_body *body = arena_new(&request->arena, struct request_body);
     body->fd = -1;
-    if (request->is_body_read || request_body_is_gone(request)) {
-        request->is_body_lost = request_body_is_gone(request);
-        if (request->expects_continue) { /* an empty one is awaited, too */
-            request->expects_continue = false;
+    if (request->incoming.is_read || request_body_is_gone(request)) {
+        request->incoming.is_lost = request_body_is_gone(request);
+        if (request->incoming.expects_continue) { /* an empty one is awaited, too */
+            request->incoming.expects_continue = false;
             request->wire->send_interim(request, 100, NULL);
         }
-        request->body = body;
+        request->incoming.body = body;
         return HANDLER_NEXT;
     }
     if (request_body_exceeds(request)) {
@@ -341,7 +345,7 @@ enum handler_result request_read_body(struct request *request)
         .always_file = request->location->bodies->client_body_in_file_only != BODY_IN_FILE_OFF,
     };
     arena_allow(&request->arena, writer.capacity);
-    request->limits_body = true;
+    request->incoming.is_limited = true;
     writer.room = arena_text(&request->arena, writer.capacity);
     enum handler_result result = collect_body(&writer);
     request->received_ms = clock_now.now_ms;
@@ -354,20 +358,20 @@ enum handler_result request_read_body(struct request *request)
     if (body->fd == -1) {
         body->bytes = (struct str){writer.room, writer.used};
     }
-    request->body = body;
+    request->incoming.body = body;
     return HANDLER_NEXT;
 }
 
 ssize_t request_read_some(struct request *request, void *at, size_t size)
 {
-    if (request->body_refusal != 0) {
+    if (request->incoming.refusal != 0) {
         return -1; /* it was refused, which was logged: where it ends is not known any more */
     }
     ssize_t n = request->wire->read_body(request, at, size);
 
-    request->is_body_taken |= n > 0;
-    if (n > 0 && request->body_watcher != NULL) {
-        request->body_watcher->received(request->body_watcher, (size_t) n);
+    request->incoming.is_taken |= n > 0;
+    if (n > 0 && request->incoming.watcher != NULL) {
+        request->incoming.watcher->received(request->incoming.watcher, (size_t) n);
     }
     request->received_ms = clock_now.now_ms;
     return n;
@@ -377,12 +381,12 @@ bool request_drop_body(struct request *request)
 {
     uint64_t until = clock_now.now_ms + request->location->connections->lingering_time_ms;
     int64_t limit = request->location->bodies->client_max_body_size;
-    uint64_t received = request->body_received;
+    uint64_t received = request->incoming.received;
     uint64_t dropped = 0;
     bool is_whole = true;
     char *room = arena_text(&request->arena, READ_SIZE);
 
-    while (!request->is_body_read) {
+    while (!request->incoming.is_read) {
         ssize_t n = request_read_some(request, room, READ_SIZE);
         dropped += n > 0 ? (uint64_t) n : 0;
         if (n < 0 || clock_now.now_ms > until || (limit != 0 && dropped > (uint64_t) limit)) {
@@ -390,7 +394,7 @@ bool request_drop_body(struct request *request)
             break;
         }
     }
-    request->body_received =
+    request->incoming.received =
         received; /* nobody asked for it: it does not count in $request_length */
     return is_whole;
 }
@@ -400,19 +404,19 @@ bool request_drop_body(struct request *request)
 
 bool request_drop_arrived_body(struct request *request)
 {
-    uint64_t received = request->body_received;
+    uint64_t received = request->incoming.received;
     char *room = arena_text(&request->arena, READ_SIZE);
     ssize_t n = 1;
 
-    request->reads_no_further = true;
-    for (size_t dropped = 0; !request->is_body_read && n > 0 && dropped < ARRIVED_MAX;) {
+    request->incoming.reads_no_further = true;
+    for (size_t dropped = 0; !request->incoming.is_read && n > 0 && dropped < ARRIVED_MAX;) {
         n = request_read_some(request, room, READ_SIZE);
         dropped += n > 0 ? (size_t) n : 0;
     }
-    request->reads_no_further = false;
-    request->body_received = received;
-    if (request->body_refusal != 0) {
-        request->response.status = request->body_refusal;
+    request->incoming.reads_no_further = false;
+    request->incoming.received = received;
+    if (request->incoming.refusal != 0) {
+        request->response.status = request->incoming.refusal;
         return false;
     }
     return true;
@@ -420,7 +424,7 @@ bool request_drop_arrived_body(struct request *request)
 
 bool request_body_text(struct request *request, struct str *out)
 {
-    const struct request_body *body = request->body;
+    const struct request_body *body = request->incoming.body;
 
     *out = body->bytes;
     if (body->fd != -1 && body->size != 0) {

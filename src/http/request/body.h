@@ -46,7 +46,7 @@ bool request_body_exceeds(struct request *request);
 /* The same for one whose length is found out as it comes: is so much of it too much? */
 bool request_body_is_too_large(struct request *request, uint64_t size);
 /* Reads all of the body to memory or file as the location says. MAY WAIT. HANDLER_NEXT = it is in
- * request->body; else HANDLER_FAIL (status set), HANDLER_CLOSED. One of which a part has gone elsewhere is empty. */
+ * request->incoming.body; else HANDLER_FAIL (status set), HANDLER_CLOSED. One of which a part has gone elsewhere is empty. */
 enum handler_result request_read_body(struct request *request);
 /* The body that request_read_body has read, in memory whatever it is in. False with errno: its file cannot be read. */
 bool request_body_text(struct request *request, struct str *out);

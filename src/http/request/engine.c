@@ -251,7 +251,8 @@ static enum handler_result pass(struct request *request)
         request_set_location(request, limited); /* its limit_except block rules this method */
     }
     request->answering = request->location;
-    if (!request->is_body_read && !request->is_error_redirect && request_body_exceeds(request)) {
+    if (!request->incoming.is_read && !request->is_error_redirect &&
+        request_body_exceeds(request)) {
         return HANDLER_FAIL;
     }
     if (request->location->has_steps) {
@@ -263,9 +264,9 @@ static enum handler_result pass(struct request *request)
 enum handler_result request_respond(struct request *request, enum handler_result result)
 {
     for (;;) {
-        unsigned refusal = request->response.refusal;
+        unsigned refusal = request->response.hold.refusal;
         if (refusal != 0 && !request->response.is_head_sent && !request->is_cancelled) {
-            request->response.refusal = 0;
+            request->response.hold.refusal = 0;
             result = request_fail(request, refusal);
         }
         if (result == HANDLER_DONE) {
@@ -410,7 +411,7 @@ static void request_finish(struct request *request, enum handler_result result)
         run_post_action(request);
         request->response = given;
     }
-    if (result == HANDLER_DONE && request->keepalive && !request->is_body_read) {
+    if (result == HANDLER_DONE && request->keepalive && !request->incoming.is_read) {
         request_drop_body(request);
     }
     request->fiber = NULL;

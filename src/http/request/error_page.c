@@ -53,13 +53,13 @@ static void forget_description(struct request *request, unsigned status)
     response->etag = STR_NONE;
     response->last_modified = -1;
     response->last_modified_text = STR_NONE;
-    response->is_modified_late = false;
-    response->is_location_late = false;
-    response->allows_ranges = false;
-    response->left_out = 0;
+    response->order.is_modified_late = false;
+    response->order.is_location_late = false;
+    response->range.is_allowed = false;
+    response->order.left_out = 0;
     response->is_built_in = false;
     response->filters = NULL;
-    response->is_held = false;
+    response->hold.is_held = false;
     response->coding = NULL;
     response->is_coding_chosen = false;
     response->keeps_coding = false;
@@ -303,7 +303,7 @@ enum handler_result response_error(struct request *request)
 {
     unsigned status = request->response.status;
 
-    if (status == 444 || status == 499 || (status == 408 && !request->is_too_slow)) {
+    if (status == 444 || status == 499 || (status == 408 && !request->incoming.is_too_slow)) {
         request->keepalive = false;
         return HANDLER_CLOSED;
     }

@@ -52,7 +52,7 @@ static void change_length(struct request *request, struct str value)
 
     if (value.len == 0) {
         response->content_length = -1;
-        response->allows_ranges = false;
+        response->range.is_allowed = false;
     } else if (content_length_parse(value, &length)) {
         response->content_length = length;
         response->is_length_set = true;
@@ -93,14 +93,14 @@ void response_change_field(struct request *request, const struct field_change *c
         return;
     case FIELD_ETAG:
         if (response->etag.len == 0) {
-            response->etag_position = response->fields.count;
+            response->order.etag_position = response->fields.count;
         }
         response->etag = change->value;
         return;
     case FIELD_SERVER:
     case FIELD_DATE:
         if (change->value.len == 0) {
-            response->left_out |= FIELD_BIT(change->id);
+            response->order.left_out |= FIELD_BIT(change->id);
         }
         break;
     case FIELD_LAST_MODIFIED:
@@ -109,7 +109,7 @@ void response_change_field(struct request *request, const struct field_change *c
         response->last_modified_text = STR_NONE;
         break;
     case FIELD_ACCEPT_RANGES:
-        response->allows_ranges = false;
+        response->range.is_allowed = false;
         break;
     default:
         break;
@@ -191,9 +191,9 @@ static void change_passed_length(struct request *request, const struct field_cha
     if (change->only_existing && fields_get(&request->headers, FIELD_CONTENT_LENGTH) == NULL) {
         return;
     }
-    request->is_length_given =
+    request->incoming.is_length_given =
         change->value.len != 0 && content_length_parse(change->value, &length);
-    request->passed_length = request->is_length_given ? (uint64_t) length : 0;
+    request->incoming.passed_length = request->incoming.is_length_given ? (uint64_t) length : 0;
 }
 
 bool request_change_field(struct request *request, const struct field_change *change)

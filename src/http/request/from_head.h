@@ -40,12 +40,13 @@ static inline bool request_set_length(struct request *request)
 {
     const struct field *length = fields_get(&request->headers, FIELD_CONTENT_LENGTH);
 
-    request->content_length = -1;
-    bool is_valid = length == NULL || content_length_parse(length->value, &request->content_length);
+    request->incoming.length = -1;
+    bool is_valid =
+        length == NULL || content_length_parse(length->value, &request->incoming.length);
     if (!is_valid) {
-        request->content_length = -1;
+        request->incoming.length = -1;
     }
-    request->sent_length = request->content_length;
+    request->incoming.sent_length = request->incoming.length;
     return is_valid;
 }
 

@@ -60,11 +60,11 @@ static void put_origin(const struct request *request, struct head_encoder *encod
     const struct response *response = &request->response;
     struct str server = request->location->responses->server_text;
 
-    if (server.len != 0 && (response->left_out & FIELD_BIT(FIELD_SERVER)) == 0 &&
+    if (server.len != 0 && (response->order.left_out & FIELD_BIT(FIELD_SERVER)) == 0 &&
         fields_get(&response->fields, FIELD_SERVER) == NULL) {
         put_known(encoder, FIELD_SERVER, server);
     }
-    if ((response->left_out & FIELD_BIT(FIELD_DATE)) == 0 &&
+    if ((response->order.left_out & FIELD_BIT(FIELD_DATE)) == 0 &&
         fields_get(&response->fields, FIELD_DATE) == NULL) {
         put_known(encoder, FIELD_DATE, CLOCK_STR(http_date));
     }
@@ -108,15 +108,16 @@ static void put_modified(const struct response *response, struct head_encoder *e
 static void put_validators(const struct response *response, struct head_encoder *encoder,
                            uint32_t position)
 {
-    bool has_modified = response->is_modified_late && response->modified_position == position;
+    bool has_modified =
+        response->order.is_modified_late && response->order.modified_position == position;
 
-    if (has_modified && !response->is_etag_first) {
+    if (has_modified && !response->order.is_etag_first) {
         put_modified(response, encoder);
     }
-    if (response->etag.len != 0 && response->etag_position == position) {
+    if (response->etag.len != 0 && response->order.etag_position == position) {
         put_known(encoder, FIELD_ETAG, response->etag);
     }
-    if (has_modified && response->is_etag_first) {
+    if (has_modified && response->order.is_etag_first) {
         put_modified(response, encoder);
     }
 }
@@ -128,7 +129,7 @@ void head_fields_put(struct request *request, struct head_encoder *encoder)
 
     put_origin(request, encoder);
     put_content(request, encoder);
-    if (!response->is_modified_late) {
+    if (!response->order.is_modified_late) {
         put_modified(response, encoder);
     }
     if (response->location.len != 0) {

@@ -111,15 +111,16 @@ bool pace_body_ended(struct request *request, bool is_timed_out, bool *is_contin
                  "the milliseconds of client_body_total_timeout are over after", pace->total_ms);
         return false;
     }
-    uint64_t moved = request->body_received - pace->mark;
+    uint64_t moved = request->incoming.received - pace->mark;
     if (!window_is_good(request, pace, &location->bodies->client_body_min_rate,
-                        request->body_received)) {
+                        request->incoming.received)) {
         pace_log(request, "reading client request body",
                  "bytes of the body in a window of client_body_min_rate:", moved);
         return false;
     }
-    uint64_t timeout_ms = request->body_timeout_ms != 0 ? request->body_timeout_ms
-                                                        : location->bodies->client_body_timeout_ms;
+    uint64_t timeout_ms = request->incoming.timeout_ms != 0
+                              ? request->incoming.timeout_ms
+                              : location->bodies->client_body_timeout_ms;
     *is_continued = is_timed_out && silent_ms < timeout_ms;
     if (!*is_continued) {
         pace->idle_ms = 0;

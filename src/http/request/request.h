@@ -65,6 +65,33 @@ struct body_watcher {
     void (*received)(struct body_watcher *watcher, size_t size);
 };
 
+/* The body of a request on its way in: what its head said of it, and how far reading it is. */
+struct incoming_body {
+    int64_t length; /* as Content-Length has it; -1 = none or chunked */
+    int64_t
+        sent_length; /* the same as the client's head had it: a body given instead changes nothing of that */
+    uint64_t passed_length; /* with is_length_given: so much of the body is passed on at most */
+    uint64_t
+        timeout_ms; /* who reads it waits so long for more, and may try again after that; 0: client_body_timeout */
+    uint64_t received;            /* bytes as received, frames included */
+    struct request_body *body;    /* once it was read; or NULL */
+    struct fields *trailers;      /* of a chunked one, once it was read; or NULL */
+    struct body_watcher *watcher; /* or NULL */
+    unsigned refusal;        /* what is wrong with it: 400, 408, 413; 0 = nothing that is known */
+    unsigned is_chunked : 1; /* Transfer-Encoding: chunked */
+    unsigned expects_continue : 1; /* Expect: 100-continue not answered yet */
+    unsigned is_read : 1;          /* read or discarded to its end */
+    unsigned is_taken : 1;         /* a part of it, at least, was: only who has that can have all */
+    unsigned is_late : 1;          /* with timeout_ms: nothing came in time */
+    unsigned is_lost : 1;          /* it was asked for when a part was gone: it counts as empty */
+    unsigned is_too_slow : 1;      /* it came too slowly: unlike after a silence, 408 is sent */
+    unsigned
+        is_length_given : 1;  /* its Content-Length is one that a script or a directive has set */
+    unsigned is_limited : 1;  /* it is read for use: client_max_body_size holds */
+    unsigned is_streamed : 1; /* it is being passed on while the answer is given */
+    unsigned reads_no_further : 1; /* reading it stops where it would have to wait */
+};
+
 /*
  * The response on its way to the client: what the wire counts of it, and how fast it goes. Positions of HTTP/1 are those of the
  * connection (conn->queued, conn->sent); HTTP/2 and HTTP/3 count per stream.
@@ -150,17 +177,8 @@ struct request {
     struct str uri;  /* decoded, normalised path */
     struct str args; /* after '?', as received */
 
-    struct fields headers;   /* as received */
-    struct fields *trailers; /* of a chunked body, once it was read; or NULL */
-    int64_t content_length;  /* of the request body; -1 = none or chunked */
-    int64_t
-        sent_length; /* the same as the client's head had it: a body given instead changes nothing of that */
-    uint64_t passed_length; /* with is_length_given: so much of the body is passed on at most */
-    uint64_t
-        body_timeout_ms; /* who reads it waits so long for more, and may try again after that; 0: client_body_timeout */
-    unsigned body_refusal;     /* what is wrong with it: 400, 408, 413; 0 = nothing that is known */
-    struct request_body *body; /* once it was read; or NULL */
-    struct body_watcher *body_watcher;   /* or NULL */
+    struct incoming_body incoming;
+    struct fields headers;               /* as received */
     struct abort_watcher *abort_watcher; /* or NULL */
 
     struct response response; /* what it is answered with */
@@ -171,7 +189,6 @@ struct request {
     uint64_t received_ms;     /* when the last byte came so far: of the head or the body */
     uint64_t responded_ms;    /* when the head of the response was given to the wire; 0 = not yet */
     uint64_t head_size;       /* bytes of line and headers */
-    uint64_t body_received;   /* bytes of the body as received, frames included */
     uint64_t ordinal;         /* of this request on its connection: 1 is the first */
     uint64_t tunnel_received; /* bytes that the client sent after the head through a tunnel */
     struct request_delivery delivery;
@@ -190,19 +207,11 @@ struct request {
     unsigned subrequests_running;          /* of a main request: that have not ended */
     struct subrequests *subrequests_begun; /* its own ones; NULL = none */
     unsigned keepalive : 1;                /* the connection is kept after this response */
-    unsigned is_chunked_body : 1;          /* Transfer-Encoding: chunked */
-    unsigned expects_continue : 1;         /* Expect: 100-continue not answered yet */
-    unsigned is_body_read : 1;             /* read or discarded to its end */
-    unsigned is_body_taken : 1; /* a part of it, at least, was: only who has that can have all */
-    unsigned is_body_late : 1;  /* with body_timeout_ms: nothing came in time */
-    unsigned is_body_lost : 1;  /* it was asked for when a part was gone: it counts as empty */
-    unsigned
-        is_length_given : 1;   /* its Content-Length is one that a script or a directive has set */
-    unsigned is_internal : 1;  /* after an internal redirect */
-    unsigned is_pipelined : 1; /* its head was in the buffer before the response to the former was
+    unsigned is_internal : 1;              /* after an internal redirect */
+    unsigned is_pipelined : 1;   /* its head was in the buffer before the response to the former was
                                     sent */
-    unsigned uri_has_quoted : 1;    /* the target held %XX */
-    unsigned uri_changed : 1;       /* by rewrite: post-rewrite searches the location again */
+    unsigned uri_has_quoted : 1; /* the target held %XX */
+    unsigned uri_changed : 1;    /* by rewrite: post-rewrite searches the location again */
     unsigned is_error_redirect : 1; /* an error page is being asked for */
     unsigned
         is_lingering_forced : 1; /* the connection closes only after what the client still sends was read */
@@ -213,14 +222,10 @@ struct request {
     unsigned is_counted : 1;   /* its beginning was, by the module that counts requests */
     unsigned
         is_trace_asked : 1; /* whether a span of it is recorded was decided, by the module that traces */
-    unsigned is_traced : 1;        /* it is */
-    unsigned is_post_action : 1;   /* post_action runs: output goes nowhere */
-    unsigned reads_no_further : 1; /* body reading stops where it would have to wait */
-    unsigned limits_body : 1;      /* it is read for use: client_max_body_size holds */
-    unsigned is_body_streamed : 1; /* its body is being passed on while the answer is given */
-    unsigned is_too_slow : 1;    /* its body came too slowly: unlike after a silence, 408 is sent */
-    unsigned is_timed_out : 1;   /* the client did not read in time */
-    unsigned is_over_memory : 1; /* of a main request: request_memory_limit was reached */
+    unsigned is_traced : 1;       /* it is */
+    unsigned is_post_action : 1;  /* post_action runs: output goes nowhere */
+    unsigned is_timed_out : 1;    /* the client did not read in time */
+    unsigned is_over_memory : 1;  /* of a main request: request_memory_limit was reached */
     unsigned is_target_stale : 1; /* uri or args were changed: target does not say them any more */
     unsigned
         is_uri_rewritten : 1; /* by `rewrite ... break`: it need not begin with the location's name */

@@ -68,7 +68,7 @@ void response_set_location(struct request *request, struct str location)
 {
     struct response *response = &request->response;
 
-    response->is_location_late = false;
+    response->order.is_location_late = false;
     /* A decoded line end out of $uri or a capture must not become one of the head. */
     response->location = escape_str(&request->arena, location, ESCAPE_CONTROLS);
 }
@@ -110,19 +110,19 @@ static enum handler_result finish_head(struct request *request, header_filter *f
             return HANDLER_CLOSED;
         }
         if ((response->status >= 400 && given < 400 && !response->keeps_head) ||
-            response->refusal != 0) {
+            response->hold.refusal != 0) {
             return HANDLER_FAIL; /* a condition or a range cannot be met, or somebody withdraws it */
         }
-        if (response->is_held) {
-            response->filters_left = filter + 1;
+        if (response->hold.is_held) {
+            response->hold.filters_left = filter + 1;
             return HANDLER_NEXT;
         }
     }
     if (request->location->connections->limits_rate || request->delivery.is_limit_set) {
         compute_limits(request);
     }
-    if (request->expects_continue && !request->is_body_read) {
-        request->expects_continue = false;
+    if (request->incoming.expects_continue && !request->incoming.is_read) {
+        request->incoming.expects_continue = false;
         if (response->status < 300) {
             request->wire->send_interim(request, 100, NULL); /* the body is dropped after this */
         } else {
@@ -131,7 +131,7 @@ static enum handler_result finish_head(struct request *request, header_filter *f
     }
     request->responded_ms = clock_now.now_ms;
     if (response->location.len != 0) { /* the filters have seen it as it was given, as in nginx */
-        response->is_location_late = !is_made_absolute(request);
+        response->order.is_location_late = !is_made_absolute(request);
         response->location = response_sent_location(request);
     }
     request->wire->send_head(request);
@@ -146,8 +146,8 @@ void response_hold(struct request *request)
 {
     struct response *response = &request->response;
 
-    response->is_held = true;
-    response->is_held_header_only = response->is_header_only;
+    response->hold.is_held = true;
+    response->hold.is_header_only = response->is_header_only;
     response->is_header_only = false;
     response->whole = STR_NONE;
 }
@@ -156,11 +156,11 @@ enum handler_result response_resume(struct request *request)
 {
     struct response *response = &request->response;
 
-    response->is_held = false;
-    response->is_header_only = response->is_held_header_only;
-    enum handler_result result = finish_head(request, response->filters_left);
+    response->hold.is_held = false;
+    response->is_header_only = response->hold.is_header_only;
+    enum handler_result result = finish_head(request, response->hold.filters_left);
     if (result == HANDLER_FAIL) {
-        response->refusal = response->status;
+        response->hold.refusal = response->status;
     }
     return result;
 }
@@ -169,8 +169,8 @@ bool response_withdraw(struct request *request, unsigned status, struct str loca
 {
     struct response *response = &request->response;
 
-    response->is_held = false;
-    response->refusal = status;
+    response->hold.is_held = false;
+    response->hold.refusal = status;
     response->fields = (struct fields){0};
     response->trailers = NULL;
     response->raw_head = STR_NONE;
@@ -192,8 +192,8 @@ enum handler_result response_start(struct request *request)
     if (response->is_broken) {
         return HANDLER_CLOSED; /* a subrequest's body filter has failed */
     }
-    if (!request->is_body_read && !request->is_body_streamed && response->status < 400 &&
-        request->body_refusal == 0 && !request_drop_arrived_body(request)) {
+    if (!request->incoming.is_read && !request->incoming.is_streamed && response->status < 400 &&
+        request->incoming.refusal == 0 && !request_drop_arrived_body(request)) {
         return HANDLER_FAIL;
     }
     if (response->error_status != 0) {
@@ -236,7 +236,7 @@ bool response_send(struct request *request, const struct body_piece *piece, bool
 
 bool response_break(struct request *request)
 {
-    request->response.is_broken |= request->response.refusal == 0;
+    request->response.is_broken |= request->response.hold.refusal == 0;
     return false;
 }
 
@@ -305,7 +305,7 @@ void response_change_body(struct request *request, bool keeps_validators)
     struct response *response = &request->response;
 
     response->content_length = -1;
-    response->allows_ranges = false;
+    response->range.is_allowed = false;
     fields_set(&response->fields, &request->arena, FIELD_ACCEPT_RANGES, STR_NONE);
     if (!keeps_validators) {
         response->last_modified = -1;

@@ -30,6 +30,38 @@ struct body_piece {
     void *release_arg;          /* given to release */
 };
 
+/* Where a backend's fields stand in the head that the client gets: its order is kept. */
+struct field_order {
+    uint32_t etag_position; /* so many of fields stand before the ETag, where a backend gave it */
+    uint32_t modified_position; /* number of fields before last_modified, where it is late */
+    uint64_t left_out; /* FIELD_BIT of Date and Server: a backend's affair, none is added */
+    unsigned is_location_late : 1; /* it was written whole: sent after Connection, as nginx does */
+    unsigned is_modified_late : 1; /* a backend said last_modified: the same */
+    unsigned is_etag_first : 1;    /* where both have one place: the ETag is before last_modified */
+    unsigned has_early_field : 1;  /* one of fields is_early */
+};
+
+/* A head that a header filter has wait for the body. */
+struct head_hold {
+    void (**filters_left)(
+        struct request *request); /* header filters that follow the one which holds */
+    unsigned refusal;             /* status of what takes its place, since it was withdrawn */
+    unsigned is_held : 1;         /* it waits */
+    unsigned is_header_only : 1;  /* response.is_header_only was set when that began */
+};
+
+/* Which part of the body the client gets. */
+struct body_range {
+    uint64_t
+        body_offset; /* where the first piece that is given stands in the body; not 0 with slices only, which may set it
+                             when the head was made */
+    uint64_t start;          /* of the one range that is cut out of the body, when the head is */
+    uint64_t end;            /* end of that range; 0 = there is none */
+    unsigned is_allowed : 1; /* a handler that can serve ranges of this body sets it */
+    unsigned
+        is_single : 1; /* several ranges at once are not served: the body may be long, and its pieces come one after the other */
+};
+
 struct response {
     unsigned status;        /* 0 until somebody decides */
     unsigned error_status;  /* what an error page is shown for; for $status of the log when it was
@@ -46,22 +78,15 @@ struct response {
     struct str location;           /* of a redirect, before it is made absolute */
     struct str
         raw_head; /* what HTTP/1 sends instead of a head of its own, byte for byte; or empty */
-    struct fields fields;   /* all others, in order */
-    uint32_t etag_position; /* so many of fields stand before the ETag, where a backend gave it */
-    uint32_t modified_position; /* number of fields before last_modified, where it is late */
-    uint64_t left_out;       /* FIELD_BIT of Date and Server: a backend's affair, none is added */
+    struct fields fields;    /* all others, in order */
     struct fields *trailers; /* or NULL */
+    struct field_order order;
+    struct head_hold hold;
+    struct body_range range;
     const struct content_coding *coding; /* that the body gets on its way; see codings/choice.h */
     struct str whole; /* the whole body, when a handler has it in memory; see response_memory */
-    void (**filters_left)(
-        struct request *request); /* header filters that follow the one which holds */
-    unsigned refusal;             /* status of what takes its place, since it was withdrawn */
-    struct body_filter *filters;  /* first body filter, or NULL: pieces go to the wire */
-    uint64_t body_offset;         /* where the first piece that is given stands in the body; not 0
-                                    with slices only, which may set it when the head was made */
-    uint64_t body_given;  /* bytes of it that went to the wire, where its length was announced */
-    uint64_t range_start; /* of the one range that is cut out of the body, when the head is */
-    uint64_t range_end;   /* end of that range; 0 = there is none */
+    struct body_filter *filters; /* first body filter, or NULL: pieces go to the wire */
+    uint64_t body_given; /* bytes of it that went to the wire, where its length was announced */
     unsigned is_head_sent : 1; /* the client may have seen it: nothing of it can change */
     unsigned is_complete : 1;  /* the last piece was given */
     unsigned
@@ -69,25 +94,16 @@ struct response {
     unsigned lacks_body : 1; /* its head was that of an answer to HEAD: the length means nothing */
     unsigned lacks_end : 1;  /* a filter has let all of it through but its end: it is cut there */
     unsigned is_broken : 1;  /* a part of the body is gone: see response_break */
-    unsigned is_header_only : 1;  /* HEAD, 204, 304: no body follows */
-    unsigned is_chunked : 1;      /* set by the wire */
-    unsigned allows_ranges : 1;   /* a handler that can serve ranges of this body sets it */
-    unsigned is_tunnel : 1;       /* bytes both ways follow the head: no framing (101, CONNECT) */
-    unsigned is_single_range : 1; /* several ranges at once are not served: the body may be long,
-                                     and its pieces come one after the other */
+    unsigned is_header_only : 1; /* HEAD, 204, 304: no body follows */
+    unsigned is_chunked : 1;     /* set by the wire */
+    unsigned is_tunnel : 1;      /* bytes both ways follow the head: no framing (101, CONNECT) */
     unsigned
         is_unconditional : 1; /* a backend has acted: If-Match and similar fields are not judged again */
-    unsigned is_error_page : 1;    /* an error page is being made: no second one unless recursive */
-    unsigned is_built_in : 1;      /* the server's own page for a failure or a redirect */
-    unsigned is_location_late : 1; /* it was written whole: sent after Connection, as nginx does */
-    unsigned is_modified_late : 1; /* a backend said last_modified: the same */
-    unsigned is_etag_first : 1;    /* where both have one place: the ETag is before last_modified */
-    unsigned has_early_field : 1;  /* one of fields is_early */
+    unsigned is_error_page : 1; /* an error page is being made: no second one unless recursive */
+    unsigned is_built_in : 1;   /* the server's own page for a failure or a redirect */
     unsigned is_coded_file : 1; /* a file that has a content coding: parts of it are not served */
     unsigned is_coding_chosen : 1; /* coding holds; NULL then means none */
     unsigned keeps_coding : 1;     /* a backend said no-transform: nothing is encoded or decoded */
-    unsigned is_held : 1;          /* a header filter has the head wait for the body */
-    unsigned is_held_header_only : 1; /* is_header_only was set when that began */
     unsigned
         is_of_subrequest : 1; /* the piece that goes through the filters comes from a subrequest, and its filters */
     unsigned

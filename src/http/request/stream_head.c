@@ -123,7 +123,7 @@ static void set_tunnel_target(struct stream_head *head)
     }
     request->target = head->pseudo[PSEUDO_AUTHORITY];
     request_set_tunnel(request);
-    request->is_body_read = true;
+    request->incoming.is_read = true;
 }
 
 #define WEBSOCKET_KEY_BYTES 16
@@ -147,10 +147,10 @@ static void become_upgrade(struct stream_head *head)
     head->is_upgrade = true;
     request->method = METHOD_GET;
     request->method_name = STR("GET");
-    request->is_body_read = true;
-    request->content_length = -1;
-    request->sent_length = -1;
-    request->is_chunked_body = false;
+    request->incoming.is_read = true;
+    request->incoming.length = -1;
+    request->incoming.sent_length = -1;
+    request->incoming.is_chunked = false;
     struct fields *headers = &request->headers;
     struct arena *arena = &request->arena;
     fields_add_known(headers, arena, FIELD_UPGRADE, STR("websocket"));
@@ -212,12 +212,12 @@ static void set_framing(struct stream_head *head, bool is_last)
     if (!request_set_length(request)) {
         stream_head_refuse(head, 400, "client sent invalid \"content-length\" header", NULL);
     }
-    if (is_last && request->content_length > 0) {
+    if (is_last && request->incoming.length > 0) {
         stream_head_refuse(head, 400, "client prematurely closed stream", NULL);
     }
-    request->is_body_read = is_last;
-    request->is_chunked_body = !is_last && request->content_length < 0;
-    request->expects_continue = !is_last && request_wants_continue(request);
+    request->incoming.is_read = is_last;
+    request->incoming.is_chunked = !is_last && request->incoming.length < 0;
+    request->incoming.expects_continue = !is_last && request_wants_continue(request);
 }
 
 void stream_head_set_up(struct stream_head *head, bool is_last)

@@ -117,7 +117,7 @@ static void sub_send_interim(struct request *request, unsigned status, const str
 
 static ssize_t sub_read_body(struct request *request, void *at, size_t size)
 {
-    request->is_body_read = true;
+    request->incoming.is_read = true;
     return 0;
 }
 
@@ -250,16 +250,16 @@ static void choose_body(struct request *parent, const struct subrequest *sub, st
     struct request_body *body =
         sub->given == NULL && sub->passes_body ? request_passed_body(parent) : sub->given;
 
-    child->content_length = -1;
-    child->is_body_read = true;
+    child->incoming.length = -1;
+    child->incoming.is_read = true;
     if (sub->own_headers) {
         separate_headers(child);
     }
     if (body != NULL && (sub->own_headers || sub->given != NULL)) {
         request_give_body(child, body);
     } else if (body != NULL) {
-        child->body = body;
-        child->content_length = (int64_t) body->size;
+        child->incoming.body = body;
+        child->incoming.length = (int64_t) body->size;
     }
 }
 

@@ -35,7 +35,7 @@ struct http_wire {
     bool (*send_body)(struct request *request, const struct body_piece *piece, bool is_last);
     /* Sends an interim response (100, 103 with fields). */
     void (*send_interim)(struct request *request, unsigned status, const struct fields *fields);
-    /* Reads decoded body bytes into memory: bytes, 0 = complete, -1 = failure (body_refusal set:
+    /* Reads decoded body bytes into memory: bytes, 0 = complete, -1 = failure (incoming.refusal set:
      * 400, 408; 0 = client gone, or there is nothing now and reads_no_further). MAY WAIT. */
     ssize_t (*read_body)(struct request *request, void *at, size_t size);
     /* Or NULL: no. Has the whole body arrived, of so many bytes at most, so that reading it to its end does not wait? It may

@@ -10,7 +10,7 @@
 static ssize_t body_refuse(struct request *request, unsigned status, const char *reason)
 {
     log_error(&request->log, 0, "%s", reason);
-    request->body_refusal = status;
+    request->incoming.refusal = status;
     request->keepalive = false;
     request->is_lingering_forced = true;
     return -1;
@@ -22,7 +22,7 @@ static bool wait_for_input(struct request *request)
 {
     struct conn *conn = v1_conn(request);
 
-    if (request->reads_no_further) {
+    if (request->incoming.reads_no_further) {
         return false;
     }
     uint64_t deadline = request_body_deadline(request);
@@ -32,7 +32,7 @@ static bool wait_for_input(struct request *request)
     }
     enum wait_result result = conn_wait_input(conn, deadline);
     bool goes_on = request_body_waited(request, result);
-    if (request->body_refusal == 408) {
+    if (request->incoming.refusal == 408) {
         request->keepalive = false;
     }
     return goes_on;
@@ -42,12 +42,12 @@ static bool wait_for_input(struct request *request)
 static ssize_t ended_early(struct request *request)
 {
     request->keepalive = false;
-    request->is_body_read = true;
+    request->incoming.is_read = true;
     if (v1_conn(request)->is_broken) {
         return -1;
     }
     log_info(&request->log, 0, "client prematurely closed connection");
-    request->body_refusal = 400;
+    request->incoming.refusal = 400;
     request->is_lingering_forced = true;
     return -1;
 }
@@ -57,15 +57,15 @@ static ssize_t read_counted(struct request *request, struct v1_body *body, void 
     struct conn *conn = v1_conn(request);
 
     if (body->left == 0) {
-        request->is_body_read = true;
+        request->incoming.is_read = true;
         return 0;
     }
     for (;;) {
         ssize_t n = conn_read(conn, at, size < body->left ? size : (size_t) body->left);
         if (n > 0) {
             body->left -= (uint64_t) n;
-            request->body_received += (uint64_t) n;
-            request->is_body_read = body->left == 0;
+            request->incoming.received += (uint64_t) n;
+            request->incoming.is_read = body->left == 0;
             return n;
         }
         if (n == 0 || conn->is_broken) {
@@ -96,8 +96,8 @@ static void keep_trailers(struct request *request, const struct fields *fields, 
         field->name.data = copy.data + (field->name.data - lines.data);
         field->value.data = copy.data + (field->value.data - lines.data);
     }
-    request->trailers = arena_new(&request->arena, struct fields);
-    *request->trailers = *fields;
+    request->incoming.trailers = arena_new(&request->arena, struct fields);
+    *request->incoming.trailers = *fields;
 }
 
 /* Trailers up to the empty line. 0 = whole, 1 = more input is needed, -1 = refused. */
@@ -127,8 +127,8 @@ static int read_trailers(struct request *request, struct v1_body *body)
         keep_trailers(request, &fields, str_head(input, used));
     }
     conn_consume(conn, used);
-    request->body_received += used;
-    request->is_body_read = true;
+    request->incoming.received += used;
+    request->incoming.is_read = true;
     return 0;
 }
 
@@ -137,10 +137,10 @@ static bool is_announced_too_large(struct request *request, const struct v1_body
 {
     uint64_t size = body->decoded + body->chunked.left;
 
-    if (!request->limits_body || !request_body_is_too_large(request, size)) {
+    if (!request->incoming.is_limited || !request_body_is_too_large(request, size)) {
         return false;
     }
-    request->body_refusal = 413;
+    request->incoming.refusal = 413;
     return true;
 }
 
@@ -159,7 +159,7 @@ static ssize_t read_chunked(struct request *request, struct v1_body *body, void 
         } else {
             enum chunked_result result = chunked_decode(&body->chunked, &input, &data);
             conn_consume(conn, before - input.len);
-            request->body_received += before - input.len;
+            request->incoming.received += before - input.len;
             body->decoded += result == CHUNKED_DATA ? data.len : 0;
             if (is_announced_too_large(request, body)) {
                 return -1;
@@ -196,10 +196,11 @@ static struct v1_body *v1_body_start(struct request *request)
     struct v1_body *body = arena_new(&request->arena, struct v1_body);
 
     request->wire_state = body;
-    if (request->is_chunked_body) {
+    if (request->incoming.is_chunked) {
         request_keep_head(request);
     } else {
-        body->left = request->sent_length > 0 ? (uint64_t) request->sent_length : 0;
+        body->left =
+            request->incoming.sent_length > 0 ? (uint64_t) request->incoming.sent_length : 0;
     }
     return body;
 }
@@ -210,7 +211,7 @@ static struct v1_body *v1_body_start(struct request *request)
 static bool let_others_run(struct request *request, struct v1_body *body, ssize_t n)
 {
     body->burst += (uint32_t) n;
-    if (body->burst < BURST_MAX || request->reads_no_further) {
+    if (body->burst < BURST_MAX || request->incoming.reads_no_further) {
         return true;
     }
     body->burst = 0;
@@ -222,7 +223,7 @@ ssize_t v1_read_body(struct request *request, void *at, size_t size)
     struct v1_body *body = request->wire_state;
     struct conn *conn = v1_conn(request);
 
-    if (request->is_body_read) {
+    if (request->incoming.is_read) {
         return 0;
     }
     if (body == NULL) {
@@ -230,12 +231,12 @@ ssize_t v1_read_body(struct request *request, void *at, size_t size)
     }
     if (!body->is_started) {
         body->is_started = true;
-        if (conn->in_start == conn->in_end && !request->reads_no_further) {
+        if (conn->in_start == conn->in_end && !request->incoming.reads_no_further) {
             request_body_invite(request);
         }
     }
-    ssize_t n = request->is_chunked_body ? read_chunked(request, body, at, size)
-                                         : read_counted(request, body, at, size);
+    ssize_t n = request->incoming.is_chunked ? read_chunked(request, body, at, size)
+                                             : read_counted(request, body, at, size);
     return n > 0 && !let_others_run(request, body, n) ? -1 : n;
 }
 
@@ -249,10 +250,11 @@ bool v1_has_whole_body(const struct request *request, uint64_t most)
     enum chunked_result result;
     struct str data;
 
-    if (!request->is_chunked_body) {
-        uint64_t left = body != NULL                ? body->left
-                        : request->sent_length <= 0 ? 0
-                                                    : (uint64_t) request->sent_length;
+    if (!request->incoming.is_chunked) {
+        uint64_t left = body != NULL ? body->left
+                        : request->incoming.sent_length <= 0
+                            ? 0
+                            : (uint64_t) request->incoming.sent_length;
         return left <= input.len && left <= most;
     }
     if (body != NULL && body->is_at_trailers) {

@@ -390,7 +390,7 @@ static bool wants_lingering(const struct request *request)
     case LINGERING_ALWAYS:
         return true;
     case LINGERING_ON:
-        return request->is_lingering_forced || !request->is_body_read ||
+        return request->is_lingering_forced || !request->incoming.is_read ||
                conn->in_end != conn->in_start || tls_is_early(conn);
     default:
         return false;
@@ -412,7 +412,7 @@ void v1_request_ended(struct request *request, enum handler_result result)
     struct v1_connection *c = v1_state(connection);
     struct conn *conn = c->conn;
 
-    if (!request->is_body_read) {
+    if (!request->incoming.is_read) {
         request->keepalive = false;
     }
     request->delivery.end = conn->queued;

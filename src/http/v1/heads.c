@@ -46,7 +46,7 @@ static void start_last(struct v1_connection *c, struct request *request, unsigne
     c->connection->is_last = true;
     request->keepalive = false;
     request->is_lingering_forced = true;
-    request->is_body_read = true;
+    request->incoming.is_read = true;
     request->response.status = status;
     request_start(request);
 }

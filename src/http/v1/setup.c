@@ -80,7 +80,7 @@ static unsigned set_framing(struct request *request)
         return REFUSE(request, 400, "client sent invalid \"Content-Length\" header");
     }
     if (coding == NULL) {
-        request->is_body_read = request->content_length <= 0;
+        request->incoming.is_read = request->incoming.length <= 0;
         return 0;
     }
     if (request->version < HTTP_1_1) {
@@ -96,8 +96,8 @@ static unsigned set_framing(struct request *request)
                       "client sent \"Content-Length\" and \"Transfer-Encoding\" headers at the "
                       "same time");
     }
-    request->is_chunked_body = true;
-    request->is_body_read = false;
+    request->incoming.is_chunked = true;
+    request->incoming.is_read = false;
     return 0;
 }
 
@@ -133,7 +133,7 @@ static unsigned set_tunnel_target(struct request *request, const struct head *he
         request->version < (request->server->accepts_connect_1_0 ? HTTP_1_0 : HTTP_1_1)) {
         return REFUSE(request, 405, "client sent CONNECT method");
     }
-    if (request->content_length > 0 || request->is_chunked_body) {
+    if (request->incoming.length > 0 || request->incoming.is_chunked) {
         return REFUSE(request, 400, "client sent CONNECT with a body");
     }
     request_set_tunnel(request);
@@ -202,9 +202,9 @@ unsigned v1_request_setup(struct request *request, const struct head *head)
     }
     request->version = (enum http_version) head->version;
     request->keepalive = request->version >= HTTP_1_1;
-    request->content_length = -1;
-    request->sent_length = -1;
-    request->is_body_read = true;
+    request->incoming.length = -1;
+    request->incoming.sent_length = -1;
+    request->incoming.is_read = true;
     if (request->headers.has_repeats) {
         status = check_repeats(request);
     }
@@ -216,7 +216,8 @@ unsigned v1_request_setup(struct request *request, const struct head *head)
     }
     if ((request->headers.seen & message_fields) != 0) {
         set_keepalive(request);
-        request->expects_continue = request->version >= HTTP_1_1 && request_wants_continue(request);
+        request->incoming.expects_continue =
+            request->version >= HTTP_1_1 && request_wants_continue(request);
         if (status == 0) {
             status = set_framing(request);
         }

@@ -73,7 +73,8 @@ static size_t head_room(const struct request *request)
 /* Is the field added, because nobody else has? */
 static bool adds(const struct response *response, enum field_id id)
 {
-    return (response->left_out & FIELD_BIT(id)) == 0 && fields_get(&response->fields, id) == NULL;
+    return (response->order.left_out & FIELD_BIT(id)) == 0 &&
+           fields_get(&response->fields, id) == NULL;
 }
 
 /* Status line, Server and Date: for 200 laid out when the configuration was read. */
@@ -82,7 +83,7 @@ static char *put_start(char *at, const struct request *request)
     const struct response *response = &request->response;
     const struct v1_texts *texts = location_settings(request->location, &v1_key);
     uint64_t own = FIELD_BIT(FIELD_SERVER) | FIELD_BIT(FIELD_DATE);
-    bool has_own = ((response->fields.seen | response->left_out) & own) != 0;
+    bool has_own = ((response->fields.seen | response->order.left_out) & own) != 0;
 
     if (response->status == 200 && response->reason.len == 0 && !has_own) {
         at = str_put(at, texts->head_200);
@@ -198,16 +199,16 @@ static char *put_early_fields(char *at, const struct response *response)
 /* The ETag and a late Last-Modified, where they stand before field number `place`. */
 static char *put_validators(char *at, const struct response *response, uint32_t position)
 {
-    bool has_modified = response->last_modified != -1 && response->is_modified_late &&
-                        response->modified_position == position;
+    bool has_modified = response->last_modified != -1 && response->order.is_modified_late &&
+                        response->order.modified_position == position;
 
-    if (has_modified && !response->is_etag_first) {
+    if (has_modified && !response->order.is_etag_first) {
         at = put_modified(at, response);
     }
-    if (response->etag.len != 0 && response->etag_position == position) {
+    if (response->etag.len != 0 && response->order.etag_position == position) {
         at = field_put(at, STR("ETag"), response->etag);
     }
-    if (has_modified && response->is_etag_first) {
+    if (has_modified && response->order.is_etag_first) {
         at = put_modified(at, response);
     }
     return at;
@@ -219,7 +220,8 @@ static char *put_in_order(char *at, const struct response *response)
     uint32_t position = 0;
 
     fields_each(field, &response->fields) {
-        if (position == response->etag_position || position == response->modified_position) {
+        if (position == response->order.etag_position ||
+            position == response->order.modified_position) {
             at = put_validators(at, response, position);
         }
         position++;
@@ -248,20 +250,20 @@ static char *v1_wire_put_head(char *at, struct request *request)
         at = STR_PUT(at, "\r\n");
     }
     at = put_framing(at, request);
-    if (has_modified && !response->is_modified_late) {
+    if (has_modified && !response->order.is_modified_late) {
         at = put_modified(at, response);
     }
-    if (has_location && !response->is_location_late) {
+    if (has_location && !response->order.is_location_late) {
         at = field_put(at, STR("Location"), response->location);
     }
     at = put_connection(at, request);
-    if (response->has_early_field) {
+    if (response->order.has_early_field) {
         at = put_early_fields(at, response);
     }
-    if (has_location && response->is_location_late) {
+    if (has_location && response->order.is_location_late) {
         at = field_put(at, STR("Location"), response->location);
     }
-    if (response->is_modified_late || response->etag_position != 0) {
+    if (response->order.is_modified_late || response->order.etag_position != 0) {
         return STR_PUT(put_in_order(at, response), "\r\n");
     }
     if (response->etag.len != 0) {

@@ -83,8 +83,8 @@ void v2_body_ended(struct v2_stream *stream)
     const struct request *request = stream->request;
 
     stream->is_input_ended = true;
-    if (request->sent_length >= 0 && !stream->is_websocket &&
-        stream->body_bytes != (uint64_t) request->sent_length) {
+    if (request->incoming.sent_length >= 0 && !stream->is_websocket &&
+        stream->body_bytes != (uint64_t) request->incoming.sent_length) {
         if (v2_guard(stream->connection, GUARD_ERRORS)) {
             break_body(stream, "client prematurely closed stream");
         }
@@ -146,8 +146,8 @@ static bool takes_data(struct v2_stream *stream, uint32_t length, uint32_t size)
         }
         return false;
     }
-    if (request->sent_length >= 0 && !stream->is_websocket &&
-        stream->body_bytes + size > (uint64_t) request->sent_length) {
+    if (request->incoming.sent_length >= 0 && !stream->is_websocket &&
+        stream->body_bytes + size > (uint64_t) request->incoming.sent_length) {
         if (v2_guard(c, GUARD_ERRORS)) {
             break_body(stream, "client intended to send body data larger than declared");
         }
@@ -187,7 +187,7 @@ void v2_data_part(struct v2_connection *c, struct str bytes, uint32_t padding, b
     uint32_t length = (uint32_t) bytes.len + padding;
     stream->recv_window -= length;
     stream->body_bytes += bytes.len;
-    stream->request->body_received += length;
+    stream->request->incoming.received += length;
     if (bytes.len != 0) {
         v2_body_store(stream, bytes);
         v2_wake(stream);
@@ -207,7 +207,7 @@ static bool wait_for_input(struct v2_stream *stream)
     if (request_body_wait(stream->request, &stream->input)) {
         return true;
     }
-    if (stream->request->body_refusal == 408 && !stream->request->is_too_slow) {
+    if (stream->request->incoming.refusal == 408 && !stream->request->incoming.is_too_slow) {
         stream->error = V2_PROTOCOL_ERROR;
     }
     return false;
@@ -218,7 +218,7 @@ static void want_body(struct v2_stream *stream)
 {
     struct request *request = stream->request;
 
-    if (request->reads_no_further) {
+    if (request->incoming.reads_no_further) {
         return; /* only what is there is looked at */
     }
     stream->is_body_wanted = true;
@@ -232,7 +232,7 @@ ssize_t v2_read_body(struct request *request, void *at, size_t size)
 {
     struct v2_stream *stream = request->wire_state;
 
-    if (request->is_body_read && !request->response.is_tunnel) {
+    if (request->incoming.is_read && !request->response.is_tunnel) {
         return 0;
     }
     if (!stream->is_body_wanted) {
@@ -247,7 +247,7 @@ ssize_t v2_read_body(struct request *request, void *at, size_t size)
             return request_body_refuse(request, 400);
         }
         if (stream->is_input_ended) {
-            request->is_body_read = true;
+            request->incoming.is_read = true;
             return 0;
         }
         if (!wait_for_input(stream)) {
@@ -260,7 +260,7 @@ ssize_t v2_read_body(struct request *request, void *at, size_t size)
     stream->in_start += (uint32_t) n;
     if (n == unread && stream->is_input_ended) {
         v2_body_free(stream);
-        request->is_body_read = !request->response.is_tunnel;
+        request->incoming.is_read = !request->response.is_tunnel;
     }
     replenish(stream);
     return (ssize_t) n;

@@ -35,7 +35,7 @@ static void connection_ended(struct http_connection *connection)
     counters_mine->writing -= c->is_writing;
     hpack_table_free(&c->decoder);
     hpack_table_free(&c->encoder);
-    free(c->block);
+    free(c->header_block.bytes);
     free(c->streams);
     c->magic = 0;
     free(c);
@@ -73,8 +73,8 @@ static void wait_on(struct v2_connection *c)
     struct http_connection *connection = c->connection;
     const struct http_location *location = connection->last_location;
     bool is_idle = c->stream_count == 0 && c->drain_count == 0 && list_is_empty(&c->finished);
-    bool has_part = !c->is_held && (c->block_stream != 0 || c->part.is_open || !c->has_preface ||
-                                    conn->in_end != conn->in_start);
+    bool has_part = !c->is_held && (c->header_block.stream != 0 || c->part.is_open ||
+                                    !c->has_preface || conn->in_end != conn->in_start);
     uint64_t now_ms = clock_now.now_ms;
     uint64_t deadline = NO_DEADLINE;
 
@@ -82,27 +82,28 @@ static void wait_on(struct v2_connection *c)
         c->drained_to = conn->sent;
         c->drained_ms = now_ms;
     }
-    if (has_part != c->was_partly || c->part_number != c->frames ||
-        c->data_taken - c->part_taken >= PART_PROGRESS_MIN) {
-        c->was_partly = has_part;
-        c->part_number = c->frames;
-        c->part_taken = c->data_taken;
-        c->part_ends_ms = now_ms + part_timeout(c);
-        c->is_part_late = false;
+    if (has_part != c->deadline.was_partly || c->deadline.part_number != c->deadline.frames ||
+        c->deadline.data_taken - c->deadline.part_taken >= PART_PROGRESS_MIN) {
+        c->deadline.was_partly = has_part;
+        c->deadline.part_number = c->deadline.frames;
+        c->deadline.part_taken = c->deadline.data_taken;
+        c->deadline.ends_ms = now_ms + part_timeout(c);
+        c->deadline.is_late = false;
     }
     if (has_part) {
-        deadline = c->part_ends_ms;
+        deadline = c->deadline.ends_ms;
     } else if (is_idle) {
         /* Before its first request a client has the time of a head, as with HTTP/1. */
         deadline = now_ms + (c->connection->requests == 0
                                  ? connection_server(c->connection)->client_header_timeout_ms
                                  : location->connections->keepalive_timeout_ms);
     }
-    c->was_unsent = conn_unsent(conn) != 0;
-    if (c->was_unsent && c->drained_ms + location->connections->send_timeout_ms < deadline) {
+    c->deadline.was_unsent = conn_unsent(conn) != 0;
+    if (c->deadline.was_unsent &&
+        c->drained_ms + location->connections->send_timeout_ms < deadline) {
         deadline = c->drained_ms + location->connections->send_timeout_ms;
     }
-    if (c->was_unsent && !list_is_empty(&c->finished)) {
+    if (c->deadline.was_unsent && !list_is_empty(&c->finished)) {
         struct request *request = container_of(c->finished.next, struct request, node);
         deadline = pace_send_begins(request, conn->sent, deadline);
     }
@@ -119,7 +120,7 @@ static void send_and_serve(struct v2_connection *c)
     for (unsigned rounds = 0; rounds < 4; rounds++) {
         conn_flush(c->conn);
         v2_run_woken(c);
-        if (c->waiting_count == 0 || (!v2_has_room(c) && !c->conn->is_broken)) {
+        if (c->scheduler.waiting_count == 0 || (!v2_has_room(c) && !c->conn->is_broken)) {
             break;
         }
         v2_serve(c);
@@ -158,7 +159,8 @@ void v2_settle(struct v2_connection *c)
     if (conn->is_broken) {
         return; /* the last of its requests leads here again */
     }
-    if ((c->waiting_count != 0 && v2_has_room(c)) || (c->is_held && conn_unsent(conn) == 0)) {
+    if ((c->scheduler.waiting_count != 0 && v2_has_room(c)) ||
+        (c->is_held && conn_unsent(conn) == 0)) {
         loop_defer_next(&c->connection->settle); /* others first */
     }
     wait_on(c);
@@ -198,7 +200,7 @@ static void on_drained(struct conn *conn)
 static void give_up_part(struct v2_connection *c)
 {
     uint64_t timeout_ms = part_timeout(c);
-    uint32_t id = c->block_stream;
+    uint32_t id = c->header_block.stream;
     struct str input = conn_input(c->conn);
     struct log log;
 
@@ -213,16 +215,17 @@ static void give_up_part(struct v2_connection *c)
     log_info(&log, ETIMEDOUT, "client timed out");
     if (id != 0) {
         v2_put_reset(c, id, V2_PROTOCOL_ERROR);
-        c->late_stream = id;
+        c->deadline.late_stream = id;
     }
-    c->is_part_late = true;
-    c->part_ends_ms = clock_now.now_ms + (timeout_ms < PART_GRACE_MS ? PART_GRACE_MS : timeout_ms);
+    c->deadline.is_late = true;
+    c->deadline.ends_ms =
+        clock_now.now_ms + (timeout_ms < PART_GRACE_MS ? PART_GRACE_MS : timeout_ms);
 }
 
 /* Has the client taken nothing for too long? What was queued in this very turn, as by a stream whose time is up, does not count. */
 static bool is_stalled(const struct v2_connection *c)
 {
-    return c->was_unsent && conn_unsent(c->conn) != 0 &&
+    return c->deadline.was_unsent && conn_unsent(c->conn) != 0 &&
            clock_now.now_ms >=
                c->drained_ms + c->connection->last_location->connections->send_timeout_ms;
 }
@@ -255,12 +258,12 @@ static void on_timeout(struct conn *conn)
         log_info(&log, ETIMEDOUT, "client timed out");
         connection->wants_reset = connection->last_location->connections->reset_timedout_connection;
         conn_fail(conn, ETIMEDOUT);
-    } else if (c->was_partly && c->has_preface && !c->is_part_late) {
+    } else if (c->deadline.was_partly && c->has_preface && !c->deadline.is_late) {
         give_up_part(c);
-    } else if (c->was_partly && c->has_preface) {
+    } else if (c->deadline.was_partly && c->has_preface) {
         v2_guard_failed(c, "seconds for a frame");
     } else {
-        if (c->was_partly) {
+        if (c->deadline.was_partly) {
             log_info(&log, ETIMEDOUT, "client timed out");
         }
         v2_go_away(c, V2_NO_ERROR);
@@ -302,7 +305,7 @@ static void connection_begin(struct http_connection *connection)
     list_init(&c->finished);
     list_init(&c->woken);
     for (unsigned urgency = 0; urgency < URGENCIES; urgency++) {
-        list_init(&c->waiting[urgency]);
+        list_init(&c->scheduler.waiting[urgency]);
     }
     c->magic = V2_CONNECTION_MAGIC;
     connection->wire_state = c;

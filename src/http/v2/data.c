@@ -139,7 +139,7 @@ size_t v2_put_frames(struct v2_stream *stream, const struct body_piece *piece, u
     chunk = chunk < c->peer_frame_max ? chunk : c->peer_frame_max;
     chunk = chunk < BATCH_BYTES - FRAME_HEAD_SIZE ? chunk : BATCH_BYTES - FRAME_HEAD_SIZE;
     uint64_t frames = BATCH_BYTES / (chunk + FRAME_HEAD_SIZE);
-    frames = c->waiting_count != 0 ? 1 : frames < BATCH_FRAMES ? frames : BATCH_FRAMES;
+    frames = c->scheduler.waiting_count != 0 ? 1 : frames < BATCH_FRAMES ? frames : BATCH_FRAMES;
     size = size < chunk * frames ? size : (size_t) (chunk * frames);
     bool ends_stream = is_last && size == left && (trailers == NULL || trailers->count == 0);
     if (piece->bytes.data != NULL) {

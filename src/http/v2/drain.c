@@ -65,7 +65,7 @@ void v2_drain(struct v2_stream *stream)
     }
     *drained = (struct v2_drained){
         .id = stream->id,
-        .announced = stream->is_websocket ? -1 : stream->request->content_length,
+        .announced = stream->is_websocket ? -1 : stream->request->incoming.length,
         .received = stream->body_bytes,
         .window = stream->recv_window,
         .send_window = stream->send_window,

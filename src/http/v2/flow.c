@@ -42,15 +42,15 @@ static bool has_rival(const struct v2_stream *stream)
 {
     const struct v2_connection *c = stream->connection;
 
-    if (c->waiting_count == 0) {
+    if (c->scheduler.waiting_count == 0) {
         return false;
     }
     for (unsigned urgency = 0; urgency < stream->urgency; urgency++) {
-        if (!list_is_empty(&c->waiting[urgency])) {
+        if (!list_is_empty(&c->scheduler.waiting[urgency])) {
             return true;
         }
     }
-    return stream->is_incremental && !list_is_empty(&c->waiting[stream->urgency]);
+    return stream->is_incremental && !list_is_empty(&c->scheduler.waiting[stream->urgency]);
 }
 
 /* After those that have had less than this one, each by its share. One that comes new has no credit. */
@@ -58,8 +58,8 @@ static void push_by_pass(struct v2_stream *stream, struct list *list)
 {
     struct list *at = list->prev;
 
-    if (stream->pass < stream->connection->pass) {
-        stream->pass = stream->connection->pass;
+    if (stream->pass < stream->connection->scheduler.pass) {
+        stream->pass = stream->connection->scheduler.pass;
     }
     while (at != list && container_of(at, struct v2_stream, turn_node)->pass > stream->pass) {
         at = at->prev;
@@ -71,13 +71,13 @@ static void push_by_pass(struct v2_stream *stream, struct list *list)
 static void wait_for_turn(struct v2_stream *stream)
 {
     struct v2_connection *c = stream->connection;
-    struct list *list = &c->waiting[stream->urgency];
+    struct list *list = &c->scheduler.waiting[stream->urgency];
 
     if (stream->is_turn_waited) {
         return;
     }
     stream->is_turn_waited = true;
-    c->waiting_count++;
+    c->scheduler.waiting_count++;
     if (stream->share != 0) {
         push_by_pass(stream, list);
     } else if (stream->is_incremental || stream->body_given == 0) {
@@ -91,7 +91,7 @@ static void leave_turns(struct v2_stream *stream)
 {
     if (stream->is_turn_waited) {
         stream->is_turn_waited = false;
-        stream->connection->waiting_count--;
+        stream->connection->scheduler.waiting_count--;
         list_remove(&stream->turn_node);
     }
 }
@@ -111,20 +111,21 @@ void v2_prioritise(struct v2_stream *stream, uint8_t urgency, bool is_incrementa
 void v2_serve(struct v2_connection *c)
 {
     /* Each runs once at most: what comes back to the list waits for the next time. */
-    for (uint32_t left = c->waiting_count; left != 0 && c->waiting_count != 0; left--) {
+    for (uint32_t left = c->scheduler.waiting_count; left != 0 && c->scheduler.waiting_count != 0;
+         left--) {
         unsigned urgency = 0;
 
         if (!v2_has_room(c) && !c->conn->is_broken && !c->is_failed) {
             return;
         }
-        while (list_is_empty(&c->waiting[urgency])) {
+        while (list_is_empty(&c->scheduler.waiting[urgency])) {
             urgency++;
         }
         struct v2_stream *stream =
-            container_of(c->waiting[urgency].next, struct v2_stream, turn_node);
+            container_of(c->scheduler.waiting[urgency].next, struct v2_stream, turn_node);
         leave_turns(stream);
         stream->has_turn = true;
-        c->pass = stream->share != 0 ? stream->pass : c->pass;
+        c->scheduler.pass = stream->share != 0 ? stream->pass : c->scheduler.pass;
         if (v2_tail_waits(stream)) {
             v2_tail_go(stream);
         } else {

@@ -11,16 +11,16 @@ static void set_priority(const struct stream_head *head, struct v2_stream *strea
     stream->urgency = 3;
     stream->is_incremental = true;
     if (head->priority.data != NULL) {
-        stream->connection->ignores_weights = true;
+        stream->connection->scheduler.ignores_weights = true;
         priority_parse(head->priority, &stream->urgency, &stream->is_incremental);
     } else {
-        v2_weights_begin(stream, &stream->connection->block_priority);
+        v2_weights_begin(stream, &stream->connection->header_block.priority);
     }
     /* A frame weighs more than the header, which it may have overtaken (RFC 9218, 7). */
     unsigned position = stream->id / 2 % PRIORITIES_KEPT;
-    if (stream->connection->early[position].id == stream->id) {
-        stream->urgency = stream->connection->early[position].urgency;
-        stream->is_incremental = stream->connection->early[position].is_incremental;
+    if (stream->connection->scheduler.early[position].id == stream->id) {
+        stream->urgency = stream->connection->scheduler.early[position].urgency;
+        stream->is_incremental = stream->connection->scheduler.early[position].is_incremental;
     }
 }
 
@@ -32,7 +32,7 @@ static void begin_refused(struct v2_connection *c, struct stream_head *head)
 
     stream_head_log(head);
     stream->error = head->status == 400 ? V2_PROTOCOL_ERROR : V2_NO_ERROR;
-    request->is_body_read = true;
+    request->incoming.is_read = true;
     request->response.status = head->status;
     if (stream->error != V2_NO_ERROR && !v2_guard(c, GUARD_ERRORS)) {
         request->response.status = 0;
@@ -114,7 +114,7 @@ static void take_trailers(struct v2_stream *stream, uint8_t flags, struct str bl
         }
         return;
     }
-    request->trailers = head.fields->count != 0 ? head.fields : NULL;
+    request->incoming.trailers = head.fields->count != 0 ? head.fields : NULL;
     v2_body_ended(stream);
 }
 
@@ -178,7 +178,7 @@ void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct s
         return;
     }
     c->last_stream = id;
-    if (id == c->late_stream) {
+    if (id == c->deadline.late_stream) {
         bool has_fault;
         decode_unused(c, block, &has_fault);
         v2_note_closed(c, id, END_BY_US);

@@ -80,7 +80,7 @@ static bool begin_part(struct v2_connection *c, const struct frame_head *head, s
         c->part.left -= 1 + c->part.padding;
     }
     conn_consume(c->conn, before);
-    c->frames++;
+    c->deadline.frames++;
     c->part.is_open = c->part.left + c->part.padding != 0;
     v2_receive(c, head, STR_NONE);
     return true;
@@ -94,7 +94,7 @@ static void take_part(struct v2_connection *c)
     struct str padding = str_head(str_skip(input, bytes.len), c->part.padding);
 
     conn_consume(c->conn, bytes.len + padding.len);
-    c->data_taken += bytes.len;
+    c->deadline.data_taken += bytes.len;
     c->part.left -= (uint32_t) bytes.len;
     c->part.padding -= (uint32_t) padding.len;
     c->part.is_open = c->part.left + c->part.padding != 0;
@@ -112,8 +112,8 @@ static bool take_frame(struct v2_connection *c)
     bool is_stream_error;
     enum v2_error error = frame_check(&head, V2_FRAME_MAX, &is_stream_error);
 
-    if (c->block_stream != 0 &&
-        (head.type != FRAME_CONTINUATION || head.stream != c->block_stream)) {
+    if (c->header_block.stream != 0 &&
+        (head.type != FRAME_CONTINUATION || head.stream != c->header_block.stream)) {
         v2_fail(c, V2_PROTOCOL_ERROR, "sent another frame inside a header block");
         return false;
     }
@@ -138,11 +138,11 @@ static bool take_frame(struct v2_connection *c)
         return false;
     }
     if (input.len < FRAME_HEAD_SIZE + head.length) {
-        c->frame_size = FRAME_HEAD_SIZE + head.length;
+        c->deadline.frame_size = FRAME_HEAD_SIZE + head.length;
         return false;
     }
     conn_consume(conn, FRAME_HEAD_SIZE + head.length);
-    c->frames += head.type != FRAME_CONTINUATION;
+    c->deadline.frames += head.type != FRAME_CONTINUATION;
     if (error != V2_NO_ERROR) {
         refuse_frame(c, &head, error);
     } else {
@@ -170,7 +170,7 @@ static void process(struct v2_connection *c)
     if (!c->has_preface && !take_preface(c)) {
         return;
     }
-    c->frame_size = 0;
+    c->deadline.frame_size = 0;
     while (!c->is_failed && conn->in_end != conn->in_start && has_place(c)) {
         if (c->part.is_open) {
             take_part(c);
@@ -190,8 +190,8 @@ static bool read_more(struct v2_connection *c)
     if (c->settings->recv_buffer_size > most) {
         most = c->settings->recv_buffer_size < 65536 ? c->settings->recv_buffer_size : 65536;
     }
-    if (c->frame_size > most) {
-        most = c->frame_size;
+    if (c->deadline.frame_size > most) {
+        most = c->deadline.frame_size;
     }
     if (c->part.left > V2_INPUT_FIRST) {
         first = most;

@@ -18,38 +18,39 @@ static size_t block_limit(const struct v2_connection *c)
 /* Adds a part to the block that is being joined. False: the connection has failed. */
 static bool join_block(struct v2_connection *c, struct str part)
 {
-    if (c->block_size + part.len > block_limit(c)) {
+    if (c->header_block.size + part.len > block_limit(c)) {
         v2_guard_failed(c, "bytes in a header block");
         return false;
     }
-    if (c->block_size + part.len > c->block_room) {
-        size_t room = c->block_room < 4096 ? 4096 : c->block_room;
-        while (room < c->block_size + part.len) {
+    if (c->header_block.size + part.len > c->header_block.room) {
+        size_t room = c->header_block.room < 4096 ? 4096 : c->header_block.room;
+        while (room < c->header_block.size + part.len) {
             room *= 2;
         }
-        char *bigger = realloc(c->block, room);
+        char *bigger = realloc(c->header_block.bytes, room);
         if (bigger == NULL) {
             fatal_no_memory(room);
         }
-        c->block = bigger;
-        c->block_room = room;
+        c->header_block.bytes = bigger;
+        c->header_block.room = room;
     }
     if (part.len != 0) {
-        memcpy(c->block + c->block_size, part.data, part.len);
+        memcpy(c->header_block.bytes + c->header_block.size, part.data, part.len);
     }
-    c->block_size += part.len;
+    c->header_block.size += part.len;
     return true;
 }
 
 static void block_is_whole(struct v2_connection *c)
 {
-    uint32_t id = c->block_stream;
+    uint32_t id = c->header_block.stream;
 
-    c->block_stream = 0;
-    v2_take_block(c, id, c->block_flags, (struct str){c->block, c->block_size});
-    free(c->block);
-    c->block = NULL;
-    c->block_size = c->block_room = 0;
+    c->header_block.stream = 0;
+    v2_take_block(c, id, c->header_block.flags,
+                  (struct str){c->header_block.bytes, c->header_block.size});
+    free(c->header_block.bytes);
+    c->header_block.bytes = NULL;
+    c->header_block.size = c->header_block.room = 0;
 }
 
 static void on_headers(struct v2_connection *c, const struct frame_head *head, struct str payload)
@@ -68,25 +69,25 @@ static void on_headers(struct v2_connection *c, const struct frame_head *head, s
         v2_fail(c, V2_PROTOCOL_ERROR, "sent a stream that depends on itself");
         return;
     }
-    c->block_priority = priority;
+    c->header_block.priority = priority;
     if ((head->flags & FLAG_END_HEADERS) != 0) {
         v2_take_block(c, head->stream, head->flags, payload);
         return;
     }
-    c->block_stream = head->stream;
-    c->block_flags = head->flags;
-    c->block_frames = 0;
+    c->header_block.stream = head->stream;
+    c->header_block.flags = head->flags;
+    c->header_block.frames = 0;
     join_block(c, payload);
 }
 
 static void on_continuation(struct v2_connection *c, const struct frame_head *head,
                             struct str payload)
 {
-    if (c->block_stream == 0) {
+    if (c->header_block.stream == 0) {
         v2_fail(c, V2_PROTOCOL_ERROR, "sent an unexpected CONTINUATION");
         return;
     }
-    if (++c->block_frames > CONTINUATIONS_MAX) {
+    if (++c->header_block.frames > CONTINUATIONS_MAX) {
         v2_guard_failed(c, "CONTINUATION frames");
         return;
     }
@@ -143,7 +144,7 @@ static void take_setting(struct v2_connection *c, uint16_t id, uint32_t value)
         if (value > 1) {
             v2_fail(c, V2_PROTOCOL_ERROR, "sent SETTINGS with a wrong value");
         }
-        c->ignores_weights |= id == SETTING_NO_RFC7540_PRIORITIES && value == 1;
+        c->scheduler.ignores_weights |= id == SETTING_NO_RFC7540_PRIORITIES && value == 1;
         break;
     default:
         break;
@@ -295,16 +296,16 @@ static void on_priority_update(struct v2_connection *c, struct str payload)
     }
     uint8_t urgency;
     bool is_incremental;
-    c->ignores_weights = true;
+    c->scheduler.ignores_weights = true;
     priority_parse(str_skip(payload, 4), &urgency, &is_incremental);
     struct v2_stream *stream = v2_find(c, id);
     if (stream != NULL) {
         v2_prioritise(stream, urgency, is_incremental);
     } else if (id > c->last_stream) {
         unsigned position = id / 2 % PRIORITIES_KEPT;
-        c->early[position].id = id;
-        c->early[position].urgency = urgency;
-        c->early[position].is_incremental = is_incremental;
+        c->scheduler.early[position].id = id;
+        c->scheduler.early[position].urgency = urgency;
+        c->scheduler.early[position].is_incremental = is_incremental;
     }
 }
 

@@ -171,15 +171,16 @@ static char *put_early(char *at, struct v2_connection *c, const struct response 
 static char *put_validators(char *at, struct v2_connection *c, const struct response *response,
                             uint32_t position)
 {
-    bool has_modified = response->is_modified_late && response->modified_position == position;
+    bool has_modified =
+        response->order.is_modified_late && response->order.modified_position == position;
 
-    if (has_modified && !response->is_etag_first) {
+    if (has_modified && !response->order.is_etag_first) {
         at = put_modified(at, c, response);
     }
-    if (response->etag.len != 0 && response->etag_position == position) {
+    if (response->etag.len != 0 && response->order.etag_position == position) {
         at = put_known(at, c, FIELD_ETAG, response->etag);
     }
-    return has_modified && response->is_etag_first ? put_modified(at, c, response) : at;
+    return has_modified && response->order.is_etag_first ? put_modified(at, c, response) : at;
 }
 
 /* All that has no place of its own, in order. */
@@ -190,7 +191,8 @@ static char *put_fields(char *at, struct v2_stream *stream)
     uint32_t position = 0;
 
     fields_each(field, &response->fields) {
-        if (position == response->etag_position || position == response->modified_position) {
+        if (position == response->order.etag_position ||
+            position == response->order.modified_position) {
             at = put_validators(at, c, response, position);
         }
         position++;
@@ -210,7 +212,7 @@ static char *v2_send_head_put_head(char *at, struct v2_stream *stream)
     struct v2_connection *c = stream->connection;
     struct request *request = stream->request;
     const struct response *response = &request->response;
-    uint64_t left_out = response->left_out;
+    uint64_t left_out = response->order.left_out;
 
     at = hpack_put_limit(at, &c->encoder);
     at = hpack_put_status(at, &c->encoder, response->status);
@@ -224,13 +226,13 @@ static char *v2_send_head_put_head(char *at, struct v2_stream *stream)
     }
     at = put_content_type(at, c, request);
     at = put_length(at, c, response);
-    if (!response->is_modified_late) {
+    if (!response->order.is_modified_late) {
         at = put_modified(at, c, response);
     }
     if (response->location.len != 0) {
         at = put_known(at, c, FIELD_LOCATION, response->location);
     }
-    if (response->has_early_field) {
+    if (response->order.has_early_field) {
         at = put_early(at, c, response);
     }
     return put_fields(at, stream);

@@ -42,12 +42,12 @@ void v2_run_woken(struct v2_connection *c)
 static void leave(struct v2_connection *c, struct v2_stream *stream)
 {
     v2_stream_remove(c, stream);
-    if (c->has_weights) {
+    if (c->scheduler.has_weights) {
         v2_weights_ended(stream);
     }
     if (stream->is_turn_waited) {
         stream->is_turn_waited = false;
-        c->waiting_count--;
+        c->scheduler.waiting_count--;
         list_remove(&stream->turn_node);
     }
     list_remove(&stream->woken_node);

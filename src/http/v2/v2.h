@@ -82,6 +82,46 @@ struct v2_drained {
 
 #define V2_CONNECTION_MAGIC 0x43c022c7u
 
+/* A header block that is not whole yet. */
+struct v2_header_block {
+    char *bytes; /* joined so far; from malloc */
+    size_t size; /* bytes in it */
+    size_t room;
+    uint32_t stream; /* 0 = none is open */
+    uint32_t frames; /* CONTINUATIONs so far */
+    uint8_t flags;   /* of HEADERS */
+    struct frame_priority priority;
+};
+
+/* Whose turn it is among the streams that have bytes to send. */
+struct v2_scheduler {
+    struct list waiting[URGENCIES]; /* streams with bytes to send, whose turn it is not */
+    uint32_t waiting_count;
+    struct {
+        uint32_t id; /* 0 = free; at id / 2 % PRIORITIES_KEPT, the newest */
+        uint8_t urgency;
+        bool is_incremental;
+    } early[PRIORITIES_KEPT]; /* PRIORITY_UPDATE that came before its stream */
+    struct v2_group groups[V2_GROUPS];
+    uint64_t pass;        /* of the weighted stream that was served last */
+    bool has_weights;     /* the client sends weights */
+    bool ignores_weights; /* the client sends priorities of RFC 9218, or says that it sends none */
+};
+
+/* Until when a frame or a header block that is there in part has to be whole, and output has to leave. */
+struct v2_deadline {
+    uint64_t ends_ms;     /* a frame or block that is there in part has to be whole then */
+    uint64_t part_taken;  /* bytes of DATA that had come when that was set */
+    uint64_t data_taken;  /* bytes of DATA that have come by now */
+    uint32_t part_number; /* frames that had begun */
+    uint32_t frames;      /* frames that have begun by now; a header block counts once */
+    uint32_t frame_size;  /* bytes of one that has to be read whole; 0 = none is waited for */
+    uint32_t late_stream; /* whose header block was not; it was reset */
+    bool was_partly;      /* there is one */
+    bool was_unsent;      /* output waits for the socket, and its time runs */
+    bool is_late;         /* output has waited longer than its time */
+};
+
 /* A connection; freed when it ends, which is never before its last stream has. */
 struct v2_connection {
     uint32_t magic;
@@ -114,31 +154,14 @@ struct v2_connection {
         bool ends_stream;
     } part;
 
-    /* A header block that is not whole yet. */
-    char *block;       /* joined so far; from malloc */
-    size_t block_size; /* bytes in it */
-    size_t block_room;
-    uint32_t block_stream; /* 0 = none is open */
-    uint32_t block_frames; /* CONTINUATIONs so far */
-    uint8_t block_flags;   /* of HEADERS */
+    struct v2_header_block header_block;
 
     /* Windows and what waits for them. */
-    int64_t send_window;            /* bytes of DATA that all streams together may send */
-    int64_t recv_window;            /* bytes of DATA that the client may send */
-    int64_t peer_window;            /* a new stream's send window */
-    uint32_t peer_frame_max;        /* bytes of a frame's payload */
-    struct list waiting[URGENCIES]; /* streams with bytes to send, whose turn it is not */
-    uint32_t waiting_count;
-    struct {
-        uint32_t id; /* 0 = free; at id / 2 % PRIORITIES_KEPT, the newest */
-        uint8_t urgency;
-        bool is_incremental;
-    } early[PRIORITIES_KEPT]; /* PRIORITY_UPDATE that came before its stream */
-    struct v2_group groups[V2_GROUPS];
-    struct frame_priority block_priority; /* of the header block that is being read */
-    uint64_t pass;                        /* of the weighted stream that was served last */
-    bool has_weights;                     /* the client sends weights */
-    bool ignores_weights; /* the client sends priorities of RFC 9218, or says that it sends none */
+    int64_t send_window;     /* bytes of DATA that all streams together may send */
+    int64_t recv_window;     /* bytes of DATA that the client may send */
+    int64_t peer_window;     /* a new stream's send window */
+    uint32_t peer_frame_max; /* bytes of a frame's payload */
+    struct v2_scheduler scheduler;
     struct list woken;    /* streams whose fibers go on when this input was seen through */
     uint64_t progress_ms; /* when DATA was sent last */
     uint64_t drained_ms;  /* when the socket last took something, or its queue became not empty */
@@ -154,25 +177,16 @@ struct v2_connection {
 
     struct client_guard guards[GUARD_COUNT];
 
-    uint64_t part_ends_ms; /* a frame or block that is there in part has to be whole then */
-    uint64_t part_taken;   /* bytes of DATA that had come when that was set */
-    uint64_t data_taken;   /* bytes of DATA that have come by now */
-    uint32_t part_number;  /* frames that had begun */
-    uint32_t frames;       /* frames that have begun by now; a header block counts once */
-    uint32_t frame_size;   /* bytes of one that has to be read whole; 0 = none is waited for */
-    uint32_t late_stream;  /* whose header block was not; it was reset */
-    bool was_partly;       /* there is one */
-    bool was_unsent;       /* output waits for the socket, and its time runs */
-    bool is_part_late;     /* output has waited longer than its time */
-    bool has_preface;      /* the client's was read */
-    bool is_held;          /* nothing is taken off the input until answers have left */
-    bool is_acknowledged;  /* ours were acknowledged: the window of new streams is ours */
-    bool is_draining;      /* a request came after QUIT (`shutdown_delay`): it is the last one */
-    bool is_going_away;    /* GOAWAY was sent: no further streams */
-    bool is_failed;        /* with an error: nothing more is read */
-    bool is_pumping;       /* input is being worked on further down on the stack */
-    bool is_writing;       /* counted as being answered */
-    bool was_refused;      /* it was logged that worker_requests are not enough for its streams */
+    struct v2_deadline deadline;
+    bool has_preface;     /* the client's was read */
+    bool is_held;         /* nothing is taken off the input until answers have left */
+    bool is_acknowledged; /* ours were acknowledged: the window of new streams is ours */
+    bool is_draining;     /* a request came after QUIT (`shutdown_delay`): it is the last one */
+    bool is_going_away;   /* GOAWAY was sent: no further streams */
+    bool is_failed;       /* with an error: nothing more is read */
+    bool is_pumping;      /* input is being worked on further down on the stack */
+    bool is_writing;      /* counted as being answered */
+    bool was_refused;     /* it was logged that worker_requests are not enough for its streams */
 };
 
 /*

@@ -11,7 +11,7 @@
 
 static struct v2_group *group_of(struct v2_connection *c, uint32_t id)
 {
-    return &c->groups[id / 2 % V2_GROUPS];
+    return &c->scheduler.groups[id / 2 % V2_GROUPS];
 }
 
 /* Urgency and share from what it depends on. */
@@ -78,7 +78,7 @@ static void set(struct v2_stream *stream, const struct frame_priority *priority)
     struct v2_connection *c = stream->connection;
     struct adoption adoption = {priority->depends_on, stream->id};
 
-    c->has_weights = true;
+    c->scheduler.has_weights = true;
     stream->depends_on = priority->depends_on;
     stream->weight = priority->weight;
     if (priority->is_exclusive) {
@@ -95,7 +95,7 @@ void v2_weights_begin(struct v2_stream *stream, const struct frame_priority *pri
     const struct v2_group *group = group_of(c, stream->id);
     struct frame_priority before = {.weight = WEIGHT_USUAL};
 
-    if (c->ignores_weights || (!priority->is_there && !c->has_weights)) {
+    if (c->scheduler.ignores_weights || (!priority->is_there && !c->scheduler.has_weights)) {
         return;
     }
     if (group->id == stream->id) {
@@ -109,10 +109,10 @@ void v2_weights_change(struct v2_connection *c, uint32_t id, const struct frame_
 {
     struct v2_stream *stream = v2_find(c, id);
 
-    if (c->ignores_weights) {
+    if (c->scheduler.ignores_weights) {
         return;
     }
-    c->has_weights = true;
+    c->scheduler.has_weights = true;
     if (stream != NULL) {
         set(stream, priority);
         return;

@@ -13,14 +13,14 @@ static void break_body(struct v3_stream *stream, const char *reason)
 
 static bool has_announced_length(const struct v3_stream *stream)
 {
-    return stream->request->sent_length >= 0 && !stream->is_websocket;
+    return stream->request->incoming.sent_length >= 0 && !stream->is_websocket;
 }
 
 void v3_body_ended(struct v3_stream *stream)
 {
     stream->is_input_ended = true;
     if (has_announced_length(stream) &&
-        stream->body_bytes != (uint64_t) stream->request->sent_length) {
+        stream->body_bytes != (uint64_t) stream->request->incoming.sent_length) {
         break_body(stream, "client prematurely closed stream");
     }
 }
@@ -64,9 +64,9 @@ static size_t take_body(struct v3_stream *stream, char *at, size_t size)
         }
         taken += n;
         stream->body_bytes += n;
-        stream->request->body_received += n;
+        stream->request->incoming.received += n;
         if (has_announced_length(stream) &&
-            stream->body_bytes > (uint64_t) stream->request->sent_length) {
+            stream->body_bytes > (uint64_t) stream->request->incoming.sent_length) {
             break_body(stream, "client intended to send body data larger than declared");
         }
     }
@@ -79,7 +79,7 @@ static bool wait_for_input(struct v3_stream *stream)
     if (request_body_wait(stream->request, &stream->reader)) {
         return true;
     }
-    if (stream->request->body_refusal == 408 && !stream->request->is_too_slow) {
+    if (stream->request->incoming.refusal == 408 && !stream->request->incoming.is_too_slow) {
         stream->error = H3_REQUEST_INCOMPLETE;
     }
     return false;
@@ -90,7 +90,7 @@ static void want_body(struct v3_stream *stream)
 {
     struct request *request = stream->request;
 
-    if (request->reads_no_further) {
+    if (request->incoming.reads_no_further) {
         return; /* only what is there is looked at */
     }
     stream->is_body_wanted = true;
@@ -103,7 +103,7 @@ ssize_t v3_read_body(struct request *request, void *at, size_t size)
 {
     struct v3_stream *stream = request->wire_state;
 
-    if (request->is_body_read && !request->response.is_tunnel) {
+    if (request->incoming.is_read && !request->response.is_tunnel) {
         return 0;
     }
     if (!stream->is_body_wanted) {
@@ -120,11 +120,11 @@ ssize_t v3_read_body(struct request *request, void *at, size_t size)
             return request_body_refuse(request, 400);
         }
         if (taken != 0) {
-            request->is_body_read = stream->is_input_ended && !request->response.is_tunnel;
+            request->incoming.is_read = stream->is_input_ended && !request->response.is_tunnel;
             return (ssize_t) taken;
         }
         if (stream->is_input_ended) {
-            request->is_body_read = true;
+            request->incoming.is_read = true;
             return 0;
         }
         if (!wait_for_input(stream)) {

@@ -194,7 +194,7 @@ static void begin_refused(struct v3_stream *stream)
     struct request *request = stream->request;
 
     stream_head_log(head);
-    request->is_body_read = true;
+    request->incoming.is_read = true;
     request->response.status = head->status;
     if (head->status == 400) {
         stream->error = H3_MESSAGE_ERROR;
@@ -231,7 +231,7 @@ static void take_trailers(struct v3_stream *stream)
         }
         return;
     }
-    stream->request->trailers = head->fields->count != 0 ? head->fields : NULL;
+    stream->request->incoming.trailers = head->fields->count != 0 ? head->fields : NULL;
 }
 
 void v3_section_done(struct v3_stream *stream)
@@ -255,7 +255,7 @@ void v3_refuse_head(struct v3_stream *stream, unsigned status, const char *reaso
     struct request *request = stream->request;
     stream_head_refuse(stream->head, status, reason, NULL);
     request->uri = STR("");
-    request->content_length = -1;
+    request->incoming.length = -1;
     count_request(stream);
     stream->is_body_broken = true; /* nothing more is read of it */
     begin_refused(stream);
@@ -282,8 +282,8 @@ void hq_take_line(struct v3_stream *stream, struct str line)
     request->version = HTTP_0_9;
     request->method = METHOD_GET;
     request->method_name = STR("GET");
-    request->content_length = request->sent_length = -1;
-    request->is_body_read = true;
+    request->incoming.length = request->incoming.sent_length = -1;
+    request->incoming.is_read = true;
     request->head_size = line.len;
     request->uri = STR("");
     count_request(stream);

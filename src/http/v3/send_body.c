@@ -358,7 +358,7 @@ static void hq_send_interim(struct request *request, unsigned status, const stru
 
 static ssize_t hq_read_body(struct request *request, void *at, size_t size)
 {
-    request->is_body_read = true;
+    request->incoming.is_read = true;
     return 0;
 }
 

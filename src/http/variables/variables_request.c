@@ -170,14 +170,14 @@ VARIABLE_GET(get_content_length)
     const struct request *request = variable_request(env);
     const struct field *field = fields_get(&request->headers, FIELD_CONTENT_LENGTH);
 
-    if (request->is_body_lost) {
+    if (request->incoming.is_lost) {
         return variable_give(out, STR("0")); /* a peer that got a length waits for the bytes */
     }
     if (field != NULL) {
         return variable_give(out, field->value);
     }
-    return request->is_chunked_body && request->body != NULL &&
-           variable_give_number(env, out, request->body->size);
+    return request->incoming.is_chunked && request->incoming.body != NULL &&
+           variable_give_number(env, out, request->incoming.body->size);
 }
 
 /* One "name = value" of a Cookie field; the value keeps what follows it up to the semicolon. */
@@ -309,7 +309,7 @@ VARIABLE_GET(get_request_length)
 {
     const struct request *request = variable_request(env);
 
-    return variable_give_number(env, out, request->head_size + request->body_received);
+    return variable_give_number(env, out, request->head_size + request->incoming.received);
 }
 
 VARIABLE_GET(get_request_memory)
@@ -396,7 +396,7 @@ VARIABLE_GET(get_stage_time)
 
 VARIABLE_GET(get_request_body)
 {
-    const struct request_body *body = variable_request(env)->body;
+    const struct request_body *body = variable_request(env)->incoming.body;
 
     if (body == NULL || body->fd >= 0 || body->size == 0) {
         return false;
@@ -406,7 +406,7 @@ VARIABLE_GET(get_request_body)
 
 VARIABLE_GET(get_request_body_file)
 {
-    const struct request_body *body = variable_request(env)->body;
+    const struct request_body *body = variable_request(env)->incoming.body;
 
     if (body == NULL || body->fd < 0) {
         return false;

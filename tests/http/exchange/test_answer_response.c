@@ -140,11 +140,11 @@ static void a_charset_is_asked_for(void **state)
 static void ranges_that_are_forced(void **state)
 {
     pass("Accept-Ranges: none\r\n\r\n");
-    assert_false(request->response.allows_ranges);
+    assert_false(request->response.range.is_allowed);
     assert_text(sent("Accept-Ranges"), "none");
     settings.force_ranges = true;
     pass("Accept-Ranges: none\r\n\r\n");
-    assert_true(request->response.allows_ranges);
+    assert_true(request->response.range.is_allowed);
     assert_null(sent("Accept-Ranges").data);
 }
 

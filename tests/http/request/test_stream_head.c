@@ -79,7 +79,7 @@ static void a_usual_head(void **state)
         assert_text(request->port, "8080");
         assert_text(request->server->name, "second");
         assert_text(fields_get(&request->headers, FIELD_HOST)->value, "second:8080");
-        assert_true(request->is_body_read);
+        assert_true(request->incoming.is_read);
     }
 }
 
@@ -144,12 +144,12 @@ static void lengths(void **state)
 {
     begin(SERVERS);
     assert_int_equal(set_up(GET "content-length: 5\nexpect: 100-continue\n", false), 0);
-    assert_int_equal(request->content_length, 5);
-    assert_true(request->expects_continue);
-    assert_false(request->is_chunked_body);
+    assert_int_equal(request->incoming.length, 5);
+    assert_true(request->incoming.expects_continue);
+    assert_false(request->incoming.is_chunked);
     assert_int_equal(set_up(GET, false), 0);
-    assert_int_equal(request->content_length, -1);
-    assert_true(request->is_chunked_body);
+    assert_int_equal(request->incoming.length, -1);
+    assert_true(request->incoming.is_chunked);
     assert_refused(GET "content-length: 5\n", 400, "client prematurely closed stream");
     assert_refused(GET "content-length: 5x\n", 400,
                    "client sent invalid \"content-length\" header");

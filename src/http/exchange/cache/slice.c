@@ -163,14 +163,14 @@ void slice_started(struct exchange *x)
     if (slice == NULL) {
         return;
     }
-    slice->end = response->range_end != 0 ? response->range_end : slice->total;
-    uint64_t first = response->range_start / slice->size * slice->size;
+    slice->end = response->range.end != 0 ? response->range.end : slice->total;
+    uint64_t first = response->range.start / slice->size * slice->size;
     x->cache.is_withheld = first != slice->start; /* it was about the whole only */
     if (x->cache.is_withheld) {
         slice->next = first;
     }
     x->cache.is_followed = slice->next < slice->end;
-    response->body_offset = first;
+    response->range.body_offset = first;
 }
 
 bool slice_is_complete(const struct exchange *x)

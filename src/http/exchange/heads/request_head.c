@@ -158,13 +158,13 @@ void head_draft_begin(struct exchange *x, const struct head_plan *plan, struct s
     int64_t length = sent_body_length(x);
 
     *draft = (struct head_draft){.plan = plan, .host = host, .body_length = -1};
-    if (!is_sent && request->body != NULL) {
+    if (!is_sent && request->incoming.body != NULL) {
         length = (int64_t) request_passed_body(x->request)
                      ->size; /* announced all the same, as nginx has it */
     }
     if (length < 0) {
         draft->is_chunked = true;
-    } else if (length != 0 || request->content_length >= 0 || request->is_chunked_body ||
+    } else if (length != 0 || request->incoming.length >= 0 || request->incoming.is_chunked ||
                x->body_override.data != NULL) {
         draft->body_length = length;
     }

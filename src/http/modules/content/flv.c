@@ -26,7 +26,7 @@ static enum handler_result send_from(struct request *request, struct file *file,
     const struct body_piece header = {.bytes = FLV_HEADER, .fd = -1};
 
     response_describe_file(request, file, FLV_HEADER.len + file->size - start);
-    request->response.is_single_range = true; /* it comes in two pieces */
+    request->response.range.is_single = true; /* it comes in two pieces */
     enum handler_result result = response_start(request);
     if (result == HANDLER_NEXT && !response_send(request, &header, false)) {
         result = HANDLER_CLOSED;

@@ -69,7 +69,7 @@ static enum handler_result send_slice(struct request *request, const struct slic
     uint64_t size = slice->end - slice->begin;
 
     response_describe_file(request, slice->file, slice->header.len + size + slice->footer.len);
-    request->response.is_single_range = true; /* it comes in pieces */
+    request->response.range.is_single = true; /* it comes in pieces */
     enum handler_result result = response_start(request);
     if (result == HANDLER_NEXT && !send_text(request, slice->header, false)) {
         result = HANDLER_CLOSED;

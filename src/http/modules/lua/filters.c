@@ -33,7 +33,7 @@ static void http_lua_filters_refuse(struct http_lua_request *lua, int code)
     }
     lua->is_refused = true;
     if (code >= 300 && code != 444 && code != 499 && code != 408) {
-        response->refusal = (unsigned) code;
+        response->hold.refusal = (unsigned) code;
         return;
     }
     response->status = (unsigned) code;
@@ -167,7 +167,7 @@ void http_lua_filter_response(struct request *request)
         run_on_head(lua, settings->header_filter);
     }
     if (settings->body_filter == NULL || response->is_header_only || response->is_dropped ||
-        response->refusal != 0) {
+        response->hold.refusal != 0) {
         return;
     }
     struct http_lua_filter *filter = arena_new(&request->arena, struct http_lua_filter);

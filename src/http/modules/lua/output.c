@@ -118,8 +118,8 @@ static enum handler_result send_head(struct http_lua_request *lua)
     } else if (!lua->has_type && http_lua_settings_of(request)->has_default_type) {
         response_set_type(request);
     }
-    request->is_body_streamed |=
-        !request->is_body_read; /* scripts may read it after the head (req_socket.c) */
+    request->incoming.is_streamed |=
+        !request->incoming.is_read; /* scripts may read it after the head (req_socket.c) */
     output->head = response_start(request);
     leave_early(request);
     return output->head;

@@ -36,13 +36,14 @@ static enum handler_result http_lua_phases_run(struct request *request, enum scr
     struct http_lua_request *lua = http_lua_request_of(request);
     struct script_call call = {.subject = &lua->subject, .phase = phase, .code = code};
 
-    if (http_lua_settings_of(request)->needs_body && request->body == NULL) {
+    if (http_lua_settings_of(request)->needs_body && request->incoming.body == NULL) {
         enum handler_result result = request_read_body(request);
         if (result != HANDLER_NEXT) {
             return result;
         }
     }
-    if (lua->output.has_begun && !request->response.is_head_sent && !request->response.is_held) {
+    if (lua->output.has_begun && !request->response.is_head_sent &&
+        !request->response.hold.is_held) {
         http_lua_reset_output(lua);
     }
     if (request == request->main && http_lua_settings_of(request)->log != NULL &&

@@ -69,16 +69,16 @@ static int discard_body(lua_State *L, struct script_thread *thread)
     struct http_lua_request *lua = http_lua_check_request(L, thread);
 
     check_count(L, 0, 0, "0 arguments");
-    if (request->is_body_read || (thread->phase & READ_PHASES) == 0) {
+    if (request->incoming.is_read || (thread->phase & READ_PHASES) == 0) {
         return 0; /* a body that was read stays, and outside of these phases nothing is read any more */
     }
     if (!lua->is_reading_body && !request_drop_arrived_body(request)) {
         leave(L, thread, HANDLER_FAIL);
     }
-    request->is_body_taken = true;
-    if (request->body != NULL) {
-        request->body = new_body(request);
-        request->is_body_lost = true;
+    request->incoming.is_taken = true;
+    if (request->incoming.body != NULL) {
+        request->incoming.body = new_body(request);
+        request->incoming.is_lost = true;
     }
     return 0;
 }
@@ -87,7 +87,7 @@ static int discard_body(lua_State *L, struct script_thread *thread)
 
 static int get_body_data(lua_State *L, struct script_thread *thread)
 {
-    const struct request_body *body = http_lua_demand(L, thread, LOOK_PHASES)->body;
+    const struct request_body *body = http_lua_demand(L, thread, LOOK_PHASES)->incoming.body;
     lua_Integer most = luaL_optinteger(L, 1, 0);
 
     if (body == NULL || body->fd != -1 || body->size == 0) {
@@ -100,7 +100,7 @@ static int get_body_data(lua_State *L, struct script_thread *thread)
 
 static int get_body_file(lua_State *L, struct script_thread *thread)
 {
-    const struct request_body *body = http_lua_demand(L, thread, LOOK_PHASES)->body;
+    const struct request_body *body = http_lua_demand(L, thread, LOOK_PHASES)->incoming.body;
 
     check_count(L, 0, 0, "0 arguments");
     if (body == NULL || body->fd == -1) {
@@ -113,7 +113,7 @@ static int get_body_file(lua_State *L, struct script_thread *thread)
 
 static int get_post_args(lua_State *L, struct script_thread *thread)
 {
-    const struct request_body *body = http_lua_demand(L, thread, LOOK_PHASES)->body;
+    const struct request_body *body = http_lua_demand(L, thread, LOOK_PHASES)->incoming.body;
 
     check_count(L, 0, 1, "0 or 1 arguments");
     unsigned max = script_args_max(L, 1);
@@ -135,7 +135,7 @@ static struct request *check_read(lua_State *L, struct script_thread *thread)
 {
     struct request *request = http_lua_demand(L, thread, LOOK_PHASES);
 
-    if (request->body == NULL && http_lua_request_of(request)->body_source == NULL) {
+    if (request->incoming.body == NULL && http_lua_request_of(request)->body_source == NULL) {
         luaL_error(L, "request body not read yet");
     }
     script_demand(L, thread, CHANGE_PHASES);
@@ -164,7 +164,7 @@ static int set_body_data(lua_State *L, struct script_thread *thread)
     arena_allow(&request->arena, text.len);
     body->bytes = arena_dup(&request->arena, text);
     body->size = text.len;
-    request->is_body_lost = false;
+    request->incoming.is_lost = false;
     request_give_body(request, body);
     return 0;
 }
@@ -190,7 +190,7 @@ static int set_body_file(lua_State *L, struct script_thread *thread)
         lua->file_to_remove = path;
         arena_on_free(&request->arena, remove_file, lua);
     }
-    request->is_body_lost = false;
+    request->incoming.is_lost = false;
     request_give_body(request, body);
     return 0;
 }
@@ -214,8 +214,8 @@ static int init_body(lua_State *L, struct script_thread *thread)
     }
     lua->writer = arena_new(&request->arena, struct body_writer);
     body_writer_begin(request, size == 0 ? 1 : (size_t) size, lua->writer);
-    request->is_body_lost = false;
-    request->body = lua->writer->body;
+    request->incoming.is_lost = false;
+    request->incoming.body = lua->writer->body;
     return 0;
 }
 
@@ -224,7 +224,7 @@ static struct body_writer *check_writer(lua_State *L, struct script_thread *thre
     struct request *request = http_lua_demand(L, thread, LOOK_PHASES);
     struct http_lua_request *lua = http_lua_check_request(L, thread);
 
-    if (lua->writer == NULL || lua->writer->body != request->body) {
+    if (lua->writer == NULL || lua->writer->body != request->incoming.body) {
         luaL_error(L, "request_body not initialized");
     }
     script_demand(L, thread, CHANGE_PHASES);

@@ -40,13 +40,13 @@ static enum script_got body_more(struct script_source *source, size_t wanted, ui
     struct request *request = body->request;
 
     (void) wanted;
-    if (request->is_body_read) {
+    if (request->incoming.is_read) {
         return SCRIPT_GOT_END;
     }
-    request->body_timeout_ms = timeout_ms;
-    request->is_body_late = false;
+    request->incoming.timeout_ms = timeout_ms;
+    request->incoming.is_late = false;
     ssize_t n = request_read_some(request, body->room, ROOM_SIZE);
-    request->body_timeout_ms = 0;
+    request->incoming.timeout_ms = 0;
     if (n > 0) {
         body->at = 0;
         body->end = (size_t) n;
@@ -55,14 +55,14 @@ static enum script_got body_more(struct script_source *source, size_t wanted, ui
     if (n == 0) {
         return SCRIPT_GOT_END;
     }
-    if (request->is_body_late) {
+    if (request->incoming.is_late) {
         return SCRIPT_GOT_NOTHING;
     }
     if (fiber_is_cancelled()) {
         return SCRIPT_GOT_CANCELLED;
     }
-    source->error = request->body_refusal == 413 ? "too large" : "client aborted";
-    request->body_refusal = 0;
+    source->error = request->incoming.refusal == 413 ? "too large" : "client aborted";
+    request->incoming.refusal = 0;
     return SCRIPT_GOT_FAILURE;
 }
 
@@ -70,17 +70,17 @@ static int push_body(lua_State *L, struct script_thread *thread, struct http_lua
 {
     struct request *request = lua->request;
 
-    if (request->body != NULL || request_body_is_gone(request) || lua->body_source != NULL ||
-        lua->has_raw_socket) {
+    if (request->incoming.body != NULL || request_body_is_gone(request) ||
+        lua->body_source != NULL || lua->has_raw_socket) {
         return script_fail(L, "request body already exists");
     }
     if (lua->is_reading_body) {
         return script_fail(L, "pending request body reading in some other thread");
     }
-    if (request->is_chunked_body && !request->wire->is_multiplexed) {
+    if (request->incoming.is_chunked && !request->wire->is_multiplexed) {
         return script_fail(L, "chunked request bodies not supported yet");
     }
-    if (request->is_body_read) {
+    if (request->incoming.is_read) {
         return script_fail(L, "no body");
     }
     if (request_body_exceeds(request)) {
@@ -94,9 +94,9 @@ static int push_body(lua_State *L, struct script_thread *thread, struct http_lua
     body->request = request;
     body->room = arena_text(&request->arena, ROOM_SIZE);
     lua->body_source = body;
-    request->is_body_streamed = true; /* it may go on while the answer is given */
-    if (request->expects_continue && !request->response.is_head_sent) {
-        request->expects_continue = false;
+    request->incoming.is_streamed = true; /* it may go on while the answer is given */
+    if (request->incoming.expects_continue && !request->response.is_head_sent) {
+        request->incoming.expects_continue = false;
         request->wire->send_interim(request, 100, NULL);
     }
     script_socket_push(L, thread, &(struct script_face){.source = &body->source});
@@ -137,7 +137,7 @@ static int push_raw(lua_State *L, struct script_thread *thread, struct http_lua_
     if (lua->has_raw_socket) {
         return script_fail(L, "duplicate call");
     }
-    if (lua->is_reading_body || (lua->body_source != NULL && !request->is_body_read)) {
+    if (lua->is_reading_body || (lua->body_source != NULL && !request->incoming.is_read)) {
         return script_fail(L, "pending request body reading in some other thread");
     }
     if (lua->output.gathered.len != 0) {
@@ -155,7 +155,7 @@ static int push_raw(lua_State *L, struct script_thread *thread, struct http_lua_
     raw->lua = lua;
     lua->has_raw_socket = true;
     request->keepalive = false;
-    request->is_body_read = true;
+    request->incoming.is_read = true;
     request->response.is_head_sent = true; /* the script gives its own */
     conn_set_nodelay(conn, true);
     script_socket_push(L, thread,

@@ -138,7 +138,7 @@ static int change_length(struct request *request, struct str value)
     request->response.content_length = length;
     request->response.is_length_set = length != -1;
     if (length == -1) {
-        request->response.allows_ranges = false;
+        request->response.range.is_allowed = false;
     }
     return LUA_FFI_OK;
 }

@@ -138,7 +138,7 @@ STEP(append_request_length)
 {
     struct request *request = variable_request(env);
 
-    return format_uint(at, request->head_size + request->body_received);
+    return format_uint(at, request->head_size + request->incoming.received);
 }
 
 STEP(append_pipe)

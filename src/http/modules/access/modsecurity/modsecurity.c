@@ -117,7 +117,7 @@ static bool hold_send(struct body_filter *filter, struct request *request,
     if (hold->is_open) {
         return body_filter_next(filter, request, piece, is_last);
     }
-    if (request->response.refusal != 0) {
+    if (request->response.hold.refusal != 0) {
         return response_drop(piece);
     }
     if (piece != NULL) {
@@ -157,7 +157,7 @@ static void hold_body(struct inspection *inspection)
     hold->inspection = inspection;
     hold->limit = limit;
     arena_on_free(&request->arena, hold_free, hold);
-    response->allows_ranges = false; /* a part of it would not show what the rules look for */
+    response->range.is_allowed = false; /* a part of it would not show what the rules look for */
     response_needs_memory(request);
     response_append_filter(request, &hold->filter);
     response_hold(request);

@@ -296,7 +296,7 @@ static bool add_body_file(Transaction *transaction, const struct request_body *b
 static void body_phase(void *arg)
 {
     struct inspection *inspection = arg;
-    const struct request_body *body = inspection->request->body;
+    const struct request_body *body = inspection->request->incoming.body;
     Transaction *transaction = inspection->transaction;
 
     if (body->fd != -1) {

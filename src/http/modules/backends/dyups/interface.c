@@ -179,7 +179,7 @@ static enum handler_result answer_update(struct request *request, struct str nam
     if (dyups_now == NULL) {
         return request_fail(request, 503); /* the worker has ended meanwhile */
     }
-    if (request->body->size > dyups_now->zone_size) { /* not worth reading from a file */
+    if (request->incoming.body->size > dyups_now->zone_size) { /* not worth reading from a file */
         struct str said;
 
         counters_mine->limited++;

@@ -155,7 +155,7 @@ static enum handler_result proxy_handle(struct request *request)
         x->set_body = settings->set_body;
         x->streams_body = false;
     }
-    if (request->is_chunked_body && settings->version < HTTP_1_1) {
+    if (request->incoming.is_chunked && settings->version < HTTP_1_1) {
         x->streams_body = false; /* HTTP/1.0 needs the length */
     }
     return exchange_run(x);

@@ -113,7 +113,7 @@ static void srcache_fetch_take_field(struct request *request, const struct field
         response->etag = value;
         break;
     case FIELD_DATE:
-        response->left_out |= FIELD_BIT(FIELD_DATE);
+        response->order.left_out |= FIELD_BIT(FIELD_DATE);
         fields_add_identified(&response->fields, &request->arena, field->id, name, value);
         break;
     default:
@@ -135,7 +135,7 @@ static enum handler_result give_parts(struct request *request, const struct gath
     response->status = stored->status;
     response->content_length =
         gathered->is_announced ? (int64_t) (stored->body.len + rest.size) : -1;
-    response->is_single_range = true;
+    response->range.is_single = true;
     enum handler_result result = response_start(request);
     if (result != HANDLER_NEXT) {
         return result;
@@ -157,7 +157,7 @@ static enum handler_result srcache_fetch_give(struct request *request,
     fields_each(field, &stored->fields) {
         srcache_fetch_take_field(request, field);
     }
-    response->allows_ranges = gathered->is_announced;
+    response->range.is_allowed = gathered->is_announced;
     return gathered->fd != -1 || !gathered->is_announced
                ? give_parts(request, gathered, stored)
                : response_memory(request, stored->status, response->content_type, stored->body);

@@ -119,7 +119,7 @@ enum handler_result dav_fail(struct request *request, int error, const char *cal
 
 bool dav_refuses_body(struct request *request, const char *methods)
 {
-    if (request->content_length <= 0 && !request->is_chunked_body) {
+    if (request->incoming.length <= 0 && !request->incoming.is_chunked) {
         return false;
     }
     log_error(&request->log, 0, "%s with body %s unsupported", methods,
@@ -242,7 +242,7 @@ static enum handler_result body_to_file(struct request *request, struct put *put
         return request_fail(request, 500);
     }
     arena_on_free(&request->arena, drop_file, put);
-    if (!fs_write_all(put->fd, request->body->bytes)) {
+    if (!fs_write_all(put->fd, request->incoming.body->bytes)) {
         return dav_fail(request, errno, "write()", put->temporary, 500);
     }
     return HANDLER_NEXT;
@@ -335,15 +335,15 @@ static enum handler_result put_body(struct request *request, struct dav_target *
     if (result != HANDLER_NEXT) {
         return result;
     }
-    if (request->is_body_lost) {
+    if (request->incoming.is_lost) {
         log_error(&request->log, 0, "PUT request body must be in a file");
         return request_fail(request, 500);
     }
     put->target = target;
     put->access = dav_settings_at(request->location)->access;
     put->mtime = date == NULL ? -1 : http_date_parse(date->value);
-    put->fd = request->body->fd;
-    put->temporary = request->body->file_name;
+    put->fd = request->incoming.body->fd;
+    put->temporary = request->incoming.body->file_name;
     if (put->fd == -1) {
         result = body_to_file(request, put);
     }
@@ -355,7 +355,7 @@ static enum handler_result put_body(struct request *request, struct dav_target *
         return dav_fail(request, put->error, put->failed, target->path, 409);
     }
     put->temporary = STR_NONE;
-    if (request->body->fd != -1) {
+    if (request->incoming.body->fd != -1) {
         request_body_keep_file(request);
     }
     return dav_answer(request, put->has_replaced ? 204 : 201, !put->has_replaced);

@@ -90,7 +90,7 @@ enum handler_result dav_ext_read_body(struct request *request, struct str *out)
     if (result != HANDLER_NEXT) {
         return result;
     }
-    const struct request_body *body = request->body;
+    const struct request_body *body = request->incoming.body;
     if (body->size > BODY_MAX) {
         counters_mine->limited++;
         log_error(&request->log, 0, "client sent a body of %llu bytes, more than %d, as XML",

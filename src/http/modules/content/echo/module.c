@@ -133,7 +133,7 @@ static bool echo_get_status(struct variable_env *env, const struct variable *var
 
 static bool get_body(struct variable_env *env, const struct variable *variable, struct str *out)
 {
-    const struct request_body *body = variable_request(env)->body;
+    const struct request_body *body = variable_request(env)->incoming.body;
 
     return body != NULL && body->fd == -1 && variable_give(out, body->bytes);
 }

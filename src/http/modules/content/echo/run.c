@@ -106,7 +106,7 @@ static enum handler_result give_body(struct echo_run *run)
 {
     struct request *request = run->request;
     enum handler_result result = echo_begin(run);
-    const struct request_body *body = request->body;
+    const struct request_body *body = request->incoming.body;
 
     if (result != HANDLER_NEXT || body == NULL || body->size == 0) {
         return result;

@@ -105,7 +105,7 @@ enum handler_result echo_subrequest(struct echo_run *run, const struct echo_comm
     }
     echo->sub.output = SUBREQUEST_INLINE;
     echo->sub.own_variables = true; /* as with nginx: its head and arguments are its own */
-    echo->sub.passes_body = request->body != NULL;
+    echo->sub.passes_body = request->incoming.body != NULL;
     enum handler_result result = echo_begin(run);
     if (result != HANDLER_NEXT) {
         return result;

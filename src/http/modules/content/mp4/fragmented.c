@@ -306,7 +306,7 @@ static enum handler_result send_part(struct search *search, uint64_t last)
                                      .release = free,
                                      .release_arg = head.data};
     response_describe_file(video->request, video->file, head.len + (last - choice->first));
-    video->request->response.is_single_range = true;
+    video->request->response.range.is_single = true;
     enum handler_result result = response_start(video->request);
     if (result != HANDLER_NEXT) {
         buf_free(&head);

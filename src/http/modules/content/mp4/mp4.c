@@ -134,7 +134,7 @@ static enum handler_result send_video(struct video *video)
     uint64_t length = video->cut.last - video->cut.first;
 
     response_describe_file(request, video->file, head.len + length);
-    request->response.is_single_range = true; /* it comes in two pieces */
+    request->response.range.is_single = true; /* it comes in two pieces */
     enum handler_result result = response_start(request);
     if (result != HANDLER_NEXT) {
         buf_free(&head);

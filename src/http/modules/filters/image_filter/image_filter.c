@@ -314,7 +314,7 @@ static void image_header(struct request *request)
     }
     if (response->content_length > 0 && (uint64_t) response->content_length > settings->buffer) {
         refuse_size(request, "response", (uint64_t) response->content_length);
-        response->refusal = 0;
+        response->hold.refusal = 0;
         response->status = 415;
         return;
     }
@@ -322,7 +322,7 @@ static void image_header(struct request *request)
     image->filter.send = image_send;
     image->settings = settings;
     arena_on_free(&request->arena, drop_image, image);
-    response->allows_ranges = false;
+    response->range.is_allowed = false;
     fields_set(&response->fields, &request->arena, FIELD_ACCEPT_RANGES, STR_NONE);
     response_needs_memory(request);
     response_append_filter(request, &image->filter);

@@ -205,7 +205,7 @@ static bool check_include(struct ssi_page *page, const struct ssi_include *inclu
 bool ssi_include(struct ssi_page *page, const struct ssi_include *include)
 {
     struct subrequest sub = {.output = SUBREQUEST_INLINE,
-                             .passes_body = page->request->body != NULL};
+                             .passes_body = page->request->incoming.body != NULL};
     const struct ssi_block *block = NULL;
 
     if (!check_include(page, include) ||

@@ -239,7 +239,7 @@ static void xslt_header(struct request *request)
     xslt->filter.send = xslt_send;
     xslt->settings = settings;
     arena_on_free(&request->arena, drop_filter, xslt);
-    response->allows_ranges = false;
+    response->range.is_allowed = false;
     fields_set(&response->fields, &request->arena, FIELD_ACCEPT_RANGES, STR_NONE);
     response_needs_memory(request);
     response_append_filter(request, &xslt->filter);

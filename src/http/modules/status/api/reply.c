@@ -64,7 +64,7 @@ enum handler_result api_read_body(struct request *request, size_t most, struct s
     if (handled != HANDLER_NEXT) {
         return handled;
     }
-    if (request->body->size > most) {
+    if (request->incoming.body->size > most) {
         counters_mine->limited++;
         log_error(&request->log, 0, "api: the request body has more than %zu bytes", most);
         return api_refuse(request, 413, "RequestBodyTooLarge", "request body too large");

@@ -354,7 +354,7 @@ void way_put(struct request *request, struct buf *out)
     put_server(&json, request, way);
     json_put_number(&json, "status", request_status(request));
     json_put_number(&json, "request_ms", request_age_ms(request));
-    json_put_number(&json, "request_bytes", request->head_size + request->body_received);
+    json_put_number(&json, "request_bytes", request->head_size + request->incoming.received);
     json_put_number(&json, "response_bytes", request_bytes_sent(request));
     put_filters(&json, request);
     json_put_flag(&json, "is_cut", way->is_cut);

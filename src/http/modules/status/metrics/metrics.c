@@ -94,7 +94,7 @@ static enum handler_result count_request(struct request *request)
     struct metrics_sample sample = {
         .status = request->response.status,
         .time_ms = request_age_ms(request),
-        .received = request->head_size + request->body_received + request->tunnel_received,
+        .received = request->head_size + request->incoming.received + request->tunnel_received,
         .sent = request_bytes_sent(request),
         .has_begun = request->is_counted,
     };

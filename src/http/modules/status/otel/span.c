@@ -92,10 +92,10 @@ static inline __attribute__((always_inline)) char *put_attributes(char *at, unsi
     if (agent != NULL) {
         at = put_own_text(at, field, STR("http.user_agent"), agent->value);
     }
-    if (request->content_length > 0 || request->body_received != 0) {
+    if (request->incoming.length > 0 || request->incoming.received != 0) {
         at = put_number(at, field, STR("http.request_content_length"),
-                        request->content_length > 0 ? (uint64_t) request->content_length
-                                                    : request->body_received);
+                        request->incoming.length > 0 ? (uint64_t) request->incoming.length
+                                                     : request->incoming.received);
     }
     at = put_number(at, field, STR("http.response_content_length"),
                     request_body_bytes_sent(request));

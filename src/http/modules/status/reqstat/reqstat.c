@@ -89,7 +89,7 @@ static void count_attempts(uint64_t *counts, const struct exchange *x)
 static void count_all(struct request *request, const struct choice *choice, uint64_t *counts)
 {
     counts[REQSTAT_BYTES_IN] =
-        request->head_size + request->body_received + request->tunnel_received;
+        request->head_size + request->incoming.received + request->tunnel_received;
     counts[REQSTAT_BYTES_OUT] = request_bytes_sent(request);
     counts[REQSTAT_CONN_TOTAL] = choice->is_first;
     counts[REQSTAT_REQ_TOTAL] = 1;

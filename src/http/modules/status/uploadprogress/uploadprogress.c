@@ -116,7 +116,7 @@ static enum handler_result track(struct request *request)
     }
     struct tracking *tracking = request_data(request, &progress_key, sizeof(*tracking));
     tracking->table = settings->tracked->table;
-    switch (upload_begin(tracking->table, name, request->content_length, &tracking->upload)) {
+    switch (upload_begin(tracking->table, name, request->incoming.length, &tracking->upload)) {
     case UPLOAD_BEGUN:
         break;
     case UPLOAD_RUNS:
@@ -132,7 +132,7 @@ static enum handler_result track(struct request *request)
     tracking->request = request;
     tracking->timeout_ms = settings->timeout_ms;
     tracking->watcher.received = piece_came;
-    request->body_watcher = &tracking->watcher;
+    request->incoming.watcher = &tracking->watcher;
     arena_on_free(&request->arena, request_gone, tracking);
     return HANDLER_NEXT;
 }
@@ -145,7 +145,7 @@ static enum handler_result note_refusal(struct request *request)
     struct str name;
 
     if (request_status(request) >= 400 && is_new_upload(request, &name) &&
-        upload_begin(settings->tracked->table, name, request->content_length, &upload) ==
+        upload_begin(settings->tracked->table, name, request->incoming.length, &upload) ==
             UPLOAD_BEGUN) {
         upload_end(settings->tracked->table, upload, request_status(request),
                    clock_now.now_ms + settings->timeout_ms);
