@@ -154,6 +154,15 @@ def test_ranges_beyond_the_offset(serve):
     assert part("/bypass/f", "Range: bytes=5-") == ("BYPASS", ".", 206)
 
 
+def test_ranges_beyond_the_offset_while_stale(serve, backend):
+    """Also where the backend allows stale responses while they are renewed: the client does not wait for the whole."""
+    back = backend([answer(b"0123456789", b"Cache-Control: max-age=1, stale-while-revalidate=60")] * 9)
+    server = serve(cached(back.port, "proxy_cache_max_range_offset 2;"))
+    assert got(server)[0] == "MISS"
+    until(lambda: got(server, "/", "Range: bytes=5-")[0] == "EXPIRED")
+    assert b"bytes=5-" in back.wait_requests(2)[1]
+
+
 def test_ranges_with_keys_of_their_own(serve):
     """A part is stored where the key holds the range of the client, and only there."""
     server = serve("""

@@ -169,12 +169,9 @@ static enum handler_result use_expired(struct exchange *x, bool *again)
         if (!is_mine) {
             return cached_serve(x, STR("UPDATING"), CACHE_COUNT_UPDATING);
         }
-        if (settings->cache_background_update ||
-            cached->access.meta.stale_while_updating_until >= clock_now.seconds) {
+        if (settings->cache_background_update) {
             expect_storing(x);
-            if (settings->cache_background_update) {
-                return serve_and_update(x);
-            }
+            return serve_and_update(x);
         }
     } else if (!is_mine && settings->cache_lock && !begins_too_far(x)) {
         *again = true;
