@@ -119,14 +119,26 @@ static bool is_part_of_page(const struct request *request)
     return mode != NULL && !str_is(mode->value, "navigate");
 }
 
-static bool is_login_cookie(const struct request_cookie *cookie, struct str prefix)
+/* Has it a name that this server may have given? Others that are sent may hold anything: a name goes to responses, and to the provider. */
+static bool has_login_name(const struct request_cookie *cookie, struct str prefix)
+{
+    struct str id = str_skip(cookie->name, prefix.len);
+
+    for (size_t i = 0; i < id.len; i++) {
+        if (!ascii_is_digit((unsigned char) id.data[i]) && (id.data[i] < 'a' || id.data[i] > 'f')) {
+            return false;
+        }
+    }
+    return id.len == ID_SIZE;
+}
+
+static bool is_login_value(struct str value)
 {
     struct str bytes;
     struct arena arena;
 
     arena_init(&arena);
-    bool is_one = cookie->name.len == prefix.len + ID_SIZE && cookie->value.len == OIDC_TEXT &&
-                  base64_decode(&arena, cookie->value, true, &bytes);
+    bool is_one = value.len == OIDC_TEXT && base64_decode(&arena, value, true, &bytes);
     arena_free(&arena);
     return is_one;
 }
@@ -137,16 +149,21 @@ static bool find_cookie(struct request *request, const struct oidc_provider *pro
 {
     struct str prefix = login_cookie_name(request, provider, STR_NONE);
     struct vec cookies = {0};
-    size_t position = 0;
+    size_t left = 0;
 
     request_cookies(request, prefix, &request->arena, &cookies);
     vec_each(const struct request_cookie, cookie, &cookies) {
-        position++;
-        if (is_login_cookie(cookie, prefix)) {
+        left += has_login_name(cookie, prefix);
+    }
+    vec_each(const struct request_cookie, cookie, &cookies) {
+        if (!has_login_name(cookie, prefix)) {
+            continue;
+        }
+        if (is_login_value(cookie->value)) {
             login->id = str_skip(cookie->name, prefix.len);
             login->cookie = cookie->value;
         }
-        if (position + COOKIES_MAX <= cookies.count && cookie->name.len == prefix.len + ID_SIZE) {
+        if (left-- > COOKIES_MAX) {
             oidc_set_cookie(request, provider, cookie->name, STR_NONE, 0);
         }
     }
