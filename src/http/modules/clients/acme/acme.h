@@ -14,14 +14,15 @@
 #include "shared/metrics/orders.h"
 #include "store/table.h"
 
-#define ACME_ANSWER_MAX (256 * 1024) /* bytes of an answer's body */
-#define ACME_PEM_MAX (128 * 1024)    /* bytes of a key with its chain */
-#define ACME_CHAIN_MAX 10            /* certificates of a chain */
-#define ACME_CHAIN_SIZE (112 * 1024) /* bytes of it; the rest of ACME_PEM_MAX is for the key */
-#define ACME_IDENTIFIERS_MAX 100     /* of one certificate */
-#define ACME_CHALLENGES_MAX 128      /* that are open at one time in a zone */
-#define ACME_URL_MAX 2048            /* bytes of a URL that the CA names */
-#define ACME_CALL_MS 30000           /* one request to the CA */
+#define ACME_ANSWER_MAX (256 * 1024)  /* bytes of an answer's body */
+#define ACME_WAIT_MOST_S (30 * 86400) /* a longer Retry-After counts as this */
+#define ACME_PEM_MAX (128 * 1024)     /* bytes of a key with its chain */
+#define ACME_CHAIN_MAX 10             /* certificates of a chain */
+#define ACME_CHAIN_SIZE (112 * 1024)  /* bytes of it; the rest of ACME_PEM_MAX is for the key */
+#define ACME_IDENTIFIERS_MAX 100      /* of one certificate */
+#define ACME_CHALLENGES_MAX 128       /* that are open at one time in a zone */
+#define ACME_URL_MAX 2048             /* bytes of a URL that the CA names */
+#define ACME_CALL_MS 30000            /* one request to the CA */
 
 enum acme_challenge_type { ACME_HTTP_01, ACME_TLS_ALPN_01, ACME_DNS_01, ACME_DNS_PERSIST_01 };
 extern const char *const acme_challenge_names[]; /* by enum acme_challenge_type */

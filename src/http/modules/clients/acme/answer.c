@@ -10,7 +10,6 @@
 
 #define HEAD_MAX 32768
 #define NONCE_MAX 512
-#define WAIT_MOST_S (30 * 86400) /* a longer Retry-After counts as this */
 
 /* ---- fields ---- */
 
@@ -22,13 +21,13 @@ int64_t acme_retry_after(struct str value, int64_t now)
         return 0;
     }
     if (parse_uint(value, &seconds)) {
-        return seconds < WAIT_MOST_S ? (int64_t) seconds : WAIT_MOST_S;
+        return seconds < ACME_WAIT_MOST_S ? (int64_t) seconds : ACME_WAIT_MOST_S;
     }
     time_t when = http_date_parse_loosely(value);
     if (when == (time_t) -1 || (int64_t) when <= now) {
         return 0;
     }
-    return (int64_t) when - now < WAIT_MOST_S ? (int64_t) when - now : WAIT_MOST_S;
+    return (int64_t) when - now < ACME_WAIT_MOST_S ? (int64_t) when - now : ACME_WAIT_MOST_S;
 }
 
 static bool take_digits(struct str *text, size_t count, int *out)

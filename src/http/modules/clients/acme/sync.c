@@ -16,7 +16,7 @@ enum {
     LEASE_MS = 90000,      /* longer than a call to the CA, and than a pause between two */
     HOOK_MS = 120000,      /* more of it: a hook's program */
     CHALLENGE_MS = 900000, /* in the store */
-    FAILURE_MS = 86400000, /* the most that another node may put off an order */
+    CLOCK_S = 3600,        /* by which the clocks of nodes may differ */
 };
 
 /* ---- names: "KIND WHAT" ---- */
@@ -194,7 +194,7 @@ static void failure_put(const struct acme_certificate *certificate, const struct
     uint64_t failures, until_s;
 
     if (rest.data == NULL || !parse_uint(digits, &failures) || !parse_uint(rest, &until_s) ||
-        failures > 1000 || until_s > (uint64_t) clock_now.seconds + FAILURE_MS / 1000 ||
+        failures > 1000 || until_s > (uint64_t) clock_now.seconds + ACME_WAIT_MOST_S + CLOCK_S ||
         (int64_t) until_s <= facts.not_until_s || until_s <= (uint64_t) clock_now.seconds) {
         return;
     }
