@@ -404,3 +404,15 @@ def test_over_http_3(serve, collector):
         assert answer.body.decode() == SPAN
     found = attributes(spans_of(server, collector, 1)[0])
     assert (found["http.flavor"], found["http.scheme"], found["http.target"]) == ("3.0", "https", "/three")
+
+
+def test_the_context_is_that_of_the_client(serve, collector):
+    """Whatever handlers make of the field later: they change what backends receive."""
+    other = "traceparent: 00-11111111111111111111111111111111-2222222222222222-01"
+    server = serve("otel_exporter { endpoint 127.0.0.1:%d; interval 30ms; } otel_trace on; otel_trace_context extract; server { listen 127.0.0.1:@PORT@;"
+                   " location / { more_set_input_headers '%s'; root /nowhere; } location /cleared { more_clear_input_headers traceparent; root /nowhere; } }" % (collector.port, other))
+    for path, *fields in (("/", "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), ("/",),
+                          ("/cleared", "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")):
+        assert server.get(path, *fields).status == 404
+    assert server.quit() == 0
+    assert [span.parent_span_id.hex() for span in collector.wait(3)] == ["b7ad6b7169203331", "", "b7ad6b7169203331"]

@@ -470,8 +470,8 @@ static bool logs_here(const struct http_location *location)
            reading_of(&location->server->main->generation->conf)->is_wanted;
 }
 
-/* Do all locations record the same requests, whatever is known of these, without parts, and tell backends nothing? Then it is early enough to decide
- * when a request is logged: one that is not recorded pays for one look. */
+/* Do all locations record the same requests, whatever is known of these, without parts, and have nothing to do with fields? Then it is early enough to
+ * decide when a request is logged: one that is not recorded pays for one look. A field is read before scripts change it. */
 static bool is_uniform(const struct http_main *main)
 {
     const struct otel_settings *first = NULL;
@@ -481,8 +481,7 @@ static bool is_uniform(const struct http_main *main)
 
         first = first == NULL ? settings : first;
         if (settings->is_variable || settings->has_internal_spans ||
-            settings->share != first->share || (settings->context & OTEL_INJECT) != 0 ||
-            settings->context != first->context) {
+            settings->share != first->share || settings->context != OTEL_IGNORE) {
             return false;
         }
     }
