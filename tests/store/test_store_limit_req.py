@@ -10,6 +10,7 @@ import pytest
 from harness import ports, run_binary, until
 from harness.certificates import Authority
 from harness.redis import cluster_of, needs_redis
+from harness.workers import wait_workers
 
 GIF = "location / { limit_req zone=z burst=%d nodelay; empty_gif; }"
 
@@ -294,6 +295,20 @@ def test_sentinel_names_the_primary(serve, redis):
     server.wait_log("the server 127.0.0.1:%d is back" % replica.port)
     assert passed(server, 9) == 2
     assert requests_in(replica) == 4
+
+
+def test_a_zone_that_is_shared_again(serve, redis):
+    """What was counted for others before its `sync` was taken away is nothing that the next one waits for."""
+    one = redis()
+    node = serve(http(burst=50, sync="sync sync_interval=10s"), main=store(one.port))
+    assert passed(node, 2) == 2
+    for words in ("", "sync sync_interval=10ms"):
+        old = node.children()
+        node.configure(http(burst=50, sync=words), main=store(one.port))
+        node.reload()
+        wait_workers(node, 1, without=old)
+    assert requests_in(one) == 0 and passed(node, 3) == 3
+    until(lambda: requests_in(one) == 2, "what was counted since then")
 
 
 def test_reload_keeps_counts(serve, redis):

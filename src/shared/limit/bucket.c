@@ -75,6 +75,8 @@ static struct bucket *bucket_add(struct shm_table *table, const struct bucket_as
 #define LISTED 0x80000000u
 #define LIST_AGAIN 1024u /* requests; a power of two */
 
+enum { LOCK_MOST = 64 }; /* records that are handled under one lock */
+
 static void bucket_share(struct bucket *bucket, struct bucket_ask *ask, unsigned requests)
 {
     uint32_t spare = bucket->record.spare, count = spare & ~LISTED;
@@ -132,6 +134,18 @@ void bucket_count(struct shm_table *table, struct bucket_ask *ask)
 }
 
 /* ---- buckets that others know better ---- */
+
+void bucket_share_begin(struct shm_table *table)
+{
+    for (uint32_t first = 0, count = 1; first < count; first += LOCK_MOST) {
+        shm_table_lock(table);
+        count = shm_table_count(table);
+        for (uint32_t i = first; i < count && i - first < LOCK_MOST; i++) {
+            ((struct bucket *) shm_table_at(table, i))->record.spare = 0;
+        }
+        shm_table_unlock(table);
+    }
+}
 
 uint64_t bucket_since(struct shm_table *table, const struct shm_key *key)
 {

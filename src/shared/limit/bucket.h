@@ -45,6 +45,9 @@ struct bucket_ask {
 /* May the request pass? If so, and `counts`, it is counted. */
 bool bucket_take(struct shm_table *table, struct bucket_ask *ask, bool counts);
 
+/* These buckets are shared from now on: what they held in former times, when they were so already, is nothing that others wait for. */
+void bucket_share_begin(struct shm_table *table);
+
 /* What the bucket holds now; a key without one: 0. */
 uint64_t bucket_held(struct shm_table *table, const struct bucket_ask *ask);
 

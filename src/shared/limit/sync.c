@@ -29,6 +29,11 @@ struct owed {
     uint64_t since_ms;
 };
 
+/* The head of the table. */
+struct owed_head {
+    uint64_t is_begun; /* buckets know of it */
+};
+
 static const char memory_tag;
 
 /* ---- the configuration ---- */
@@ -53,10 +58,15 @@ struct bucket_sync *bucket_sync_new(struct conf *conf, struct conf_node *node,
     if (sync->memory == NULL) {
         return NULL;
     }
-    sync->owed = shm_table_of(sync->memory, sizeof(struct owed), 0);
+    sync->owed = shm_table_of(sync->memory, sizeof(struct owed), sizeof(struct owed_head));
     if (sync->owed == NULL) {
         conf_error(conf, node, "zone \"%.*s\" is too small", STR_ARG(zone->zone->name));
         return NULL;
+    }
+    struct owed_head *head = shm_table_head(sync->owed);
+    if (!head->is_begun) {
+        bucket_share_begin(zone->table); /* a former configuration may have listed them elsewhere */
+        head->is_begun = 1;
     }
     return sync;
 }
