@@ -4,12 +4,14 @@
 
 #include "http/exchange.h"
 #include "http/modules/backends/memc.c"
+#include "http/routing/file_settings.h"
 
 static void take(struct str input, size_t at_first, const struct memc_command *command,
                  struct taken_answer *out)
 {
     static const struct exchange_settings settings = {.buffer_size = 8192};
-    static const struct http_location location;
+    static const struct file_settings files;
+    static const struct http_location location = {.files = &files};
     static struct variable flags = {.flags = VARIABLE_INDEXED, .index = 0};
     static struct variable_value values[1];
     const struct memc_settings own = {.flags = &flags, .tells_modification = true};

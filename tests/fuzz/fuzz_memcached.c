@@ -4,12 +4,14 @@
 
 #include "http/exchange.h"
 #include "http/modules/backends/memcached.c"
+#include "http/routing/file_settings.h"
 
 static void take(struct str input, size_t at_first, struct taken_answer *out)
 {
     static const struct exchange_settings settings = {.buffer_size = 4096};
     static const struct memcached_settings own = {.gzip_flag = 2};
-    static const struct http_location location;
+    static const struct file_settings files;
+    static const struct http_location location = {.files = &files};
     struct protocol protocol = memcached_protocol;
     struct log log = {.level = LOG_STDERR};
     struct request *request = calloc(1, sizeof(*request));

@@ -5,9 +5,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
-
-#include "base/clock.h"
 
 /* clang-format off */
 const uint16_t metrics_codes[METRICS_CODES] = {
@@ -63,9 +62,11 @@ bool metrics_use(struct zone *wanted)
         if (made == NULL) {
             return false;
         }
+        struct timespec now; /* the loop's clock may not run yet */
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        made->began_ms = (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
         shm_lock_init(&made->lock);
-        clock_update();
-        made->began_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
         wanted->root = made;
     }
     times_init();

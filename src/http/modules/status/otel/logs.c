@@ -225,12 +225,9 @@ static void drain_is_due(struct timer *timer)
 bool otel_error_log_start(struct generation *generation, const struct otel_main *main)
 {
     if (lines.generation == NULL) {
-        lines.room = malloc(LINES_ROOM);
-        if (lines.room == NULL) {
+        if (lines.room == NULL && (lines.room = malloc(LINES_ROOM)) == NULL) {
             return false;
         }
-        lines.used = 0;
-        lines.dropped = 0;
         lines.tap.take = take_line;
         timer_init(&lines.timer, drain_is_due);
         log_tap_add(&lines.tap);
@@ -249,7 +246,10 @@ void otel_error_log_end(struct generation *generation)
     if (lines.generation == NULL || lines.generation != generation) {
         return;
     }
-    /* Nothing is sent any more. */
+    log_tap_remove(&lines.tap);
+    timer_remove(&lines.timer);
+    /* Nothing is sent any more. The memory stays: a thread may be about to add a line to it. */
+    pthread_mutex_lock(&lines.lock);
     unsigned dropped = lines.dropped;
     for (size_t at = 0; at != lines.used; dropped++) {
         struct kept_line kept;
@@ -257,10 +257,8 @@ void otel_error_log_end(struct generation *generation)
         memcpy(&kept, lines.room + at, sizeof(kept));
         at += sizeof(kept) + kept.len;
     }
-    counters_mine->records_dropped += dropped;
-    log_tap_remove(&lines.tap);
-    timer_remove(&lines.timer);
+    lines.used = lines.dropped = 0;
     lines.generation = NULL;
-    free(lines.room);
-    lines.room = NULL;
+    pthread_mutex_unlock(&lines.lock);
+    counters_mine->records_dropped += dropped;
 }
