@@ -54,12 +54,12 @@ def test_error_log(name):
 
     def render(result):
         lines = []
+        # How busy the machine was says nothing of what is compared.
+        errors = [line for line in result.error_lines if "the event loop was blocked" not in line[-1]]
         for index, row in enumerate(config.rows):
             if row.expect is None:
-                lines += ["%02d [%s] %s" % line for line in result.error_lines
-                          if line[0] == index]
-        return lines + sorted("-- [%s] %s" % line[1:] for line in result.error_lines
-                              if line[0] is None)
+                lines += ["%02d [%s] %s" % line for line in errors if line[0] == index]
+        return lines + sorted("-- [%s] %s" % line[1:] for line in errors if line[0] is None)
 
     left, right = render(reference), render(ours)
     assert left == right, difference(left, right)

@@ -300,6 +300,7 @@ def test_tls(serve, consul, tmp_path):
     trusted = "ssl_trusted_certificate %s;" % authority.path("root.crt")
     server = serve(http(), main=main(engine, trusted))
     follow(server, engine, 2)
+    until(lambda: "wait=300000ms" in engine.asked[-1], "the request that waits for a change")
     asked = len(engine.asked)
     other = serve(http(), main=main(engine, trusted + "ssl_name other.example;"))
     other.wait_log("could not be connected")
