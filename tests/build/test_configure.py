@@ -101,7 +101,7 @@ def test_every_later_option_is_named(configure):
     later += ["--with-" + stem for row in table("modules") if row[2] == "later"
               for stem in row[1].split(",")]
     assert later
-    later += ["--with-http_v3_module=shared", "--with-openssl=/usr/src/openssl"]
+    later += ["--with-http_tfs_module=shared", "--with-openssl=/usr/src/openssl"]
     status, text, _ = configure(*later)
     assert status == 1
     lines = text.splitlines()
