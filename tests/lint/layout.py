@@ -153,6 +153,16 @@ def missing_pages(top):
     return found
 
 
+# Where pytest does not look for tests by itself (its setting norecursedirs).
+NOT_COLLECTED = re.compile(r"build|dist|node_modules|venv|CVS|_darcs|.*\.egg|\..*")
+
+
+def never_collected(top):
+    """Folders whose tests run only when they are named."""
+    return ["%s/%s:1: pytest leaves out folders of this name" % (folder, name)
+            for folder, names, _ in sorted(os.walk(top)) for name in names if NOT_COLLECTED.fullmatch(name)]
+
+
 def unformatted(paths):
     """One error a file, at the first place where clang-format would write something else."""
     if not paths:

@@ -52,6 +52,7 @@ def main():
     errors += layout.first_lines(sources + tests)
     errors += layout.implemented_elsewhere(sources)
     errors += layout.missing_pages("src")
+    errors += layout.never_collected("tests")
     errors += layout.unformatted(sources + tests)
     errors += ffi.errors(sys.argv[1], sources)
     errors += pages.errors(sys.argv[1])

@@ -212,6 +212,11 @@ def test_page_first_line_and_format(tree):
     assert layout.unformatted(paths)[0].startswith("src/base/a.c:1: not as clang-format")
 
 
+def test_folder_that_pytest_leaves_out(tree):
+    tree({"auto/test_a.py": "", "net/build/test_b.py": ""})
+    assert layout.never_collected("src") == ["src/net/build:1: pytest leaves out folders of this name"]
+
+
 def test_functions_implemented_elsewhere(tree):
     files = {"base/a.h": "/* A. */\nint a(int x);\nconst char *b(\n    void);\nstatic inline int c(void)\n{\n    return 1;\n}\n",
              "base/a.c": "/* A. */\nint a(int x)\n{\n    return x;\n}\n",

@@ -113,7 +113,7 @@ def test_beside_nginx(deb):
     assert two == ["/usr/sbin/nginx", "served"]
     assert three == ["/usr/sbin/nginx (deleted)", "served"], "a broken configuration must not end what runs"
     assert 'unknown directive "nonsense"' in said or "unexpected end of file" in said
-    assert "portunus: the configuration above is not taken" in said
+    assert "portunus: the configuration has the errors above; the running server was not changed" in said
     assert "nginx version: nginx/1.31" not in said and "Debian's nginx is restored" in said
 
 
