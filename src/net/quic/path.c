@@ -101,6 +101,8 @@ static void swap_paths(struct quic_connection *c)
 {
     struct quic_path former = c->paths[0];
 
+    former.mtu_probe =
+        0; /* its fate is not known there: it may come back, and is asked again then */
     c->paths[0] = c->paths[1];
     c->paths[1] = former;
     if (!has_same_ip(&c->paths[0].peer, &former.peer) ||

@@ -108,9 +108,12 @@ static void a_client_moves(void **state)
     relay_move("127.0.0.2");
     transfer(1000);
     turn_until(server_end.connection->paths[0].is_validated);
+    server_end.connection->paths[0].mtu_probe =
+        1421; /* one of no size that is asked for is under way */
     relay_move("127.0.0.3");
     transfer(300000);
     assert_int_equal(server_end.connection->counts.migrations, 2);
+    assert_int_equal(server_end.connection->paths[1].mtu_probe, 0);
     ends_shut_client();
     relay_close();
 }
