@@ -2,7 +2,7 @@
 #include "conf/fixture.h"
 
 #include "conf/template.h"
-#include "shared/tls/server.h"
+#include "shared/tls/options.h"
 
 static unsigned reads;       /* of both */
 static unsigned replaced_at; /* after so many of them */
@@ -36,15 +36,12 @@ static int set_up_pair(void **state)
 static void read_pair(const char *certificate, const char *key, struct str *certificate_out,
                       struct str *key_out)
 {
-    struct tls_server_settings settings = {.rejects_handshake = false};
     struct variable_env env = {.kind = &kind, .set = &set, .arena = &arena, .log = &memory_log};
+    const struct template *certificate_text = template_compile(&conf, NULL, str_of(certificate));
+    const struct template *key_text = template_compile(&conf, NULL, str_of(key));
 
-    *vec_add(&settings.certificates, &arena, struct template *) =
-        template_compile(&conf, NULL, str_of(certificate));
-    *vec_add(&settings.keys, &arena, struct template *) =
-        template_compile(&conf, NULL, str_of(key));
     reads = 0;
-    tls_server_pair(&settings, 0, &env, certificate_out, key_out);
+    tls_option_pair(certificate_text, key_text, &env, certificate_out, key_out);
 }
 
 static void both_are_of_one_moment(void **state)

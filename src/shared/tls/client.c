@@ -246,11 +246,11 @@ void tls_client_link(const struct tls_client_settings *tls, struct variable_env 
     };
     if (tls->is_certificate_late) {
         /* An empty name is none: this connection has no certificate. */
-        struct str directory = generation_now->conf.conf_prefix;
-        out->options.certificate =
-            tls_option_full_name(env->arena, directory, template_text(tls->certificate, env));
-        out->options.key =
-            tls_option_full_name(env->arena, directory, template_text(tls->certificate_key, env));
+        struct str directory = generation_now->conf.conf_prefix, certificate, key;
+
+        tls_option_pair(tls->certificate, tls->certificate_key, env, &certificate, &key);
+        out->options.certificate = tls_option_full_name(env->arena, directory, certificate);
+        out->options.key = tls_option_full_name(env->arena, directory, key);
     }
     out->options.identity = tls_client_identity(tls->context, &out->options);
 }

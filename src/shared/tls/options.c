@@ -162,3 +162,19 @@ bool tls_option_quic_host_key(struct conf *conf, const struct conf_node *node, s
     }
     return true;
 }
+
+void tls_option_pair(const struct template *certificate_text, const struct template *key_text,
+                     struct variable_env *env, struct str *certificate, struct str *key)
+{
+    enum { ATTEMPTS_MOST = 4 };
+    struct str now = template_text(certificate_text, env);
+    unsigned attempts = 0;
+
+    do {
+        *certificate = now;
+        *key = template_text(key_text, env);
+        if (str_starts(*certificate, STR("data:"))) {
+            now = template_text(certificate_text, env);
+        }
+    } while (++attempts < ATTEMPTS_MOST && !str_equal(now, *certificate));
+}

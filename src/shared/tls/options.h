@@ -3,6 +3,7 @@
 #define SHARED_TLS_OPTIONS_H
 
 #include "conf/directive.h"
+#include "conf/template.h"
 #include "net/tls/tls.h"
 
 /* Versions, as ssl_protocols and similar directives name them: enum tls_protocol. */
@@ -27,5 +28,11 @@ bool tls_option_quic_host_key(struct conf *conf, const struct conf_node *node, s
 
 /* The full name of a certificate or key; what is no file, or empty, stays as it is. */
 struct str tls_option_full_name(struct arena *arena, struct str directory, struct str name);
+/*
+ * The texts of a certificate and its key. Where they are data, another process may replace both between two looks: the key is asked for
+ * again when the certificate has changed since.
+ */
+void tls_option_pair(const struct template *certificate_text, const struct template *key_text,
+                     struct variable_env *env, struct str *certificate, struct str *key);
 
 #endif

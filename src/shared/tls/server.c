@@ -23,8 +23,6 @@ const struct directive_word tls_ocsp_words[] = {
 /* Room for the keys of tickets that make themselves; more than they need, the least that a zone has. */
 #define TICKET_ZONE_SIZE (64 * 1024)
 
-#define PAIR_TRIES 4 /* to read a certificate that does not change while its key is read */
-
 static char ticket_zone_tag; /* who uses the zone of ticket keys */
 
 /* Each certificate has its key; whether any of them has variables. */
@@ -164,23 +162,6 @@ bool tls_server_finish(struct conf_scope *scope, struct tls_server_settings *set
     return true;
 }
 
-void tls_server_pair(const struct tls_server_settings *settings, size_t index,
-                     struct variable_env *env, struct str *certificate, struct str *key)
-{
-    struct template *certificate_text = *vec_at(&settings->certificates, struct template *, index);
-    struct template *key_text = *vec_at(&settings->keys, struct template *, index);
-    struct str now = template_text(certificate_text, env);
-    unsigned tries = 0;
-
-    do {
-        *certificate = now;
-        *key = template_text(key_text, env);
-        if (str_starts(*certificate, STR("data:"))) {
-            now = template_text(certificate_text, env);
-        }
-    } while (++tries < PAIR_TRIES && !str_equal(now, *certificate));
-}
-
 bool tls_server_certify(const struct tls_server_settings *settings, struct conn *conn,
                         struct variable_env *env)
 {
@@ -190,7 +171,8 @@ bool tls_server_certify(const struct tls_server_settings *settings, struct conn 
     for (size_t i = 0; is_good && i < settings->certificates.count; i++) {
         struct str certificate, key;
 
-        tls_server_pair(settings, i, env, &certificate, &key);
+        tls_option_pair(*vec_at(&settings->certificates, struct template *, i),
+                        *vec_at(&settings->keys, struct template *, i), env, &certificate, &key);
         is_good =
             tls_use_certificate(conn, tls_option_full_name(env->arena, directory, certificate),
                                 tls_option_full_name(env->arena, directory, key),

@@ -54,12 +54,6 @@ bool tls_server_finish(struct conf_scope *scope, struct tls_server_settings *set
                        const struct resolver_settings *resolver, uint64_t resolver_timeout_ms,
                        struct log_sink *const *error_log);
 
-/*
- * The texts of a certificate and its key. Where they are data, another process may replace both between two looks: the key is asked for
- * again when the certificate has changed since.
- */
-void tls_server_pair(const struct tls_server_settings *settings, size_t index,
-                     struct variable_env *env, struct str *certificate, struct str *key);
 /* In a handshake, where names of certificates have variables: loads them. False: logged. */
 bool tls_server_certify(const struct tls_server_settings *settings, struct conn *conn,
                         struct variable_env *env);
