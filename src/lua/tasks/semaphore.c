@@ -6,6 +6,7 @@
 #include "lua/vm/library.h"
 
 #define META "ngx.semaphore"
+#define WAIT_MOST_S 1000000000u /* longer waits count as this */
 
 SCRIPT_TEXT(script_semaphore_text, "src/lua/library/ngx/semaphore.lua")
 
@@ -76,7 +77,8 @@ static int post(lua_State *L, struct script_thread *thread)
 static int wait(lua_State *L, struct script_thread *thread)
 {
     struct semaphore *semaphore = script_semaphore_check(L);
-    uint64_t delay_ms = (uint64_t) (luaL_checknumber(L, 2) * 1000);
+    double seconds = luaL_checknumber(L, 2);
+    uint64_t delay_ms = seconds > WAIT_MOST_S ? WAIT_MOST_S * 1000 : (uint64_t) (seconds * 1000);
     struct waiter waiter = {.has_it = false};
 
     if (thread == NULL || (thread->phase & SCRIPT_WAITING) == 0) {
