@@ -151,7 +151,7 @@ struct order_counts *acme_entry_counts(struct acme_entry *entry);
 struct acme_facts acme_facts_get(struct zone *zone, struct acme_entry *entry);
 void acme_facts_put(struct zone *zone, struct acme_entry *entry, const struct acme_facts *facts);
 
-/* After CHALLENGE_TIME_S it is gone. What answers a challenge: under its token the key authorization, or under a name key and certificate. False: no room. */
+/* What answers a challenge for an hour: under its token the key authorization, or under a name key and certificate. False: no room. */
 bool acme_challenge_put(struct zone *zone, enum acme_challenge_type type, struct str name,
                         const struct acme_pair *pair);
 void acme_challenge_remove(struct zone *zone, enum acme_challenge_type type, struct str name);

@@ -146,8 +146,8 @@ static bool take(void *arg)
     return acme_state_take(taking->certificate, taking->arena, taking->text, &taking->why);
 }
 
-/* False: there is no room. */
-static bool certificate_put(struct acme_certificate *certificate, struct arena *arena,
+/* What cannot be used is logged, and not asked for again: this node orders, or the next change brings another. */
+static void certificate_put(struct acme_certificate *certificate, struct arena *arena,
                             const struct acme_pair *pair)
 {
     struct taking taking = {.certificate = certificate,
@@ -165,7 +165,6 @@ static bool certificate_put(struct acme_certificate *certificate, struct arena *
         !str_equal(present.value, pair->value)) {
         acme_sync_certificate(certificate); /* ours is newer */
     }
-    return true;
 }
 
 /* ---- failures: "NUMBER SECONDS", until when ---- */
@@ -249,7 +248,10 @@ static bool put_pair(struct acme_main *main, struct arena *arena, struct str nam
     if (has_kind(name, kind_certificate)) {
         struct acme_certificate *certificate =
             find_certificate(main, arena, kind_certificate, name);
-        return certificate == NULL || certificate_put(certificate, arena, pair);
+        if (certificate != NULL) {
+            certificate_put(certificate, arena, pair);
+        }
+        return true;
     }
     if (has_kind(name, kind_account)) {
         const struct acme_issuer *issuer = find_issuer(main, arena, name);
