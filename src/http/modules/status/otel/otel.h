@@ -125,6 +125,12 @@ void otel_put_part(struct buf *out, struct request *request, const struct otel_p
 /* Attributes of a request, those that its span has; at most SPAN_ROOM / 2 bytes. */
 char *otel_put_attributes(char *at, unsigned field, struct request *request);
 
+/* ---- block.c: the block otel_exporter ---- */
+
+extern const struct directive_table otel_exporter_table;
+bool otel_exporter_enter(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings);
+
 /* ---- frame.c: what is around a batch ---- */
 
 /* What comes before the spans, log records or metrics of a message. */
