@@ -1,4 +1,4 @@
-/* The numbers that are shown to scrapers, family by family: those of the cells, and those that other packages keep. */
+/* The numbers that are shown to scrapers, family by family: those of the cells, of workers and of the service. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -6,33 +6,26 @@
 
 #include "base/clock.h"
 #include "base/map.h"
-#include "base/shm.h"
-#include "cache/cache.h"
 #include "http/client/protocol.h"
 #include "shared/metrics/counters.h"
-#include "shared/metrics/orders.h"
+#include "http/modules/status/metrics/families.h"
 #include "http/modules/status/metrics/metrics.h"
 #include "shared/metrics/peers.h"
 #include "shared/metrics/writer.h"
 #include "net/shards/listener.h"
 #include "server/generation.h"
-#include "shared/keyval/keyval.h"
-#include "shared/limit/zone.h"
-#include "store/table.h"
-#include "upstream/discovery/discovery.h"
 #include "upstream/peer.h"
 
-static void metrics_families_put(struct metrics_writer *writer, const struct label *labels,
-                                 uint64_t value)
+void families_put(struct metrics_writer *writer, const struct label *labels, uint64_t value)
 {
     family_put(writer, labels, value, UNIT_ONE);
 }
 
-static void put_one(struct metrics_writer *writer, enum family_type type, const char *name,
-                    const char *help, uint64_t value)
+void families_one(struct metrics_writer *writer, enum family_type type, const char *name,
+                  const char *help, uint64_t value)
 {
     family_begin(writer, type, name, help);
-    metrics_families_put(writer, NULL, value);
+    families_put(writer, NULL, value);
 }
 
 /* ---- requests, by series ---- */
@@ -78,7 +71,7 @@ static void put_codes(struct metrics_writer *writer, struct label *labels,
         if (cell->codes[i] != 0) {
             snprintf(code, sizeof(code), "%03u", metrics_codes[i] % 1000u);
             *last = (struct label){"code", {code, 3}};
-            metrics_families_put(writer, labels, cell->codes[i]);
+            families_put(writer, labels, cell->codes[i]);
         }
     }
 }
@@ -86,13 +79,13 @@ static void put_codes(struct metrics_writer *writer, struct label *labels,
 static void put_received(struct metrics_writer *writer, struct label *labels,
                          const struct metrics_cell *cell)
 {
-    metrics_families_put(writer, labels, cell->received);
+    families_put(writer, labels, cell->received);
 }
 
 static void put_sent(struct metrics_writer *writer, struct label *labels,
                      const struct metrics_cell *cell)
 {
-    metrics_families_put(writer, labels, cell->sent);
+    families_put(writer, labels, cell->sent);
 }
 
 static void put_times(struct metrics_writer *writer, struct label *labels,
@@ -161,8 +154,8 @@ static void write_requests(struct metrics_writer *writer, struct arena *arena)
             }
         }
     }
-    put_one(writer, FAMILY_COUNTER, "portunus_metrics_lost",
-            "Series and requests that are not counted, for want of room.", metrics_lost());
+    families_one(writer, FAMILY_COUNTER, "portunus_metrics_lost",
+                 "Series and requests that are not counted, for want of room.", metrics_lost());
 }
 
 /* ---- connections and TLS ---- */
@@ -172,31 +165,30 @@ static void write_connections(struct metrics_writer *writer)
     struct slot_counters sum;
 
     counters_sum(&sum);
-    put_one(writer, FAMILY_COUNTER, "portunus_connections_accepted", "Connections accepted.",
-            sum.accepted);
-    put_one(writer, FAMILY_COUNTER, "portunus_connections_handled", "Connections served.",
-            sum.handled);
+    families_one(writer, FAMILY_COUNTER, "portunus_connections_accepted", "Connections accepted.",
+                 sum.accepted);
+    families_one(writer, FAMILY_COUNTER, "portunus_connections_handled", "Connections served.",
+                 sum.handled);
     family_begin(writer, FAMILY_GAUGE, "portunus_connections",
                  "Connections that are open, by state.");
-    metrics_families_put(writer, LABELS({"state", STR("active")}), sum.active);
-    metrics_families_put(writer, LABELS({"state", STR("reading")}), sum.reading);
-    metrics_families_put(writer, LABELS({"state", STR("writing")}), sum.writing);
-    metrics_families_put(writer, LABELS({"state", STR("waiting")}), sum.waiting);
-    put_one(writer, FAMILY_COUNTER, "portunus_requests", "Requests.", sum.requests);
-    put_one(writer, FAMILY_COUNTER, "portunus_limits_reached",
-            "Requests and connections that a limit on what a peer may do has refused.",
-            sum.limited);
-    put_one(writer, FAMILY_COUNTER, "portunus_http2_connections", "Connections of HTTP/2.",
-            sum.h2_connections);
+    families_put(writer, LABELS({"state", STR("active")}), sum.active);
+    families_put(writer, LABELS({"state", STR("reading")}), sum.reading);
+    families_put(writer, LABELS({"state", STR("writing")}), sum.writing);
+    families_put(writer, LABELS({"state", STR("waiting")}), sum.waiting);
+    families_one(writer, FAMILY_COUNTER, "portunus_requests", "Requests.", sum.requests);
+    families_one(writer, FAMILY_COUNTER, "portunus_limits_reached",
+                 "Requests and connections that a limit on what a peer may do has refused.",
+                 sum.limited);
+    families_one(writer, FAMILY_COUNTER, "portunus_http2_connections", "Connections of HTTP/2.",
+                 sum.h2_connections);
     family_begin(writer, FAMILY_COUNTER, "portunus_tls_handshakes",
                  "Handshakes with clients that came to their end, by version of TLS.");
-    metrics_families_put(writer, LABELS({"version", STR("1.3")}), sum.tls_version_1_3);
-    metrics_families_put(writer, LABELS({"version", STR("1.2")}),
-                         sum.tls_handshakes - sum.tls_version_1_3);
-    put_one(writer, FAMILY_COUNTER, "portunus_tls_resumed", "Handshakes that took up a session.",
-            sum.tls_resumed);
-    put_one(writer, FAMILY_COUNTER, "portunus_tls_failures", "Handshakes that failed.",
-            sum.tls_failures);
+    families_put(writer, LABELS({"version", STR("1.3")}), sum.tls_version_1_3);
+    families_put(writer, LABELS({"version", STR("1.2")}), sum.tls_handshakes - sum.tls_version_1_3);
+    families_one(writer, FAMILY_COUNTER, "portunus_tls_resumed",
+                 "Handshakes that took up a session.", sum.tls_resumed);
+    families_one(writer, FAMILY_COUNTER, "portunus_tls_failures", "Handshakes that failed.",
+                 sum.tls_failures);
 }
 
 static void write_certificates(struct metrics_writer *writer, struct arena *arena,
@@ -215,46 +207,8 @@ static void write_certificates(struct metrics_writer *writer, struct arena *aren
 
         if (end != 0 && map_get(&seen, name) == NULL) {
             map_put(&seen, arena, name, *server);
-            metrics_families_put(writer, LABELS({"server", name}), (uint64_t) end);
+            families_put(writer, LABELS({"server", name}), (uint64_t) end);
         }
-    }
-}
-
-/* What acme_issuer has ordered. */
-static void write_orders(struct metrics_writer *writer)
-{
-    static const char *const kinds[] =
-        {[ORDERS_LIMITED] = "limited", [ORDERS_REFUSED] = "refused", [ORDERS_FAILED] = "other"};
-    const struct vec *issuers = issuer_counts_of(&generation_now->conf);
-
-    if (issuers->count == 0) {
-        return;
-    }
-    family_begin(writer, FAMILY_COUNTER, "portunus_acme_orders", "Orders of certificates.");
-    vec_each(const struct issuer_counts, one, issuers) {
-        metrics_families_put(writer, LABELS({"issuer", one->name}),
-                             atomic_load(&one->counts->of[ORDERS_STARTED]));
-    }
-    family_begin(writer, FAMILY_COUNTER, "portunus_acme_orders_issued",
-                 "Orders that gave a certificate.");
-    vec_each(const struct issuer_counts, one, issuers) {
-        metrics_families_put(writer, LABELS({"issuer", one->name}),
-                             atomic_load(&one->counts->of[ORDERS_ISSUED]));
-    }
-    family_begin(writer, FAMILY_COUNTER, "portunus_acme_orders_failed",
-                 "Orders that failed, by kind.");
-    vec_each(const struct issuer_counts, one, issuers) {
-        for (unsigned kind = ORDERS_LIMITED; kind < ORDER_COUNTS; kind++) {
-            metrics_families_put(writer,
-                                 LABELS({"issuer", one->name}, {"kind", str_of(kinds[kind])}),
-                                 atomic_load(&one->counts->of[kind]));
-        }
-    }
-    family_begin(writer, FAMILY_GAUGE, "portunus_acme_next_order_timestamp_seconds",
-                 "When the next order is due.");
-    vec_each(const struct issuer_counts, one, issuers) {
-        metrics_families_put(writer, LABELS({"issuer", one->name}),
-                             atomic_load(&one->counts->next_s));
     }
 }
 
@@ -263,7 +217,7 @@ static void put_slot(struct metrics_writer *writer, unsigned slot, uint64_t valu
     char number[16];
 
     snprintf(number, sizeof(number), "%u", slot);
-    metrics_families_put(writer, LABELS({"slot", str_of(number)}), value);
+    families_put(writer, LABELS({"slot", str_of(number)}), value);
 }
 
 /* A socket that all slots share is counted for the first of them. */
@@ -293,12 +247,11 @@ static void write_shards(struct metrics_writer *writer)
 
         snprintf(number, sizeof(number), "%u", slot);
         shard_counts(slot, &counts);
-        metrics_families_put(writer, LABELS({"slot", str_of(number)}, {"by", STR("own")}),
-                             counts.own);
-        metrics_families_put(writer, LABELS({"slot", str_of(number)}, {"by", STR("sibling")}),
-                             counts.taken);
-        metrics_families_put(writer, LABELS({"slot", str_of(number)}, {"by", STR("survivor")}),
-                             counts.adopted);
+        families_put(writer, LABELS({"slot", str_of(number)}, {"by", STR("own")}), counts.own);
+        families_put(writer, LABELS({"slot", str_of(number)}, {"by", STR("sibling")}),
+                     counts.taken);
+        families_put(writer, LABELS({"slot", str_of(number)}, {"by", STR("survivor")}),
+                     counts.adopted);
     }
     family_begin(writer, FAMILY_COUNTER, "portunus_shard_connections_lent",
                  "Idle connections that the worker of a slot gave to others, as it was busier.");
@@ -313,8 +266,8 @@ static void write_shards(struct metrics_writer *writer)
     for (unsigned slot = 0; slot < generation_now->slots; slot++) {
         put_slot(writer, slot, waiting_at(slot));
     }
-    put_one(writer, FAMILY_COUNTER, "portunus_shard_steerings",
-            "Times that new connections were steered to other slots.", shard_steerings());
+    families_one(writer, FAMILY_COUNTER, "portunus_shard_steerings",
+                 "Times that new connections were steered to other slots.", shard_steerings());
 }
 
 /* ---- groups ---- */
@@ -322,26 +275,26 @@ static void write_shards(struct metrics_writer *writer)
 static void put_up(struct metrics_writer *writer, const struct label *labels,
                    const struct peer *peer)
 {
-    metrics_families_put(writer, labels,
-                         !peer_is_down(peer) && atomic_load(&peer->cell->is_unhealthy) == 0);
+    families_put(writer, labels,
+                 !peer_is_down(peer) && atomic_load(&peer->cell->is_unhealthy) == 0);
 }
 
 static void put_active(struct metrics_writer *writer, const struct label *labels,
                        const struct peer *peer)
 {
-    metrics_families_put(writer, labels, peer_active(peer->cell));
+    families_put(writer, labels, peer_active(peer->cell));
 }
 
 static void put_open(struct metrics_writer *writer, const struct label *labels,
                      const struct peer *peer)
 {
-    metrics_families_put(writer, labels, peer_open(peer->cell));
+    families_put(writer, labels, peer_open(peer->cell));
 }
 
 static void put_fails(struct metrics_writer *writer, const struct label *labels,
                       const struct peer *peer)
 {
-    metrics_families_put(writer, labels, atomic_load(&peer->cell->fails));
+    families_put(writer, labels, atomic_load(&peer->cell->fails));
 }
 
 static void put_response_time(struct metrics_writer *writer, const struct label *labels,
@@ -396,221 +349,7 @@ static void write_peers(struct metrics_writer *writer, struct arena *arena,
     }
 }
 
-/* ---- limits ---- */
-
-static void write_limits(struct metrics_writer *writer)
-{
-    const struct limit_zone *zone = limit_zones_all(&generation_now->conf);
-
-    family_begin(writer, FAMILY_COUNTER, "portunus_limit_zone_decisions",
-                 "What zones of limits decided, of requests or sessions; each counts its own.");
-    for (; zone != NULL; zone = zone->beside) {
-        struct label labels[] = {
-            {"limit", limit_kind_word(zone->kind)},
-            {"protocol", str_of(zone->kind->protocol)},
-            {"zone", zone->zone->name},
-            {"decision", STR_NONE},
-            {NULL, STR_NONE},
-        };
-
-        for (unsigned i = 0; i < LIMIT_OUTCOMES; i++) {
-            if ((i == LIMIT_DELAYED || i == LIMIT_DELAYED_DRY_RUN) && !zone->kind->delays) {
-                continue;
-            }
-            labels[3].value = limit_outcome_names[i];
-            metrics_families_put(writer, labels, atomic_load(&zone->counts->of[i]));
-        }
-    }
-}
-
-/* ---- caches, zones, the service ---- */
-
-static void put_cache_bytes(const struct cache *cache, void *arg)
-{
-    struct cache_stats stats;
-
-    cache_stats_of(cache, &stats);
-    metrics_families_put(arg, LABELS({"cache", cache->name}), stats.bytes);
-}
-
-static void put_cache_entries(const struct cache *cache, void *arg)
-{
-    struct cache_stats stats;
-
-    cache_stats_of(cache, &stats);
-    metrics_families_put(arg, LABELS({"cache", cache->name}), stats.entries);
-}
-
-static void put_cache_requests(const struct cache *cache, void *arg)
-{
-    struct cache_stats stats;
-
-    cache_stats_of(cache, &stats);
-    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("hit")}), stats.hits);
-    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("miss")}),
-                         stats.misses);
-    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("expired")}),
-                         stats.expired);
-    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("stale")}),
-                         stats.stale);
-    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("updating")}),
-                         stats.updating);
-    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("revalidated")}),
-                         stats.revalidated);
-    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("bypass")}),
-                         stats.bypassed);
-    metrics_families_put(arg, LABELS({"cache", cache->name}, {"status", STR("scarce")}),
-                         stats.scarce);
-}
-
-static void write_caches(struct metrics_writer *writer)
-{
-    family_begin(writer, FAMILY_GAUGE, "portunus_cache_bytes", "Bytes on disk.");
-    cache_each(generation_now, put_cache_bytes, writer);
-    family_begin(writer, FAMILY_GAUGE, "portunus_cache_entries", "Responses that are stored.");
-    cache_each(generation_now, put_cache_entries, writer);
-    family_begin(writer, FAMILY_COUNTER, "portunus_cache_requests",
-                 "Requests by how the cache served them.");
-    cache_each(generation_now, put_cache_requests, writer);
-}
-
-static void write_zones(struct metrics_writer *writer)
-{
-    family_begin(writer, FAMILY_GAUGE, "portunus_shared_memory_bytes", "Zones of shared memory.");
-    for (const struct zone *zone = generation_now->zones; zone != NULL; zone = zone->next) {
-        if (zone->slab == NULL) {
-            continue;
-        }
-        size_t room = slab_available(zone->slab);
-        metrics_families_put(writer, LABELS({"zone", zone->name}, {"state", STR("free")}), room);
-        metrics_families_put(writer, LABELS({"zone", zone->name}, {"state", STR("used")}),
-                             zone->size > room ? zone->size - room : 0);
-    }
-}
-
-static void write_keyvals(struct metrics_writer *writer)
-{
-    const struct keyval_kind *const kinds[] = {&keyval_http, &keyval_stream};
-
-    family_begin(writer, FAMILY_GAUGE, "portunus_keyval_pairs",
-                 "Keys and values in zones, of which some may have expired.");
-    for (unsigned i = 0; i < 2; i++) {
-        const struct keyval_zone *zone = keyval_zones_of(&generation_now->conf, kinds[i]);
-
-        for (; zone != NULL; zone = zone->next) {
-            metrics_families_put(writer, LABELS({"zone", zone->zone->name}),
-                                 keyval_count(zone->store));
-        }
-    }
-}
-
-static void write_stores(struct metrics_writer *writer)
-{
-    static const struct {
-        const char *name, *help;
-    } families[STORE_COUNTERS] = {
-        [STORE_REQUESTS] = {"portunus_store_requests", "Commands sent to stores."},
-        [STORE_REPLIES] = {"portunus_store_replies", "Replies that came in time."},
-        [STORE_ERRORS] = {"portunus_store_errors", "Replies that were errors."},
-        [STORE_TIMEOUTS] = {"portunus_store_timeouts", "Commands without a reply in time."},
-        [STORE_UNAVAILABLE] = {"portunus_store_unavailable",
-                               "Commands that failed as the store was not connected."},
-        [STORE_REDIRECTS] = {"portunus_store_redirects", "Commands sent to another server again."},
-        [STORE_CONNECTS] = {"portunus_store_connections", "Connections made to stores."},
-        [STORE_FAILURES] = {"portunus_store_connection_failures",
-                            "Connections that failed or ended."},
-        [STORE_BYTES_OUT] = {"portunus_store_sent_bytes", "Bytes of commands."},
-        [STORE_BYTES_IN] = {"portunus_store_received_bytes", "Bytes of replies."},
-    };
-    const struct store *first = store_first(&generation_now->conf);
-
-    for (unsigned i = 0; first != NULL && i < STORE_COUNTERS; i++) {
-        family_begin(writer, FAMILY_COUNTER, families[i].name, families[i].help);
-        for (const struct store *store = first; store != NULL; store = store_after(store)) {
-            metrics_families_put(writer, LABELS({"store", store_name(store)}),
-                                 atomic_load(&store_counts_of(store)->of[i]));
-        }
-    }
-    if (first != NULL) {
-        family_begin(writer, FAMILY_GAUGE, "portunus_store_gone",
-                     "1: the store is not reached, and zones continue locally.");
-    }
-    for (const struct store *store = first; store != NULL; store = store_after(store)) {
-        metrics_families_put(writer, LABELS({"store", store_name(store)}),
-                             atomic_load(&store_counts_of(store)->is_gone));
-    }
-}
-
-/* Zones that nodes have in common. */
-static void write_tables(struct metrics_writer *writer)
-{
-    static const struct {
-        const char *name, *help;
-    } families[STORE_TABLE_COUNTERS] = {
-        [STORE_TABLE_SENT] = {"portunus_sync_sent", "Changes that the store took."},
-        [STORE_TABLE_RECEIVED] = {"portunus_sync_received", "Items read from the store."},
-        [STORE_TABLE_NO_ROOM] = {"portunus_sync_no_room",
-                                 "Items of other nodes that the zone had no room for."},
-        [STORE_TABLE_UNREADABLE] = {"portunus_sync_unreadable",
-                                    "Items that no node with this password wrote."},
-        [STORE_TABLE_TOO_LARGE] = {"portunus_sync_too_large",
-                                   "Items that are too large for other nodes."},
-        [STORE_TABLE_FORGOTTEN] = {"portunus_sync_forgotten",
-                                   "Changes lost as too many waited for the store."},
-        [STORE_TABLE_READS] = {"portunus_sync_reads", "Times that all items were read."},
-    };
-    const struct store_table *first = store_table_first(&generation_now->conf);
-
-    for (unsigned i = 0; first != NULL && i < STORE_TABLE_COUNTERS; i++) {
-        family_begin(writer, FAMILY_COUNTER, families[i].name, families[i].help);
-        for (const struct store_table *at = first; at != NULL; at = store_table_after(at)) {
-            metrics_families_put(writer, LABELS({"zone", store_table_name(at)}),
-                                 store_table_count(at, (enum store_table_counter) i));
-        }
-    }
-    if (first != NULL) {
-        family_begin(writer, FAMILY_GAUGE, "portunus_sync_waiting",
-                     "Changes that the store does not have yet.");
-    }
-    for (const struct store_table *at = first; at != NULL; at = store_table_after(at)) {
-        metrics_families_put(writer, LABELS({"zone", store_table_name(at)}),
-                             store_table_waiting(at));
-    }
-}
-
-static void write_discoveries(struct metrics_writer *writer)
-{
-    static const struct {
-        const char *name, *help;
-    } families[DISCOVERY_COUNTERS] = {
-        [DISCOVERY_REQUESTS] = {"portunus_discovery_requests", "Requests to engines of discovery."},
-        [DISCOVERY_CHANGES] = {"portunus_discovery_changes",
-                               "Changes of the addresses of services."},
-        [DISCOVERY_FAILURES] = {"portunus_discovery_failures",
-                                "Requests and watches that failed, and their pauses."},
-        [DISCOVERY_REJECTED] = {"portunus_discovery_rejected",
-                                "Answers that were malformed or above a limit."},
-        [DISCOVERY_SKIPPED] = {"portunus_discovery_skipped",
-                               "Entries of answers without an address that can be used."},
-    };
-    const struct discovery *first = discovery_first(&generation_now->conf);
-
-    for (unsigned i = 0; first != NULL && i < DISCOVERY_COUNTERS; i++) {
-        family_begin(writer, FAMILY_COUNTER, families[i].name, families[i].help);
-        for (const struct discovery *one = first; one != NULL; one = discovery_after(one)) {
-            metrics_families_put(writer, LABELS({"discovery", discovery_name(one)}),
-                                 atomic_load(&discovery_counts_of(one)->of[i]));
-        }
-    }
-    if (first != NULL) {
-        family_begin(writer, FAMILY_GAUGE, "portunus_discovery_failing",
-                     "Services whose engine does not answer: their addresses stay as they are.");
-    }
-    for (const struct discovery *one = first; one != NULL; one = discovery_after(one)) {
-        metrics_families_put(writer, LABELS({"discovery", discovery_name(one)}),
-                             discovery_failing(one));
-    }
-}
+/* ---- the service ---- */
 
 /* Resident memory of a process; false: not known, as it is gone. */
 static bool resident_bytes(pid_t pid, uint64_t *bytes)
@@ -659,25 +398,27 @@ static void write_service(struct metrics_writer *writer)
 
     counters_sum(&sum);
     family_begin(writer, FAMILY_INFO, "portunus_build", "Which program this is.");
-    metrics_families_put(writer, LABELS({"version", STR(PORTUNUS_VERSION)}), 1);
-    put_one(writer, FAMILY_GAUGE, "portunus_workers", "Workers of this configuration.",
-            generation_now->slots);
-    put_one(writer, FAMILY_COUNTER, "portunus_reloads",
-            "Configurations read since the start, without the first.", generation_now->number - 1);
-    put_one(writer, FAMILY_COUNTER, "portunus_reload_failures",
-            "Reloads that changed nothing, as the configuration was not fit.", sum.reload_failures);
-    put_one(writer, FAMILY_COUNTER, "portunus_worker_stalls",
-            "Turns of event loops that took longer than stall_threshold.", sum.stalls);
+    families_put(writer, LABELS({"version", STR(PORTUNUS_VERSION)}), 1);
+    families_one(writer, FAMILY_GAUGE, "portunus_workers", "Workers of this configuration.",
+                 generation_now->slots);
+    families_one(writer, FAMILY_COUNTER, "portunus_reloads",
+                 "Configurations read since the start, without the first.",
+                 generation_now->number - 1);
+    families_one(writer, FAMILY_COUNTER, "portunus_reload_failures",
+                 "Reloads that changed nothing, as the configuration was not fit.",
+                 sum.reload_failures);
+    families_one(writer, FAMILY_COUNTER, "portunus_worker_stalls",
+                 "Turns of event loops that took longer than stall_threshold.", sum.stalls);
     family_begin(writer, FAMILY_COUNTER, "portunus_trace_spans",
                  "Spans of requests by what became of them on the way to the collector.");
-    metrics_families_put(writer, LABELS({"result", STR("sent")}), sum.spans_sent);
-    metrics_families_put(writer, LABELS({"result", STR("dropped")}), sum.spans_dropped);
+    families_put(writer, LABELS({"result", STR("sent")}), sum.spans_sent);
+    families_put(writer, LABELS({"result", STR("dropped")}), sum.spans_dropped);
     family_begin(writer, FAMILY_COUNTER, "portunus_log_records",
                  "Log records by what became of them on the way to the collector.");
-    metrics_families_put(writer, LABELS({"result", STR("sent")}), sum.records_sent);
-    metrics_families_put(writer, LABELS({"result", STR("dropped")}), sum.records_dropped);
-    put_one(writer, FAMILY_COUNTER, "portunus_metric_exports_dropped",
-            "Times that the collector did not take the metrics.", sum.metrics_dropped);
+    families_put(writer, LABELS({"result", STR("sent")}), sum.records_sent);
+    families_put(writer, LABELS({"result", STR("dropped")}), sum.records_dropped);
+    families_one(writer, FAMILY_COUNTER, "portunus_metric_exports_dropped",
+                 "Times that the collector did not take the metrics.", sum.metrics_dropped);
     write_memory(writer);
 }
 
@@ -691,15 +432,8 @@ void metrics_write(struct buf *out, struct arena *arena, struct conf *conf,
     write_requests(&writer, arena);
     write_peers(&writer, arena, &upstream_http, http_peer_families);
     write_peers(&writer, arena, &upstream_stream, stream_peer_families);
-    write_limits(&writer);
-    write_caches(&writer);
     write_shards(&writer);
     write_certificates(&writer, arena, http_main_of(conf));
-    write_orders(&writer);
-    write_zones(&writer);
-    write_keyvals(&writer);
-    write_stores(&writer);
-    write_tables(&writer);
-    write_discoveries(&writer);
+    families_write_kept(&writer);
     families_end(&writer);
 }
