@@ -269,6 +269,15 @@ static void stores_quit(struct generation *generation)
     }
 }
 
+/* The worker does not wait for replies: fibers that do get to end. */
+static void stores_abort(struct generation *generation)
+{
+    stores_quit(generation);
+    for (struct store *store = *stores_of(&generation->conf); store != NULL; store = store->next) {
+        store_route_close(store);
+    }
+}
+
 static void stores_end(struct generation *generation)
 {
     for (struct store *store = *stores_of(&generation->conf); store != NULL; store = store->next) {
@@ -343,5 +352,6 @@ const struct module ngx_redis_store_module = {
     .configured = stores_configured,
     .worker_start = stores_start,
     .worker_quit = stores_quit,
+    .worker_abort = stores_abort,
     .worker_end = stores_end,
 };

@@ -159,6 +159,8 @@ void store_tables_end(struct conf *conf);
 
 bool store_route_start(struct store *store);
 void store_route_end(struct store *store);
+/* Ends all connections; the requests that wait fail. */
+void store_route_close(struct store *store);
 /* When no fiber is left. */
 void store_route_free(struct store *store);
 /* Where the commands about a key go; NULL: not known. */

@@ -361,11 +361,16 @@ void store_route_end(struct store *store)
     }
 }
 
-void store_route_free(struct store *store)
+void store_route_close(struct store *store)
 {
     for (unsigned i = 0; i < store->node_count; i++) {
         store_node_close(store->nodes[i]);
     }
+}
+
+void store_route_free(struct store *store)
+{
+    store_route_close(store);
     while (store->node_count > 0) {
         free(store->nodes[--store->node_count]);
     }

@@ -138,6 +138,22 @@ def test_store_that_stops_answering(serve, redis):
     server.wait_log("is back")
 
 
+@pytest.mark.parametrize("sync", ["sync", "sync=strict"])
+def test_stop_while_the_store_is_asked(serve, redis, sync):
+    """A worker that is stopped awaits no reply; the request that did is logged, and nothing is leaked (ASan)."""
+    one = redis()
+    server = serve("log_format l '$status'; access_log access.log l; " + http(sync=sync), main=store(one.port, "timeout 60s;"))
+    until(lambda: passed(server, 1, "/?k=warm") + 1 and metric(server, "portunus_store_replies") > 0, "a reply")
+    one.signal(signal.SIGSTOP)
+    try:
+        with server.client() as client:
+            client.send("GET /?k=a HTTP/1.1\r\nHost: x\r\n\r\n")
+            until(lambda: metric(server, "portunus_store_requests") > metric(server, "portunus_store_replies"), "a command without a reply")
+            server.stop()
+    finally:
+        one.signal(signal.SIGCONT)
+
+
 class Hostile:
     """A server that sends this to whatever comes; `endless`: again and again."""
 
