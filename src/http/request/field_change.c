@@ -71,6 +71,20 @@ static void change_connection(struct request *request, const struct field_change
     }
 }
 
+/* A path is made absolute, as a redirect's; anything else takes the place of what a backend sent. */
+static void change_location(struct request *request, const struct field_change *change)
+{
+    struct response *response = &request->response;
+    const struct field_change removal = {.name = change->name, .id = change->id};
+    bool is_path = str_starts(change->value, STR("/"));
+
+    if (response->location.len == 0 && !is_path && replace_field(&response->fields, change)) {
+        return;
+    }
+    replace_field(&response->fields, &removal);
+    response_set_location(request, change->value);
+}
+
 void response_change_field(struct request *request, const struct field_change *change)
 {
     struct response *response = &request->response;
@@ -89,7 +103,7 @@ void response_change_field(struct request *request, const struct field_change *c
         change_connection(request, change);
         return;
     case FIELD_LOCATION:
-        response_set_location(request, change->value);
+        change_location(request, change);
         return;
     case FIELD_ETAG:
         if (response->etag.len == 0) {

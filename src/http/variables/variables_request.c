@@ -176,7 +176,8 @@ VARIABLE_GET(get_content_length)
     if (field != NULL) {
         return variable_give(out, field->value);
     }
-    return request->incoming.is_chunked && request->incoming.body != NULL &&
+    bool is_chunked = request->incoming.is_chunked || request->main->incoming.is_chunked;
+    return is_chunked && request->incoming.body != NULL &&
            variable_give_number(env, out, request->incoming.body->size);
 }
 

@@ -46,6 +46,10 @@ CONFIGS = [
             location /body/file { echo_request_body; echo "$http_content_length"; }
             location /methods { echo_subrequest PUT /shown -q 'x=y'; echo_subrequest FOO /shown; }
             location /methods/async { echo_subrequest_async POST /body -b ''; echo_subrequest_async DELETE /shown; echo x; }
+            location /body/given { echo "[$request_body]"; echo_location /body/shown; echo_request_body; }
+            location /body/async { echo_subrequest_async GET /body/shown; echo_subrequest POST /body/shown -b ''; }
+            location /body/sleeps { echo_sleep 0.001; echo_location_async /body/shown; }
+            location /body/shown { echo "[$request_body]$content_length|$http_content_length"; }
             location /length { echo_subrequest POST /length/in -b 'abc'; echo "$http_content_length|$http_content_type"; }
             location /length/in { echo "$http_content_length|$http_content_type|$content_length|$http_host|$http_x_a"; }
             location /many { echo_duplicate 3 ab; echo_duplicate 1_0 x; echo_duplicate 0 y; echo_duplicate 2 c d; }
@@ -83,6 +87,13 @@ POST /body << hello
 POST /body | Transfer-Encoding: chunked << 3\r\nabc\r\n0\r\n\r\n
 POST /body/late << abc
 POST /body/not << abc
+POST /body/given << abc
+POST /body/given | Transfer-Encoding: chunked << 3\r\nabc\r\n0\r\n\r\n
+GET /body/given
+POST /body/async << abc
+POST /body/async | Transfer-Encoding: chunked << 3\r\nabc\r\n0\r\n\r\n
+GET /body/async
+POST /body/sleeps << abc
 GET /heads | X-A: 1 | X-A: 2
 POST /heads << abc
 GET /length | X-A: a

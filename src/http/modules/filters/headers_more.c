@@ -12,7 +12,7 @@ struct change {
     enum field_id id;
     struct template *value; /* NULL = the field is removed */
     struct str constant;    /* value where it never changes; empty = the field is removed */
-    bool is_wildcard;       /* name is a prefix: all that begin with it are removed */
+    bool is_wildcard;       /* name is a prefix, without the "*" that followed it */
 };
 
 /* One line of the configuration. */
@@ -48,20 +48,15 @@ static bool is_named(const struct change *change, struct str name)
                                : str_equal_nocase(name, change->name);
 }
 
-/* Is it for this media type, whatever parameters that has? */
+/* Is it for this media type? That of a request counts with its parameters, as with nginx. */
 static bool lists_type(const struct rule *rule, struct str type)
 {
-    if (rule->types.count == 0) {
-        return true;
-    }
-    struct str rest = type;
-    struct str media = str_cut(&rest, ';');
     vec_each(const struct str, item, &rule->types) {
-        if (str_equal(*item, media)) {
+        if (str_equal(*item, type)) {
             return true;
         }
     }
-    return false;
+    return rule->types.count == 0;
 }
 
 /* ---- responses ---- */
@@ -76,19 +71,60 @@ static bool lists_status(const struct rule *rule, unsigned status)
     return rule->statuses.count == 0;
 }
 
-/* All fields that begin so; those of the server's own stay, as with nginx. */
-static void clear_wildcard(struct request *request, const struct change *change)
+/* The fields that have a place of their own in the response and may come from a backend. */
+static bool has_in_place(const struct response *response, enum field_id id)
 {
-    struct response *response = &request->response;
+    switch (id) {
+    case FIELD_LOCATION:
+        return response->location.len != 0;
+    case FIELD_ETAG:
+        return response->etag.len != 0;
+    default:
+        return response->last_modified != -1 && response->order.is_modified_late;
+    }
+}
 
+/*
+ * All fields that begin so: the first gets the value, the others are removed, as all are without a value. Fields of the server's own stay, as
+ * with nginx. Where none begins so, the name is taken as it is.
+ */
+static void change_wildcard(struct request *request, const struct change *change, struct str value)
+{
+    static const struct {
+        enum field_id id;
+        struct str name;
+    } in_place[] = {
+        {FIELD_LOCATION, STR_INIT("Location")},
+        {FIELD_LAST_MODIFIED, STR_INIT("Last-Modified")},
+        {FIELD_ETAG, STR_INIT("ETag")},
+    };
+    struct response *response = &request->response;
+    struct field_change what = {.value = value};
+    bool is_found = false;
+
+    for (size_t i = 0; i < sizeof(in_place) / sizeof(in_place[0]); i++) {
+        if (is_named(change, in_place[i].name) && has_in_place(response, in_place[i].id)) {
+            what.id = in_place[i].id;
+            what.name = in_place[i].name;
+            response_change_field(request, &what);
+            what.value = STR_NONE;
+            is_found = true;
+        }
+    }
     fields_each(field, &response->fields) {
-        field->is_removed |= str_starts_nocase(field->name, change->name);
+        if (field->is_removed || !str_starts_nocase(field->name, change->name) ||
+            (is_found && field->value.data == value.data)) {
+            continue;
+        }
+        field->is_removed = what.value.len == 0;
+        field->value = what.value;
+        what.value = STR_NONE;
+        is_found = true;
     }
-    if (is_named(change, STR("ETag"))) {
-        response->etag = STR_NONE;
-    }
-    if (is_named(change, STR("Location"))) {
-        response->location = STR_NONE;
+    if (!is_found && value.len != 0) {
+        what.id = FIELD_OTHER;
+        what.name = (struct str){change->name.data, change->name.len + 1};
+        response_change_field(request, &what);
     }
 }
 
@@ -97,12 +133,14 @@ static void headers_more_filter(struct request *request)
     const struct response *response = &request->response;
 
     vec_each(const struct rule, rule, &headers_more_settings_at(request->location)->output) {
-        if (!lists_status(rule, response->status) || !lists_type(rule, response->content_type)) {
+        struct str rest = response->content_type;
+
+        if (!lists_status(rule, response->status) || !lists_type(rule, str_cut(&rest, ';'))) {
             continue;
         }
         vec_each(const struct change, change, &rule->changes) {
             if (change->is_wildcard) {
-                clear_wildcard(request, change);
+                change_wildcard(request, change, value_of(request, change));
             } else {
                 const struct field_change what = {.name = change->name,
                                                   .id = change->id,
@@ -211,8 +249,8 @@ static bool read_change(struct reading *reading, struct str text)
         value = headers_more_skip_blanks(str_skip(value, 1));
     }
 
-    if (reading->clears) {
-        value = STR_NONE;
+    value = reading->clears ? STR_NONE : value;
+    if (reading->clears || !reading->is_input) {
         change.is_wildcard = str_ends(change.name, STR("*"));
         change.name.len -= change.is_wildcard;
         if (change.is_wildcard && change.name.len == 0) {

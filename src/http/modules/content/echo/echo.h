@@ -41,8 +41,8 @@ struct echo_settings {
     struct vec before;                   /* struct template *: before bodies */
     struct vec after;                    /* struct template *: after bodies */
     const struct conf_node *commands_of; /* the block that the commands were written in */
-    bool reads_body;                     /* one of them is echo_read_request_body */
-    int64_t status;                      /* of answers */
+    bool reads_body; /* one of them needs it: echo_read_request_body, subrequests */
+    int64_t status;  /* of answers */
 };
 
 extern struct settings_key echo_key;

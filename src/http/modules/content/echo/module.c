@@ -263,6 +263,7 @@ static struct echo_command *add_command(struct conf_scope *scope, struct echo_se
         vec_add(&echo->commands, scope->conf->arena, struct echo_command);
     command->kind = kind;
     command->name = row->name;
+    echo->reads_body |= kind == ECHO_READ_BODY || kind == ECHO_SUBREQUEST;
     return command;
 }
 
@@ -291,7 +292,7 @@ static bool plain_apply(struct conf_scope *scope, const struct directive *row,
         i++;
     }
     struct echo_command *command = add_command(scope, echo, plain_kinds[i].kind, row);
-    echo->reads_body = echo->reads_body || command->kind == ECHO_READ_BODY;
+
     return node->count == 1 || conf_value_template(scope, node, 1, &command->word);
 }
 

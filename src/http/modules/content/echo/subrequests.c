@@ -23,24 +23,25 @@ static uint64_t sub_backlog(const struct subrequest *sub)
     return ordered_backlog(container_of(sub, struct echo_sub, sub)->slot);
 }
 
-/* The body that a line gives; *out is NULL when it gives none. */
+/* The body that a line gives; *out is NULL when it gives none: an empty text is none. */
 static bool body_of(struct request *request, const struct echo_command *command,
                     struct request_body **out)
 {
-    struct request_body *body;
+    struct str text =
+        command->text == NULL ? STR_NONE : template_text(command->text, &request->env);
 
     *out = NULL;
-    if (command->text == NULL && command->file == NULL) {
+    if (text.len == 0 && (command->text != NULL || command->file == NULL)) {
         return true;
     }
-    body = arena_new(&request->main->arena, struct request_body);
+    struct request_body *body = arena_new(&request->main->arena, struct request_body);
     body->fd = -1;
     *out = body;
     if (command->text == NULL) {
         return request_body_from_file(request, template_text(command->file, &request->env), body);
     }
-    body->bytes = template_text(command->text, &request->env);
-    body->size = body->bytes.len;
+    body->bytes = text;
+    body->size = text.len;
     return true;
 }
 
@@ -105,11 +106,11 @@ enum handler_result echo_subrequest(struct echo_run *run, const struct echo_comm
     }
     echo->sub.output = SUBREQUEST_INLINE;
     echo->sub.own_variables = true; /* as with nginx: its head and arguments are its own */
-    echo->sub.passes_body = request->incoming.body != NULL;
-    enum handler_result result = echo_begin(run);
+    enum handler_result result = echo_begin(run); /* it reads the body, which is theirs, too */
     if (result != HANDLER_NEXT) {
         return result;
     }
+    echo->sub.passes_body = request->incoming.body != NULL;
     if (run->ordered != NULL || command->is_async) {
         take_place(run, echo);
     }
