@@ -45,6 +45,14 @@ CONFIGS = [
             location /up { proxy_pass http://127.0.0.1:@PORT1@; more_set_headers 'X-Up: n' 'Set-Cookie: z=1' 'Vary: X'; }
             location /up/none { proxy_pass http://127.0.0.1:@PORT1@; more_clear_headers 'x-up*' 'Set-*' ETag; }
             location /up/wild { proxy_pass http://127.0.0.1:@PORT1@; more_clear_headers 'ET*' 'Se*' 'Co*'; }
+            location /up/set { proxy_pass http://127.0.0.1:@PORT1@; more_set_headers 'x-up*: n' 'ET*: "f"' 'None*: o' 'Set-*:'; }
+            location /wild/ { more_set_headers 'Et*: "f"' 'Loc*: z'; alias html/; }
+            location /moved/path { proxy_pass http://127.0.0.1:@PORT1@/moved; more_set_headers 'Location: /set'; }
+            location /moved/far { proxy_pass http://127.0.0.1:@PORT1@/moved; more_set_headers 'Location: http://set/'; }
+            location /moved/none { proxy_pass http://127.0.0.1:@PORT1@/moved; more_clear_headers Location; }
+            location /moved/wild { proxy_pass http://127.0.0.1:@PORT1@/moved; more_clear_headers 'Lo*'; }
+            location /moved/made { proxy_pass http://127.0.0.1:@PORT1@/created; more_set_headers 'Location: s'; }
+            location /aged { proxy_pass http://127.0.0.1:@PORT1@/aged; more_clear_headers 'La*'; }
             location /date { more_set_headers 'Date: never'; return 200 x; }
             location /204 { more_set_headers 'X-S: s'; return 204; }
             location /deny { more_set_headers 'X-S: s'; deny all; }
@@ -52,11 +60,16 @@ CONFIGS = [
                                location /nested/b { return 200 x; } }
         }
         server { listen 127.0.0.1:@PORT1@; add_header X-Up 1; add_header X-Up 2; add_header X-Upper 3; add_header Set-Cookie a=b;
-                 add_header Set-Cookie c=d; add_header Vary Accept; add_header ETag '"e"'; return 200 up; }
+                 add_header Set-Cookie c=d; add_header Vary Accept; add_header ETag '"e"';
+                 location / { return 200 up; }
+                 location /moved { return 302 http://other/; }
+                 location /created { add_header Location http://other/; return 200 up; }
+                 location /aged { add_header Last-Modified 'Mon, 01 Jan 2001 00:00:00 GMT'; return 200 up; } }
         """, "\n".join("GET " + target for target in (
             "/not", "/clear/a.txt", "/some/a.txt", "/length/a.txt", "/empty", "/odd", "/if?x=1", "/if", "/if/in?x=1", "/if/in", "/status",
             "/status/any", "/type", "/type/set", "/type/other", "/type/twice", "/type/list", "/order", "/place", "/place/moved", "/place/far", "/place/none",
-            "/vars?v=1%0d%0aX:1", "/case", "/cache", "/modified/a.txt", "/page", "/up", "/up/none", "/up/wild", "/date",
+            "/vars?v=1%0d%0aX:1", "/case", "/cache", "/modified/a.txt", "/page", "/up", "/up/none", "/up/wild", "/up/set", "/wild/a.txt",
+            "/moved/path", "/moved/far", "/moved/none", "/moved/wild", "/moved/made", "/aged", "/date",
             "/204", "/deny", "/nested/a", "/nested/b", "/a.txt")) + r"""
 GET /some/a.txt | Range: bytes=1-2
 GET /range/a.txt => 200 | Accept-Ranges: none | body~0123456789 -- nginx sends its own Accept-Ranges beside the one that is set
@@ -106,6 +119,7 @@ GET /clear | X-N: 1 | Y-A: 1 | Y-B: 2 | Referer: r | User-Agent: u
 GET /copy | Referer: r
 GET /type | Content-Type: text/plain
 GET /type | Content-Type: text/css
+GET /type | Content-Type: text/css; charset=x
 GET /type
 GET /range
 GET /user
