@@ -42,6 +42,9 @@ UNIT_SOURCES := $(wildcard $(addsuffix /test_*.c,tests/* tests/*/* tests/*/*/*))
 ifneq ($(WITH_HTTP),yes)
 UNIT_SOURCES := $(filter-out tests/http/%,$(UNIT_SOURCES))
 endif
+ifeq ($(findstring /clients/acme/,$(STATIC_SOURCES)),)
+UNIT_SOURCES := $(filter-out tests/http/modules/test_acme_%,$(UNIT_SOURCES))
+endif
 ifeq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
 UNIT_SOURCES := $(filter-out tests/lua/% tests/simulation/%,$(UNIT_SOURCES))
 endif

@@ -1,8 +1,12 @@
 /*
  * Fuzz target: what a hostile CA sends. The first byte says which: an answer of HTTP, whole or in two parts; a chain of certificates; a
- * time, a Retry-After, a URL. What is given is inside the bounds, and nobody without the key makes a chain that is taken.
+ * time, a Retry-After, a URL; or what a process that a CA has taken over asks of its monitor. What is given is inside the bounds, nobody
+ * without the key makes a chain that is taken, and the monitor, which has no folder and no hook here, does nothing.
  */
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "http/modules/clients/acme/acme.h"
 
@@ -66,6 +70,26 @@ static void read_values(struct str text)
     check(wait_s >= 0 && wait_s <= 30 * 86400);
 }
 
+/* As acme_monitor_serve reads and answers it: 24 bytes, of which the first four are an errno. */
+static void ask_monitor(struct str text)
+{
+    struct acme_issuer issuer = {.lock = -1};
+    int ends[2];
+    int32_t reply[6];
+
+    if (text.len > 65536 || socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) {
+        return;
+    }
+    check(write(ends[0], text.data, text.len) == (ssize_t) text.len);
+    shutdown(ends[0], SHUT_WR);
+    acme_monitor_serve(ends[1], &issuer);
+    close(ends[1]);
+    while (read(ends[0], reply, sizeof(reply)) == sizeof(reply)) {
+        check(reply[0] == EPERM && reply[3] == 0);
+    }
+    close(ends[0]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena arena;
@@ -75,12 +99,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     const struct str text = {(const char *) data + 1, size - 1};
     arena_init(&arena);
-    switch (data[0] % 3) {
+    switch (data[0] % 4) {
     case 0:
         read_answer(&arena, text);
         break;
     case 1:
         read_chain(&arena, text);
+        break;
+    case 3:
+        ask_monitor(text);
         break;
     default:
         read_values(text);

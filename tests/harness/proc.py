@@ -1,5 +1,6 @@
 """What /proc tells about a process and about listening sockets."""
 
+import glob
 import os
 import socket
 import struct
@@ -54,6 +55,18 @@ def is_alive(pid):
 
 def _stat(pid):
     return _read(pid, "stat").decode("latin-1").rpartition(")")[2].split()
+
+
+def children(pid):
+    """Process ids of the living children."""
+    found = []
+    for path in glob.glob("/proc/%d/task/*/children" % pid):
+        try:
+            with open(path, encoding="ascii") as source:
+                found += [int(word) for word in source.read().split()]
+        except OSError:
+            pass
+    return sorted(found)
 
 
 def parent(pid):

@@ -1,7 +1,6 @@
 """A server process in a directory of its own, with the checks that every test wants at its end."""
 
 import atexit
-import glob
 import grp
 import os
 import pwd
@@ -11,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 
-from . import binaries, ports
+from . import binaries, ports, proc
 from .client import Client
 from .wait import until
 
@@ -222,14 +221,7 @@ class Server:
 
     def children(self):
         """Process ids of the living children (workers), in order."""
-        found = []
-        for path in glob.glob("/proc/%d/task/*/children" % self.process.pid):
-            try:
-                with open(path, encoding="ascii") as source:
-                    found += [int(word) for word in source.read().split()]
-            except OSError:
-                pass
-        return sorted(found)
+        return proc.children(self.process.pid)
 
     def signal(self, name):
         """Sends a signal to the master: a name of SIGNALS or a number."""

@@ -79,6 +79,23 @@ static bool set_user(const struct core_settings *core, bool keeps_net_raw)
     return !keeps_net_raw || restore_net_raw();
 }
 
+/* The change of user has made the process undumpable: core files are wanted all the same. */
+static void allow_core_files(void)
+{
+    if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) {
+        log_alert(log_main, errno, "prctl(PR_SET_DUMPABLE) failed");
+    }
+}
+
+bool privileges_drop(const struct generation *generation)
+{
+    if (!set_user(generation->core, false)) {
+        return false;
+    }
+    allow_core_files();
+    return true;
+}
+
 bool privileges_apply(const struct generation *generation, unsigned slot)
 {
     const struct core_settings *core = generation->core;
@@ -91,10 +108,7 @@ bool privileges_apply(const struct generation *generation, unsigned slot)
     if (affinity_choose(core, slot, &server.cpus, &cpus)) {
         affinity_set(&cpus);
     }
-    /* The change of user has made the process undumpable: core files are wanted all the same. */
-    if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) {
-        log_alert(log_main, errno, "prctl(PR_SET_DUMPABLE) failed");
-    }
+    allow_core_files();
     if (core->working_directory.len != 0 && chdir(core->working_directory.data) != 0) {
         log_alert(log_main, errno, "chdir(\"%s\") failed", core->working_directory.data);
         return false;

@@ -407,6 +407,9 @@ static bool start_worker(const struct worker_start *start)
         log_emerg(log_main, errno, "signalfd() failed");
         return false;
     }
+    if (start->is_agent && !generation->agent_runs_scripts && !privileges_drop(generation)) {
+        return false;
+    }
     return watch_channel(start->channel) && (start->is_agent || worker_accept(generation));
 }
 

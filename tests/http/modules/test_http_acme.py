@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import signal
 import socket
 import ssl
 import stat
@@ -203,7 +204,7 @@ def test_nonces_that_are_never_good(site, ca):
     ca.change["new-account"] = refuse
     server = site()
     server.wait_log("is ordered again in")
-    assert ca.count("new-account") == 5
+    assert ca.count("new-account") == 8
 
 
 @pytest.mark.parametrize("kind", ["ecdsa:384", "ecdsa:521", "rsa:2048"])
@@ -324,6 +325,44 @@ def test_dns_01_with_a_program(site, ca, tmp_path):
     assert names_of(issued(server, "x.a.test")) == ["*.a.test", "a.test"]
     until(lambda: calls.read_text().count("remove") == 2, "records to be removed")
     assert [line.split()[0] for line in calls.read_text().splitlines()] == ["add", "remove"] * 2
+
+
+def agents_of(server):
+    return [pid for pid in server.children() if proc.title(pid) == "nginx: privileged agent process"]
+
+
+def test_rights_of_the_process_that_orders(site, ca, tmp_path):
+    """It speaks to the CA as the workers' user; a monitor that does nothing else has the master's rights, and runs the hook."""
+    hook = tmp_path / "hook"
+    hook.write_text("#!/bin/sh\nid -u >> %s\n" % (tmp_path / "users"))
+    hook.chmod(0o755)
+    ca.check_dns_01 = lambda value, token, answer: None
+    server = site("challenge dns-01; dns_hook %s; dns_wait 0s;" % hook, main="worker_processes 1;")
+    issued(server)
+    agent, = agents_of(server)
+    monitor, = proc.children(agent)
+    assert proc.title(monitor) == "nginx: acme monitor process"
+    worker, = (pid for pid in server.children() if proc.title(pid) == "nginx: worker process")
+    assert (proc.user(agent), proc.user(monitor)) == (proc.user(worker), os.geteuid())
+    until(lambda: (tmp_path / "users").read_text().split() == [str(os.geteuid())] * 2, "the hook for add and remove")
+    with open(server.path("acme_ca/account.key"), "rb") as file:
+        assert file.read().startswith(b"-----BEGIN")
+    assert len(os.listdir("/proc/%d/fd" % monitor)) <= 5  # three, its socket, the lock
+
+
+def test_monitor_that_dies(site, ca):
+    """The process that orders ends with it, and the master starts both again."""
+    def kill(made, *answer):
+        if not died:
+            died.extend(agents_of(server))
+            os.kill(proc.children(died[0])[0], signal.SIGKILL)
+        return answer
+
+    died = []
+    ca.change["new-order"] = kill
+    server = site(allow=["its monitor process is gone"])
+    server.wait_log('acme_issuer "ca": its monitor process is gone, and this one ends')
+    until(lambda: any(pid not in died and proc.children(pid) for pid in agents_of(server)), "another one, with its monitor")
 
 
 @pytest.mark.parametrize("main", ["worker_processes 2;", "master_process off;"])

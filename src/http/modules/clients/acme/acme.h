@@ -1,6 +1,6 @@
 /* Inside ngx_http_acme_module: what its files share.
- * Implemented in answer.c, fetch.c, generated.c, hook.c, jws.c, keys.c, module.c, order.c, renewal.c,
- * session.c, state.c, sync.c, url.c and zone.c. */
+ * Implemented in answer.c, duty.c, fetch.c, generated.c, hook.c, jws.c, keys.c, module.c, monitor.c, order.c,
+ * renewal.c, session.c, state.c, sync.c, url.c and zone.c. */
 #ifndef HTTP_MODULES_CLIENTS_ACME_ACME_H
 #define HTTP_MODULES_CLIENTS_ACME_ACME_H
 
@@ -10,6 +10,7 @@
 #include "fiber/fiber.h"
 #include "http/routing/settings.h"
 #include "net/tls/tls.h"
+#include "server/monitor.h"
 #include "shared/jose/document.h"
 #include "shared/metrics/orders.h"
 #include "store/table.h"
@@ -96,7 +97,10 @@ struct acme_issuer {
     bool has_logged_wait;   /* the log says already why the lock is not ours */
     bool has_logged_store;  /* the same of the lock in the store */
     uint64_t leased_ms;     /* when the lock in the store was had last; clock_now.now_ms time */
-    int lock;               /* descriptor of the lock's file; -1: it is not open */
+    struct monitor monitor; /* that has the master's rights for it */
+    _Atomic bool is_asking; /* it has something to do */
+    _Atomic bool is_alone;  /* it has died, and this process ends */
+    int lock;               /* descriptor of the lock's file; -1: it is not open; of the monitor */
 };
 
 /* Settings of the http block. */
@@ -215,17 +219,56 @@ struct acme_jws {
 bool acme_jws_make(struct arena *arena, const struct acme_jws *jws, struct str *out);
 struct str acme_digest_text(struct arena *arena, struct str text); /* SHA-256 as base64url */
 
+/* ---- duty.c: what needs the master's rights ---- */
+
+enum acme_duty_kind {
+    ACME_FILE_READ,
+    ACME_FILE_TIME,
+    ACME_FILE_WRITE,
+    ACME_LOCK,
+    ACME_UNLOCK,
+    ACME_RUN_HOOK
+};
+#define ACME_DUTY_TEXTS 3
+
+/* One thing to do, and how it went. */
+struct acme_duty {
+    enum acme_duty_kind kind;
+    struct str
+        texts[ACME_DUTY_TEXTS]; /* of FILE_*: a name, a content; of RUN_HOOK: action, name, value */
+    int error;                  /* errno; 0: it was done */
+    struct str text;            /* of FILE_READ, in the arena */
+    int64_t time_ns; /* of FILE_READ and FILE_TIME: when it was written; 0: it is not there */
+    int status;      /* of RUN_HOOK: of waitpid(2) */
+    bool is_late;    /* of RUN_HOOK: it was killed */
+};
+
+/* Is it something that this issuer needs: a file of its folder, a record of its names? Pure. */
+bool acme_duty_is_allowed(const struct acme_issuer *issuer, const struct acme_duty *duty);
+/* Does it here, with the rights that this process has. Waits for the disk; RUN_HOOK for the program. */
+void acme_duty_perform(struct acme_issuer *issuer, struct acme_duty *duty, struct arena *arena);
+
+/* ---- monitor.c: the process that has the master's rights, of the one that orders ---- */
+
+/* Starts one for the issuer. False: logged. */
+bool acme_monitor_start(struct acme_issuer *issuer);
+void acme_monitor_end(struct acme_issuer *issuer);
+/* Has the monitor do it, or does it here where there is none. The arena may be NULL except with FILE_READ. May be called on a thread, by one at a time. */
+void acme_duty_run(struct acme_issuer *issuer, struct acme_duty *duty, struct arena *arena);
+/* The monitor: does what comes from this socket, until its end or something malformed. */
+void acme_monitor_serve(int fd, void *issuer);
+
 /* ---- state.c: files. They wait for the disk: of the process that orders, and of the master at start. ---- */
 
 /* The folder, made where it is not there. False: logged. */
 bool acme_state_open(const struct acme_issuer *issuer, const struct log *log);
 /* Reads a file of it; false: it is not there, or cannot be read, which was logged. *time_ns may be NULL. */
-bool acme_state_read(const struct acme_issuer *issuer, struct str name, struct arena *arena,
+bool acme_state_read(struct acme_issuer *issuer, struct str name, struct arena *arena,
                      struct str *out, int64_t *time_ns);
 /* When it was written; 0: it is not there. */
-int64_t acme_state_time(const struct acme_issuer *issuer, struct str name);
+int64_t acme_state_time(struct acme_issuer *issuer, struct str name);
 /* Replaces it in one step; false: logged. Nothing to do without a folder. */
-bool acme_state_write(const struct acme_issuer *issuer, struct str name, struct str text,
+bool acme_state_write(struct acme_issuer *issuer, struct str name, struct str text,
                       const struct log *log);
 /* The lock of the folder. False: another process has it, or it cannot be had (logged). */
 bool acme_state_lock(struct acme_issuer *issuer, const struct log *log);
@@ -238,9 +281,9 @@ bool acme_state_take(struct acme_certificate *certificate, struct arena *arena, 
                      const char **why);
 /* What came from other nodes goes to the files. */
 void acme_state_save_shared(struct acme_certificate *certificate, const struct log *log);
-bool acme_state_keep_account(const struct acme_issuer *issuer, const struct acme_pair *pair,
+bool acme_state_keep_account(struct acme_issuer *issuer, const struct acme_pair *pair,
                              const struct log *log);
-void acme_state_save_account(const struct acme_issuer *issuer, const struct log *log);
+void acme_state_save_account(struct acme_issuer *issuer, const struct log *log);
 /* What the file of a certificate has goes to the zone, when it is newer. False: there is no file that can be used. */
 bool acme_state_load(struct acme_certificate *certificate, const struct log *log);
 /* The account's key and URL go there, where there are any. False: they cannot be used; logged. */
@@ -378,15 +421,19 @@ struct acme_record {
     struct str value;
 };
 /* Has the hook add or remove it. False: logged. MAY WAIT. */
-bool acme_hook_run(const struct acme_issuer *issuer, struct arena *arena, const char *action,
+bool acme_hook_run(struct acme_issuer *issuer, struct arena *arena, const char *action,
                    const struct acme_record *record, const struct log *log);
+/* Runs the program with these words; gives an errno, or 0 with *status of waitpid(2). Waits for it, two minutes at most. On a thread, or in a process of its own. */
+int acme_hook_program(struct str path, const struct str words[3], int *status, bool *is_late);
 
 /* ---- renewal.c: the process that orders ---- */
 
 /* When a certificate is to be renewed, in seconds since the epoch. */
 int64_t acme_due(const struct acme_certificate *certificate, const struct acme_facts *facts);
-bool acme_renewals_start(struct acme_main *main);
+/* has_monitors: this process will give up the master's rights, and has monitors that keep them. */
+bool acme_renewals_start(struct acme_main *main, bool has_monitors);
 void acme_renewals_quit(struct acme_main *main, bool may_finish);
+void acme_renewals_end(struct acme_main *main);
 
 /* ---- generated.c ---- */
 

@@ -16,15 +16,28 @@
 #define LOOK_US 20000 /* between two looks whether it has ended */
 #define THREADS 2
 
-/* A program under way: on a thread, with words on the heap. */
+/* A program under way. */
 struct hook_program {
     char *words[5]; /* program, action, name, value */
-    int error;      /* errno of its start, or of waiting for it */
-    int status;     /* of waitpid(2) */
-    bool is_late;   /* it was killed */
 };
 
-static bool start(const struct hook_program *program, pid_t *pid, int *error)
+/* A duty that a thread runs: on the heap, as its texts. */
+struct hook_call {
+    struct acme_issuer *issuer;
+    struct acme_duty duty;
+};
+
+static char *copy(struct str text)
+{
+    char *made = strndup(text.data, text.len);
+
+    if (made == NULL) {
+        fatal_no_memory(text.len);
+    }
+    return made;
+}
+
+static int start(const struct hook_program *program, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -41,85 +54,96 @@ static bool start(const struct hook_program *program, pid_t *pid, int *error)
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
                                               POSIX_SPAWN_SETPGROUP);
-    *error = posix_spawn(pid, program->words[0], &actions, &attributes, program->words, environ);
+    int error = posix_spawn(pid, program->words[0], &actions, &attributes, program->words, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
-    return *error == 0;
+    return error;
 }
 
 /* With all that it has started. Its group keeps it from a process that waits for any child (server/master/single.c). */
-static void run_program(void *arg)
+static int await(pid_t pid, int *status, bool *is_late)
 {
-    struct hook_program *program = arg;
-    pid_t pid;
-
-    if (!start(program, &pid, &program->error)) {
-        return;
-    }
     for (unsigned looks = 0;; looks++) {
-        pid_t ended = waitpid(pid, &program->status, WNOHANG);
+        pid_t ended = waitpid(pid, status, WNOHANG);
         if (ended != 0) {
-            program->error = ended == -1 ? errno : 0; /* how it ended is not known */
-            return;
+            return ended == -1 ? errno : 0; /* how it ended is not known */
         }
-        if (looks >= HOOK_S * (1000000 / LOOK_US) && !program->is_late) {
-            program->is_late = true;
+        if (looks >= HOOK_S * (1000000 / LOOK_US) && !*is_late) {
+            *is_late = true;
             kill(-pid, SIGKILL);
         }
         usleep(LOOK_US);
     }
 }
 
-static char *copy(struct str text)
+int acme_hook_program(struct str path, const struct str words[3], int *status, bool *is_late)
 {
-    char *made = strndup(text.data, text.len);
+    struct hook_program program = {.words = {copy(path)}};
+    pid_t pid;
 
-    if (made == NULL) {
-        fatal_no_memory(text.len);
+    for (unsigned i = 0; i < 3; i++) {
+        program.words[i + 1] = copy(words[i]);
     }
-    return made;
+    int error = start(&program, &pid);
+    if (error == 0) {
+        error = await(pid, status, is_late);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        free(program.words[i]);
+    }
+    return error;
 }
 
-static bool tell_program(const struct hook_program *program, const struct log *log)
+static bool tell_program(const struct hook_call *call, const struct log *log)
 {
-    if (program->error != 0) {
-        log_error(log, program->error, "dns_hook \"%s\" cannot be run", program->words[0]);
-    } else if (program->is_late) {
-        log_error(log, 0, "dns_hook \"%s %s %s\" did not end within %d seconds", program->words[0],
-                  program->words[1], program->words[2], HOOK_S);
-    } else if (!WIFEXITED(program->status) || WEXITSTATUS(program->status) != 0) {
-        log_error(log, 0, "dns_hook \"%s %s %s\" failed with status %d", program->words[0],
-                  program->words[1], program->words[2],
-                  WIFEXITED(program->status) ? WEXITSTATUS(program->status)
-                                             : 128 + WTERMSIG(program->status));
+    const struct acme_duty *duty = &call->duty;
+    struct str path = call->issuer->dns_hook, action = duty->texts[0], name = duty->texts[1];
+
+    if (duty->error != 0) {
+        log_error(log, duty->error, "dns_hook \"%.*s\" cannot be run", STR_ARG(path));
+    } else if (duty->is_late) {
+        log_error(log, 0, "dns_hook \"%.*s %.*s %.*s\" did not end within %d seconds",
+                  STR_ARG(path), STR_ARG(action), STR_ARG(name), HOOK_S);
+    } else if (!WIFEXITED(duty->status) || WEXITSTATUS(duty->status) != 0) {
+        log_error(log, 0, "dns_hook \"%.*s %.*s %.*s\" failed with status %d", STR_ARG(path),
+                  STR_ARG(action), STR_ARG(name),
+                  WIFEXITED(duty->status) ? WEXITSTATUS(duty->status)
+                                          : 128 + WTERMSIG(duty->status));
     } else {
         return true;
     }
     return false;
 }
 
-static bool ask_program(struct str path, const char *action, const struct acme_record *record,
-                        const struct log *log)
+static void run_call(void *arg)
 {
-    struct hook_program *program = calloc(1, sizeof(*program));
+    struct hook_call *call = arg;
 
-    if (program == NULL) {
-        fatal_no_memory(sizeof(*program));
+    acme_duty_run(call->issuer, &call->duty, NULL);
+}
+
+static bool ask_program(struct acme_issuer *issuer, const char *action,
+                        const struct acme_record *record, const struct log *log)
+{
+    struct hook_call *call = calloc(1, sizeof(*call));
+
+    if (call == NULL) {
+        fatal_no_memory(sizeof(*call));
     }
-    program->words[0] = copy(path);
-    program->words[1] = copy(str_of(action));
-    program->words[2] = copy(record->name);
-    program->words[3] = copy(record->value);
+    call->issuer = issuer;
+    call->duty = (struct acme_duty){
+        .kind = ACME_RUN_HOOK,
+        .texts = {str_of(action), str_of(copy(record->name)), str_of(copy(record->value))},
+    };
     /* Where the fiber is cancelled a record would stay: the program is run to its end. */
     fiber_shield_begin();
-    bool is_good = thread_pool_call(worker_own_thread_pool(STR("acme"), THREADS, 16), run_program,
-                                    program) == THREAD_CALL_DONE &&
-                   tell_program(program, log);
+    bool is_good = thread_pool_call(worker_own_thread_pool(STR("acme"), THREADS, 16), run_call,
+                                    call) == THREAD_CALL_DONE &&
+                   tell_program(call, log);
     fiber_shield_end();
-    for (unsigned i = 0; i < 4; i++) {
-        free(program->words[i]);
-    }
-    free(program);
+    free((char *) (uintptr_t) call->duty.texts[1].data);
+    free((char *) (uintptr_t) call->duty.texts[2].data);
+    free(call);
     return is_good;
 }
 
@@ -148,11 +172,11 @@ static bool ask_server(const struct acme_issuer *issuer, struct arena *arena, co
     return true;
 }
 
-bool acme_hook_run(const struct acme_issuer *issuer, struct arena *arena, const char *action,
+bool acme_hook_run(struct acme_issuer *issuer, struct arena *arena, const char *action,
                    const struct acme_record *record, const struct log *log)
 {
     if (str_starts(issuer->dns_hook, STR("http"))) {
         return ask_server(issuer, arena, action, record, log);
     }
-    return ask_program(issuer->dns_hook, action, record, log);
+    return ask_program(issuer, action, record, log);
 }

@@ -353,7 +353,8 @@ static bool acme_worker_start(struct generation *generation)
     if (main->has_tls_alpn_01) {
         tls_answer_challenges(find_alpn);
     }
-    return (!worker_is_agent && generation->core->master_process) || acme_renewals_start(main);
+    return (!worker_is_agent && generation->core->master_process) ||
+           acme_renewals_start(main, worker_is_agent);
 }
 
 /* A reload does not break off an order: the next process waits for the lock. */
@@ -365,6 +366,11 @@ static void acme_worker_quit(struct generation *generation)
 static void acme_worker_abort(struct generation *generation)
 {
     acme_renewals_quit(acme_main_of(&generation->conf), false);
+}
+
+static void acme_worker_end(struct generation *generation)
+{
+    acme_renewals_end(acme_main_of(&generation->conf));
 }
 
 /* ---- variables ---- */
@@ -454,4 +460,5 @@ const struct module ngx_http_acme_module = {
     .worker_start = acme_worker_start,
     .worker_quit = acme_worker_quit,
     .worker_abort = acme_worker_abort,
+    .worker_end = acme_worker_end,
 };

@@ -161,7 +161,7 @@ static bool answer_alpn(struct authorization *a)
 
 static bool answer_dns(struct authorization *a)
 {
-    const struct acme_issuer *issuer = a->order->session->issuer;
+    struct acme_issuer *issuer = a->order->session->issuer;
     struct arena *arena = a->order->arena;
     const struct acme_record record = {
         .name = arena_concat(arena, STR("_acme-challenge."), a->identifier.value),

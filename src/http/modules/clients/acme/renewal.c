@@ -254,20 +254,34 @@ static int64_t look(struct acme_issuer *issuer)
 static void keep_issuer(void *arg)
 {
     struct acme_issuer *issuer = arg;
-    enum wait_result result;
+    enum wait_result result = fiber_sleep(clock_now.now_ms + 1); /* until the rights are dropped */
 
-    do {
+    while (result != WAIT_CANCELLED && !issuer->must_end) {
         uint64_t wait_ms = (uint64_t) look(issuer) * 1000;
         result = issuer->must_end ? WAIT_CANCELLED
                                   : fiber_wait(&issuer->wake, clock_now.now_ms + wait_ms);
-    } while (result != WAIT_CANCELLED && !issuer->must_end);
+    }
     issuer->is_running = false;
 }
 
 /* ---- begin and end ---- */
 
-bool acme_renewals_start(struct acme_main *main)
+/* A fork copies what threads may be doing: before any fiber can use one. */
+static bool start_monitors(struct acme_main *main)
 {
+    vec_each(struct acme_issuer *, issuer, &main->issuers) {
+        if ((*issuer)->certificates.count != 0 && !acme_monitor_start(*issuer)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool acme_renewals_start(struct acme_main *main, bool has_monitors)
+{
+    if (has_monitors && !start_monitors(main)) {
+        return false;
+    }
     vec_each(struct acme_issuer *, issuer, &main->issuers) {
         if ((*issuer)->certificates.count == 0) {
             continue;
@@ -294,5 +308,12 @@ void acme_renewals_quit(struct acme_main *main, bool may_finish)
                 fiber_cancel((*issuer)->fiber);
             }
         }
+    }
+}
+
+void acme_renewals_end(struct acme_main *main)
+{
+    vec_each(struct acme_issuer *, issuer, &main->issuers) {
+        acme_monitor_end(*issuer);
     }
 }

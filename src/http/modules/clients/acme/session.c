@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "http/modules/clients/acme/acme.h"
 
-#define NONCE_TRIES 5 /* for one request that is refused for its nonce */
+#define NONCE_TRIES 8 /* for one request that is refused for its nonce */
 #define SHOWN 300     /* bytes of a CA's text that the log shows */
 
 /* ---- steps on the worker's own stack ---- */

@@ -1,21 +1,10 @@
 /* The folder of an issuer: account, certificates, and a lock for the processes that share it. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fs.h"
 #include "http/modules/clients/acme/acme.h"
-
-static const char *path_of(const struct acme_issuer *issuer, struct arena *arena, struct str name,
-                           const char *suffix)
-{
-    const struct str parts[] = {issuer->state_path, STR("/"), name, str_of(suffix)};
-
-    return arena_cstr(arena, arena_join(arena, parts, 4));
-}
 
 bool acme_state_open(const struct acme_issuer *issuer, const struct log *log)
 {
@@ -43,126 +32,80 @@ bool acme_state_open(const struct acme_issuer *issuer, const struct log *log)
 
 /* ---- files ---- */
 
-static int64_t time_of(const struct stat *status)
+/* Is there a folder, or is it the file of the account's key, which may be anywhere? */
+static bool has_file(const struct acme_issuer *issuer, struct str name)
 {
-    return (int64_t) status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
+    return issuer->state_path.len != 0 || str_equal(name, issuer->account_key.file);
 }
 
-int64_t acme_state_time(const struct acme_issuer *issuer, struct str name)
+int64_t acme_state_time(struct acme_issuer *issuer, struct str name)
 {
-    struct arena arena;
-    struct stat status;
+    struct acme_duty duty = {.kind = ACME_FILE_TIME, .texts = {name}};
 
-    if (issuer->state_path.len == 0) {
-        return 0;
+    if (has_file(issuer, name)) {
+        acme_duty_run(issuer, &duty, NULL);
     }
-    arena_init(&arena);
-    bool is_there = stat(path_of(issuer, &arena, name, ""), &status) == 0;
-    arena_free(&arena);
-    return is_there ? time_of(&status) : 0;
+    return duty.time_ns;
 }
 
-bool acme_state_read(const struct acme_issuer *issuer, struct str name, struct arena *arena,
+bool acme_state_read(struct acme_issuer *issuer, struct str name, struct arena *arena,
                      struct str *out, int64_t *time_ns)
 {
-    if (issuer->state_path.len == 0) {
+    struct acme_duty duty = {.kind = ACME_FILE_READ, .texts = {name}};
+
+    if (!has_file(issuer, name)) {
         return false;
     }
-    const char *path = path_of(issuer, arena, name, "");
+    acme_duty_run(issuer, &duty, arena);
     if (time_ns != NULL) {
-        *time_ns = acme_state_time(issuer, name);
+        *time_ns = duty.time_ns;
     }
-    if (!fs_read_all(arena, path, ACME_PEM_MAX, out)) {
-        if (errno != ENOENT) {
-            log_error(log_main, errno, "cannot read \"%s\"", path);
-        }
-        return false;
+    if (duty.error != 0 && duty.error != ENOENT) {
+        log_error(log_main, duty.error, "acme_issuer \"%.*s\": cannot read \"%.*s\"",
+                  STR_ARG(issuer->name), STR_ARG(name));
     }
-    return true;
+    *out = duty.text;
+    return duty.error == 0;
 }
 
-static bool write_whole(const char *path, struct str text)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool is_good = fd != -1 && fs_write_all(fd, text) && fsync(fd) == 0;
-    int error = errno;
-
-    if (fd != -1 && close(fd) != 0 && is_good) {
-        error = errno;
-        is_good = false;
-    }
-    errno = error;
-    return is_good;
-}
-
-/* So that a rename is on the disk, too. */
-static void sync_folder(const struct acme_issuer *issuer)
-{
-    int fd = open(issuer->state_path.data, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-
-    if (fd != -1) {
-        fsync(fd);
-        close(fd);
-    }
-}
-
-bool acme_state_write(const struct acme_issuer *issuer, struct str name, struct str text,
+bool acme_state_write(struct acme_issuer *issuer, struct str name, struct str text,
                       const struct log *log)
 {
-    struct arena arena;
+    struct acme_duty duty = {.kind = ACME_FILE_WRITE, .texts = {name, text}};
 
     if (issuer->state_path.len == 0) {
         return true;
     }
-    arena_init(&arena);
-    const char *path = path_of(issuer, &arena, name, "");
-    const char *beside = path_of(issuer, &arena, name, ".new");
-    bool is_good = write_whole(beside, text) && rename(beside, path) == 0;
-    if (is_good) {
-        sync_folder(issuer);
-    } else {
-        log_error(log, errno, "cannot write \"%s\"", path);
-        unlink(beside);
+    acme_duty_run(issuer, &duty, NULL);
+    if (duty.error != 0) {
+        log_error(log, duty.error, "cannot write \"%.*s/%.*s\"", STR_ARG(issuer->state_path),
+                  STR_ARG(name));
     }
-    arena_free(&arena);
-    return is_good;
+    return duty.error == 0;
 }
 
 /* ---- the lock: gone with the process that has it ---- */
 
-static int open_lock(const struct acme_issuer *issuer)
-{
-    struct arena arena;
-
-    arena_init(&arena);
-    int fd = open(path_of(issuer, &arena, STR("lock"), ""),
-                  O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    arena_free(&arena);
-    return fd;
-}
-
 bool acme_state_lock(struct acme_issuer *issuer, const struct log *log)
 {
-    const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct acme_duty duty = {.kind = ACME_LOCK};
 
     if (issuer->state_path.len == 0) {
         return true;
     }
-    if (issuer->lock == -1) {
-        issuer->lock = open_lock(issuer);
-    }
-    if (issuer->lock != -1 && fcntl(issuer->lock, F_OFD_SETLK, &whole) == 0) {
+    acme_duty_run(issuer, &duty, NULL);
+    if (duty.error == 0) {
         issuer->has_logged_wait = false;
         return true;
     }
     if (!issuer->has_logged_wait) { /* it is tried again each second */
         issuer->has_logged_wait = true;
-        if (issuer->lock != -1 && (errno == EAGAIN || errno == EACCES)) {
+        if (duty.error == EAGAIN) {
             log_notice(log, 0,
                        "acme_issuer \"%.*s\": another process has the lock of \"%.*s\" and orders",
                        STR_ARG(issuer->name), STR_ARG(issuer->state_path));
         } else {
-            log_error(log, errno, "acme_issuer \"%.*s\": cannot lock \"%.*s/lock\"",
+            log_error(log, duty.error, "acme_issuer \"%.*s\": cannot lock \"%.*s/lock\"",
                       STR_ARG(issuer->name), STR_ARG(issuer->state_path));
         }
     }
@@ -171,9 +114,10 @@ bool acme_state_lock(struct acme_issuer *issuer, const struct log *log)
 
 void acme_state_unlock(struct acme_issuer *issuer)
 {
-    if (issuer->lock != -1) {
-        close(issuer->lock);
-        issuer->lock = -1;
+    struct acme_duty duty = {.kind = ACME_UNLOCK};
+
+    if (issuer->state_path.len != 0) {
+        acme_duty_run(issuer, &duty, NULL);
     }
 }
 
@@ -282,7 +226,7 @@ void acme_state_save_shared(struct acme_certificate *certificate, const struct l
 }
 
 /* The first line of the file, where the second is the directory of this issuer. */
-static struct str account_url(const struct acme_issuer *issuer, struct arena *arena)
+static struct str account_url(struct acme_issuer *issuer, struct arena *arena)
 {
     struct str text;
 
@@ -301,7 +245,7 @@ static bool has_shared_account(const struct acme_issuer *issuer, struct arena *a
            acme_entry_get(issuer->main->zone, issuer->account, arena, pair);
 }
 
-static bool write_account(const struct acme_issuer *issuer, struct arena *arena,
+static bool write_account(struct acme_issuer *issuer, struct arena *arena,
                           const struct acme_pair *pair, const struct log *log)
 {
     struct str lines =
@@ -312,7 +256,7 @@ static bool write_account(const struct acme_issuer *issuer, struct arena *arena,
            acme_state_write(issuer, STR("account.url"), lines, log);
 }
 
-void acme_state_save_account(const struct acme_issuer *issuer, const struct log *log)
+void acme_state_save_account(struct acme_issuer *issuer, const struct log *log)
 {
     struct arena arena;
     struct acme_pair pair;
@@ -327,7 +271,7 @@ void acme_state_save_account(const struct acme_issuer *issuer, const struct log 
     arena_free(&arena);
 }
 
-bool acme_state_keep_account(const struct acme_issuer *issuer, const struct acme_pair *pair,
+bool acme_state_keep_account(struct acme_issuer *issuer, const struct acme_pair *pair,
                              const struct log *log)
 {
     struct arena arena;
@@ -351,9 +295,9 @@ bool acme_state_load_account(struct acme_issuer *issuer, const struct log *log)
         return true;
     }
     if (file != NULL) {
-        is_good = fs_read_all(&arena, file, ACME_PEM_MAX, &pair.key);
+        is_good = acme_state_read(issuer, issuer->account_key.file, &arena, &pair.key, NULL);
         if (!is_good) {
-            log_emerg(log, errno, "cannot read \"%s\"", file);
+            log_emerg(log, 0, "the account key \"%s\" cannot be read", file);
         }
     } else if (!acme_state_read(issuer, STR("account.key"), &arena, &pair.key, NULL)) {
         arena_free(&arena);
