@@ -26,6 +26,7 @@ CONF = """
         location /framed/ { alias html/dir/; fancyindex on; fancyindex_header /head?x; fancyindex_footer /foot; }
         location /bare/ { alias html/dir/; fancyindex on; fancyindex_header /head; fancyindex_show_path off; }
         location /local/ { alias html/dir/; fancyindex on; fancyindex_header head.html local; fancyindex_footer foot.html local; }
+        location /beside/ { alias html/dir/; fancyindex on; fancyindex_header a.txt; }
         location /failing/ { alias html/dir/; fancyindex on; fancyindex_header /nothing subrequest; fancyindex_footer /foot; }
         location /css/ { alias html/dir/; fancyindex on; fancyindex_css_href "/x.css?a&b"; }
         location /both/ { alias html/dir/; fancyindex on; autoindex on; }
@@ -101,9 +102,9 @@ def test_sizes_and_no_parent(site):
 
 
 def test_names_are_cut_at_characters(site):
-    assert ">" + "n" * 7 + "..&gt;</a>" in site.get("/short/").text
-    assert ">\u00e4" + "\u00f6" * 6 + "..&gt;</a>" in site.get("/short/").body.decode()
-    assert ">we ird&amp;..&gt;</a>" in site.get("/short/").text
+    assert ">" + "n" * 8 + "..&gt;</a>" in site.get("/short/").text
+    assert ">\u00e4" + "\u00f6" * 7 + "..&gt;</a>" in site.get("/short/").body.decode()
+    assert ">we ird&amp;&lt;..&gt;</a>" in site.get("/short/").text
     assert ">" + "n" * 80 + "</a>" in site.get("/all/").text
 
 
@@ -133,6 +134,7 @@ def test_header_and_footer(site):
     assert bare.startswith("<header ><table") and bare.endswith("</body></html>\n")
     local = site.get("/local/").text
     assert local.startswith("<local header>/local/</h1>") and local.endswith("</table><local footer>")
+    assert site.get("/beside/").text.startswith("abc/beside/</h1>")
     failing = site.get("/failing/").text
     assert "404 Not Found" in failing and "<table id=" in failing and failing.endswith("<footer>")
     assert site.get("/framed/").status == 200

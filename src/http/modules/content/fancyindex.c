@@ -219,7 +219,7 @@ static void put_entry(struct buf *out, const struct listing *listing,
     buf_append(out, STR("\" title=\""));
     listing_put_escaped(out, entry->name, ESCAPE_HTML);
     buf_append(out, STR("\">"));
-    listing_put_name(out, entry->name, most, most > 3 ? most - 3 : 0, true);
+    listing_put_name(out, entry->name, most, most > 2 ? most - 2 : 0, true);
     buf_append(out, entry->is_directory ? STR("/</a></td><td class=\"size\">")
                                         : STR("</a></td><td class=\"size\">"));
     put_size(out, entry, listing->settings->exact_size);
@@ -287,6 +287,10 @@ static bool send_part(struct request *request, const struct fancy_part *part)
     struct subrequest sub = {.uri = part->uri, .args = part->args, .output = SUBREQUEST_INLINE};
 
     if (part->uri.len != 0) {
+        if (*part->uri.data != '/') { /* in the directory that is shown */
+            sub.uri = arena_printf(&request->arena, "%.*s%.*s", STR_ARG(request->uri),
+                                   STR_ARG(part->uri));
+        }
         return subrequest_run(request, &sub) != HANDLER_CLOSED;
     }
     return part->text.len == 0 || response_send(request, &piece, false);
@@ -428,7 +432,7 @@ static const struct directive fancy_rows[] = {
     {"fancyindex_header", IN_HTTP_ALL, CUSTOM_FIELD(S, header, part_apply), ARGS(1, 2),
      .syntax = "path [subrequest | local]",
      .doc =
-         "Stands in front of the table in place of the page's head: what this URI of the server gives, or, with `local`, "
+         "Stands in front of the table in place of the page's head: what this URI of the server gives, relative to the directory without a `/` in front, or, with `local`, "
          "what is in this file when the configuration is read."},
     {"fancyindex_footer", IN_HTTP_ALL, CUSTOM_FIELD(S, footer, part_apply), ARGS(1, 2),
      .syntax = "path [subrequest | local]",
