@@ -118,6 +118,10 @@ static enum handler_result finish_head(struct request *request, header_filter *f
             return HANDLER_NEXT;
         }
     }
+    if (response->status != given && !tells_modification(response->status) &&
+        !response->order.is_modified_late) {
+        response->last_modified = -1; /* a filter has made it an answer of another kind */
+    }
     if (request->location->connections->limits_rate || request->delivery.is_limit_set) {
         compute_limits(request);
     }

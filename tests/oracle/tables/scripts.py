@@ -182,4 +182,46 @@ def threads():
         location = /late { content_by_lua_block { ngx.sleep(0.02) ngx.say("late") } }""")
 
 
-CONFIGS = [request_fields(), captures(), arguments(), sockets(), threads()]
+def heads():
+    """Header filters that give another answer, beside headers_more, and the order of both before the content. The reference's lines of lua
+    come first, as in OpenResty's build."""
+    return Config("script-heads", r"""
+        server {
+            listen 127.0.0.1:@PORT@;
+            root html;
+            location /refused { header_filter_by_lua_block { ngx.header["X-L"] = "l" ngx.exit(403) } proxy_pass http://127.0.0.1:@PORT1@/all; }
+            location /refused/moved { header_filter_by_lua_block { ngx.exit(404) } return 302 /z; }
+            location /refused/file { header_filter_by_lua_block { ngx.exit(500) } try_files /a.txt =404; }
+            location /refused/page { error_page 403 /page; header_filter_by_lua_block { ngx.exit(403) } proxy_pass http://127.0.0.1:@PORT1@/all; }
+            location = /page { more_set_headers "X-P: p"; return 200 page; }
+            location /created/ { header_filter_by_lua_block { ngx.status = 201 } alias html/; }
+            location /part/ { header_filter_by_lua_block { ngx.status = 206 } alias html/; }
+            location /proxied { header_filter_by_lua_block { ngx.status = 201 } proxy_pass http://127.0.0.1:@PORT1@/all; }
+            location /capture { content_by_lua_block { local r = ngx.location.capture(ngx.var.arg_u)
+                                ngx.say(r.status, " ", r.header["Content-Length"], " ", r.header["X-A"]) } }
+            location = /204 { return 204; }
+            location = /204/more { more_set_headers "X-A: a"; return 204; }
+            location = /204/up { proxy_pass http://127.0.0.1:@PORT1@/204; }
+            location /input { more_set_input_headers "X-A: more"; rewrite_by_lua_block { ngx.req.set_header("X-B", ngx.var.http_x_a) ngx.req.set_header("X-A", "lua") }
+                              echo "$http_x_a $http_x_b"; }
+            location /output { more_set_headers "X-A: more"; header_filter_by_lua_block { ngx.header["X-B"] = ngx.header["X-A"] ngx.header["X-A"] = "lua" } return 200 x; }
+        }
+        server {
+            listen 127.0.0.1:@PORT1@;
+            location /all { add_header X-A 1; add_header Set-Cookie a=b; add_header Location /x; add_header Last-Modified "Mon, 01 Jan 2001 00:00:00 GMT"; return 200 up; }
+            location /204 { return 204; }
+        }
+        """, "\n".join("GET " + target for target in (
+            "/refused/file", "/created/a.txt", "/part/a.txt", "/proxied", "/capture?u=/204", "/capture?u=/204/more",
+            "/capture?u=/204/up", "/input", "/output")) + """
+GET /input | X-A: client
+""" + "".join("%s => %d kept | %s -- the reference closes the connection, which its head keeps\n" % row for row in (
+                ("GET /refused", 403, "X-L: l | -X-A | -Set-Cookie | -Location | -Last-Modified | body~403 Forbidden"),
+                ("HEAD /refused", 403, "X-L: l | -X-A | -Set-Cookie"),
+                ("GET /refused/moved", 404, "-Location | body~404 Not Found"),
+                ("GET /refused/page", 403, "X-P: p | -X-A | -Set-Cookie | body~page"),
+            )) + """
+""", files={"html/a.txt": "a file\n"}, main=MODULES)
+
+
+CONFIGS = [request_fields(), captures(), arguments(), sockets(), threads(), heads()]

@@ -425,7 +425,6 @@ static const struct directive headers_more_rows[] = {
 static const struct phase_hook headers_more_phases[] = {
     {.phase = PHASE_REWRITE,
      .name = "headers_more",
-     .after = "rewrite",
      .run = change_inputs,
      .is_active = may_have_input},
     {.run = NULL},

@@ -19,8 +19,20 @@ struct http_lua_filter {
 
 /* ---- heads ---- */
 
-/* ngx.exit has said what to answer with instead. */
-static void http_lua_filters_refuse(struct http_lua_request *lua, int code)
+/* A page takes the place of the response: of its fields, those that the script has added stay. */
+static void give_page(struct request *request, int code, size_t count_before)
+{
+    struct fields fields = request->response.fields;
+
+    response_withdraw(request, (unsigned) code, STR_NONE);
+    request->response.fields = fields;
+    for (size_t i = 0; i < count_before; i++) {
+        fields.items[i].is_removed = true;
+    }
+}
+
+/* ngx.exit has said what to answer with instead; the response had so many fields before the script. */
+static void http_lua_filters_refuse(struct http_lua_request *lua, int code, size_t count_before)
 {
     struct response *response = &lua->request->response;
 
@@ -33,7 +45,7 @@ static void http_lua_filters_refuse(struct http_lua_request *lua, int code)
     }
     lua->is_refused = true;
     if (code >= 300 && code != 444 && code != 499 && code != 408) {
-        response->hold.refusal = (unsigned) code;
+        give_page(lua->request, code, count_before);
         return;
     }
     response->status = (unsigned) code;
@@ -51,13 +63,14 @@ static void run_on_head(struct http_lua_request *lua, const struct script_code *
                                .phase = SCRIPT_HEADER_FILTER,
                                .code = code};
     struct http_lua_result outer = lua->result;
+    size_t count_before = lua->request->response.fields.count;
 
     lua->result.kind = LUA_RESULT_NONE;
     enum script_end end = script_run(&call);
     if (end == SCRIPT_FAILED) {
         lua->request->response.is_dropped = true;
     } else if (lua->result.kind == LUA_RESULT_EXITED) {
-        http_lua_filters_refuse(lua, lua->result.code);
+        http_lua_filters_refuse(lua, lua->result.code, count_before);
     }
     lua->result = outer;
 }

@@ -288,7 +288,9 @@ static void give_header(lua_State *L, struct request *child)
     }
     for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
         bool is_of_page = child->response.is_built_in && i == 1;
-        if (is_of_page || !response_made_field(child, made[i].variable, &value)) {
+        bool is_empty =
+            i == 1 && child->response.status == 204 && child->response.content_length == 0;
+        if (is_of_page || (!is_empty && !response_made_field(child, made[i].variable, &value))) {
             continue;
         }
         if (i == 1) { /* a number, as in OpenResty */
