@@ -20,8 +20,9 @@ static const char *const phase_names[] = {
 
 /* As nginx documents it; "length" are the trailers of headers_filter, which say that no length is known. */
 static const char *const filter_names[] = {
-    "not_modified", "session_sticky", "headers", "userid",  "trim", "footer",   "gunzip",
-    "sub",          "image_filter",   "xslt",    "charset", "ssi",  "addition", "zstd",
+    "not_modified", "session_sticky", "srcache", "headers",  "userid",
+    "trim",         "footer",         "gunzip",  "sub",      "image_filter",
+    "xslt",         "charset",        "ssi",     "addition", "zstd",
     "brotli",       "gzip",           "range",   "length",
 };
 

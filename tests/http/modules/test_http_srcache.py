@@ -25,6 +25,10 @@ class Memcached(socketserver.ThreadingTCPServer):
         self.port = self.server_address[1]
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
+    def wait_value(self, key):
+        assert until(lambda: key in self.values, key)
+        return self.values[key]
+
     def finish_request(self, request, client_address):
         with request, request.makefile("rwb") as file:
             for line in file:
@@ -79,6 +83,11 @@ server { listen 127.0.0.1:@PORT@; http2 on;
     location /semi { add_header Cache-Control "blah; No-Cache"; srcache_store PUT /memc key=$uri; proxy_pass http://127.0.0.1:@PORT1@/semi; }
     location /both/ { srcache_store_hide_header Content-Type; srcache_store_pass_header Content-Type; srcache_store PUT /memc key=$uri;
         proxy_pass http://127.0.0.1:@PORT1@/; }
+    location /said/more { more_set_headers "Cache-Control: $arg_c" "X-Said: s"; srcache_fetch GET /memc key=$uri$arg_c; srcache_store PUT /memc key=$uri$arg_c;
+        proxy_pass http://127.0.0.1:@PORT1@/; }
+    location /said/lua { header_filter_by_lua_block { ngx.header["Cache-Control"] = ngx.var.arg_c ngx.header.content_length = nil }
+        body_filter_by_lua_block { ngx.arg[1] = string.upper(ngx.arg[1]) }
+        srcache_fetch GET /memc key=$uri$arg_c; srcache_store PUT /memc key=$uri$arg_c; proxy_pass http://127.0.0.1:@PORT1@/page; }
     location /static/ { alias html/; srcache_fetch GET /memc key=$uri; srcache_store PUT /memc key=$uri; } }
 """
 FILES = {"html/file": "some text of a file\n" * 5, "html/long": "x" * 400000}
@@ -113,6 +122,19 @@ def test_miss_store_hit(server, memcached):
     assert server.wait_lines("logs/cache.log", 1) and until(lambda: "/a HIT BYPASS 200" in server.lines("logs/cache.log"), "the log")
     assert "/a MISS STORE 200" in server.lines("logs/cache.log")
     assert memcached.values["/a"].startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n") and memcached.values["/a"].endswith(b"\r\n\r\n" + first.body)
+
+
+@pytest.mark.parametrize("path", ["/said/more", "/said/lua"])
+def test_what_headers_more_and_lua_say_counts(server, memcached, path):
+    for forbids in ("private", "no-store", "no-cache", "max-age=0"):
+        first, second = twice(server, "%s?c=%s" % (path, forbids))
+        assert first.header("Cache-Control") == second.header("Cache-Control") == forbids
+        assert path + forbids not in memcached.values
+    twice(server, path + "?c=max-age=9")
+    assert memcached.wait_value(path + "max-age=9").startswith(b"HTTP/1.1 200 OK\r\n")
+    stored = memcached.values[path + "max-age=9"]
+    assert b"\r\nCache-Control: max-age=9\r\n" in stored
+    assert b"X-Said: s\r\n" in stored if path == "/said/more" else stored.split(b"\r\n\r\n")[1].startswith(b"/PAGE")
 
 
 def test_parts_are_stored_when_asked_for(server, memcached):
@@ -256,9 +278,11 @@ def test_a_long_response_is_not_stored_beyond_the_limit(serve, memcached):
     assert "limit/long" not in memcached.values
 
 
-def test_http2(server):
+def test_http2(server, memcached):
     with H2(server.port) as h2:
-        assert h2.get("/two").body == h2.get("/two").body
+        first = h2.get("/two").body
+        memcached.wait_value("/two")
+        assert h2.get("/two").body == first
         assert h2.get("/fields").headers["x-two"] == "2"
 
 

@@ -431,7 +431,7 @@ static const struct phase_hook headers_more_phases[] = {
 };
 static const struct filter_hook headers_more_filters[] = {
     {.name = "headers_more",
-     .before = "headers",
+     .before = "srcache",
      .run = headers_more_filter,
      .when = SETTING(headers_more_key, struct headers_more_settings, output.count)},
     {.run = NULL},

@@ -352,7 +352,7 @@ static const struct phase_hook phases[] = {
 };
 
 static const struct filter_hook filters[] = {
-    {.name = "lua", .before = "headers", .run = http_lua_filter_response, .is_active = has_filter},
+    {.name = "lua", .before = "srcache", .run = http_lua_filter_response, .is_active = has_filter},
     {0},
 };
 

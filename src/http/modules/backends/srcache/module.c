@@ -140,7 +140,7 @@ static const struct directive srcache_rows[] = {
      .syntax = "method uri [args]",
      .doc =
          "Gives the response, head and all, as the body of a subrequest to this URI, when the whole of it has come. The "
-         "client does not wait for it. What the backend gave is stored, before filters such as `sub_filter` or `gzip` "
+         "client does not wait for it. What the backend gave is stored, with what headers-more and Lua made of it, before filters such as `sub_filter` or `gzip` "
          "change it."},
     {"srcache_store_skip", HERE, TEMPLATES(S, store_skip), ARGS(1, 1), .syntax = "flag",
      .doc =
@@ -204,10 +204,10 @@ static const struct phase_hook srcache_phases[] = {
     {.run = NULL},
 };
 
-/* What it stores is what the handler gave: it stands before the filters that change that. */
+/* What it stores is what the handler gave and headers_more and Lua made of it, as in OpenResty: a script can forbid it by Cache-Control. The
+ * filters that change bodies come after it. */
 static const struct filter_hook srcache_filters[] = {
     {.name = "srcache",
-     .after = "not_modified",
      .run = srcache_store,
      .when = SETTING(srcache_key, struct srcache_settings, store.method.len)},
     {.run = NULL},
