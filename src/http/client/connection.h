@@ -131,13 +131,14 @@ static inline void connection_peer(const struct http_connection *connection, str
 {
     conn_peer(connection->conn, out);
 }
-/* Its 4 bytes where it is IPv4 and nobody needs it as a text that is kept (connection_address); else NULL. */
-static inline const unsigned char *connection_brief_ipv4(const struct http_connection *connection)
+/* The same where it is IPv4 and nobody needs it as a text that is kept (connection_address); else NULL. */
+static inline const struct sockaddr_in *connection_brief_ipv4(
+    const struct http_connection *connection)
 {
     const struct conn *conn = connection->conn;
 
     return conn->address_length == sizeof(conn->peer.v4) && connection->details == NULL
-               ? (const unsigned char *) &conn->peer.v4.sin_addr
+               ? &conn->peer.v4
                : NULL;
 }
 /* $connection, and what log lines begin with. */

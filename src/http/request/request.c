@@ -117,10 +117,10 @@ struct str request_client_text(const struct request *request)
     if (request->main->client != NULL) {
         return request->main->client->text;
     }
-    const unsigned char *ipv4 = connection_brief_ipv4(request->connection);
+    const struct sockaddr_in *ipv4 = connection_brief_ipv4(request->connection);
     if (ipv4 != NULL) { /* the connection would have to keep the text */
         char *text = arena_text((struct arena *) &request->arena, 16);
-        return str_from(text, addr_put_v4(text, ipv4));
+        return str_from(text, addr_put_v4(text, (const unsigned char *) &ipv4->sin_addr));
     }
     return connection_address(request->connection);
 }

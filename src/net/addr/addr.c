@@ -26,29 +26,38 @@ struct str addr_unix_path(const struct addr *addr)
 }
 
 /* "0." to "255."; laid out at the first use. */
-static char octets[256][4];
+static struct octet {
+    char text[4];
+    uint32_t len;
+} octets[256];
 
-static void lay_out_octets(void)
+static __attribute__((noinline, cold)) void lay_out_octets(void)
 {
     for (unsigned i = 0; i < 256; i++) {
         char text[24];
         char *end = format_uint(text, i);
 
         *end++ = '.';
-        memcpy(octets[i], text, (size_t) (end - text));
+        octets[i].len = (uint32_t) (end - text);
+        memcpy(octets[i].text, text, octets[i].len);
     }
+}
+
+static inline char *put_octet(char *at, unsigned char octet)
+{
+    memcpy(at, octets[octet].text, 4);
+    return at + octets[octet].len;
 }
 
 char *addr_put_v4(char *at, const unsigned char *bytes)
 {
-    if (octets[0][0] == 0) {
+    if (octets[0].len == 0) {
         lay_out_octets();
     }
-    for (unsigned i = 0; i < 4; i++) {
-        memcpy(at, octets[bytes[i]], 4);
-        at += bytes[i] >= 100 ? 4 : bytes[i] >= 10 ? 3 : 2;
-    }
-    return at - 1;
+    at = put_octet(at, bytes[0]);
+    at = put_octet(at, bytes[1]);
+    at = put_octet(at, bytes[2]);
+    return put_octet(at, bytes[3]) - 1;
 }
 
 size_t addr_format(const struct addr *addr, bool with_port, char *out)

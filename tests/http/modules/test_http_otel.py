@@ -93,6 +93,40 @@ def test_text_is_utf_8_and_has_an_end(serve, collector):
     assert found["a"] == "\ufffd\ufffdend" and found["http.target"] == "/" + "y" * 4095 and found["http.user_agent"] == "z" * 1024
 
 
+def test_text_of_any_length(serve, collector):
+    """Short texts are copied by words, and longer ones have lengths of several bytes."""
+    server = start(serve, collector, "keepalive_requests 1000; large_client_header_buffers 4 16k;" + SITE % "location / { otel_span_attr a $arg_a; return 200; }", "interval 1h;")
+    sizes = [*range(0, 34), *range(95, 135), 250, 255, 256, 1023, 1024, 4095]
+    texts = ["".join(chr(97 + i % 26) for i in range(size)) for size in sizes]
+    with server.client() as client:
+        for text in texts:
+            client.request("/" + text + "?a=" + text[:4000], "User-Agent: %s\xe9" % text)
+    spans = spans_of(server, collector, len(texts))
+    for text, found in zip(texts, map(attributes, spans)):
+        assert found["http.target"] == ("/" + text + "?a=" + text[:4000])[:4096] and found["a"] == text[:4000]
+        assert found["http.user_agent"] == (text + "\ufffd" if len(text) < 1000 else text[:1024])
+
+
+def test_one_share_for_all(serve, collector):
+    """It is decided when a request is logged: each for itself, subrequests and what is no request left out."""
+    server = start(serve, collector, "keepalive_requests 1000; otel_trace 50%; log_subrequest on; server { listen 127.0.0.1:@PORT@; location / { auth_request /auth; root html; }"
+                   "location /auth { return 200; } location /id { return 200 $otel_span_id; } location /named { otel_span_name 'n $uri'; return 200; } }", "interval 1h;")
+    with server.client() as client:
+        for path in ("/", "/id", "/named"):
+            texts = [client.request(path).text for _ in range(100)]
+            ids = texts if path == "/id" else ids if path == "/named" else []
+    for _ in range(20):
+        with server.client() as client:
+            client.send(b"GET /bad\x01 HTTP/1.1\r\n\r\n")
+            assert client.response().status == 400
+    assert server.quit() == 0
+    spans = collector.wait(60)
+    names = [span.name for span in spans]
+    assert all(20 < names.count(name) < 80 for name in ("/", "/id", "n /named")) and len(set(names)) == 3
+    assert len({span.trace_id for span in spans}) == len(spans) and {span.span_id.hex() for span in spans if span.name == "/id"} < set(ids)
+    assert all(span.flags & 1 for span in spans)
+
+
 def test_one_span_for_each_request_of_a_client(serve, collector):
     """Redirects inside, error pages, subrequests, what is answered before a location is found, and what is not traced at the end."""
     site = SITE % """

@@ -29,10 +29,10 @@ static struct settings_key log_key;
 STEP(append_remote_addr)
 {
     struct request *request = variable_request(env);
-    const unsigned char *ipv4 = connection_brief_ipv4(request->connection);
+    const struct sockaddr_in *ipv4 = connection_brief_ipv4(request->connection);
 
     return ipv4 != NULL && request->main->client == NULL
-               ? addr_put_v4(at, ipv4)
+               ? addr_put_v4(at, (const unsigned char *) &ipv4->sin_addr)
                : log_put(line, at, request_client_text(request));
 }
 

@@ -7,23 +7,23 @@ static const char context_of; /* its address tells our data of a request from ot
 
 struct otel_context *otel_context_made(const struct request *request)
 {
-    struct otel_context *context = request_data(request->main, &context_of, 0);
+    struct request *main = request->main;
+    struct otel_context *context =
+        main->data == NULL ? NULL : request_data(main, &context_of, 0); /* most have no data */
 
     return context != NULL && context->is_made ? context : NULL;
 }
 
-/* A trace of its own: what is random has no zero bytes at its start alone (3.2.2.3 of the recommendation). */
-static void make_ids(struct otel_context *context)
+/* What is random has no zero bytes at its start alone (3.2.2.3 of the recommendation). */
+static void make_ids(struct traceparent *own, bool has_parent)
 {
-    unsigned char random[TRACE_ID_SIZE + SPAN_ID_SIZE];
-
-    random_bytes(random, sizeof(random));
-    random[0] |= random[0] == 0;
-    random[TRACE_ID_SIZE] |= random[TRACE_ID_SIZE] == 0;
-    if (!context->has_parent) {
-        memcpy(context->own.trace_id, random, TRACE_ID_SIZE);
+    if (has_parent) {
+        random_bytes(own->span_id, SPAN_ID_SIZE);
+    } else {
+        random_bytes(own, offsetof(struct traceparent, flags));
+        own->trace_id[0] |= own->trace_id[0] == 0;
     }
-    memcpy(context->own.span_id, random + TRACE_ID_SIZE, SPAN_ID_SIZE);
+    own->span_id[0] |= own->span_id[0] == 0;
 }
 
 /* Two of the field are none: nobody can say which of them holds. */
@@ -70,7 +70,7 @@ struct otel_context *otel_context_of(struct request *request)
         if ((otel_settings_at(request->location)->context & OTEL_EXTRACT) != 0) {
             extract(main, context);
         }
-        make_ids(context);
+        make_ids(&context->own, context->has_parent);
     }
     return context;
 }
@@ -92,9 +92,17 @@ static void inject(struct request *request, struct otel_context *context)
 
 static uint64_t seed; /* of this worker */
 
-void otel_contexts_start(void)
+/* One share of all requests: a number of a linear congruential generator for each is all that those pay that are not recorded. */
+static struct {
+    uint64_t state;
+    uint64_t most; /* of OTEL_ALL */
+} share_of_all;
+
+void otel_contexts_start(uint64_t share)
 {
     random_bytes(&seed, sizeof(seed));
+    random_bytes(&share_of_all.state, sizeof(share_of_all.state));
+    share_of_all.most = share;
 }
 
 /* Where a request lies between 0 and OTEL_ALL: by chance, and at the same place whenever it is asked about. */
@@ -117,16 +125,21 @@ static bool wants_trace(struct request *request, const struct otel_settings *set
     return str_is(value, "on") || str_is(value, "1");
 }
 
+static void set_recorded(struct request *request)
+{
+    struct otel_context *context = otel_context_of(request);
+
+    request->is_traced = true;
+    context->own.flags |= TRACE_FLAG_SAMPLED;
+    context->is_injected = false;
+}
+
 /* Once it is recorded it stays so, wherever it is redirected. */
 static void decide(struct request *request, const struct otel_settings *settings)
 {
     request->is_trace_asked = true;
     if (!request->is_traced && wants_trace(request, settings)) {
-        struct otel_context *context = otel_context_of(request);
-
-        request->is_traced = true;
-        context->own.flags |= TRACE_FLAG_SAMPLED;
-        context->is_injected = false;
+        set_recorded(request);
     }
 }
 
@@ -151,10 +164,43 @@ enum handler_result otel_enter_location(struct request *request)
     return HANDLER_NEXT;
 }
 
-bool otel_is_recorded(struct request *request)
+enum handler_result otel_log(struct request *request)
 {
+    if (request != request->main) {
+        return HANDLER_NEXT;
+    }
     if (!request->is_trace_asked && request->method_name.len != 0) {
         decide(request, otel_settings_at(request->location));
     }
-    return request->is_traced;
+    if (request->is_traced) {
+        otel_record(request, otel_context_of(request));
+    }
+    return HANDLER_NEXT;
+}
+
+/* Of the share. A context that nobody else needs is not kept. */
+static __attribute__((noinline)) void record_of_share(struct request *request)
+{
+    const struct otel_settings *settings = otel_settings_at(request->location);
+    struct otel_context own = {.is_made = true};
+    struct otel_context *context = otel_context_made(request);
+
+    if (context == NULL && !otel_has_record(settings)) {
+        context = &own;
+        make_ids(&own.own, false);
+    } else if (context == NULL) {
+        context = otel_context_of(request);
+    }
+    context->own.flags |= TRACE_FLAG_SAMPLED;
+    otel_record(request, context);
+}
+
+enum handler_result otel_log_share(struct request *request)
+{
+    share_of_all.state = share_of_all.state * 0x5851f42d4c957f2du + 0x14057b7ef767814fu;
+    if (share_of_all.state >> 32 < share_of_all.most && request == request->main &&
+        request->method_name.len != 0) {
+        record_of_share(request);
+    }
+    return HANDLER_NEXT;
 }

@@ -25,25 +25,65 @@ enum { SPAN_ROOM = 16 * 1024, ATTRIBUTE_ROOM = 64 /* beside key and text */ };
 /* Bytes of the lengths and keys around a short text, and the longest that all of them are single bytes with. */
 enum { SHORT_AROUND = 6, SHORT_MOST = 127 - SHORT_AROUND };
 
+/* Room for a span at the end of the buffer. */
+static inline char *span_room(struct buf *out)
+{
+    return out->capacity - out->len >= SPAN_ROOM ? out->data + out->len
+                                                 : buf_reserve(out, SPAN_ROOM);
+}
+
 static inline char *put_byte(char *at, unsigned byte)
 {
     *at = (char) byte;
     return at + 1;
 }
 
-static inline bool is_ascii(struct str text)
+static inline char *put_varint(char *at, uint64_t value)
 {
-    uint64_t word, bits = 0;
-    size_t at = 0;
+    if (value < 1 << 7) {
+        return put_byte(at, (unsigned) value);
+    }
+    if (value < 1 << 14) {
+        return put_byte(put_byte(at, (unsigned) value | 0x80), (unsigned) value >> 7);
+    }
+    if (value < 1 << 21) {
+        at = put_byte(at, (unsigned) value | 0x80);
+        return put_byte(put_byte(at, (unsigned) (value >> 7) | 0x80), (unsigned) (value >> 14));
+    }
+    return at + protobuf_varint(at, value);
+}
 
-    for (; text.len - at >= sizeof(word); at += sizeof(word)) {
-        memcpy(&word, text.data + at, sizeof(word));
-        bits |= word;
+#define NOT_ASCII 0x8080808080808080u /* of eight bytes */
+
+#define COPY_WORD(TYPE, TO, FROM)                                                                  \
+    do {                                                                                           \
+        TYPE word;                                                                                 \
+        memcpy(&word, FROM, sizeof(word));                                                         \
+        memcpy(TO, &word, sizeof(word));                                                           \
+        bits |= word;                                                                              \
+    } while (0)
+
+/* Copies a text and gives the bits that its bytes have, so that it is read once; a short one by two words that overlap. */
+static inline __attribute__((always_inline)) uint64_t put_bytes(char *at, struct str text)
+{
+    size_t len = text.len;
+    const char *from = text.data;
+    uint64_t bits = 0;
+
+    if (len >= 8) {
+        for (size_t i = 0; i + 8 < len; i += 8) {
+            COPY_WORD(uint64_t, at + i, from + i);
+        }
+        COPY_WORD(uint64_t, at + len - 8, from + len - 8);
+    } else if (len >= 4) {
+        COPY_WORD(uint32_t, at, from);
+        COPY_WORD(uint32_t, at + len - 4, from + len - 4);
+    } else if (len != 0) {
+        COPY_WORD(uint8_t, at, from);
+        COPY_WORD(uint8_t, at + len / 2, from + len / 2);
+        COPY_WORD(uint8_t, at + len - 1, from + len - 1);
     }
-    for (; at < text.len; at++) {
-        bits |= (unsigned char) text.data[at];
-    }
-    return (bits & 0x8080808080808080u) == 0;
+    return bits;
 }
 
 /* Key, and the lengths around it. */
@@ -62,31 +102,36 @@ static inline char *put_key_of(char *at, unsigned field, struct str key, size_t 
 /* What is long, or no ASCII. */
 char *otel_put_long_text(char *at, unsigned field, struct str key, struct str value, size_t most);
 
-/* There are key.len + most + ATTRIBUTE_ROOM bytes of room. */
-static inline char *put_text(char *at, unsigned field, struct str key, struct str value,
-                             size_t most)
+/* There are key.len + most + ATTRIBUTE_ROOM bytes of room. Inlined, so that a constant key is a few words. */
+static inline __attribute__((always_inline)) char *put_text(char *at, unsigned field,
+                                                            struct str key, struct str value,
+                                                            size_t most)
 {
-    if (key.len + value.len > SHORT_MOST - 2 || !is_ascii(value)) {
+    if (key.len + value.len > SHORT_MOST - 2) {
         return otel_put_long_text(at, field, key, value, most);
     }
-    at = put_key_of(at, field, key, value.len + 2);
-    at = put_byte(at, VALUE_STRING << 3 | PROTOBUF_BYTES);
-    at = put_byte(at, (unsigned) value.len);
-    return str_put(at, value);
+    char *next = put_key_of(at, field, key, value.len + 2);
+    next = put_byte(next, VALUE_STRING << 3 | PROTOBUF_BYTES);
+    next = put_byte(next, (unsigned) value.len);
+    return (put_bytes(next, value) & NOT_ASCII) == 0
+               ? next + value.len
+               : otel_put_long_text(at, field, key, value, most);
 }
 
 /* What is not known is left out. */
-static inline char *put_own_text(char *at, unsigned field, struct str key, struct str value)
+static inline __attribute__((always_inline)) char *put_own_text(char *at, unsigned field,
+                                                                struct str key, struct str value)
 {
     return value.len == 0 ? at : put_text(at, field, key, value, TEXT_MOST);
 }
 
-static inline char *put_number(char *at, unsigned field, struct str key, uint64_t value)
+static inline __attribute__((always_inline)) char *put_number(char *at, unsigned field,
+                                                              struct str key, uint64_t value)
 {
     char *start = put_key_of(at, field, key, 0);
 
     at = put_byte(start, VALUE_INT << 3 | PROTOBUF_VARINT);
-    at += protobuf_varint(at, value);
+    at = put_varint(at, value);
     start[-1] = (char) (at - start);
     *(start - 1 - key.len - 4) = (char) (key.len + 4 + (size_t) (at - start));
     return at;
@@ -110,7 +155,20 @@ static inline char *put_time(char *at, unsigned field, uint64_t ns)
     return at + sizeof(ns);
 }
 
+/* The same of a message that has more. */
+void otel_put_long_length(struct buf *out, size_t at);
+
 /* The length of a message goes before it, where two bytes were left for it: it has more than 127 bytes, and seldom more than two tell. */
-void otel_put_length(struct buf *out, size_t at);
+static inline void otel_put_length(struct buf *out, size_t at)
+{
+    size_t size = out->len - at - 2;
+
+    if (size < 1 << 14) {
+        out->data[at] = (char) (size | 0x80);
+        out->data[at + 1] = (char) (size >> 7);
+    } else {
+        otel_put_long_length(out, at);
+    }
+}
 
 #endif

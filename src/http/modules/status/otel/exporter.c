@@ -149,16 +149,15 @@ static bool send_oldest(struct exporter *exporter)
     const struct span_batch *batch = span_ring_take(&exporter->ring);
     unsigned items = batch->count;
     struct otel_outcome outcome = {.error = 0};
-    struct buf message = {0};
     struct arena arena;
 
     arena_init(&arena);
-    otel_put_frame(&message, exporter->main, batch->spans.len);
-    buf_append(&message, buf_str(&batch->spans));
+    struct str message =
+        otel_put_frame(buf_str(&batch->spans), exporter->main, exporter->ring.frame);
     enum otel_sent sent =
         otel_send(&exporter->link, exporter->settings, &arena,
                   &(struct otel_message){.signal = exporter->signal,
-                                         .bytes = buf_str(&message),
+                                         .bytes = message,
                                          .deadline_ms =
                                              clock_now.now_ms + exporter->settings->timeout_ms},
                   &outcome);
@@ -171,7 +170,6 @@ static bool send_oldest(struct exporter *exporter)
     }
     span_ring_sent(&exporter->ring, is_kept);
     exporter->attempts = is_kept ? exporter->attempts : 0;
-    buf_free(&message);
     arena_free(&arena);
     return !is_kept;
 }
@@ -283,8 +281,10 @@ void otel_exporter_drop(struct generation *generation, enum otel_signal signal, 
     }
 }
 
-/* Attempts come after the request, whose span tells more. True: a batch is full. */
-static bool record_attempts(struct exporter *exporter, struct request *request)
+/* Attempts come after the request, whose span tells more. True: a batch is full. Seldom needed, so beside otel_record. */
+static __attribute__((noinline)) bool record_attempts(struct exporter *exporter,
+                                                      const struct request *request,
+                                                      const struct otel_context *context)
 {
     bool is_full = false;
 
@@ -292,7 +292,7 @@ static bool record_attempts(struct exporter *exporter, struct request *request)
         struct buf *out = next_item(exporter);
 
         if (out != NULL) {
-            otel_put_attempt(out, request, attempt);
+            otel_put_attempt(out, context, attempt);
             is_full |= span_ring_added(&exporter->ring);
         }
     }
@@ -300,7 +300,9 @@ static bool record_attempts(struct exporter *exporter, struct request *request)
 }
 
 /* Parts come last. True: a batch is full. */
-static bool record_parts(struct exporter *exporter, struct request *request)
+static __attribute__((noinline)) bool record_parts(struct exporter *exporter,
+                                                   const struct request *request,
+                                                   const struct otel_context *context)
 {
     unsigned dropped = 0;
     const struct vec *parts = otel_parts_of(request, &dropped);
@@ -314,14 +316,14 @@ static bool record_parts(struct exporter *exporter, struct request *request)
         struct buf *out = next_item(exporter);
 
         if (out != NULL) {
-            otel_put_part(out, request, part);
+            otel_put_part(out, request, context, part);
             is_full |= span_ring_added(&exporter->ring);
         }
     }
     return is_full;
 }
 
-void otel_record(struct request *request)
+void otel_record(struct request *request, const struct otel_context *context)
 {
     struct exporter *exporter = *exporter_of(request->server->main->generation, OTEL_TRACES);
     struct buf *out = exporter == NULL ? NULL : next_item(exporter);
@@ -329,13 +331,13 @@ void otel_record(struct request *request)
     if (out == NULL) {
         return;
     }
-    otel_put_span(out, request);
+    otel_put_span(out, request, context);
     bool is_full = span_ring_added(&exporter->ring);
     if (request->exchange != NULL && otel_settings_at(request->location)->has_upstream_spans) {
-        is_full |= record_attempts(exporter, request);
+        is_full |= record_attempts(exporter, request, context);
     }
     if (request->trace != NULL) {
-        is_full |= record_parts(exporter, request);
+        is_full |= record_parts(exporter, request, context);
     }
     send_in_time(exporter, is_full);
 }
@@ -350,7 +352,8 @@ bool otel_exporter_start(struct generation *generation, const struct otel_main *
     unsigned room = signal == OTEL_METRICS ? 2 : (unsigned) main->exporter->batch_count;
     unsigned batch_size = signal == OTEL_METRICS ? 1 : (unsigned) main->exporter->batch_size;
 
-    if (exporter == NULL || !span_ring_open(&exporter->ring, room, batch_size)) {
+    if (exporter == NULL ||
+        !span_ring_open(&exporter->ring, room, batch_size, otel_frame_most(main))) {
         free(exporter);
         return false;
     }

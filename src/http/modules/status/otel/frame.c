@@ -11,8 +11,39 @@ enum { SCOPE = 1 };
 enum { SCOPE_NAME = 1, SCOPE_VERSION = 2 };
 enum { ANSWER_PARTIAL = 1, PARTIAL_REFUSED = 1, PARTIAL_REASON = 2 };
 
+static size_t varint_size(uint64_t value)
+{
+    char text[PROTOBUF_VARINT_MAX];
+
+    return protobuf_varint(text, value);
+}
+
+static char *put_delimited(char *at, unsigned field, size_t size)
+{
+    at = put_varint(at, field << 3 | PROTOBUF_BYTES);
+    return put_varint(at, size);
+}
+
+/* Where the text is ASCII, as a long user agent is. NULL: it is not. */
+static char *put_long_ascii(char *at, unsigned field, struct str key, struct str value)
+{
+    size_t inner = 1 + varint_size(value.len) + value.len;
+    size_t pair = 1 + varint_size(key.len) + key.len + 1 + varint_size(inner) + inner;
+
+    at = put_delimited(at, field, pair);
+    at = str_put(put_delimited(at, PAIR_KEY, key.len), key);
+    at = put_delimited(at, PAIR_VALUE, inner);
+    at = put_delimited(at, VALUE_STRING, value.len);
+    return (put_bytes(at, value) & NOT_ASCII) == 0 ? at + value.len : NULL;
+}
+
 char *otel_put_long_text(char *at, unsigned field, struct str key, struct str value, size_t most)
 {
+    char *next = put_long_ascii(at, field, key, str_head(value, most));
+
+    if (next != NULL) {
+        return next;
+    }
     struct buf out = {0};
     size_t pair = protobuf_begin(&out, field);
 
@@ -27,17 +58,12 @@ char *otel_put_long_text(char *at, unsigned field, struct str key, struct str va
     return at;
 }
 
-void otel_put_length(struct buf *out, size_t at)
+void otel_put_long_length(struct buf *out, size_t at)
 {
     size_t size = out->len - at - 2;
-
-    if (size < 1 << 14) {
-        out->data[at] = (char) (size | 0x80);
-        out->data[at + 1] = (char) (size >> 7);
-        return;
-    }
     char length[PROTOBUF_VARINT_MAX];
     size_t more = protobuf_varint(length, size) - 2;
+
     buf_reserve(out, more);
     memmove(out->data + at + 2 + more, out->data + at + 2, size);
     memcpy(out->data + at, length, 2 + more);
@@ -79,14 +105,8 @@ static void put_scope(struct buf *out)
     protobuf_end(out, scope);
 }
 
-static size_t varint_size(uint64_t value)
-{
-    char text[PROTOBUF_VARINT_MAX];
-
-    return protobuf_varint(text, value);
-}
-
-void otel_put_frame(struct buf *out, const struct otel_main *main, size_t items_size)
+/* All before the items; their size is in it twice. */
+static void put_frame(struct buf *out, const struct otel_main *main, size_t items_size)
 {
     struct buf resource = {0};
     struct buf scope = {0};
@@ -103,6 +123,28 @@ void otel_put_frame(struct buf *out, const struct otel_main *main, size_t items_
     buf_append(out, buf_str(&scope));
     buf_free(&resource);
     buf_free(&scope);
+}
+
+size_t otel_frame_most(const struct otel_main *main)
+{
+    struct buf frame = {0};
+
+    put_frame(&frame, main, UINT32_MAX);
+    size_t size = frame.len;
+    buf_free(&frame);
+    return size;
+}
+
+struct str otel_put_frame(struct str room, const struct otel_main *main, size_t frame_most)
+{
+    struct buf frame = {0};
+
+    put_frame(&frame, main, room.len - frame_most);
+    char *at = (char *) room.data + frame_most - frame.len;
+    memcpy(at, frame.data, frame.len);
+    struct str message = str_skip(room, frame_most - frame.len);
+    buf_free(&frame);
+    return message;
 }
 
 bool otel_read_refusal(struct str answer, uint64_t *refused, struct str *reason)

@@ -22,6 +22,7 @@ struct otel_reading {
     const struct conf_node *by_path; /* the first that is about logs or metrics */
     const struct otel_main *main;    /* NULL: there is no server */
     bool is_judged, is_uniform;      /* whether it is known; see is_uniform */
+    uint64_t share;                  /* where it is */
 };
 
 static struct otel_reading *reading_of(struct conf *conf)
@@ -257,20 +258,6 @@ static const struct directive_table *const otel_tables[] = {&main_table, &otel_e
 
 /* ---- hooks ---- */
 
-static enum handler_result otel_log(struct request *request)
-{
-    if (request == request->main && otel_is_recorded(request)) {
-        otel_record(request);
-    }
-    return HANDLER_NEXT;
-}
-
-static bool has_record(const struct otel_settings *settings)
-{
-    return settings->access_log != NULL &&
-           !(settings->access_log->is_constant && str_is(settings->access_log->constant, "off"));
-}
-
 static enum handler_result otel_access(struct request *request)
 {
     const struct otel_settings *settings = otel_settings_at(request->location);
@@ -287,14 +274,7 @@ static enum handler_result otel_access(struct request *request)
 
 static bool records_here(const struct http_location *location)
 {
-    return has_record(otel_settings_at(location));
-}
-
-/* A request may have been redirected to a location that records none. */
-static bool logs_here(const struct http_location *location)
-{
-    return location->server != NULL &&
-           reading_of(&location->server->main->generation->conf)->is_wanted;
+    return otel_has_record(otel_settings_at(location));
 }
 
 /* Do all locations record the same requests, whatever is known of these, without parts, and have nothing to do with fields? Then it is early enough to
@@ -312,6 +292,7 @@ static bool is_uniform(const struct http_main *main)
             return false;
         }
     }
+    reading_of(&main->generation->conf)->share = first == NULL ? 0 : first->share;
     return true;
 }
 
@@ -337,6 +318,36 @@ static bool enters_here(const struct http_location *location)
     return location->server == NULL || !records_uniformly(location->server->main);
 }
 
+static bool is_wanted_at(const struct http_location *location)
+{
+    return location->server != NULL &&
+           reading_of(&location->server->main->generation->conf)->is_wanted;
+}
+
+/* A request may have been redirected to a location that records none. */
+static bool logs_here(const struct http_location *location)
+{
+    return is_wanted_at(location) && !records_uniformly(location->server->main);
+}
+
+static bool logs_share_here(const struct http_location *location)
+{
+    return is_wanted_at(location) && records_uniformly(location->server->main);
+}
+
+/* Each location gets settings of its own: those of its parent are the same otherwise where it has no row. */
+static void lay_out_spans(struct http_main *main, struct arena *arena)
+{
+    vec_each(struct http_location *, at, &main->locations) {
+        struct http_location *location = *at;
+        struct otel_settings *settings = arena_new(arena, struct otel_settings);
+
+        *settings = *otel_settings_at(location);
+        location->settings[otel_key.number] = settings;
+        otel_lay_out_span(settings, arena, location->name);
+    }
+}
+
 static bool otel_end(struct conf *conf, struct http_main *main)
 {
     struct otel_reading *reading = reading_of(conf);
@@ -345,6 +356,9 @@ static bool otel_end(struct conf *conf, struct http_main *main)
         return true;
     }
     reading->main = server_settings(*vec_at(&main->servers, struct http_server *, 0), &main_key);
+    if (reading->is_wanted) {
+        lay_out_spans(main, conf->arena);
+    }
     if (reading->sender == NULL) {
         return true;
     }
@@ -363,7 +377,7 @@ static bool worker_start(struct generation *generation)
     const struct otel_reading *reading = reading_of(&generation->conf);
     const struct otel_main *main = reading->main;
 
-    otel_contexts_start();
+    otel_contexts_start(reading->share);
     if (main == NULL || main->exporter == NULL) {
         return true;
     }
@@ -462,8 +476,13 @@ static const struct phase_hook otel_phases[] = {
      .is_active = enters_here},
     {.phase = PHASE_LOG, .name = "otel", .after = "log", .run = otel_log, .is_active = logs_here},
     {.phase = PHASE_LOG,
-     .name = "otel access",
+     .name = "otel share",
      .after = "otel",
+     .run = otel_log_share,
+     .is_active = logs_share_here},
+    {.phase = PHASE_LOG,
+     .name = "otel access",
+     .after = "otel share",
      .run = otel_access,
      .is_active = records_here},
     {.run = NULL},

@@ -63,6 +63,10 @@ struct otel_settings {
     struct template *access_log; /* text of the log record of each request; empty or "off": none */
     bool has_upstream_spans;     /* each attempt at a backend is a span, too */
     bool has_internal_spans;     /* what the request goes through are spans, too: parts.c */
+
+    /* Derived: otel_lay_out_span. */
+    struct str laid_out; /* fields that all its spans have */
+    bool has_name;       /* the name is one of them */
 };
 
 extern struct settings_key otel_key;
@@ -73,6 +77,13 @@ TYPED_SETTINGS(otel_settings_at, struct otel_settings, otel_key, struct http_loc
 static inline bool otel_is_off(const struct otel_settings *settings)
 {
     return settings->share == 0 && !settings->is_variable;
+}
+
+/* Do requests have log records here? */
+static inline bool otel_has_record(const struct otel_settings *settings)
+{
+    return settings->access_log != NULL &&
+           !(settings->access_log->is_constant && str_is(settings->access_log->constant, "off"));
 }
 
 /* ---- context.c: the trace of a request ---- */
@@ -92,12 +103,14 @@ struct otel_context {
 struct otel_context *otel_context_of(struct request *request);
 /* The same; NULL: it has none. */
 struct otel_context *otel_context_made(const struct request *request);
-/* When a worker starts: chance is its own. */
-void otel_contexts_start(void);
+/* When a worker starts: chance is its own. share: that of all locations, for otel_log_share. */
+void otel_contexts_start(uint64_t share);
+/* When a request is logged that nothing has asked about so far, as one share holds for all. */
+enum handler_result otel_log_share(struct request *request);
 /* At a location of a main request: whether it is recorded, and what backends receive. */
 enum handler_result otel_enter_location(struct request *request);
 /* When it is logged: a request that came to no location is asked about here. */
-bool otel_is_recorded(struct request *request);
+enum handler_result otel_log(struct request *request);
 
 /* ---- parts.c: what a request went through ---- */
 
@@ -115,13 +128,17 @@ const struct vec *otel_parts_of(const struct request *request, unsigned *dropped
 
 /* ---- span.c: what is sent ---- */
 
+/* When the configuration was read: what all spans of a location of that name have. */
+void otel_lay_out_span(struct otel_settings *settings, struct arena *arena, struct str name);
 /* Appends the field `spans` of a request that has ended. */
-void otel_put_span(struct buf *out, struct request *request);
+void otel_put_span(struct buf *out, struct request *request, const struct otel_context *context);
 struct attempt;
 /* The same of an attempt at a backend, as a child of the request's span. */
-void otel_put_attempt(struct buf *out, struct request *request, const struct attempt *attempt);
+void otel_put_attempt(struct buf *out, const struct otel_context *context,
+                      const struct attempt *attempt);
 /* The same of a part. */
-void otel_put_part(struct buf *out, struct request *request, const struct otel_part *part);
+void otel_put_part(struct buf *out, const struct request *request,
+                   const struct otel_context *context, const struct otel_part *part);
 /* Attributes of a request, those that its span has; at most SPAN_ROOM / 2 bytes. */
 char *otel_put_attributes(char *at, unsigned field, struct request *request);
 
@@ -133,8 +150,10 @@ bool otel_exporter_enter(struct conf_scope *scope, const struct directive *row,
 
 /* ---- frame.c: what is around a batch ---- */
 
-/* What comes before the spans, log records or metrics of a message. */
-void otel_put_frame(struct buf *out, const struct otel_main *main, size_t items_size);
+/* Bytes at most of what comes before the spans, log records or metrics of a message. */
+size_t otel_frame_most(const struct otel_main *main);
+/* Writes that before the items, which come after frame_most bytes of the room. Gives the message, which ends with the room. */
+struct str otel_put_frame(struct str room, const struct otel_main *main, size_t frame_most);
 /* What the collector has said: items that it refused, with a reason of its own. False: it said nothing of the kind. */
 bool otel_read_refusal(struct str answer, uint64_t *refused, struct str *reason);
 
@@ -173,7 +192,7 @@ void otel_exporter_quit(struct generation *generation);
 void otel_exporter_abort(struct generation *generation);
 void otel_exporter_end(struct generation *generation);
 /* Takes the span of a request that has ended; never waits. */
-void otel_record(struct request *request);
+void otel_record(struct request *request, const struct otel_context *context);
 
 /* ---- send.c: one batch to the collector ---- */
 

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-bool span_ring_open(struct span_ring *ring, unsigned room, unsigned batch_size)
+bool span_ring_open(struct span_ring *ring, unsigned room, unsigned batch_size, size_t frame)
 {
-    *ring = (struct span_ring){.room = room, .batch_size = batch_size};
+    *ring = (struct span_ring){.frame = frame, .room = room, .batch_size = batch_size};
     ring->batches = calloc(room, sizeof(*ring->batches));
     return ring->batches != NULL;
 }
@@ -29,36 +29,16 @@ static bool is_full(const struct span_ring *ring, const struct span_batch *batch
     return batch->count >= ring->batch_size || batch->spans.len >= SPAN_BATCH_BYTES;
 }
 
-/* The newest batch, where it takes more; or NULL. */
-static struct span_batch *open_batch(const struct span_ring *ring)
+struct span_batch *span_ring_open_batch(struct span_ring *ring)
 {
-    if (ring->used == 0 || (ring->used == 1 && ring->is_sending)) {
+    if (ring->used == ring->room) {
+        ring->dropped++;
         return NULL;
     }
-    struct span_batch *batch = batch_at(ring, ring->used - 1);
-    return is_full(ring, batch) ? NULL : batch;
-}
-
-struct buf *span_ring_next(struct span_ring *ring)
-{
-    struct span_batch *batch = open_batch(ring);
-
-    if (batch == NULL) {
-        if (ring->used == ring->room) {
-            ring->dropped++;
-            return NULL;
-        }
-        batch = batch_at(ring, ring->used++);
-    }
-    return &batch->spans;
-}
-
-bool span_ring_added(struct span_ring *ring)
-{
-    struct span_batch *batch = batch_at(ring, ring->used - 1);
-
-    batch->count++;
-    return is_full(ring, batch);
+    ring->open = batch_at(ring, ring->used++);
+    buf_reserve(&ring->open->spans, ring->expected > ring->frame ? ring->expected : ring->frame);
+    ring->open->spans.len = ring->frame;
+    return ring->open;
 }
 
 const struct span_batch *span_ring_take(struct span_ring *ring)
@@ -67,16 +47,22 @@ const struct span_batch *span_ring_take(struct span_ring *ring)
         return NULL;
     }
     ring->is_sending = true;
+    if (ring->open == batch_at(ring, 0)) {
+        ring->open = NULL;
+    }
     return batch_at(ring, 0);
 }
 
 /* Its memory goes as well: traffic that comes once a day does not keep it. */
 void span_ring_sent(struct span_ring *ring, bool is_kept)
 {
-    ring->is_sending = false;
-    if (!is_kept) {
-        struct span_batch *batch = batch_at(ring, 0);
+    struct span_batch *batch = batch_at(ring, 0);
 
+    ring->is_sending = false;
+    if (is_kept) {
+        ring->open = ring->used == 1 && !is_full(ring, batch) ? batch : ring->open;
+    } else {
+        ring->expected = batch->spans.len + batch->spans.len / 4;
         buf_free(&batch->spans);
         *batch = (struct span_batch){.count = 0};
         ring->first = (ring->first + 1) % ring->room;

@@ -33,25 +33,18 @@ enum { FLAG_HAS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 }; /* what is known of th
 #define SCHEME_HTTP CONSTANT("\x15", "\x0b", "http.scheme", "\x06", "\x04", "http")
 #define SCHEME_HTTPS CONSTANT("\x16", "\x0b", "http.scheme", "\x07", "\x05", "https")
 
-static struct str flavor_of(const struct request *request)
-{
-    switch (request->version) {
-    case HTTP_0_9:
-        return STR(FLAVOR("0.9"));
-    case HTTP_1_0:
-        return STR(FLAVOR("1.0"));
-    case HTTP_1_1:
-        return STR(FLAVOR("1.1"));
-    case HTTP_2:
-        return STR(FLAVOR("2.0"));
-    case HTTP_3:
-        return STR(FLAVOR("3.0"));
-    }
-    return STR_NONE;
-}
+#define ROUTE STR("http.route")
+
+/* By enum http_version; all of one size. */
+static const char flavors[][sizeof(FLAVOR("1.1"))] = {
+    [HTTP_0_9] = FLAVOR("0.9"), [HTTP_1_0] = FLAVOR("1.0"), [HTTP_1_1] = FLAVOR("1.1"),
+    [HTTP_2] = FLAVOR("2.0"),   [HTTP_3] = FLAVOR("3.0"),
+};
 
 /* The host that the client wants, and the port, where it is not that of the scheme. */
-static char *put_host(char *at, unsigned field, struct request *request, bool is_encrypted)
+static inline __attribute__((always_inline)) char *put_host(char *at, unsigned field,
+                                                            struct request *request,
+                                                            bool is_encrypted)
 {
     uint16_t port = addr_port(connection_local(request->connection));
 
@@ -61,6 +54,22 @@ static char *put_host(char *at, unsigned field, struct request *request, bool is
         at = put_number(at, field, STR("net.host.port"), port);
     }
     return at;
+}
+
+/* The address of most, straight to its field. */
+static inline __attribute__((always_inline)) char *put_ipv4_client(char *at, unsigned field,
+                                                                   const struct sockaddr_in *client)
+{
+    const struct str key = STR("net.sock.peer.addr");
+    char *text = put_key_of(at, field, key, 0) + 2;
+    char *end = addr_put_v4(text, (const unsigned char *) &client->sin_addr);
+    unsigned len = (unsigned) (end - text);
+
+    at[1] = (char) (key.len + 4 + 2 + len);
+    text[-3] = (char) (2 + len);
+    text[-2] = VALUE_STRING << 3 | PROTOBUF_BYTES;
+    text[-1] = (char) len;
+    return put_number(end, field, STR("net.sock.peer.port"), ntohs(client->sin_port));
 }
 
 static char *put_client(char *at, unsigned field, struct request *request)
@@ -73,7 +82,7 @@ static char *put_client(char *at, unsigned field, struct request *request)
     return port == 0 ? at : put_number(at, field, STR("net.sock.peer.port"), port);
 }
 
-/* Those that each span has; names are those of nginx-otel. */
+/* Those that each span has, but for the route; names are those of nginx-otel. */
 static inline __attribute__((always_inline)) char *put_attributes(char *at, unsigned field,
                                                                   struct request *request)
 {
@@ -84,11 +93,11 @@ static inline __attribute__((always_inline)) char *put_attributes(char *at, unsi
     if (request->target.len != 0) {
         at = put_text(at, field, STR("http.target"), request->target, TARGET_MOST);
     }
-    at = put_own_text(at, field, STR("http.route"), request->location->name);
     at = put_byte(at, field << 3 | PROTOBUF_BYTES);
     at = is_encrypted ? STR_PUT(at, SCHEME_HTTPS) : STR_PUT(at, SCHEME_HTTP);
     at = put_byte(at, field << 3 | PROTOBUF_BYTES);
-    at = str_put(at, flavor_of(request));
+    memcpy(at, flavors[request->version], sizeof(flavors[0]) - 1);
+    at += sizeof(flavors[0]) - 1;
     if (agent != NULL) {
         at = put_own_text(at, field, STR("http.user_agent"), agent->value);
     }
@@ -101,11 +110,14 @@ static inline __attribute__((always_inline)) char *put_attributes(char *at, unsi
                     request_body_bytes_sent(request));
     at = put_number(at, field, STR("http.status_code"), request->response.status);
     at = put_host(at, field, request, is_encrypted);
-    return put_client(at, field, request);
+    const struct sockaddr_in *ipv4 = connection_brief_ipv4(request->connection);
+    return ipv4 != NULL && request->client == NULL ? put_ipv4_client(at, field, ipv4)
+                                                   : put_client(at, field, request);
 }
 
 char *otel_put_attributes(char *at, unsigned field, struct request *request)
 {
+    at = put_own_text(at, field, ROUTE, request->location->name);
     return put_attributes(at, field, request);
 }
 
@@ -139,25 +151,29 @@ static char *put_identity(char *at, const struct otel_context *context)
 
 static char *put_span_name(char *at, struct str name)
 {
-    if (name.len > SHORT_MOST || !is_ascii(name)) {
-        struct buf out = {0};
+    struct buf out = {0};
 
-        protobuf_put_text(&out, SPAN_NAME, name, TEXT_MOST);
-        at = str_put(at, buf_str(&out));
-        buf_free(&out);
-        return at;
-    }
-    at = put_byte(at, SPAN_NAME << 3 | PROTOBUF_BYTES);
-    at = put_byte(at, (unsigned) name.len);
-    return str_put(at, name);
+    protobuf_put_text(&out, SPAN_NAME, name, TEXT_MOST);
+    at = str_put(at, buf_str(&out));
+    buf_free(&out);
+    return at;
 }
 
-static struct str name_of(struct request *request, const struct otel_settings *settings)
+/* What all spans of a location have: their name, where no other is wanted, and the route. */
+void otel_lay_out_span(struct otel_settings *settings, struct arena *arena, struct str name)
 {
-    if (settings->span_name != NULL) {
-        return template_text(settings->span_name, &request->env);
+    struct buf out = {0};
+
+    settings->has_name = settings->span_name == NULL && name.len != 0;
+    if (settings->has_name) {
+        protobuf_put_text(&out, SPAN_NAME, name, TEXT_MOST);
     }
-    return request->location->name.len != 0 ? request->location->name : request->method_name;
+    protobuf_put_unsigned(&out, SPAN_KIND, KIND_SERVER);
+    /* A byte that is no UTF-8 becomes the three of U+FFFD. */
+    char *at = buf_reserve(&out, ROUTE.len + 3 * TEXT_MOST + ATTRIBUTE_ROOM);
+    out.len = (size_t) (put_own_text(at, SPAN_ATTRIBUTES, ROUTE, name) - out.data);
+    settings->laid_out = arena_dup(arena, buf_str(&out));
+    buf_free(&out);
 }
 
 /* Of the monotonic clock. */
@@ -187,18 +203,20 @@ static char *put_flags(char *at, const struct otel_context *context)
     return at + sizeof(flags);
 }
 
-void otel_put_span(struct buf *out, struct request *request)
+void otel_put_span(struct buf *out, struct request *request, const struct otel_context *context)
 {
-    const struct otel_context *context = otel_context_made(request);
     const struct otel_settings *settings = otel_settings_at(request->location);
     size_t start = out->len;
-    char *at = buf_reserve(out, SPAN_ROOM);
+    char *at = span_room(out);
 
     at = put_byte(at, SCOPE_ITEMS << 3 | PROTOBUF_BYTES) + 2; /* its length of most */
     at = put_identity(at, context);
-    at = put_span_name(at, name_of(request, settings));
-    at = put_byte(at, SPAN_KIND << 3 | PROTOBUF_VARINT);
-    at = put_byte(at, KIND_SERVER);
+    at = str_put(at, settings->laid_out);
+    if (!settings->has_name) {
+        at = put_span_name(at, settings->span_name != NULL
+                                   ? template_text(settings->span_name, &request->env)
+                                   : request->method_name);
+    }
     at = put_times(at, request->start_ms, clock_now.now_ms); /* $request_time */
     at = put_attributes(at, SPAN_ATTRIBUTES, request);
     if (settings->attributes.count != 0) {
@@ -235,13 +253,13 @@ static char *put_child(char *at, const struct otel_context *context, struct str 
     return put_byte(at, kind);
 }
 
-void otel_put_attempt(struct buf *out, struct request *request, const struct attempt *attempt)
+void otel_put_attempt(struct buf *out, const struct otel_context *context,
+                      const struct attempt *attempt)
 {
-    const struct otel_context *context = otel_context_made(request);
     uint64_t end_ms = attempt->response_ms == UINT64_MAX ? clock_now.now_ms
                                                          : attempt->began_ms + attempt->response_ms;
     size_t start = out->len;
-    char *at = buf_reserve(out, SPAN_ROOM);
+    char *at = span_room(out);
 
     at = put_child(at, context, attempt->group.len != 0 ? attempt->group : attempt->peer,
                    KIND_CLIENT);
@@ -275,12 +293,13 @@ static uint64_t wall_ns(const struct request *request, uint64_t ns)
     return wall_ms * 1000000 - (last_ns - ns);
 }
 
-void otel_put_part(struct buf *out, struct request *request, const struct otel_part *part)
+void otel_put_part(struct buf *out, const struct request *request,
+                   const struct otel_context *context, const struct otel_part *part)
 {
     size_t start = out->len;
-    char *at = buf_reserve(out, SPAN_ROOM);
+    char *at = span_room(out);
 
-    at = put_child(at, otel_context_made(request), part->name, KIND_INTERNAL);
+    at = put_child(at, context, part->name, KIND_INTERNAL);
     at = put_time(at, SPAN_START, wall_ns(request, part->began_ns));
     at = put_time(at, SPAN_END, wall_ns(request, part->ended_ns));
     if (part->value.len != 0) {
