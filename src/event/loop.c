@@ -232,6 +232,12 @@ static void deliver(void)
     }
 }
 
+/* What of a turn is timed: 0 where no turn is reported. */
+static inline uint64_t stall_ticks(void)
+{
+    return loop.stall_ms == UINT64_MAX ? 0 : clock_ticks();
+}
+
 /*
  * A turn whose work took long is reported. The clock is read once a turn, after the wait; the share of the wait in the time
  * between two readings is that of the ticks.
@@ -261,7 +267,7 @@ void loop_turn(int timeout_ms)
     if (loop.observer != NULL) {
         loop.observer->ends(timeout_ms != 0);
     }
-    uint64_t slept_ticks = clock_ticks();
+    uint64_t slept_ticks = stall_ticks();
     wait_for_events(timeout_ms);
     loop.turns++;
     if (pulse != NULL) {
@@ -269,7 +275,9 @@ void loop_turn(int timeout_ms)
         atomic_store_explicit(&pulse->turns, turns + 1, memory_order_relaxed);
     }
     clock_update();
-    note_stall(slept_ticks);
+    if (slept_ticks != 0) {
+        note_stall(slept_ticks);
+    }
     deliver();
     timers_run_due();
     list_splice_back(&loop.deferred, &loop.deferred_next);
