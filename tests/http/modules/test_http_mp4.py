@@ -383,9 +383,9 @@ def lasting(seconds, units=600, size=60000, version=0, mehd=None, back=False):
 
 
 def test_limit_rate(serve):
-    """What it comes to is in $limit_rate; what goes before is all of the longer ones, which would take an hour otherwise."""
+    """What it comes to is in $limit_rate; what goes before is all of the longer ones. A file that claims to last for years is not sent for years."""
     files = {"html/a.mp4": lasting(60), "html/b.mp4": lasting(60, version=1, back=True), "html/c.mp4": lasting(0, mehd=60), "html/none.mp4": lasting(0),
-             "html/nounits.mp4": lasting(60, units=0), "html/hour.mp4": lasting(3600, size=36000), "html/cut.mp4": lasting(60)[:40],
+             "html/nounits.mp4": lasting(60, units=0), "html/hour.mp4": lasting(3600, size=36000), "html/years.mp4": lasting(1 << 60, units=1, size=1000, version=1), "html/cut.mp4": lasting(60)[:40],
              "html/bad.mp4": b"no boxes", "html/empty.mp4": b""}
     # mvhd in a box that ends early
     files["html/short.mp4"] = box("ftyp", b"isom") + box("moov", box("mvhd", bytes(12))) + box("mdat", b"x" * 50)
@@ -402,7 +402,7 @@ def test_limit_rate(serve):
     expected = []
     for path, rate in (("/a.mp4", 1100), ("/b.mp4", 1100), ("/c.mp4", 1100), ("/none.mp4", 10), ("/nounits.mp4", 10), ("/short.mp4", 10),
                        ("/cut.mp4", 10), ("/bad.mp4", 10), ("/empty.mp4", 10), ("/twice/a.mp4", 2500), ("/off/a.mp4", 0),
-                       ("/direct/a.mp4", 1100), ("/set/a.mp4", 77 << 10), ("/after/hour.mp4", 11)):
+                       ("/direct/a.mp4", 1100), ("/set/a.mp4", 77 << 10), ("/after/hour.mp4", 1024), ("/after/years.mp4", 1024)):
         response = server.get(path)
         data = files["html/" + path.rpartition("/")[2]]
         assert response.status == 200 and response.body == data, path

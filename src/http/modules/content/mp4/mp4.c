@@ -315,8 +315,8 @@ static const struct directive mp4_rows[] = {
     {"mp4_limit_rate", IN_HTTP_ALL, CUSTOM_FIELD(S, rate_factor, mp4_limit_rate_apply), ARGS(1, 1),
      .initial = "off", .syntax = "on | off | factor",
      .doc =
-         "Limits the rate of videos to their mean bit rate, times the factor; on is 1.1. It takes the place of "
-         "limit_rate; a video that does not tell how long it lasts has no limit."},
+         "Limits the rate of videos to their mean bit rate, times the factor; on is 1.1. It is 1k a second at least, whatever the video says. "
+         "It takes the place of limit_rate; a video that does not tell how long it lasts has no limit."},
     {"mp4_limit_rate_after", IN_HTTP_ALL, MSEC(S, rate_after_ms), .initial = "60s",
      .doc = "How much of a video, in time of playing, goes before mp4_limit_rate holds."},
     {0},

@@ -6,8 +6,8 @@
 /* Bytes of a box that holds a duration, from version and flags on: mvhd and, with 64 bits, its longest form. */
 #define DURATION_MAX 32
 
-/* The rates that are set are in this range: bytes per second, or in all. */
-#define RATE_MIN 1.0
+/* The rates that are set are in this range, in bytes per second. A file that claims to last for years does not hold its clients for as long: sound alone has more. */
+#define RATE_MIN 1024.0
 #define RATE_MAX ((double) ((uint64_t) 1 << 40))
 
 /* What a moov box says of the whole video. */
@@ -76,9 +76,9 @@ static void read_durations(const struct video *video, uint64_t at, uint64_t end,
     }
 }
 
-static uint64_t bounded(double number)
+static uint64_t bounded(double number, double least)
 {
-    return (uint64_t) (number < RATE_MIN ? RATE_MIN : number > RATE_MAX ? RATE_MAX : number);
+    return (uint64_t) (number < least ? least : number > RATE_MAX ? RATE_MAX : number);
 }
 
 void video_limit_rate(const struct video *video, uint64_t factor, uint64_t after_ms)
@@ -92,7 +92,7 @@ void video_limit_rate(const struct video *video, uint64_t factor, uint64_t after
         return;
     }
     double rate = (double) video->file->size * duration.units / (double) units;
-    delivery->limit_rate = bounded(rate * (double) factor / 1000);
-    delivery->limit_rate_after = after_ms == 0 ? 0 : bounded(rate * (double) after_ms / 1000);
+    delivery->limit_rate = bounded(rate * (double) factor / 1000, RATE_MIN);
+    delivery->limit_rate_after = after_ms == 0 ? 0 : bounded(rate * (double) after_ms / 1000, 1);
     delivery->is_limit_set = delivery->is_after_set = true;
 }
