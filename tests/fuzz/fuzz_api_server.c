@@ -77,6 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     bool is_of_stream = data[0] % 2;
+    const struct server_form form = {.is_stream = is_of_stream, .has_drain = data[0] % 4 < 2};
     struct str body = {(const char *) data + 1, size - 1};
     arena_init(&arena);
     struct json_text text = {body.data, body.data + body.len, &arena};
@@ -85,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (is_value) {
         check_value(body, &arena);
     }
-    if (server_change_read(body, is_of_stream, &arena, &change) == NULL) {
+    if (server_change_read(body, &form, &arena, &change) == NULL) {
         demand(is_value);
         server_change_apply(&change, &entry);
         check_entry(&entry, is_of_stream);

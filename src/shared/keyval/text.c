@@ -20,7 +20,7 @@ static bool read_object(struct json_text *text, const struct keyval_text_form *f
         }
         if (str_is(name, "value") && !has_value) {
             has_value = json_take_string(text, &change->pair.value);
-        } else if (str_equal(name, form->expiry) && !has_expiry) {
+        } else if (form->expiry.len != 0 && str_equal(name, form->expiry) && !has_expiry) {
             has_expiry = json_take_number(text, &ms) && ms <= INT64_MAX / 2;
         } else {
             return false;

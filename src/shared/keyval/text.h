@@ -7,7 +7,7 @@
 
 /* How times stand there. */
 struct keyval_text_form {
-    struct str expiry;   /* the member's name */
+    struct str expiry;   /* the member's name; empty: there is none */
     uint64_t from_ms;    /* what it is counted from: now, or 0 where it is a point in time */
     uint64_t timeout_ms; /* from now, of pairs that say nothing; 0: they stay */
 };

@@ -1,4 +1,5 @@
-/* What the files of the API share: a call, answers, and the kinds of things that it shows. */
+/* What the files of the API share: a call, answers, and the kinds of things that it shows.
+ * Implemented in reply.c, keyvals.c, module.c, servers.c, figures.c, groups.c. */
 #ifndef HTTP_MODULES_STATUS_API_API_H
 #define HTTP_MODULES_STATUS_API_API_H
 
@@ -6,10 +7,22 @@
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
 
+enum { API_VERSIONS = 9 }; /* that clients may name */
+
 /* The words of a path after the location's own part. */
 struct api_path {
     struct str version, root, what, name, more, id;
-    bool has_more; /* after the id */
+    unsigned number; /* of the version; 0: it is none */
+    bool has_more;   /* after the id */
+};
+
+/* The version that the request is for: earlier ones show what they had. API_VERSIONS where it names none. */
+unsigned api_version(const struct request *request);
+
+/* What there is since a version; a list ends with a NULL name. */
+struct api_since {
+    const char *name;
+    unsigned version;
 };
 
 /* ---- answers (reply.c) ---- */
@@ -50,9 +63,10 @@ struct api_collection {
     void (*put)(struct request *request, struct json *json, const struct api_thing *thing);
     /* Counters begin again; NULL: there are none. */
     void (*reset)(struct request *request, const struct api_thing *thing);
-    bool is_single;   /* the one thing there is, without a name */
-    bool resets_all;  /* DELETE without a name resets all */
-    const void *kind; /* of the collection's own */
+    const struct api_since *newer; /* members, at any depth, that earlier versions lack; or NULL */
+    bool is_single;                /* the one thing there is, without a name */
+    bool resets_all;               /* DELETE without a name resets all */
+    const void *kind;              /* of the collection's own */
 };
 
 extern const struct api_collection api_figures[], api_groups[]; /* end with root NULL */

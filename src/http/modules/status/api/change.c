@@ -52,7 +52,8 @@ static bool take_text(struct json_text *text, struct str *out)
 }
 
 /* One member of the body. NULL, or what is wrong. */
-static const struct refusal *take_member(struct json_text *text, struct str name, bool is_of_stream,
+static const struct refusal *take_member(struct json_text *text, struct str name,
+                                         const struct server_form *form,
                                          struct server_change *change)
 {
     static const struct refusal bad_address = {400, "UpstreamBadAddress",
@@ -75,7 +76,7 @@ static const struct refusal *take_member(struct json_text *text, struct str name
         change->has_service = true;
         return take_text(text, &entry->service) ? NULL : &bad_service;
     }
-    if (str_is(name, "route") && !is_of_stream) {
+    if (str_is(name, "route") && !form->is_stream) {
         change->has_route = true;
         return take_text(text, &entry->route) ? NULL : &bad_route;
     }
@@ -109,15 +110,15 @@ static const struct refusal *take_member(struct json_text *text, struct str name
         change->has_down = true;
         return take_flag(text, &entry->is_down) ? NULL : &bad_format;
     }
-    if (str_is(name, "drain") && !is_of_stream) {
+    if (str_is(name, "drain") && !form->is_stream && form->has_drain) {
         change->has_drain = true;
         return take_flag(text, &entry->is_draining) ? NULL : &bad_format;
     }
     return &bad_format;
 }
 
-const struct refusal *server_change_read(struct str body, bool is_of_stream, struct arena *arena,
-                                         struct server_change *change)
+const struct refusal *server_change_read(struct str body, const struct server_form *form,
+                                         struct arena *arena, struct server_change *change)
 {
     static const struct refusal bad_json = {415, "JsonError", "the request body is no JSON"};
     struct json_text text = {body.data, body.data + body.len, arena};
@@ -132,7 +133,7 @@ const struct refusal *server_change_read(struct str body, bool is_of_stream, str
         return &bad_format;
     }
     while (json_next_member(&text, &is_first, &name, &is_end) && !is_end) {
-        const struct refusal *refusal = take_member(&text, name, is_of_stream, change);
+        const struct refusal *refusal = take_member(&text, name, form, change);
 
         if (refusal != NULL) {
             return refusal;

@@ -17,9 +17,15 @@ struct refusal {
     const char *code, *text;
 };
 
+/* Members that a server may have. */
+struct server_form {
+    bool is_stream;
+    bool has_drain;
+};
+
 /* Reads an object (RFC 8259). Its texts are slices of the body, or in the arena. NULL, or what is wrong. */
-const struct refusal *server_change_read(struct str body, bool is_of_stream, struct arena *arena,
-                                         struct server_change *change);
+const struct refusal *server_change_read(struct str body, const struct server_form *form,
+                                         struct arena *arena, struct server_change *change);
 /* Gives the entry the values that the change has. */
 void server_change_apply(const struct server_change *change, struct server_entry *entry);
 

@@ -454,6 +454,21 @@ static void drop_explanation(struct request *request, const struct api_thing *th
 
 /* ---- all ---- */
 
+/* clang-format off */
+static const struct api_since newer_of_zones[] = {
+    {"codes", 7},
+    {NULL, 0},
+};
+static const struct api_since newer_of_tls[] = {
+    {"no_common_protocol", 8},
+    {"no_common_cipher", 8},
+    {"handshake_timeout", 8},
+    {"peer_rejected_cert", 8},
+    {"verify_failures", 8},
+    {NULL, 0},
+};
+/* clang-format on */
+
 #define SINGLE(ROOT, NAME, PUT, RESET)                                                             \
     {                                                                                              \
         .root = ROOT, .name = NAME, .list = list_single, .put = PUT, .reset = RESET,               \
@@ -466,7 +481,13 @@ const struct api_collection api_figures[] = {
     SINGLE("", "nginx", put_service, NULL),
     SINGLE("", "processes", put_processes, reset_processes),
     SINGLE("", "connections", put_connections, reset_connections),
-    SINGLE("", "ssl", put_tls, reset_tls),
+    {.root = "",
+     .name = "ssl",
+     .list = list_single,
+     .put = put_tls,
+     .reset = reset_tls,
+     .newer = newer_of_tls,
+     .is_single = true},
     SINGLE("http", "requests", put_requests, reset_requests),
     SINGLE("", "license", put_license, NULL),
     SINGLE("stream", "zone_sync", put_sync, NULL),
@@ -481,10 +502,10 @@ const struct api_collection api_figures[] = {
           "resolver zone not found")},
     {MANY("http", "server_zones", list_zones, put_zone, reset_zone, "ServerZoneNotFound",
           "server zone not found"),
-     .kind = &kinds[0]},
+     .newer = newer_of_zones, .kind = &kinds[0]},
     {MANY("http", "location_zones", list_zones, put_zone, reset_zone, "LocationZoneNotFound",
           "location zone not found"),
-     .kind = &kinds[1]},
+     .newer = newer_of_zones, .kind = &kinds[1]},
     {MANY("http", "caches", list_caches, put_cache, reset_cache, "CacheNotFound",
           "cache not found")},
     {MANY("http", "limit_conns", list_limits, put_limit, reset_limit, "LimitConnNotFound",

@@ -120,10 +120,18 @@ static void reset_group(struct request *request, const struct api_thing *thing)
     }
 }
 
+/* clang-format off */
+static const struct api_since newer_of_groups[] = {
+    {"codes", 7},
+    {NULL, 0},
+};
+/* clang-format on */
+
 #define GROUPS(ROOT)                                                                               \
     {                                                                                              \
         .root = ROOT, .name = "upstreams", .list = list_groups, .put = put_group,                  \
-        .reset = reset_group, .code = "UpstreamNotFound", .text = "upstream not found"             \
+        .reset = reset_group, .newer = newer_of_groups, .code = "UpstreamNotFound",                \
+        .text = "upstream not found"                                                               \
     }
 
 const struct api_collection api_groups[] = {GROUPS("http"), GROUPS("stream"), {.root = NULL}};

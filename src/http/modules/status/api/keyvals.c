@@ -188,10 +188,22 @@ static bool sweep(const struct keyval_zone *zone)
     return true;
 }
 
+static bool is_json(struct str text)
+{
+    struct arena arena;
+
+    arena_init(&arena);
+    struct json_text reading = {text.data, text.data + text.len, &arena};
+    bool is_one = json_skip_value(&reading) && json_is_over(&reading);
+    arena_free(&arena);
+    return is_one;
+}
+
 /* MAY WAIT. */
 static enum handler_result change_zone(struct request *request, struct keyval_zone *zone)
 {
-    const struct keyval_text_form form = {.expiry = STR("expire"),
+    const struct keyval_text_form form = {.expiry =
+                                              api_version(request) < 5 ? STR_NONE : STR("expire"),
                                           .from_ms = keyval_now(),
                                           .timeout_ms = zone->timeout_ms};
     bool is_new = request->method == METHOD_POST;
@@ -204,7 +216,9 @@ static enum handler_result change_zone(struct request *request, struct keyval_zo
     }
     if (!keyval_text_read(text, &form, &request->arena, &changes) || changes.count == 0 ||
         (is_new && !are_whole(&changes))) {
-        return api_refuse(request, 400, "KeyvalFormatError", "key-value format error");
+        return is_json(text)
+                   ? api_refuse(request, 400, "KeyvalFormatError", "key-value format error")
+                   : api_refuse(request, 415, "JsonError", "the request body is no JSON");
     }
     enum keyval_result result = make_changes(zone, &changes, is_new);
     if (result == KEYVAL_FULL) {

@@ -9,8 +9,6 @@
 #include "shared/metrics/zones.h"
 #include "upstream/servers.h"
 
-enum { VERSIONS = 9 }; /* that clients may name: what is here is the same in all of them */
-
 /* Of a location, and of the limit_except and `if` blocks in it: what is asked is the same there. */
 struct api_settings {
     bool may_write; /* write=on */
@@ -39,6 +37,22 @@ static struct str next_segment(struct str *path)
     return path->data == NULL ? STR_NONE : str_cut(path, '/');
 }
 
+/* 0: it is none. */
+static unsigned number_of(struct str version)
+{
+    return version.len == 1 && *version.data >= '1' && *version.data <= '0' + API_VERSIONS
+               ? (unsigned) (*version.data - '0')
+               : 0;
+}
+
+unsigned api_version(const struct request *request)
+{
+    struct str rest = rest_of_path(request);
+    unsigned version = number_of(next_segment(&rest));
+
+    return version == 0 ? API_VERSIONS : version;
+}
+
 /* May this method be used at all here? */
 static bool may_do(const struct request *request)
 {
@@ -53,6 +67,7 @@ static struct api_path path_of(const struct request *request)
     struct str rest = rest_of_path(request);
     struct api_path path = {.version = next_segment(&rest)};
 
+    path.number = number_of(path.version);
     path.root = next_segment(&rest);
     if (str_is(path.root, "http") || str_is(path.root, "stream")) {
         path.what = next_segment(&rest);
@@ -65,11 +80,6 @@ static struct api_path path_of(const struct request *request)
     path.id = next_segment(&rest);
     path.has_more = next_segment(&rest).len != 0;
     return path;
-}
-
-static bool is_known_version(struct str version)
-{
-    return version.len == 1 && *version.data >= '1' && *version.data <= '0' + VERSIONS;
 }
 
 static struct str header_of(const struct request *request, const char *name)
@@ -147,15 +157,88 @@ static const char *cross_origin(struct request *request)
 
 /* ---- answers ---- */
 
-/* A list of words: what there is under a path. */
-static enum handler_result answer_list(struct request *request, const char *list)
+/* What there is under a path. */
+/* clang-format off */
+static const struct api_since of_service[] = {
+    {"nginx", 1},
+    {"processes", 1},
+    {"connections", 1},
+    {"slabs", 1},
+    {"http", 1},
+    {"stream", 1},
+    {"resolvers", 5},
+    {"ssl", 1},
+    {"license", 9},
+    {"workers", 9},
+    {"explain", 1},
+    {NULL, 0},
+};
+static const struct api_since of_http[] = {
+    {"requests", 1},
+    {"server_zones", 1},
+    {"location_zones", 5},
+    {"caches", 1},
+    {"limit_conns", 6},
+    {"limit_reqs", 6},
+    {"keyvals", 1},
+    {"upstreams", 1},
+    {NULL, 0},
+};
+static const struct api_since of_stream[] = {
+    {"server_zones", 1},
+    {"limit_conns", 6},
+    {"keyvals", 2},
+    {"upstreams", 1},
+    {"zone_sync", 3},
+    {NULL, 0},
+};
+/* clang-format on */
+
+static const struct api_since *words_under(struct str root)
+{
+    return str_is(root, "http") ? of_http : str_is(root, "stream") ? of_stream : of_service;
+}
+
+/* The words that the version has. */
+static enum handler_result answer_words(struct request *request, const struct api_since *words,
+                                        unsigned version)
+{
+    struct buf out = {0};
+    struct json json = {.out = &out};
+
+    if (!api_is_read(request)) {
+        return api_refuse_method(request);
+    }
+    json_open(&json, STR_NONE, '[');
+    for (; words->name != NULL; words++) {
+        if (words->version <= version) {
+            json_put_name(&json, STR_NONE);
+            json_put_text(&json, str_of(words->name));
+        }
+    }
+    json_close(&json, ']');
+    return api_answer_text(request, 200, &out);
+}
+
+/* Did the version have what the path is about? */
+static bool has_word(const struct api_path *path)
+{
+    for (const struct api_since *word = words_under(path->root); word->name != NULL; word++) {
+        if (str_is(path->what, word->name)) {
+            return word->version <= path->number;
+        }
+    }
+    return true;
+}
+
+static enum handler_result answer_versions(struct request *request)
 {
     struct buf out = {0};
 
     if (!api_is_read(request)) {
         return api_refuse_method(request);
     }
-    buf_append(&out, str_of(list));
+    buf_append(&out, STR("[1,2,3,4,5,6,7,8,9]"));
     return api_answer_text(request, 200, &out);
 }
 
@@ -206,19 +289,13 @@ static enum handler_result answer_path(struct request *request, const struct api
     const struct api_collection *groups = find_collection(api_groups, path);
 
     if (path->version.len == 0) {
-        return answer_list(request, "[1,2,3,4,5,6,7,8,9]");
+        return answer_versions(request);
     }
     if (path->what.len == 0) {
-        return answer_list(
-            request,
-            str_is(path->root, "http")
-                ? "[\"requests\",\"server_zones\",\"location_zones\",\"caches\","
-                  "\"limit_conns\",\"limit_reqs\",\"keyvals\",\"upstreams\"]"
-            : str_is(path->root, "stream")
-                ? "[\"server_zones\",\"limit_conns\",\"keyvals\",\"upstreams\",\"zone_sync\"]"
-                : "[\"nginx\",\"processes\",\"connections\",\"slabs\",\"http\","
-                  "\"stream\",\"resolvers\",\"ssl\",\"license\",\"workers\","
-                  "\"explain\"]");
+        return answer_words(request, words_under(path->root), path->number);
+    }
+    if (!has_word(path)) {
+        return api_refuse_path(request);
     }
     if (groups != NULL) {
         return answer_groups(request, groups, path);
@@ -252,7 +329,7 @@ static enum handler_result api_answer(struct request *request)
         log_error(&request->log, 0, "api: %s", reason);
         return api_refuse(request, 403, "CrossOrigin", "request of another origin");
     }
-    if (path.version.len != 0 && !is_known_version(path.version)) {
+    if (path.version.len != 0 && path.number == 0) {
         return api_refuse(request, 404, "UnknownVersion", "unknown version");
     }
     return path.has_more ? api_refuse_path(request) : answer_path(request, &path);
@@ -280,7 +357,7 @@ static const struct directive rows[] = {
     {"api", IN_LOCATION, CUSTOM(api_apply), ARGS(0, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "[write=on | write=off]",
      .doc =
-         "Answers as nginx Plus' API does, in versions 1 to 9: `/VERSION/nginx`, `connections`, `ssl`, `slabs`, "
+         "Answers as nginx Plus' API does, in versions 1 to 9, each with what it had: `/VERSION/nginx`, `connections`, `ssl`, `slabs`, "
          "`processes`, `workers`, `resolvers`, `explain`; under `http` and `stream` zones, upstreams, limits, caches, keyvals. With "
          "`write=on` POST, PATCH and DELETE change servers of upstreams with `zone`, and keyvals, and reset counters. A "
          "client with write access can send requests anywhere: see `allow`."},

@@ -36,6 +36,10 @@ enum handler_result api_refuse(struct request *request, unsigned status, const c
 
     variable_get_by_name(&request->env, STR("request_id"), &id);
     json_open(&json, STR_NONE, '{');
+    if (api_version(request) < 4) { /* what had a value once */
+        json_put_string(&json, "path", STR(""));
+        json_put_string(&json, "method", STR(""));
+    }
     json_open(&json, STR("error"), '{');
     json_put_number(&json, "status", status);
     json_put_string(&json, "text", str_of(text));
@@ -134,22 +138,83 @@ static void copy_wanted(struct json *json, struct str object, const struct wante
     }
 }
 
-/* The members of a thing, or those of them that are wanted. */
+/* Does this version lack members of the collection's things? */
+static bool lacks_members(const struct api_collection *collection, unsigned version)
+{
+    for (const struct api_since *newer = collection->newer; newer != NULL && newer->name != NULL;
+         newer++) {
+        if (newer->version > version) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_lacking(const struct api_since *newer, unsigned version, struct str name)
+{
+    for (; newer->name != NULL; newer++) {
+        if (newer->version > version && str_is(name, newer->name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Copies a value that was written, as a member of this name, without what the version lacks. */
+static void copy_older(struct json *json, struct json_text *text, struct str name,
+                       const struct api_since *newer, unsigned version)
+{
+    char opens = json_peek(text);
+    bool is_first = true, is_end = false;
+
+    if (opens != '{' && opens != '[') {
+        const char *start = text->at;
+
+        json_skip_value(text);
+        json_put_name(json, name);
+        buf_append(json->out, str_from(start, text->at));
+        return;
+    }
+    json_skip(text, opens);
+    json_open(json, name, opens);
+    while (opens == '[' && json_next_item(text, &is_first, &is_end) && !is_end) {
+        copy_older(json, text, STR_NONE, newer, version);
+    }
+    while (opens == '{' && json_next_member(text, &is_first, &name, &is_end) && !is_end) {
+        if (is_lacking(newer, version, name)) {
+            json_skip_value(text);
+        } else {
+            copy_older(json, text, name, newer, version);
+        }
+    }
+    json_close(json, opens == '{' ? '}' : ']');
+}
+
+/* The members of a thing: those that the version has, and that are wanted. */
 static void put_thing(struct request *request, struct json *json,
                       const struct api_collection *collection, const struct api_thing *thing,
                       const struct wanted_fields *wanted)
 {
-    struct buf whole = {0};
+    unsigned version = api_version(request);
+    bool is_older = lacks_members(collection, version);
+    struct buf whole = {0}, older = {0};
     struct json inner = {.out = &whole, .arena = &request->arena};
+    struct json copy = {.out = &older, .arena = &request->arena};
 
-    if (!wanted->is_given || wanted->is_empty) {
+    if (!is_older && (!wanted->is_given || wanted->is_empty)) {
         collection->put(request, json, thing);
         return;
     }
     json_open(&inner, STR_NONE, '{');
     collection->put(request, &inner, thing);
     json_close(&inner, '}');
-    copy_wanted(json, buf_str(&whole), wanted, &request->arena);
+    if (is_older) {
+        struct json_text text = {whole.data, whole.data + whole.len, &request->arena};
+
+        copy_older(&copy, &text, STR_NONE, collection->newer, version);
+    }
+    copy_wanted(json, buf_str(is_older ? &older : &whole), wanted, &request->arena);
+    buf_free(&older);
     buf_free(&whole);
 }
 

@@ -15,6 +15,7 @@
 enum {
     BODY_MOST = 64 << 10, /* bytes of a server as JSON */
     ATTEMPTS_MOST = 1000, /* to make a change that others make one before */
+    DRAIN_SINCE = 2,      /* the version of the API that had it first */
 };
 
 static enum handler_result refuse(struct request *request, const struct refusal *refusal)
@@ -34,7 +35,8 @@ static void put_time(struct json *json, const char *name, uint64_t ms)
     json_put_string(json, name, (struct str){text, (size_t) length});
 }
 
-static void put_entry(struct json *json, const struct server_entry *entry, bool is_stream)
+static void put_entry(struct json *json, const struct server_entry *entry,
+                      const struct server_form *form)
 {
     json_put_number(json, "id", entry->id);
     json_put_string(json, "server", entry->address);
@@ -46,12 +48,12 @@ static void put_entry(struct json *json, const struct server_entry *entry, bool 
     json_put_number(json, "max_fails", entry->max_fails);
     put_time(json, "fail_timeout", entry->fail_timeout_ms);
     put_time(json, "slow_start", entry->slow_start_ms);
-    if (!is_stream) {
+    if (!form->is_stream) {
         json_put_string(json, "route", entry->route);
     }
     json_put_flag(json, "backup", entry->is_backup);
     json_put_flag(json, "down", entry->is_down);
-    if (entry->is_draining) {
+    if (entry->is_draining && form->has_drain) {
         json_put_flag(json, "drain", true);
     }
     if (server_address_is_name(entry->address)) {
@@ -59,21 +61,22 @@ static void put_entry(struct json *json, const struct server_entry *entry, bool 
     }
 }
 
-static bool is_stream(const struct upstream_group *group)
+static struct server_form form_of(const struct request *request, const struct upstream_group *group)
 {
-    return group->set->subsystem == &upstream_stream;
+    return (struct server_form){.is_stream = group->set->subsystem == &upstream_stream,
+                                .has_drain = api_version(request) >= DRAIN_SINCE};
 }
 
-static void show_entry(struct json *json, const struct upstream_group *group,
+static void show_entry(struct json *json, const struct server_form *form,
                        const struct server_entry *entry)
 {
     json_open(json, STR_NONE, '{');
-    put_entry(json, entry, is_stream(group));
+    put_entry(json, entry, form);
     json_close(json, '}');
 }
 
 /* Addresses that a name has: servers that follow from another one. */
-static void show_children(struct json *json, const struct upstream_group *group,
+static void show_children(struct json *json, const struct server_form *form,
                           const struct peer_set *set)
 {
     for (unsigned i = 0; i < set->count; i++) {
@@ -97,7 +100,7 @@ static void show_children(struct json *json, const struct upstream_group *group,
             .is_draining = peer->server->is_draining,
         };
         json_open(json, STR_NONE, '{');
-        put_entry(json, &entry, is_stream(group));
+        put_entry(json, &entry, form);
         json_put_string(json, "parent", arena_printf(arena, "%u", peer->server->index));
         json_put_string(json, "host", peer->server->written);
         json_close(json, '}');
@@ -106,6 +109,7 @@ static void show_children(struct json *json, const struct upstream_group *group,
 
 static enum handler_result answer_list(struct request *request, struct upstream_group *group)
 {
+    const struct server_form form = form_of(request, group);
     struct servers_list list;
     struct buf out = {0};
     struct json json = {.out = &out, .arena = &request->arena};
@@ -114,11 +118,11 @@ static enum handler_result answer_list(struct request *request, struct upstream_
     servers_read(group, &request->arena, &list);
     json_open(&json, STR_NONE, '[');
     vec_each(const struct server_entry, entry, &list.entries) {
-        show_entry(&json, group, entry);
+        show_entry(&json, &form, entry);
     }
     if (group->peers != NULL) {
-        show_children(&json, group, &group->peers->primary);
-        show_children(&json, group, &group->peers->backup);
+        show_children(&json, &form, &group->peers->primary);
+        show_children(&json, &form, &group->peers->backup);
     }
     json_close(&json, ']');
     return api_answer_text(request, 200, &out);
@@ -127,10 +131,11 @@ static enum handler_result answer_list(struct request *request, struct upstream_
 static enum handler_result answer_entry(struct request *request, const struct upstream_group *group,
                                         unsigned status, const struct server_entry *entry)
 {
+    const struct server_form form = form_of(request, group);
     struct buf out = {0};
     struct json json = {.out = &out, .arena = &request->arena};
 
-    show_entry(&json, group, entry);
+    show_entry(&json, &form, entry);
     return api_answer_text(request, status, &out);
 }
 
@@ -384,8 +389,9 @@ static enum handler_result read_body(struct request *request, struct work *work)
     enum handler_result result = api_read_body(request, BODY_MOST, &body);
 
     if (result == HANDLER_NEXT) {
+        const struct server_form form = form_of(request, work->group);
         const struct refusal *refusal =
-            server_change_read(body, is_stream(work->group), &request->arena, &work->change);
+            server_change_read(body, &form, &request->arena, &work->change);
         return refusal == NULL ? HANDLER_NEXT : refuse(request, refusal);
     }
     return result;
