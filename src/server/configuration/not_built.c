@@ -133,15 +133,34 @@ static bool is_left_out(const char *module)
     return false;
 }
 
+/* Modules that are left out on purpose, and what to do instead: docs/what-is-not-there.md has the reasons. */
+static const struct {
+    const char *module, *instead;
+} never_built[] = {
+    /* An interpreter that stops the whole worker at each wait, beside one that does not (Lua). */
+    {"ngx_http_perl_module", ""},
+    {"ngx_http_hls_module", ": make playlists and segments with ffmpeg, and serve them as files"},
+    {"ngx_http_f4f_module", ": make HLS or DASH with ffmpeg, and serve it as files"},
+};
+
+/* NULL: it is none of them. */
+static const char *what_instead(const char *module)
+{
+    for (size_t i = 0; i < sizeof(never_built) / sizeof(never_built[0]); i++) {
+        if (strcmp(module, never_built[i].module) == 0) {
+            return never_built[i].instead;
+        }
+    }
+    return NULL;
+}
+
 /* Why a module that exists can not be in this build. */
 static const char *why_never(const char *module)
 {
     if (is_left_out(module)) {
         return "not built";
     }
-    /* An interpreter that stops the whole worker at each wait, beside one that does not (Lua). */
-    return strcmp(module, "ngx_http_perl_module") == 0 ? "left out of Portunus on purpose"
-                                                       : "not in Portunus yet";
+    return what_instead(module) != NULL ? "left out of Portunus on purpose" : "not in Portunus yet";
 }
 
 /* Whose directive it is, and what to do where something can be done. */
@@ -152,8 +171,9 @@ static struct str explain_absent(struct conf *conf, const char *module)
                               "it belongs to %s, which is not loaded: add \"load_module "
                               "modules/%s.so;\" at the top",
                               module, module)
-               : arena_printf(conf->arena, "it belongs to %s, which is %s", module,
-                              why_never(module));
+               : arena_printf(conf->arena, "it belongs to %s, which is %s%s", module,
+                              why_never(module),
+                              what_instead(module) == NULL ? "" : what_instead(module));
 }
 
 /* Modules of others whose work something of ours does: what it is. NULL: none is known. */
