@@ -1,6 +1,7 @@
 """config_history, --diff, --history, rollback, reload_confirm: what changes, and back again."""
 
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -260,13 +261,17 @@ WAITS = "config_history 5 kept; reload_confirm 1h;"
 
 
 def test_a_reload_that_nobody_confirms_returns(serve, process):
-    main = process + " reload_confirm 300ms;"
-    server = serve(conf=frame("one", main))
-    change(server, "two", main)
+    """With the files that it includes, which -T shows of both."""
+    main, site = process + " reload_confirm 300ms;", 'map "" $site { default %s; }'
+    server = serve(conf=frame("one $site", main), files={"sites/a.conf": site % "former"})
+    change(server, "two $site", main)
+    server.write("sites/a.conf", site % "later")
+    shown = words(server, "-T", "--diff").stdout
+    assert site % "later" in shown and re.search(r"~ return 200 .*one \$site.* -> .*two \$site", shown), shown
     server.signal("reload")
     server.wait_log("configuration 2 was not confirmed in time, returning to 1", "error.log")
-    wait_text(server, "one")
-    assert running(server) == [1]
+    wait_text(server, "one former")
+    assert running(server) == [1] and site % "former" in words(server, "-T", "--history=1").stdout
 
 
 def test_a_reload_that_is_confirmed_stays(serve, process):
