@@ -1,8 +1,8 @@
 /* Requests that are bound to a peer: routes, cookies, learned sessions and their table. */
 #include "upstream/balancers.h"
 
-#include "upstream/balancers/sticky.c"
-#include "upstream/balancers/sticky_sessions.c"
+#include "shared/upstream/sticky.c"
+#include "shared/upstream/sticky_sessions.c"
 
 /* ---- the request: two variables ---- */
 

@@ -8,7 +8,8 @@
 #include "base/parse.h"
 #include "base/text.h"
 #include "server/module.h"
-#include "upstream/balancers/sticky_sessions.h"
+#include "shared/upstream/sticky_sessions.h"
+#include "shared/upstream/sticky_sync.h"
 #include "upstream/picking/choose.h"
 
 /* `sticky` of one group. */
@@ -30,9 +31,11 @@ struct sticky {
 
     /* learn */
     struct vec create; /* const struct variable *: the first that is not empty names a session */
+    struct zone *zone;
     struct sessions *sessions;
-    uint64_t timeout_ms; /* of a session that is not used */
-    bool begins_at_head; /* when the answer's head is there; else when it is whole */
+    struct sticky_sync *sync; /* NULL: the sessions of this node */
+    uint64_t timeout_ms;      /* of a session that is not used */
+    bool begins_at_head;      /* when the answer's head is there; else when it is whole */
 };
 
 /* ---- what is common ---- */
@@ -190,14 +193,30 @@ static const struct stickiness sticky_cookie = {
 /* Several groups may share a zone: their sessions differ by name. */
 static void make_key(const struct upstream_pick *pick, struct str value, struct session_id *key)
 {
+    const struct sticky *sticky = pick->group->stickiness_settings;
     const struct str parts[] = {pick->group->name, STR("\n"), value};
+    struct str text = arena_join(pick->arena, parts, 3);
 
-    md5_of(arena_join(pick->arena, parts, 3), key->md5);
+    if (sticky->sync != NULL) {
+        sticky_sync_key(sticky->sync, text, key);
+    } else {
+        md5_of(text, key->md5);
+    }
 }
 
 static bool has_digest(struct peer *peer, const void *digest)
 {
     return str_equal(peer_digest(peer), *(const struct str *) digest);
+}
+
+/* The peer of a session. MAY WAIT, with `sync`: another node may have begun it a moment ago. */
+static bool learn_look(struct upstream_pick *pick, const struct session_id *key,
+                       struct session_id *peer)
+{
+    const struct sticky *sticky = pick->group->stickiness_settings;
+
+    return sessions_look(sticky->sessions, key, peer) ||
+           (sticky->sync != NULL && pick->tries == 0 && sticky_sync_look(sticky->sync, key, peer));
 }
 
 static struct peer *learn_find(struct upstream_pick *pick)
@@ -212,15 +231,25 @@ static struct peer *learn_find(struct upstream_pick *pick)
         return NULL;
     }
     make_key(pick, value, &key);
-    if (!sessions_look(sticky->sessions, &key, &peer)) {
+    if (!learn_look(pick, &key, &peer)) {
         return NULL;
     }
     hex_encode(hex, peer.md5, sizeof(peer.md5));
     return find_bound(pick, has_digest, &digest);
 }
 
+static void learn_put(const struct sticky *sticky, const struct session_id *key,
+                      const struct session_id *peer)
+{
+    if (sticky->sync != NULL) {
+        sticky_sync_put(sticky->sync, key, peer, sticky->timeout_ms);
+    } else {
+        sessions_put(sticky->sessions, key, peer, sticky->timeout_ms);
+    }
+}
+
 /* The session that the answer names begins. Without such a name the one of the request continues, with the peer that
- * served; one that the backend has put another in the place of is left to end. */
+ * served; one that the backend has put another in the place of is left to end. MAY WAIT, with `sync`. */
 static void learn_session(struct upstream_pick *pick)
 {
     const struct sticky *sticky = pick->group->stickiness_settings;
@@ -231,13 +260,12 @@ static void learn_session(struct upstream_pick *pick)
     md5_of(pick->peer->name, peer.md5);
     if (created.len != 0) {
         make_key(pick, created, &key);
-        sessions_put(sticky->sessions, &key, &peer, sticky->timeout_ms);
-    }
-    if (known.len != 0 && created.len == 0) {
+        learn_put(sticky, &key, &peer);
+    } else if (known.len != 0) {
         make_key(pick, known, &key);
         if (sessions_find(sticky->sessions, &key, sticky->timeout_ms, &former) &&
-            memcmp(&former, &peer, sizeof(peer)) != 0) {
-            sessions_put(sticky->sessions, &key, &peer, sticky->timeout_ms);
+            (sticky->sync != NULL || memcmp(&former, &peer, sizeof(peer)) != 0)) {
+            learn_put(sticky, &key, &peer);
         }
     }
 }
@@ -392,24 +420,42 @@ static bool read_zone(struct conf_scope *scope, struct conf_node *node, struct s
 {
     static const char tag;
     const char *colon = str_find_last_char(value, ':');
-    struct zone *zone;
     uint64_t size;
 
     if (colon == NULL || colon == value.data ||
         !parse_size(str_from(colon + 1, value.data + value.len), &size) || size == 0) {
         return conf_error(scope->conf, node, "invalid zone size \"%.*s\"", STR_ARG(value));
     }
-    zone = generation_zone(scope->conf->generation, node, str_from(value.data, colon), size, &tag);
-    if (zone == NULL) {
+    sticky->zone =
+        generation_zone(scope->conf->generation, node, str_from(value.data, colon), size, &tag);
+    if (sticky->zone == NULL) {
         return false;
     }
-    sticky->sessions = sessions_of(zone);
+    sticky->sessions = sessions_of(sticky->zone);
     return sticky->sessions != NULL ||
            conf_error(scope->conf, node, "zone \"%.*s\" is too small", STR_ARG(value));
 }
 
+/* `header`, `sync` and its like. */
+static bool read_learn_word(struct conf_scope *scope, struct conf_node *node, struct str word,
+                            struct sticky *sticky, struct store_sync_words *sync)
+{
+    bool is_sync;
+
+    if (!store_sync_read(scope->conf, node, word, false, sync, &is_sync)) {
+        return false;
+    }
+    if (is_sync || str_is(word, "header")) {
+        sticky->begins_at_head |= !is_sync;
+        return true;
+    }
+    return bad_parameter(scope, node, word);
+}
+
 static bool read_learn(struct conf_scope *scope, struct conf_node *node, struct sticky *sticky)
 {
+    struct store_sync_words sync = {0};
+
     sticky->timeout_ms = 10 * 60 * 1000;
     for (unsigned i = 2; i < node->count; i++) {
         struct str word = node->args[i], value;
@@ -425,8 +471,7 @@ static bool read_learn(struct conf_scope *scope, struct conf_node *node, struct 
             is_good = (parse_msec(value, &sticky->timeout_ms) && sticky->timeout_ms != 0) ||
                       bad_parameter(scope, node, word);
         } else {
-            sticky->begins_at_head = is_good = str_is(word, "header");
-            is_good = is_good || bad_parameter(scope, node, word);
+            is_good = read_learn_word(scope, node, word, sticky, &sync);
         }
         if (!is_good) {
             return false;
@@ -436,7 +481,13 @@ static bool read_learn(struct conf_scope *scope, struct conf_node *node, struct 
         return conf_error(scope->conf, node,
                           "\"sticky learn\" must have \"create\", \"lookup\" and \"zone\"");
     }
-    return true;
+    if (!store_sync_check(scope->conf, node, &sync)) {
+        return false;
+    }
+    if (sync.is_wanted) {
+        sticky->sync = sticky_sync_new(scope->conf, node, sticky->zone, sticky->sessions, &sync);
+    }
+    return !sync.is_wanted || sticky->sync != NULL;
 }
 
 static bool sticky_apply(struct conf_scope *scope, const struct directive *row,
@@ -471,11 +522,13 @@ static const struct directive sticky_rows[] = {
     {"sticky", IN_UPSTREAM, CUSTOM(sticky_apply), ARGS(2, ARGS_ANY),
      .syntax = "cookie name [expires=time|max] [domain=domain] [path=path] [httponly] [secure] "
                "[samesite=strict|lax|none|$variable] | route $variable ... | learn "
-               "create=$variable lookup=$variable zone=name:size [timeout=time] [header]",
+               "create=$variable lookup=$variable zone=name:size [timeout=time] [header] "
+               "[sync[=store]] [sync_interval=time]",
      .doc = "Requests of one client go to the same server. `cookie` gives the client a cookie with "
             "each answer, `samesite=strict` where the variable says none of the three words; its "
             "value is `route` of the server line, else a digest of the address. `route` looks for "
-            "the route in variables. `learn` keeps sessions that answers begin in shared memory."},
+            "the route in variables. `learn` keeps sessions that answers begin in shared memory; "
+            "with `sync` all nodes that share a redis_store know them."},
     {0},
 };
 

@@ -1,5 +1,5 @@
 /* Sessions of `sticky learn`: which peer a client's key belongs to, in a shared zone. */
-#include "upstream/balancers/sticky_sessions.h"
+#include "shared/upstream/sticky_sessions.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +17,8 @@ struct session {
     uint64_t ends_ms;      /* monotonic */
     uint32_t next;         /* with the same head */
     uint32_t newer, older; /* by the last use */
+    uint32_t
+        given_ms; /* monotonic, modulo 2^32: when other nodes got it last; 0: they do not know it */
 };
 
 /* The whole table; in one piece of the zone. */
@@ -153,7 +155,8 @@ static void session_renew(struct sessions *sessions, uint32_t at, uint64_t timeo
 }
 
 /* A session for the key: a node that was never used, or the one that was idle longest. */
-static uint32_t session_begin(struct sessions *sessions, const struct session_id *key)
+static uint32_t session_begin(struct sessions *sessions, const struct session_id *key,
+                              struct sessions_change *change)
 {
     uint32_t *head;
     uint32_t at;
@@ -162,10 +165,14 @@ static uint32_t session_begin(struct sessions *sessions, const struct session_id
         at = sessions->used++;
     } else {
         at = sessions->oldest;
+        change->is_displaced =
+            sessions->nodes[at].given_ms != 0 && sessions->nodes[at].ends_ms > clock_now.now_ms;
+        change->displaced = sessions->nodes[at].key;
         unlink_key(sessions, at);
         unlink_use(sessions, at);
     }
     sessions->nodes[at].key = *key;
+    sessions->nodes[at].given_ms = 0;
     head = head_of(sessions, key);
     sessions->nodes[at].next = *head;
     *head = at;
@@ -212,18 +219,28 @@ bool sessions_find(struct sessions *sessions, const struct session_id *key, uint
     return at != NONE;
 }
 
-void sessions_put(struct sessions *sessions, const struct session_id *key,
-                  const struct session_id *peer, uint64_t timeout_ms)
+/* Under the lock: begins a session, or gives it another peer. */
+static uint32_t session_put(struct sessions *sessions, const struct session_id *key,
+                            const struct session_id *peer, uint64_t timeout_ms,
+                            struct sessions_change *change)
 {
-    uint32_t at;
+    uint32_t at = session_of_key(sessions, key);
 
-    sessions_lock(sessions);
-    at = session_of_key(sessions, key);
     if (at == NONE) {
-        at = session_begin(sessions, key);
+        at = session_begin(sessions, key, change);
     }
     sessions->nodes[at].peer = *peer;
     session_renew(sessions, at, timeout_ms);
+    return at;
+}
+
+void sessions_put(struct sessions *sessions, const struct session_id *key,
+                  const struct session_id *peer, uint64_t timeout_ms)
+{
+    struct sessions_change change;
+
+    sessions_lock(sessions);
+    session_put(sessions, key, peer, timeout_ms, &change);
     shm_lock_release(&sessions->lock);
 }
 
@@ -235,4 +252,87 @@ uint32_t sessions_count(struct sessions *sessions)
     count = sessions->used;
     shm_lock_release(&sessions->lock);
     return count;
+}
+
+/* ---- sessions that other nodes know ---- */
+
+/* Not 0. */
+static uint32_t given_now(void)
+{
+    return (uint32_t) clock_now.now_ms == 0 ? 1 : (uint32_t) clock_now.now_ms;
+}
+
+struct sessions_change sessions_put_shared(struct sessions *sessions, const struct session_id *key,
+                                           const struct session_id *peer, uint64_t timeout_ms)
+{
+    struct sessions_change change = {0};
+    struct session_id former;
+
+    sessions_lock(sessions);
+    change.is_new =
+        find_living(sessions, key, &former) == NONE || memcmp(&former, peer, sizeof(former)) != 0;
+    uint32_t at = session_put(sessions, key, peer, timeout_ms, &change);
+    uint32_t *given_ms = &sessions->nodes[at].given_ms;
+    change.is_due = change.is_new || *given_ms == 0 ||
+                    given_now() - *given_ms >= timeout_ms / SESSIONS_GIVEN_OFTEN;
+    if (change.is_due) {
+        *given_ms = given_now();
+    }
+    shm_lock_release(&sessions->lock);
+    return change;
+}
+
+bool sessions_give(struct sessions *sessions, const struct session_id *key, struct session_id *peer,
+                   uint64_t *left_ms)
+{
+    uint32_t at;
+
+    sessions_lock(sessions);
+    at = find_living(sessions, key, peer);
+    *left_ms = at == NONE ? 0 : sessions->nodes[at].ends_ms - clock_now.now_ms;
+    shm_lock_release(&sessions->lock);
+    return at != NONE;
+}
+
+struct sessions_change sessions_take(struct sessions *sessions, const struct session_id *key,
+                                     const struct session_id *peer, uint64_t left_ms)
+{
+    struct sessions_change change = {0};
+
+    sessions_lock(sessions);
+    uint32_t at = session_put(sessions, key, peer, left_ms, &change);
+    sessions->nodes[at].given_ms = given_now();
+    shm_lock_release(&sessions->lock);
+    return change;
+}
+
+void sessions_drop(struct sessions *sessions, const struct session_id *key)
+{
+    uint32_t at;
+
+    sessions_lock(sessions);
+    at = session_of_key(sessions, key);
+    if (at != NONE) {
+        sessions->nodes[at].ends_ms = 0;
+        sessions->nodes[at].given_ms = 0;
+    }
+    shm_lock_release(&sessions->lock);
+}
+
+bool sessions_list(struct sessions *sessions, uint32_t *cursor, struct session_id *keys,
+                   size_t most, size_t *count)
+{
+    bool has_more;
+
+    sessions_lock(sessions);
+    for (size_t i = 0; i < most && *cursor < sessions->used; i++, (*cursor)++) {
+        const struct session *session = &sessions->nodes[*cursor];
+
+        if (session->given_ms != 0 && session->ends_ms > clock_now.now_ms) {
+            keys[(*count)++] = session->key;
+        }
+    }
+    has_more = *cursor < sessions->used;
+    shm_lock_release(&sessions->lock);
+    return has_more;
 }
