@@ -55,6 +55,11 @@ uint64_t store_table_waiting(const struct store_table *table)
     return atomic_load_explicit(&table->owed->count, memory_order_relaxed);
 }
 
+uint64_t store_table_node(const struct store_table *table)
+{
+    return table->owed->node;
+}
+
 bool store_table_total(const struct store_table *table, uint64_t *total)
 {
     *total = table->kind->count == NULL ? 0 : table->kind->count(table->owner);

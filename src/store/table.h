@@ -82,6 +82,8 @@ bool store_table_total(const struct store_table *table, uint64_t *total);
 
 /* ---- in a worker ---- */
 
+/* This node: a random number, the same in all its processes. */
+uint64_t store_table_node(const struct store_table *table);
 /* This node made, changed or dropped the item: the store gets it with the next exchange, or by store_table_flush. */
 void store_table_note(struct store_table *table, struct str name);
 /* This node dropped all items. */

@@ -28,6 +28,27 @@ struct health_probe {
     int error;           /* out: errno after the reason, or 0 */
 };
 
+/* A check of a group and the peer that it is made of. */
+struct health_subject {
+    const struct upstream_group *group;
+    const struct health_settings *settings;
+    unsigned index; /* place of the check in group->health */
+    const struct peer *peer;
+};
+
+/* A check that several nodes make together: of each peer one of them makes the probes. Handed down by src/shared/upstream. */
+enum health_turn {
+    HEALTH_TURN_OURS,
+    HEALTH_TURN_OTHERS,
+    HEALTH_TURN_UNKNOWN /* nodes cannot agree: each makes the probe, for itself */
+};
+struct health_sharing {
+    /* Whose turn is the probe that is due? *leads_until_ms: if it is ours, so are those until then. MAY WAIT. */
+    enum health_turn (*turn)(const struct health_subject *subject, uint64_t *leads_until_ms);
+    /* It was ours, its result counts, and the next one is planned. */
+    void (*probed)(const struct health_subject *subject);
+};
+
 /* How often, and when a peer changes sides. Both spellings fill it: `health_check` and `check`. */
 struct health_settings {
     struct health_settings *next; /* one more check of the group, or NULL; see health_add */
@@ -49,7 +70,8 @@ struct health_settings {
     /* Speaks on probe->conn; true = healthy. MAY WAIT until the deadline. NULL: that it connects is
      * enough. */
     bool (*speak)(struct health_probe *probe);
-    const void *speak_settings; /* of speak: what is sent, what is expected */
+    const void *speak_settings;           /* of speak: what is sent, what is expected */
+    const struct health_sharing *sharing; /* NULL: this node makes all probes */
     struct log_sink *const
         *error_log; /* of the block that wants the check; NULL: that of the set */
     struct log log; /* of its lines; in a running worker */
@@ -118,6 +140,15 @@ bool health_worker_start(struct upstream_set *set);
 /* Ends them: probes under way are broken off and count for nothing. Everything is given back by fibers
  * that run in the next turn of the loop. */
 void health_worker_quit(struct upstream_set *set);
+
+/* From the time that a probe is due until another node, or worker, takes it for lost. */
+uint64_t health_lost_after_ms(const struct health_settings *settings);
+
+/*
+ * Another node has probed the peer: that is its state now, and it is probed here only after wait_ms, if no more comes. Where this node makes the
+ * probes, the result is an old one, and does not count.
+ */
+void health_learn(const struct health_subject *subject, bool is_healthy, uint64_t wait_ms);
 
 /* Walks groups with checks, for status pages. */
 void health_each_peer(const struct upstream_set *set,

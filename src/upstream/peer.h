@@ -42,6 +42,8 @@ struct peer_check {
     _Atomic uint64_t probes, failures; /* so far */
     _Atomic uint64_t turns;            /* times that the peer became unhealthy */
     _Atomic uint32_t rise, fall;       /* good or bad answers in a row */
+    _Atomic uint64_t
+        leads_until_ms; /* until then this node makes the probes for all; 0 = it does not (health.h) */
 };
 
 /*

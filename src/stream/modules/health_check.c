@@ -2,6 +2,7 @@
 #include "server/module.h"
 #include "shared/health/text.h"
 #include "shared/tls/client.h"
+#include "shared/upstream/health_sync.h"
 #include "stream/session/hooks.h"
 #include "upstream/health.h"
 
@@ -17,8 +18,9 @@ struct match {
 
 /* One `health_check` line. */
 struct check_line {
-    const struct conf_node *node;
+    struct conf_node *node;
     struct health_settings health;
+    struct store_sync_words sync;
     struct match *match; /* or NULL */
     const struct stream_server *server;
 };
@@ -108,6 +110,12 @@ static bool stream_health_check_read_word(struct conf *conf, struct check_line *
     struct str name = str_cut(&value, '=');
     bool is_known;
 
+    if (!store_sync_read(conf, line->node, word, false, &line->sync, &is_known)) {
+        return false;
+    }
+    if (is_known) {
+        return true;
+    }
     if (str_is(word, "udp")) {
         line->health.is_datagram = true;
         return true;
@@ -136,7 +144,8 @@ static bool health_check_apply(struct conf_scope *scope, const struct directive 
             return false;
         }
     }
-    if (!health_words_check(conf, node, &line->health)) {
+    if (!health_words_check(conf, node, &line->health) ||
+        !store_sync_check(conf, node, &line->sync)) {
         return false;
     }
     *vec_add(&here->lines, conf->arena, struct check_line *) = line;
@@ -200,7 +209,9 @@ static bool health_check_end(struct conf *conf, struct stream_main *main)
                               STR_ARG((*line)->match->block.name));
         }
         make_speak(conf, *line);
-        if (!health_add(conf, (*line)->node, server->group, &(*line)->health)) {
+        if (!health_add(conf, (*line)->node, server->group, &(*line)->health) ||
+            !health_sync_add(conf, (*line)->node, &(*line)->sync, server->group,
+                             &(*line)->health)) {
             return false;
         }
     }
@@ -212,7 +223,7 @@ static const struct directive rows[] = {
     {"health_check", IN_STREAM_SERVER, CUSTOM(health_check_apply), ARGS(0, ARGS_ANY),
      .repeat = REPEAT_CUSTOM,
      .syntax = "[interval=time] [jitter=time] [fails=number] [passes=number] [mandatory "
-               "[persistent]] [match=name] [port=number] [udp]",
+               "[persistent]] [match=name] [port=number] [udp] [sync[=store]] [sync_interval=time]",
      .doc =
          "Probes each server of the group that `proxy_pass` of this server leads to, one worker "
          "for all: every 5s, unhealthy after 1 bad answer, healthy after 1 good one by default. "
@@ -220,7 +231,8 @@ static const struct directive rows[] = {
          "without `match` it means that the datagram \"" DATAGRAM_TEXT
          "\" is not refused within a second. mandatory: "
          "not served before the first good answer; persistent: the state survives a reload. Several "
-         "checks of a group: one that fails is enough."},
+         "checks of a group: one that fails is enough. With `sync` one of the nodes that share a "
+         "redis_store probes a server for all."},
     {"health_check_timeout", IN_BOTH, MSEC(struct check_settings, timeout_ms), .initial = "5s",
      .min = 1, .max = INT32_MAX, .doc = "Longest time of one probe, connecting included."},
     {"match", IN_STREAM, FREE_FORM(match_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,

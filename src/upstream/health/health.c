@@ -4,6 +4,15 @@
 #include "base/clock.h"
 #include "upstream/health/private.h"
 
+enum {
+    SPARE_MS = 1000
+}; /* beyond a probe's timeout: then the worker or node that makes it is taken for dead */
+
+uint64_t health_lost_after_ms(const struct health_settings *settings)
+{
+    return settings->timeout_ms + SPARE_MS;
+}
+
 /* ---- results ---- */
 
 /* A cell of the former generation was taken over with its state, or is a fresh one. */
@@ -72,6 +81,24 @@ static void turn_unhealthy(const struct health_subject *subject, const struct he
               "\"%.*s\": disable check peer: %.*s",
               result->reason, STR_ARG(subject->settings->name), STR_ARG(subject->peer->name),
               STR_ARG(subject->group->name), STR_ARG(subject->peer->name));
+}
+
+void health_learn(const struct health_subject *subject, bool is_healthy, uint64_t wait_ms)
+{
+    static const struct health_result result = {.reason = "another node's probes"};
+    struct peer_check *check = &subject->peer->cell->checks[subject->index];
+
+    if (clock_now.now_ms < atomic_load(&check->leads_until_ms)) {
+        return;
+    }
+    atomic_store(&check->next_ms, clock_now.now_ms + wait_ms);
+    atomic_store(&check->rise, is_healthy);
+    atomic_store(&check->fall, !is_healthy);
+    if (is_healthy) {
+        turn_healthy(subject, &subject->settings->log);
+    } else {
+        turn_unhealthy(subject, &result, &subject->settings->log);
+    }
 }
 
 void health_settle(const struct health_subject *subject, const struct health_result *result,

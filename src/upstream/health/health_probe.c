@@ -170,6 +170,11 @@ static void conclude(struct probe_run *run, struct prober *prober,
         tell_followers(prober, result);
     }
     plan_next(run, prober, next_time(prober->settings, run->start_ms));
+    if (run->is_shared && !is_our_fault && prober->checked != NULL) {
+        prober->settings->sharing->probed(&(struct health_subject){prober->checked->group,
+                                                                   prober->settings, prober->index,
+                                                                   run->peer});
+    }
 }
 
 static void end_run(struct probe_run *run)
@@ -183,29 +188,63 @@ static void end_run(struct probe_run *run)
     worker->running--;
 }
 
+/*
+ * Where nodes make probes together: is it this one's turn? MAY WAIT. If not, it looks again a while later, unless the result of another node has
+ * come by then.
+ */
+static bool is_our_turn(struct probe_run *run, struct prober *prober)
+{
+    const struct health_settings *settings = prober->settings;
+    enum health_turn turn = HEALTH_TURN_UNKNOWN;
+
+    if (settings->sharing != NULL) {
+        const struct health_subject subject = {run->pick.group, settings, prober->index, run->peer};
+        uint64_t until_ms = 0;
+
+        turn = settings->sharing->turn(&subject, &until_ms);
+        atomic_store(&run->peer->cell->checks[prober->index].leads_until_ms,
+                     turn == HEALTH_TURN_OURS ? until_ms : 0);
+        run->start_ms = clock_now.now_ms;
+    }
+    run->is_shared = turn == HEALTH_TURN_OURS;
+    if (turn == HEALTH_TURN_OTHERS) {
+        plan_next(run, prober, next_time(settings, run->start_ms));
+    }
+    return turn != HEALTH_TURN_OTHERS;
+}
+
+static void probe_once(struct probe_run *run, struct prober *prober)
+{
+    bool is_our_fault = false;
+    struct health_probe probe = {
+        .settings = prober->settings,
+        .group = run->pick.group,
+        .peer = run->peer,
+        .deadline_ms = run->start_ms + prober->settings->timeout_ms,
+        .log = &prober->settings->log,
+        .arena = &run->arena,
+    };
+    struct health_result result = {.is_good = make_probe(prober, run, &probe, &is_our_fault)};
+
+    result.reason = probe.reason == NULL ? "answer" : probe.reason;
+    result.error = probe.error;
+    prober->run = NULL;
+    put_away(prober, &probe, result.is_good);
+    conclude(run, prober, &result, is_our_fault);
+}
+
 /* A probe, from its start to its end. */
 static void run_probe(void *arg)
 {
     struct probe_run *run = arg;
     struct prober *prober = run->prober;
     struct health_worker *worker = run->worker;
-    bool is_our_fault = false;
-    struct health_probe probe = {
-        .settings = prober->settings,
-        .group = prober->checked->group,
-        .peer = run->peer,
-        .deadline_ms = run->start_ms + prober->settings->timeout_ms,
-        .log = &prober->settings->log,
-        .arena = &run->arena,
-    };
 
     run->fiber = fiber_self();
-    struct health_result result = {.is_good = make_probe(prober, run, &probe, &is_our_fault)};
-    result.reason = probe.reason == NULL ? "answer" : probe.reason;
-    result.error = probe.error;
+    if (is_our_turn(run, prober)) {
+        probe_once(run, prober);
+    }
     prober->run = NULL;
-    put_away(prober, &probe, result.is_good);
-    conclude(run, prober, &result, is_our_fault);
     if (prober->checked == NULL) {
         health_free_prober(prober);
     }

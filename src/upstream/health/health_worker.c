@@ -6,9 +6,8 @@
 #include "upstream/health/private.h"
 
 enum {
-    PROBES_MAX = 256,      /* under way at one time in a worker */
-    LOOK_EVERY_MS = 1000,  /* peers may have changed since */
-    CLAIM_SPARE_MS = 1000, /* beyond a probe's timeout: then its worker is taken for dead */
+    PROBES_MAX = 256,     /* under way at one time in a worker */
+    LOOK_EVERY_MS = 1000, /* peers may have changed since */
 };
 
 static struct list workers = {&workers, &workers};
@@ -47,7 +46,7 @@ static uint64_t look_at_prober(struct prober *prober, bool *is_full)
     if (next > now) {
         return next;
     }
-    uint64_t claim = now + prober->settings->timeout_ms + CLAIM_SPARE_MS;
+    uint64_t claim = now + health_lost_after_ms(prober->settings);
     if (!atomic_compare_exchange_strong(&prober->cell->checks[prober->index].next_ms, &next,
                                         claim)) {
         prober->is_ours = false;

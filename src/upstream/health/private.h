@@ -19,14 +19,6 @@ struct health_result {
 void health_begin_peer(const struct health_settings *settings, unsigned index,
                        const struct peer *peer, uint64_t first_ms);
 
-/* A check and the peer that it is made of. */
-struct health_subject {
-    const struct upstream_group *group;
-    const struct health_settings *settings;
-    unsigned index; /* place of the check in group->health */
-    const struct peer *peer;
-};
-
 /* Counts a result, and changes the peer's state when there were enough of its kind; says so in the
  * log. (health.c) */
 void health_settle(const struct health_subject *subject, const struct health_result *result,
@@ -71,6 +63,7 @@ struct probe_run {
     struct peer *peer;
     uint64_t start_ms;
     uint64_t claimed_ms; /* what next_ms was moved to */
+    bool is_shared;      /* other nodes get the result */
 };
 
 /* All of a set. Freed by the last of its fibers. */

@@ -7,13 +7,15 @@
 #include "http/modules/backends/health_check/match.h"
 #include "http/routing/settings.h"
 #include "server/module.h"
+#include "shared/upstream/health_sync.h"
 #include "upstream/settings/words.h"
 #include "upstream/upstream.h"
 
 /* One `health_check` line. */
 struct check_line {
-    const struct conf_node *node;
+    struct conf_node *node;
     struct health_settings health;
+    struct store_sync_words sync;
     struct str uri;
     bool has_uri;
     bool is_grpc;            /* type=grpc */
@@ -83,7 +85,10 @@ static bool health_check_read_word(struct conf *conf, struct check_line *line, s
     struct str name = str_cut(&value, '=');
     bool is_known = false;
 
-    if (health_word_read(&line->health, word, &is_known)) {
+    if (!store_sync_read(conf, line->node, word, false, &line->sync, &is_known)) {
+        return false;
+    }
+    if (is_known || health_word_read(&line->health, word, &is_known)) {
         return true;
     }
     if (is_known) {
@@ -117,7 +122,8 @@ static bool health_check_apply(struct conf_scope *scope, const struct directive 
             return false;
         }
     }
-    if (!health_words_check(conf, node, &line->health)) {
+    if (!health_words_check(conf, node, &line->health) ||
+        !store_sync_check(conf, node, &line->sync)) {
         return false;
     }
     if (!line->is_grpc && (line->grpc_service.len != 0 || line->grpc_probe.status != 0)) {
@@ -263,7 +269,8 @@ static bool health_check_add_line(struct conf_scope *scope, struct check_line *l
     line->group = location->content.group;
     line->health.error_log = &location->error_log;
     *vec_add(all_lines(conf), conf->arena, struct check_line *) = line;
-    return health_add(conf, line->node, location->content.group, &line->health);
+    return health_add(conf, line->node, location->content.group, &line->health) &&
+           health_sync_add(conf, line->node, &line->sync, location->content.group, &line->health);
 }
 
 static bool health_check_finish(struct conf_scope *scope, void *settings)
@@ -311,7 +318,8 @@ static const struct directive health_check_rows[] = {
      .repeat = REPEAT_CUSTOM,
      .syntax = "[interval=time] [jitter=time] [fails=number] [passes=number] [uri=uri] "
                "[mandatory [persistent]] [match=name] [port=number] [keepalive_time=time] "
-               "[type=http | type=grpc [grpc_service=name] [grpc_status=code]]",
+               "[type=http | type=grpc [grpc_service=name] [grpc_status=code]] "
+               "[sync[=store]] [sync_interval=time]",
      .doc =
          "Probes each server of the group that this location passes requests to, one worker for "
          "all: every 5s, unhealthy after 1 bad answer, healthy after 1 good one by default. "
@@ -319,7 +327,8 @@ static const struct directive health_check_rows[] = {
          "reload. type=grpc, with grpc_pass: a call of grpc.health.v1.Health/Check for "
          "grpc_service, or the server as a whole, on a new connection each time; healthy when it "
          "is SERVING, or when the call ends with grpc_status (12 where there is no such "
-         "service). Several checks of a group: one that fails is enough. A probe may take 5s."},
+         "service). Several checks of a group: one that fails is enough. A probe may take 5s. With `sync` "
+         "one of the nodes that share a redis_store probes a server for all."},
     {"match", IN_HTTP, FREE_FORM(match_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "name",
      .doc = "What a healthy answer is: lines `status [!] code | code-code ...`, `header name [= | "
