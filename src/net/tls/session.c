@@ -5,13 +5,15 @@
 #include "base/clock.h"
 #include "base/shm.h"
 #include "net/tls/private.h"
+#include "net/tls/sessions.h"
 
 #define ID_MAX 32
 #define SESSION_MAX                                                                                \
     4096 /* bytes of a stored session; larger ones (client certificates) are not kept */
 #define BYTES_PER_BUCKET 512
-#define EXPIRED_AT_ONCE 2 /* old ones that a new one clears away */
-#define EVICT_MOST 16     /* that give way to a new one when the zone is full */
+#define EXPIRED_AT_ONCE 2  /* old ones that a new one clears away */
+#define EVICT_MOST 16      /* that give way to a new one when the zone is full */
+#define BUCKETS_AT_ONCE 64 /* that are listed under one lock */
 
 /* A session in the zone: on the chain of its bucket and in the order of use. */
 struct stored {
@@ -112,12 +114,22 @@ static struct stored *stored_find(struct session_store *store, const unsigned ch
 struct new_session {
     const unsigned char *id;
     unsigned id_len;
-    const unsigned char *der; /* the session as OpenSSL encodes it */
-    size_t size;              /* bytes of that */
-    uint64_t expires;         /* seconds of the epoch */
+    const unsigned char *der;                  /* the session as OpenSSL encodes it */
+    size_t size;                               /* bytes of that */
+    uint64_t expires;                          /* seconds of the epoch */
+    const struct tls_session_sharing *sharing; /* or NULL */
 };
 
-static void session_insert(struct zone *zone, const struct new_session *new)
+static void session_changed(const struct tls_session_sharing *sharing, const unsigned char *id,
+                            size_t id_len)
+{
+    if (sharing != NULL) {
+        sharing->changed(sharing->arg, (struct str){(const char *) id, id_len});
+    }
+}
+
+/* False: no room. */
+static bool session_insert(struct zone *zone, const struct new_session *new)
 {
     struct session_store *store = zone->root;
     uint64_t now = (uint64_t) time(NULL);
@@ -132,6 +144,7 @@ static void session_insert(struct zone *zone, const struct new_session *new)
     }
     session = slab_alloc(zone->slab, sizeof(*session) + new->id_len + new->size);
     for (int i = 0; i < EVICT_MOST && session == NULL && store->oldest != NULL; i++) {
+        session_changed(new->sharing, store->oldest->bytes, store->oldest->id_len);
         session_drop(zone, store->oldest);
         session = slab_alloc(zone->slab, sizeof(*session) + new->id_len + new->size);
     }
@@ -139,7 +152,7 @@ static void session_insert(struct zone *zone, const struct new_session *new)
         log_alert(log_main, 0,
                   "could not allocate new session in SSL session shared cache \"%.*s\"",
                   STR_ARG(zone->name));
-        return;
+        return false;
     }
     session->expires = new->expires;
     session->size = (uint16_t) new->size;
@@ -157,6 +170,7 @@ static void session_insert(struct zone *zone, const struct new_session *new)
         store->oldest = session;
     }
     store->newest = session;
+    return true;
 }
 
 static void keep_session(const struct tls_context *context, SSL_SESSION *session)
@@ -179,8 +193,10 @@ static void keep_session(const struct tls_context *context, SSL_SESSION *session
                              .der = der,
                              .size = (size_t) size,
                              .expires = (uint64_t) time(NULL) + context->settings.session_timeout_s,
+                             .sharing = context->settings.session_sharing,
                          });
     shm_lock_release(&((struct session_store *) zone->root)->lock);
+    session_changed(context->settings.session_sharing, id, id_len);
 }
 
 static SSL_SESSION *resumable_session(const struct tls_context *context, const unsigned char *id,
@@ -204,6 +220,78 @@ static SSL_SESSION *resumable_session(const struct tls_context *context, const u
     }
     shm_lock_release(&((struct session_store *) zone->root)->lock);
     return size == 0 ? NULL : d2i_SSL_SESSION(NULL, &at, (long) size);
+}
+
+/* ---- sessions of other nodes ---- */
+
+bool tls_sessions_prepare(struct zone *zone)
+{
+    return store_of(zone) != NULL;
+}
+
+bool tls_sessions_get(struct zone *zone, struct str id, struct arena *arena, struct str *session,
+                      uint64_t *left_s)
+{
+    uint64_t now = (uint64_t) time(NULL);
+
+    store_lock(zone);
+    const struct stored *stored = stored_find(zone->root, (const unsigned char *) id.data, id.len);
+    bool is_there = stored != NULL && stored->expires > now;
+    if (is_there) {
+        *left_s = stored->expires - now;
+        *session = arena_dup(arena, (struct str){(const char *) stored->bytes + stored->id_len,
+                                                 stored->size});
+    }
+    shm_lock_release(&((struct session_store *) zone->root)->lock);
+    return is_there;
+}
+
+bool tls_sessions_put(struct zone *zone, const struct tls_session_given *given,
+                      const struct tls_session_sharing *sharing)
+{
+    if (given->session.len == 0 || given->session.len > SESSION_MAX || given->id.len == 0 ||
+        given->id.len > ID_MAX) {
+        return false;
+    }
+    store_lock(zone);
+    bool has_room = session_insert(zone, &(struct new_session){
+                                             .id = (const unsigned char *) given->id.data,
+                                             .id_len = (unsigned) given->id.len,
+                                             .der = (const unsigned char *) given->session.data,
+                                             .size = given->session.len,
+                                             .expires = (uint64_t) time(NULL) + given->left_s,
+                                             .sharing = sharing,
+                                         });
+    shm_lock_release(&((struct session_store *) zone->root)->lock);
+    return has_room;
+}
+
+void tls_sessions_drop(struct zone *zone, struct str id)
+{
+    store_lock(zone);
+    struct stored *stored = stored_find(zone->root, (const unsigned char *) id.data, id.len);
+    if (stored != NULL) {
+        session_drop(zone, stored);
+    }
+    shm_lock_release(&((struct session_store *) zone->root)->lock);
+}
+
+bool tls_sessions_list(struct zone *zone, uint32_t *cursor, struct arena *arena, struct vec *ids)
+{
+    store_lock(zone);
+    const struct session_store *store = zone->root;
+    uint32_t end = *cursor + BUCKETS_AT_ONCE;
+
+    for (; *cursor < store->bucket_count && *cursor < end; (*cursor)++) {
+        for (const struct stored *stored = store->buckets[*cursor]; stored != NULL;
+             stored = stored->next) {
+            *vec_add(ids, arena, struct str) =
+                arena_dup(arena, (struct str){(const char *) stored->bytes, stored->id_len});
+        }
+    }
+    bool has_more = *cursor < store->bucket_count;
+    shm_lock_release(&((struct session_store *) zone->root)->lock);
+    return has_more;
 }
 
 /* ---- OpenSSL's callbacks: scripts are asked before the zone is ---- */
@@ -259,6 +347,9 @@ void tls_session_drop(const struct tls_context *context, const SSL_SESSION *sess
         session_drop(zone, stored);
     }
     shm_lock_release(&((struct session_store *) zone->root)->lock);
+    if (stored != NULL) {
+        session_changed(context->settings.session_sharing, id, id_len);
+    }
 }
 
 static void remove_session(SSL_CTX *ctx, SSL_SESSION *session)

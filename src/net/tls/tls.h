@@ -32,6 +32,8 @@ struct tls_certificate {
     struct str key;
 };
 
+struct tls_session_sharing;
+
 /* What a context is made of. Strings live as long as the generation. Members that only one side has
  * are ignored by the other. */
 struct tls_settings {
@@ -64,6 +66,8 @@ struct tls_settings {
     struct vec ticket_keys;    /* struct str: files of 48 or 80 bytes; the first encrypts */
     bool has_session_cache;    /* sessions are resumed by identifier: shared zone or builtin */
     struct zone *session_zone; /* shared:…; or NULL */
+    const struct tls_session_sharing
+        *session_sharing;      /* other nodes get its sessions (sessions.h); NULL: they do not */
     unsigned builtin_sessions; /* 0 = none */
     uint64_t session_timeout_s;
     bool stapling, stapling_verify;

@@ -88,6 +88,7 @@ static struct tls_settings settings_of(struct conf *conf, const struct tls_serve
         .ticket_period_s = from->ticket_period_s,
         .has_session_cache = from->has_session_cache,
         .session_zone = from->session_zone,
+        .session_sharing = from->session_sharing,
         .builtin_sessions = from->builtin_sessions,
         .session_timeout_s = from->session_timeout_s,
         .stapling = from->stapling,

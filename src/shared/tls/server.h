@@ -32,6 +32,7 @@ struct tls_server_settings {
     uint64_t ticket_period_s; /* of keys that make themselves; 0 = session_timeout_s */
     bool has_session_cache;
     struct zone *session_zone;
+    const struct tls_session_sharing *session_sharing; /* NULL: sessions of this node */
     unsigned builtin_sessions;
     uint64_t session_timeout_s;
     bool stapling, stapling_verify;
@@ -178,13 +179,15 @@ tls_server_apply tls_server_password_file_apply, tls_server_key_log_apply,
         {"ssl_session_cache",                                                                        \
          CONTEXT,                                                                                    \
          CUSTOM(tls_server_session_cache_apply),                                                     \
-         ARGS(1, 2),                                                                                 \
+         ARGS(1, 4),                                                                                 \
          .initial = "none",                                                                          \
          .repeat = REPEAT_CUSTOM,                                                                    \
-         .syntax = "off | none | [builtin[:size]] [shared:name:size]",                               \
+         .syntax = "off | none | [builtin[:size]] [shared:name:size "                                \
+                   "[sync[=store]] [sync_interval=time]]",                                           \
          .doc =                                                                                      \
              "Where sessions are kept that clients resume by identifier. For all servers of an "     \
-             "address that of its default server counts."},                                          \
+             "address that of its default server counts. `sync`: for all nodes that share a "        \
+             "`redis_store`."},                                                                      \
         {"ssl_session_timeout", CONTEXT, SEC(TLS_SERVER_S, session_timeout_s), .initial = "5m",      \
          .doc =                                                                                      \
              "How long a session may be resumed; keys of tickets that are not from files change as " \

@@ -7,6 +7,7 @@
 #include "server/generation.h"
 #include "shared/tls/options.h"
 #include "shared/tls/server.h"
+#include "shared/tls/sessions_sync.h"
 #include "shared/tls/tickets.h"
 
 #define SESSION_ZONE_LEAST (8 * 4096)
@@ -198,15 +199,29 @@ bool tls_server_session_cache_apply(struct conf_scope *scope, const struct direc
                                     struct conf_node *node, void *settings)
 {
     struct tls_server_settings *ssl = settings;
+    struct store_sync_words sync = {0};
+    bool is_sync;
 
     ssl->session_zone = NULL;
+    ssl->session_sharing = NULL;
     ssl->builtin_sessions = 0;
     for (unsigned i = 1; i < node->count; i++) {
-        if (!session_cache_word(scope->conf, node, node->args[i], ssl)) {
+        if (!store_sync_read(scope->conf, node, node->args[i], false, &sync, &is_sync) ||
+            (!is_sync && !session_cache_word(scope->conf, node, node->args[i], ssl))) {
             return false;
         }
     }
-    return true;
+    if (!store_sync_check(scope->conf, node, &sync)) {
+        return false;
+    }
+    if (!sync.is_wanted) {
+        return true;
+    }
+    if (ssl->session_zone == NULL) {
+        return conf_error(scope->conf, node, "\"sync\" needs \"shared:name:size\"");
+    }
+    ssl->session_sharing = tls_sessions_sync(scope->conf, node, ssl->session_zone, &sync);
+    return ssl->session_sharing != NULL;
 }
 
 bool tls_server_ocsp_cache_apply(struct conf_scope *scope, const struct directive *row,

@@ -306,7 +306,11 @@ def test_session_reuse(serve, version, text, expected):
     ("ssl_session_ticket_key k48; ssl_session_ticket_key auto;", '"auto" stands beside files'),
     ("ssl_session_ticket_key auto sync;", '"sync" needs a "redis_store"'),
     ("ssl_session_ticket_key auto sync 24h;", 'invalid value "24h"'),
-    ("ssl_session_ticket_key auto sync_interval=1s;", '"sync_interval" needs "sync"')])
+    ("ssl_session_ticket_key auto sync_interval=1s;", '"sync_interval" needs "sync"'),
+    ("ssl_session_cache shared:s:1m sync;", '"sync" needs a "redis_store"'),
+    ("ssl_session_cache builtin sync;", '"sync" needs "shared:name:size"'),
+    ("ssl_session_cache shared:s:1m sync_interval=1s;", '"sync_interval" needs "sync"'),
+    ("ssl_session_cache shared:s:1m sync=strict;", 'invalid parameter "sync=strict"')])
 def test_errors_of_ticket_keys(tmp_path, text, error):
     (tmp_path / "k48").write_bytes(bytes(range(48)))
     (tmp_path / "nginx.conf").write_text("events {} http { %s server { listen unix:x; } }" % text)
@@ -368,6 +372,53 @@ def test_nodes_share_ticket_keys(serve, redis, version):
     assert all(ttl > 0 for ttl in one.ttls())
     one.stop()
     assert at(first, at(second)[1])[0] == "r"
+
+
+@portunus_only
+def test_nodes_share_sessions(serve, redis):
+    """A session of TLS 1.2 without a ticket is resumed by another node, by one that starts later, and not by one with another password."""
+    one = redis("user edge on >secret ~portunus:* +@all", "user other on >secret2 ~portunus:* +@all")
+    text = "server { listen @PORT@ ssl; %s ssl_session_tickets off; ssl_session_cache shared:s:1m sync sync_interval=10ms; return 200 $ssl_session_reused; }" \
+        % pair(certificates.own("one"))
+    key = "portunus:1:ssl_sessions:{s}"
+
+    def node(user="edge", password="secret"):
+        return serve(text, files={"password": password},
+                     main="redis_store main { server 127.0.0.1:%d; timeout 5s; user %s; password_file password; }" % (one.port, user))
+
+    def at(server, session=None):
+        with connect(server.port, made=made, session=session) as secure:
+            return exchange(secure)[1], secure.session
+
+    made = context(version=ssl.TLSVersion.TLSv1_2)
+    first, second, other = node(), node(), node("other", "secret2")
+    session = at(first)[1]
+    until(lambda: at(second, session)[0] == "r", "the session at the second node")
+    third = node()
+    until(lambda: at(third, session)[0] == "r", "the session at a node that started later")
+    other.wait_log("was not written by a node with this password")
+    assert at(other, session)[0] == "."
+    assert session.id.hex() in one.ask("HKEYS", key) and all(ttl > 0 for ttl in one.ttls())
+    one.stop()
+    own = at(first)[1]
+    assert at(first, own)[0] == "r" and at(second, session)[0] == "r"
+
+
+@portunus_only
+def test_shared_sessions_that_make_room_leave_the_store(serve, redis):
+    one = redis("user edge on >secret ~portunus:* +@all")
+    server = serve("server { listen @PORT@ ssl; %s ssl_session_tickets off; ssl_session_cache shared:s:32k sync; return 200; }" % pair(certificates.own("one")),
+                   files={"password": "secret"}, main="redis_store main { server 127.0.0.1:%d; timeout 5s; user edge; password_file password; }" % one.port)
+    made = context(version=ssl.TLSVersion.TLSv1_2)
+
+    def begin():
+        with connect(server.port, made=made):
+            pass
+        return one.ask("HLEN", "portunus:1:ssl_sessions:{s}")
+    most = 0
+    for _ in range(150):
+        most = max(most, begin())
+    assert 10 < most < 140
 
 
 def test_old_ticket_key_decrypts(serve):
