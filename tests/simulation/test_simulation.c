@@ -77,7 +77,7 @@ static double chance_below(double most)
     return (double) (chance() >> 11) / (double) (UINT64_C(1) << 53) * most;
 }
 
-/* ---- the store: its script in Lua, values without a TTL ---- */
+/* ---- the store: its scripts in Lua, keys without a TTL ---- */
 
 static bool is_cut(void)
 {
@@ -103,10 +103,24 @@ static void push_time(lua_State *state)
     lua_rawseti(state, -2, 2);
 }
 
-static void push_value(lua_State *state, int name)
+/* The hash whose key is the command's first argument; it is made where there is none. */
+static void push_hash(lua_State *state)
 {
-    lua_pushvalue(state, name);
+    lua_pushvalue(state, 2);
     lua_rawget(state, lua_upvalueindex(1));
+    if (lua_isnil(state, -1)) {
+        lua_pop(state, 1);
+        lua_newtable(state);
+        lua_pushvalue(state, 2);
+        lua_pushvalue(state, -2);
+        lua_rawset(state, lua_upvalueindex(1));
+    }
+}
+
+static void push_value(lua_State *state, int hash, int field)
+{
+    lua_pushvalue(state, field);
+    lua_rawget(state, hash);
     if (lua_isnil(state, -1)) {
         lua_pop(state, 1);
         lua_pushboolean(state, 0);
@@ -121,18 +135,27 @@ static int redis_call(lua_State *state)
 
     if (strcmp(word, "TIME") == 0) {
         push_time(state);
-    } else if (strcmp(word, "GET") == 0) {
-        push_value(state, 2);
-    } else if (strcmp(word, "MGET") == 0) {
-        lua_createtable(state, count - 1, 0);
-        for (int i = 2; i <= count; i++) {
-            push_value(state, i);
-            lua_rawseti(state, -2, i - 1);
+    } else if (strcmp(word, "HMGET") == 0) {
+        push_hash(state);
+        lua_createtable(state, count - 2, 0);
+        for (int i = 3; i <= count; i++) {
+            push_value(state, count + 1, i);
+            lua_rawseti(state, -2, i - 2);
         }
-    } else if (strcmp(word, "SET") == 0) {
+    } else if (strcmp(word, "HSET") == 0) {
+        push_hash(state);
+        for (int i = 3; i < count; i += 2) {
+            lua_pushvalue(state, i);
+            lua_pushvalue(state, i + 1);
+            lua_rawset(state, count + 1);
+        }
+        lua_pushboolean(state, 1);
+    } else if (strcmp(word, "UNLINK") == 0) {
         lua_pushvalue(state, 2);
-        lua_pushvalue(state, 3);
+        lua_pushnil(state);
         lua_rawset(state, lua_upvalueindex(1));
+        lua_pushboolean(state, 1);
+    } else if (strcmp(word, "PEXPIREAT") == 0) {
         lua_pushboolean(state, 1);
     } else {
         return luaL_error(state, "no such command: %s", word);

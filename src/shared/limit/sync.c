@@ -10,14 +10,16 @@
 #include "store/resp.h"
 
 enum {
-    EXCHANGE_MS = 500,    /* for the reply to an exchange, for which no request waits */
-    BATCH_MOST = 500,     /* keys of one script call */
-    INTERVAL_MS = 50,     /* between two exchanges, where `sync_interval` is not written */
-    OVERDUE_MS = 1000,    /* what is owed for longer was counted while the store was gone */
-    SHAPE = 1,            /* version of the values */
-    LOCK_MOST = 64,       /* keys that are handled while a lock is held */
-    NAME_LENGTH = 32,     /* hexadecimal digits of a key's name */
-    OVERSHOOT_MS = 60000, /* beyond the burst: what nodes count before they know of each other */
+    EXCHANGE_MS = 500, /* for the reply to an exchange, for which no request waits */
+    BATCH_MOST = 500,  /* keys of one script call */
+    INTERVAL_MS = 50,  /* between two exchanges, where `sync_interval` is not written */
+    OVERDUE_MS = 1000, /* what is owed for longer was counted while the store was gone */
+    SHAPE = 1,         /* version of the values */
+    LOCK_MOST = 64,    /* keys that are handled while a lock is held */
+    HASHES = 3,        /* of a zone: of this period, the last one and the one before */
+    PERIOD_LEAST_S = 4,
+    PERIOD_MOST_S = 1 << 30,
+    NODES_USUAL = 20, /* what so many count in an interval is not more than a bucket holds */
 };
 
 /* A key that is exchanged next: what this node counted, beside what its bucket has since the last exchange, and the store does not know. */
@@ -179,42 +181,68 @@ static uint64_t owed_units(const struct bucket_sync *sync, const struct shm_key 
 
 /*
  * A value is the time, in microseconds of the store's clock, at which the bucket will be empty: as GCRA has it. So nodes need no
- * clock in common. A bucket that was empty begins one request and one interval before now: what came since then has drained.
- * KEYS: buckets. ARGV: microseconds of an interval; then for each bucket microseconds of what was counted, of one request,
- * and the most that it holds. Gives for each how far its time is from now.
+ * clock in common.
+ *
+ * The buckets of a zone are fields of hashes, so that one command reads or writes all that a call is about. Time is cut into periods; what is
+ * written goes to the hash of the period that is now, and is read from there, and from the two others. No value is of use for longer than a
+ * period. The hash of the period before the last one goes in the second half of a period, without a wait, or expires.
+ * KEYS: the three hashes. ARGV[1]: microseconds of a period.
+ */
+#define BUCKETS                                                                                    \
+    "local time = redis.call('TIME')\n"                                                            \
+    "local now = time[1] * 1000000 + time[2]\n"                                                    \
+    "local period = tonumber(ARGV[1])\n"                                                           \
+    "local number = (now - now % period) / period\n"                                               \
+    "local function read(fields)\n"                                                                \
+    "  local ends = {}\n"                                                                          \
+    "  for _, key in ipairs(KEYS) do\n"                                                            \
+    "    for i, value in ipairs(redis.call('HMGET', key, unpack(fields))) do\n"                    \
+    "      ends[i] = math.max(ends[i] or 0, tonumber(value or '0') or 0)\n"                        \
+    "    end\n"                                                                                    \
+    "  end\n"                                                                                      \
+    "  return ends\n"                                                                              \
+    "end\n"                                                                                        \
+    "local function write(pairs)\n"                                                                \
+    "  local key, old = KEYS[number % 3 + 1], KEYS[(number + 1) % 3 + 1]\n"                        \
+    "  redis.call('HSET', key, unpack(pairs))\n"                                                   \
+    "  redis.call('PEXPIREAT', key, string.format('%.0f', (number + 3) * period / 1000))\n"        \
+    "  if now % period > period / 2 then redis.call('UNLINK', old) end\n"                          \
+    "end\n"
+
+/*
+ * A bucket that was empty begins one request and one interval before now: what came since then has drained. ARGV: a period, an interval in
+ * microseconds; then for each bucket its field, and microseconds of what was counted and of one request. Gives for each how far its time is from
+ * now.
  */
 static struct store_script exchange_script = {
-    .text = "local time = redis.call('TIME')\n"
-            "local now = time[1] * 1000000 + time[2]\n"
-            "local interval = tonumber(ARGV[1])\n"
-            "local values = redis.call('MGET', unpack(KEYS))\n"
-            "for i, key in ipairs(KEYS) do\n"
-            "  local count = tonumber(ARGV[3 * i - 1])\n"
-            "  local one = tonumber(ARGV[3 * i])\n"
-            "  local most = tonumber(ARGV[3 * i + 1])\n"
-            "  local ends = tonumber(values[i] or '0') or 0\n"
-            "  if count > 0 then\n"
-            "    ends = math.min(math.max(ends, now - one - interval) + count, now + most)\n"
-            "    local ttl = math.ceil((math.max(ends - now, 0) + one + interval) / 1000) + 1000\n"
-            "    redis.call('SET', key, string.format('%.0f', ends), 'PX', ttl)\n"
-            "  end\n"
-            "  values[i] = math.ceil(ends - now)\n"
-            "end\n"
-            "return values"};
+    .text = BUCKETS "local interval = tonumber(ARGV[2])\n"
+                    "local fields, changed = {}, {}\n"
+                    "for i = 3, #ARGV, 3 do fields[#fields + 1] = ARGV[i] end\n"
+                    "local ends = read(fields)\n"
+                    "for i, field in ipairs(fields) do\n"
+                    "  local count, one = tonumber(ARGV[3 * i + 1]), tonumber(ARGV[3 * i + 2])\n"
+                    "  if count > 0 then\n"
+                    "    ends[i] = math.max(ends[i], now - one - interval) + count\n"
+                    "    ends[i] = math.min(ends[i], now + period)\n"
+                    "    changed[#changed + 1] = field\n"
+                    "    changed[#changed + 1] = string.format('%.0f', ends[i])\n"
+                    "  end\n"
+                    "  ends[i] = math.ceil(ends[i] - now)\n"
+                    "end\n"
+                    "if #changed > 0 then write(changed) end\n"
+                    "return ends"};
 
-/* KEYS: the bucket. ARGV: microseconds of a request and of the burst; 1: it is counted. Gives {may pass, how far its time is from now}. */
+/*
+ * ARGV: a period, the field of the bucket, microseconds of a request and of the burst; 1: it is counted. Gives {may pass, how far its time is
+ * from now}.
+ */
 static struct store_script strict_script = {
-    .text = "local time = redis.call('TIME')\n"
-            "local now = time[1] * 1000000 + time[2]\n"
-            "local one, burst = tonumber(ARGV[1]), tonumber(ARGV[2])\n"
-            "local ends = tonumber(redis.call('GET', KEYS[1]) or '0') or 0\n"
-            "ends = math.min(math.max(ends, now - one), now + burst + 60000000) + one\n"
-            "if ends - now > burst then return {0, math.ceil(ends - now)} end\n"
-            "if ARGV[3] == '1' then\n"
-            "  local ttl = math.ceil((math.max(ends - now, 0) + one) / 1000) + 1000\n"
-            "  redis.call('SET', KEYS[1], string.format('%.0f', ends), 'PX', ttl)\n"
-            "end\n"
-            "return {1, math.ceil(ends - now)}"};
+    .text = BUCKETS "local one, burst = tonumber(ARGV[3]), tonumber(ARGV[4])\n"
+                    "local ends = math.max(read({ARGV[2]})[1], now - one)\n"
+                    "ends = math.min(ends, now + period) + one\n"
+                    "if ends - now > burst then return {0, math.ceil(ends - now)} end\n"
+                    "if ARGV[5] == '1' then write({ARGV[2], string.format('%.0f', ends)}) end\n"
+                    "return {1, math.ceil(ends - now)}"};
 
 /* Units as microseconds that they need to drain, with three digits more. */
 static struct str microseconds(struct arena *arena, uint64_t units, uint64_t per_minute)
@@ -222,18 +250,37 @@ static struct str microseconds(struct arena *arena, uint64_t units, uint64_t per
     return arena_printf(arena, "%.3f", (double) units * 1000.0 / (double) per_minute);
 }
 
-static struct str name_of(const struct bucket_sync *sync, struct arena *arena,
-                          const struct shm_key *name)
+/* Seconds: twice what a full bucket needs to drain, and what nodes may count beyond that before they know of each other. */
+static uint64_t period_s(const struct bucket_sync *sync, uint64_t per_minute)
 {
-    char text[NAME_LENGTH + 1];
+    double wanted_s = 2.0 * (double) (sync->burst + REQUEST_UNITS) / 1000.0 / (double) per_minute +
+                      NODES_USUAL * (double) sync->interval_ms / 1000.0;
+    uint64_t seconds = PERIOD_LEAST_S;
 
-    snprintf(text, sizeof(text), "%016llx%016llx", (unsigned long long) name->words[0],
-             (unsigned long long) name->words[1]);
-    const struct store_key key = {.version = SHAPE,
-                                  .purpose = "limit_req",
-                                  .zone = sync->zone->zone->name,
-                                  .item = {text, NAME_LENGTH}};
-    return store_key_text(sync->store, arena, &key);
+    while ((double) seconds < wanted_s && seconds < PERIOD_MOST_S) {
+        seconds *= 2;
+    }
+    return seconds;
+}
+
+static struct str field_of(struct arena *arena, const struct shm_key *name)
+{
+    return arena_printf(arena, "%016llx%016llx", (unsigned long long) name->words[0],
+                        (unsigned long long) name->words[1]);
+}
+
+/* The hashes of buckets that have a period in common. */
+static void hashes_of(const struct bucket_sync *sync, struct arena *arena, uint64_t seconds,
+                      struct str keys[HASHES])
+{
+    for (unsigned i = 0; i < HASHES; i++) {
+        const struct store_key key = {.version = SHAPE,
+                                      .purpose = "limit_req",
+                                      .zone = sync->zone->zone->name,
+                                      .item = arena_printf(arena, "%llus:%u",
+                                                           (unsigned long long) seconds, i)};
+        keys[i] = store_key_text(sync->store, arena, &key);
+    }
 }
 
 /* What all nodes have counted, and what this one counted since then, is what the bucket holds. */
@@ -247,8 +294,8 @@ static void take_result(const struct bucket_sync *sync, const struct owed *owed,
 }
 
 /*
- * One script call. MAY WAIT. False: the store did not take it. A reply that did not come in time says nothing: the command is
- * taken for done, since counting twice again and again would refuse requests where a store is only slow.
+ * One script call, about buckets that have a period in common. MAY WAIT. False: the store did not take it. A reply that did not come in time
+ * says nothing: the command is taken for done, since counting twice again and again would refuse requests where a store is only slow.
  */
 static bool exchange(const struct bucket_sync *sync, struct arena *arena, const struct owed *batch,
                      size_t count)
@@ -256,20 +303,21 @@ static bool exchange(const struct bucket_sync *sync, struct arena *arena, const 
     const struct store_call call = {.store = sync->store,
                                     .arena = arena,
                                     .deadline_ms = clock_now.now_ms + EXCHANGE_MS};
-    struct str *keys = arena_array(arena, count, sizeof(*keys));
-    struct str *args = arena_array(arena, 1 + 3 * count, sizeof(*args));
-    const struct store_words key_words = {keys, count}, arg_words = {args, 1 + 3 * count};
+    uint64_t seconds = period_s(sync, batch->per_minute);
+    struct str keys[HASHES];
+    struct str *args = arena_array(arena, 2 + 3 * count, sizeof(*args));
+    const struct store_words key_words = {keys, HASHES}, arg_words = {args, 2 + 3 * count};
     struct str reply;
 
-    args[0] = arena_printf(arena, "%llu", (unsigned long long) sync->interval_ms * 1000);
+    hashes_of(sync, arena, seconds, keys);
+    args[0] = arena_printf(arena, "%llu", (unsigned long long) seconds * 1000000);
+    args[1] = arena_printf(arena, "%llu", (unsigned long long) sync->interval_ms * 1000);
     for (size_t i = 0; i < count; i++) {
         const struct owed *owed = &batch[i];
-        uint64_t most = sync->burst + owed->per_minute * OVERSHOOT_MS;
 
-        keys[i] = name_of(sync, arena, &owed->name);
-        args[1 + 3 * i] = microseconds(arena, owed->units, owed->per_minute);
-        args[2 + 3 * i] = microseconds(arena, REQUEST_UNITS, owed->per_minute);
-        args[3 + 3 * i] = microseconds(arena, most, owed->per_minute);
+        args[2 + 3 * i] = field_of(arena, &owed->name);
+        args[3 + 3 * i] = microseconds(arena, owed->units, owed->per_minute);
+        args[4 + 3 * i] = microseconds(arena, REQUEST_UNITS, owed->per_minute);
     }
     enum store_result result = store_run(&call, &exchange_script, &key_words, &arg_words, &reply);
     if (result != STORE_OK || resp_next_list(&reply) != (int64_t) count) {
@@ -281,6 +329,39 @@ static bool exchange(const struct bucket_sync *sync, struct arena *arena, const 
             return true; /* it was counted */
         }
         take_result(sync, &batch[i], from_now);
+    }
+    return true;
+}
+
+/* Brings those that have a period in common with the first to the front. Gives how many they are. */
+static size_t gather(const struct bucket_sync *sync, struct owed *batch, size_t count)
+{
+    uint64_t seconds = period_s(sync, batch->per_minute);
+    size_t same = 1;
+
+    for (size_t i = 1; i < count; i++) {
+        if (batch[i].per_minute == batch->per_minute ||
+            period_s(sync, batch[i].per_minute) == seconds) {
+            struct owed one = batch[i];
+            batch[i] = batch[same];
+            batch[same++] = one;
+        }
+    }
+    return same;
+}
+
+/* MAY WAIT. False: the store did not take all; the rest is put back. */
+static bool exchange_batch(const struct bucket_sync *sync, struct arena *arena, struct owed *batch,
+                           size_t count)
+{
+    while (count > 0) {
+        size_t same = gather(sync, batch, count);
+        if (!exchange(sync, arena, batch, same)) {
+            owed_put_back(sync, batch, count);
+            return false;
+        }
+        batch += same;
+        count -= same;
     }
     return true;
 }
@@ -297,8 +378,7 @@ static void exchange_all(const struct bucket_sync *sync)
         arena_init(&arena);
         struct owed *batch = arena_array(&arena, BATCH_MOST, sizeof(*batch));
         count = owed_take(sync, batch);
-        if (count != 0 && !exchange(sync, &arena, batch, count)) {
-            owed_put_back(sync, batch, count);
+        if (!exchange_batch(sync, &arena, batch, count)) {
             count = 0;
         }
         arena_free(&arena);
@@ -348,17 +428,22 @@ struct verdict {
 
 /* MAY WAIT. */
 static enum store_result ask_store(const struct bucket_sync *sync, const struct bucket_ask *ask,
-                                   bool counts, struct str key, struct arena *arena,
+                                   bool counts, struct str field, struct arena *arena,
                                    struct verdict *verdict)
 {
     const struct store_call call = {.store = sync->store, .arena = arena};
-    const struct str args[] = {microseconds(arena, REQUEST_UNITS, ask->per_minute),
+    uint64_t seconds = period_s(sync, ask->per_minute);
+    struct str keys[HASHES];
+    const struct str args[] = {arena_printf(arena, "%llu", (unsigned long long) seconds * 1000000),
+                               field, microseconds(arena, REQUEST_UNITS, ask->per_minute),
                                microseconds(arena, ask->burst, ask->per_minute),
                                counts ? STR("1") : STR("0")};
-    const struct store_words keys = {&key, 1}, words = {args, 3};
+    const struct store_words key_words = {keys, HASHES}, words = {args, 5};
     struct str reply;
     int64_t passes;
-    enum store_result result = store_run(&call, &strict_script, &keys, &words, &reply);
+
+    hashes_of(sync, arena, seconds, keys);
+    enum store_result result = store_run(&call, &strict_script, &key_words, &words, &reply);
 
     if (result != STORE_OK) {
         return result;
@@ -378,8 +463,8 @@ bool bucket_sync_take(const struct bucket_sync *sync, struct bucket_ask *ask, bo
     struct verdict verdict;
 
     limit_zone_name(sync->zone, env, sync->secret, &name);
-    struct str key = name_of(sync, arena, &name);
-    if (ask_store(sync, ask, counts, key, arena, &verdict) != STORE_OK) {
+    struct str field = field_of(arena, &name);
+    if (ask_store(sync, ask, counts, field, arena, &verdict) != STORE_OK) {
         ask->now_ms = clock_now.now_ms;
         bool may_pass = bucket_take(sync->zone->table, ask, counts);
         if (may_pass && counts) {
