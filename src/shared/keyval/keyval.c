@@ -141,6 +141,34 @@ static void file_is_old(struct keyval_zone *zone)
     }
 }
 
+static enum keyval_result make_or_change(struct keyval_store *store, const struct vec *changes)
+{
+    enum keyval_result result = keyval_make(store, changes);
+
+    return result == KEYVAL_EXISTS ? keyval_change(store, changes) : result;
+}
+
+/*
+ * Between a change and its note another process of this node may have taken what another node wrote before. From the note on none does, so that
+ * the change is made again: it comes later.
+ */
+static void change_stays(const struct keyval_zone *zone, const struct keyval_change *change,
+                         struct str name, struct arena *arena)
+{
+    const struct vec changes = {.items = (void *) change, .count = 1};
+    struct keyval_pair now;
+    bool is_there = keyval_get(zone->store, name, arena, &now);
+
+    if (change->is_deleted || change->keeps_value) {
+        if (is_there && (change->is_deleted || now.expires_ms != change->pair.expires_ms)) {
+            keyval_change(zone->store, &changes);
+        }
+    } else if (!is_there || now.expires_ms != change->pair.expires_ms ||
+               !str_equal(now.value, change->pair.value)) {
+        make_or_change(zone->store, &changes);
+    }
+}
+
 void keyval_changed(struct keyval_zone *zone, const struct vec *changes)
 {
     struct arena arena;
@@ -155,6 +183,7 @@ void keyval_changed(struct keyval_zone *zone, const struct vec *changes)
         struct str name = keyval_canonical(zone->store, change->pair.key, &arena);
         if (name.len != 0) {
             store_table_note(zone->table, name);
+            change_stays(zone, change, name, &arena);
             *vec_add(&names, &arena, struct str) = name;
         }
     }
@@ -236,13 +265,6 @@ static bool is_same_pair(const struct keyval_pair *one, const struct keyval_pair
 
     return str_equal(one->value, other->value) && distance <= SAME_EXPIRY_MS &&
            (one->expires_ms == KEYVAL_NEVER) == (other->expires_ms == KEYVAL_NEVER);
-}
-
-static enum keyval_result make_or_change(struct keyval_store *store, const struct vec *changes)
-{
-    enum keyval_result result = keyval_make(store, changes);
-
-    return result == KEYVAL_EXISTS ? keyval_change(store, changes) : result;
 }
 
 static bool keyval_item_put(void *owner, const struct store_item *item)
