@@ -38,6 +38,7 @@ static const struct deviation deviations[] = {
     {"ngx_http_grpc_module", "grpc_http3_*", EXTRA, "", "as proxy_http3_*"},
     {"ngx_http_grpc_module", "grpc_quic_*", EXTRA, "", "as proxy_quic_*"},
     {"*", "ssl_session_ticket_key", ARGUMENTS, "1-4", "ours: auto, how often it changes, and sync"},
+    {"*", "ssl_session_cache", ARGUMENTS, "1-4", "ours: sync"},
     {"*", "limit_conn_zone", ARGUMENTS, "2-4", "ours: sync"},
     {"*", "zone", ARGUMENTS, "1-4", "ours: sync"},
     {"ngx_http_dyups_module", "dyups_interface", ARGUMENTS, "0-2", "ours: sync"},
