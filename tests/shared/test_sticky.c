@@ -290,6 +290,44 @@ static void sessions_are_bounded(void **state)
     drop_zone();
 }
 
+/* What other nodes are to get: a session that begins, moves, or was given long ago; and which of those they know made room. */
+static void sessions_of_several_nodes(void **state)
+{
+    make_zone(256 * 1024);
+    struct sessions *sessions = sessions_of(&zone);
+    struct session_id one = id_of(1), peer = id_of(10), other = id_of(11), found;
+    struct sessions_change change = sessions_put_shared(sessions, &one, &peer, 1000);
+    uint64_t left_ms;
+
+    assert_true(change.is_new && change.is_due && !change.is_displaced);
+    clock_now.now_ms += 200;
+    change = sessions_put_shared(sessions, &one, &peer, 1000);
+    assert_true(!change.is_new && !change.is_due);
+    clock_now.now_ms += 100;
+    change = sessions_put_shared(sessions, &one, &peer, 1000);
+    assert_true(!change.is_new && change.is_due);
+    change = sessions_put_shared(sessions, &one, &other, 1000);
+    assert_true(change.is_new && change.is_due);
+    clock_now.now_ms += 100;
+    assert_true(sessions_give(sessions, &one, &found, &left_ms));
+    assert_int_equal(left_ms, 900);
+    assert_memory_equal(&found, &other, sizeof(found));
+    sessions_drop(sessions, &one);
+    assert_false(sessions_give(sessions, &one, &found, &left_ms));
+    put(sessions, 2, 20); /* of this node alone: it makes room without a word */
+    sessions_take(sessions, &one, &peer, 500);
+    for (unsigned i = 2; i < sessions->capacity; i++) {
+        put(sessions, 100 + i, 20);
+    }
+    change = sessions_put_shared(sessions, &other, &peer, 1000);
+    assert_false(change.is_displaced);
+    struct session_id third = id_of(3);
+    change = sessions_put_shared(sessions, &third, &peer, 1000);
+    assert_true(change.is_displaced);
+    assert_memory_equal(&change.displaced, &one, sizeof(one));
+    drop_zone();
+}
+
 static void learned_sessions_bind(void **state)
 {
     add_routes();
@@ -370,6 +408,7 @@ int main(void)
         balancer_test(sessions_are_found),
         balancer_test(sessions_end_when_they_are_not_used),
         balancer_test(sessions_are_bounded),
+        balancer_test(sessions_of_several_nodes),
         balancer_test(learned_sessions_bind),
         balancer_test(learned_at_the_head),
     };
