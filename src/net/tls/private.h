@@ -45,6 +45,7 @@ struct tls_context {
     size_t ticket_key_count;
     struct session_store *sessions;  /* of the shared zone; or NULL */
     struct ticket_ring *ring;        /* keys that make themselves; or NULL */
+    uint32_t ring_reading;           /* in which the context was made; see tls_ring_use */
     struct ocsp_target *ocsp_target; /* ssl_ocsp_responder; or NULL */
     struct tls_watch *watch;         /* files as they were loaded; or NULL */
     struct tls_context *next;        /* of all contexts of this process */
@@ -267,6 +268,8 @@ void tls_ctx_let_go(SSL_CTX *ctx);
 bool tls_sessions_init(struct tls_context *context, SSL_CTX *ctx);
 /* The session may not be resumed: it leaves the zone of the context, if that has one. */
 void tls_session_drop(const struct tls_context *context, const SSL_SESSION *session);
+/* A context of this reading is used: where it is the last one its period counts. */
+void tls_ring_use(struct ticket_ring *ring, uint32_t reading);
 /* The key to encrypt with (name NULL), or the one of this name. 0 = none, 1 = found, 2 = an old one: the client should get a new ticket. */
 int tls_ring_find(struct ticket_ring *ring, const unsigned char *name, uint64_t now,
                   struct tls_ticket_key *out);

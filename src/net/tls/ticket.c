@@ -10,6 +10,7 @@
 
 #include "base/shm.h"
 #include "net/tls/private.h"
+#include "net/tls/ring.h"
 
 #define SHORT_FILE 48 /* name, HMAC-SHA256 and AES-128: 16 bytes each */
 #define SHARED_KEYS 4 /* the last period's, this one's, the next one's */
@@ -22,6 +23,9 @@
 struct ticket_ring {
     struct shm_lock lock;
     uint64_t period_s; /* that a key encrypts; as long as the longest session */
+    /* What the configuration that was read last wants: it holds when one of its contexts is used, since it may be refused. */
+    _Atomic uint64_t wanted_s;
+    _Atomic uint32_t reading; /* its number */
     struct ring_key {
         struct tls_ticket_key key;
         uint64_t until; /* seconds of the wall clock: encrypts before; 0 = there is none */
@@ -140,6 +144,39 @@ static void ring_lock(struct ticket_ring *ring)
     }
 }
 
+/* Under the lock. */
+static void set_period(struct ticket_ring *ring, uint64_t period_s)
+{
+    uint64_t now = (uint64_t) time(NULL);
+
+    ring->period_s = period_s;
+    if (ring->current.until > now + period_s) {
+        ring->current.until = now + period_s;
+    }
+    /* Numbers of shorter periods are larger. */
+    OPENSSL_cleanse(ring->shared, sizeof(ring->shared));
+}
+
+bool tls_ring_begin(struct zone *zone)
+{
+    struct ticket_ring *ring = tls_ring_of(zone, 0);
+
+    if (ring != NULL) {
+        ring->reading++;
+        ring->wanted_s = 0;
+    }
+    return ring != NULL;
+}
+
+void tls_ring_use(struct ticket_ring *ring, uint32_t reading)
+{
+    if (ring->reading == reading && ring->period_s != ring->wanted_s) {
+        ring_lock(ring);
+        set_period(ring, ring->wanted_s);
+        shm_lock_release(&ring->lock);
+    }
+}
+
 struct ticket_ring *tls_ring_of(struct zone *zone, uint64_t period_s)
 {
     struct ticket_ring *ring = zone->root;
@@ -152,11 +189,12 @@ struct ticket_ring *tls_ring_of(struct zone *zone, uint64_t period_s)
         shm_lock_init(&ring->lock);
         zone->root = ring;
     }
+    if (ring->wanted_s < period_s) {
+        ring->wanted_s = period_s;
+    }
     if (ring->period_s < period_s) {
         ring_lock(ring);
-        ring->period_s = period_s;
-        /* Numbers of shorter periods are larger. */
-        OPENSSL_cleanse(ring->shared, sizeof(ring->shared));
+        set_period(ring, period_s);
         shm_lock_release(&ring->lock);
     }
     return ring;
@@ -316,6 +354,10 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
     const struct tls_context *context = tls_session_context(ssl);
     const unsigned char *wanted = is_encrypting ? NULL : name;
     struct tls_ticket_key key;
+
+    if (context->ring != NULL) {
+        tls_ring_use(context->ring, context->ring_reading);
+    }
     int found = context->ticket_keys != NULL
                     ? files_find(context, wanted, &key)
                     : tls_ring_find(context->ring, wanted, (uint64_t) time(NULL), &key);
@@ -350,11 +392,12 @@ bool tls_tickets_init(struct tls_context *context, SSL_CTX *ctx, struct arena *a
         if (!read_keys(context, arena, error)) {
             return false;
         }
-    } else if (settings->ticket_zone != NULL) {
+    } else if (settings->ticket_zone != NULL && context->ring == NULL) {
         context->ring = tls_ring_of(settings->ticket_zone,
                                     settings->ticket_period_s > settings->session_timeout_s
                                         ? settings->ticket_period_s
                                         : settings->session_timeout_s);
+        context->ring_reading = context->ring == NULL ? 0 : context->ring->reading;
     }
     if (context->ticket_keys == NULL && context->ring == NULL) {
         return true; /* keys of the context's own, made by the library */

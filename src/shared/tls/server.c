@@ -1,4 +1,5 @@
 /* TLS on the side of clients: from the settings of a server to its context, and certificates of a handshake. */
+#include "net/tls/ring.h"
 #include "shared/tls/server.h"
 #include "shared/tls/tickets.h"
 
@@ -62,8 +63,12 @@ static void list_pairs(struct conf *conf, const struct tls_server_settings *sett
 
 struct zone *tls_ticket_zone(struct conf *conf)
 {
-    return generation_zone(conf->generation, NULL, STR("ssl_ticket_keys"), TICKET_ZONE_SIZE,
-                           &ticket_zone_tag);
+    bool *is_begun = conf_state(conf, "tls ticket ring", sizeof(*is_begun));
+    struct zone *zone = generation_zone(conf->generation, NULL, STR("ssl_ticket_keys"),
+                                        TICKET_ZONE_SIZE, &ticket_zone_tag);
+
+    *is_begun = *is_begun || (zone != NULL && tls_ring_begin(zone));
+    return zone;
 }
 
 static struct tls_settings settings_of(struct conf *conf, const struct tls_server_settings *from)

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/shm.h"
 #include "net/tls/private.h"
+#include "net/tls/ring.h"
 
 enum { ZONE_SIZE = 8 * 4096, PERIOD = 600, START = 1000 * PERIOD };
 
@@ -81,6 +82,31 @@ static void a_longer_period(void **state)
     assert_memory_equal(found, bytes, sizeof(bytes));
 }
 
+/* A reload with a shorter period: it holds when the reading is in force, which a refused one never is. */
+static void a_shorter_period(void **state)
+{
+    uint64_t now = (uint64_t) time(NULL);
+    struct tls_ticket_key first, found;
+
+    tls_ring_begin(&zone); /* 1 */
+    tls_ring_of(&zone, 2 * PERIOD);
+    tls_ring_use(ring, 1);
+    assert_int_equal(tls_ring_find(ring, NULL, now, &first), 1);
+    tls_ring_begin(&zone); /* 2: refused */
+    tls_ring_of(&zone, PERIOD / 2);
+    tls_ring_begin(&zone); /* 3 */
+    tls_ring_of(&zone, PERIOD);
+    tls_ring_of(&zone, PERIOD - 1);
+    tls_ring_use(ring, 1);
+    tls_ring_use(ring, 2);
+    assert_int_equal(tls_ring_period_s(ring), 2 * PERIOD);
+    tls_ring_use(ring, 3);
+    assert_int_equal(tls_ring_period_s(ring), PERIOD);
+    assert_int_equal(tls_ring_find(ring, first.name, now, &found), 1);
+    assert_int_equal(tls_ring_find(ring, first.name, now + PERIOD + 1, &found), 2);
+    assert_int_equal(tls_ring_find(ring, first.name, now + 3 * PERIOD, &found), 0);
+}
+
 /* Without a key of the period the node uses its own, and decrypts what it encrypted by that later. */
 static void own_keys_instead(void **state)
 {
@@ -112,6 +138,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(when_keys_are_made, set_up, tear_down),
         cmocka_unit_test_setup_teardown(which_keys_are_good, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_longer_period, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_shorter_period, set_up, tear_down),
         cmocka_unit_test_setup_teardown(own_keys_instead, set_up, tear_down),
     };
     log_main = NULL;
