@@ -29,6 +29,12 @@ PAGE_SIZE = len(re.sub(rb"<!--.*?-->|%s", b"", PAGE)) + TEXT_SIZE + 3 * PART_SIZ
 PASSWORD = "Authorization: Basic Ym9iOnNlY3JldA=="      # bob:secret
 # of "secret", at a cost of 2^11
 BCRYPT = "bob:$2y$11$eESNCZuSN8DHnsTpSZt0gO8vP3NlFvQ/LHTV5BdyKm6aU2ysRdOWK\n"
+# A key, and a token that it has signed, until the year 2100
+JWT_KEYS = b"""{"keys":[{"alg":"ES256","crv":"P-256","kid":"bench","kty":"EC","use":"sig",
+"x":"rq7YeiFvIjAZlXV_QbHSSCsciD3kK_4frgpU0IbNvpc","y":"MDmw66pCDN61sFN5waufP1A6ehcgfj9sh_w2ackqtSg"}]}"""
+JWT = "Authorization: Bearer eyJhbGciOiAiRVMyNTYiLCAidHlwIjogIkpXVCIsICJraWQiOiAiYmVuY2gifQ." \
+    "eyJzdWIiOiAiYW5uIiwgImlzcyI6ICJodHRwczovL2xvZ2luLmV4YW1wbGUuY29tL3JlYWxtcy9tYWluIiwgImF1ZCI6ICJhcGkiLCAiZXhwIjogNDEwMjQ0NDgwMCwg" \
+    "ImVtYWlsIjogImFubkBleGFtcGxlLmNvbSJ9.oYj4zBvJC6-lAWj4qazmKfkHXXIM3CIPguidi5v8SJ_YV4gzW1e95HCt6rfSWzqxpcjKpkkE_fgjPA8F3h6jxg"
 
 
 def prose(size):
@@ -70,7 +76,8 @@ def make_files(root):
     directory = f"{root}/modules"
     os.makedirs(directory)
     content = {"text.txt": prose(16384), "small.txt": prose(4096), "page.html": linked_page(LINKED_SIZE),
-               "page.shtml": PAGE % prose(TEXT_SIZE), "auth": b"ok\n", "users": BCRYPT.encode()}
+               "page.shtml": PAGE % prose(TEXT_SIZE), "auth": b"ok\n", "users": BCRYPT.encode(),
+               "keys.json": JWT_KEYS}
     content["plain.txt"] = content["small.txt"]
     content["places.mmdb"] = places()
     content["small.txt.gz"] = gzip.compress(content["small.txt"])
@@ -155,6 +162,9 @@ ROWS = (
         only=(" sync", ""), targets={"cpu": 1.1}, **SHARED_BY_NODES),
     Row("limit-req-strict", "limit_req with sync=strict; against without", SHARED_LIMIT, main=STORE, http=SHARED_LIMIT_HTTP,
         only=(" sync=strict", ""), **SHARED_BY_NODES),
+    Row("jwt", "auth_jwt, an ES256 token that was verified before; against without", EMPTY_GIF % "{only}",
+        only=("auth_jwt api; auth_jwt_key_file {root}/modules/keys.json; auth_jwt_require $jwt_claim_sub;", ""), headers=(JWT,),
+        http=OFF, body_size=43, is_against_itself=True, needs=("ngx_http_auth_jwt_module",), targets={"cpu": 1.6}),
     Row("map", "map of 10,000 words", "location = /map { return 200 $value; }", http=MAP_HTTP,
         uris=WORDS, body_size=10, targets={"cpu": 0.8}),
     Row("geo", "geo of 100,000 networks", "location = /geo { return 200 $place; }", http=GEO_HTTP,
