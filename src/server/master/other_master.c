@@ -204,8 +204,12 @@ bool other_master_replaces(struct process *process)
     struct channel_message message = {.type = CHANNEL_HANDOVER, .slot = process->slot};
     int ends[2];
 
-    if (!other_is_ready() || process->kind != PROCESS_WORKER) {
+    if (!other_is_ready() || process->kind == PROCESS_NEW_BINARY) {
         return false;
+    }
+    if (process->kind == PROCESS_AGENT) {
+        process_command(process, CHANNEL_REPLACED, -1);
+        return true;
     }
     if (process->is_leaving) { /* its connections have gone to where they can */
         process_command(process, CHANNEL_UPGRADED, -1);

@@ -18,6 +18,7 @@ from cryptography import x509  # noqa: E402
 from cryptography.x509.oid import NameOID  # noqa: E402
 
 from harness import binaries, proc  # noqa: E402
+from harness.daemon import follow_upgrade, upgrade  # noqa: E402
 from harness.server import run_binary  # noqa: E402
 from harness.wait import until  # noqa: E402
 from harness.workers import wait_workers  # noqa: E402
@@ -639,6 +640,27 @@ def test_reload_while_an_order_is_under_way(site, ca, block, orders):
     issued(server)
     until(lambda: ca.count("directory") == 2, "the next process")
     assert (ca.count("new-order"), ca.count("new-account")) == (orders, 1)
+
+
+@pytest.mark.parametrize("challenge", ["http-01", "tls-alpn-01"])
+def test_upgrade_while_a_challenge_is_open(site, ca, challenge):
+    """The CA comes to workers of the next binary: they have the answer; the former agent ends its order, and the next one takes what it left."""
+    def later(value, token, answer):
+        upgrade(server)
+        until(lambda: server.error_log.count("start privileged agent process") == 2, "the next agent")
+        os.kill(old, signal.SIGQUIT)
+        until(lambda: all("worker" not in proc.title(pid) for pid in proc.children(old)), "the former workers to end")
+        check(value, token, answer)
+
+    name = "check_" + challenge.replace("-", "_")
+    check = getattr(ca, name)
+    setattr(ca, name, later)
+    server = site("challenge %s;" % challenge, http="keepalive_timeout 0;")
+    old = server.pid
+    follow_upgrade(server)
+    issued(server)
+    assert ca.seen == [(challenge, "a.test", "valid")] and ca.count("new-order") == 1
+    assert os.stat(server.path("acme_ca/challenge")).st_size == 0
 
 
 def test_state_path_off(site, ca):

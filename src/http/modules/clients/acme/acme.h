@@ -281,6 +281,14 @@ bool acme_state_take(struct acme_certificate *certificate, struct arena *arena, 
                      const char **why);
 /* What came from other nodes goes to the files. */
 void acme_state_save_shared(struct acme_certificate *certificate, const struct log *log);
+/*
+ * What answers the challenge that is open; pair NULL: none is any more. Processes with another zone that use the folder, those of the next
+ * binary above all, answer it, too.
+ */
+void acme_state_keep_challenge(struct acme_issuer *issuer, enum acme_challenge_type type,
+                               struct str name, const struct acme_pair *pair);
+/* That of another process goes to the zone. */
+void acme_state_load_challenge(struct acme_issuer *issuer);
 bool acme_state_keep_account(struct acme_issuer *issuer, const struct acme_pair *pair,
                              const struct log *log);
 void acme_state_save_account(struct acme_issuer *issuer, const struct log *log);

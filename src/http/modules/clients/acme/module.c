@@ -297,8 +297,12 @@ static bool open_issuer(struct acme_main *main, struct acme_issuer *issuer)
                  struct issuer_counts) =
             (struct issuer_counts){issuer->name, acme_entry_counts(issuer->account)};
     }
-    return issuer->account != NULL && acme_state_open(issuer, log_main) &&
-           acme_state_load_account(issuer, log_main);
+    if (issuer->account == NULL || !acme_state_open(issuer, log_main) ||
+        !acme_state_load_account(issuer, log_main)) {
+        return false;
+    }
+    acme_state_load_challenge(issuer);
+    return true;
 }
 
 /* What there is comes from the files to the zone, before any worker serves. */

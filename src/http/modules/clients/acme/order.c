@@ -144,6 +144,7 @@ static bool put_in_zone(struct authorization *a, enum acme_challenge_type type, 
         return order_fail(a->order, "acme_shared_zone has no room for a challenge");
     }
     a->zone_name = name;
+    acme_state_keep_challenge(a->order->session->issuer, type, name, pair);
     acme_sync_challenge(a->order->session->issuer->main, type, name);
     return acme_sync_spread(a->order->session->issuer->main) ||
            order_fail(a->order, "the store did not take the answer to a challenge in time, so that "
@@ -225,6 +226,7 @@ static void take_back(struct authorization *a)
     if (a->zone_name.len != 0) {
         acme_challenge_remove(session->issuer->main->zone, session->issuer->challenge,
                               a->zone_name);
+        acme_state_keep_challenge(session->issuer, session->issuer->challenge, a->zone_name, NULL);
         acme_sync_challenge(session->issuer->main, session->issuer->challenge, a->zone_name);
     }
     if (a->record.name.len != 0) {

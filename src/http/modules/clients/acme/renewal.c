@@ -172,6 +172,13 @@ static bool read_account(void *arg)
     return acme_state_load_account(arg, log_main);
 }
 
+/* Of the one that has the lock. On the worker's own stack. */
+static bool read_challenge(void *arg)
+{
+    acme_state_load_challenge(arg);
+    return true;
+}
+
 /* The lock of the folder, for processes of this machine and those that share it; then that of the store, for nodes. */
 static bool lock(struct acme_issuer *issuer)
 {
@@ -232,6 +239,7 @@ static int64_t look(struct acme_issuer *issuer)
     acme_on_main(read_files, issuer);
     if (has_work(issuer)) {
         if (!lock(issuer)) {
+            acme_on_main(read_challenge, issuer);
             return LOCKED_S;
         }
         acme_on_main(read_files, issuer); /* the one that had the lock may have written them */

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fs.h"
+#include "base/parse.h"
 #include "http/modules/clients/acme/acme.h"
 
 bool acme_state_open(const struct acme_issuer *issuer, const struct log *log)
@@ -323,4 +325,48 @@ bool acme_state_load_account(struct acme_issuer *issuer, const struct log *log)
     }
     arena_free(&arena);
     return is_good;
+}
+
+/* ---- the challenge that is open ---- */
+
+#define CHALLENGE_FILE STR("challenge")
+#define CHALLENGE_TIME_S 600 /* more than an authorization may take (order.c) */
+
+/* "TYPE NAME UNTIL KEY-SIZE", a line; then key and value. */
+void acme_state_keep_challenge(struct acme_issuer *issuer, enum acme_challenge_type type,
+                               struct str name, const struct acme_pair *pair)
+{
+    struct arena arena;
+    struct str text = STR("");
+
+    arena_init(&arena);
+    if (pair != NULL) {
+        text = arena_printf(&arena, "%u %.*s %lld %zu\n%.*s%.*s", (unsigned) type, STR_ARG(name),
+                            (long long) clock_now.seconds + CHALLENGE_TIME_S, pair->key.len,
+                            STR_ARG(pair->key), STR_ARG(pair->value));
+    }
+    acme_state_write(issuer, CHALLENGE_FILE, text, log_main);
+    arena_free(&arena);
+}
+
+void acme_state_load_challenge(struct acme_issuer *issuer)
+{
+    struct arena arena;
+    struct str text = STR_NONE;
+    uint64_t type = 0, until = 0, size = 0;
+
+    arena_init(&arena);
+    if (acme_state_read(issuer, CHALLENGE_FILE, &arena, &text, NULL) && text.len != 0) {
+        struct str line = str_cut(&text, '\n');
+        bool is_good = parse_uint(str_cut(&line, ' '), &type) && type <= ACME_TLS_ALPN_01;
+        struct str name = str_cut(&line, ' ');
+
+        if (is_good && name.len != 0 && parse_uint(str_cut(&line, ' '), &until) &&
+            parse_uint(line, &size) && size <= text.len && until > (uint64_t) clock_now.seconds) {
+            const struct acme_pair pair = {str_head(text, size), str_skip(text, size)};
+
+            acme_challenge_put(issuer->main->zone, (enum acme_challenge_type) type, name, &pair);
+        }
+    }
+    arena_free(&arena);
 }
