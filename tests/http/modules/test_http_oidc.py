@@ -218,6 +218,8 @@ def test_cookies_of_logins_are_bounded(site, provider):
     answer = browser.get("/")
     assert sorted(set(browser.cookies) - set(others)) == ["NGX_OIDC_SESSION_LOGIN_%016d" % number for number in range(22, 30)]
     assert browser.get(browser.back(provider, answer)).status == 302
+    browser.cookies = {"NGX_OIDC_SESSION_LOGIN_%016d" % number: "A" * 43 for number in range(60)}
+    assert len(browser.get("/").all("Set-Cookie")) == 33  # one response drops no more than 32
 
 
 @pytest.mark.parametrize("name, value", [("", "A" * 43), ("0" * 15, "A" * 43), ("0" * 17, "A" * 43), ("0" * 16, "A" * 42), ("0" * 16, "!" * 43),

@@ -16,6 +16,7 @@
 #define SALT_SIZE 16
 #define ID_SIZE 16    /* hexadecimal digits */
 #define COOKIES_MAX 8 /* of logins; the browser drops older ones */
+#define DROPS_MAX 32  /* of them by one response; the next ones drop more */
 struct login_state {
     int64_t time; /* seconds since the epoch */
     char salt[SALT_SIZE];
@@ -150,6 +151,7 @@ static bool find_cookie(struct request *request, const struct oidc_provider *pro
     struct str prefix = login_cookie_name(request, provider, STR_NONE);
     struct vec cookies = {0};
     size_t left = 0;
+    unsigned drops = 0;
 
     request_cookies(request, prefix, &request->arena, &cookies);
     vec_each(const struct request_cookie, cookie, &cookies) {
@@ -163,7 +165,7 @@ static bool find_cookie(struct request *request, const struct oidc_provider *pro
             login->id = str_skip(cookie->name, prefix.len);
             login->cookie = cookie->value;
         }
-        if (left-- > COOKIES_MAX) {
+        if (left-- > COOKIES_MAX && drops++ < DROPS_MAX) {
             oidc_set_cookie(request, provider, cookie->name, STR_NONE, 0);
         }
     }
