@@ -1,6 +1,6 @@
 /*
  * Fuzz target: what a hostile CA sends. The first byte says which: an answer of HTTP, whole or in two parts; a chain of certificates; a
- * time, a Retry-After, a URL; or what a process that a CA has taken over asks of its monitor. What is given is inside the bounds, nobody
+ * time, a Retry-After, a URL; an object of JSON as directory, order, authorization and window; or what a process that a CA has taken over asks of its monitor. What is given is inside the bounds, nobody
  * without the key makes a chain that is taken, and the monitor, which has no folder and no hook here, does nothing.
  */
 #include <errno.h>
@@ -90,6 +90,60 @@ static void ask_monitor(struct str text)
     close(ends[0]);
 }
 
+static void check_url(struct str text)
+{
+    struct acme_url url;
+
+    check(acme_url_parse(text, false, &url));
+}
+
+/* A URL that is taken may be asked, a token goes to a file's and a header's text as it is, a name is one that was ordered. */
+static void read_object(struct arena *arena, const json_t *object)
+{
+    struct acme_identifier names[] = {{STR("*.a.test"), false}, {STR("192.0.2.1"), true}};
+    const struct acme_certificate certificate = {.identifiers = {names, 2, 2}};
+    struct acme_authorization wanted;
+    struct acme_order_urls urls;
+    int64_t start, end;
+
+    if (acme_order_read(arena, object, STR("https://a/order"), &urls)) {
+        check_url(urls.finalize);
+        check(urls.authorizations.count <= ACME_IDENTIFIERS_MAX);
+        vec_each(const struct str, url, &urls.authorizations) {
+            check_url(*url);
+        }
+    }
+    for (unsigned type = ACME_HTTP_01; type <= ACME_DNS_PERSIST_01; type++) {
+        if (acme_authorization_read(arena, object, &certificate, type, &wanted) != NULL) {
+            continue;
+        }
+        check_url(wanted.challenge_url);
+        check(wanted.token.len <= 256 && (wanted.token.len != 0) == (type != ACME_DNS_PERSIST_01));
+        check(str_find_char(wanted.token, '/') == NULL && wanted.domain.len <= 255);
+        check(str_is(wanted.identifier.value, "a.test") ||
+              str_is(wanted.identifier.value, "192.0.2.1"));
+    }
+    check(!acme_window_read(object, &start, &end) || start < end);
+}
+
+static void read_json(struct arena *arena, struct str text)
+{
+    struct acme_session session = {.directory = jose_object(text)};
+
+    if (session.directory == NULL) {
+        return;
+    }
+    arena_init(&session.arena);
+    if (acme_directory_read(&session)) {
+        check_url(session.new_nonce);
+        check_url(session.new_account);
+        check_url(session.new_order);
+    }
+    read_object(arena, session.directory);
+    json_decref(session.directory);
+    arena_free(&session.arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena arena;
@@ -99,6 +153,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     const struct str text = {(const char *) data + 1, size - 1};
     arena_init(&arena);
+    if (data[0] == 'j') {
+        read_json(&arena, text);
+        arena_free(&arena);
+        return 0;
+    }
     switch (data[0] % 4) {
     case 0:
         read_answer(&arena, text);

@@ -558,7 +558,7 @@ def test_hostile_chains(site, ca, change, said):
     ("new-order", b'{"authorizations":["gopher://a/"],"finalize":"https://127.0.0.1/x"}', "malformed order"),
     ("authorization", b"[]", "no object of JSON"),
     ("authorization", b'{"status":"pending"}', "another name"),
-    ("authorization", b'{"status":"pending","identifier":{"type":"dns","value":"a.test"},"challenges":[]}', "no challenge of type"),
+    ("authorization", b'{"status":"pending","identifier":{"type":"dns","value":"a.test"},"challenges":[]}', "no challenge of this type"),
     ("authorization", b'{"status":"pending","identifier":{"type":"dns","value":"a.test"},"challenges":[{"type":"http-01",'
                       b'"url":"https://127.0.0.1/","token":"../../x"}]}', "malformed challenge"),
     ("order", b'{"status":"valid","certificate":"x"}', "names no certificate"),

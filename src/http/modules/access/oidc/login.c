@@ -4,30 +4,9 @@
 #include "base/text.h"
 #include "http/modules/access/oidc/oidc.h"
 #include "http/variables/variables.h"
-#include "net/tls/seal.h"
 
-#define URI_MAX 2048 /* bytes of a URI that a login leads back to; a longer one: "/" */
-
-/*
- * What a login is about is in `state`, encrypted: nothing is stored for browsers that never come back. It is bound to a cookie of the
- * browser, from which nonce and PKCE's verifier follow, too. The cookie's name ends with the digits with which the state begins: tabs that
- * begin without a cookie at the same time get one each, and none takes the place of another. Later ones share what there is.
- */
-#define SALT_SIZE 16
-#define ID_SIZE 16    /* hexadecimal digits */
 #define COOKIES_MAX 8 /* of logins; the browser drops older ones */
 #define DROPS_MAX 32  /* of them by one response; the next ones drop more */
-struct login_state {
-    int64_t time; /* seconds since the epoch */
-    char salt[SALT_SIZE];
-};
-
-struct login {
-    struct str id;     /* of the cookie */
-    struct str cookie; /* of the browser */
-    struct login_state state;
-    struct str uri; /* where the browser is sent afterwards */
-};
 
 static struct str login_cookie_name(struct request *request, const struct oidc_provider *provider,
                                     struct str id)
@@ -35,59 +14,6 @@ static struct str login_cookie_name(struct request *request, const struct oidc_p
     const struct str parts[] = {provider->cookie_name, STR("_LOGIN_"), id};
 
     return arena_join(&request->arena, parts, 3);
-}
-
-/* ---- encryption ---- */
-
-static struct str bound_text(struct request *request, const struct oidc_provider *provider,
-                             struct str cookie)
-{
-    const struct str parts[] = {provider->name, STR("\n"), cookie};
-
-    return arena_join(&request->arena, parts, 3);
-}
-
-static struct str seal_state(struct request *request, const struct oidc_provider *provider,
-                             const struct login *login)
-{
-    const struct str parts[] = {{(const char *) &login->state, sizeof(login->state)}, login->uri};
-    struct str sealed = tls_seal(provider->secret, bound_text(request, provider, login->cookie),
-                                 arena_join(&request->arena, parts, 2), &request->arena);
-
-    return arena_concat(&request->arena, login->id, base64_encode(&request->arena, sealed, true));
-}
-
-/* False: this server has not made it for this browser, or too long ago. */
-static bool open_state(struct request *request, const struct oidc_provider *provider,
-                       struct str text, struct login *login)
-{
-    struct str sealed, state;
-
-    login->id = str_head(text, ID_SIZE);
-    if (text.len <= ID_SIZE || text.len > 2 * URI_MAX ||
-        !request_cookie(request, login_cookie_name(request, provider, login->id), &login->cookie) ||
-        !base64_decode(&request->arena, str_skip(text, ID_SIZE), true, &sealed) ||
-        sealed.len < TLS_SEAL_EXTRA + sizeof(login->state) ||
-        !tls_unseal(provider->secret, bound_text(request, provider, login->cookie), sealed,
-                    &request->arena, &state)) {
-        return false;
-    }
-    memcpy(&login->state, state.data, sizeof(login->state));
-    login->uri = str_skip(state, sizeof(login->state));
-    return clock_now.seconds >= login->state.time - OIDC_SKEW_S &&
-           clock_now.seconds < login->state.time + OIDC_LOGIN_S;
-}
-
-/* What only this browser and this server can know of a login: its nonce, its verifier of PKCE. */
-static struct str derive(struct request *request, const struct oidc_provider *provider,
-                         const char *what, const struct login *login)
-{
-    const struct str parts[] = {str_of(what), login->cookie, {login->state.salt, SALT_SIZE}};
-    unsigned char digest[32];
-
-    hmac_sha256_of(&request->arena, (struct str){(const char *) provider->secret, OIDC_RANDOM},
-                   arena_join(&request->arena, parts, 3), digest);
-    return base64_encode(&request->arena, (struct str){(char *) digest, sizeof(digest)}, true);
 }
 
 /* ---- to the provider ---- */
@@ -130,7 +56,7 @@ static bool has_login_name(const struct request_cookie *cookie, struct str prefi
             return false;
         }
     }
-    return id.len == ID_SIZE;
+    return id.len == OIDC_ID_SIZE;
 }
 
 static bool is_login_value(struct str value)
@@ -146,7 +72,7 @@ static bool is_login_value(struct str value)
 
 /* The newest cookie of a login that the browser has. False: none. The oldest go where there are too many. */
 static bool find_cookie(struct request *request, const struct oidc_provider *provider,
-                        struct login *login)
+                        struct oidc_login *login)
 {
     struct str prefix = login_cookie_name(request, provider, STR_NONE);
     struct vec cookies = {0};
@@ -173,16 +99,16 @@ static bool find_cookie(struct request *request, const struct oidc_provider *pro
 }
 
 static void take_browser_cookie(struct request *request, const struct oidc_provider *provider,
-                                struct login *login)
+                                struct oidc_login *login)
 {
-    unsigned char bytes[ID_SIZE / 2];
+    unsigned char bytes[OIDC_ID_SIZE / 2];
     char *digits;
 
     if (!find_cookie(request, provider, login)) {
         random_bytes(bytes, sizeof(bytes));
-        digits = arena_text(&request->arena, ID_SIZE);
+        digits = arena_text(&request->arena, OIDC_ID_SIZE);
         hex_encode(digits, bytes, sizeof(bytes));
-        login->id = (struct str){digits, ID_SIZE};
+        login->id = (struct str){digits, OIDC_ID_SIZE};
         login->cookie = oidc_random(&request->arena);
         if (is_part_of_page(request)) {
             return;
@@ -222,7 +148,7 @@ static struct str return_uri(struct request *request)
     struct str uri = request_origin_form(request);
     bool is_safe = request->method == METHOD_GET || request->method == METHOD_HEAD;
 
-    return is_safe && uri.len <= URI_MAX ? uri : STR("/");
+    return is_safe && uri.len <= OIDC_URI_MAX ? uri : STR("/");
 }
 
 enum handler_result oidc_login(struct request *request, struct oidc_provider *provider)
@@ -239,13 +165,13 @@ enum handler_result oidc_login(struct request *request, struct oidc_provider *pr
     if (request->host.len == 0 && str_starts(provider->redirect_uri, STR("/"))) {
         return request_fail(request, 400); /* of HTTP/1.0: nobody could find the way back */
     }
-    struct login login = {
+    struct oidc_login login = {
         .state = {.time = clock_now.seconds},
         .uri = return_uri(request),
     };
     take_browser_cookie(request, provider, &login);
-    random_bytes(login.state.salt, SALT_SIZE);
-    struct str verifier = derive(request, provider, "verifier", &login);
+    random_bytes(login.state.salt, OIDC_SALT_SIZE);
+    struct str verifier = oidc_derive(&request->arena, provider, "verifier", &login);
     bool is_first = str_find_char(metadata->authorization, '?') == NULL;
     const struct str parts[] = {
         metadata->authorization,
@@ -257,9 +183,9 @@ enum handler_result oidc_login(struct request *request, struct oidc_provider *pr
         STR("&redirect_uri="),
         oidc_escape(request, oidc_absolute(request, provider->redirect_uri)),
         STR("&state="),
-        seal_state(request, provider, &login),
+        oidc_state_seal(&request->arena, provider, &login),
         STR("&nonce="),
-        derive(request, provider, "nonce", &login),
+        oidc_derive(&request->arena, provider, "nonce", &login),
         has_pkce(provider, metadata) ? STR("&code_challenge_method=S256&code_challenge=")
                                      : STR_NONE,
         has_pkce(provider, metadata) ? challenge_of(request, verifier) : STR_NONE,
@@ -299,15 +225,6 @@ static bool is_from_provider(struct request *request, const struct oidc_provider
     return issuer.data == NULL ? !metadata->says_issuer : str_equal(issuer, provider->issuer);
 }
 
-/* Only a path of this server: "//host" would lead elsewhere. */
-static struct str local_uri(struct str uri)
-{
-    bool is_local = uri.len != 0 && uri.data[0] == '/' &&
-                    (uri.len == 1 || (uri.data[1] != '/' && uri.data[1] != '\\'));
-
-    return is_local ? uri : STR("/");
-}
-
 static struct str token_form(struct request *request, const struct oidc_provider *provider,
                              const struct oidc_metadata *metadata, struct str code,
                              struct str verifier)
@@ -339,17 +256,28 @@ static enum handler_result begin_session(struct request *request,
     oidc_set_cookie(request, provider, provider->cookie_name, id, -1);
     fields_add_known(&request->response.fields, &request->arena, FIELD_CACHE_CONTROL,
                      STR("no-store"));
-    return response_redirect(request, 302, local_uri(uri));
+    return response_redirect(request, 302, oidc_local_uri(uri));
+}
+
+/* False: this server has not made it for this browser, or too long ago. */
+static bool open_state(struct request *request, const struct oidc_provider *provider,
+                       struct oidc_login *login)
+{
+    struct str text = argument_of(request, STR("state"));
+    struct str name = login_cookie_name(request, provider, str_head(text, OIDC_ID_SIZE));
+
+    return text.len > OIDC_ID_SIZE && request_cookie(request, name, &login->cookie) &&
+           oidc_state_open(&request->arena, provider, text, login);
 }
 
 enum handler_result oidc_callback(struct request *request, struct oidc_provider *provider)
 {
     struct oidc_token_question asked = {.provider = provider};
-    struct login login = {.id = STR_NONE};
+    struct oidc_login login = {.id = STR_NONE};
     struct str code = argument_of(request, STR("code"));
     struct str error = argument_of(request, STR("error"));
 
-    if (!open_state(request, provider, argument_of(request, STR("state")), &login)) {
+    if (!open_state(request, provider, &login)) {
         return refuse(request, provider, "its state is not one of this browser, or is too old",
                       STR(""));
     }
@@ -368,8 +296,8 @@ enum handler_result oidc_callback(struct request *request, struct oidc_provider 
                       "the provider says: ", error.data != NULL ? error : STR("no code"));
     }
     asked.form = token_form(request, provider, asked.metadata, code,
-                            derive(request, provider, "verifier", &login));
-    asked.nonce = derive(request, provider, "nonce", &login);
+                            oidc_derive(&request->arena, provider, "verifier", &login));
+    asked.nonce = oidc_derive(&request->arena, provider, "nonce", &login);
     result = oidc_tokens(request, &asked);
     if (result != HANDLER_NEXT) {
         return result;

@@ -127,6 +127,36 @@ bool oidc_claim_text(struct variable_env *env, const json_t *record, struct str 
 /* JSON as text in the arena. */
 struct str oidc_dump(struct request *request, const json_t *value);
 
+/* ---- state.c ---- */
+
+#define OIDC_URI_MAX 2048 /* bytes of a URI that a login leads back to; a longer one: "/" */
+#define OIDC_SALT_SIZE 16
+#define OIDC_ID_SIZE 16 /* hexadecimal digits */
+
+struct oidc_login_state {
+    int64_t time; /* seconds since the epoch */
+    char salt[OIDC_SALT_SIZE];
+};
+
+struct oidc_login {
+    struct str id;     /* of the cookie */
+    struct str cookie; /* of the browser */
+    struct oidc_login_state state;
+    struct str uri; /* where the browser is sent afterwards */
+};
+
+/* The login as the argument `state`. */
+struct str oidc_state_seal(struct arena *arena, const struct oidc_provider *provider,
+                           const struct oidc_login *login);
+/* The same back, with the cookie of the browser in *login. False: this server has not made it for this cookie, or too long ago. */
+bool oidc_state_open(struct arena *arena, const struct oidc_provider *provider, struct str text,
+                     struct oidc_login *login);
+/* What only this browser and this server can know of a login: its nonce, its verifier of PKCE. */
+struct str oidc_derive(struct arena *arena, const struct oidc_provider *provider, const char *what,
+                       const struct oidc_login *login);
+/* The URI, or "/" where it leads to another server. */
+struct str oidc_local_uri(struct str uri);
+
 /* ---- login.c ---- */
 
 /* Sends the browser to the provider. MAY WAIT. */

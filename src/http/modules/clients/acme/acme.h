@@ -1,5 +1,5 @@
 /* Inside ngx_http_acme_module: what its files share.
- * Implemented in answer.c, duty.c, fetch.c, generated.c, hook.c, jws.c, keys.c, module.c, monitor.c, order.c,
+ * Implemented in answer.c, duty.c, fetch.c, generated.c, hook.c, jws.c, keys.c, module.c, monitor.c, objects.c, order.c,
  * renewal.c, session.c, state.c, sync.c, url.c and zone.c. */
 #ifndef HTTP_MODULES_CLIENTS_ACME_ACME_H
 #define HTTP_MODULES_CLIENTS_ACME_ACME_H
@@ -413,6 +413,36 @@ bool acme_on_main(bool (*step)(void *arg), void *arg);
 struct str acme_url_of(struct acme_session *session, const json_t *object, const char *name);
 /* The account is not known any more: the next session makes one. */
 void acme_forget_account(struct acme_session *session);
+
+/* What the object `directory` of the session names. False: it is no directory of an ACME server. */
+bool acme_directory_read(struct acme_session *session);
+
+/* ---- objects.c: orders and authorizations of a CA (RFC 8555, 7.1) ---- */
+
+/* URLs of an order, in the arena. */
+struct acme_order_urls {
+    struct str order, finalize;
+    struct vec authorizations; /* struct str */
+};
+/* location: where the CA has the order. False: the CA sent a malformed order. */
+bool acme_order_read(struct arena *arena, const json_t *object, struct str location,
+                     struct acme_order_urls *out);
+
+/* What the CA wants to see for one identifier, in the arena. */
+struct acme_authorization {
+    struct acme_identifier identifier; /* without "*." */
+    bool is_wildcard;
+    struct str challenge_url, token; /* token empty: dns-persist-01 */
+    struct str domain;               /* of dns-persist-01: of the CA */
+};
+/* Is it about a name of this certificate, with a challenge of this type? NULL, or why it cannot be used. */
+const char *acme_authorization_read(struct arena *arena, const json_t *object,
+                                    const struct acme_certificate *certificate,
+                                    enum acme_challenge_type type, struct acme_authorization *out);
+/* The challenge of this type; NULL: there is none. */
+const json_t *acme_find_challenge(const json_t *authorization, enum acme_challenge_type type);
+/* A window that the CA suggests (RFC 9773, 4.2), in seconds since the epoch. False: there is none. */
+bool acme_window_read(const json_t *object, int64_t *start, int64_t *end);
 
 /* ---- order.c ---- */
 

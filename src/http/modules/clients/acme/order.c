@@ -19,8 +19,8 @@ struct order {
     struct acme_session *session;
     struct acme_certificate *certificate;
     struct arena *arena;
-    struct str url, finalize, download;
-    struct vec authorizations; /* struct str: URLs */
+    struct acme_order_urls urls;
+    struct str download;
     EVP_PKEY *key;
     struct acme_pair pair;
     struct acme_chain chain;
@@ -32,9 +32,8 @@ struct order {
 struct authorization {
     struct order *order;
     struct str url;
-    struct acme_identifier identifier;
-    bool is_wildcard;
-    struct str challenge_url, token, answer;
+    struct acme_authorization wanted;
+    struct str answer;
     struct str zone_name;      /* under which the zone has the answer; or empty */
     struct acme_record record; /* of dns-01 */
 };
@@ -110,18 +109,6 @@ static struct str reverse_name(struct arena *arena, struct str ip)
     return arena_concat(arena, text, STR("ip6.arpa"));
 }
 
-static bool is_token(struct str text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char) text.data[i];
-        if (!ascii_is_digit(c) && (unsigned char) (ascii_lower(c) - 'a') >= 26 && c != '-' &&
-            c != '_') {
-            return false;
-        }
-    }
-    return text.len != 0 && text.len <= 256;
-}
-
 struct alpn_making {
     struct authorization *authorization;
     struct acme_pair pair;
@@ -132,7 +119,7 @@ static bool make_alpn(void *arg)
     struct alpn_making *making = arg;
     struct authorization *a = making->authorization;
 
-    return acme_alpn_certificate(a->order->arena, &a->identifier, a->answer, &making->pair);
+    return acme_alpn_certificate(a->order->arena, &a->wanted.identifier, a->answer, &making->pair);
 }
 
 static bool put_in_zone(struct authorization *a, enum acme_challenge_type type, struct str name,
@@ -154,8 +141,9 @@ static bool put_in_zone(struct authorization *a, enum acme_challenge_type type, 
 static bool answer_alpn(struct authorization *a)
 {
     struct alpn_making making = {.authorization = a};
-    struct str name = a->identifier.is_ip ? reverse_name(a->order->arena, a->identifier.value)
-                                          : a->identifier.value;
+    struct str name = a->wanted.identifier.is_ip
+                          ? reverse_name(a->order->arena, a->wanted.identifier.value)
+                          : a->wanted.identifier.value;
 
     return acme_on_main(make_alpn, &making) && put_in_zone(a, ACME_TLS_ALPN_01, name, &making.pair);
 }
@@ -165,7 +153,7 @@ static bool answer_dns(struct authorization *a)
     struct acme_issuer *issuer = a->order->session->issuer;
     struct arena *arena = a->order->arena;
     const struct acme_record record = {
-        .name = arena_concat(arena, STR("_acme-challenge."), a->identifier.value),
+        .name = arena_concat(arena, STR("_acme-challenge."), a->wanted.identifier.value),
         .value = acme_digest_text(arena, a->answer),
     };
 
@@ -177,45 +165,32 @@ static bool answer_dns(struct authorization *a)
 }
 
 /* The record is the owner's: it lasts, and the log says what it has to be. */
-static bool answer_dns_persist(struct authorization *a, const json_t *challenge)
+static bool tell_record(const struct authorization *a)
 {
     const struct acme_session *session = a->order->session;
-    const json_t *domains = json_object_get(challenge, "issuer-domain-names");
-    const json_t *first = json_array_get(domains, 0);
-    struct str domain = json_is_string(first)
-                            ? (struct str){json_string_value(first), json_string_length(first)}
-                            : STR_NONE;
 
-    for (size_t i = 0; i < domain.len; i++) {
-        unsigned char c = (unsigned char) domain.data[i];
-        if (c <= ' ' || c >= 127) {
-            domain = STR_NONE;
-        }
-    }
-    if (domain.len == 0 || domain.len > 255) {
-        return order_fail(a->order, "the CA names no domain for dns-persist-01");
-    }
     log_notice(session->log, 0,
                "acme_issuer \"%.*s\" looks for the record _validation-persist.%.*s. IN TXT "
                "\"%.*s; accounturi=%.*s%s\"",
-               STR_ARG(session->issuer->name), STR_ARG(a->identifier.value), STR_ARG(domain),
-               STR_ARG(session->kid), a->is_wildcard ? "; policy=wildcard" : "");
+               STR_ARG(session->issuer->name), STR_ARG(a->wanted.identifier.value),
+               STR_ARG(a->wanted.domain), STR_ARG(session->kid),
+               a->wanted.is_wildcard ? "; policy=wildcard" : "");
     return true;
 }
 
-static bool answer_challenge(struct authorization *a, const json_t *challenge)
+static bool answer_challenge(struct authorization *a)
 {
     struct acme_pair pair = {.key = STR(""), .value = a->answer};
 
     switch (a->order->session->issuer->challenge) {
     case ACME_HTTP_01:
-        return put_in_zone(a, ACME_HTTP_01, a->token, &pair);
+        return put_in_zone(a, ACME_HTTP_01, a->wanted.token, &pair);
     case ACME_TLS_ALPN_01:
         return answer_alpn(a);
     case ACME_DNS_01:
         return answer_dns(a);
     default:
-        return answer_dns_persist(a, challenge);
+        return tell_record(a);
     }
 }
 
@@ -236,68 +211,21 @@ static void take_back(struct authorization *a)
 
 /* ---- authorizations ---- */
 
-static const json_t *find_challenge(const json_t *authorization, const char *type)
-{
-    const json_t *list = json_object_get(authorization, "challenges");
-    size_t index;
-    json_t *one;
-
-    json_array_foreach(list, index, one)
-    {
-        if (str_is(jose_string(one, "type"), type)) {
-            return one;
-        }
-    }
-    return NULL;
-}
-
-/* Is it one of the names that were ordered? The CA says a wildcard's without its star. */
-static bool take_identifier(struct authorization *a, const json_t *object)
-{
-    const json_t *identifier = json_object_get(object, "identifier");
-    struct str value = jose_string(identifier, "value");
-
-    a->is_wildcard = json_is_true(json_object_get(object, "wildcard"));
-    vec_each(const struct acme_identifier, ours, &a->order->certificate->identifiers) {
-        struct str name = ours->value;
-        bool is_wildcard = str_starts(name, STR("*."));
-        if (is_wildcard) {
-            name = str_skip(name, 2);
-        }
-        if (str_equal_nocase(name, value) && is_wildcard == a->is_wildcard) {
-            a->identifier = (struct acme_identifier){name, ours->is_ip};
-            return true;
-        }
-    }
-    return order_fail(a->order, "the CA wants an authorization for another name");
-}
-
 /* What is needed of the object that the session has. False: logged. */
-static bool read_authorization(struct authorization *a, const json_t **challenge)
+static bool read_authorization(struct authorization *a)
 {
     struct acme_session *session = a->order->session;
     unsigned type = session->issuer->challenge;
+    const char *why = acme_authorization_read(a->order->arena, session->answer,
+                                              a->order->certificate, type, &a->wanted);
 
-    if (!take_identifier(a, session->answer)) {
+    if (why != NULL) {
+        log_error(session->log, 0, "acme_issuer \"%.*s\", certificate \"%.*s\", challenge %s: %s",
+                  STR_ARG(session->issuer->name), STR_ARG(a->order->certificate->name),
+                  acme_challenge_names[type], why);
         return false;
     }
-    *challenge = find_challenge(session->answer, acme_challenge_names[type]);
-    if (*challenge == NULL) {
-        log_error(session->log, 0,
-                  "acme_issuer \"%.*s\": the CA has no challenge of type %s for \"%.*s\"",
-                  STR_ARG(session->issuer->name), acme_challenge_names[type],
-                  STR_ARG(a->identifier.value));
-        return false;
-    }
-    a->challenge_url = acme_url_of(session, *challenge, "url");
-    if (type == ACME_DNS_PERSIST_01) {
-        return a->challenge_url.len != 0 || order_fail(a->order, "the challenge has no URL");
-    }
-    a->token = arena_dup(a->order->arena, jose_string(*challenge, "token"));
-    if (!is_token(a->token) || a->challenge_url.len == 0) {
-        return order_fail(a->order, "the CA sent a malformed challenge");
-    }
-    const struct str parts[] = {a->token, STR("."), session->thumbprint};
+    const struct str parts[] = {a->wanted.token, STR("."), session->thumbprint};
     a->answer = arena_join(a->order->arena, parts, 3);
     return true;
 }
@@ -307,7 +235,8 @@ static bool tell_invalid(struct authorization *a)
 {
     struct acme_session *session = a->order->session;
     const char *type = acme_challenge_names[session->issuer->challenge];
-    const json_t *error = json_object_get(find_challenge(session->answer, type), "error");
+    const json_t *challenge = acme_find_challenge(session->answer, session->issuer->challenge);
+    const json_t *error = json_object_get(challenge, "error");
     struct str detail = arena_dup(a->order->arena, str_head(jose_string(error, "detail"), 300));
 
     for (size_t i = 0; i < detail.len; i++) {
@@ -316,7 +245,7 @@ static bool tell_invalid(struct authorization *a)
         }
     }
     log_error(session->log, 0, "acme_issuer \"%.*s\": the challenge %s for \"%.*s\" failed%s%.*s",
-              STR_ARG(session->issuer->name), type, STR_ARG(a->identifier.value),
+              STR_ARG(session->issuer->name), type, STR_ARG(a->wanted.identifier.value),
               detail.len != 0 ? ": " : "", STR_ARG(detail));
     return false;
 }
@@ -324,7 +253,6 @@ static bool tell_invalid(struct authorization *a)
 static bool authorize(struct authorization *a)
 {
     struct acme_session *session = a->order->session;
-    const json_t *challenge;
 
     if (!acme_post(session, a->url, STR(""), NULL)) {
         return false;
@@ -335,10 +263,10 @@ static bool authorize(struct authorization *a)
     if (str_is(status_of(session), "valid")) {
         return true;
     }
-    if (!read_authorization(a, &challenge) || !answer_challenge(a, challenge)) {
+    if (!read_authorization(a) || !answer_challenge(a)) {
         return false;
     }
-    if (!acme_post(session, a->challenge_url, STR("{}"), NULL) ||
+    if (!acme_post(session, a->wanted.challenge_url, STR("{}"), NULL) ||
         !poll(a->order, a->url, "pending", "processing")) {
         return false;
     }
@@ -347,7 +275,7 @@ static bool authorize(struct authorization *a)
 
 static bool authorize_all(struct order *order)
 {
-    vec_each(const struct str, url, &order->authorizations) {
+    vec_each(const struct str, url, &order->urls.authorizations) {
         struct authorization a = {.order = order, .url = *url};
         bool is_good = authorize(&a);
 
@@ -407,31 +335,6 @@ static struct str identifiers_text(struct order *order)
     return text;
 }
 
-static bool take_order(struct order *order)
-{
-    struct acme_session *session = order->session;
-    const json_t *list = json_object_get(session->answer, "authorizations");
-    size_t index;
-    json_t *one;
-    struct acme_url url;
-
-    order->url = arena_dup(order->arena, session->got.location);
-    order->finalize = acme_url_of(session, session->answer, "finalize");
-    json_array_foreach(list, index, one)
-    {
-        struct str text = {json_string_value(one), json_string_length(one)};
-        if (index >= ACME_IDENTIFIERS_MAX || !json_is_string(one) ||
-            !acme_url_parse(text, false, &url)) {
-            return order_fail(order, "the CA sent a malformed order");
-        }
-        *vec_add(&order->authorizations, order->arena, struct str) = arena_dup(order->arena, text);
-    }
-    if (order->finalize.len == 0 || !acme_url_parse(order->url, false, &url)) {
-        return order_fail(order, "the CA sent a malformed order");
-    }
-    return true;
-}
-
 /* Once more without "replaces", where the CA has something against that. */
 static bool post_order(struct order *order)
 {
@@ -451,7 +354,9 @@ static bool post_order(struct order *order)
                                STR_ARG(profile));
         is_good = acme_post(session, session->new_order, payload, NULL);
     }
-    return is_good && take_order(order);
+    return is_good &&
+           (acme_order_read(order->arena, session->answer, session->got.location, &order->urls) ||
+            order_fail(order, "the CA sent a malformed order"));
 }
 
 /* ---- the certificate ---- */
@@ -473,8 +378,8 @@ static bool finalize(struct order *order)
         return order_fail(order, "OpenSSL cannot make the request");
     }
     struct str payload = arena_printf(order->arena, "{\"csr\":\"%.*s\"}", STR_ARG(order->text));
-    if (!acme_post(session, order->finalize, payload, NULL) ||
-        !poll(order, order->url, "processing", "ready")) {
+    if (!acme_post(session, order->urls.finalize, payload, NULL) ||
+        !poll(order, order->urls.order, "processing", "ready")) {
         return false;
     }
     if (!str_is(status_of(session), "valid")) {
@@ -621,13 +526,11 @@ void acme_ask_renewal(struct acme_session *session, struct acme_certificate *cer
     if (!acme_get(session, arena_join(order.arena, parts, 3))) {
         return;
     }
-    const json_t *window = json_object_get(session->answer, "suggestedWindow");
     int64_t wait_s = acme_retry_after(session->got.retry_after, now);
     if (wait_s > 0) {
         certificate->ari_next_s = now + (wait_s < 60 ? 60 : wait_s > 86400 ? 86400 : wait_s);
     }
-    if (!acme_time_parse(jose_string(window, "start"), &start) ||
-        !acme_time_parse(jose_string(window, "end"), &end) || end <= start) {
+    if (!acme_window_read(session->answer, &start, &end)) {
         order_fail(&order, "the CA suggests no proper time to renew");
         return;
     }

@@ -215,13 +215,8 @@ bool acme_post(struct acme_session *session, struct str url, struct str payload,
 
 /* ---- the directory ---- */
 
-static bool open_directory(struct acme_session *session)
+bool acme_directory_read(struct acme_session *session)
 {
-    if (!acme_get(session, session->issuer->uri)) {
-        return false;
-    }
-    session->directory = session->answer;
-    session->answer = NULL;
     const json_t *meta = json_object_get(session->directory, "meta");
     session->new_nonce = acme_url_of(session, session->directory, "newNonce");
     session->new_account = acme_url_of(session, session->directory, "newAccount");
@@ -230,8 +225,18 @@ static bool open_directory(struct acme_session *session)
     session->terms = shown(&session->arena, jose_string(meta, "termsOfService"));
     session->needs_external = json_is_true(json_object_get(meta, "externalAccountRequired"));
     session->profiles = json_object_get(meta, "profiles");
-    if (session->new_nonce.len == 0 || session->new_account.len == 0 ||
-        session->new_order.len == 0) {
+    return session->new_nonce.len != 0 && session->new_account.len != 0 &&
+           session->new_order.len != 0;
+}
+
+static bool open_directory(struct acme_session *session)
+{
+    if (!acme_get(session, session->issuer->uri)) {
+        return false;
+    }
+    session->directory = session->answer;
+    session->answer = NULL;
+    if (!acme_directory_read(session)) {
         log_error(session->log, 0,
                   "acme_issuer \"%.*s\": \"%.*s\" is not the directory of an ACME server",
                   STR_ARG(session->issuer->name), STR_ARG(session->issuer->uri));
