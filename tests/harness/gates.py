@@ -56,21 +56,30 @@ ssize_t pread64(int fd, void *to, size_t size, off_t at) __attribute__((alias("p
 """
 
 
+def library(folder, name, text, *words):
+    """A shared object of this source in the folder."""
+    source, made = (os.path.join(folder, name + suffix) for suffix in (".c", ".so"))
+    with open(source, "w", encoding="ascii") as out:
+        out.write(text)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", made, *words, source, "-ldl"], check=True)
+    return made
+
+
+def preloaded(name):
+    """An environment with the library; a sanitizer is told that it does not come first."""
+    options = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0"]))
+    return {**os.environ, "LD_PRELOAD": name, "ASAN_OPTIONS": options}
+
+
 class Gates:
     """Holds up the slow storage of one server."""
 
     def __init__(self, folder):
         self.folder = folder
-        source = os.path.join(folder, "gate.c")
-        with open(source, "w", encoding="ascii") as out:
-            out.write(GATE)
-        self.library = os.path.join(folder, "gate.so")
-        subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", self.library, '-DGATES="%s"' % folder, source, "-ldl"], check=True)
+        self.library = library(folder, "gate", GATE, '-DGATES="%s"' % folder)
 
     def environment(self):
-        """With the library; a sanitizer is told that it does not come first."""
-        options = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0"]))
-        return {**os.environ, "LD_PRELOAD": self.library, "ASAN_OPTIONS": options}
+        return preloaded(self.library)
 
     def close(self, gate):
         open(os.path.join(self.folder, gate), "w", encoding="ascii").close()

@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -17,7 +18,7 @@ cryptography = pytest.importorskip("cryptography")
 from cryptography import x509  # noqa: E402
 from cryptography.x509.oid import NameOID  # noqa: E402
 
-from harness import binaries, proc  # noqa: E402
+from harness import binaries, proc, skew  # noqa: E402
 from harness.daemon import follow_upgrade, upgrade  # noqa: E402
 from harness.server import run_binary  # noqa: E402
 from harness.wait import until  # noqa: E402
@@ -420,6 +421,30 @@ def test_renewal(site, ca):
     server.start()
     until(lambda: peer(server).serial_number != first.serial_number, "a new certificate")
     assert (ca.count("new-order"), ca.count("new-account")) == (2, 1)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+def test_clock_that_jumps(site, ca, tmp_path):
+    """A certificate of six days. Forward past two thirds: renewed. Past the end: what the CA issues has expired, the present one stays, and nothing is
+    ordered in a loop. Back: that failure does not put off what is due."""
+    day = 86400
+    clock = skew.Skew(str(tmp_path))
+    ca.lasts = datetime.timedelta(days=6)
+    server = site("ssl_verify off;", env=clock.environment)  # the certificate of the CA itself expires
+    first = issued(server)
+    clock.set(5 * day)
+    server.reload()  # else it is seen within a minute
+    until(lambda: peer(server).serial_number != first.serial_number, "the renewal")
+    second = peer(server)
+    clock.set(50 * day)
+    server.reload()
+    server.wait_log("has expired already, by the clock of this machine")
+    server.wait_log("is ordered again in")
+    assert (peer(server).serial_number, ca.count("new-order")) == (second.serial_number, 3)
+    clock.set(5 * day)
+    server.reload()
+    until(lambda: peer(server).serial_number != second.serial_number, "the next renewal")
+    assert ca.count("new-order") == 4
 
 
 def test_renewal_that_the_ca_suggests(site, ca):

@@ -138,6 +138,8 @@ struct acme_facts {
     bool is_self_signed;           /* made here, until the CA issues one */
     unsigned failures;             /* orders that failed since the last that did not */
     int64_t not_until_s;           /* no order before that time */
+    int64_t
+        noted_s; /* when that was decided: a clock that shows an earlier time has gone back, and it does not count */
 };
 
 /* The root of the zone, made where there is none. False: no room. */

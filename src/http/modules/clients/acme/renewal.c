@@ -8,6 +8,7 @@
 #define RETRY_FIRST_S 30   /* after the first failure; doubled with each */
 #define RETRY_MOST_S 21600 /* 6 hours */
 #define RETRY_LIMITED_S 3600 /* the CA has a limit, and does not say for how long */
+#define CLOCK_SLACK_S 5      /* a clock that is set back by so little is the same */
 #define SPACE_S 60           /* between two certificates for the same names, at least */
 
 /* ---- times ---- */
@@ -30,6 +31,9 @@ int64_t acme_due(const struct acme_certificate *certificate, const struct acme_f
             int64_t last_s = facts->not_after - life_s / 10;
             due_s = certificate->ari_due_s < last_s ? certificate->ari_due_s : last_s;
         }
+    }
+    if (facts->noted_s > (int64_t) clock_now.seconds + CLOCK_SLACK_S) {
+        return due_s;
     }
     return due_s > facts->not_until_s ? due_s : facts->not_until_s;
 }
@@ -77,7 +81,8 @@ static void put_off(struct acme_certificate *certificate, const struct acme_prob
     int64_t wait_s = retry_s(&facts, problem);
 
     facts.failures++;
-    facts.not_until_s = (int64_t) clock_now.seconds + wait_s;
+    facts.noted_s = (int64_t) clock_now.seconds;
+    facts.not_until_s = facts.noted_s + wait_s;
     acme_facts_put(zone, certificate->entry, &facts);
     acme_sync_failure(certificate);
     log_notice(log_main, 0, "acme_issuer \"%.*s\": certificate \"%.*s\" is ordered again in %llds",
@@ -101,7 +106,8 @@ static void space_out(struct acme_certificate *certificate)
     struct zone *zone = certificate->issuer->main->zone;
     struct acme_facts facts = facts_of(certificate);
 
-    facts.not_until_s = (int64_t) clock_now.seconds + SPACE_S;
+    facts.noted_s = (int64_t) clock_now.seconds;
+    facts.not_until_s = facts.noted_s + SPACE_S;
     acme_facts_put(zone, certificate->entry, &facts);
 }
 
@@ -133,9 +139,10 @@ static void order_one(struct acme_session *session, struct acme_certificate *cer
 static bool wants_renewal_time(const struct acme_certificate *certificate)
 {
     const struct acme_facts facts = facts_of(certificate);
+    int64_t now = (int64_t) clock_now.seconds;
 
     return facts.not_after != 0 && !facts.is_self_signed &&
-           certificate->ari_next_s <= (int64_t) clock_now.seconds;
+           (certificate->ari_next_s <= now || certificate->ari_asked_s > now + CLOCK_SLACK_S);
 }
 
 static bool has_work(const struct acme_issuer *issuer)

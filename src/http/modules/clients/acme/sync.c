@@ -199,6 +199,7 @@ static void failure_put(const struct acme_certificate *certificate, const struct
     }
     facts.failures = (unsigned) failures;
     facts.not_until_s = (int64_t) until_s;
+    facts.noted_s = (int64_t) clock_now.seconds;
     acme_facts_put(zone, certificate->entry, &facts);
     log_notice(log_main, 0,
                "acme_issuer \"%.*s\": another node could not order certificate \"%.*s\", which is "
