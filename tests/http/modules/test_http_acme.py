@@ -557,7 +557,19 @@ def long_chain(made, status, fields, body):
     return status, fields, body + made.pem(made.root) * 20
 
 
+def for_names(*names):
+    """The CA signs the right key, for names of its own choice."""
+    def change(made, status, fields, body):
+        leaf = list(made.orders.values())[-1]["leaf"]
+        other = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+        return status, fields, made.pem(made.sign(leaf.subject, leaf.public_key(), other), made.root)
+    return change
+
+
 @pytest.mark.parametrize("change, said", [
+    (for_names("b.test"), "its first certificate is not for the names"),
+    (for_names("a.test.evil.test"), "its first certificate is not for the names"),
+    (for_names("*.test"), "its first certificate is not for the names"),
     (bad_chain, "its first certificate is not for the key"),
     (no_chain, "it has no certificate"),
     (long_chain, "it is too long"),
@@ -598,6 +610,21 @@ def test_hostile_json(site, ca, part, body, said):
 
 
 @pytest.mark.skipif("sanitize" in binaries.version_text(binaries.under_test()), reason="freed memory is kept by the sanitizer")
+def test_order_that_takes_time(site, ca):
+    """The CA is at work, and says when to ask again."""
+    answers = []
+
+    def later(made, status, fields, body):
+        answers.append(json.loads(body)["status"])
+        if len(answers) == 1:
+            return status, [("Retry-After", "1")], json.dumps(dict(json.loads(body), status="processing")).encode()
+        return status, fields, body
+
+    ca.change["order"] = later
+    issued(site())
+    assert answers == ["valid", "valid"]
+
+
 def test_large_answers_are_not_kept(site, ca):
     """Each has its bound, and so have all of them together: a CA may send as many as it likes."""
     memory = []
