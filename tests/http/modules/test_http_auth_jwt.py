@@ -162,6 +162,17 @@ def test_algorithm_confusion(site):
     assert ask(server, sign(key("p521"), "ES512")).status == 401
 
 
+P256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551
+
+
+@pytest.mark.parametrize("r, s", [(0, 0), (1, 0), (0, 1), (P256_ORDER, P256_ORDER), (P256_ORDER + 1, 1), (1, 1)])
+def test_signatures_that_fit_any_text(site, r, s):
+    """Numbers outside 1 to n-1 (CVE-2022-21449), and such as anyone can write."""
+    server = site(public(key("p256")))
+    signature = r.to_bytes(32, "big") + s.to_bytes(32, "big")
+    assert ask(server, by_hand({"alg": "ES256"}, {"sub": "ann"}, signature=signature)).status == 401
+
+
 def test_keys_of_the_token_are_not_used(site):
     """3.10: neither jwk nor jku, x5u or x5c."""
     server = site(public(key("p256")))
@@ -317,6 +328,22 @@ def test_key_server_that_fails_is_left_alone_for_a_second(serve, backend, answer
     assert [ask(server, token).status for _ in range(20)] == [500] * 20
     assert back.connections <= 3
     server.wait_log('the keys "/keys" could not be had')
+
+
+def test_key_server_that_stalls(serve, backend):
+    """Those that wait get 500 when its time is over, and nobody waits for it again at once; the worker serves others meanwhile."""
+    go = threading.Event()
+    back = backend([lambda conn, request: go.wait(10)] * 2)
+    server = serve(by_request(back, "auth_jwt_key_cache 1h;").replace("read_timeout 20s", "read_timeout 200ms"), main="worker_processes 1;")
+    token = sign(key("p256"), "ES256")
+    clients = [server.client() for _ in range(5)]
+    for client in clients:
+        client.send("GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n" % token)
+    back.wait_requests(1)
+    assert server.get("/").status == 401    # without a token no keys are needed
+    assert [client.response("GET").status for client in clients] == [500] * 5
+    assert len(back.requests) == 1
+    go.set()
 
 
 def test_waiting_client_leaves(serve, backend):
