@@ -609,7 +609,6 @@ def test_hostile_json(site, ca, part, body, said):
     assert issuer_of(peer(server)) == "certificate that is being ordered"
 
 
-@pytest.mark.skipif("sanitize" in binaries.version_text(binaries.under_test()), reason="freed memory is kept by the sanitizer")
 def test_order_that_takes_time(site, ca):
     """The CA is at work, and says when to ask again."""
     answers = []
@@ -625,6 +624,7 @@ def test_order_that_takes_time(site, ca):
     assert answers == ["valid", "valid"]
 
 
+@pytest.mark.skipif("sanitize" in binaries.version_text(binaries.under_test()), reason="freed memory is kept by the sanitizer")
 def test_large_answers_are_not_kept(site, ca):
     """Each has its bound, and so have all of them together: a CA may send as many as it likes."""
     memory = []
