@@ -357,63 +357,93 @@ enum proxy_header_result proxy_header_parse(struct str input, struct proxy_heade
 
 /* ---- the way out ---- */
 
-static bool write_addresses(const struct addr *source, const struct addr *destination,
-                            struct writer *writer)
-{
-    char from[INET6_ADDRSTRLEN];
-    char to[INET6_ADDRSTRLEN];
-    bool is_v6 = source->len != 0 && source->any.sa_family == AF_INET6;
-    int family = is_v6 ? AF_INET6 : AF_INET;
+/* Both ends of a header, in one family; PROXY has no other. */
+struct header_ends {
+    const struct addr *ends[2]; /* source, destination */
+    struct addr mapped;         /* the IPv4 one of two that differ, as IPv6 (RFC 4291, 2.5.5.2) */
+    bool is_v6;
+};
 
-    if (source->len == 0 || destination->len == 0 || source->any.sa_family != family ||
-        destination->any.sa_family != family) {
-        return false;
+static bool is_family(const struct addr *addr, int family)
+{
+    return addr->len != 0 && addr->any.sa_family == family;
+}
+
+static void map_to_v6(struct addr *out, const struct addr *addr)
+{
+    *out = (struct addr){.len = sizeof(out->v6)};
+    out->v6.sin6_family = AF_INET6;
+    out->v6.sin6_port = addr->v4.sin_port;
+    out->v6.sin6_addr.s6_addr[10] = out->v6.sin6_addr.s6_addr[11] = 0xff;
+    memcpy(&out->v6.sin6_addr.s6_addr[12], &addr->v4.sin_addr, sizeof(addr->v4.sin_addr));
+}
+
+/* False: one of them is not of TCP over IP. A source of IPv6 that a PROXY header or X-Real-IP has named may have reached an IPv4 address
+ * of ours. */
+static bool find_ends(struct header_ends *out, const struct addr *source,
+                      const struct addr *destination)
+{
+    out->ends[0] = source;
+    out->ends[1] = destination;
+    out->is_v6 = is_family(source, AF_INET6) || is_family(destination, AF_INET6);
+    for (unsigned i = 0; i < 2; i++) {
+        if (is_family(out->ends[i], out->is_v6 ? AF_INET6 : AF_INET)) {
+            continue;
+        }
+        if (!is_family(out->ends[i], AF_INET)) {
+            return false;
+        }
+        map_to_v6(&out->mapped, out->ends[i]);
+        out->ends[i] = &out->mapped;
     }
-    inet_ntop(family, is_v6 ? (const void *) &source->v6.sin6_addr : &source->v4.sin_addr, from,
-              sizeof(from));
-    inet_ntop(family, is_v6 ? (const void *) &destination->v6.sin6_addr : &destination->v4.sin_addr,
-              to, sizeof(to));
-    writer_printf(writer, "PROXY TCP%c %s %s %u %u\r\n", is_v6 ? '6' : '4', from, to,
-                  addr_port(source), addr_port(destination));
     return true;
+}
+
+static const void *end_bytes(const struct header_ends *ends, unsigned i)
+{
+    return ends->is_v6 ? (const void *) &ends->ends[i]->v6.sin6_addr
+                       : (const void *) &ends->ends[i]->v4.sin_addr;
 }
 
 size_t proxy_header_write(const struct addr *source, const struct addr *destination, char *at)
 {
     struct writer writer = {at, at + PROXY_HEADER_V1_MAX};
+    struct header_ends ends;
+    char texts[2][INET6_ADDRSTRLEN];
 
-    if (!write_addresses(source, destination, &writer)) {
+    if (!find_ends(&ends, source, destination)) {
         writer_put(&writer, STR("PROXY UNKNOWN\r\n"));
+        return (size_t) (writer.at - at);
     }
+    for (unsigned i = 0; i < 2; i++) {
+        inet_ntop(ends.is_v6 ? AF_INET6 : AF_INET, end_bytes(&ends, i), texts[i], sizeof(texts[i]));
+    }
+    writer_printf(&writer, "PROXY TCP%c %s %s %u %u\r\n", ends.is_v6 ? '6' : '4', texts[0],
+                  texts[1], addr_port(source), addr_port(destination));
     return (size_t) (writer.at - at);
 }
 
 size_t proxy_header_write_v2(const struct addr *source, const struct addr *destination, char *at)
 {
-    bool is_v6 = source->len != 0 && source->any.sa_family == AF_INET6;
-    int family = is_v6 ? AF_INET6 : AF_INET;
-    bool is_known = source->len != 0 && destination->len != 0 && source->any.sa_family == family &&
-                    destination->any.sa_family == family;
-    size_t size = is_v6 ? sizeof(source->v6.sin6_addr) : sizeof(source->v4.sin_addr);
+    struct header_ends ends;
+    bool is_known = find_ends(&ends, source, destination);
+    size_t size = ends.is_v6 ? sizeof(source->v6.sin6_addr) : sizeof(source->v4.sin_addr);
     char *start = at;
     uint16_t ports[2], rest;
 
     memcpy(at, v2_start.data, v2_start.len);
     at += v2_start.len;
     *at++ = is_known ? 0x21 : 0x20; /* version 2; PROXY or LOCAL */
-    *at++ = !is_known ? 0 : is_v6 ? 0x21 : 0x11;
+    *at++ = !is_known ? 0 : ends.is_v6 ? 0x21 : 0x11;
     rest = htons(is_known ? (uint16_t) (2 * size + sizeof(ports)) : 0);
     memcpy(at, &rest, sizeof(rest));
     at += sizeof(rest);
     if (!is_known) {
         return (size_t) (at - start);
     }
-    const struct addr *const ends[2] = {source, destination};
     for (unsigned i = 0; i < 2; i++, at += size) {
-        memcpy(at,
-               is_v6 ? (const void *) &ends[i]->v6.sin6_addr : (const void *) &ends[i]->v4.sin_addr,
-               size);
-        ports[i] = htons(addr_port(ends[i]));
+        memcpy(at, end_bytes(&ends, i), size);
+        ports[i] = htons(addr_port(ends.ends[i]));
     }
     memcpy(at, ports, sizeof(ports));
     return (size_t) (at + sizeof(ports) - start);

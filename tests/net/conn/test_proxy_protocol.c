@@ -341,6 +341,36 @@ static void bad_headers_of_version_2(void **state)
     assert_bad(buf_str(&packet));
 }
 
+/* What is written for these ends in both versions, read again. */
+static void assert_written(const char *source, const char *destination, const char *line,
+                           const char *seen[2])
+{
+    char text[PROXY_HEADER_V1_MAX + PROXY_HEADER_V2_MAX];
+    struct addr ends[2];
+
+    assert_true(addr_parse_ip(str_of(source), &ends[0]));
+    assert_true(addr_parse_ip(str_of(destination), &ends[1]));
+    addr_set_port(&ends[0], 11);
+    addr_set_port(&ends[1], 22);
+    size_t size = proxy_header_write(&ends[0], &ends[1], text);
+    assert_str(str_head(str_of(text), size), str_of(line));
+    size = proxy_header_write_v2(&ends[0], &ends[1], text);
+    struct proxy_header *header = parse_good((struct str){text, size});
+    assert_addr(&header->source, seen[0]);
+    assert_addr(&header->destination, seen[1]);
+    free(header);
+}
+
+static void ends_of_different_families_are_both_written_as_ip6(void **state)
+{
+    assert_written("1.2.3.4", "5.6.7.8", "PROXY TCP4 1.2.3.4 5.6.7.8 11 22\r\n",
+                   (const char *[]){"1.2.3.4:11", "5.6.7.8:22"});
+    assert_written("2001:db8::1", "5.6.7.8", "PROXY TCP6 2001:db8::1 ::ffff:5.6.7.8 11 22\r\n",
+                   (const char *[]){"[2001:db8::1]:11", "[::ffff:5.6.7.8]:22"});
+    assert_written("1.2.3.4", "2001:db8::2", "PROXY TCP6 ::ffff:1.2.3.4 2001:db8::2 11 22\r\n",
+                   (const char *[]){"[::ffff:1.2.3.4]:11", "[2001:db8::2]:22"});
+}
+
 static int free_packet(void **state)
 {
     buf_free(&packet);
@@ -364,6 +394,7 @@ int main(void)
         cmocka_unit_test(values_are_found_by_name_and_number),
         cmocka_unit_test(the_checksum_is_checked),
         cmocka_unit_test(bad_headers_of_version_2),
+        cmocka_unit_test(ends_of_different_families_are_both_written_as_ip6),
     };
 
     return cmocka_run_group_tests(tests, NULL, free_packet);
