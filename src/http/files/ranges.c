@@ -179,7 +179,8 @@ static void range_header(struct request *request)
             break;
         }
     }
-    if ((response->fields.seen & FIELD_BIT(FIELD_ACCEPT_RANGES)) != 0) {
+    const struct field *sent = fields_get(&response->fields, FIELD_ACCEPT_RANGES);
+    if (sent != NULL && !sent->is_added) {
         fields_set(&response->fields, &request->arena, FIELD_ACCEPT_RANGES, STR("bytes"));
     } else {
         fields_add_known(&response->fields, &request->arena, FIELD_ACCEPT_RANGES, STR("bytes"));

@@ -94,7 +94,7 @@ static void compute_limits(struct request *request)
  * backend says of its own answer stays. */
 static bool tells_modification(unsigned status)
 {
-    return status == 200 || status == 206 || status == 204 || status == 304;
+    return status == 200 || status == 206 || status == 304;
 }
 
 /* The header filters from here on, and the head, unless one of them holds it back. */

@@ -33,10 +33,9 @@ static unsigned check_repeats(struct request *request)
     }
     end_at(request, field);
     return REFUSE(request, 400,
-                  "client sent duplicate header line: \"%.*s: %.*s\", "
-                  "previous value: \"%.*s: %.*s\"",
-                  STR_ARG(field->name), STR_ARG(field->value), STR_ARG(former->name),
-                  STR_ARG(former->value));
+                  "client sent duplicate %s: \"%.*s: %.*s\", previous value: \"%.*s: %.*s\"",
+                  field->id == FIELD_HOST ? "host header" : "header line", STR_ARG(field->name),
+                  STR_ARG(field->value), STR_ARG(former->name), STR_ARG(former->value));
 }
 
 /* The last value of Host that was split, of all connections: the next request has, as a rule, the same. */

@@ -240,7 +240,7 @@ static char *v1_wire_put_head(char *at, struct request *request)
     bool has_location = response->location.len != 0;
 
     at = put_start(at, request);
-    if (response->content_type.len != 0 && response->status != 204) {
+    if (response->content_type.len != 0 && (response->status != 204 || response->reason.len != 0)) {
         at = STR_PUT(at, "Content-Type: ");
         at = str_put(at, response->content_type);
         if (response->charset.len != 0) {

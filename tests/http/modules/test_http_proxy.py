@@ -98,6 +98,22 @@ def test_head_with_framing_of_its_own_is_the_last(serve, backend, field):
     assert back.connections == back2 + 1
 
 
+def test_a_body_sent_for_head_is_dropped_without_a_word(serve, backend):
+    back = backend([b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"])
+    server = serve(LOCATION % (back.port, ""))
+    with server.client() as client:
+        assert client.request("/", method="HEAD").header("Content-Length") == "3"
+    server.quit()
+    assert "more data" not in server.error_log
+
+
+def test_204_of_a_backend_keeps_its_type(serve, backend):
+    back = backend([b"HTTP/1.1 204 None\r\nContent-Type: text/x\r\nContent-Length: 3\r\n\r\n"])
+    response = serve(LOCATION % (back.port, "")).get("/")
+    assert (response.status, response.reason, response.header("Content-Type")) == (204, "None", "text/x")
+    assert response.header("Content-Length") is None
+
+
 BAD_HEADS = [
     (b"hello\r\n\r\n", "no valid HTTP/1.0 header"),
     (b"HTTP/2.0 200 OK\r\n\r\n", "no valid HTTP/1.0 header"),

@@ -41,6 +41,8 @@ CONFIGS = [
             location /server/ { alias html/; add_header Server mine; }
             location /date/ { alias html/; add_header Date mine; }
             location /type/ { alias html/; add_header Content-Type text/x-mine; }
+            location /ranges/ { alias html/; add_header Accept-Ranges none; }
+            location /none204/ { error_page 403 =204 /a.txt; return 403; }
             location /length/ { return 200 "abc"; add_header X-Length $sent_http_content_length; add_header X-Type $sent_http_content_type; }
         }
         """, r"""
@@ -81,6 +83,10 @@ CONFIGS = [
         GET /length/
         GET /own/a.txt | If-None-Match: "6553f100-2"
         GET /own/a.txt | Range: bytes=0-0
+        GET /ranges/a.txt
+        GET /none204/
+        GET /none204/ HTTP/1.0
+        HEAD /none204/
         """, files={"html/a.txt": "a\n"}),
 
     Config("trailers", r"""

@@ -122,7 +122,7 @@ static enum body_result body_finish(struct exchange *x)
 
     if (has_more && state->end == BODY_CHUNKED) {
         exchange_log(x, LOG_WARN, 0, "upstream sent data after final chunk");
-    } else if (has_more) {
+    } else if (has_more && x->request->method != METHOD_HEAD) {
         exchange_log(x, LOG_WARN, 0,
                      "upstream sent more data than specified in \"Content-Length\" header");
     }

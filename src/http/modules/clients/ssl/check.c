@@ -58,7 +58,8 @@ static bool leads_to_exception(struct request *request)
         ->is_exempt;
 }
 
-enum handler_result ssl_check(struct request *request)
+/* Whether the connection is as the server of the request wants it. */
+static enum handler_result check_connection(struct request *request)
 {
     struct http_connection *connection = request->connection;
 
@@ -85,6 +86,14 @@ enum handler_result ssl_check(struct request *request)
         return HANDLER_NEXT; /* ssl_check_place has the last word */
     }
     return check_certificate(request, &settings->tls);
+}
+
+enum handler_result ssl_check(struct request *request)
+{
+    request->log.action = "reading client request headers"; /* nginx checks while it reads them */
+    enum handler_result result = check_connection(request);
+    request->log.action = NULL;
+    return result;
 }
 
 enum handler_result ssl_check_place(struct request *request)
