@@ -59,6 +59,17 @@ static const struct {
     [FRAME_PRIORITY_UPDATE] = {ON_CONNECTION, 4, UINT32_MAX, false},
 };
 
+const char *frame_name(uint8_t type)
+{
+    static const char *const names[] = {"DATA",          "HEADERS",      "PRIORITY", "RST_STREAM",
+                                        "SETTINGS",      "PUSH_PROMISE", "PING",     "GOAWAY",
+                                        "WINDOW_UPDATE", "CONTINUATION"};
+
+    return type < sizeof(names) / sizeof(names[0]) ? names[type]
+           : type == FRAME_PRIORITY_UPDATE         ? "PRIORITY_UPDATE"
+                                                   : "unknown";
+}
+
 enum v2_error frame_check(const struct frame_head *head, uint32_t max_size, bool *is_stream_error)
 {
     *is_stream_error = false;

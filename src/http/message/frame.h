@@ -69,6 +69,8 @@ struct frame_head {
 };
 /* From FRAME_HEAD_SIZE bytes. */
 struct frame_head frame_read(const char *at);
+/* "DATA" and so on, for logs. */
+const char *frame_name(uint8_t type);
 char *frame_put(char *at, uint32_t length, uint8_t type, uint8_t flags, uint32_t stream);
 
 /*

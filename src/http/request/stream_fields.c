@@ -15,6 +15,14 @@ void stream_head_refuse(struct stream_head *head, unsigned status, const char *r
     }
 }
 
+void stream_head_refuse_text(struct stream_head *head, const char *reason, struct str text)
+{
+    if (head->status == 0) {
+        stream_head_refuse(head, 400, reason, NULL);
+        head->name = text;
+    }
+}
+
 enum name_kind { NAME_GOOD, NAME_ODD, NAME_MALFORMED };
 
 /* Lower case letters, digits and hyphens are usual; other visible characters are odd (RFC 9113, 8.2.1). */
@@ -98,7 +106,7 @@ static void take_regular(struct stream_head *head, const struct coded_field *fie
             id = field_identify(field->name);
             break;
         case NAME_MALFORMED:
-            stream_head_refuse(head, 400, "client sent invalid header", field);
+            stream_head_refuse_text(head, "client sent invalid header name", field->name);
             return;
         case NAME_ODD:
             if (head->limits->ignore_invalid) {

@@ -101,7 +101,7 @@ static void set_target(struct stream_head *head)
     }
     if (path.len == 0 || path.data[0] != '/' || !request_set_path(request, path)) {
         request->uri = STR("");
-        stream_head_refuse(head, 400, "client sent invalid :path header", NULL);
+        stream_head_refuse_text(head, "client sent invalid :path header", path);
         return;
     }
     if (request->method == METHOD_TRACE) {
@@ -174,34 +174,50 @@ static bool is_scheme(struct str scheme)
     return true;
 }
 
+/* One that has to be there, and says something. */
+static void check_is_there(struct stream_head *head, enum pseudo which, const char *missing,
+                           const char *empty)
+{
+    if (!head->has[which]) {
+        stream_head_refuse(head, 400, missing, NULL);
+    } else if (head->pseudo[which].len == 0) {
+        stream_head_refuse(head, 400, empty, NULL);
+    }
+}
+
 /* What has to be there (8.3.1), and of which bytes: what goes into a line of HTTP/1 must not end it. */
 static void check_pseudo(struct stream_head *head)
 {
-    bool is_connect = str_is(head->pseudo[PSEUDO_METHOD], "CONNECT") && !head->has[PSEUDO_PROTOCOL];
+    struct str method = head->pseudo[PSEUDO_METHOD];
+    struct str path = head->pseudo[PSEUDO_PATH];
+    bool is_connect = str_is(method, "CONNECT") && !head->has[PSEUDO_PROTOCOL];
 
-    if (!head->has[PSEUDO_METHOD] || head->pseudo[PSEUDO_METHOD].len == 0) {
-        stream_head_refuse(head, 400, "client sent no :method header", NULL);
-    } else if (!is_connect && (!head->has[PSEUDO_SCHEME] || head->pseudo[PSEUDO_SCHEME].len == 0)) {
-        stream_head_refuse(head, 400, "client sent no :scheme header", NULL);
-    } else if (!is_connect && (!head->has[PSEUDO_PATH] || head->pseudo[PSEUDO_PATH].len == 0)) {
-        stream_head_refuse(head, 400, "client sent no :path header", NULL);
-    } else if (head->has[PSEUDO_PROTOCOL] && !str_is(head->pseudo[PSEUDO_METHOD], "CONNECT")) {
+    check_is_there(head, PSEUDO_METHOD, "client sent no :method header",
+                   "client sent empty :method header");
+    if (!is_connect) {
+        check_is_there(head, PSEUDO_SCHEME, "client sent no :scheme header",
+                       "client sent empty :scheme header");
+        check_is_there(head, PSEUDO_PATH, "client sent no :path header",
+                       "client sent empty :path header");
+    }
+    if (head->has[PSEUDO_PROTOCOL] && !str_is(method, "CONNECT")) {
         stream_head_refuse(head, 400, "client sent \":protocol\" without CONNECT", NULL);
     }
-    for (size_t i = 0; i < head->pseudo[PSEUDO_METHOD].len; i++) {
-        char c = head->pseudo[PSEUDO_METHOD].data[i];
+    for (size_t i = 0; i < method.len; i++) {
+        char c = method.data[i];
         if ((c < 'A' || c > 'Z') && c != '_' && c != '-') {
-            stream_head_refuse(head, 400, "client sent invalid method", NULL);
+            stream_head_refuse_text(head, "client sent invalid method", method);
         }
     }
-    for (size_t i = 0; i < head->pseudo[PSEUDO_PATH].len; i++) {
-        unsigned char c = (unsigned char) head->pseudo[PSEUDO_PATH].data[i];
+    for (size_t i = 0; i < path.len; i++) {
+        unsigned char c = (unsigned char) path.data[i];
         if (c <= ' ' || c == 127) {
-            stream_head_refuse(head, 400, "client sent invalid :path header", NULL);
+            stream_head_refuse_text(head, "client sent invalid :path header", path);
         }
     }
     if (!is_scheme(head->pseudo[PSEUDO_SCHEME])) {
-        stream_head_refuse(head, 400, "client sent invalid :scheme header", NULL);
+        stream_head_refuse_text(head, "client sent invalid :scheme header",
+                                head->pseudo[PSEUDO_SCHEME]);
     }
 }
 
@@ -210,7 +226,7 @@ static void set_framing(struct stream_head *head, bool is_last)
     struct request *request = head->request;
 
     if (!request_set_length(request)) {
-        stream_head_refuse(head, 400, "client sent invalid \"content-length\" header", NULL);
+        stream_head_refuse(head, 400, "client sent invalid \"Content-Length\" header", NULL);
     }
     if (is_last && request->incoming.length > 0) {
         stream_head_refuse(head, 400, "client prematurely closed stream", NULL);
@@ -233,8 +249,11 @@ void stream_head_set_up(struct stream_head *head, bool is_last)
     if (head->cookies > 1) {
         join_cookies(request);
     }
-    if (request->headers.has_repeats && request_repeated_field(request, &former) != NULL) {
-        stream_head_refuse(head, 400, "client sent duplicate header line", NULL);
+    const struct field *repeated =
+        request->headers.has_repeats ? request_repeated_field(request, &former) : NULL;
+    if (repeated != NULL) {
+        struct coded_field field = {.name = repeated->name, .value = repeated->value};
+        stream_head_refuse(head, 400, "client sent duplicate header line", &field);
     }
     find_server(head);
     set_framing(head, is_last);
@@ -253,7 +272,10 @@ void stream_head_log(const struct stream_head *head)
     struct request *request = head->request;
 
     request->log.action = "reading client request headers";
-    if (head->name.len != 0) {
+    if (head->name.data != NULL && head->value.data == NULL) {
+        log_info(&request->log, 0, "%s: \"%.*s\"", head->reason,
+                 STR_ARG(str_head(head->name, 1024)));
+    } else if (head->name.len != 0) {
         struct str name = str_head(head->name, 1024);
         struct str value = str_head(head->value, 1024);
         log_info(&request->log, 0, "%s: \"%.*s: %.*s\"", head->reason, STR_ARG(name),

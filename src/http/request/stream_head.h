@@ -50,7 +50,7 @@ struct stream_head {
     size_t size; /* bytes of names and values */
     unsigned
         status; /* to refuse the request with; 0 = none. 400: it is malformed, which is an error of the stream, too */
-    struct str name, value; /* of the field that was wrong */
+    struct str name, value; /* of the field that was wrong; or a text, and NULL */
     const char *reason;
 };
 
@@ -58,6 +58,9 @@ struct stream_head {
 __attribute__((cold, noinline)) void stream_head_refuse(struct stream_head *head, unsigned status,
                                                         const char *reason,
                                                         const struct coded_field *field);
+/* The same with 400, for a text that is no field. */
+__attribute__((cold, noinline)) void stream_head_refuse_text(struct stream_head *head,
+                                                             const char *reason, struct str text);
 /* The next field. */
 void stream_head_take(struct stream_head *head, const struct coded_field *field, stream_name name);
 

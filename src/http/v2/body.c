@@ -69,9 +69,8 @@ static void v2_body_store(struct v2_stream *stream, struct str bytes)
 }
 
 /* The body is not what was announced: a handler that reads it gets 400, and the stream ends with an error. */
-static void break_body(struct v2_stream *stream, const char *reason)
+static void break_body(struct v2_stream *stream)
 {
-    log_info(&stream->request->log, 0, "%s", reason);
     stream->error = V2_PROTOCOL_ERROR;
     stream->is_input_ended = true;
     stream->has_rest = true;
@@ -86,7 +85,12 @@ void v2_body_ended(struct v2_stream *stream)
     if (request->incoming.sent_length >= 0 && !stream->is_websocket &&
         stream->body_bytes != (uint64_t) request->incoming.sent_length) {
         if (v2_guard(stream->connection, GUARD_ERRORS)) {
-            break_body(stream, "client prematurely closed stream");
+            log_info(&request->log, 0,
+                     "client prematurely closed stream: only %llu out of %lld bytes of request "
+                     "body received",
+                     (unsigned long long) stream->body_bytes,
+                     (long long) request->incoming.sent_length);
+            break_body(stream);
         }
         return;
     }
@@ -115,7 +119,7 @@ static bool is_drained(struct v2_connection *c, uint32_t id)
         return true;
     }
     if (id > c->last_stream || id % 2 == 0) {
-        v2_fail(c, V2_PROTOCOL_ERROR, "sent DATA of an idle stream");
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent DATA frame of idle stream %u", id);
     } else if (!v2_is_overlooked(c, id) && v2_ending(c, id) != END_BY_US &&
                v2_guard(c, GUARD_ERRORS)) {
         v2_put_reset(c, id, V2_STREAM_CLOSED);
@@ -149,7 +153,9 @@ static bool takes_data(struct v2_stream *stream, uint32_t length, uint32_t size)
     if (request->incoming.sent_length >= 0 && !stream->is_websocket &&
         stream->body_bytes + size > (uint64_t) request->incoming.sent_length) {
         if (v2_guard(c, GUARD_ERRORS)) {
-            break_body(stream, "client intended to send body data larger than declared");
+            log_info(&stream->request->log, 0,
+                     "client intended to send body data larger than declared");
+            break_body(stream);
         }
         return false;
     }
@@ -187,7 +193,7 @@ void v2_data_part(struct v2_connection *c, struct str bytes, uint32_t padding, b
     uint32_t length = (uint32_t) bytes.len + padding;
     stream->recv_window -= length;
     stream->body_bytes += bytes.len;
-    stream->request->incoming.received += length;
+    stream->request->incoming.received += bytes.len;
     if (bytes.len != 0) {
         v2_body_store(stream, bytes);
         v2_wake(stream);

@@ -1,6 +1,11 @@
 /* Errors: a stream is woken, cancelled or reset, the whole connection fails. */
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "http/request/engine.h"
 #include "http/v2/v2.h"
+
+#define REASON_MAX 192
 
 void v2_wake(struct v2_stream *stream)
 {
@@ -42,16 +47,21 @@ void v2_cancel_all(struct v2_connection *c)
     v2_each(c, cancel_one, NULL);
 }
 
-void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason)
+void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason, ...)
 {
     struct log log;
+    char text[REASON_MAX];
+    va_list args;
 
     if (c->is_failed) {
         return;
     }
     if (reason != NULL) {
         connection_log(c->connection, "processing HTTP/2 connection", &log);
-        log_info(&log, 0, "client %s", reason);
+        va_start(args, reason);
+        vsnprintf(text, sizeof(text), reason, args);
+        va_end(args);
+        log_info(&log, 0, "client %s", text);
     }
     c->is_failed = true;
     v2_go_away(c, error);

@@ -138,10 +138,13 @@ static void take_stale(struct v2_connection *c, uint32_t id, uint8_t flags, stru
         decode_unused(c, block, &has_fault);
         break;
     case END_BY_PEER:
-        v2_fail(c, V2_STREAM_CLOSED, "sent HEADERS of a closed stream");
+        v2_fail(c, V2_STREAM_CLOSED,
+                "sent HEADERS frame with incorrect identifier %u, of a closed stream", id);
         break;
     default:
-        v2_fail(c, V2_PROTOCOL_ERROR, "sent HEADERS with a stale stream identifier");
+        v2_fail(c, V2_PROTOCOL_ERROR,
+                "sent HEADERS frame with incorrect identifier %u, the last was %u", id,
+                c->last_stream);
         break;
     }
 }

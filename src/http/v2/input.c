@@ -51,12 +51,38 @@ static uint32_t frame_limit(const struct v2_connection *c, uint8_t type)
                : FRAME_SIZE_DEFAULT;
 }
 
+/* Of a wrong size, or of a wrong stream. */
+static void fail_for_frame(struct v2_connection *c, const struct frame_head *head,
+                           enum v2_error error)
+{
+    if (error == V2_PROTOCOL_ERROR) {
+        v2_fail(c, error, "sent %s frame with incorrect identifier", frame_name(head->type));
+    } else if (head->type == FRAME_SETTINGS && (head->flags & FLAG_ACK) != 0) {
+        v2_fail(c, error, "sent SETTINGS frame with the ACK flag and nonzero length");
+    } else {
+        v2_fail(c, error, "sent %s frame with incorrect length %u", frame_name(head->type),
+                head->length);
+    }
+}
+
 /* Is it one that is worked on as it comes? */
 static bool is_streamed(const struct frame_head *head)
 {
     return head->type != FRAME_HEADERS &&
            (head->type == FRAME_DATA || head->type == FRAME_GOAWAY ||
             (head->type > FRAME_CONTINUATION && head->type != FRAME_PRIORITY_UPDATE));
+}
+
+/* padding: its bytes; -1: the frame has none that says so. */
+static void fail_for_padding(struct v2_connection *c, const struct frame_head *head, int padding)
+{
+    if (padding < 0) {
+        v2_fail(c, V2_FRAME_SIZE_ERROR, "sent padded DATA frame with incorrect length: 0");
+    } else {
+        v2_fail(c, V2_PROTOCOL_ERROR,
+                "sent padded DATA frame with incorrect length: %u, padding: %d", head->length,
+                padding);
+    }
 }
 
 /* False: there is not enough of it yet. */
@@ -73,7 +99,7 @@ static bool begin_part(struct v2_connection *c, const struct frame_head *head, s
             return false;
         }
         if (head->length == 0 || (unsigned char) input.data[before] >= head->length) {
-            v2_fail(c, V2_PROTOCOL_ERROR, "sent DATA with wrong padding");
+            fail_for_padding(c, head, head->length == 0 ? -1 : (unsigned char) input.data[before]);
             return true;
         }
         c->part.padding = (unsigned char) input.data[before++];
@@ -114,11 +140,14 @@ static bool take_frame(struct v2_connection *c)
 
     if (c->header_block.stream != 0 &&
         (head.type != FRAME_CONTINUATION || head.stream != c->header_block.stream)) {
-        v2_fail(c, V2_PROTOCOL_ERROR, "sent another frame inside a header block");
+        v2_fail(c, V2_PROTOCOL_ERROR,
+                head.type == FRAME_CONTINUATION
+                    ? "sent CONTINUATION frame with incorrect identifier"
+                    : "sent inappropriate frame while CONTINUATION was expected");
         return false;
     }
     if (head.type == FRAME_PUSH_PROMISE) {
-        v2_fail(c, V2_PROTOCOL_ERROR, "sent PUSH_PROMISE");
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent PUSH_PROMISE frame");
         return false;
     }
     if (error == V2_NO_ERROR && is_streamed(&head)) {
@@ -134,7 +163,7 @@ static bool take_frame(struct v2_connection *c)
         is_stream_error = false;
     }
     if (error != V2_NO_ERROR && !is_stream_error) {
-        v2_fail(c, error, "sent a frame of wrong size or stream");
+        fail_for_frame(c, &head, error);
         return false;
     }
     if (input.len < FRAME_HEAD_SIZE + head.length) {

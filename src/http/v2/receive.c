@@ -53,20 +53,41 @@ static void block_is_whole(struct v2_connection *c)
     c->header_block.size = c->header_block.room = 0;
 }
 
+/* It has no room for what its flags announce, or more padding than bytes (6.2). */
+static void fail_for_padding(struct v2_connection *c, const struct frame_head *head,
+                             struct str payload)
+{
+    bool is_padded = (head->flags & FLAG_PADDED) != 0;
+    uint32_t least = (is_padded ? 1 : 0) + ((head->flags & FLAG_PRIORITY) != 0 ? 5 : 0);
+
+    if (head->length < least) {
+        v2_fail(c, V2_FRAME_SIZE_ERROR, "sent HEADERS frame with incorrect length %u",
+                head->length);
+    } else {
+        v2_fail(c, V2_PROTOCOL_ERROR,
+                "sent padded HEADERS frame with incorrect length: %u, padding: %d", head->length,
+                is_padded ? (unsigned char) payload.data[0] : 0);
+    }
+}
+
 static void on_headers(struct v2_connection *c, const struct frame_head *head, struct str payload)
 {
     struct frame_priority priority;
+    struct str whole = payload;
 
     if (!frame_unpad(head, &payload, &priority)) {
-        v2_fail(c, V2_PROTOCOL_ERROR, "sent HEADERS with wrong padding");
+        fail_for_padding(c, head, whole);
         return;
     }
     if (head->stream % 2 == 0) {
-        v2_fail(c, V2_PROTOCOL_ERROR, "sent HEADERS with an even stream identifier");
+        v2_fail(c, V2_PROTOCOL_ERROR,
+                "sent HEADERS frame with incorrect identifier %u, the last was %u", head->stream,
+                c->last_stream);
         return;
     }
     if (priority.is_there && priority.depends_on == head->stream) {
-        v2_fail(c, V2_PROTOCOL_ERROR, "sent a stream that depends on itself");
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent HEADERS frame for stream %u with incorrect dependency",
+                head->stream);
         return;
     }
     c->header_block.priority = priority;
@@ -84,7 +105,7 @@ static void on_continuation(struct v2_connection *c, const struct frame_head *he
                             struct str payload)
 {
     if (c->header_block.stream == 0) {
-        v2_fail(c, V2_PROTOCOL_ERROR, "sent an unexpected CONTINUATION");
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent unexpected CONTINUATION frame");
         return;
     }
     if (++c->header_block.frames > CONTINUATIONS_MAX) {
@@ -120,12 +141,14 @@ static void take_setting(struct v2_connection *c, uint16_t id, uint32_t value)
         break;
     case SETTING_ENABLE_PUSH:
         if (value > 1) {
-            v2_fail(c, V2_PROTOCOL_ERROR, "sent SETTINGS with a wrong ENABLE_PUSH");
+            v2_fail(c, V2_PROTOCOL_ERROR, "sent SETTINGS frame with incorrect ENABLE_PUSH value %u",
+                    value);
         }
         break;
     case SETTING_INITIAL_WINDOW_SIZE:
         if (value > WINDOW_MAX) {
-            v2_fail(c, V2_FLOW_CONTROL_ERROR, "sent SETTINGS with a wrong INITIAL_WINDOW_SIZE");
+            v2_fail(c, V2_FLOW_CONTROL_ERROR,
+                    "sent SETTINGS frame with incorrect INITIAL_WINDOW_SIZE value %u", value);
             break;
         }
         change = (int64_t) value - c->peer_window;
@@ -134,7 +157,8 @@ static void take_setting(struct v2_connection *c, uint16_t id, uint32_t value)
         break;
     case SETTING_MAX_FRAME_SIZE:
         if (value < FRAME_SIZE_DEFAULT || value > FRAME_SIZE_MAX) {
-            v2_fail(c, V2_PROTOCOL_ERROR, "sent SETTINGS with a wrong MAX_FRAME_SIZE");
+            v2_fail(c, V2_PROTOCOL_ERROR,
+                    "sent SETTINGS frame with incorrect MAX_FRAME_SIZE value %u", value);
             break;
         }
         c->peer_frame_max = value;
@@ -142,7 +166,8 @@ static void take_setting(struct v2_connection *c, uint16_t id, uint32_t value)
     case SETTING_ENABLE_CONNECT_PROTOCOL:
     case SETTING_NO_RFC7540_PRIORITIES:
         if (value > 1) {
-            v2_fail(c, V2_PROTOCOL_ERROR, "sent SETTINGS with a wrong value");
+            v2_fail(c, V2_PROTOCOL_ERROR,
+                    "sent SETTINGS frame with incorrect value %u of setting %u", value, id);
         }
         c->scheduler.ignores_weights |= id == SETTING_NO_RFC7540_PRIORITIES && value == 1;
         break;
@@ -190,13 +215,33 @@ static void on_ping(struct v2_connection *c, const struct frame_head *head, stru
 }
 
 /* Is the identifier one that no stream has had yet? Then the connection has failed. */
-static bool is_idle(struct v2_connection *c, uint32_t id, const char *reason)
+static bool is_idle(struct v2_connection *c, uint32_t id, const char *frame)
 {
     if (id > c->last_stream || id % 2 == 0) {
-        v2_fail(c, V2_PROTOCOL_ERROR, reason);
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent %s frame of idle stream %u", frame, id);
         return true;
     }
     return false;
+}
+
+static void log_reset(struct v2_stream *stream, uint32_t error)
+{
+    struct log *log = &stream->request->log;
+
+    switch (error) {
+    case V2_CANCEL:
+        log_info(log, 0, "client canceled stream %u", stream->id);
+        break;
+    case V2_REFUSED_STREAM:
+        log_info(log, 0, "client refused stream %u", stream->id);
+        break;
+    case V2_INTERNAL_ERROR:
+        log_info(log, 0, "client terminated stream %u due to internal error", stream->id);
+        break;
+    default:
+        log_info(log, 0, "client terminated stream %u with status %u", stream->id, error);
+        break;
+    }
 }
 
 static void on_reset(struct v2_connection *c, const struct frame_head *head, struct str payload)
@@ -207,7 +252,7 @@ static void on_reset(struct v2_connection *c, const struct frame_head *head, str
         if (v2_is_overlooked(c, head->stream) || v2_drain_reset(c, head->stream)) {
             return;
         }
-        if (is_idle(c, head->stream, "sent RST_STREAM of an idle stream")) {
+        if (is_idle(c, head->stream, "RST_STREAM")) {
             return;
         }
         /* A stream that was answered before its reset came is not a quick one. */
@@ -219,12 +264,13 @@ static void on_reset(struct v2_connection *c, const struct frame_head *head, str
         return;
     }
     if (!stream->is_reset) {
-        log_info(&stream->request->log, 0, "client terminated stream %u with status %u", stream->id,
-                 get_u32(payload.data));
+        log_reset(stream, get_u32(payload.data));
         v2_cancel(stream);
         v2_guard(c, GUARD_RESETS);
     }
 }
+
+#define NO_INCREMENT "sent WINDOW_UPDATE frame with incorrect window increment 0"
 
 static void on_window(struct v2_connection *c, const struct frame_head *head, struct str payload)
 {
@@ -235,17 +281,19 @@ static void on_window(struct v2_connection *c, const struct frame_head *head, st
     }
     if (head->stream == 0) {
         if (by == 0) {
-            v2_fail(c, V2_PROTOCOL_ERROR, "sent WINDOW_UPDATE with increment 0");
+            v2_fail(c, V2_PROTOCOL_ERROR, NO_INCREMENT);
         } else if (!v2_widen(c, by)) {
-            v2_fail(c, V2_FLOW_CONTROL_ERROR, "violated flow control: too large a window");
+            v2_fail(c, V2_FLOW_CONTROL_ERROR,
+                    "violated connection flow control: received WINDOW_UPDATE frame with window "
+                    "increment %u not allowed for window %lld",
+                    by, (long long) c->send_window - by);
         }
         return;
     }
     struct v2_stream *stream = v2_find(c, head->stream);
     if (stream == NULL) {
         if (!v2_is_overlooked(c, head->stream) && !v2_drain_window(c, head->stream, by) &&
-            !is_idle(c, head->stream, "sent WINDOW_UPDATE of an idle stream") && by == 0 &&
-            v2_guard(c, GUARD_ERRORS)) {
+            !is_idle(c, head->stream, "WINDOW_UPDATE") && by == 0 && v2_guard(c, GUARD_ERRORS)) {
             v2_put_reset(c, head->stream, V2_PROTOCOL_ERROR);
         }
         return;
@@ -254,13 +302,15 @@ static void on_window(struct v2_connection *c, const struct frame_head *head, st
         return;
     }
     if (by == 0) {
-        log_info(&stream->request->log, 0, "client sent WINDOW_UPDATE with increment 0");
+        log_info(&stream->request->log, 0, "client " NO_INCREMENT);
         if (v2_guard(c, GUARD_ERRORS)) {
             v2_reset(stream, V2_PROTOCOL_ERROR);
         }
     } else if (!v2_stream_widen(stream, by)) {
-        log_info(&stream->request->log, 0, "client violated flow control for stream %u",
-                 stream->id);
+        log_info(&stream->request->log, 0,
+                 "client violated flow control for stream %u: received WINDOW_UPDATE frame with "
+                 "window increment %u not allowed for window %lld",
+                 stream->id, by, (long long) stream->send_window - by);
         if (v2_guard(c, GUARD_ERRORS)) {
             v2_reset(stream, V2_FLOW_CONTROL_ERROR);
         }
@@ -276,7 +326,8 @@ static void on_priority(struct v2_connection *c, const struct frame_head *head, 
     struct frame_priority priority = frame_priority_read(payload.data);
 
     if (priority.depends_on == head->stream) {
-        v2_fail(c, V2_PROTOCOL_ERROR, "sent a stream that depends on itself");
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent PRIORITY frame for stream %u with incorrect dependency",
+                head->stream);
     } else {
         v2_weights_change(c, head->stream, &priority);
     }

@@ -65,9 +65,11 @@ static void end_stream(struct v2_stream *stream)
         return;
     }
     if (!stream->is_output_ended) {
-        enum v2_error error = stream->error != 0              ? (enum v2_error) stream->error
-                              : stream->request->is_timed_out ? V2_CANCEL
-                                                              : V2_INTERNAL_ERROR;
+        const struct request *request = stream->request;
+        enum v2_error error = stream->error != 0                ? (enum v2_error) stream->error
+                              : request->is_timed_out           ? V2_CANCEL
+                              : request->response.status == 444 ? V2_PROTOCOL_ERROR
+                                                                : V2_INTERNAL_ERROR;
         v2_put_reset(c, stream->id, error);
     } else if (!stream->is_input_ended && stream->error == 0) {
         /* The answer is whole without the rest of the request (RFC 9113, 8.1). */

@@ -30,6 +30,7 @@ static void tail_drop(struct v2_stream *stream)
 
     stream->tail = NULL;
     timer_remove(&tail->timer);
+    stream->request->is_completed &= tail->first == NULL;
     for (struct held *held = tail->first; held != NULL; held = held->next) {
         held_release(held);
     }

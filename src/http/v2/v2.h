@@ -284,8 +284,10 @@ void v2_receive(struct v2_connection *c, const struct frame_head *head, struct s
 void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct str block);
 
 /* errors.c */
-/* The connection ends with this error (RFC 9113, 5.4.1): GOAWAY, requests are cancelled. Logs "client …". */
-void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason);
+/* The connection ends with this error (RFC 9113, 5.4.1): GOAWAY, requests are cancelled. Logs "client …"; reason is a format of printf;
+ * NULL: it was logged. */
+__attribute__((format(printf, 3, 4))) void v2_fail(struct v2_connection *c, enum v2_error error,
+                                                   const char *reason, ...);
 /* RST_STREAM to the client, its request is cancelled. */
 void v2_reset(struct v2_stream *stream, enum v2_error error);
 /* The request ends without a word to the client. */

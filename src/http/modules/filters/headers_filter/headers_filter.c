@@ -318,11 +318,14 @@ static void filter_headers(struct request *request)
     }
 }
 
-/* After ranges were cut, which need the length. */
+/* After ranges were cut, which need the length. HTTP/1 has trailers only with chunks; a stream announces both. */
 static void filter_length(struct request *request)
 {
-    if (request == request->main && has_trailers(request)) {
-        request->response.content_length = -1;
+    struct response *response = &request->response;
+
+    if (request == request->main && has_trailers(request) &&
+        (!request->wire->is_multiplexed || response->content_length == 0)) {
+        response->content_length = -1;
     }
 }
 
