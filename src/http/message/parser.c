@@ -337,8 +337,10 @@ static inline enum parse_result parse_field(const struct scan *scan, struct str 
     if (kind == NAME_USUAL) {
         id = field_identify(name);
     } else if (limits->ignore_invalid) {
+        if (head->dropped < DROPPED_LINES_MAX) {
+            head->dropped_lines[head->dropped] = line;
+        }
         head->dropped++;
-        head->culprit = line;
         return PARSE_DONE;
     }
     fields_add_identified(reading->fields, reading->arena, id, name, trimmed(colon + 1, text_end));

@@ -18,6 +18,8 @@ enum parse_result {
     PARSE_BAD, /* status and reason tell why */
 };
 
+#define DROPPED_LINES_MAX 4 /* lines of one head that are kept for the log */
+
 /* A request head as it stands in the input; slices of it. */
 struct head {
     struct str line; /* request line without its end */
@@ -36,9 +38,10 @@ struct head {
     struct str culprit; /* the bytes that the log shows after the reason, or empty */
     bool has_bad_byte;  /* the log shows the byte after them, at which parsing failed */
     unsigned char bad_byte;
-    unsigned headers;      /* lines seen */
-    struct head_scan scan; /* PARSE_MORE: how far it was looked at */
-    unsigned dropped;      /* invalid ones that were dropped */
+    unsigned headers;                            /* lines seen */
+    struct head_scan scan;                       /* PARSE_MORE: how far it was looked at */
+    unsigned dropped;                            /* invalid ones that were dropped */
+    struct str dropped_lines[DROPPED_LINES_MAX]; /* the first of them, for the log */
 };
 
 struct repeated;

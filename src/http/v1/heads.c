@@ -114,9 +114,9 @@ static bool v1_heads_read_head(struct v1_connection *c)
     conn_consume(conn, head.end);
     request->log.action = "reading client request headers";
     unsigned status = v1_request_setup(request, &head);
-    if (head.dropped != 0) {
+    for (unsigned i = 0; i < head.dropped && i < DROPPED_LINES_MAX; i++) {
         log_info(&request->log, 0, "client sent invalid header line: \"%.*s\"",
-                 STR_ARG(head.culprit));
+                 STR_ARG(head.dropped_lines[i]));
     }
     request->log.action = NULL;
     if (status != 0) {

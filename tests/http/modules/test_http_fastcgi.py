@@ -27,6 +27,16 @@ def place(backend, more=""):
     return PLACE % (backend.port, more)
 
 
+def test_pass_header_of_what_was_not_hidden_takes_nothing_away(serve):
+    """Server and Date of a FastCGI backend are passed on anyway; without them the server has its own."""
+    heads = [HEAD, b"Server: its own\r\n" + HEAD]
+    with Scripted(lambda request, conn: answer(head=heads.pop(0))) as backend:
+        server = serve(place(backend, "fastcgi_pass_header Server; fastcgi_pass_header Date;"))
+        response = server.get("/")
+        assert response.header("Date") and response.header("Server") != "its own"
+        assert server.get("/").header("Server") == "its own"
+
+
 # ---- what is sent
 
 def test_request(serve):

@@ -248,3 +248,12 @@ def test_client_that_leaves_in_the_middle(server):
         else:
             client.close()
     assert server.get("/after").text == "answered /after\n"
+
+
+def test_each_invalid_header_line_is_logged_up_to_four(serve):
+    server = serve("server { listen 127.0.0.1:@PORT@; return 200 ok; }")
+    lines = ["a_b: 1", "c.d: 2", "e_f: 3", "g_h: 4", "i_j: 5"]
+    assert server.get("/", *lines).text == "ok"
+    for line in lines[:4]:
+        server.wait_log('client sent invalid header line: "%s" while reading client request headers' % line)
+    assert "i_j" not in server.error_log

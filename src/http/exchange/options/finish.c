@@ -96,7 +96,7 @@ static void hide_fields(struct conf *conf, struct exchange_settings *own)
         enum field_id id = field_identify(*name);
         if (id != FIELD_OTHER) {
             own->hidden_ids &= ~FIELD_BIT(id);
-            own->passed_ids |= FIELD_BIT(id);
+            own->passed_ids |= FIELD_BIT(id) & own->family->hidden_ids;
         }
     }
 }

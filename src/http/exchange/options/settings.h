@@ -122,7 +122,7 @@ struct exchange_settings {
     unsigned hide_inherit, pass_inherit;   /* enum list_inherit: of these */
     struct map *hidden;  /* derived: names that are not passed to clients, in any case; */
     uint64_t hidden_ids; /* derived: hidden fields that have a number; bit n is field number n */
-    uint64_t passed_ids; /* derived: those that *_pass_header names */
+    uint64_t passed_ids; /* derived: those hidden at first that *_pass_header names */
 
     /* The cache. */
     struct cache *cache;               /* NULL = off, or a name with variables: */
