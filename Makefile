@@ -121,9 +121,12 @@ docs:
 
 SANITIZERS = address,undefined
 
+# Undefined behaviour is an illegal instruction, which is reported with its file, line and stack. The sentences that say what
+# it was are left out: with their 10 MB of data, in which leaks are looked for at each exit, the start and end of a server take
+# 72 ms of CPU time instead of 44. To read them, configure a build directory without the option.
 asan:
 	@test -f objs-asan/config.mk || ./configure --builddir=objs-asan --with-debug \
-	    --with-sanitizer=$(SANITIZERS)
+	    --with-sanitizer=$(SANITIZERS) --with-cc-opt=-fsanitize-undefined-trap-on-error
 	@$(MAKE) --no-print-directory BUILD=objs-asan all unit-programs
 
 fuzz:

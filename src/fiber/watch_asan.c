@@ -5,6 +5,14 @@
 
 #include "fiber/stack.h"
 
+const char *__asan_default_options(void); /* asked for by the sanitizer's library */
+
+/* Undefined behaviour may be an illegal instruction (make asan): that is reported with its stack. */
+const char *__asan_default_options(void)
+{
+    return "handle_sigill=1";
+}
+
 static const void *main_low; /* the worker's own stack, learnt at the first switch away from it */
 static size_t main_size;     /* in bytes */
 

@@ -2,6 +2,7 @@
 #include "base/fatal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/unit.h"
+#include "config.h"
 
 #define THING_MAGIC 0x7417u
 
@@ -97,9 +99,29 @@ static void a_right_object_passes(void **state)
     assert_string_equal(text, "");
 }
 
+#ifdef WITH_SANITIZER
+static void overflow(void)
+{
+    volatile int most = INT_MAX;
+
+    signal(SIGILL, SIG_DFL);
+    most = most + 1;
+}
+
+static void undefined_behaviour_ends_a_process_with_sanitizers(void **state)
+{
+    char text[300];
+
+    assert_int_not_equal(end_of(overflow, text, sizeof(text)), 0);
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+#ifdef WITH_SANITIZER
+        cmocka_unit_test(undefined_behaviour_ends_a_process_with_sanitizers),
+#endif
         cmocka_unit_test(no_memory_ends_with_status_1),
         cmocka_unit_test(a_wrong_object_aborts_with_its_name),
         cmocka_unit_test(a_right_object_passes),
