@@ -68,7 +68,7 @@ static struct stage *stage_open(struct str body, struct seen *seen)
                                                      .users = 1,
                                                      .users_max = 1};
     struct h3_stream *stream = arena_new(&stage->request.arena, struct h3_stream);
-    stream->response.keeps_trailers = true;
+    stream->coded.response.keeps_trailers = true;
     stage->x = (struct exchange){.request = &stage->request,
                                  .protocol = &stage->protocol,
                                  .settings = &stage->settings,

@@ -60,7 +60,7 @@ static struct h2_stage *h2_stage_open(struct str body)
                                      .users_max = 1};
     stage->connection.conn->user = &stage->connection;
     struct h2_stream *stream = arena_new(&stage->request.arena, struct h2_stream);
-    stream->response.keeps_trailers = true;
+    stream->coded.response.keeps_trailers = true;
     stage->x = (struct exchange){.request = &stage->request,
                                  .protocol = &stage->protocol,
                                  .settings = &stage->family,

@@ -4,6 +4,11 @@
 #include "base/clock.h"
 #include "http/exchange/h2/h2.h"
 
+static void drop_body(struct coded_stream *stream)
+{
+    h2_stream_drop_body(container_of(stream, struct h2_stream, coded));
+}
+
 static bool h2_begin(struct exchange *x)
 {
     struct h2_stream *stream = h2_stream_of(x);
@@ -12,14 +17,9 @@ static bool h2_begin(struct exchange *x)
     if (connection == NULL) {
         connection = h2_connection_new(x->connection);
     }
-    *stream = (struct h2_stream){.x = x,
-                                 .sent_request = stream->sent_request,
-                                 .response = {.is_head = stream->response.is_head,
-                                              .keeps_trailers = stream->response.keeps_trailers},
-                                 .fd = -1,
-                                 .had_sent = x->has_sent};
+    *stream = (struct h2_stream){.coded = coded_stream_begin(x, drop_body), .fd = -1};
     list_init(&stream->in_senders);
-    connection->is_alone |= stream->sent_request.is_alone;
+    connection->is_alone |= stream->coded.sent_request.is_alone;
     return h2_connection_enter(connection, stream);
 }
 
@@ -33,20 +33,11 @@ static void h2_consume(struct exchange *x, size_t n)
 {
 }
 
-static bool h2_fill(struct exchange *x)
-{
-    struct h2_stream *stream = h2_stream_of(x);
-    bool has_pending = stream->has_pending;
-
-    stream->has_pending = false;
-    return has_pending;
-}
-
 static bool h2_has_ended(struct exchange *x)
 {
     const struct h2_stream *stream = h2_stream_of(x);
 
-    return stream->is_bad || stream->is_refused || stream->is_input_ended ||
+    return stream->coded.is_bad || stream->coded.is_refused || stream->coded.is_input_ended ||
            !h2_connection_is_sound(stream->connection);
 }
 
@@ -58,7 +49,7 @@ static enum wait_result h2_wait(struct exchange *x, uint64_t deadline_ms)
         conn_fail(conn, errno);
         return WAIT_READY;
     }
-    return fiber_wait(&h2_stream_of(x)->wake, deadline_ms);
+    return fiber_wait(&h2_stream_of(x)->coded.wake, deadline_ms);
 }
 
 static uint64_t h2_unsent(struct exchange *x)
@@ -112,9 +103,9 @@ static enum wait_result h2_wait_room(struct exchange *x, uint64_t timeout_ms)
     uint64_t since_ms = clock_now.now_ms;
 
     conn_flush_later(conn);
-    while (!stream->is_output_ended && h2_connection_is_sound(stream->connection) &&
+    while (!stream->coded.is_output_ended && h2_connection_is_sound(stream->connection) &&
            (h2_stream_pending(stream) != 0 || !h2_connection_has_room(stream->connection))) {
-        enum wait_result result = fiber_wait(&stream->room, since_ms + timeout_ms);
+        enum wait_result result = fiber_wait(&stream->coded.room, since_ms + timeout_ms);
         if (result == WAIT_TIMED_OUT && alive_ms(x) > since_ms) {
             since_ms = alive_ms(x);
         } else if (result != WAIT_READY) {
@@ -126,7 +117,7 @@ static enum wait_result h2_wait_room(struct exchange *x, uint64_t timeout_ms)
 
 static void h2_nudge(struct exchange *x)
 {
-    wait_signal(&h2_stream_of(x)->wake);
+    wait_signal(&h2_stream_of(x)->coded.wake);
 }
 
 static void free_bodies(struct h2_stream *stream)
@@ -152,11 +143,12 @@ static void h2_end(struct exchange *x, bool is_reusable)
         upstream_connection_close(upstream);
         return;
     }
-    bool is_whole = stream->is_input_ended && stream->is_output_ended;
-    if (!is_whole && !stream->is_closed && !stream->is_refused &&
+    bool is_whole = stream->coded.is_input_ended && stream->coded.is_output_ended;
+    if (!is_whole && !stream->is_closed && !stream->coded.is_refused &&
         h2_connection_is_sound(connection)) {
         h2_put_number(connection, FRAME_RST_STREAM, stream->id,
-                      stream->is_input_ended && !stream->is_bad ? V2_NO_ERROR : V2_CANCEL);
+                      stream->coded.is_input_ended && !stream->coded.is_bad ? V2_NO_ERROR
+                                                                            : V2_CANCEL);
     }
     h2_connection_leave(connection, stream);
     if (!h2_connection_is_sound(connection) || connection->goaway_id != UINT32_MAX ||
@@ -182,7 +174,7 @@ const struct channel h2_channel = {
     .begin = h2_begin,
     .input = h2_input,
     .consume = h2_consume,
-    .fill = h2_fill,
+    .fill = coded_stream_fill,
     .has_ended = h2_has_ended,
     .wait = h2_wait,
     .unsent = h2_unsent,

@@ -54,51 +54,6 @@ void h2_connection_begin(struct h2_connection *connection, struct str announceme
 
 /* ---- what goes wrong ---- */
 
-void h2_stream_wake(struct h2_stream *stream)
-{
-    stream->has_pending = true;
-    wait_signal_later(&stream->wake);
-}
-
-/* The fiber that uploads wakes up, too, and ends. */
-static void end_stream(struct h2_stream *stream)
-{
-    h2_stream_drop_body(stream);
-    h2_stream_wake(stream);
-}
-
-void h2_stream_break(struct h2_stream *stream)
-{
-    stream->is_bad = true;
-    end_stream(stream);
-}
-
-void h2_stream_fail(struct h2_stream *stream, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    if (stream->is_bad) {
-        return;
-    }
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    exchange_log(stream->x, LOG_ERROR, 0, "%s", text);
-    h2_stream_break(stream);
-}
-
-void h2_stream_refuse(struct h2_stream *stream)
-{
-    struct exchange *x = stream->x;
-
-    stream->is_refused = x->was_refused = true;
-    if (!x->streams_body || upload_is_kept(x)) {
-        x->has_sent = stream->had_sent; /* it may be repeated, whatever its method */
-    }
-    end_stream(stream);
-}
-
 void h2_connection_fail(struct h2_connection *connection, enum v2_error error, const char *format,
                         ...)
 {
@@ -117,10 +72,7 @@ void h2_connection_fail(struct h2_connection *connection, enum v2_error error, c
     for (unsigned i = 0; i < H2_BUCKETS; i++) {
         for (struct h2_stream *stream = connection->streams[i]; stream != NULL;
              stream = stream->next) {
-            exchange_log(stream->x, LOG_ERROR, 0, "%s", text);
-            /* A request that has heard nothing may be sent elsewhere: for that request the connection just ended. */
-            stream->is_bad = stream->has_heard || !is_shared;
-            end_stream(stream);
+            coded_stream_lose(&stream->coded, text, is_shared);
         }
     }
     if (connection->has_begun) {
@@ -134,8 +86,8 @@ static void wake_all(struct h2_connection *connection)
     for (unsigned i = 0; i < H2_BUCKETS; i++) {
         for (struct h2_stream *stream = connection->streams[i]; stream != NULL;
              stream = stream->next) {
-            wait_signal_later(&stream->room);
-            h2_stream_wake(stream);
+            wait_signal_later(&stream->coded.room);
+            coded_stream_wake(&stream->coded);
         }
     }
 }
@@ -190,7 +142,7 @@ static void backend_drained(struct conn *conn)
     for (unsigned i = 0; i < H2_BUCKETS; i++) {
         for (struct h2_stream *stream = connection->streams[i]; stream != NULL;
              stream = stream->next) {
-            wait_signal_later(&stream->room);
+            wait_signal_later(&stream->coded.room);
         }
     }
 }

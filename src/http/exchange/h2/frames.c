@@ -27,10 +27,10 @@ static struct h2_stream *stream_of_frame(struct h2_connection *connection,
 
 static bool refuse_ended(struct h2_stream *stream)
 {
-    if (stream->is_input_ended) {
-        h2_stream_fail(stream, "upstream sent frame for closed stream %u", stream->id);
+    if (stream->coded.is_input_ended) {
+        coded_stream_fail(&stream->coded, "upstream sent frame for closed stream %u", stream->id);
     }
-    return stream->is_input_ended;
+    return stream->coded.is_input_ended;
 }
 
 static bool refuse_padding(struct h2_connection *connection, const struct frame_head *head,
@@ -66,23 +66,23 @@ static void take_data(struct h2_connection *connection, const struct frame_head 
     if (stream == NULL || refuse_ended(stream)) {
         return;
     }
-    stream->x->attempt->bytes_received += FRAME_HEAD_SIZE + head->length;
-    stream->has_heard = true;
-    if (!stream->response.has_final) {
-        h2_stream_fail(stream, "upstream sent unexpected http2 frame: %u", head->type);
+    stream->coded.x->attempt->bytes_received += FRAME_HEAD_SIZE + head->length;
+    stream->coded.has_heard = true;
+    if (!stream->coded.response.has_final) {
+        coded_stream_fail(&stream->coded, "upstream sent unexpected http2 frame: %u", head->type);
         return;
     }
     stream->recv_window -= head->length;
     if (stream->recv_window < 0) {
-        h2_stream_fail(stream, "upstream violated stream flow control");
+        coded_stream_fail(&stream->coded, "upstream violated stream flow control");
         return;
     }
     stream->taken += head->length - (uint32_t) payload.len; /* padding needs no reader */
-    if (payload.len != 0 && !stream->is_bad) {
+    if (payload.len != 0 && !stream->coded.is_bad) {
         h2_bytes_add(&stream->arriving, payload);
     }
-    stream->is_input_ended = (head->flags & FLAG_END_STREAM) != 0;
-    h2_stream_wake(stream);
+    stream->coded.is_input_ended = (head->flags & FLAG_END_STREAM) != 0;
+    coded_stream_wake(&stream->coded);
 }
 
 /* ---- HEADERS, CONTINUATION ---- */
@@ -94,9 +94,9 @@ static void add_to_block(struct h2_connection *connection, struct h2_stream *str
         return;
     }
     /* Packed text is not longer than what it was; each field takes a few bytes more. */
-    if (connection->block.len + part.len > stream->x->settings->buffer_size * 2 + 1024) {
+    if (connection->block.len + part.len > stream->coded.x->settings->buffer_size * 2 + 1024) {
         connection->is_block_dropped = true;
-        h2_stream_fail(stream, "upstream sent too big header");
+        coded_stream_fail(&stream->coded, "upstream sent too big header");
         return;
     }
     buf_append(&connection->block, part);
@@ -105,10 +105,10 @@ static void add_to_block(struct h2_connection *connection, struct h2_stream *str
 static void end_block(struct h2_connection *connection, struct h2_stream *stream)
 {
     connection->block_stream = 0;
-    if (stream != NULL && !connection->is_block_dropped && !stream->is_bad) {
-        stream->is_input_ended = connection->block_ends;
+    if (stream != NULL && !connection->is_block_dropped && !stream->coded.is_bad) {
+        stream->coded.is_input_ended = connection->block_ends;
         h2_take_block(stream, buf_str(&connection->block), connection->block_ends);
-        h2_stream_wake(stream);
+        coded_stream_wake(&stream->coded);
     }
     connection->block.len = 0;
 }
@@ -129,8 +129,8 @@ static void take_headers(struct h2_connection *connection, const struct frame_he
     connection->block_ends = (head->flags & FLAG_END_STREAM) != 0;
     connection->is_block_dropped = stream == NULL;
     if (stream != NULL) {
-        stream->has_heard = true;
-        stream->x->attempt->bytes_received += FRAME_HEAD_SIZE + head->length;
+        stream->coded.has_heard = true;
+        stream->coded.x->attempt->bytes_received += FRAME_HEAD_SIZE + head->length;
     }
     add_to_block(connection, stream, payload);
     if ((head->flags & FLAG_END_HEADERS) != 0) {
@@ -149,7 +149,7 @@ static void take_continuation(struct h2_connection *connection, const struct fra
         return;
     }
     if (stream != NULL) {
-        stream->x->attempt->bytes_received += FRAME_HEAD_SIZE + head->length;
+        stream->coded.x->attempt->bytes_received += FRAME_HEAD_SIZE + head->length;
     }
     add_to_block(connection, stream, payload);
     if ((head->flags & FLAG_END_HEADERS) != 0) {
@@ -263,15 +263,16 @@ static void take_reset(struct h2_connection *connection, const struct frame_head
     if (stream == NULL) {
         return;
     }
-    if (error == V2_REFUSED_STREAM && !stream->has_heard) {
-        h2_stream_refuse(stream);
-    } else if (error == V2_NO_ERROR && stream->is_input_ended) {
+    if (error == V2_REFUSED_STREAM && !stream->coded.has_heard) {
+        coded_stream_refuse(&stream->coded);
+    } else if (error == V2_NO_ERROR && stream->coded.is_input_ended) {
         if (stream->is_closed) {
-            h2_stream_fail(stream, "upstream sent frame for closed stream %u", stream->id);
+            coded_stream_fail(&stream->coded, "upstream sent frame for closed stream %u",
+                              stream->id);
         }
         h2_stream_drop_body(stream); /* it does not want the rest */
     } else {
-        h2_stream_fail(stream, "upstream rejected request with error %u", error);
+        coded_stream_fail(&stream->coded, "upstream rejected request with error %u", error);
     }
     stream->is_closed = true;
 }
@@ -286,13 +287,14 @@ static void take_goaway(struct h2_connection *connection, struct str payload)
     for (unsigned i = 0; i < H2_BUCKETS; i++) {
         for (struct h2_stream *stream = connection->streams[i]; stream != NULL;
              stream = stream->next) {
-            if (stream->id <= last || stream->has_heard) {
+            if (stream->id <= last || stream->coded.has_heard) {
                 continue; /* it may still be answered, whatever made the backend go (RFC 9113, 6.8) */
             }
             if (error != V2_NO_ERROR) {
-                exchange_log(stream->x, LOG_ERROR, 0, "upstream sent goaway with error %u", error);
+                exchange_log(stream->coded.x, LOG_ERROR, 0, "upstream sent goaway with error %u",
+                             error);
             }
-            h2_stream_refuse(stream);
+            coded_stream_refuse(&stream->coded);
         }
     }
 }
@@ -320,9 +322,9 @@ static void take_window(struct h2_connection *connection, const struct frame_hea
     stream->send_window += more;
     stream->heard_ms = clock_now.now_ms;
     if (more == 0) {
-        h2_stream_fail(stream, "upstream sent window update of zero");
+        coded_stream_fail(&stream->coded, "upstream sent window update of zero");
     } else if (stream->send_window > WINDOW_MAX) {
-        h2_stream_fail(stream, "upstream sent too large window update");
+        coded_stream_fail(&stream->coded, "upstream sent too large window update");
     } else {
         h2_stream_may_send(stream);
     }

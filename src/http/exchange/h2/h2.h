@@ -8,8 +8,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "http/exchange/exchange.h"
-#include "http/exchange/heads/coded_request.h"
-#include "http/exchange/heads/coded_response.h"
+#include "http/exchange/heads/coded_stream.h"
 #include "http/message/frame.h"
 
 /* ---- for the modules ---- */
@@ -39,14 +38,11 @@ struct h2_bytes {
 
 /* A request on its way; in the request's arena, x->channel_state. */
 struct h2_stream {
-    struct exchange *x;
-    struct h2_connection *connection;  /* NULL between attempts */
-    struct h2_stream *next;            /* in its bucket */
-    struct wait_point wake;            /* the fiber of the request */
-    struct wait_point room;            /* the fiber that uploads the body */
-    struct list in_senders;            /* on connection->senders while there is body to be sent */
-    uint32_t id;                       /* 0 = none */
-    struct coded_request sent_request; /* of the module */
+    struct coded_stream coded;        /* first: what HTTP/3 has of a request, too */
+    struct h2_connection *connection; /* NULL between attempts */
+    struct h2_stream *next;           /* in its bucket */
+    struct list in_senders;           /* on connection->senders while there is body to be sent */
+    uint32_t id;                      /* 0 = none */
 
     /* The request's body, as far as it was given and is not in frames. */
     struct buf kept;  /* copies of pieces that do not last */
@@ -54,26 +50,17 @@ struct h2_stream {
     int fd;           /* file whose bytes go next; -1 = none */
     off_t offset;
     uint64_t file_left;
-    bool is_all_given;    /* nothing comes after these */
-    bool is_output_ended; /* END_STREAM was sent, or nobody wants more */
-    bool is_waiting;      /* for its window: not among the senders */
+    bool is_waiting; /* for its window: not among the senders */
     int64_t send_window;
     uint64_t moved_ms;          /* when the last DATA frame of the body was queued */
     uint64_t heard_ms;          /* when the backend opened its window, or 0 */
     struct output_share framed; /* bytes of frames of this stream */
 
     /* The response. */
-    struct coded_response response;
     struct h2_bytes reading, arriving;
     int64_t recv_window; /* bytes that the backend may still send */
     uint32_t taken;      /* bytes of it that were read since the last WINDOW_UPDATE */
-    bool has_heard;      /* frames of a response came */
-    bool has_pending;    /* since h2_channel.fill looked */
-    bool is_input_ended; /* END_STREAM came */
     bool is_closed;      /* RST_STREAM with NO_ERROR came */
-    bool is_bad;         /* a rule was broken: logged */
-    bool is_refused;     /* the backend has not looked at it */
-    bool had_sent;       /* x->has_sent before this attempt */
 };
 
 #define H2_BUCKETS 32
@@ -135,17 +122,9 @@ bool h2_connection_enter(struct h2_connection *connection, struct h2_stream *str
 void h2_connection_leave(struct h2_connection *connection, struct h2_stream *stream);
 /* The preface and our settings. */
 void h2_connection_begin(struct h2_connection *connection, struct str announcement);
-/* Breaking of rules: one request is in vain, or all on the connection. Logged with them. */
-void h2_stream_fail(struct h2_stream *stream, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-/* The same, of one request, without a log line. */
-void h2_stream_break(struct h2_stream *stream);
+/* A rule was broken: all requests on the connection are in vain. Logged with them. */
 void h2_connection_fail(struct h2_connection *connection, enum v2_error error, const char *format,
                         ...) __attribute__((format(printf, 3, 4)));
-/* Something came for it: its fiber wakes up. */
-void h2_stream_wake(struct h2_stream *stream);
-/* Has not been looked at by the backend, and may be asked again. */
-void h2_stream_refuse(struct h2_stream *stream);
 void h2_put_frame(struct h2_connection *connection, uint8_t type, uint8_t flags, uint32_t stream,
                   struct str payload);
 void h2_put_number(struct h2_connection *connection, uint8_t type, uint32_t stream,

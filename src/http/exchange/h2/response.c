@@ -66,9 +66,9 @@ void h2_take_block(struct h2_stream *stream, struct str block, bool is_end)
 {
     struct coded_section section;
 
-    if (!coded_section_begin(&section, stream->x, &stream->response, is_end) ||
-        !decode(&section, block) || !coded_section_end(&section, &stream->response, is_end)) {
-        h2_stream_break(stream);
+    if (!coded_section_begin(&section, stream->coded.x, &stream->coded.response, is_end) ||
+        !decode(&section, block) || !coded_section_end(&section, &stream->coded.response, is_end)) {
+        coded_stream_break(&stream->coded);
     }
 }
 
@@ -78,15 +78,15 @@ enum head_result h2_read_head(struct exchange *x)
 {
     struct h2_stream *stream = h2_stream_of(x);
 
-    return stream->is_bad
-               ? HEAD_BAD
-               : coded_response_head(x, &stream->response, stream->is_input_ended, HTTP_2);
+    return stream->coded.is_bad ? HEAD_BAD
+                                : coded_response_head(x, &stream->coded.response,
+                                                      stream->coded.is_input_ended, HTTP_2);
 }
 
 /* The backend may send as much again as was read. */
 static void open_window(struct h2_stream *stream)
 {
-    if (stream->taken < H2_STREAM_WINDOW / 2 || stream->is_input_ended ||
+    if (stream->taken < H2_STREAM_WINDOW / 2 || stream->coded.is_input_ended ||
         stream->connection->is_bad) {
         return;
     }
@@ -101,11 +101,12 @@ enum body_result h2_read_body(struct exchange *x, struct str *data)
     struct h2_bytes *reading = &stream->reading;
 
     for (;;) {
-        if (stream->is_bad) {
+        if (stream->coded.is_bad) {
             return BODY_BAD;
         }
         if (stream->arriving.end == 0) {
-            return stream->is_input_ended ? coded_response_finish(x, &stream->response) : BODY_MORE;
+            return stream->coded.is_input_ended ? coded_response_finish(x, &stream->coded.response)
+                                                : BODY_MORE;
         }
         h2_bytes_free(reading);
         *reading = stream->arriving;
@@ -116,7 +117,7 @@ enum body_result h2_read_body(struct exchange *x, struct str *data)
         if (x->response.has_no_body) {
             continue;
         }
-        return coded_response_data(x, &stream->response, data->len);
+        return coded_response_data(x, &stream->coded.response, data->len);
     }
 }
 
@@ -124,7 +125,7 @@ enum body_result h2_body_ended(struct exchange *x)
 {
     const struct conn *conn = x->connection->conn;
 
-    if (h2_stream_of(x)->is_bad) {
+    if (h2_stream_of(x)->coded.is_bad) {
         return BODY_BAD;
     }
     if (conn->is_broken) {

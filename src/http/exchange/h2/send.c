@@ -71,11 +71,7 @@ void h2_request_make(struct exchange *x, const struct coded_request *sent_reques
     enum field_id id;
     size_t lines;
 
-    stream->x = x;
-    stream->sent_request = *sent_request;
-    stream->response.is_head = str_is(sent_request->method, "HEAD");
-    stream->response.keeps_trailers = sent_request->keeps_trailers;
-    x->channel_state = stream;
+    coded_stream_make(&stream->coded, x, sent_request);
     size_t size = coded_request_begin(x, sent_request, draft, &fields, &lines);
     /* A line has four bytes that are not name or value; a field has at most 24. */
     size_t room = size + lines * 20 + sent_request->method.len + sent_request->path.len +
@@ -113,11 +109,11 @@ void h2_send_head(struct exchange *x)
     uint64_t before = conn->queued;
 
     if (!connection->has_begun) {
-        h2_connection_begin(connection, stream->sent_request.announcement);
+        h2_connection_begin(connection, stream->coded.sent_request.announcement);
     }
     if (!has_body(x)) {
         flags = FLAG_END_STREAM;
-        stream->is_output_ended = true;
+        stream->coded.is_output_ended = true;
     }
     do {
         struct str part = str_head(rest, FRAME_SIZE_DEFAULT - prefix);
@@ -144,7 +140,7 @@ uint64_t h2_stream_pending(const struct h2_stream *stream)
 
 static bool is_done(const struct h2_stream *stream)
 {
-    return h2_stream_pending(stream) == 0 && !stream->is_all_given;
+    return h2_stream_pending(stream) == 0 && !stream->coded.is_all_given;
 }
 
 /* A part of the file into the queue, its frame's head before it. False: it cannot be read; logged. */
@@ -155,9 +151,9 @@ static bool put_file_part(struct h2_stream *stream, size_t n, uint8_t flags)
     ssize_t got = pread(stream->fd, at + FRAME_HEAD_SIZE, n, stream->offset);
 
     if (got != (ssize_t) n) {
-        exchange_log(stream->x, LOG_CRIT, got == -1 ? errno : 0,
+        exchange_log(stream->coded.x, LOG_CRIT, got == -1 ? errno : 0,
                      "pread() of a request body failed");
-        h2_stream_fail(stream, "request body could not be sent");
+        coded_stream_fail(&stream->coded, "request body could not be sent");
         return false;
     }
     frame_put(at, (uint32_t) n, FRAME_DATA, flags, stream->id);
@@ -182,7 +178,7 @@ static void send_frame(struct h2_connection *connection, struct h2_stream *strea
 
     n = n < most ? n : most;
     n = (int64_t) n < window ? n : (size_t) (window < 0 ? 0 : window);
-    uint8_t flags = n == pending && stream->is_all_given ? FLAG_END_STREAM : 0;
+    uint8_t flags = n == pending && stream->coded.is_all_given ? FLAG_END_STREAM : 0;
     if (stream->bytes.len == 0 && n != 0) {
         if (!put_file_part(stream, n, flags)) {
             return;
@@ -196,7 +192,7 @@ static void send_frame(struct h2_connection *connection, struct h2_stream *strea
     stream->moved_ms = clock_now.now_ms;
     stream->send_window -= (int64_t) n;
     connection->send_window -= (int64_t) n;
-    stream->is_output_ended = flags != 0;
+    stream->coded.is_output_ended = flags != 0;
     note_frame(stream, n);
 }
 
@@ -228,10 +224,10 @@ void h2_connection_pump(struct h2_connection *connection)
             continue;
         }
         send_frame(connection, stream);
-        if (!stream->is_output_ended && !stream->is_bad && !is_done(stream)) {
+        if (!stream->coded.is_output_ended && !stream->coded.is_bad && !is_done(stream)) {
             list_push_back(&connection->senders, &stream->in_senders);
         } else {
-            wait_signal_later(&stream->room);
+            wait_signal_later(&stream->coded.room);
         }
     }
     if (conn_unsent(conn) != 0) {
@@ -241,8 +237,8 @@ void h2_connection_pump(struct h2_connection *connection)
 
 static void join_senders(struct h2_stream *stream)
 {
-    if (!stream->is_output_ended && !stream->is_waiting && list_is_empty(&stream->in_senders) &&
-        !is_done(stream)) {
+    if (!stream->coded.is_output_ended && !stream->is_waiting &&
+        list_is_empty(&stream->in_senders) && !is_done(stream)) {
         list_push_back(&stream->connection->senders, &stream->in_senders);
     }
 }
@@ -257,11 +253,11 @@ void h2_stream_may_send(struct h2_stream *stream)
 
 void h2_stream_drop_body(struct h2_stream *stream)
 {
-    stream->is_output_ended = true;
+    stream->coded.is_output_ended = true;
     stream->bytes = STR_NONE;
     stream->file_left = 0;
     list_remove(&stream->in_senders);
-    wait_signal_later(&stream->room);
+    wait_signal_later(&stream->coded.room);
 }
 
 /* ---- bodies ---- */
@@ -284,10 +280,10 @@ void h2_send_body(struct exchange *x, const struct body_piece *piece, bool is_la
     struct h2_stream *stream = h2_stream_of(x);
     struct h2_connection *connection = stream->connection;
 
-    if (stream->is_output_ended) {
+    if (stream->coded.is_output_ended) {
         return;
     }
-    stream->is_all_given = is_last;
+    stream->coded.is_all_given = is_last;
     if (piece != NULL && piece->bytes.data == NULL) {
         stream->fd = piece->fd;
         stream->offset = piece->offset;

@@ -6,6 +6,11 @@
 
 /* ---- the way in ---- */
 
+static void drop_body(struct coded_stream *stream)
+{
+    h3_stream_drop_body(container_of(stream, struct h3_stream, coded));
+}
+
 static bool h3_begin(struct exchange *x)
 {
     struct h3_stream *stream = h3_stream_of(x);
@@ -14,13 +19,9 @@ static bool h3_begin(struct exchange *x)
     if (c == NULL) {
         c = h3_connection_new(x);
     }
-    *stream = (struct h3_stream){.x = x,
-                                 .sent_request = stream->sent_request,
-                                 .response = {.is_head = stream->response.is_head,
-                                              .keeps_trailers = stream->response.keeps_trailers},
-                                 .had_sent = x->has_sent};
+    *stream = (struct h3_stream){.coded = coded_stream_begin(x, drop_body)};
     list_init(&stream->link);
-    c->is_alone |= stream->sent_request.is_alone;
+    c->is_alone |= stream->coded.sent_request.is_alone;
     return h3_connection_enter(c, stream);
 }
 
@@ -34,20 +35,11 @@ static void h3_consume_nothing(struct exchange *x, size_t n)
 {
 }
 
-static bool h3_fill(struct exchange *x)
-{
-    struct h3_stream *stream = h3_stream_of(x);
-    bool has_pending = stream->has_pending;
-
-    stream->has_pending = false;
-    return has_pending;
-}
-
 static bool h3_has_ended(struct exchange *x)
 {
     const struct h3_stream *stream = h3_stream_of(x);
 
-    return stream->is_bad || stream->is_refused || stream->is_input_ended ||
+    return stream->coded.is_bad || stream->coded.is_refused || stream->coded.is_input_ended ||
            !h3_connection_is_sound(stream->connection);
 }
 
@@ -55,7 +47,7 @@ static bool h3_has_ended(struct exchange *x)
 
 static enum wait_result h3_wait(struct exchange *x, uint64_t deadline_ms)
 {
-    return fiber_wait(&h3_stream_of(x)->wake, deadline_ms);
+    return fiber_wait(&h3_stream_of(x)->coded.wake, deadline_ms);
 }
 
 static uint64_t h3_unsent(struct exchange *x)
@@ -99,10 +91,10 @@ static enum wait_result h3_wait_room(struct exchange *x, uint64_t timeout_ms)
     struct h3_stream *stream = h3_stream_of(x);
     uint64_t since_ms = clock_now.now_ms;
 
-    while (!stream->is_output_ended && h3_connection_is_sound(stream->connection) &&
+    while (!stream->coded.is_output_ended && h3_connection_is_sound(stream->connection) &&
            h3_stream_is_full(stream)) {
         quic_stream_want_writable(stream->quic, H3_UNSENT_MAX);
-        enum wait_result result = fiber_wait(&stream->room, since_ms + timeout_ms);
+        enum wait_result result = fiber_wait(&stream->coded.room, since_ms + timeout_ms);
         uint64_t alive_ms = later(h3_moved_ms(x), h3_heard_ms(x));
         if (result == WAIT_TIMED_OUT && alive_ms > since_ms) {
             since_ms = alive_ms;
@@ -115,7 +107,7 @@ static enum wait_result h3_wait_room(struct exchange *x, uint64_t timeout_ms)
 
 static void h3_nudge(struct exchange *x)
 {
-    wait_signal(&h3_stream_of(x)->wake);
+    wait_signal(&h3_stream_of(x)->coded.wake);
 }
 
 /* ---- the way out ---- */
@@ -159,7 +151,7 @@ const struct channel h3_channel = {
     .begin = h3_begin,
     .input = h3_no_input,
     .consume = h3_consume_nothing,
-    .fill = h3_fill,
+    .fill = coded_stream_fill,
     .has_ended = h3_has_ended,
     .wait = h3_wait,
     .unsent = h3_unsent,
@@ -179,7 +171,7 @@ static enum head_result hq_read_head(struct exchange *x, struct h3_stream *strea
     bool has_bytes =
         stream->rest.len != 0 || (stream->quic != NULL && quic_stream_input(stream->quic).len != 0);
 
-    if (!has_bytes && !stream->is_input_ended) {
+    if (!has_bytes && !stream->coded.is_input_ended) {
         return HEAD_MORE;
     }
     x->response.status = 200;
@@ -191,11 +183,12 @@ enum head_result h3_read_head(struct exchange *x)
 {
     struct h3_stream *stream = h3_stream_of(x);
 
-    if (stream->is_bad) {
+    if (stream->coded.is_bad) {
         return HEAD_BAD;
     }
     return h3_is_hq(x) ? hq_read_head(x, stream)
-                       : coded_response_head(x, &stream->response, stream->is_input_ended, HTTP_3);
+                       : coded_response_head(x, &stream->coded.response,
+                                             stream->coded.is_input_ended, HTTP_3);
 }
 
 /* The bytes that come next, until the exchange asks again; empty: none are there. */
@@ -219,28 +212,29 @@ enum body_result h3_read_body(struct exchange *x, struct str *data)
     struct h3_stream *stream = h3_stream_of(x);
 
     for (;;) {
-        if (stream->is_bad) {
+        if (stream->coded.is_bad) {
             return BODY_BAD;
         }
         *data = next_bytes(stream);
         if (data->len != 0 && !x->response.has_no_body) {
-            return coded_response_data(x, &stream->response, data->len);
+            return coded_response_data(x, &stream->coded.response, data->len);
         }
         if (data->len == 0) {
             break;
         }
     }
-    if (stream->is_bad) {
+    if (stream->coded.is_bad) {
         return BODY_BAD;
     }
-    return stream->is_input_ended ? coded_response_finish(x, &stream->response) : BODY_MORE;
+    return stream->coded.is_input_ended ? coded_response_finish(x, &stream->coded.response)
+                                        : BODY_MORE;
 }
 
 enum body_result h3_body_ended(struct exchange *x)
 {
     const struct conn *conn = x->connection->conn;
 
-    if (h3_stream_of(x)->is_bad) {
+    if (h3_stream_of(x)->coded.is_bad) {
         return BODY_BAD;
     }
     exchange_log(x, LOG_ERROR, conn->is_broken ? conn->error : 0,

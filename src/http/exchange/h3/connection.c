@@ -11,51 +11,6 @@
 
 /* ---- what goes wrong ---- */
 
-void h3_stream_wake(struct h3_stream *stream)
-{
-    stream->has_pending = true;
-    wait_signal_later(&stream->wake);
-}
-
-/* The fiber that uploads wakes up, too, and ends. */
-static void end_stream(struct h3_stream *stream)
-{
-    h3_stream_drop_body(stream);
-    h3_stream_wake(stream);
-}
-
-void h3_stream_break(struct h3_stream *stream)
-{
-    stream->is_bad = true;
-    end_stream(stream);
-}
-
-void h3_stream_fail(struct h3_stream *stream, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    if (stream->is_bad) {
-        return;
-    }
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    exchange_log(stream->x, LOG_ERROR, 0, "%s", text);
-    h3_stream_break(stream);
-}
-
-void h3_stream_refuse(struct h3_stream *stream)
-{
-    struct exchange *x = stream->x;
-
-    stream->is_refused = x->was_refused = true;
-    if (!x->streams_body || upload_is_kept(x)) {
-        x->has_sent = stream->had_sent; /* it may be repeated, whatever its method */
-    }
-    end_stream(stream);
-}
-
 void h3_connection_fail(struct h3_connection *c, uint64_t error, const char *format, ...)
 {
     char text[512];
@@ -74,10 +29,7 @@ void h3_connection_fail(struct h3_connection *c, uint64_t error, const char *for
     list_each(link, &c->streams) {
         struct h3_stream *stream = container_of(link, struct h3_stream, link);
 
-        exchange_log(stream->x, LOG_ERROR, 0, "%s", text);
-        /* A request that has heard nothing may be sent elsewhere: for that request the connection just ended. */
-        stream->is_bad = stream->has_heard || !is_shared;
-        end_stream(stream);
+        coded_stream_lose(&stream->coded, text, is_shared);
     }
     quic_close(c->quic, error, STR_NONE);
 }
@@ -132,16 +84,16 @@ static void request_readable(struct h3_stream *stream)
 
     if (!quic->is_input_reset) {
         h3_stream_read(stream);
-    } else if (stream->is_input_ended) {
+    } else if (stream->coded.is_input_ended) {
         return;
-    } else if (quic->input_code == H3_REQUEST_REJECTED && !stream->has_heard) {
-        h3_stream_refuse(stream);
+    } else if (quic->input_code == H3_REQUEST_REJECTED && !stream->coded.has_heard) {
+        coded_stream_refuse(&stream->coded);
     } else {
-        h3_stream_fail(stream, "upstream rejected request with error %llu",
-                       (unsigned long long) quic->input_code);
+        coded_stream_fail(&stream->coded, "upstream rejected request with error %llu",
+                          (unsigned long long) quic->input_code);
     }
     if (h3_connection_is_sound(stream->connection)) {
-        h3_stream_wake(stream);
+        coded_stream_wake(&stream->coded);
     }
 }
 
@@ -185,7 +137,7 @@ static void stream_writable(struct quic_stream *quic)
     } else {
         h3_stream_pump(stream);
     }
-    wait_signal_later(&stream->room);
+    wait_signal_later(&stream->coded.room);
 }
 
 static void streams_available(struct quic_connection *quic)
@@ -198,7 +150,8 @@ static void log_end(const struct h3_stream *stream, const struct quic_close *how
 {
     if (how->end == QUIC_END_PEER &&
         how->code != (how->is_application ? (uint64_t) H3_NO_ERROR : QUIC_NO_ERROR)) {
-        exchange_log(stream->x, LOG_ERROR, 0, "upstream closed connection with error %llu \"%.*s\"",
+        exchange_log(stream->coded.x, LOG_ERROR, 0,
+                     "upstream closed connection with error %llu \"%.*s\"",
                      (unsigned long long) how->code, STR_ARG(str_head(how->reason, 256)));
     }
 }
@@ -213,8 +166,8 @@ static void connection_closed(struct quic_connection *quic, const struct quic_cl
 
         log_end(stream, how);
         h3_stream_closed(stream);
-        h3_stream_wake(stream);
-        wait_signal_later(&stream->room);
+        coded_stream_wake(&stream->coded);
+        wait_signal_later(&stream->coded.room);
     }
     counters_mine->limited += how->is_flood;
     c->is_closed = true;
@@ -325,7 +278,7 @@ bool h3_connection_enter(struct h3_connection *c, struct h3_stream *stream)
     }
     if (quic == NULL) {
         if (h3_connection_is_sound(c) && quic_streams_left(c->quic) == 0) {
-            exchange_log(stream->x, LOG_ERROR, 0, "upstream allows no request");
+            exchange_log(stream->coded.x, LOG_ERROR, 0, "upstream allows no request");
         }
         return false;
     }
@@ -345,13 +298,14 @@ void h3_connection_leave(struct h3_connection *c, struct h3_stream *stream)
     list_remove(&stream->link);
     h3_input_free(&stream->input);
     if (quic != NULL) {
-        if (!stream->is_input_ended) {
+        if (!stream->coded.is_input_ended) {
             h3_cancel_sections(c, quic);
         }
         quic->user = NULL;
         stream->quic = NULL;
-        quic_stream_release(quic, stream->is_input_ended && !stream->is_bad ? H3_NO_ERROR
-                                                                            : H3_REQUEST_CANCELLED);
+        quic_stream_release(quic, stream->coded.is_input_ended && !stream->coded.is_bad
+                                      ? H3_NO_ERROR
+                                      : H3_REQUEST_CANCELLED);
     }
     if (!c->is_closed) {
         h3_connection_allow(c, 1);

@@ -49,8 +49,8 @@ static void take_goaway(struct h3_connection *c, uint64_t id)
     list_each(link, &c->streams) {
         struct h3_stream *stream = container_of(link, struct h3_stream, link);
 
-        if (stream->quic != NULL && stream->quic->id >= id && !stream->has_heard) {
-            h3_stream_refuse(stream);
+        if (stream->quic != NULL && stream->quic->id >= id && !stream->coded.has_heard) {
+            coded_stream_refuse(&stream->coded);
         }
     }
 }

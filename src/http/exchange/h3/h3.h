@@ -10,8 +10,7 @@
 #include "base/list.h"
 #include "http/client/guards.h"
 #include "http/exchange/exchange.h"
-#include "http/exchange/heads/coded_request.h"
-#include "http/exchange/heads/coded_response.h"
+#include "http/exchange/heads/coded_stream.h"
 #include "http/message/h3_peer_streams.h"
 #include "http/message/qpack.h"
 #include "net/quic/quic.h"
@@ -38,33 +37,21 @@ enum body_result h3_body_ended(struct exchange *x);
 
 /* A request on its way; in the request's arena, x->channel_state. */
 struct h3_stream {
-    struct exchange *x;
+    struct coded_stream coded;        /* first: what HTTP/2 has of a request, too */
     struct h3_connection *connection; /* NULL between attempts */
     struct quic_stream *quic; /* NULL between attempts, and once the connection has closed */
     struct list link;         /* on connection->streams */
-    struct wait_point wake;   /* the fiber of the request */
-    struct wait_point room;   /* the fiber that uploads the body */
-    struct coded_request sent_request; /* of the module */
 
     /* The request. */
-    struct str bytes;     /* of its body: memory that lasts, not written to the QUIC stream yet */
-    uint64_t written;     /* bytes written to the QUIC stream */
-    bool is_all_given;    /* nothing comes after these */
-    bool is_output_ended; /* its end was written, or the backend wants no more */
+    struct str bytes; /* of its body: memory that lasts, not written to the QUIC stream yet */
+    uint64_t written; /* bytes written to the QUIC stream */
 
     /* The response. */
-    struct coded_response response;
     struct h3_input input;
-    char *reading;       /* bytes of the body that the exchange has: READING_SIZE; or NULL */
-    struct buf rest;     /* bytes of the body that came before the connection closed */
-    size_t rest_read;    /* bytes of it: none or all */
-    bool has_heard;      /* frames of a response came */
-    bool has_trailers;   /* nothing but the end may follow */
-    bool has_pending;    /* something came since h3_channel.fill looked */
-    bool is_input_ended; /* the end of the response was read */
-    bool is_bad;         /* a rule was broken: logged */
-    bool is_refused;     /* the backend has not looked at it */
-    bool had_sent;       /* x->has_sent before this attempt */
+    char *reading;     /* bytes of the body that the exchange has: READING_SIZE; or NULL */
+    struct buf rest;   /* bytes of the body that came before the connection closed */
+    size_t rest_read;  /* bytes of it: none or all */
+    bool has_trailers; /* nothing but the end may follow */
 };
 
 /* What a backend may do on a connection, as client_guard_count has it. X(id, burst, rate, "what too many of are logged as") */
@@ -130,18 +117,11 @@ bool h3_connection_enter(struct h3_connection *c, struct h3_stream *stream);
 void h3_connection_leave(struct h3_connection *c, struct h3_stream *stream);
 /* How many requests may be on it from now on, `leaving` of those on it left out. */
 void h3_connection_allow(struct h3_connection *c, unsigned leaving);
-/* A rule was broken: one request is in vain, or all on the connection. Logged with them; break: without a line. */
-void h3_stream_fail(struct h3_stream *stream, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-void h3_stream_break(struct h3_stream *stream);
+/* A rule was broken: all requests on the connection are in vain. Logged with them. */
 void h3_connection_fail(struct h3_connection *c, uint64_t error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Counts one. False: that was one too many, the connection has failed. */
 bool h3_guard(struct h3_connection *c, enum h3_guard guard);
-/* Something came for it: its fiber wakes up. */
-void h3_stream_wake(struct h3_stream *stream);
-/* The backend has not looked at it, and it may be sent again. */
-void h3_stream_refuse(struct h3_stream *stream);
 
 /* ---- control.c ---- */
 

@@ -12,7 +12,7 @@ static bool frame_may_follow(struct h3_stream *stream)
     bool is_message = input->type == H3_DATA || input->type == H3_HEADERS;
 
     if (!h3_frame_is_of_request(input->type) ||
-        (input->type == H3_DATA && !stream->response.has_final) ||
+        (input->type == H3_DATA && !stream->coded.response.has_final) ||
         (is_message && stream->has_trailers)) {
         h3_connection_fail(c, H3_FRAME_UNEXPECTED, "upstream sent unexpected http3 frame: %llu",
                            (unsigned long long) input->type);
@@ -27,8 +27,8 @@ static bool frame_may_follow(struct h3_stream *stream)
 static void consume(struct h3_stream *stream, size_t size)
 {
     quic_stream_consume(stream->quic, size);
-    stream->x->attempt->bytes_received += size;
-    stream->has_heard |= size != 0;
+    stream->coded.x->attempt->bytes_received += size;
+    stream->coded.has_heard |= size != 0;
 }
 
 /* Takes the head of a frame. False: it is not whole, or the connection has failed. */
@@ -66,7 +66,7 @@ static bool decode_fields(struct h3_stream *stream, struct qpack_section *packed
     struct coded_field field;
 
     for (;;) {
-        switch (qpack_decode(&c->decoder, packed, &stream->x->request->arena, &field)) {
+        switch (qpack_decode(&c->decoder, packed, &stream->coded.x->request->arena, &field)) {
         case QPACK_FIELD:
             if (!coded_section_take(section, &field)) {
                 return false;
@@ -95,9 +95,10 @@ static void acknowledge(struct h3_stream *stream, const struct qpack_section *pa
 static bool take_section(struct h3_stream *stream, struct str block)
 {
     struct h3_connection *c = stream->connection;
-    struct coded_response *response = &stream->response;
+    struct coded_response *response = &stream->coded.response;
     /* What is too long for the head is found by its size; this bounds what unpacks to more. */
-    struct qpack_section packed = {.max_string = (size_t) stream->x->settings->buffer_size * 4};
+    struct qpack_section packed = {.max_string =
+                                       (size_t) stream->coded.x->settings->buffer_size * 4};
     struct coded_section section;
     bool is_trailer = response->has_final;
     bool is_end = is_trailer || stream->quic->is_input_finished;
@@ -107,14 +108,14 @@ static bool take_section(struct h3_stream *stream, struct str block)
                            "upstream sent a field section that cannot be decoded");
         return false;
     }
-    bool is_good = coded_section_begin(&section, stream->x, response, is_end) &&
+    bool is_good = coded_section_begin(&section, stream->coded.x, response, is_end) &&
                    decode_fields(stream, &packed, &section) &&
                    coded_section_end(&section, response, is_end);
     if (!h3_connection_is_sound(c)) {
         return false;
     }
     if (!is_good) {
-        h3_stream_break(stream);
+        coded_stream_break(&stream->coded);
         return false;
     }
     acknowledge(stream, &packed);
@@ -128,8 +129,8 @@ static bool take_headers(struct h3_stream *stream)
     struct h3_input *input = &stream->input;
 
     /* Packed text is not longer than what it was; each field takes a few bytes more. */
-    if (input->left + input->block_size > stream->x->settings->buffer_size * 2 + 1024) {
-        h3_stream_fail(stream, "upstream sent too big header");
+    if (input->left + input->block_size > stream->coded.x->settings->buffer_size * 2 + 1024) {
+        coded_stream_fail(&stream->coded, "upstream sent too big header");
         return false;
     }
     while (input->left != 0 || input->block == NULL) {
@@ -190,25 +191,26 @@ static bool read_step(struct h3_stream *stream)
 /* Is there still something to be read of it? */
 static bool is_read(const struct h3_stream *stream)
 {
-    return stream->quic != NULL && !stream->quic->is_input_reset && !stream->is_input_ended &&
-           !stream->is_bad && !stream->is_refused && h3_connection_is_sound(stream->connection);
+    return stream->quic != NULL && !stream->quic->is_input_reset && !stream->coded.is_input_ended &&
+           !stream->coded.is_bad && !stream->coded.is_refused &&
+           h3_connection_is_sound(stream->connection);
 }
 
 static void input_finished(struct h3_stream *stream)
 {
     const struct h3_input *input = &stream->input;
 
-    if (!h3_is_hq(stream->x) && (input->part != H3_PART_FRAME || input->reader.size != 0)) {
+    if (!h3_is_hq(stream->coded.x) && (input->part != H3_PART_FRAME || input->reader.size != 0)) {
         h3_connection_fail(stream->connection, H3_FRAME_ERROR,
                            "upstream ended a stream inside a frame");
         return;
     }
-    stream->is_input_ended = true;
+    stream->coded.is_input_ended = true;
 }
 
 void h3_stream_read(struct h3_stream *stream)
 {
-    if (h3_is_hq(stream->x)) {
+    if (h3_is_hq(stream->coded.x)) {
         stream->input.part = H3_PART_DATA; /* all of it is body */
         stream->input.left = UINT64_MAX;
     }

@@ -40,12 +40,8 @@ void h3_request_make(struct exchange *x, const struct coded_request *sent_reques
     enum field_id id;
     size_t lines;
 
-    stream->x = x;
-    stream->sent_request = *sent_request;
-    stream->response.is_head = str_is(sent_request->method, "HEAD");
-    stream->response.keeps_trailers = sent_request->keeps_trailers;
+    coded_stream_make(&stream->coded, x, sent_request);
     list_init(&stream->link);
-    x->channel_state = stream;
     if (h3_is_hq(x)) {
         const struct str parts[] = {STR("GET "), sent_request->path, STR("\r\n")};
         x->head = arena_join(&request->arena, parts, 3);
@@ -87,7 +83,7 @@ static void write_frame_head(struct h3_stream *stream, uint64_t type, uint64_t l
 static void finish(struct h3_stream *stream)
 {
     quic_stream_finish(stream->quic);
-    stream->is_output_ended = true;
+    stream->coded.is_output_ended = true;
 }
 
 void h3_send_head(struct exchange *x)
@@ -132,16 +128,16 @@ void h3_stream_pump(struct h3_stream *stream)
     }
     if (stream->bytes.len != 0) {
         quic_stream_want_writable(stream->quic, H3_UNSENT_MAX / 2);
-    } else if (stream->is_all_given && !stream->is_output_ended) {
+    } else if (stream->coded.is_all_given && !stream->coded.is_output_ended) {
         finish(stream);
     }
 }
 
 void h3_stream_drop_body(struct h3_stream *stream)
 {
-    stream->is_output_ended = true;
+    stream->coded.is_output_ended = true;
     stream->bytes = STR_NONE;
-    wait_signal_later(&stream->room);
+    wait_signal_later(&stream->coded.room);
 }
 
 /* A file that is sent stays open until all of it was acknowledged, which may be later than the request. */
@@ -156,8 +152,8 @@ static void write_file(struct h3_stream *stream, const struct body_piece *piece)
     const struct file_range range = {piece->offset, piece->size};
 
     if (fd == -1) {
-        exchange_log(stream->x, LOG_CRIT, errno, "dup() of a request body failed");
-        h3_stream_fail(stream, "request body could not be sent");
+        exchange_log(stream->coded.x, LOG_CRIT, errno, "dup() of a request body failed");
+        coded_stream_fail(&stream->coded, "request body could not be sent");
         return;
     }
     quic_stream_write_file(stream->quic, fd, range, close_file, (void *) (intptr_t) fd);
@@ -168,10 +164,10 @@ void h3_send_body(struct exchange *x, const struct body_piece *piece, bool is_la
 {
     struct h3_stream *stream = h3_stream_of(x);
 
-    if (stream->is_output_ended || stream->quic == NULL) {
+    if (stream->coded.is_output_ended || stream->quic == NULL) {
         return;
     }
-    stream->is_all_given = is_last;
+    stream->coded.is_all_given = is_last;
     if (piece != NULL) {
         uint64_t size = piece->bytes.data != NULL ? piece->bytes.len : piece->size;
 
@@ -186,7 +182,7 @@ void h3_send_body(struct exchange *x, const struct body_piece *piece, bool is_la
             stream->bytes = piece->bytes;
         }
     }
-    if (!stream->is_bad) {
+    if (!stream->coded.is_bad) {
         h3_stream_pump(stream);
     }
 }
