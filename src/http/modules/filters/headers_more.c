@@ -403,9 +403,12 @@ static const struct directive headers_more_rows[] = {
     {"more_set_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM,
      .syntax = "[-t \"type ...\"] [-s \"status ...\"] [-a] \"name[: value]\" ...",
-     .doc = "Sets fields of responses of any status, or of these alone, and of any media type, or "
-            "of these alone: what is there is replaced, and without a value removed. `-a` adds to "
-            "those that are there. Directives of outer blocks also apply, and come first."},
+     .doc =
+         "Sets fields of responses of any status, or of these alone, and of any media type, or "
+         "of these alone: what is there is replaced, and without a value removed. `-a` adds to "
+         "those that are there. A name that ends with `*` means the fields that begin with it: the first "
+         "one gets the value, the others are removed. Directives of outer blocks also apply, and "
+         "come first."},
     {"more_clear_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_CUSTOM, .syntax = "[-t \"type ...\"] [-s \"status ...\"] name ...",
      .doc = "Removes fields of responses. A name that ends with `*` means all that begin with it, "
