@@ -98,7 +98,10 @@ void script_failure_keep(lua_State *L, lua_State *failed)
     lua_insert(L, 1);
     int count = push_kept(L);
 
-    add_way(L, failed, count, 0);
+    /* A line of the log ends there: of coroutines that are nested deeper only the number is kept. */
+    if (lua_objlen(L, -1) < LOG_LINE_MAX) {
+        add_way(L, failed, count, 0);
+    }
     lua_createtable(L, 3, 0);
     lua_pushvalue(L, 1);
     lua_rawseti(L, -2, 1);
