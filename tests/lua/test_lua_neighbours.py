@@ -90,6 +90,8 @@ server {
     location @name { return 200 named; }
     location /filter { return 200 ok; header_filter_by_lua_block {
         tell(pcall(ngx.on_abort, print)) tell(pcall(ngx.thread.spawn, 1)) tell(pcall(ngx.thread.spawn, function() end))
+        tell(pcall(ngx.exec, "")) tell(pcall(ngx.redirect, "/", 200)) tell(pcall(ngx.sleep, -1)) tell(pcall(ngx.sleep, 1))
+        tell(pcall(ngx.exit, -2))
     } }
     location /again { content_by_lua_block {
         local keys = ngx.shared.keys
@@ -171,6 +173,15 @@ server {
     location /nobody { content_by_lua_block { tell(require("ngx.balancer").set_more_tries(1)) }
         log_by_lua_block { tell(require("ngx.balancer").set_more_tries(1)) } }
     location /led { proxy_pass http://led/plain; log_by_lua_block { tell(require("ngx.balancer").set_more_tries(1)) } }
+    location /modules { content_by_lua_block {
+        local add = require("ngx.resp").add_header
+        show(select(2, pcall(function() add("a") end)))
+        show(pcall(add, "a", {}), ngx.header.a)
+        show(require("ngx.process").enable_privileged_agent("many"))
+        show(select(2, pcall(function() require("ngx.errlog").set_filter_level("all") end)))
+        show(pcall(ngx.re.gsub, "abc", "b", function() end))
+        for _, template in ipairs({"$", "$name", "${1", "${}"}) do show(ngx.re.sub("abc", "b", template)) end
+    } }
     location /old { content_by_lua_block { ngx.req.set_header("a", "b") show(ngx.req.http_version(), ngx.req.get_headers().a) } }
 }
 """
@@ -178,7 +189,7 @@ server {
 
 @pytest.fixture(scope="module")
 def server():
-    allow = ("late", "wrapped", "told")
+    allow = ("late", "wrapped", "told", "captur", "closing bracket")
     with Server(HTTP, allow=allow) as running:
         yield running
 
@@ -252,7 +263,10 @@ def test_arguments_are_looked_at_before_the_phase(server):
     server.get("/filter")
     assert server.wait_log("told truenillua_check_client_abort is off")
     assert server.wait_log("told falsebad argument #1 to '.*' .Lua function expected")
-    assert server.wait_log(r"told falseAPI disabled in the context of header_filter_by_lua\*")
+    for reason in ("The uri argument is empty", "only ngx.HTTP_MOVED_TEMPORARILY, ", 'invalid sleep duration "-1000"',
+                   "bad argument to 'ngx.exit': does not accept NGX_AGAIN or NGX_DONE"):
+        assert server.wait_log("told false" + re.escape(reason))
+    assert server.error_log.count("told falseAPI disabled in the context of header_filter_by_lua*") == 2  # spawn and sleep
 
 
 def test_errors_name_the_line_of_the_script(server):
@@ -288,6 +302,17 @@ def test_what_is_said_of_a_balancer_outside_its_phase(server):
 
 def test_empty_values_are_added_but_do_not_replace(server):
     assert said(server, "/empty", "X-Gone: 1") == ["nil|2||"]
+
+
+def test_arguments_that_functions_of_modules_refuse(server):
+    lines = said(server, "/modules")
+    assert lines[0].endswith(":3: invalid header value")
+    assert lines[1:3] == ["true|nil", "nil|API disabled in the current context"]
+    assert lines[3].endswith("bad argument #1 to 'set_filter_level' (number expected, got string)")
+    assert lines[4].startswith("false|") and lines[4].endswith("bad argument #1 to 'tostring' (value expected)")
+    assert server.wait_log(r'\[error\] [^[]* lua script: invalid capturing variable name found in "\$"')
+    assert server.wait_log(r'\[error\] [^[]* attempt to use named capturing variable "name"')
+    assert server.wait_log(r'\[error\] [^[]* the closing bracket in "1" variable is missing')
 
 
 def test_http_0_9_has_no_fields_to_set(server):

@@ -14,7 +14,7 @@
 #define TIMEOUT_MAX_MS 4294967295.0
 #define BUFFER_SIZE 4096
 #define INPUT_MAX (64u << 20) /* bytes of a line, or of all, that are gathered */
-#define SPAWN_PHASES (~(uint32_t) SCRIPT_INIT)
+#define SPAWN_PHASES (SCRIPT_ALL & ~SCRIPT_INIT)
 
 static struct child *check_child(lua_State *L)
 {

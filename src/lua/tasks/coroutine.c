@@ -145,7 +145,7 @@ static int is_on_main(lua_State *L)
 }
 
 static const struct script_row rows[] = {
-    {"yield", yield, ~(uint32_t) PHASES_WITHOUT, .waits = true},
+    {"yield", yield, SCRIPT_ALL & ~PHASES_WITHOUT, .waits = true},
     {"status", status, 0, false},
     {"keep", script_coroutine_keep, 0, false},
 };

@@ -7,7 +7,6 @@ static int do_sleep(lua_State *L, struct script_thread *thread)
 {
     int count = lua_gettop(L);
 
-    (void) thread;
     if (count != 1) {
         return luaL_error(L, "attempt to pass %d arguments, but accepted 1", count);
     }
@@ -15,6 +14,7 @@ static int do_sleep(lua_State *L, struct script_thread *thread)
     if (!(seconds >= 0) || seconds > 1e12) {
         return luaL_error(L, "invalid sleep duration \"%d\"", (int) (seconds * 1000));
     }
+    script_demand(L, thread, SCRIPT_WAITING);
     uint64_t delay_ms = (uint64_t) (seconds * 1000);
     if (delay_ms == 0) {
         fiber_yield();
@@ -24,7 +24,10 @@ static int do_sleep(lua_State *L, struct script_thread *thread)
     return 0;
 }
 
-static const struct script_row rows[] = {{"sleep", do_sleep, SCRIPT_WAITING, .waits = true}, {0}};
+static const struct script_row rows[] = {
+    {"sleep", do_sleep, SCRIPT_WAITING | SCRIPT_ARGUMENTS_FIRST, .waits = true},
+    {0},
+};
 
 void script_tasks_add(lua_State *L)
 {

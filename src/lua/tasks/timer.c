@@ -261,7 +261,7 @@ static int make(lua_State *L, struct script_thread *thread, bool is_every)
     if (thread == NULL || thread->phase == SCRIPT_INIT) {
         return luaL_error(L, "no request");
     }
-    script_demand(L, thread, ~(uint32_t) SCRIPT_EXIT_WORKER);
+    script_demand(L, thread, SCRIPT_ALL & ~SCRIPT_EXIT_WORKER);
     if (!(delay >= 0) || delay > 1e12) {
         return luaL_error(L, "delay cannot be negative");
     }

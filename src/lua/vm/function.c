@@ -57,7 +57,9 @@ static int call_row(lua_State *L)
         if (thread->phase == SCRIPT_INIT && (row->phases & SCRIPT_INIT) == 0) {
             return luaL_error(L, nobody_text(row->name));
         }
-        script_demand(L, thread, row->phases);
+        if ((row->phases & SCRIPT_ARGUMENTS_FIRST) == 0) {
+            script_demand(L, thread, row->phases);
+        }
     }
     if (!row->waits || running == NULL) {
         return row->run(L, thread);

@@ -13,6 +13,9 @@
 /* As lua_CFunction; thread is the one that runs. */
 typedef int script_function(lua_State *L, struct script_thread *thread);
 
+/* With the phases of a row: the function calls script_demand itself, once it has looked at its arguments. */
+#define SCRIPT_ARGUMENTS_FIRST (1u << 31)
+
 struct script_row {
     const char *name; /* "sleep"; "req.get_method" makes the table req where it is missing */
     script_function *run;

@@ -46,7 +46,6 @@ static bool http_lua_split_uri(struct request *request, struct str text, struct 
 
 static int exec(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = http_lua_check_request(L, thread)->request;
     int count = lua_gettop(L);
     struct str uri_args;
     struct str args = STR_NONE;
@@ -58,6 +57,9 @@ static int exec(lua_State *L, struct script_thread *thread)
     if (uri.len == 0) {
         return luaL_error(L, "The uri argument is empty");
     }
+    script_demand(L, thread, PHASES);
+    struct request *request = http_lua_check_request(L, thread)->request;
+
     if (!lua_isnoneornil(L, 2)) {
         http_lua_push_args(L, 2);
         args = lua_type(L, 2) == LUA_TTABLE ? script_check_str(L, -1) : script_check_str(L, 2);
@@ -86,9 +88,6 @@ static bool is_redirect(lua_Integer status)
 
 static int redirect(lua_State *L, struct script_thread *thread)
 {
-    struct http_lua_request *lua = http_lua_check_request(L, thread);
-    struct request *request = lua->request;
-
     if (lua_gettop(L) != 1 && lua_gettop(L) != 2) {
         return luaL_error(L, "expecting one or two arguments");
     }
@@ -99,6 +98,9 @@ static int redirect(lua_State *L, struct script_thread *thread)
                              "ngx.HTTP_PERMANENT_REDIRECT, ngx.HTTP_SEE_OTHER, and "
                              "ngx.HTTP_TEMPORARY_REDIRECT are allowed");
     }
+    script_demand(L, thread, PHASES);
+    struct request *request = http_lua_check_request(L, thread)->request;
+
     script_demand_abortable(L, thread);
     if (request->response.is_head_sent) {
         return luaL_error(L, "attempt to call ngx.redirect after sending out the headers");
@@ -113,8 +115,8 @@ static int redirect(lua_State *L, struct script_thread *thread)
 }
 
 static const struct script_row rows[] = {
-    {"exec", exec, PHASES, false},
-    {"redirect", redirect, PHASES, false},
+    {"exec", exec, PHASES | SCRIPT_ARGUMENTS_FIRST, false},
+    {"redirect", redirect, PHASES | SCRIPT_ARGUMENTS_FIRST, false},
     {0},
 };
 

@@ -46,7 +46,6 @@ static int do_exit(lua_State *L, struct script_thread *thread)
 
     script_demand_leavable(L);
     if (code == CODE_AGAIN || code == CODE_DONE) {
-        script_demand(L, thread, EXIT_PHASES);
         return luaL_error(L, "bad argument to 'ngx.exit': does not accept NGX_AGAIN or NGX_DONE");
     }
     if (thread->subject->kind == &http_lua_request_kind && (thread->phase & ON_BEHALF) == 0) {

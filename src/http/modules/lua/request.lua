@@ -198,20 +198,6 @@ local function set_field(set, name, value, appends, level)
     end
 end
 
--- The arguments of the two functions add_header.
-local function add_field(set, name, value)
-    if name == nil then
-        error("bad 'name' argument: string expected, got nil", 3)
-    end
-    if value == nil then
-        error("bad 'value' argument: string or table expected, got nil", 3)
-    end
-    if type(value) == "table" and #value == 0 then
-        error("bad 'value' argument: non-empty table expected", 3)
-    end
-    set_field(set, name, value, 1, 3)
-end
-
 -- ---- ngx.req
 
 local req = ngx.req
@@ -315,7 +301,16 @@ package.preload["ngx.req"] = function()
     return {
         version = ngx.config and ngx.config.ngx_lua_version,
         add_header = function(name, value)
-            add_field(C.http_lua_ffi_request_field_set, name, value)
+            if name == nil then
+                error("bad 'name' argument: string expected, got nil", 2)
+            end
+            if value == nil then
+                error("bad 'value' argument: string or table expected, got nil", 2)
+            end
+            if type(value) == "table" and #value == 0 then
+                error("bad 'value' argument: non-empty table expected", 2)
+            end
+            set_field(C.http_lua_ffi_request_field_set, name, value, 1, 2)
         end,
     }
 end
@@ -364,7 +359,12 @@ package.preload["ngx.resp"] = function()
     return {
         version = ngx.config and ngx.config.ngx_lua_version,
         add_header = function(name, value)
-            add_field(C.http_lua_ffi_response_field_set, name, value)
+            if value == nil then
+                error("invalid header value", 2)
+            end
+            if type(value) ~= "table" or #value > 0 then
+                set_field(C.http_lua_ffi_response_field_set, name, value, 1, 2)
+            end
         end,
         get_headers = ngx.resp.get_headers,
         set_status = function(status, reason)

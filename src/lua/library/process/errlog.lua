@@ -35,8 +35,10 @@ function errlog.set_filter_level(level)
     if level == nil then
         return nil, 'missing "level" argument'
     end
-    local is_level = type(level) == "number" and level >= 0 and level <= 8
-    local result = C.script_ffi_capture_filter(is_level and level or -1)
+    if type(level) ~= "number" then
+        error("bad argument #1 to 'set_filter_level' (number expected, got " .. type(level) .. ")", 2)
+    end
+    local result = C.script_ffi_capture_filter(level >= 0 and level <= 8 and level or -1)
     if result == 0 then
         return nil, not_set
     end

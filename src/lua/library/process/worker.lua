@@ -55,12 +55,13 @@ package.preload["ngx.process"] = function()
     -- A process with the master's rights that serves nobody, and may open so many connections; in init_by_lua alone.
     function process.enable_privileged_agent(connections)
         connections = connections or 512
+        if ngx.get_phase() ~= "init" then
+            return nil, "API disabled in the current context"
+        end
         if type(connections) ~= "number" or connections < 0 then
             return nil, "bad 'connections' argument: number expected and greater than 0"
         end
-        if C.script_ffi_process_want_agent(connections) ~= 0 then
-            return nil, "API disabled in the current context"
-        end
+        C.script_ffi_process_want_agent(connections)
         return true
     end
 

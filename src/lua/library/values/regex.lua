@@ -24,6 +24,7 @@ void script_ffi_regex_expand(const struct script_regex *regex, const char *subje
 int script_ffi_regex_replace(struct script_regex *regex, const char *subject, size_t len,
                              const struct script_template *template, struct script_text *out);
 int script_ffi_regex_jit_stack(size_t size);
+void script_ffi_log_raw(int level, const char *data, size_t len);
 ]]
 
 -- The bits of values/ffi.h.
@@ -329,17 +330,21 @@ end
 local known_templates = {}
 local template_count = 0
 
+-- Without the place in Lua, which would be this file.
+local function log_error(line)
+    C.script_ffi_log_raw(ngx.ERR, line, #line)
+end
+
 -- What is wrong with a template that has a dollar at this place.
 local function tell_bad(text, dollar)
     local digits = match(text, "^{(%d+)", dollar + 1)
     local name = match(text, "^{?([%a_][%w_]*)", dollar + 1)
     if digits then
-        ngx.log(ngx.ERR, "the closing bracket in \"", digits, "\" variable is missing")
+        log_error("the closing bracket in \"" .. digits .. "\" variable is missing")
     elseif name then
-        ngx.log(ngx.ERR, "attempt to use named capturing variable \"", name,
-                "\" (named captures not supported yet)")
+        log_error("attempt to use named capturing variable \"" .. name .. "\" (named captures not supported yet)")
     else
-        ngx.log(ngx.ERR, "lua script: invalid capturing variable name found in \"", text, "\"")
+        log_error("lua script: invalid capturing variable name found in \"" .. text .. "\"")
     end
 end
 
@@ -414,7 +419,7 @@ local function replaced(replacement, made, subject)
     if type(replacement) == "table" then
         return expand(replacement, made, subject)
     end
-    return tostring((replacement(collect(made, subject))))
+    return (tostring(replacement(collect(made, subject))))
 end
 
 local function replace_first(subject, made, replacement)
