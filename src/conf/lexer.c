@@ -361,8 +361,9 @@ static void read_code(struct lexer *lexer)
         break;
     case CODE_OPEN:
         lexer->is_stopped = true;
-        grammar_error(lexer, lexer->line,
-                      "Lua code block missing the closing brace \"}\" in a block that opens here");
+        grammar_error(
+            lexer, lexer->line,
+            "unexpected end of file, expecting terminating characters for lua code block");
         return;
     case CODE_LONG_BRACKET:
         lexer->is_stopped = true;

@@ -140,6 +140,13 @@ def test_texts_of_any_bytes_and_length(server):
     ("lua_shared_dict a 1m; lua_shared_dict a 1m;", 'lua_shared_dict "a" is already defined as "a"'),
     ("lua_regex_cache_max_entries 1; lua_regex_cache_max_entries 2;",
      '"lua_regex_cache_max_entries" directive is duplicate'),
+    ("lua_shared_dict a 1m; lua_shared_dict a 2m;",
+     'the size 2097152 of shared memory zone "a" conflicts with already declared size 1048576'),
+    ("init_by_lua '';", "invalid location config: no runnable Lua code"),
+    ("log_by_lua_file '';", "invalid location config: no runnable Lua code"),
+    ("upstream u { server 127.0.0.1; balancer_by_lua_block { } balancer_by_lua_file f; }",
+     '"balancer_by_lua_file" directive is duplicate'),
+    ("init_by_lua_block { local a = {", "unexpected end of file, expecting terminating characters for lua code block"),
 ])
 def test_what_the_configuration_may_not_say(tmp_path, line, message):
     conf = tmp_path / "nginx.conf"

@@ -17,6 +17,11 @@ bool script_balancer_read(struct conf_scope *scope, const struct conf_node *node
                           const struct balancer *balancer)
 {
     struct str name = STR("balancer_by_lua");
+
+    if (scope_group(scope)->balancer == balancer) {
+        return conf_error(scope->conf, node, "\"%.*s\" directive is duplicate",
+                          STR_ARG(node->args[0]));
+    }
     struct script_code *code = script_code_new(scope, node, name, node->args[1]);
 
     if (code == NULL) {

@@ -140,6 +140,13 @@ struct script_code *script_code_new(struct conf_scope *scope, const struct conf_
     return code;
 }
 
+/* Handlers of requests, sessions and init_by_lua do; of the others OpenResty accepts an empty text. */
+static bool needs_text(struct str name)
+{
+    return !str_starts(name, STR("init_worker_")) && !str_starts(name, STR("exit_worker_")) &&
+           !str_starts(name, STR("ssl_")) && !str_starts(name, STR("proxy_ssl_"));
+}
+
 bool script_code_apply(struct conf_scope *scope, const struct directive *row,
                        struct conf_node *node, void *settings)
 {
@@ -154,6 +161,9 @@ bool script_code_apply(struct conf_scope *scope, const struct directive *row,
         name.len -= strlen("_block");
     } else if (str_ends(name, STR("_file"))) {
         name.len -= strlen("_file");
+    }
+    if (node->args[1].len == 0 && needs_text(name)) {
+        return conf_error(scope->conf, node, "invalid location config: no runnable Lua code");
     }
     *member = script_code_new(scope, node, name, node->args[1]);
     return *member != NULL;

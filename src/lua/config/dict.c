@@ -24,16 +24,24 @@ bool script_dict_apply(struct conf_scope *scope, const struct directive *row,
         return conf_error(conf, node, "invalid lua shared dict size \"%.*s\"",
                           STR_ARG(node->args[2]));
     }
+    for (const struct script_dict *other = *list; other != NULL; other = other->next) {
+        if (!str_equal(other->name, name)) {
+            continue;
+        }
+        if (other->size != size) {
+            return conf_error(conf, node,
+                              "the size %llu of shared memory zone \"%.*s\" conflicts with already "
+                              "declared size %llu",
+                              (unsigned long long) size, STR_ARG(name),
+                              (unsigned long long) other->size);
+        }
+        return conf_error(conf, node, "lua_shared_dict \"%.*s\" is already defined as \"%.*s\"",
+                          STR_ARG(name), STR_ARG(name));
+    }
     struct zone *zone = generation_zone(conf->generation, node, name, dict_zone_size(size),
                                         &tags[(row->contexts & IN_STREAM) != 0]);
     if (zone == NULL) {
         return false;
-    }
-    for (const struct script_dict *other = *list; other != NULL; other = other->next) {
-        if (other->zone == zone) {
-            return conf_error(conf, node, "lua_shared_dict \"%.*s\" is already defined as \"%.*s\"",
-                              STR_ARG(name), STR_ARG(name));
-        }
     }
     struct script_dict *dict = arena_new(conf->arena, struct script_dict);
 
