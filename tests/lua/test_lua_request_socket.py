@@ -21,8 +21,39 @@ server {
             ngx.log(ngx.WARN, "second: ", type(other), " ", tostring(reason));
             (first and socket or second and other or {send = function() end}):send("HTTP/1.0 200 OK\\r\\n\\r\\nraw")
         } }
+    location /timed { content_by_lua_block {
+        local socket = ngx.req.socket(true)
+        local reading = ngx.thread.spawn(function() return socket:receive("*l") end)
+        socket:settimeout(20)
+        socket:send("set")
+        local _, _, reason, part = ngx.thread.wait(reading)
+        socket:send(reason .. " after " .. part)
+    } }
+    location /left { content_by_lua_block {
+        local socket = ngx.req.socket(true)
+        local sent, reason
+        repeat ngx.sleep(0.002) sent, reason = socket:send("x") until not sent
+        ngx.log(ngx.WARN, "ended: ", reason)
+    } }
 }
 """
+
+
+def test_a_timeout_that_another_thread_sets_holds_for_the_reading_that_goes_on():
+    """From the next bytes on, as on the reference."""
+    with Server(HTTP, allow=["read timed out"]) as server, server.client() as client:
+        client.send(b"GET /timed HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert client.recv(3) == b"set"
+        client.send(b"part")
+        assert client.rest() == b"timeout after part"
+
+
+def test_sending_to_a_client_that_left_is_no_error():
+    with Server(HTTP) as server:
+        with server.client() as client:
+            client.send(b"GET /left HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert server.wait_log("ended: (broken pipe|connection reset by peer)")
+        assert server.wait_log(r"\[info\] .*send\(\) failed")
 
 
 @pytest.mark.parametrize("asked, second", [

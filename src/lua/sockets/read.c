@@ -138,7 +138,7 @@ static int end_of_input(lua_State *L, struct script_socket *socket, const struct
 
 /* MAY WAIT. */
 static int receive_taking(lua_State *L, struct script_thread *thread, struct script_socket *socket,
-                          struct take *take, uint64_t timeout_ms)
+                          struct take *take)
 {
     size_t hint = take->kind == TAKE_ALL    ? 65536
                   : take->kind == TAKE_SIZE ? (size_t) take->rest
@@ -155,6 +155,10 @@ static int receive_taking(lua_State *L, struct script_thread *thread, struct scr
         case PROGRESS_MORE:
             break;
         }
+        /* Another thread may have set it since. */
+        uint64_t timeout_ms =
+            socket_timeout(L, SOCKET_READ_TIMEOUT, socket_settings(thread)->read_timeout_ms);
+
         socket->is_reading = true;
         enum script_got got = socket->source->more(socket->source, hint, timeout_ms);
         socket->is_reading = false;
@@ -209,10 +213,8 @@ static int receive_from(lua_State *L, struct script_thread *thread, struct scrip
         lua_pushliteral(L, "");
         return 1;
     }
-    uint64_t timeout_ms =
-        socket_timeout(L, SOCKET_READ_TIMEOUT, socket_settings(thread)->read_timeout_ms);
     socket_hold(L);
-    return receive_taking(L, thread, socket, take, timeout_ms);
+    return receive_taking(L, thread, socket, take);
 }
 
 /* ---- the functions ---- */

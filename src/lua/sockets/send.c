@@ -104,7 +104,8 @@ static int fail_broken(lua_State *L, const struct script_thread *thread,
     struct socket_log words;
 
     socket_log_begin(thread, socket->name, &words);
-    log_error(&words.log, error, "send() failed");
+    /* Clients that leave are no errors of the server. */
+    log_at(&words.log, socket->name[0] == '\0' ? LOG_INFO : LOG_ERROR, error, "send() failed");
     /* An answer that came before the end can still be received. */
     conn_fill_last(socket->conn, INPUT_MOST);
     socket->has_sent_last = true;
