@@ -345,6 +345,8 @@ enum acme_read { ACME_MORE, ACME_WHOLE, ACME_BAD };
 /* One answer of HTTP/1.1 (RFC 9112), from its first byte; the body may be chunked. is_end: nothing follows the input. */
 enum acme_read acme_answer_read(struct arena *arena, struct str input, bool is_end, bool is_head,
                                 struct acme_answer *out);
+/* Letters, digits, "-" and "_", one at least: nonces, tokens, digests. */
+bool acme_is_base64url(struct str text);
 /* Retry-After (RFC 9110, 10.2.3) in seconds from now; 0: there is none. */
 int64_t acme_retry_after(struct str value, int64_t now);
 /* A time of RFC 3339, in seconds since the epoch. */

@@ -9,7 +9,7 @@
 #include "http/modules/clients/acme/acme.h"
 
 #define HEAD_MAX 32768
-#define NONCE_MAX 512
+#define NONCE_MAX 512 /* a longer one is ignored, as one that is no base64url (RFC 8555, 6.5.1) */
 
 /* ---- fields ---- */
 
@@ -113,8 +113,7 @@ static void take_link(struct str value, struct acme_answer *out)
     }
 }
 
-/* base64url (RFC 8555, 6.5.1): others are ignored. */
-static bool is_nonce(struct str text)
+bool acme_is_base64url(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char) text.data[i];
@@ -124,7 +123,7 @@ static bool is_nonce(struct str text)
             return false;
         }
     }
-    return text.len != 0 && text.len <= NONCE_MAX;
+    return text.len != 0;
 }
 
 static bool take_fields(const struct fields *fields, struct acme_answer *out, int64_t *length,
@@ -150,7 +149,8 @@ static bool take_fields(const struct fields *fields, struct acme_answer *out, in
             if (*length != -1 || !content_length_parse(field->value, length)) {
                 return false;
             }
-        } else if (str_equal_nocase(field->name, STR("Replay-Nonce")) && is_nonce(field->value)) {
+        } else if (str_equal_nocase(field->name, STR("Replay-Nonce")) &&
+                   acme_is_base64url(field->value) && field->value.len <= NONCE_MAX) {
             out->nonce = field->value;
         } else if (str_equal_nocase(field->name, STR("Retry-After"))) {
             out->retry_after = field->value;

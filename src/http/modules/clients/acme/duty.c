@@ -8,6 +8,8 @@
 #include "base/fs.h"
 #include "http/modules/clients/acme/acme.h"
 
+#define DIGEST_SIZE 43 /* SHA-256 as base64url */
+
 /* ---- what is allowed ---- */
 
 static bool is_file(const struct acme_issuer *issuer, struct str name)
@@ -48,20 +50,6 @@ static bool is_record(const struct acme_issuer *issuer, struct str record)
     return false;
 }
 
-/* SHA-256 as base64url. */
-static bool is_digest(struct str text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char) text.data[i];
-
-        if (!ascii_is_digit(c) && (unsigned char) (ascii_lower(c) - 'a') >= 26 && c != '-' &&
-            c != '_') {
-            return false;
-        }
-    }
-    return text.len == 43;
-}
-
 bool acme_duty_is_allowed(const struct acme_issuer *issuer, const struct acme_duty *duty)
 {
     const struct str *texts = duty->texts;
@@ -80,7 +68,8 @@ bool acme_duty_is_allowed(const struct acme_issuer *issuer, const struct acme_du
     case ACME_RUN_HOOK:
         return str_starts(issuer->dns_hook, STR("/")) &&
                (str_is(texts[0], "add") || str_is(texts[0], "remove")) &&
-               is_record(issuer, texts[1]) && is_digest(texts[2]);
+               is_record(issuer, texts[1]) && texts[2].len == DIGEST_SIZE &&
+               acme_is_base64url(texts[2]);
     }
     return false;
 }

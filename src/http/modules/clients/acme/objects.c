@@ -2,6 +2,7 @@
 #include "http/modules/clients/acme/acme.h"
 
 #define DOMAIN_MAX 255
+#define TOKEN_MAX 256
 
 static struct str url_of(struct arena *arena, const json_t *object, const char *name)
 {
@@ -79,18 +80,6 @@ static bool take_identifier(const json_t *object, const struct acme_certificate 
     return false;
 }
 
-static bool is_token(struct str text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char) text.data[i];
-        if (!ascii_is_digit(c) && (unsigned char) (ascii_lower(c) - 'a') >= 26 && c != '-' &&
-            c != '_') {
-            return false;
-        }
-    }
-    return text.len != 0 && text.len <= 256;
-}
-
 static bool take_domain(struct arena *arena, const json_t *challenge, struct str *out)
 {
     struct str text = text_of(json_array_get(json_object_get(challenge, "issuer-domain-names"), 0));
@@ -128,7 +117,9 @@ const char *acme_authorization_read(struct arena *arena, const json_t *object,
                    : "the CA names no domain for dns-persist-01";
     }
     out->token = arena_dup(arena, jose_string(challenge, "token"));
-    return is_token(out->token) ? NULL : "the CA sent a malformed challenge";
+    return acme_is_base64url(out->token) && out->token.len <= TOKEN_MAX
+               ? NULL
+               : "the CA sent a malformed challenge";
 }
 
 /* ---- renewal information ---- */
