@@ -38,8 +38,8 @@ static void complain(const char *rule, const struct fiber *fiber)
 }
 
 /*
- * What the running fiber works on has broken a rule: it is asked to return, as if it had been cancelled. Inside a
- * shield it would go on as if what it waits for had happened, so that there is no sound way on.
+ * The code on the running fiber has broken a rule of this interface. The fiber is cancelled, so that the code returns. Inside a
+ * shield a wait reports no cancellation, and the code would continue as if the awaited event had come: there the worker panics.
  */
 static __attribute__((cold, noinline)) enum wait_result give_up(const char *rule)
 {

@@ -6,9 +6,9 @@ doors.py BUILD --list   and the functions by file, with the depth and the caller
 
 BUILD holds nginx, compiled as usual but with -finstrument-functions, and doors_trace.so, which writes the
 trace. What the compiler inlines counts: a reader goes there all the same. The second numbers leave out the inline
-functions of headers, of which many are words of the language of the house. Counted is from the moment when the bytes
-of the request wake the worker until it waits again after the log line. Depth is the number of frames from the turn of the loop on, which is 1; the
-frames of a fiber stand on those of the loop that runs it.
+functions of headers. Counting begins when the bytes of the request wake the worker, and ends when it waits again after the
+log line. Depth is the number of frames from the turn of the loop on, which is 1; the frames of a fiber are above those of
+the loop that runs it.
 """
 
 import os
@@ -236,7 +236,7 @@ def measure(server, trace, target):
         for _ in range(WARM_REQUESTS):
             exchange(client, target)
             trace.wait_idle()
-        # Texts of the clock are made anew once a second: the warm request makes them.
+        # The clock formats its strings once a second: the warm request does that.
         time.sleep((1.15 - time.time() % 1) % 1)
         exchange(client, target)
         first = trace.wait_idle()

@@ -24,7 +24,8 @@ static uint32_t common_length(const char *a, const char *b, uint32_t len)
     return i;
 }
 
-static inline void place(struct field *field, const struct repeat_field *from, const char *block)
+static inline void restore_field(struct field *field, const struct repeat_field *from,
+                                 const char *block)
 {
     field->name = (struct str){block + from->name_start, from->name_len};
     field->value = (struct str){block + from->value_start, from->value_len};
@@ -53,17 +54,17 @@ bool repeat_recall(const struct field_reading *reading, uint32_t room, struct st
         fields->capacity = repeat->count + 4;
         fields->items = arena_alloc(reading->arena, fields->capacity * sizeof(*fields->items));
         for (uint32_t i = 0; i < repeat->count; i++) {
-            place(&fields->items[i], &repeat->items[i], input.data);
+            restore_field(&fields->items[i], &repeat->items[i], input.data);
         }
         *used = repeat->len;
         return true;
     }
     uint32_t len = repeat->len < input.len ? repeat->len : (uint32_t) input.len;
     uint32_t common = common_length(repeat->bytes, input.data, len);
-    /* A line is the same when the next one's first byte is within what is. */
+    /* A line is the same when all bytes before the name of the next line are. */
     for (uint32_t i = 0; i + 1 < repeat->count && repeat->items[i + 1].name_start <= common; i++) {
         struct field field;
-        place(&field, &repeat->items[i], input.data);
+        restore_field(&field, &repeat->items[i], input.data);
         fields_add_identified(fields, reading->arena, (enum field_id) field.id, field.name,
                               field.value);
         *used = repeat->items[i + 1].name_start;

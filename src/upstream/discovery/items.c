@@ -42,7 +42,7 @@ void discovery_items_clear(struct discovery_items *items)
     items->room = 0;
 }
 
-/* The key is behind the endpoints, in the same memory. */
+/* One allocation: the item, its endpoints, then the bytes of the key. */
 static struct discovery_item *item_new(struct str key, const struct vec *endpoints)
 {
     size_t fixed =

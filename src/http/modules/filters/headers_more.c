@@ -186,7 +186,7 @@ static enum handler_result change_inputs(struct request *request)
 
 /* ---- while the configuration is read ---- */
 
-/* Does the configuration that is being read change requests? An `if` inside a location may do so where that does not. */
+/* Is there a line for requests anywhere in the configuration? An `if` may have one where its location has none. */
 static bool has_input;
 
 static bool has_input_lines(const struct conf_node *node)

@@ -124,6 +124,7 @@ static bool read_with_newer_keys(struct answer_reading *reading)
 
 /* ---- the record ---- */
 
+/* A token of the answer, or, where the answer has none, of the record that it renews. */
 static void copy_member(json_t *record, const struct answer_reading *reading, const char *name)
 {
     json_t *value = json_object_get(reading->answer, name);

@@ -240,7 +240,7 @@ static bool match(struct request *request, struct str left, struct str right, bo
     return result != REGEX_INVALID;
 }
 
-static bool tell_invalid(struct request *request, struct str text)
+static bool refuse_expression(struct request *request, struct str text)
 {
     log_error(&request->log, 0, "invalid expression in \"%.*s\"", STR_ARG(text));
     return false;
@@ -253,7 +253,7 @@ static bool compare_values(struct request *request, struct str text, struct str 
     right = ssi_values_skip_spaces(right);
     if (right.len > 1 && right.data[0] == '/') {
         if (right.data[right.len - 1] != '/') {
-            return tell_invalid(request, text);
+            return refuse_expression(request, text);
         }
         return match(request, left, right, is_equal);
     }
@@ -270,7 +270,7 @@ bool ssi_evaluate_condition(struct request *request, struct str text, bool *is_t
     size_t n = 0;
 
     if (rest.len > 1 && rest.data[0] == '/') {
-        return tell_invalid(request, text);
+        return refuse_expression(request, text);
     }
     while (n < rest.len && rest.data[n] != ' ' && rest.data[n] != '=' && rest.data[n] != '!') {
         n++;
@@ -280,7 +280,7 @@ bool ssi_evaluate_condition(struct request *request, struct str text, bool *is_t
     bool is_negated = rest.len != 0 && rest.data[0] == '!';
     bool has_operator = str_starts(rest, is_negated ? STR("!=") : STR("="));
     if (rest.len != 0 && !has_operator) {
-        return tell_invalid(request, text);
+        return refuse_expression(request, text);
     }
     if (!ssi_evaluate(request, left, &left)) {
         return false;

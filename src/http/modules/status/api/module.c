@@ -264,7 +264,7 @@ static const struct api_collection *find_collection(const struct api_collection 
     return NULL;
 }
 
-/* What there is of http or stream. MAY WAIT. */
+/* The upstream groups of http or stream: all, one, or the servers of one. MAY WAIT. */
 static enum handler_result answer_groups(struct request *request,
                                          const struct api_collection *groups,
                                          const struct api_path *path)
