@@ -61,27 +61,52 @@ def open_path():
         yield pathlib.Path(folder)
 
 
-@pytest.fixture
-def serve():
-    """A function that starts servers and ends them, with their checks, when the test is over.
+def pytest_configure(config):
+    config.addinivalue_line("markers", "one_server: the cases of a test share each server that they start with the same arguments; "
+                            "for tests that only send requests and leave nothing behind")
 
-    serve(http="...", files={...}) gives a started Server; the arguments are those of Server.
-    """
-    servers = []
 
-    def start(*args, **kwargs):
-        server = Server(*args, **kwargs)
-        servers.append(server)
-        return server.start()
-
-    yield start
+def close_all(servers):
+    """Ends servers, the last one first, with their checks."""
     failures = []
-    for server in reversed(servers):
+    for server in reversed(list(servers)):
         try:
             server.close()
         except AssertionError as failure:
             failures.append(str(failure))
     assert not failures, "\n".join(failures)
+
+
+@pytest.fixture(scope="module")
+def shared_servers():
+    """Those of tests with the mark one_server: (name of the test, arguments) -> Server. They end with the file."""
+    servers = {}
+    yield servers
+    close_all(servers.values())
+
+
+@pytest.fixture
+def serve(request, shared_servers):
+    """A function that starts servers and ends them, with their checks, when the test is over.
+
+    serve(http="...", files={...}) gives a started Server; the arguments are those of Server.
+    """
+    servers = []
+    is_shared = request.node.get_closest_marker("one_server") is not None
+
+    def start(*args, **kwargs):
+        key = (request.node.originalname, repr((args, sorted(kwargs.items()))))
+        if is_shared and key in shared_servers:
+            return shared_servers[key]
+        server = Server(*args, **kwargs)
+        if is_shared:
+            shared_servers[key] = server
+        else:
+            servers.append(server)
+        return server.start()
+
+    yield start
+    close_all(servers)
 
 
 @pytest.fixture

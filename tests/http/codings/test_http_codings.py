@@ -52,6 +52,7 @@ def got(response):
 
 # ---- one choice ----
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("accepted, chosen", [
     ("gzip, deflate, br, zstd", "br"), ("zstd, br, gzip", "br"), ("gzip, zstd", "zstd"), ("gzip", "gzip"),
     ("gzip;q=1, br;q=0.9, zstd;q=0.8", "gzip"), ("gzip;q=0.1, zstd;q=0.2, br;q=0.2", "br"),

@@ -47,6 +47,7 @@ def seen(response):
 
 # ---- what is accepted
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("alg, kind", [
     ("HS256", "oct"), ("HS384", "oct512"), ("HS512", "oct512"), ("RS256", "rsa"), ("RS384", "rsa"), ("RS512", "rsa"),
     ("PS256", "rsa"), ("PS384", "rsa"), ("PS512", "rsa"), ("ES256", "p256"), ("ES384", "p384"), ("ES512", "p521"),
@@ -69,6 +70,7 @@ WRAPPINGS = [("dir", None), ("A128KW", 128), ("A192KW", 192), ("A256KW", 256), (
              ("A256GCMKW", 256)]
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("alg, kind, enc, bits", [
     *[(alg, kind, enc, bits) for alg, kind in WRAPPINGS for enc, bits in CONTENTS],
     # RSA is slow: one content of each kind.
@@ -181,6 +183,7 @@ def test_keys_of_the_token_are_not_used(site):
         assert ask(server, sign(mine, "ES256", **more)).status == 401
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("token", [
     "", ".", "..", "...", "....", "a.b.c", "e30.e30.", "e30.e30.AAAA", "." * 1000, "\xff.\xff.\xff", "a" * 20000,
     by_hand("[]", {}), by_hand("{", {}), by_hand({"alg": "HS256", "crit": ["exp"]}, {}, b"x"), by_hand("", ""),
@@ -192,6 +195,7 @@ def test_malformed(site, token):
     assert ask(server, token).status == 401
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("claims", ["", "[]", "1", '"x"', "null", "{", '{"sub":"a","sub":"b"}', '{"exp":1e999}',
                                     '{"exp":99999999999999999999}', '{"a":%s}' % ("[" * 40 + "]" * 40)])
 def test_signed_claims_that_are_no_object(site, claims):
@@ -201,6 +205,7 @@ def test_signed_claims_that_are_no_object(site, claims):
     assert ask(server, by_hand({"alg": "HS256"}, '{"sub":"ann"}', secret)).status == 200
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("header", [{"zip": "DEF"}, {"crit": ["x"]}, {"enc": "A128GCM", "alg": "RSA1_5"},
                                     {"alg": "PBES2-HS256+A128KW", "p2c": 2**31, "p2s": "AAAA"}, {"alg": "ECDH-ES"},
                                     {"enc": "none"}, {"alg": "HS256"}, {"alg": "A128GCMKW"}])

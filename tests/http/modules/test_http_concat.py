@@ -52,6 +52,7 @@ def test_two_files(site):
     assert response.header("ETag") is None and response.header("Accept-Ranges") is None
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("target, text", [
     ("/??a.css", "a{}\n"), ("/??a.css,sub/c.css", "a{}\nc{}"), ("/sub/??c.css", "c{}"), ("/alias/??sub/c.css,a.css", "c{}a{}\n"),
     ("/regex/??a.css,b.css", "a{}\nb{}\n"), ("/??a.css?v=1,b.css?v=3", "a{}\nb{}\n"), ("/??a.css,b.css?v=1", "a{}\nb{}\n"),
@@ -68,6 +69,7 @@ def test_what_is_served(site, target, text):
         assert response.header("Content-Length") == str(len(text))
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("target, status", [
     ("/??a.css,x.js", 400), ("/??y.txt", 400), ("/text/??y.txt,a.css", 400), ("/two/??a.css,b.css,a.css", 400), ("/??../html/a.css", 400),
     ("/sub/??../a.css", 400), ("/??a.css,..", 400), ("/??%2e%2e/a.css", 400), ("/??a.css%00.txt", 400), ("/???v", 400), ("/??,", 400), ("/??,,,", 400), ("/??nothing.css", 404),

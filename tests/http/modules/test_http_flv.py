@@ -23,6 +23,7 @@ def site(serve):
     return serve(CONF, files={"html/a.flv": SMALL, "html/b.flv": BIG, "html/dir/x": "x"})
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("place", ["", "/direct", "/cached", "/aio"])
 @pytest.mark.parametrize("start", [1, 13, 100, 262, 5000, 479999])
 def test_from_a_place_on(site, place, start):

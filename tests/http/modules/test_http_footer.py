@@ -43,6 +43,7 @@ def site(serve):
 FOOT = "<!-- me  -->"
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("target, text", [
     ("/a.html", "page\n" + FOOT), ("/a.html?x=1", "page\n<!-- me 1 -->"), ("/a.txt", "text\n"), ("/off/a.html", "page\n"), ("/empty.html", FOOT),
     ("/text/a.txt", "text\nF"), ("/text/a.html", "page\nF"), ("/all/a.txt", "text\nF"), ("/after/a.html", "page\n[text/html /after/a.html]"),

@@ -102,6 +102,7 @@ PROMETHEUS = ("application/vnd.google.protobuf;proto=io.prometheus.client.Metric
               "text/plain;version=0.0.4;q=0.2,*/*;q=0.1")
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("accept, content_type", [
     (None, TEXT), ("", TEXT), ("*/*", TEXT), ("image/png", TEXT), ("text/*", TEXT), ("text/html;q=0", TEXT),
     (PROMETHEUS % "0.6", CONTENT_TYPE), (PROMETHEUS % "0.45", OPENMETRICS), (PROMETHEUS.replace("version=1.0.0", "version=2.0.0") % "0.1", TEXT),

@@ -63,6 +63,7 @@ def site(serve):
     return serve(CONF, files=FILES)
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("target, text", [
     ("/a.html", HTML), ("/a.txt", "a   b"), ("/off/a.html", PAGE), ("/off/on/a.html", HTML), ("/all/a.html", ALL), ("/text/a.txt", "a b"),
     ("/a.html?http_trim=off", PAGE), ("/a.html?x&http_trim=off&y", PAGE), ("/a.html?http_trim=on", HTML), ("/a.html?xhttp_trim=off", HTML),
