@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
 """HTTP/3 by a client that is not ours (h3client, on quic-go), and HTTP/2 over TLS by h2load beside it: CPU time of the server for
-a small answer, a byte and a handshake.
+a small answer, a byte and a handshake; memory of an idle connection. The same of other servers of HTTP/3 where they are there: quic-go's
+(by h3client), and ngtcp2's (the program `gtlsserver` of Debian's ngtcp2-server, in PATH or GTLSSERVER).
+
+All take turns in each round, so that what else the machine does meets all alike; a ratio is the median of the rounds' ratios.
 
     tests/bench/h3.py [BINARY] [ROUNDS]
 """
 
+import contextlib
 import json
 import os
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -15,16 +21,17 @@ import time
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 
+import memory                   # noqa: E402  pylint: disable=wrong-import-position
 from harness import ports       # noqa: E402  pylint: disable=wrong-import-position
 
 CLIENT = os.path.join(ROOT, "objs-tools", "h3client")
 SMALL, LARGE = 100, 10_000_000
+IDLE = 2000     # connections
 CONF = """daemon off; pid nginx.pid; error_log error.log warn; worker_processes 1; user root;
 events { worker_connections 4096; }
 http { access_log off; ssl_certificate c.pem; ssl_certificate_key k.pem; keepalive_requests 1000000; quic_gso on;
 server { listen 127.0.0.1:%d quic reuseport; listen 127.0.0.1:%d ssl; http2 on; root html; } }
 """
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def certificate(directory):
@@ -61,15 +68,54 @@ class Server:
         raise SystemExit("the server has no worker")
 
     def cpu(self):
-        """Seconds that the worker has used, its kernel time as well."""
-        with open("/proc/%d/stat" % self.worker, encoding="ascii") as file:
-            words = file.read().rsplit(")", 1)[1].split()
-        return (int(words[11]) + int(words[12])) / TICKS
+        return cpu_of(self.worker)
 
     def close(self):
         self.process.terminate()
         self.process.wait()
         self.held.close()
+
+
+class Other:
+    """A server of others that gives the files of a Server's directory."""
+
+    def __init__(self, command, port, server, **environment):
+        self.port, self.directory = port, server.directory
+        self.process = subprocess.Popen(command, cwd=server.directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                        env={**os.environ, **environment})
+
+    def cpu(self):
+        return cpu_of(self.process.pid)
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def cpu_of(pid):
+    """Seconds that all threads of a process have used, their kernel time as well."""
+    total = 0
+    for task in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/schedstat" % (pid, task), encoding="ascii") as file:
+            total += int(file.read().split()[0])
+    return total / 1e9
+
+
+def others(server, stack):
+    """Servers of others by name, as far as they are there."""
+    found = {}
+    for name, command in (
+            ("quic-go", [CLIENT, "serve", "html", "127.0.0.1:%d", "c.pem", "k.pem"]),
+            ("ngtcp2", [os.environ.get("GTLSSERVER") or shutil.which("gtlsserver"), "-q", "-d", "html", "127.0.0.1", "%d", "k.pem",
+                        "c.pem"])):
+        if command[0] is None:
+            continue
+        held = ports.take()
+        stack.callback(held.close)
+        other = Other([word.replace("%d", str(held.number)) for word in command], held.number, server, GOMAXPROCS="1")
+        stack.callback(other.close)
+        found[name] = other
+    return found
 
 
 def by_h3(server, mode, path, *options):
@@ -92,33 +138,61 @@ def by_h2(server, path, requests, *options):
     return requests, server.cpu() - before
 
 
+# What it is, its unit, and how it is had of requests and seconds; the load by HTTP/3 and by HTTP/2.
 ROWS = [
     ("small answers, 4 x 32 streams", "us each", lambda n, s: 1e6 * s / n,
-     lambda server: by_h3(server, "load", "small", "-n", "100000", "-c", "4", "-m", "32"),
-     lambda server: by_h2(server, "small", 100000, "-c", "4", "-m", "32")),
-    ("10 MB downloads", "GB a second", lambda n, s: n * LARGE / 1e9 / s,
-     lambda server: by_h3(server, "load", "large", "-n", "100"),
-     lambda server: by_h2(server, "large", 100, "-c", "1", "-m", "1")),
+     lambda server: by_h3(server, "load", "small", "-n", "40000", "-c", "4", "-m", "32"),
+     lambda server: by_h2(server, "small", 40000, "-c", "4", "-m", "32")),
+    ("10 MB downloads", "ms each", lambda n, s: 1e3 * s / n,
+     lambda server: by_h3(server, "load", "large", "-n", "40"),
+     lambda server: by_h2(server, "large", 40, "-c", "1", "-m", "1")),
     ("full handshakes", "us each", lambda n, s: 1e6 * s / n,
-     lambda server: by_h3(server, "handshakes", "small", "-n", "1500", "-c", "4"),
-     lambda server: by_h2(server, "small", 1500, "-c", "1500", "-r", "750")),
+     lambda server: by_h3(server, "handshakes", "small", "-n", "1000", "-c", "4"),
+     lambda server: by_h2(server, "small", 1000, "-c", "1000", "-r", "750")),
 ]
+
+
+def measure(server, compared, rounds):
+    for name, unit, figure, h3, h2 in ROWS:
+        taken = {}
+        for _ in range(rounds):
+            taken.setdefault("HTTP/3", []).append(figure(*h3(server)))
+            taken.setdefault("HTTP/2", []).append(figure(*h2(server)))
+            for who, other in compared.items():
+                taken.setdefault(who, []).append(figure(*h3(other)))
+        ours = taken.pop("HTTP/3")
+        line = "%-30s HTTP/3 %8.2f %s" % (name, statistics.median(ours), unit)
+        for who, figures in taken.items():
+            ratios = sorted(one / other for one, other in zip(ours, figures))
+            line += ";  %s %.2f, ratio %.2f (%.2f to %.2f)" % (who, statistics.median(figures), statistics.median(ratios),
+                                                               ratios[len(ratios) // 4], ratios[(3 * len(ratios)) // 4])
+        print(line, flush=True)
+
+
+def measure_idle(server):
+    """Resident memory of a connection that has had one answer, what OpenSSL has of it included."""
+    before = memory.of_processes([server.worker])
+    with subprocess.Popen([CLIENT, "idle", "-c", str(IDLE), "https://127.0.0.1:%d/small" % server.port], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as client:
+        result = json.loads(client.stdout.readline())
+        if result["Failed"]:
+            raise SystemExit(result["Error"])
+        time.sleep(3)   # the last acknowledgements, and pages that the allocator gives back
+        more = memory.growth(before, memory.of_processes([server.worker]))
+        print("%-30s HTTP/3 %8.0f bytes resident each, OpenSSL's included" % ("%d idle connections" % IDLE, more["Rss"] / IDLE))
+        client.stdin.close()
 
 
 def main():
     binary = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "objs", "nginx"))
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
     if not os.access(CLIENT, os.X_OK):
         raise SystemExit("objs-tools/h3client is not there: auto/h3client builds it")
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         server = Server(binary, directory)
-        try:
-            for name, unit, figure, h3, h2 in ROWS:
-                of_h3 = sorted(figure(*h3(server)) for _ in range(rounds))[rounds // 2]
-                of_h2 = sorted(figure(*h2(server)) for _ in range(rounds))[rounds // 2]
-                print("%-30s HTTP/3 %8.2f  HTTP/2 %8.2f  %s" % (name, of_h3, of_h2, unit))
-        finally:
-            server.close()
+        stack.callback(server.close)
+        measure_idle(server)
+        measure(server, others(server, stack), rounds)
 
 
 if __name__ == "__main__":

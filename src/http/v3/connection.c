@@ -243,11 +243,17 @@ static void connection_established(struct quic_connection *quic)
     }
 }
 
+static void streams_called(struct quic_connection *quic)
+{
+    v3_start_all(v3_of(quic));
+}
+
 static const struct quic_owner v3_owner = {
     .established = connection_established,
     .stream_opened = stream_opened,
     .readable = stream_readable,
     .writable = stream_writable,
+    .streams_called = streams_called,
     .closed = connection_closed,
 };
 
@@ -295,6 +301,7 @@ bool v3_began(struct listener *listener, struct quic_connection *quic)
     list_init(&c->streams);
     list_init(&c->blocked);
     list_init(&c->finished);
+    list_init(&c->starting);
     counters_mine->accepted++;
     counters_mine->handled++;
     quic_adopt(quic, &v3_owner, c);

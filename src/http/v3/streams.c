@@ -79,6 +79,7 @@ static struct v3_stream *stream_make(struct v3_connection *c, struct quic_stream
     quic->user = stream;
     conn_unpark(c->connection->conn);
     list_init(&stream->blocked_node);
+    list_init(&stream->start_node);
     timer_init(&stream->timer, fire);
     list_push_back(&c->streams, &stream->link);
     c->stream_count++;
@@ -238,7 +239,8 @@ void v3_cancel(struct v3_stream *stream)
         return;
     }
     stream->is_reset = true;
-    wake(stream); /* fibers beside the request's, and one that is shielded, see it, too */
+    v3_start(stream); /* so that it ends as others do */
+    wake(stream);     /* fibers beside the request's, and one that is shielded, see it, too */
     if (!stream->has_ended) {
         request_cancel(stream->request);
     }

@@ -73,6 +73,7 @@ enum v3_guard { V3_GUARDS(CLIENT_GUARD_ID) V3_GUARD_COUNT };
 
 #define V3_ACTION "processing HTTP/3 connection" /* of log lines */
 #define V3_BLOCKED_MAX 16 /* streams that may wait for entries: SETTINGS_QPACK_BLOCKED_STREAMS */
+#define V3_STARTS_MAX 16 /* requests that are started together */
 #define V3_PRIORITIES_KEPT 16 /* PRIORITY_UPDATE frames for streams that have not begun */
 
 #define V3_ONE_WAY_MAX                                                                             \
@@ -103,8 +104,10 @@ struct v3_connection {
     struct list streams;                 /* struct v3_stream: whose requests have not ended */
     struct list blocked;  /* struct v3_stream: those that wait for entries of the table */
     struct list finished; /* struct v3_stream: whose requests have ended and are not recycled */
+    struct list starting; /* struct v3_stream: whose heads were read in this turn, up to V3_STARTS_MAX */
     uint32_t stream_count;
     uint32_t blocked_count;
+    uint32_t starting_count;
     uint64_t next_stream;   /* above the highest of the client's requests so far */
     uint64_t error;         /* that the connection fails with; 0 = none */
     const char *reason;     /* for the log; or NULL */
@@ -141,6 +144,7 @@ struct v3_stream {
     uint64_t id;
     struct list link;         /* on connection->streams or finished */
     struct list blocked_node; /* on connection->blocked, or empty */
+    struct list start_node;   /* on connection->starting, or empty */
     struct h3_input input;
     struct timer timer; /* the client has to send its head, or to take something, until then */
     struct wait_point reader; /* the fiber that reads the body */
@@ -219,6 +223,10 @@ void v3_stream_read(struct v3_stream *stream);
 void v3_stream_unblocked(struct v3_stream *stream);
 
 /* head.c */
+/* Starts the request if its head was read and it has not been started. */
+void v3_start(struct v3_stream *stream);
+/* Starts all requests that wait for it. */
+void v3_start_all(struct v3_connection *c);
 enum v3_section {
     V3_SECTION_WHOLE,
     V3_SECTION_BLOCKED, /* entries of the table have to come first */

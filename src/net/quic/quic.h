@@ -121,6 +121,9 @@ struct quic_owner {
     /* The peer has raised its limit on streams of both directions, or any limit after quic_stream_open gave NULL. May be
      * NULL. */
     void (*streams_available)(struct quic_connection *connection);
+    /* All streams of this turn were called; packets are made next. For work that costs less for many streams in a row than
+     * in between. Not called once the connection is closed. May be NULL. */
+    void (*streams_called)(struct quic_connection *connection);
     /* The end, called once in each connection that was accepted or connected. The connection may not be touched after it;
      * its streams are gone, too: state of the owner for each has to be freed in it. */
     void (*closed)(struct quic_connection *connection, const struct quic_close *how);

@@ -392,6 +392,9 @@ void quic_streams_call(struct quic_connection *c)
     while (quic_is_open(c) && (link = list_pop_front(&c->calls)) != NULL) {
         call_one(c, container_of(link, struct quic_stream_state, calls));
     }
+    if (quic_is_open(c) && c->owner->streams_called != NULL) {
+        c->owner->streams_called(c);
+    }
 }
 
 void quic_stream_sent_some(struct quic_stream_state *stream)

@@ -3,6 +3,11 @@
 //	h3client load -n REQUESTS -c CONNECTIONS -m STREAMS URL     requests, by turns on all streams
 //	h3client handshakes -n CONNECTIONS -c AT_ONCE URL           one request on each connection
 //	h3client hold -c CONNECTIONS URL                            one request on each connection, all at one time
+//	h3client idle -c CONNECTIONS URL                            the same, and they stay idle until the end of the input
+//
+// And quic-go's server, to compare with: files of a directory at an address.
+//
+//	h3client serve DIRECTORY ADDRESS CERTIFICATE KEY
 package main
 
 import (
@@ -159,6 +164,33 @@ func (c *client) hold() {
 	})
 }
 
+func (c *client) idle() {
+	transports := make([]*http3.Transport, c.connections)
+	var next int64 = -1
+	together(min(16, c.connections), func() {
+		for i := atomic.AddInt64(&next, 1); i < int64(c.connections); i = atomic.AddInt64(&next, 1) {
+			transports[i] = c.transport()
+			c.get(transports[i])
+		}
+	})
+	c.report()
+	io.Copy(io.Discard, os.Stdin)
+	for _, t := range transports {
+		t.Close()
+	}
+	os.Exit(0)
+}
+
+func (c *client) report() {
+	c.out.Seconds = time.Since(c.started).Seconds()
+	json.NewEncoder(os.Stdout).Encode(&c.out)
+}
+
+func serve(directory, address, certificate, key string) error {
+	server := http3.Server{Addr: address, Handler: http.FileServer(http.Dir(directory))}
+	return server.ListenAndServeTLS(certificate, key)
+}
+
 func main() {
 	var s settings
 	flags := flag.NewFlagSet("h3client", flag.ExitOnError)
@@ -167,15 +199,19 @@ func main() {
 	flags.IntVar(&s.streams, "m", 1, "streams of a connection at one time")
 	flags.BoolVar(&s.version2, "2", false, "QUIC version 2")
 	flags.BoolVar(&s.resume, "resume", false, "resume TLS sessions")
-	modes := map[string]func(*client){"load": (*client).load, "handshakes": (*client).handshakes, "hold": (*client).hold}
+	modes := map[string]func(*client){"load": (*client).load, "handshakes": (*client).handshakes, "hold": (*client).hold,
+		"idle": (*client).idle}
+	if len(os.Args) == 6 && os.Args[1] == "serve" {
+		fmt.Fprintln(os.Stderr, serve(os.Args[2], os.Args[3], os.Args[4], os.Args[5]))
+		os.Exit(1)
+	}
 	if len(os.Args) < 3 || modes[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: h3client load|handshakes|hold [-n N] [-c N] [-m N] [-2] [-resume] URL")
+		fmt.Fprintln(os.Stderr, "usage: h3client load|handshakes|hold|idle [-n N] [-c N] [-m N] [-2] [-resume] URL")
 		os.Exit(2)
 	}
 	flags.Parse(os.Args[2:])
 	s.url = flags.Arg(0)
 	c := newClient(s)
 	modes[os.Args[1]](c)
-	c.out.Seconds = time.Since(c.started).Seconds()
-	json.NewEncoder(os.Stdout).Encode(&c.out)
+	c.report()
 }

@@ -56,6 +56,18 @@ def test_many_streams(site):
             assert answer.status == 200 and answer.body == (BIG if i % 10 == 0 else b"hello\n")
 
 
+def test_requests_of_one_turn_before_an_error(site):
+    """Their heads were read before the first of them was answered; then the connection fails."""
+    server = site("access_log logs/access.log;")
+    with H3(server.port) as client:
+        client.get("/a.txt")
+        for _ in range(20):
+            client.http.send_headers(client.quic.get_next_available_stream_id(), client.head("/big"), end_stream=True)
+        client.raw_stream(h3.frame(h3.SETTINGS))
+        assert client.wait_closed() == h3.FRAME_UNEXPECTED
+        assert len(server.wait_lines("logs/access.log", 21)) == 21
+
+
 def test_fields_come_again_by_the_table(site):
     """The dynamic tables of both sides: what is sent often is not sent in full."""
     with H3(site(server="add_header X-Long aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;").port) as client:

@@ -116,8 +116,12 @@ static void end_closed(struct quic_connection *c, const struct quic_close *how)
     end->connection = NULL;
 }
 
-static const struct quic_owner end_owner = {end_established, end_opened,    end_readable,
-                                            end_writable,    end_available, end_closed};
+static const struct quic_owner end_owner = {.established = end_established,
+                                            .stream_opened = end_opened,
+                                            .readable = end_readable,
+                                            .writable = end_writable,
+                                            .streams_available = end_available,
+                                            .closed = end_closed};
 
 static bool server_accepted(struct listener *listener, struct quic_connection *c)
 {
