@@ -100,8 +100,7 @@ static void ack_some(struct quic_recovery *r, struct input *input, uint64_t now_
     if (ack.count != 0) {
         enum quic_ack_result result = quic_recovery_ack(r, QUIC_SPACE_APPLICATION, &ack, now_us);
         demand(result != QUIC_ACK_FORGED || is_forged);
-        demand(!is_forged || result == QUIC_ACK_FORGED ||
-               r->spaces[QUIC_SPACE_APPLICATION].skipped_count > QUIC_SKIPPED_KEPT);
+        demand(!is_forged || result == QUIC_ACK_FORGED || r->skips.count > QUIC_SKIPPED_KEPT);
     }
 }
 

@@ -142,11 +142,10 @@ enum v3_section v3_section_decode(struct v3_stream *stream, struct str block)
 /* A client that has moved has another address, once it is proved. */
 static void follow_client(struct v3_connection *c)
 {
-    struct addr peer;
+    uint32_t moves = quic_moves(c->quic);
 
-    connection_peer(c->connection, &peer);
-    if (!addr_equal(&peer, &c->peer_address)) {
-        c->peer_address = peer;
+    if (moves != c->moves) {
+        c->moves = moves;
         connection_peer_changed(c->connection);
     }
 }

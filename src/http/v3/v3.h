@@ -73,7 +73,7 @@ enum v3_guard { V3_GUARDS(CLIENT_GUARD_ID) V3_GUARD_COUNT };
 
 #define V3_ACTION "processing HTTP/3 connection" /* of log lines */
 #define V3_BLOCKED_MAX 16 /* streams that may wait for entries: SETTINGS_QPACK_BLOCKED_STREAMS */
-#define V3_STARTS_MAX 16 /* requests that are started together */
+#define V3_STARTS_MAX 16  /* requests that are started together */
 #define V3_PRIORITIES_KEPT 16 /* PRIORITY_UPDATE frames for streams that have not begun */
 
 #define V3_ONE_WAY_MAX                                                                             \
@@ -92,6 +92,7 @@ struct v3_early {
 /* A connection; freed when QUIC has closed it and its last request was recycled. */
 struct v3_connection {
     uint32_t magic;
+    uint32_t moves; /* of the client (quic_moves), when its last request began */
     struct http_connection *connection;
     struct quic_connection *quic;
     const struct v3_settings *settings; /* of the server that the handshake named */
@@ -104,10 +105,10 @@ struct v3_connection {
     struct list streams;                 /* struct v3_stream: whose requests have not ended */
     struct list blocked;  /* struct v3_stream: those that wait for entries of the table */
     struct list finished; /* struct v3_stream: whose requests have ended and are not recycled */
-    struct list starting; /* struct v3_stream: whose heads were read in this turn, up to V3_STARTS_MAX */
+    struct list
+        starting; /* struct v3_stream: whose heads were read in this turn, up to V3_STARTS_MAX */
     uint32_t stream_count;
     uint32_t blocked_count;
-    uint32_t starting_count;
     uint64_t next_stream;   /* above the highest of the client's requests so far */
     uint64_t error;         /* that the connection fails with; 0 = none */
     const char *reason;     /* for the log; or NULL */
@@ -118,12 +119,12 @@ struct v3_connection {
     struct h3_settings peer; /* once has_settings */
     struct head_limits
         limits; /* of heads: those of the server, without client_header_buffer_size, as nginx has it */
-    struct addr peer_address; /* of the client, when its last request began */
     struct known_host known_host;
     uint64_t copies_seen;   /* of decoder.duplicated */
     uint64_t feedback_seen; /* of encoder.cancelled */
     struct v3_early *early; /* V3_PRIORITIES_KEPT; owned; NULL until the first is kept */
     struct client_guard guards[V3_GUARD_COUNT];
+    uint8_t starting_count;
     bool has_settings;  /* the client's were read */
     bool is_hq;         /* HTTP/0.9, without frames */
     bool is_begun;      /* our streams are open */

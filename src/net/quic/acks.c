@@ -28,17 +28,18 @@ struct ack_work {
 /* ---- what was acknowledged ---- */
 
 /* Whether the frame names a number that was never sent. */
-static bool ack_is_forged(const struct quic_sent_space *space, const struct quic_ack *ack)
+static bool ack_is_forged(const struct quic_recovery *r, enum quic_space number_space,
+                          const struct quic_ack *ack)
 {
-    uint32_t kept =
-        space->skipped_count < QUIC_SKIPPED_KEPT ? space->skipped_count : QUIC_SKIPPED_KEPT;
+    const struct quic_skips *skips = &r->skips;
+    uint32_t kept = skips->count < QUIC_SKIPPED_KEPT ? skips->count : QUIC_SKIPPED_KEPT;
 
-    if (ack->ranges[0].end > space->next_number) {
+    if (ack->ranges[0].end > r->spaces[number_space].next_number) {
         return true;
     }
-    for (uint32_t i = 0; i < kept; i++) {
-        for (uint32_t j = 0; j < ack->count && ack->ranges[j].end > space->skipped[i]; j++) {
-            if (ack->ranges[j].start <= space->skipped[i]) {
+    for (uint32_t i = 0; number_space == QUIC_SPACE_APPLICATION && i < kept; i++) {
+        for (uint32_t j = 0; j < ack->count && ack->ranges[j].end > skips->kept[i]; j++) {
+            if (ack->ranges[j].start <= skips->kept[i]) {
                 return true;
             }
         }
@@ -364,7 +365,7 @@ enum quic_ack_result quic_recovery_ack(struct quic_recovery *r, enum quic_space 
     struct quic_sent_space *space = &r->spaces[number_space];
     struct ack_work work = {.r = r, .space = number_space, .ack = ack, .newest = QUIC_NEVER};
 
-    if (ack_is_forged(space, ack)) {
+    if (ack_is_forged(r, number_space, ack)) {
         return QUIC_ACK_FORGED;
     }
     uint64_t largest = ack->ranges[0].end - 1;

@@ -3,8 +3,10 @@
 
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
+#include <stdlib.h>
 
 #include "base/checksum.h"
+#include "base/fatal.h"
 
 /* ---- ours ---- */
 
@@ -91,31 +93,44 @@ void quic_cid_retired(struct quic_connection *c, uint64_t number, struct str use
 
 static void retire(struct quic_connection *c, uint64_t number)
 {
-    if (c->retired_count == QUIC_RETIRED_MOST) {
+    if (c->retired == NULL) {
+        c->retired = calloc(1, sizeof(*c->retired));
+        if (c->retired == NULL) {
+            fatal_no_memory(sizeof(*c->retired));
+        }
+    }
+    if (c->retired->count == QUIC_RETIRED_MOST) {
         quic_refuse(c, QUIC_CONNECTION_ID_LIMIT_ERROR, QUIC_FRAME_NEW_CONNECTION_ID,
                     "too many ids are retired at a time");
         return;
     }
-    c->is_retired_sent[c->retired_count] = false;
-    c->retired[c->retired_count++] = number;
+    c->retired->is_sent[c->retired->count] = false;
+    c->retired->numbers[c->retired->count++] = number;
     c->pending |= QUIC_PENDING_RETIRED;
 }
 
 void quic_cid_retirement_known(struct quic_connection *c, uint64_t number, bool has_arrived)
 {
-    for (unsigned i = 0; i < c->retired_count; i++) {
-        if (c->retired[i] != number) {
-            continue;
-        }
-        if (has_arrived) {
-            c->retired_count--;
-            c->retired[i] = c->retired[c->retired_count];
-            c->is_retired_sent[i] = c->is_retired_sent[c->retired_count];
-        } else {
-            c->is_retired_sent[i] = false;
-            c->pending |= QUIC_PENDING_RETIRED;
-        }
+    struct quic_retired *retired = c->retired;
+    unsigned i = 0;
+
+    while (retired != NULL && i < retired->count && retired->numbers[i] != number) {
+        i++;
+    }
+    if (retired == NULL || i == retired->count) {
         return;
+    }
+    if (!has_arrived) {
+        retired->is_sent[i] = false;
+        c->pending |= QUIC_PENDING_RETIRED;
+        return;
+    }
+    retired->count--;
+    retired->numbers[i] = retired->numbers[retired->count];
+    retired->is_sent[i] = retired->is_sent[retired->count];
+    if (retired->count == 0) {
+        free(retired);
+        c->retired = NULL;
     }
 }
 

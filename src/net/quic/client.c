@@ -58,7 +58,8 @@ static void quic_client_take(struct quic_connection *c, struct msghdr *message, 
 {
     struct str rest = {message->msg_iov->iov_base, size};
     size_t segment = segment_of(message);
-    struct datagram_packet packet = {.peer = c->paths[0].peer, .local = c->paths[0].local};
+    struct datagram_packet packet = {.peer = quic_addr_get(&c->paths[0].peer),
+                                     .local = quic_addr_get(&c->paths[0].local)};
 
     while (rest.len != 0) {
         packet.bytes = str_head(rest, segment == 0 ? rest.len : segment);
@@ -107,7 +108,7 @@ static void socket_ready(struct event_source *source, unsigned events)
 static bool socket_open(struct quic_connection *c, const struct quic_connecting *connecting)
 {
     struct quic_path *path = &c->paths[0];
-    socklen_t len = sizeof(struct sockaddr_un);
+    socklen_t len = sizeof(path->local.v6);
     int family = connecting->peer.any.sa_family, probe = IP_PMTUDISC_PROBE,
         size = QUIC_CLIENT_BUFFER, on = 1;
     int fd = connecting->fd != -1 ? connecting->fd

@@ -205,8 +205,12 @@ void quic_connection_free(struct quic_connection *c)
     for (unsigned i = 0; i < QUIC_SPACES; i++) {
         quic_level_free(c, i);
     }
-    quic_keys_free(&c->next_read);
-    quic_keys_free(&c->former_read);
+    if (c->phases != NULL) {
+        quic_keys_free(&c->phases->next);
+        quic_keys_free(&c->phases->former);
+        free(c->phases);
+    }
+    free(c->retired);
     if (c->source.fd != -1) {
         event_forget(&c->source);
         close(c->source.fd);
@@ -467,12 +471,17 @@ struct conn *quic_conn(const struct quic_connection *c)
 
 void quic_local(const struct quic_connection *c, struct addr *local)
 {
-    *local = c->paths[0].local;
+    *local = quic_addr_get(&c->paths[0].local);
 }
 
 void quic_peer(const struct quic_connection *c, struct addr *peer)
 {
-    *peer = c->paths[0].peer;
+    *peer = quic_addr_get(&c->paths[0].peer);
+}
+
+uint32_t quic_moves(const struct quic_connection *c)
+{
+    return c->moves;
 }
 
 struct str quic_alpn(const struct quic_connection *c)

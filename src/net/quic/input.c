@@ -1,4 +1,7 @@
 /* What comes: datagrams are taken apart into packets, packets are opened. */
+#include <stdlib.h>
+
+#include "base/fatal.h"
 #include "base/wire.h"
 #include "net/quic/private.h"
 
@@ -51,27 +54,34 @@ static void note_received(struct quic_connection *c, const struct packet_in *pac
 
 static bool make_next_read(struct quic_connection *c)
 {
-    if (!c->has_next_read) {
-        c->has_next_read =
-            quic_keys_make_next(&c->next_read, &c->levels[QUIC_SPACE_APPLICATION]->read);
+    if (c->phases == NULL) {
+        c->phases = calloc(1, sizeof(*c->phases));
+        if (c->phases == NULL) {
+            fatal_no_memory(sizeof(*c->phases));
+        }
     }
-    return c->has_next_read;
+    if (!c->phases->has_next) {
+        c->phases->has_next =
+            quic_keys_make_next(&c->phases->next, &c->levels[QUIC_SPACE_APPLICATION]->read);
+    }
+    return c->phases->has_next;
 }
 
 /* The peer has gone over to the next phase: so do we (RFC 9001, 6.2). */
 static void follow_update(struct quic_connection *c, const struct packet_in *packet)
 {
     struct quic_level *level = c->levels[QUIC_SPACE_APPLICATION];
+    struct quic_phases *phases = c->phases;
     struct quic_keys former = level->read, next;
 
-    quic_keys_free(&c->former_read);
-    c->former_read = former;
-    c->former_read.shares_protection = true;
+    quic_keys_free(&phases->former);
+    phases->former = former;
+    phases->former.shares_protection = true;
     c->former_until_us = quic_now_us() + 3 * quic_recovery_pto_us(&c->recovery);
-    level->read = c->next_read;
+    level->read = phases->next;
     level->read.shares_protection = former.shares_protection;
-    c->next_read = (struct quic_keys){0};
-    c->has_next_read = false;
+    phases->next = (struct quic_keys){0};
+    phases->has_next = false;
     c->phase_first = packet->number;
     c->counts.key_updates++;
     if (c->read_phase == c->uses_next_phase && quic_keys_make_next(&next, &level->write)) {
@@ -100,10 +110,11 @@ static bool open_by_phase(struct quic_connection *c, const struct packet_in *pac
     if (phase == c->read_phase) {
         return open_with(&level->read, packet);
     }
-    if (quic_keys_are_there(&c->former_read) && packet->number < c->phase_first) {
-        return quic_now_us() < c->former_until_us && open_with(&c->former_read, packet);
+    if (c->phases != NULL && quic_keys_are_there(&c->phases->former) &&
+        packet->number < c->phase_first) {
+        return quic_now_us() < c->former_until_us && open_with(&c->phases->former, packet);
     }
-    if (!c->is_confirmed || !make_next_read(c) || !open_with(&c->next_read, packet)) {
+    if (!c->is_confirmed || !make_next_read(c) || !open_with(&c->phases->next, packet)) {
         return false;
     }
     follow_update(c, packet);

@@ -8,8 +8,8 @@
 
 void quic_path_init(struct quic_path *path, const struct addr *peer, const struct addr *local)
 {
-    *path = (struct quic_path){.peer = *peer,
-                               .local = *local,
+    *path = (struct quic_path){.peer = quic_addr_of(peer),
+                               .local = quic_addr_of(local),
                                .fd = -1,
                                .challenge_due_us = QUIC_NEVER,
                                .give_up_us = QUIC_NEVER,
@@ -17,10 +17,25 @@ void quic_path_init(struct quic_path *path, const struct addr *peer, const struc
                                .mtu_failed = QUIC_DATAGRAM_MOST + 1};
 }
 
+/* As addr_equal. */
+static bool is_addr(const struct quic_addr *one, const struct addr *other)
+{
+    if (one->len == 0 || other->len == 0) {
+        return one->len == other->len;
+    }
+    if (one->any.sa_family != other->any.sa_family || one->v4.sin_port != other->v4.sin_port) {
+        return false; /* both families have the port in one place */
+    }
+    return one->any.sa_family == AF_INET ? one->v4.sin_addr.s_addr == other->v4.sin_addr.s_addr
+                                         : one->v6.sin6_scope_id == other->v6.sin6_scope_id &&
+                                               memcmp(&one->v6.sin6_addr, &other->v6.sin6_addr,
+                                                      sizeof(one->v6.sin6_addr)) == 0;
+}
+
 static bool quic_path_is_same(const struct quic_path *path, const struct datagram_packet *datagram)
 {
-    return path->is_there && addr_equal(&path->peer, &datagram->peer) &&
-           addr_equal(&path->local, &datagram->local);
+    return path->is_there && is_addr(&path->peer, &datagram->peer) &&
+           is_addr(&path->local, &datagram->local);
 }
 
 struct quic_path *quic_path_of(struct quic_connection *c, const struct datagram_packet *datagram,
@@ -81,16 +96,17 @@ void quic_path_challenge(struct quic_connection *c, struct quic_path *path)
 /* What asks the connection for the client's address gets the new one: not before it is proved, since access is granted by it. */
 static void tell_conn(struct quic_connection *c)
 {
-    const struct addr *peer = &c->paths[0].peer;
+    const struct quic_addr *peer = &c->paths[0].peer;
 
-    if (c->conn->address_length == peer->len && peer->len <= sizeof(c->conn->peer.v6)) {
+    if (c->conn->address_length == peer->len) {
+        c->moves += memcmp(&c->conn->peer, &peer->any, peer->len) != 0;
         memcpy(&c->conn->peer, &peer->any, peer->len);
     }
 }
 
-static bool has_same_ip(const struct addr *one, const struct addr *other)
+static bool has_same_ip(const struct quic_addr *one, const struct quic_addr *other)
 {
-    struct addr a = *one, b = *other;
+    struct addr a = quic_addr_get(one), b = quic_addr_get(other);
 
     addr_set_port(&a, 0);
     addr_set_port(&b, 0);
@@ -123,9 +139,10 @@ void quic_path_moved(struct quic_connection *c, struct quic_path *path)
     if (path != &c->paths[1]) {
         return;
     }
-    size_t was_len = addr_format(&c->paths[0].peer, true, was);
-    size_t is_len = addr_format(&path->peer, true, is);
-    if (addr_equal(&c->paths[0].peer, &path->peer)) {
+    const struct addr from = quic_addr_get(&c->paths[0].peer), to = quic_addr_get(&path->peer);
+    size_t was_len = addr_format(&from, true, was);
+    size_t is_len = addr_format(&to, true, is);
+    if (addr_equal(&from, &to)) {
         log_info(c->conn->log, 0, "the QUIC client uses another address of the server");
     } else {
         log_info(c->conn->log, 0, "the QUIC client moved from %.*s to %.*s", (int) was_len, was,

@@ -126,7 +126,8 @@ static bool put_new_token(struct packer *p)
 {
     unsigned char bytes[QUIC_TOKEN_MOST];
     const struct quic_token token = {.is_retry = false, .made_s = (uint64_t) clock_now.seconds};
-    size_t size = quic_token_put(p->c->secrets, &token, &p->path->peer, bytes);
+    const struct addr peer = quic_addr_get(&p->path->peer);
+    size_t size = quic_token_put(p->c->secrets, &token, &peer, bytes);
     const struct quic_frame frame = {.type = QUIC_FRAME_NEW_TOKEN,
                                      .token = {(const char *) bytes, size}};
 
@@ -163,15 +164,15 @@ static bool put_cids(struct packer *p)
 
 static bool put_retired(struct packer *p)
 {
-    struct quic_connection *c = p->c;
+    struct quic_retired *retired = p->c->retired;
 
-    for (unsigned i = 0; i < c->retired_count; i++) {
-        if (!c->is_retired_sent[i]) {
-            c->is_retired_sent[i] =
-                put_limit(p, QUIC_FRAME_RETIRE_CONNECTION_ID, 0, c->retired[i],
+    for (unsigned i = 0; retired != NULL && i < retired->count; i++) {
+        if (!retired->is_sent[i]) {
+            retired->is_sent[i] =
+                put_limit(p, QUIC_FRAME_RETIRE_CONNECTION_ID, 0, retired->numbers[i],
                           (struct quic_carried){.kind = QUIC_CARRIED_RETIRE_CONNECTION_ID,
-                                                .id = c->retired[i]});
-            if (!c->is_retired_sent[i]) {
+                                                .id = retired->numbers[i]});
+            if (!retired->is_sent[i]) {
                 return false;
             }
         }

@@ -2,6 +2,9 @@
 #ifndef NET_QUIC_PRIVATE_H
 #define NET_QUIC_PRIVATE_H
 
+#include <netinet/in.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/list.h"
 #include "event/loop.h"
@@ -77,16 +80,16 @@ struct quic_stream_state {
 struct quic_own_cid {
     struct hashed entry; /* of the worker's table */
     struct quic_connection *connection;
-    struct quic_cid cid;
     uint64_t number;
+    struct quic_cid cid;
     bool is_used;    /* the place is taken */
     bool is_to_send; /* NEW_CONNECTION_ID */
 };
 
 /* One that the peer gave. */
 struct quic_peer_cid {
-    struct quic_cid cid;
     uint64_t number;
+    struct quic_cid cid;
     uint8_t reset_token[QUIC_RESET_TOKEN_SIZE];
     bool has_token;
     bool is_used;   /* the place is taken */
@@ -95,8 +98,35 @@ struct quic_peer_cid {
 
 /* ---- paths ---- */
 
+/* An address of IPv4 or IPv6: struct addr has room for the path of a unix socket. */
+struct quic_addr {
+    socklen_t len;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    };
+};
+
+/* Len 0 where it is longer than these. */
+static inline struct quic_addr quic_addr_of(const struct addr *addr)
+{
+    struct quic_addr out = {.len = addr->len <= sizeof(out.v6) ? addr->len : 0};
+
+    memcpy(&out.any, &addr->any, out.len);
+    return out;
+}
+
+static inline struct addr quic_addr_get(const struct quic_addr *addr)
+{
+    struct addr out = {.len = addr->len};
+
+    memcpy(&out.any, &addr->any, addr->len);
+    return out;
+}
+
 struct quic_path {
-    struct addr peer, local;
+    struct quic_addr peer, local;
     struct datagram_port *port; /* of a server; else NULL */
     int fd;                     /* of a client; else -1 */
     unsigned cid;               /* place of the peer's id that it uses */
@@ -147,7 +177,21 @@ struct quic_ack_rule {
     uint64_t reordering; /* packets; 0 = a packet out of order is no reason for an ACK */
 };
 
-#define QUIC_RETIRED_MOST 32u /* ids of the peer whose retirement is not acknowledged */
+#define QUIC_RETIRED_MOST 32u
+
+/* Ids of the peer whose retirement is not acknowledged. */
+struct quic_retired {
+    unsigned count;
+    uint64_t numbers[QUIC_RETIRED_MOST];
+    bool is_sent[QUIC_RETIRED_MOST]; /* RETIRE_CONNECTION_ID */
+};
+
+/* Keys for packets from before and after an update of the peer's. */
+struct quic_phases {
+    struct quic_keys next;   /* of the next key phase; with has_next */
+    struct quic_keys former; /* of the one before, for a while */
+    bool has_next;
+};
 
 struct quic_connection {
     uint32_t magic;
@@ -177,7 +221,6 @@ struct quic_connection {
         was_idle_restarted; /* something that asks for an answer was sent since the last packet came */
     bool is_streams_wait[2]; /* quic_stream_open gave NULL: of both directions, of one */
     bool uses_next_phase;    /* bit of the key phase that we send */
-    bool has_next_read;      /* next_read is made */
     bool read_phase;         /* bit of the key phase of levels[].read */
     bool is_phase_acked;     /* a packet of the phase that we send was acknowledged */
     bool has_heard;          /* an authentic packet has come */
@@ -204,11 +247,10 @@ struct quic_connection {
         *same_address; /* of a server: handshakes under way with clients of this address, or NULL */
     struct quic_level *levels[QUIC_SPACES]; /* owned; discarded ones are quic_level_none */
     struct quic_recovery recovery;
-    struct quic_ack_rule acks;    /* as the peer asks us */
-    struct quic_ack_rule asked;   /* as we ask the peer */
-    uint64_t asked_us;            /* when that was last thought over */
-    struct quic_keys next_read;   /* of the next key phase */
-    struct quic_keys former_read; /* of the one before, for a while */
+    struct quic_ack_rule acks;  /* as the peer asks us */
+    struct quic_ack_rule asked; /* as we ask the peer */
+    uint64_t asked_us;          /* when that was last thought over */
+    struct quic_phases *phases; /* for reading; owned; NULL until a packet of another phase comes */
     struct quic_keys *
         first_read; /* for Initials of the version that the client began with, before it was changed; owned, or NULL */
     uint64_t former_until_us;
@@ -237,10 +279,9 @@ struct quic_connection {
     uint64_t own_retire_before;
     struct quic_peer_cid peer_cids[QUIC_PEER_CIDS];
     uint64_t retire_before;
-    uint64_t retired[QUIC_RETIRED_MOST]; /* numbers of ids of the peer for RETIRE_CONNECTION_ID */
-    bool is_retired_sent[QUIC_RETIRED_MOST];
-    unsigned retired_count;
-    struct quic_path paths[2]; /* the current one, and one that is looked at */
+    struct quic_retired *retired; /* owned; NULL: none */
+    uint32_t moves;               /* as quic_moves says */
+    struct quic_path paths[2];    /* the current one, and one that is looked at */
 
     struct hashed_table streams;
     struct list all_streams;

@@ -189,6 +189,8 @@ void quic_adopt(struct quic_connection *connection, const struct quic_owner *own
 struct conn *quic_conn(const struct quic_connection *connection);
 void quic_local(const struct quic_connection *connection, struct addr *local);
 void quic_peer(const struct quic_connection *connection, struct addr *peer);
+/* How often quic_conn has had another address of the peer since the connection began. */
+uint32_t quic_moves(const struct quic_connection *connection);
 struct str quic_alpn(const struct quic_connection *connection);
 bool quic_is_established(const struct quic_connection *connection);
 /* No packet of the connection is unacknowledged and nothing waits to be sent. */

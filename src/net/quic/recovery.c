@@ -21,11 +21,12 @@ static uint64_t recovery_random(struct quic_recovery *r)
 }
 
 /* The gaps become wider, up to 16,384 numbers. */
-static void space_plan_skip(struct quic_recovery *r, struct quic_sent_space *space)
+static void plan_skip(struct quic_recovery *r)
 {
-    uint32_t wider = space->skipped_count < 8 ? space->skipped_count : 8;
+    uint32_t wider = r->skips.count < 8 ? r->skips.count : 8;
 
-    space->skip_at = space->next_number + SKIP_LEAST + recovery_random(r) % (SKIP_LEAST << wider);
+    r->skips.next = r->spaces[QUIC_SPACE_APPLICATION].next_number + SKIP_LEAST +
+                    recovery_random(r) % (SKIP_LEAST << wider);
 }
 
 static void rtt_init(struct quic_rtt *rtt)
@@ -60,9 +61,8 @@ void quic_recovery_init(struct quic_recovery *r, const struct quic_recovery_setu
         list_init(&space->lost);
         space->largest_acked = space->last_eliciting = space->run_last = QUIC_NEVER;
         space->loss_us = QUIC_NEVER;
-        space->skip_at = QUIC_NEVER;
     }
-    space_plan_skip(r, &r->spaces[QUIC_SPACE_APPLICATION]);
+    plan_skip(r);
 }
 
 /* Forgets all packets of a list. */
@@ -86,9 +86,9 @@ uint64_t quic_recovery_number(struct quic_recovery *r, enum quic_space number_sp
 {
     struct quic_sent_space *space = &r->spaces[number_space];
 
-    if (space->next_number == space->skip_at) {
-        space->skipped[space->skipped_count++ % QUIC_SKIPPED_KEPT] = space->next_number++;
-        space_plan_skip(r, space);
+    if (number_space == QUIC_SPACE_APPLICATION && space->next_number == r->skips.next) {
+        r->skips.kept[r->skips.count++ % QUIC_SKIPPED_KEPT] = space->next_number++;
+        plan_skip(r);
     }
     return space->next_number++;
 }

@@ -148,9 +148,6 @@ struct quic_sent_space {
     uint32_t lost_count;
     uint32_t probes; /* packets to be sent without regard to the window */
     uint64_t next_number;
-    uint64_t skip_at; /* the next number that is left out */
-    uint64_t skipped[QUIC_SKIPPED_KEPT];
-    uint32_t skipped_count;     /* in all */
     uint64_t largest_acked;     /* QUIC_NEVER: none */
     uint64_t last_eliciting_us; /* when the last packet that asks for an acknowledgement was sent */
     uint64_t last_eliciting;    /* its number; QUIC_NEVER: none */
@@ -159,6 +156,13 @@ struct quic_sent_space {
     uint64_t run_last;          /* the number of the last of them; QUIC_NEVER: none */
     uint64_t ect0, ce;          /* as last reported */
     bool is_discarded;
+};
+
+/* Numbers of the application space that are left out: who acknowledges one has not seen what he says (RFC 9000, 21.4). */
+struct quic_skips {
+    uint64_t next; /* the next that is left out */
+    uint64_t kept[QUIC_SKIPPED_KEPT];
+    uint32_t count; /* in all */
 };
 
 struct quic_recovery {
@@ -182,6 +186,7 @@ struct quic_recovery {
 
     /* Private. */
     struct quic_sent_space spaces[QUIC_SPACES];
+    struct quic_skips skips;
     struct quic_sent_pool *pool;
     const struct quic_recovery_owner *events;
     void *owner;

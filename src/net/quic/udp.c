@@ -17,7 +17,7 @@
 
 static struct item {
     const struct quic_connection *connection; /* NULL: none, or gone */
-    struct addr peer, local;
+    struct quic_addr peer, local;
     bool says_source;
     int fd;
     size_t at;
@@ -50,7 +50,7 @@ static void put_control(struct msghdr *message, int level, int type, const void 
     message->msg_controllen += CMSG_SPACE(size);
 }
 
-static void put_source(struct msghdr *message, const struct addr *local)
+static void put_source(struct msghdr *message, const struct quic_addr *local)
 {
     if (local->any.sa_family == AF_INET) {
         struct in_pktinfo info = {.ipi_spec_dst = local->v4.sin_addr};
@@ -268,8 +268,8 @@ void quic_udp_answer(struct datagram_port *port, const struct datagram_packet *t
                      const unsigned char *bytes, size_t size)
 {
     memcpy(quic_udp_room(), bytes, size);
-    items[item_count++] = (struct item){.peer = to->peer,
-                                        .local = to->local,
+    items[item_count++] = (struct item){.peer = quic_addr_of(&to->peer),
+                                        .local = quic_addr_of(&to->local),
                                         .says_source = datagram_port_is_wildcard(port),
                                         .fd = datagram_port_fd(port),
                                         .at = used,

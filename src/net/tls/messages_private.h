@@ -34,6 +34,12 @@ struct message_walk {
     uint32_t left;         /* bytes of the message that were not */
 };
 
+/* Secrets with which the library writes. */
+struct own_secrets {
+    unsigned char bytes[TLS_LEVELS][EVP_MAX_MD_SIZE];
+    unsigned char size[TLS_LEVELS];
+};
+
 /* Behind struct tls of a connection whose handshake goes in messages. */
 struct tls_messages {
     struct tls *tls;
@@ -54,8 +60,7 @@ struct tls_messages {
     unsigned suite;
     enum tls_level writing; /* of the next encrypted record that the library writes */
     struct message_walk written;
-    unsigned char own_secret[TLS_LEVELS][EVP_MAX_MD_SIZE]; /* with which the library writes */
-    unsigned char own_secret_size[TLS_LEVELS];
+    struct own_secrets *own; /* until the handshake of a server is over; owned, or NULL */
 };
 
 void message_bytes_add(struct message_bytes *bytes, const void *from, size_t size);

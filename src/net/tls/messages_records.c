@@ -10,6 +10,7 @@
 #include <openssl/err.h>
 #include <stdlib.h>
 
+#include "base/fatal.h"
 #include "net/tls/secret.h"
 
 #define RECORD_HEAD 5u
@@ -135,8 +136,10 @@ static unsigned open_record(struct record_keys *keys, unsigned char *record, siz
 
 static bool use_own_secret(struct tls_messages *messages, enum tls_level level)
 {
-    struct str secret = {(const char *) messages->own_secret[level],
-                         messages->own_secret_size[level]};
+    if (messages->own == NULL) {
+        return false;
+    }
+    struct str secret = {(const char *) messages->own->bytes[level], messages->own->size[level]};
 
     messages->writing = level;
     return record_keys_make(&messages->opens, messages->suite, secret, false);
@@ -230,12 +233,23 @@ static unsigned suite_of(const SSL *ssl)
     return cipher == NULL ? 0 : SSL_CIPHER_get_protocol_id(cipher);
 }
 
+static void own_secret_keep(struct tls_messages *messages, enum tls_level level, struct str secret)
+{
+    if (messages->own == NULL) {
+        messages->own = calloc(1, sizeof(*messages->own));
+        if (messages->own == NULL) {
+            fatal_no_memory(sizeof(*messages->own));
+        }
+    }
+    memcpy(messages->own->bytes[level], secret.data, secret.len);
+    messages->own->size[level] = (unsigned char) secret.len;
+}
+
 static bool take_secret(struct tls_messages *messages, enum tls_level level, bool is_for_sending,
                         struct str secret)
 {
     if (is_for_sending) {
-        memcpy(messages->own_secret[level], secret.data, secret.len);
-        messages->own_secret_size[level] = (unsigned char) secret.len;
+        own_secret_keep(messages, level, secret);
     } else {
         messages->reading = level;
         if (!record_keys_make(&messages->closes, messages->suite, secret, true)) {
@@ -394,7 +408,11 @@ void tls_messages_settle(struct tls_messages *messages)
     EVP_CIPHER_CTX_free(messages->opens.aead);
     EVP_CIPHER_CTX_free(messages->closes.aead);
     messages->opens.aead = messages->closes.aead = NULL;
-    OPENSSL_cleanse(messages->own_secret, sizeof(messages->own_secret));
+    if (messages->own != NULL) {
+        OPENSSL_cleanse(messages->own, sizeof(*messages->own));
+        free(messages->own);
+        messages->own = NULL;
+    }
     free(messages->in.at);
     messages->in = (struct message_bytes){0};
     messages->in_read = 0;

@@ -131,9 +131,9 @@ static void a_move_that_was_forged(void **state)
     turn_until(c->is_confirmed);
     assert_true(addr_parse_ip(STR("127.0.0.9"), &other));
     assert_true(addr_parse_ip(STR("127.0.0.10"), &third.peer));
-    third.local = c->paths[0].local;
+    third.local = quic_addr_get(&c->paths[0].local);
     assert_non_null(quic_path_of(c, &third, c->paths[0].port, &fresh));
-    quic_path_init(&c->paths[1], &other, &c->paths[0].local);
+    quic_path_init(&c->paths[1], &other, &third.local);
     c->paths[1].port = c->paths[0].port;
     c->paths[1].cid = c->paths[0].cid;
     c->paths[1].is_there = true;
