@@ -4,6 +4,7 @@
 //	h3client handshakes -n CONNECTIONS -c AT_ONCE URL           one request on each connection
 //	h3client hold -c CONNECTIONS URL                            one request on each connection, all at one time
 //	h3client idle -c CONNECTIONS URL                            the same, and they stay idle until the end of the input
+//	h3client transfers -c CONNECTIONS URL                       the same; a line says when all responses have begun
 //
 // And quic-go's server, to compare with: files of a directory at an address.
 //
@@ -95,17 +96,22 @@ func (c *client) transport() *http3.Transport {
 	}
 }
 
-func (c *client) get(t *http3.Transport) {
+// The response, once its head has come; nil: it failed.
+func (c *client) begin(t *http3.Transport) *http.Response {
 	request, err := http.NewRequest("GET", c.url, nil)
 	if err != nil {
 		c.fail(err)
-		return
+		return nil
 	}
 	response, err := t.RoundTrip(request)
 	if err != nil {
 		c.fail(err)
-		return
+		return nil
 	}
+	return response
+}
+
+func (c *client) finish(response *http.Response) {
 	n, err := io.Copy(io.Discard, response.Body)
 	response.Body.Close()
 	atomic.AddInt64(&c.out.Bytes, n)
@@ -117,6 +123,12 @@ func (c *client) get(t *http3.Transport) {
 		return
 	}
 	atomic.AddInt64(&c.out.Requests, 1)
+}
+
+func (c *client) get(t *http3.Transport) {
+	if response := c.begin(t); response != nil {
+		c.finish(response)
+	}
 }
 
 // Calls run in `count` goroutines, and waits for all.
@@ -164,14 +176,40 @@ func (c *client) hold() {
 	})
 }
 
-func (c *client) idle() {
-	transports := make([]*http3.Transport, c.connections)
+// Calls run for each connection, sixteen at a time: more handshakes at once are more than one client can do.
+func (c *client) each(run func(i int64)) {
 	var next int64 = -1
 	together(min(16, c.connections), func() {
 		for i := atomic.AddInt64(&next, 1); i < int64(c.connections); i = atomic.AddInt64(&next, 1) {
-			transports[i] = c.transport()
-			c.get(transports[i])
+			run(i)
 		}
+	})
+}
+
+func (c *client) transfers() {
+	var group sync.WaitGroup
+	c.each(func(int64) {
+		t := c.transport()
+		response := c.begin(t)
+		if response == nil {
+			return
+		}
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			c.finish(response)
+			t.Close()
+		}()
+	})
+	fmt.Println("begun")
+	group.Wait()
+}
+
+func (c *client) idle() {
+	transports := make([]*http3.Transport, c.connections)
+	c.each(func(i int64) {
+		transports[i] = c.transport()
+		c.get(transports[i])
 	})
 	c.report()
 	io.Copy(io.Discard, os.Stdin)
@@ -200,13 +238,13 @@ func main() {
 	flags.BoolVar(&s.version2, "2", false, "QUIC version 2")
 	flags.BoolVar(&s.resume, "resume", false, "resume TLS sessions")
 	modes := map[string]func(*client){"load": (*client).load, "handshakes": (*client).handshakes, "hold": (*client).hold,
-		"idle": (*client).idle}
+		"idle": (*client).idle, "transfers": (*client).transfers}
 	if len(os.Args) == 6 && os.Args[1] == "serve" {
 		fmt.Fprintln(os.Stderr, serve(os.Args[2], os.Args[3], os.Args[4], os.Args[5]))
 		os.Exit(1)
 	}
 	if len(os.Args) < 3 || modes[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: h3client load|handshakes|hold|idle [-n N] [-c N] [-m N] [-2] [-resume] URL")
+		fmt.Fprintln(os.Stderr, "usage: h3client load|handshakes|hold|idle|transfers [-n N] [-c N] [-m N] [-2] [-resume] URL")
 		os.Exit(2)
 	}
 	flags.Parse(os.Args[2:])
