@@ -308,6 +308,11 @@ uint64_t quic_heard_ms(const struct quic_connection *connection)
     return 0;
 }
 
+uint32_t quic_moves(const struct quic_connection *connection)
+{
+    return 0;
+}
+
 /* ---- what the test calls ---- */
 
 static void fake_transport_close(struct conn *conn)
