@@ -380,6 +380,16 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
     return 1;
 }
 
+/* As long as the longest session. Never 0, by which times would be divided: with `ssl_session_timeout 0` tickets are made all the same. */
+static uint64_t ring_period_s(const struct tls_settings *settings)
+{
+    uint64_t period_s = settings->ticket_period_s > settings->session_timeout_s
+                            ? settings->ticket_period_s
+                            : settings->session_timeout_s;
+
+    return period_s == 0 ? 1 : period_s;
+}
+
 bool tls_tickets_init(struct tls_context *context, SSL_CTX *ctx, struct arena *arena,
                       struct str *error)
 {
@@ -393,10 +403,7 @@ bool tls_tickets_init(struct tls_context *context, SSL_CTX *ctx, struct arena *a
             return false;
         }
     } else if (settings->ticket_zone != NULL && context->ring == NULL) {
-        context->ring = tls_ring_of(settings->ticket_zone,
-                                    settings->ticket_period_s > settings->session_timeout_s
-                                        ? settings->ticket_period_s
-                                        : settings->session_timeout_s);
+        context->ring = tls_ring_of(settings->ticket_zone, ring_period_s(settings));
         context->ring_reading = context->ring == NULL ? 0 : context->ring->reading;
     }
     if (context->ticket_keys == NULL && context->ring == NULL) {

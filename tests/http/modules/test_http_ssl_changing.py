@@ -326,6 +326,13 @@ def test_lifetime_of_sessions(serve, time, hint):
     assert b"session ticket lifetime hint: %d (seconds)" % hint in told
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_lifetime_of_zero(serve, version):
+    """Times are divided by the period of the ticket keys, which is a second then; a worker that divides by zero dies in the handshake."""
+    server = serve("server { listen @PORT@ ssl; %s ssl_session_timeout 0; return 200 here; }" % pair(certificates.own("one")))
+    assert ask(server.port, version=version)[:2] == (200, "here")
+
+
 def test_no_ticket_is_sent_without_tickets(serve):
     server = serve("server { listen @PORT@ ssl; %s ssl_session_tickets off; return 200; }"
                    % pair(certificates.own("one")))
