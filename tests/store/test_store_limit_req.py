@@ -85,6 +85,29 @@ def test_commands_of_the_store(serve, redis):
     assert calls["cmdstat_hset"] <= scripts and calls["cmdstat_hmget"] <= 3 * scripts and "cmdstat_set" not in calls, calls
 
 
+@pytest.mark.parametrize("sync", ["sync=strict", "sync"])
+def test_ever_new_keys_do_not_fill_the_store(serve, redis, sync):
+    """A hash that is full takes the place of the one before. What is in that still counts, what was there before does not."""
+    def fill():
+        return one.ask("HSET", key, *(word for i in range(10000) for word in ("%032x" % i, "1")))
+
+    def fields():
+        return sorted(one.ask("HLEN", name) for name in one.keys())
+
+    one = redis()
+    node = serve(http(burst=1, sync=sync).replace("zone=z:1m", "zone=z:32k"), main=store(one.port))
+    assert passed(node, 1) == 1
+    until(lambda: fields() == [1], "the first key")
+    key, = one.keys()
+    for name in "bc":
+        assert fill() == 10000
+        assert passed(node, 1, "/?k=" + name) == 1
+        until(lambda: fields() == [1, 10001], fields)
+        assert all(ttl > 0 for ttl in one.ttls())
+    other = serve(http(burst=1, sync="sync=strict").replace("zone=z:1m", "zone=z:32k"), main=store(one.port))
+    assert [passed(other, 3, "/?k=" + name) for name in "abc"] == [2, 1, 1]
+
+
 def test_strict_counts_each_request_once(serve, redis):
     one = redis()
     nodes = [serve(http(sync="sync=strict"), main=store(one.port)) for _ in range(2)]

@@ -19,7 +19,8 @@ enum {
     HASHES = 3,        /* of a zone: of this period, the last one and the one before */
     PERIOD_LEAST_S = 4,
     PERIOD_MOST_S = 1 << 30,
-    NODES_USUAL = 20, /* what so many count in an interval is not more than a bucket holds */
+    /* A bucket has room for what so many count in an interval, a hash for the keys of so many zones. */
+    NODES_USUAL = 20,
 };
 
 /* A key that is exchanged next: what this node counted, beside what its bucket has since the last exchange, and the store does not know. */
@@ -185,8 +186,9 @@ static uint64_t owed_units(const struct bucket_sync *sync, const struct shm_key 
  *
  * The buckets of a zone are fields of hashes, so that one command reads or writes all that a call is about. Time is cut into periods; what is
  * written goes to the hash of the period that is now, and is read from there, and from the two others. No value is of use for longer than a
- * period. The hash of the period before the last one goes in the second half of a period, without a wait, or expires.
- * KEYS: the three hashes. ARGV[1]: microseconds of a period.
+ * period. The hash of the period before the last one goes in the second half of a period, without a wait, or expires. A full one takes the
+ * place of that of the last period, so that clients with ever new keys do not fill the store.
+ * KEYS: the three hashes. ARGV[1]: microseconds of a period, ARGV[2]: most fields of a hash.
  */
 #define BUCKETS                                                                                    \
     "local time = redis.call('TIME')\n"                                                            \
@@ -203,24 +205,30 @@ static uint64_t owed_units(const struct bucket_sync *sync, const struct shm_key 
     "  return ends\n"                                                                              \
     "end\n"                                                                                        \
     "local function write(pairs)\n"                                                                \
-    "  local key, old = KEYS[number % 3 + 1], KEYS[(number + 1) % 3 + 1]\n"                        \
+    "  local key, old, last = KEYS[number % 3 + 1], KEYS[(number + 1) % 3 + 1]\n"                  \
+    "  if redis.call('HLEN', key) >= tonumber(ARGV[2]) then\n"                                     \
+    "    last = KEYS[(number + 2) % 3 + 1]\n"                                                      \
+    "    redis.call('UNLINK', last)\n"                                                             \
+    "    redis.call('RENAME', key, last)\n"                                                        \
+    "    redis.call('PEXPIREAT', last, string.format('%.0f', (number + 2) * period / 1000))\n"     \
+    "  end\n"                                                                                      \
     "  redis.call('HSET', key, unpack(pairs))\n"                                                   \
     "  redis.call('PEXPIREAT', key, string.format('%.0f', (number + 3) * period / 1000))\n"        \
     "  if now % period > period / 2 then redis.call('UNLINK', old) end\n"                          \
     "end\n"
 
 /*
- * A bucket that was empty begins one request and one interval before now: what came since then has drained. ARGV: a period, an interval in
+ * A bucket that was empty begins one request and one interval before now: what came since then has drained. ARGV: as above, an interval in
  * microseconds; then for each bucket its field, and microseconds of what was counted and of one request. Gives for each how far its time is from
  * now.
  */
 static struct store_script exchange_script = {
-    .text = BUCKETS "local interval = tonumber(ARGV[2])\n"
+    .text = BUCKETS "local interval = tonumber(ARGV[3])\n"
                     "local fields, changed = {}, {}\n"
-                    "for i = 3, #ARGV, 3 do fields[#fields + 1] = ARGV[i] end\n"
+                    "for i = 4, #ARGV, 3 do fields[#fields + 1] = ARGV[i] end\n"
                     "local ends = read(fields)\n"
                     "for i, field in ipairs(fields) do\n"
-                    "  local count, one = tonumber(ARGV[3 * i + 1]), tonumber(ARGV[3 * i + 2])\n"
+                    "  local count, one = tonumber(ARGV[3 * i + 2]), tonumber(ARGV[3 * i + 3])\n"
                     "  if count > 0 then\n"
                     "    ends[i] = math.max(ends[i], now - one - interval) + count\n"
                     "    ends[i] = math.min(ends[i], now + period)\n"
@@ -233,15 +241,15 @@ static struct store_script exchange_script = {
                     "return ends"};
 
 /*
- * ARGV: a period, the field of the bucket, microseconds of a request and of the burst; 1: it is counted. Gives {may pass, how far its time is
+ * ARGV: as above, the field of the bucket, microseconds of a request and of the burst; 1: it is counted. Gives {may pass, how far its time is
  * from now}.
  */
 static struct store_script strict_script = {
-    .text = BUCKETS "local one, burst = tonumber(ARGV[3]), tonumber(ARGV[4])\n"
-                    "local ends = math.max(read({ARGV[2]})[1], now - one)\n"
+    .text = BUCKETS "local one, burst = tonumber(ARGV[4]), tonumber(ARGV[5])\n"
+                    "local ends = math.max(read({ARGV[3]})[1], now - one)\n"
                     "ends = math.min(ends, now + period) + one\n"
                     "if ends - now > burst then return {0, math.ceil(ends - now)} end\n"
-                    "if ARGV[5] == '1' then write({ARGV[2], string.format('%.0f', ends)}) end\n"
+                    "if ARGV[6] == '1' then write({ARGV[3], string.format('%.0f', ends)}) end\n"
                     "return {1, math.ceil(ends - now)}"};
 
 /* Units as microseconds that they need to drain, with three digits more. */
@@ -261,6 +269,18 @@ static uint64_t period_s(const struct bucket_sync *sync, uint64_t per_minute)
         seconds *= 2;
     }
     return seconds;
+}
+
+/* The first arguments of both scripts. */
+static struct str period_text(struct arena *arena, uint64_t seconds)
+{
+    return arena_printf(arena, "%llu", (unsigned long long) seconds * 1000000);
+}
+
+static struct str most_fields(const struct bucket_sync *sync, struct arena *arena)
+{
+    return arena_printf(arena, "%llu",
+                        (unsigned long long) NODES_USUAL * shm_table_capacity(sync->owed));
 }
 
 static struct str field_of(struct arena *arena, const struct shm_key *name)
@@ -305,19 +325,20 @@ static bool exchange(const struct bucket_sync *sync, struct arena *arena, const 
                                     .deadline_ms = clock_now.now_ms + EXCHANGE_MS};
     uint64_t seconds = period_s(sync, batch->per_minute);
     struct str keys[HASHES];
-    struct str *args = arena_array(arena, 2 + 3 * count, sizeof(*args));
-    const struct store_words key_words = {keys, HASHES}, arg_words = {args, 2 + 3 * count};
+    struct str *args = arena_array(arena, 3 + 3 * count, sizeof(*args));
+    const struct store_words key_words = {keys, HASHES}, arg_words = {args, 3 + 3 * count};
     struct str reply;
 
     hashes_of(sync, arena, seconds, keys);
-    args[0] = arena_printf(arena, "%llu", (unsigned long long) seconds * 1000000);
-    args[1] = arena_printf(arena, "%llu", (unsigned long long) sync->interval_ms * 1000);
+    args[0] = period_text(arena, seconds);
+    args[1] = most_fields(sync, arena);
+    args[2] = arena_printf(arena, "%llu", (unsigned long long) sync->interval_ms * 1000);
     for (size_t i = 0; i < count; i++) {
         const struct owed *owed = &batch[i];
 
-        args[2 + 3 * i] = field_of(arena, &owed->name);
-        args[3 + 3 * i] = microseconds(arena, owed->units, owed->per_minute);
-        args[4 + 3 * i] = microseconds(arena, REQUEST_UNITS, owed->per_minute);
+        args[3 + 3 * i] = field_of(arena, &owed->name);
+        args[4 + 3 * i] = microseconds(arena, owed->units, owed->per_minute);
+        args[5 + 3 * i] = microseconds(arena, REQUEST_UNITS, owed->per_minute);
     }
     enum store_result result = store_run(&call, &exchange_script, &key_words, &arg_words, &reply);
     if (result != STORE_OK || resp_next_list(&reply) != (int64_t) count) {
@@ -434,11 +455,13 @@ static enum store_result ask_store(const struct bucket_sync *sync, const struct 
     const struct store_call call = {.store = sync->store, .arena = arena};
     uint64_t seconds = period_s(sync, ask->per_minute);
     struct str keys[HASHES];
-    const struct str args[] = {arena_printf(arena, "%llu", (unsigned long long) seconds * 1000000),
-                               field, microseconds(arena, REQUEST_UNITS, ask->per_minute),
+    const struct str args[] = {period_text(arena, seconds),
+                               most_fields(sync, arena),
+                               field,
+                               microseconds(arena, REQUEST_UNITS, ask->per_minute),
                                microseconds(arena, ask->burst, ask->per_minute),
                                counts ? STR("1") : STR("0")};
-    const struct store_words key_words = {keys, HASHES}, words = {args, 5};
+    const struct store_words key_words = {keys, HASHES}, words = {args, 6};
     struct str reply;
     int64_t passes;
 
