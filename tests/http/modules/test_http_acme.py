@@ -1,6 +1,7 @@
 """acme_issuer, acme_certificate: certificates from a CA that speaks ACME."""
 
 import datetime
+import fcntl
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import signal
 import socket
 import ssl
 import stat
+import tempfile
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -713,6 +715,29 @@ def test_upgrade_while_a_challenge_is_open(site, ca, challenge):
     issued(server)
     assert ca.seen == [(challenge, "a.test", "valid")] and ca.count("new-order") == 1
     assert os.stat(server.path("acme_ca/challenge")).st_size == 0
+
+
+def test_challenges_of_the_process_that_has_the_lock(site, ca):
+    """The one that it has open is answered, those before are not kept: each takes memory of the zone."""
+    def opens(token):
+        with open(os.path.join(folder, "challenge.new"), "w", encoding="ascii") as file:
+            file.write("0 %s 9999999999 0\n%s.x" % (token, token))
+        os.rename(file.name, os.path.join(folder, "challenge"))
+
+    def answer(token):
+        return server.get("/.well-known/acme-challenge/" + token).text
+
+    with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        opens("first")
+        server = site("state_path %s;" % folder)
+        assert answer("first") == "first.x"
+        opens("second")
+        until(lambda: answer("second") == "second.x", "the second one")
+        assert answer("first") != "first.x"
+        assert not ca.count("new-order")
+        server.quit()
+        server.wait_end()
 
 
 def test_state_path_off(site, ca):

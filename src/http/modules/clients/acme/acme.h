@@ -22,6 +22,7 @@
 #define ACME_CHAIN_SIZE (112 * 1024)  /* bytes of it; the rest of ACME_PEM_MAX is for the key */
 #define ACME_IDENTIFIERS_MAX 100      /* of one certificate */
 #define ACME_CHALLENGES_MAX 128       /* that are open at one time in a zone */
+#define ACME_CHALLENGE_NAME_MAX 256   /* bytes of a token, or of a name that TLS asks for */
 #define ACME_URL_MAX 2048             /* bytes of a URL that the CA names */
 #define ACME_CALL_MS 30000            /* one request to the CA */
 
@@ -61,6 +62,13 @@ struct acme_certificate {
     int64_t file_begins_s; /* not_before of what the file has; 0: nothing */
 };
 
+/* The open challenge of the process that has the lock: it is in the zone of this one as well. */
+struct acme_foreign_challenge {
+    unsigned type; /* enum acme_challenge_type */
+    size_t size;   /* of the name; 0: there is none */
+    char name[ACME_CHALLENGE_NAME_MAX];
+};
+
 /* A block `acme_issuer`. */
 struct acme_issuer {
     /* Rows. */
@@ -98,9 +106,10 @@ struct acme_issuer {
     bool has_logged_store;  /* the same of the lock in the store */
     uint64_t leased_ms;     /* when the lock in the store was had last; clock_now.now_ms time */
     struct monitor monitor; /* that has the master's rights for it */
-    _Atomic bool is_asking; /* it has something to do */
-    _Atomic bool is_alone;  /* it has died, and this process ends */
-    int lock;               /* descriptor of the lock's file; -1: it is not open; of the monitor */
+    struct acme_foreign_challenge foreign; /* as it was read last */
+    _Atomic bool is_asking;                /* it has something to do */
+    _Atomic bool is_alone;                 /* it has died, and this process ends */
+    int lock; /* descriptor of the lock's file; -1: it is not open; of the monitor */
 };
 
 /* Settings of the http block. */
@@ -289,8 +298,10 @@ void acme_state_save_shared(struct acme_certificate *certificate, const struct l
  */
 void acme_state_keep_challenge(struct acme_issuer *issuer, enum acme_challenge_type type,
                                struct str name, const struct acme_pair *pair);
-/* That of another process goes to the zone. */
+/* That of another process goes to the zone, in place of the one that was read before. */
 void acme_state_load_challenge(struct acme_issuer *issuer);
+/* No other process has one any more. */
+void acme_state_drop_challenge(struct acme_issuer *issuer);
 bool acme_state_keep_account(struct acme_issuer *issuer, const struct acme_pair *pair,
                              const struct log *log);
 void acme_state_save_account(struct acme_issuer *issuer, const struct log *log);

@@ -192,6 +192,7 @@ static bool lock(struct acme_issuer *issuer)
     if (!acme_state_lock(issuer, log_main)) {
         return false;
     }
+    acme_state_drop_challenge(issuer);
     if (!acme_sync_lock(issuer)) {
         acme_state_unlock(issuer);
         return false;

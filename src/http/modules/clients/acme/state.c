@@ -1,6 +1,7 @@
 /* The folder of an issuer: account, certificates, and a lock for the processes that share it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -349,6 +350,33 @@ void acme_state_keep_challenge(struct acme_issuer *issuer, enum acme_challenge_t
     arena_free(&arena);
 }
 
+void acme_state_drop_challenge(struct acme_issuer *issuer)
+{
+    const struct acme_foreign_challenge *foreign = &issuer->foreign;
+
+    if (foreign->size != 0) {
+        acme_challenge_remove(issuer->main->zone, (enum acme_challenge_type) foreign->type,
+                              (struct str){foreign->name, foreign->size});
+        issuer->foreign.size = 0;
+    }
+}
+
+/* Processes of one zone may have the same in it, so that there is no moment without it. */
+static void take_foreign(struct acme_issuer *issuer, unsigned type, struct str name,
+                         const struct acme_pair *pair)
+{
+    struct acme_foreign_challenge *foreign = &issuer->foreign;
+
+    if (foreign->type != type || !str_equal((struct str){foreign->name, foreign->size}, name)) {
+        acme_state_drop_challenge(issuer);
+    }
+    if (acme_challenge_put(issuer->main->zone, (enum acme_challenge_type) type, name, pair)) {
+        foreign->type = type;
+        foreign->size = name.len;
+        memcpy(foreign->name, name.data, name.len);
+    }
+}
+
 void acme_state_load_challenge(struct acme_issuer *issuer)
 {
     struct arena arena;
@@ -356,16 +384,18 @@ void acme_state_load_challenge(struct acme_issuer *issuer)
     uint64_t type = 0, until = 0, size = 0;
 
     arena_init(&arena);
-    if (acme_state_read(issuer, CHALLENGE_FILE, &arena, &text, NULL) && text.len != 0) {
-        struct str line = str_cut(&text, '\n');
+    if (acme_state_read(issuer, CHALLENGE_FILE, &arena, &text, NULL)) {
+        struct str line = text.len != 0 ? str_cut(&text, '\n') : STR("");
         bool is_good = parse_uint(str_cut(&line, ' '), &type) && type <= ACME_TLS_ALPN_01;
         struct str name = str_cut(&line, ' ');
 
-        if (is_good && name.len != 0 && parse_uint(str_cut(&line, ' '), &until) &&
-            parse_uint(line, &size) && size <= text.len && until > (uint64_t) clock_now.seconds) {
-            const struct acme_pair pair = {str_head(text, size), str_skip(text, size)};
-
-            acme_challenge_put(issuer->main->zone, (enum acme_challenge_type) type, name, &pair);
+        if (is_good && name.len != 0 && name.len <= ACME_CHALLENGE_NAME_MAX &&
+            parse_uint(str_cut(&line, ' '), &until) && parse_uint(line, &size) &&
+            size <= text.len && until > (uint64_t) clock_now.seconds) {
+            take_foreign(issuer, (unsigned) type, name,
+                         &(const struct acme_pair){str_head(text, size), str_skip(text, size)});
+        } else {
+            acme_state_drop_challenge(issuer);
         }
     }
     arena_free(&arena);
