@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from h2_backend import (ACK, DATA, END_HEADERS, END_STREAM, H2Backend, HEADERS, PREFACE, SETTINGS,
-                        block, decode_block, each, frame)
+from h2_backend import (ACK, DATA, END_HEADERS, END_STREAM, H2Backend, HEADERS, PREFACE, RST, SETTINGS,
+                        block, decode_block, each, frame, u32)
 from harness import run_binary
 from harness.h2 import H2
 
@@ -216,6 +216,27 @@ def test_next_upstream(serve, h2):
                    " server { listen 127.0.0.1:@PORT@; location / { grpc_pass u;"
                    " grpc_next_upstream http_502; } }" % (bad.port, good.port))
     assert server.client().request("/").body == b"good"
+
+
+@pytest.mark.parametrize("body", [b"", b"some"])
+def test_what_came_before_a_reset_in_one_read_is_passed_on(serve, h2, body):
+    """The head is the response's, no 502 of ours, and the next server is not tried."""
+    tried = []
+
+    def answer(conn, request):
+        tried.append(1)
+        frames = [frame(HEADERS, END_HEADERS, request.stream, block((":status", "200"), ("x-a", "b")))]
+        frames += [frame(DATA, 0, request.stream, body)] if body else []
+        conn.send(b"".join(frames) + frame(RST, 0, request.stream, u32(8)))
+
+    backend, other = h2(each(answer)), h2(each(answer))
+    server = serve("upstream u { server 127.0.0.1:%d; server 127.0.0.1:%d; } server { listen 127.0.0.1:@PORT@; http2 on;"
+                   " location / { grpc_pass u; grpc_next_upstream error invalid_header; } }" % (backend.port, other.port))
+    with H2(server.port) as client:
+        response = client.answer(client.request("/"))
+    assert response.status == 200 and response.headers["x-a"] == "b" and response.reset is not None
+    assert (response.body, len(tried)) == (body, 1)
+    server.wait_log("upstream rejected request with error 8")
 
 
 def test_timeout(serve, h2):

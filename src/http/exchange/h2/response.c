@@ -78,16 +78,18 @@ enum head_result h2_read_head(struct exchange *x)
 {
     struct h2_stream *stream = h2_stream_of(x);
 
-    return stream->coded.is_bad ? HEAD_BAD
-                                : coded_response_head(x, &stream->coded.response,
-                                                      stream->coded.is_input_ended, HTTP_2);
+    if (stream->coded.is_bad && stream->coded.response.heads == NULL) {
+        return HEAD_BAD;
+    }
+    /* What came whole before the stream broke is passed on, as in nginx. */
+    return coded_response_head(x, &stream->coded.response, stream->coded.is_input_ended, HTTP_2);
 }
 
 /* The backend may send as much again as was read. */
 static void open_window(struct h2_stream *stream)
 {
     if (stream->taken < H2_STREAM_WINDOW / 2 || stream->coded.is_input_ended ||
-        stream->connection->is_bad) {
+        stream->coded.is_bad || stream->connection->is_bad) {
         return;
     }
     h2_put_number(stream->connection, FRAME_WINDOW_UPDATE, stream->id, stream->taken);
@@ -101,10 +103,10 @@ enum body_result h2_read_body(struct exchange *x, struct str *data)
     struct h2_bytes *reading = &stream->reading;
 
     for (;;) {
-        if (stream->coded.is_bad) {
-            return BODY_BAD;
-        }
         if (stream->arriving.end == 0) {
+            if (stream->coded.is_bad) {
+                return BODY_BAD;
+            }
             return stream->coded.is_input_ended ? coded_response_finish(x, &stream->coded.response)
                                                 : BODY_MORE;
         }
