@@ -3,6 +3,18 @@
 #include "http/request/body.h"
 #include "http/request/response.h"
 #include "http/request/wire.h"
+#include "http/routing/response_settings.h"
+
+/* An error after output. As in OpenResty, a client gets nothing of what waits for more to be sent with it (postpone_output). */
+static enum handler_result fail_late(const struct http_lua_request *lua)
+{
+    const struct request *request = lua->request;
+    bool drops = request == request->main && !request->wire->is_multiplexed &&
+                 !request->response.is_header_only && !lua->output.has_ended &&
+                 request->wire->backlog(request, 0) < request->location->responses->postpone_output;
+
+    return drops ? HANDLER_CLOSED : HANDLER_CUT;
+}
 
 /* What the handler of a phase returns after its script. MAY WAIT. */
 static enum handler_result flow_after(struct http_lua_request *lua, enum script_phase phase,
@@ -18,7 +30,7 @@ static enum handler_result flow_after(struct http_lua_request *lua, enum script_
     }
     if (end == SCRIPT_FAILED) {
         return request->response.is_head_sent
-                   ? HANDLER_CUT
+                   ? fail_late(lua)
                    : request_fail(request, (unsigned) lua->subject.failed_with);
     }
     if (end == SCRIPT_CANCELLED) {
