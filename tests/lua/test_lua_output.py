@@ -6,6 +6,7 @@ import pytest
 
 from harness import Client, Closed, Server
 from harness.h2 import H2
+from harness.wait import until
 
 HTTP = """
 access_log access.log;
@@ -77,6 +78,16 @@ server {
     location /then { rewrite_by_lua_block { ngx.log(ngx.WARN, "then begins") ngx.sleep(0.1) ngx.log(ngx.WARN, "then ends") }
         proxy_pass http://127.0.0.1:@PORT@/say; }
 
+    location /off { access_by_lua_block { ngx.log(ngx.WARN, "/off begins") ngx.sleep(0.05) } content_by_lua_block { ngx.sleep(0.001) ngx.print("answered") } }
+    location /on { lua_check_client_abort on;
+        access_by_lua_block { ngx.on_abort(function() ngx.log(ngx.WARN, "/on goes on") end) ngx.log(ngx.WARN, "/on begins") ngx.sleep(0.05) }
+        content_by_lua_block { ngx.sleep(0.001) ngx.print("answered") } }
+    location /later { access_by_lua_block { ngx.log(ngx.WARN, "/later begins") ngx.sleep(0.05) } proxy_pass http://127.0.0.1:@PORT@/stays; }
+    location /dies { lua_check_client_abort on; content_by_lua_block { ngx.log(ngx.WARN, "/dies begins") ngx.sleep(30) ngx.log(ngx.WARN, "/dies goes on") } }
+    location /hears { lua_check_client_abort on; content_by_lua_block {
+        ngx.on_abort(function() ngx.log(ngx.WARN, "/hears aborts") ngx.exit(499) end) ngx.log(ngx.WARN, "/hears begins") ngx.sleep(30) } }
+    location /fails { rewrite_by_lua_block { ngx.print(string.rep("a", ngx.var.arg_n)) error("on purpose") } }
+
     location /both { satisfy any; deny all; access_by_lua_block { if ngx.var.arg_in then return end ngx.exit(401) }
         content_by_lua_block { ngx.print("in") } }
     location /if { if ($arg_x) { rewrite_by_lua_block { ngx.log(ngx.WARN, "if rewrites") } } content_by_lua_block { ngx.exit(204) } }
@@ -96,6 +107,14 @@ server { listen 127.0.0.1:@PORT1@; http2 on;
 
 def ask(client, target, version="1.1"):
     client.send("GET %s HTTP/%s\r\nHost: localhost\r\n\r\n" % (target, version))
+
+
+def begins(server, client, target, rest):
+    """Sends a POST, and waits until its script says that it begins."""
+    line = target + " begins"
+    before = server.read("error.log").count(line)
+    client.send("POST %s HTTP/1.1\r\nHost: localhost\r\n%s" % (target, rest))
+    until(lambda: server.read("error.log").count(line) > before, line)
 
 
 @pytest.fixture(scope="module")
@@ -212,6 +231,47 @@ def test_what_follows_the_script_does_not_serve_who_has_left(server):
         server.wait_log("then begins")
     server.wait_log("then ends")
     server.wait_log('"GET /then HTTP/1.1" 499', "access.log")
+
+
+@pytest.mark.parametrize("body", ["\r\n", "Content-Length: 9\r\n\r\nabc"])
+@pytest.mark.parametrize("target", ["/off", "/on"])
+def test_a_client_that_shuts_its_sending_side_is_answered(server, target, body):
+    """It gets what follows a script that did not end because of that."""
+    with server.client() as client:
+        begins(server, client, target, body)
+        client.half_close()
+        assert client.response().text == "answered"
+    assert ("/on goes on" in server.read("error.log")) == (target == "/on")
+
+
+def test_a_backend_is_not_waited_for_when_the_client_has_left(server):
+    with server.client() as client:
+        begins(server, client, "/later", "\r\n")
+        client.half_close()
+        server.wait_log('"POST /later HTTP/1.1" 499', "access.log")
+
+
+@pytest.mark.parametrize("unread", ["Content-Length: 9\r\n\r\nabc", "Content-Length: 3\r\n\r\nabc",
+                                    "Transfer-Encoding: chunked\r\n\r\n5\r\na", "\r\nGET /say HTTP/1.1\r\nHost: a\r\n\r\n"])
+@pytest.mark.parametrize("target", ["/dies", "/hears"])
+def test_input_that_is_left_does_not_hide_that_a_client_leaves(server, target, unread):
+    line = '"POST %s HTTP/1.1" 499' % target
+    before = server.read("access.log").count(line)
+    with server.client() as client:
+        begins(server, client, target, unread)
+    until(lambda: server.read("access.log").count(line) > before, "the end of the request")
+    assert "/dies goes on" not in server.read("error.log")
+    assert target == "/dies" or "/hears aborts" in server.read("error.log")
+
+
+def test_nothing_is_sent_of_what_waits_when_a_script_fails(server):
+    """As in OpenResty: postpone_output holds it back, and the connection ends."""
+    with server.client() as client:
+        ask(client, "/fails?n=100")
+        assert client.rest() == b""
+    with server.client() as client:
+        ask(client, "/fails?n=5000")
+        assert b"a" * 5000 in client.rest()
 
 
 def test_satisfy(server):

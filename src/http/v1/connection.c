@@ -237,10 +237,13 @@ static void input_while_working(struct v1_connection *c)
         conn_wake_input(conn);
         return;
     }
-    if (conn->is_broken || (conn->output_wait.waiter == NULL && !c->current->response.is_tunnel &&
-                            conn_peer_is_gone(conn))) {
+    bool may_leave = conn->output_wait.waiter == NULL && !c->current->response.is_tunnel;
+
+    if (conn->is_broken || (may_leave && conn_peer_is_gone(conn))) {
         c->connection->is_last = true;
         request_cancel(c->current);
+    } else if (may_leave && conn->is_peer_closed && c->current->abort_watcher != NULL) {
+        request_cancel(c->current); /* what is left to read is no reason not to report it */
     }
 }
 

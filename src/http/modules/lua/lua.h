@@ -85,7 +85,9 @@ struct http_lua_request {
         is_refused : 1; /* by ngx.exit in header_filter_by_lua*: that is not run for the page that follows */
     struct abort_watcher aborts; /* set while Lua runs that may wait (abort.c) */
     struct script_abort abort;   /* what ngx.on_abort asked for */
-    bool has_left;               /* the client has; the script continues */
+    bool has_left;               /* the client has, during this run; the script continues */
+    bool knows_of_leaving;       /* a script with lua_check_client_abort had its chance to react */
+    struct deferred leaving;     /* looks again whether it has, when the run is over */
     unsigned redirects;          /* of the request, when ngx.ctx was made */
     bool has_type;               /* a script has set Content-Type, or removed it */
     bool is_reading_body;        /* ngx.req.read_body waits */
@@ -206,5 +208,7 @@ enum handler_result lua_exit_result(struct http_lua_request *lua, enum script_ph
 /* Around Lua that may wait: what becomes of it when the client leaves. Gives what to hand to http_lua_abort_end. */
 struct abort_watcher *http_lua_abort_begin(struct http_lua_request *lua);
 void http_lua_abort_end(struct http_lua_request *lua, struct abort_watcher *outer);
+/* The request is freed. */
+void http_lua_abort_forget(struct http_lua_request *lua);
 
 #endif

@@ -106,6 +106,7 @@ static void request_ends(void *arg)
 {
     struct http_lua_request *lua = arg;
 
+    http_lua_abort_forget(lua);
     buf_free(&lua->output.gathered);
     script_subject_end(&lua->subject);
 }

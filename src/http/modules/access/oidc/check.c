@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "http/modules/access/oidc/oidc.h"
 #include "http/request/engine.h"
+#include "http/request/wire.h"
 
 #define RENEWAL_MS 10000 /* one request renews a session's tokens, and has so long for it */
 
@@ -59,6 +60,12 @@ static bool renewal_goes_on(struct abort_watcher *watcher)
     return true;
 }
 
+/* A client that closed its sending side and whose input is not read yet still wants its response. */
+static bool client_is_gone(const struct request *request)
+{
+    return request->wire->bare == NULL || conn_peer_is_gone(request->wire->bare(request));
+}
+
 /* MAY WAIT. As oidc_tokens; the client's leaving counts afterwards. */
 static enum handler_result renew_tokens(struct request *request, struct oidc_token_question *asked)
 {
@@ -69,7 +76,7 @@ static enum handler_result renew_tokens(struct request *request, struct oidc_tok
     request->abort_watcher = &renewal->watcher;
     enum handler_result result = oidc_tokens(request, asked);
     request->abort_watcher = outer;
-    if (renewal->has_left) {
+    if (renewal->has_left && client_is_gone(request)) {
         request_cancel(request);
     }
     return result;
