@@ -107,6 +107,16 @@ def test_text_of_any_length(serve, collector):
         assert found["http.user_agent"] == (text + "\ufffd" if len(text) < 1000 else text[:1024])
 
 
+def test_a_span_has_the_ids_that_its_own_texts_show(serve, collector):
+    server = start(serve, collector, SITE % """location /attr { otel_span_attr ids "$otel_trace_id $otel_span_id"; return 200; }
+                   location /name { otel_span_name "$otel_trace_id $otel_span_id"; return 200; }""", "interval 1h;")
+    server.get("/attr")
+    server.get("/name")
+    attr, name = spans_of(server, collector, 2)
+    assert attributes(attr)["ids"] == "%s %s" % (attr.trace_id.hex(), attr.span_id.hex())
+    assert name.name == "%s %s" % (name.trace_id.hex(), name.span_id.hex())
+
+
 def test_one_share_for_all(serve, collector):
     """It is decided when a request is logged: each for itself, subrequests and what is no request left out."""
     server = start(serve, collector, "keepalive_requests 1000; otel_trace 50%; log_subrequest on; server { listen 127.0.0.1:@PORT@; location / { auth_request /auth; root html; }"

@@ -178,6 +178,13 @@ enum handler_result otel_log(struct request *request)
     return HANDLER_NEXT;
 }
 
+/* May what is sent of a request ask for its context? A variable in it would make another one. */
+static bool is_asked_for(const struct otel_settings *settings)
+{
+    return otel_has_record(settings) || settings->span_name != NULL ||
+           settings->attributes.count != 0;
+}
+
 /* Of the share. A context that nobody else needs is not kept. */
 static __attribute__((noinline)) void record_of_share(struct request *request)
 {
@@ -185,7 +192,7 @@ static __attribute__((noinline)) void record_of_share(struct request *request)
     struct otel_context own = {.is_made = true};
     struct otel_context *context = otel_context_made(request);
 
-    if (context == NULL && !otel_has_record(settings)) {
+    if (context == NULL && !is_asked_for(settings)) {
         context = &own;
         make_ids(&own.own, false);
     } else if (context == NULL) {
