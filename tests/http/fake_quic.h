@@ -200,6 +200,11 @@ uint64_t quic_stream_unsent(const struct quic_stream *stream)
     return fake->output.len - fake->sent;
 }
 
+uint64_t quic_stream_sent(const struct quic_stream *stream)
+{
+    return ((const struct fake_stream *) stream)->sent;
+}
+
 uint64_t quic_stream_unacknowledged(const struct quic_stream *stream)
 {
     return quic_stream_unsent(stream);
@@ -371,6 +376,14 @@ static struct fake_stream *fake_find(struct quic_connection *connection, uint64_
     return NULL;
 }
 
+/* A turn in which streams were called ends. */
+static void fake_called(struct quic_connection *connection)
+{
+    if (!connection->is_closing && connection->owner->streams_called != NULL) {
+        connection->owner->streams_called(connection);
+    }
+}
+
 /* The client's bytes; is_last: and FIN. */
 static void fake_give(struct quic_connection *connection, uint64_t id, struct str bytes,
                       bool is_last)
@@ -391,6 +404,7 @@ static void fake_give(struct quic_connection *connection, uint64_t id, struct st
     fake->has_fin = is_last;
     fake_check_end(fake);
     connection->owner->readable(&fake->base);
+    fake_called(connection);
 }
 
 static void fake_reset(struct quic_connection *connection, uint64_t id, uint64_t code)
@@ -403,6 +417,7 @@ static void fake_reset(struct quic_connection *connection, uint64_t id, uint64_t
         fake->base.input_code = code;
         fake->input.len = fake->consumed;
         connection->owner->readable(&fake->base);
+        fake_called(connection);
     }
 }
 
@@ -415,6 +430,7 @@ static void fake_stop(struct quic_connection *connection, uint64_t id, uint64_t 
         fake->base.is_output_stopped = true;
         fake->base.output_code = code;
         connection->owner->writable(&fake->base);
+        fake_called(connection);
     }
 }
 
@@ -457,6 +473,7 @@ static void fake_turn(struct quic_connection *connection)
             connection->owner->writable(&fake->base);
         }
     }
+    fake_called(connection);
     if (connection->is_closing && !connection->was_closed) {
         fake_closed(connection);
     }

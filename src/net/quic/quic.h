@@ -162,6 +162,8 @@ void quic_stream_finish(struct quic_stream *stream);
 void quic_stream_reset(struct quic_stream *stream, uint64_t code);
 /* Bytes that were written and never sent in a packet so far: what holds back pressure. */
 uint64_t quic_stream_unsent(const struct quic_stream *stream);
+/* Bytes that were sent at least once; what a reset or STOP_SENDING took back is not among them. */
+uint64_t quic_stream_sent(const struct quic_stream *stream);
 /* Bytes that were written and that the peer has not acknowledged. */
 uint64_t quic_stream_unacknowledged(const struct quic_stream *stream);
 /* `writable` is called once, when fewer than `below` bytes are unsent (1 = all were sent); perhaps at the end of this turn. */

@@ -532,6 +532,13 @@ uint64_t quic_stream_unsent(const struct quic_stream *head)
     return send == NULL ? 0 : quic_send_unsent(send);
 }
 
+uint64_t quic_stream_sent(const struct quic_stream *head)
+{
+    const struct quic_send *send = quic_state_of(head)->send;
+
+    return send == NULL ? 0 : quic_send_final_size(send);
+}
+
 uint64_t quic_stream_unacknowledged(const struct quic_stream *head)
 {
     const struct quic_send *send = quic_state_of(head)->send;
