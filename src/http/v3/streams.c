@@ -219,6 +219,18 @@ void v3_cancel_sections(struct v3_stream *stream)
     }
 }
 
+/* No more is sent of it: what waited does not count, and a response that has lost some was not a whole one. */
+static void note_end(struct v3_stream *stream)
+{
+    bool is_stopped = stream->quic != NULL && stream->quic->is_output_stopped && !stream->is_reset;
+    uint64_t sent = is_stopped ? quic_stream_sent(stream->quic) : v3_sent(stream);
+
+    if (sent != stream->given && stream->request != NULL) {
+        stream->request->is_completed = false;
+    }
+    stream->given = sent;
+}
+
 void v3_stream_drop(struct v3_stream *stream, uint64_t error)
 {
     stream->is_reset = true;
@@ -251,7 +263,7 @@ void v3_reset(struct v3_stream *stream, uint64_t error)
     if (stream->is_reset) {
         return;
     }
-    stream->given = v3_sent(stream);
+    note_end(stream);
     quic_stream_reset(stream->quic, error);
     if (!stream->is_input_ended) {
         quic_stream_stop(stream->quic, error);
@@ -262,7 +274,7 @@ void v3_reset(struct v3_stream *stream, uint64_t error)
 
 void v3_stream_closed(struct v3_stream *stream)
 {
-    stream->given = v3_sent(stream);
+    note_end(stream);
     stream->quic = NULL;
     if (!stream->is_reset) {
         v3_cancel(stream);
@@ -325,6 +337,7 @@ static void stream_log(struct v3_stream *stream)
 
     stream->is_logged = true;
     timer_remove(&stream->timer);
+    note_end(stream); /* a client that has stopped it is heard of later */
     request->delivery.end = request->delivery.sent = stream->given;
     requests_held(-1);
     request_log(request);

@@ -68,6 +68,21 @@ def test_requests_of_one_turn_before_an_error(site):
         assert len(server.wait_lines("logs/access.log", 21)) == 21
 
 
+@pytest.mark.parametrize("how", ["stops", "closes"])
+def test_a_response_that_is_not_taken_is_not_logged_as_whole(site, how):
+    server = site("log_format ends '$request_completion|$status|$uri|$bytes_sent'; access_log logs/access.log ends;", files={"html/some": BIG[:100000]})
+    with H3(server.port, max_stream_data=20000) as client:
+        client.quic._write_stream_limits = lambda *args, **kwargs: None  # the window stays as it is
+        assert client.get("/a.txt").status == 200
+        stream = client.send("/some")
+        client.turn_until(lambda: client.answer(stream).heads)
+        if how == "stops":
+            client.raw_packets(bytes([5, stream, 0x41, 0x0c]), 1)  # STOP_SENDING
+            server.wait_lines("logs/access.log", 2)
+    whole, other = server.wait_lines("logs/access.log", 2)
+    assert whole.startswith("OK|200|/a.txt|") and other.startswith("|200|/some|") and int(other.split("|")[3]) <= 20000
+
+
 def test_fields_come_again_by_the_table(site):
     """The dynamic tables of both sides: what is sent often is not sent in full."""
     with H3(site(server="add_header X-Long aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;").port) as client:
