@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "config.h"
 #include "net/datagram/binaries.h"
 #include "net/datagram/flow.h"
 #include "net/shards/listener.h"
@@ -29,9 +30,14 @@
 #include "server/process/title.h"
 
 enum {
-    ESCALATE_FIRST_MS = 50,  /* TERM again after this, doubled each time */
+    ESCALATE_FIRST_MS = 50, /* TERM again after this, doubled each time */
+#ifdef WITH_SANITIZER
+    ESCALATE_LAST_MS =
+        4000, /* leaks are looked for at the end of a process, which takes long on a busy machine */
+#else
     ESCALATE_LAST_MS = 1000, /* KILL once the delay is over this */
-    YOUNG_MS = 1000,         /* a worker that dies sooner is respawned a little later */
+#endif
+    YOUNG_MS = 1000, /* a worker that dies sooner is respawned a little later */
     YOUNG_DELAY_MS = 100,
     UPGRADE_LOOK_MS = 500,   /* does the older master still live? */
     OTHER_MASTER_MS = 10000, /* for a new binary to accept, before our workers quit all the same */
