@@ -101,7 +101,7 @@ class Watcher:
 
 def test_a_change_arrives_soon_after_its_event(serve, etcd):
     """The figure is printed; on an idle machine it is some milliseconds. No request is lost meanwhile."""
-    server = serve(HTTP, main="worker_processes 1; discovery main { type etcd; server %s; }" % etcd.url)
+    server = serve("keepalive_requests 1000000; " + HTTP, main="worker_processes 1; discovery main { type etcd; server %s; }" % etcd.url)
     port = server.port_of("PORT1")
     etcd.put("/services/web/a", "127.0.0.2:%d" % port)
     wait_hosts(server, 2)
