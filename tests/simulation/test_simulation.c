@@ -150,6 +150,25 @@ static int redis_call(lua_State *state)
             lua_rawset(state, count + 1);
         }
         lua_pushboolean(state, 1);
+    } else if (strcmp(word, "HLEN") == 0) {
+        int fields = 0;
+
+        push_hash(state);
+        lua_pushnil(state);
+        while (lua_next(state, count + 1) != 0) {
+            lua_pop(state, 1);
+            fields++;
+        }
+        lua_pushinteger(state, fields);
+    } else if (strcmp(word, "RENAME") == 0) {
+        push_hash(state);
+        lua_pushvalue(state, 3);
+        lua_insert(state, count + 1);
+        lua_rawset(state, lua_upvalueindex(1));
+        lua_pushvalue(state, 2);
+        lua_pushnil(state);
+        lua_rawset(state, lua_upvalueindex(1));
+        lua_pushboolean(state, 1);
     } else if (strcmp(word, "UNLINK") == 0) {
         lua_pushvalue(state, 2);
         lua_pushnil(state);
