@@ -28,6 +28,22 @@ char *hex_encode(char *at, const void *bytes, size_t len)
     return at;
 }
 
+bool hex_decode(struct str text, void *bytes)
+{
+    unsigned char *to = bytes;
+
+    for (size_t i = 0; i + 1 < text.len; i += 2) {
+        int high = hex_value[(unsigned char) text.data[i]];
+        int low = hex_value[(unsigned char) text.data[i + 1]];
+
+        if (high < 0 || low < 0) {
+            return false;
+        }
+        to[i / 2] = (unsigned char) (high << 4 | low);
+    }
+    return text.len % 2 == 0;
+}
+
 static const char base64_digits[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 static const char base64url_digits[] =

@@ -15,6 +15,9 @@ extern const int8_t hex_value[256];
 
 /* Two lower-case hex digits for each byte; gives the end. */
 char *hex_encode(char *at, const void *bytes, size_t len);
+/* The other way, with digits of either case: text.len / 2 bytes at `bytes`. False: an odd length, or what is no digit; some bytes may have been
+ * written then. */
+bool hex_decode(struct str text, void *bytes);
 
 /* base64 (RFC 4648); the url form has - and _ and no padding. decode gives false on any bad byte.
  */

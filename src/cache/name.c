@@ -123,19 +123,7 @@ bool cache_file_move(const struct cache *cache, const char *from, const uint8_t 
 
 bool cache_hash_of_name(struct str name, uint8_t *hash)
 {
-    if (name.len != HEX) {
-        return false;
-    }
-    for (size_t i = 0; i < CACHE_KEY_SIZE; i++) {
-        int high = hex_value[(unsigned char) name.data[2 * i]];
-        int low = hex_value[(unsigned char) name.data[2 * i + 1]];
-
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        hash[i] = (uint8_t) (high << 4 | low);
-    }
-    return true;
+    return name.len == HEX && hex_decode(name, hash);
 }
 
 void cache_file_delete(const struct cache *cache, const uint8_t *hash, const struct log *log)

@@ -33,6 +33,11 @@ static void hex_digits_have_their_values(void **state)
     char text[8];
     assert_str(str_from(text, hex_encode(text, "\x00\x1f\xfe\x80", 4)), STR("001ffe80"));
     assert_ptr_equal(hex_encode(text, NULL, 0), text);
+    assert_true(hex_decode(STR("001fFe80"), text));
+    assert_memory_equal(text, "\x00\x1f\xfe\x80", 4);
+    assert_true(hex_decode(STR(""), text));
+    assert_false(hex_decode(STR("001"), text));
+    assert_false(hex_decode(STR("0g"), text) || hex_decode(STR("g0"), text));
 }
 
 static void base64_examples_of_rfc_4648(void **state)

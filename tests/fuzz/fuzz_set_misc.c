@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (base32_decode(&arena, text, alphabet, &bytes)) {
         base32_encode(&arena, bytes, alphabet, true);
     }
-    hex_decode(&arena, text, &bytes);
+    set_misc_hex_decode(&arena, text, &bytes);
     bytes = quote_sql(&arena, text, STR("E"));
     /* The prefix stands before a text that is not empty. */
     check(bytes.len >= text.len + 2 + (text.len != 0) && bytes.data[bytes.len - 1] == '\'');

@@ -12,19 +12,7 @@
 /* Exactly `size` bytes of two digits each. */
 static bool hex_read(struct str text, uint8_t *out, size_t size)
 {
-    if (text.len != 2 * size) {
-        return false;
-    }
-    for (size_t i = 0; i < size; i++) {
-        int high = hex_value[(unsigned char) text.data[2 * i]];
-        int low = hex_value[(unsigned char) text.data[2 * i + 1]];
-
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        out[i] = (uint8_t) (high << 4 | low);
-    }
-    return true;
+    return text.len == 2 * size && hex_decode(text, out);
 }
 
 static struct str without_line_end(struct str text)

@@ -110,19 +110,7 @@ void explanation_id_make(char *id)
 /* False: the text is no id. */
 static bool id_read(struct str text, struct explanation_id *id)
 {
-    if (text.len != EXPLANATION_ID_SIZE) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof(id->bytes); i++) {
-        int high = hex_value[(unsigned char) text.data[2 * i]];
-        int low = hex_value[(unsigned char) text.data[2 * i + 1]];
-
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        id->bytes[i] = (unsigned char) (high << 4 | low);
-    }
-    return true;
+    return text.len == EXPLANATION_ID_SIZE && hex_decode(text, id->bytes);
 }
 
 /* Takes the same time wherever they differ. */

@@ -26,20 +26,8 @@ static bool id_read(struct str name, struct arena *arena, struct str *id)
 {
     char *bytes = arena_alloc(arena, ID_MAX);
 
-    if (name.len == 0 || name.len % 2 != 0 || name.len > 2 * (size_t) ID_MAX) {
-        return false;
-    }
-    for (size_t i = 0; i < name.len / 2; i++) {
-        int high = hex_value[(unsigned char) name.data[2 * i]];
-        int low = hex_value[(unsigned char) name.data[2 * i + 1]];
-
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        bytes[i] = (char) (high << 4 | low);
-    }
     *id = (struct str){bytes, name.len / 2};
-    return true;
+    return name.len != 0 && name.len <= 2 * (size_t) ID_MAX && hex_decode(name, bytes);
 }
 
 /* ---- the table ---- */

@@ -37,19 +37,7 @@ static struct str id_text(struct arena *arena, const struct session_id *id)
 
 static bool id_read(struct str text, struct session_id *id)
 {
-    if (text.len != ID_DIGITS) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof(id->md5); i++) {
-        int high = hex_value[(unsigned char) text.data[2 * i]];
-        int low = hex_value[(unsigned char) text.data[2 * i + 1]];
-
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        id->md5[i] = (unsigned char) (high << 4 | low);
-    }
-    return true;
+    return text.len == ID_DIGITS && hex_decode(text, id->md5);
 }
 
 void sticky_sync_key(struct sticky_sync *sync, struct str text, struct session_id *key)

@@ -47,10 +47,10 @@ static void quotes(void **state)
     assert_str(quote_sql(&arena, (struct str){"\0", 1}, STR("E")), STR("E'\\0'"));
     assert_str(quote_json(&arena, STR("")), STR("null"));
     assert_str(quote_json(&arena, STR("a\"\\\n\x01")), STR("\"a\\\"\\\\\\n\\u0001\""));
-    assert_true(hex_decode(&arena, STR("4a4B"), &out));
+    assert_true(set_misc_hex_decode(&arena, STR("4a4B"), &out));
     assert_str(out, STR("JK"));
-    assert_false(hex_decode(&arena, STR("4a4"), &out));
-    assert_false(hex_decode(&arena, STR("4g"), &out));
+    assert_false(set_misc_hex_decode(&arena, STR("4a4"), &out));
+    assert_false(set_misc_hex_decode(&arena, STR("4g"), &out));
     arena_free(&arena);
 }
 

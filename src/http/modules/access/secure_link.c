@@ -68,23 +68,6 @@ static bool check_connection(struct request *request, const struct secure_link_s
     return variable_give(out, moment != 0 && moment < clock_now.seconds ? STR("0") : STR("1"));
 }
 
-/* Thirty-two hex digits as bytes; false for all else. */
-static bool decode_hex(struct str text, char bytes[MD5_SIZE])
-{
-    if (text.len != MD5_HEX) {
-        return false;
-    }
-    for (unsigned i = 0; i < MD5_SIZE; i++) {
-        int high = hex_value[(unsigned char) text.data[2 * i]];
-        int low = hex_value[(unsigned char) text.data[2 * i + 1]];
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        bytes[i] = (char) (high << 4 | low);
-    }
-    return true;
-}
-
 /* The form with a secret: of the target "/prefix/md5/link", as received, the link. */
 static bool check_word(struct request *request, struct str secret, struct str *out)
 {
@@ -94,7 +77,7 @@ static bool check_word(struct request *request, struct str secret, struct str *o
     str_cut(&rest, '/');
     str_cut(&rest, '/');
     struct str digest = str_cut(&rest, '/');
-    return rest.len != 0 && decode_hex(digest, bytes) &&
+    return rest.len != 0 && digest.len == MD5_HEX && hex_decode(digest, bytes) &&
            is_digest((struct str){bytes, MD5_SIZE}, arena_concat(&request->arena, rest, secret)) &&
            variable_give(out, rest);
 }

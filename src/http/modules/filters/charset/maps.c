@@ -38,16 +38,8 @@ static bool parse_utf8(struct str text, uint32_t *out)
     unsigned char bytes[4];
     size_t count = text.len / 2;
 
-    if (text.len % 2 != 0 || count < 2 || count > sizeof(bytes)) {
+    if (count < 2 || count > sizeof(bytes) || !hex_decode(text, bytes)) {
         return false;
-    }
-    for (size_t i = 0; i < count; i++) {
-        int high = hex_value[(unsigned char) text.data[2 * i]];
-        int low = hex_value[(unsigned char) text.data[2 * i + 1]];
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        bytes[i] = (unsigned char) (high << 4 | low);
     }
     return utf8_decode(bytes, count, out) == (int) count;
 }

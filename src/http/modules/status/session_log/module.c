@@ -37,19 +37,7 @@ struct session_id {
 
 static bool read_id(struct str text, unsigned char *out)
 {
-    if (text.len != ID_TEXT) {
-        return false;
-    }
-    for (unsigned i = 0; i < SESSION_ID_SIZE; i++) {
-        int high = hex_value[(unsigned char) text.data[2 * i]];
-        int low = hex_value[(unsigned char) text.data[2 * i + 1]];
-
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        out[i] = (unsigned char) (high << 4 | low);
-    }
-    return true;
+    return text.len == ID_TEXT && hex_decode(text, out);
 }
 
 /* By id=, which may be what a client keeps for us; else by md5=. */

@@ -130,7 +130,7 @@ COMPUTE(encode_hex)
 
 COMPUTE(decode_hex)
 {
-    return hex_decode(&request->arena, args[0], value);
+    return set_misc_hex_decode(&request->arena, args[0], value);
 }
 
 /* ---- hashes ---- */

@@ -114,18 +114,10 @@ bool base32_is_alphabet(struct str alphabet)
     return alphabet.len == 32;
 }
 
-bool hex_decode(struct arena *arena, struct str text, struct str *out)
+bool set_misc_hex_decode(struct arena *arena, struct str text, struct str *out)
 {
     char *room = arena_text(arena, text.len / 2);
 
-    for (size_t i = 0; i + 1 < text.len; i += 2) {
-        int high = hex_value[(unsigned char) text.data[i]];
-        int low = hex_value[(unsigned char) text.data[i + 1]];
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        room[i / 2] = (char) (high << 4 | low);
-    }
     *out = (struct str){room, text.len / 2};
-    return text.len % 2 == 0;
+    return hex_decode(text, room);
 }

@@ -21,6 +21,6 @@ bool base32_decode(struct arena *arena, struct str text, struct str alphabet, st
 bool base32_is_alphabet(struct str alphabet);
 
 /* Hex digits of either case; false on anything else. */
-bool hex_decode(struct arena *arena, struct str text, struct str *out);
+bool set_misc_hex_decode(struct arena *arena, struct str text, struct str *out);
 
 #endif
