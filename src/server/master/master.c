@@ -29,15 +29,16 @@
 #include "server/process/signals.h"
 #include "server/process/title.h"
 
+/* KILL once the delay is over this. With sanitizers leaks are looked for at the end of a process, which takes long on a busy machine. */
+#ifdef WITH_SANITIZER
+#define ESCALATE_LAST_MS 4000
+#else
+#define ESCALATE_LAST_MS 1000
+#endif
+
 enum {
     ESCALATE_FIRST_MS = 50, /* TERM again after this, doubled each time */
-#ifdef WITH_SANITIZER
-    ESCALATE_LAST_MS =
-        4000, /* leaks are looked for at the end of a process, which takes long on a busy machine */
-#else
-    ESCALATE_LAST_MS = 1000, /* KILL once the delay is over this */
-#endif
-    YOUNG_MS = 1000, /* a worker that dies sooner is respawned a little later */
+    YOUNG_MS = 1000,        /* a worker that dies sooner is respawned a little later */
     YOUNG_DELAY_MS = 100,
     UPGRADE_LOOK_MS = 500,   /* does the older master still live? */
     OTHER_MASTER_MS = 10000, /* for a new binary to accept, before our workers quit all the same */

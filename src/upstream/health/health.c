@@ -4,9 +4,8 @@
 #include "base/clock.h"
 #include "upstream/health/private.h"
 
-enum {
-    SPARE_MS = 1000
-}; /* beyond a probe's timeout: then the worker or node that makes it is taken for dead */
+/* Beyond a probe's timeout: then the worker or node that makes it is taken for dead. */
+#define SPARE_MS 1000
 
 uint64_t health_lost_after_ms(const struct health_settings *settings)
 {

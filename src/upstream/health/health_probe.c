@@ -243,8 +243,9 @@ static void run_probe(void *arg)
     run->fiber = fiber_self();
     if (is_our_turn(run, prober)) {
         probe_once(run, prober);
+    } else {
+        prober->run = NULL;
     }
-    prober->run = NULL;
     if (prober->checked == NULL) {
         health_free_prober(prober);
     }

@@ -11,6 +11,7 @@ import certificates
 from harness import until
 from harness.dns import NameServer
 from harness.server import Server
+from test_http_api import NOT_SHOWN
 from tls_client import connect, exchange, pair
 
 REFERENCE = os.path.join(os.path.dirname(__file__), "../../reference")
@@ -56,8 +57,6 @@ NAMES = {"slabZoneName": "dyn", "httpServerZoneName": "site", "httpLocationZoneN
          "httpKeyvalZoneName": "pairs", "streamServerZoneName": "passed", "streamLimitConnZoneName": "sessions", "streamUpstreamName": "s",
          "streamUpstreamServerId": "0", "streamKeyvalZoneName": "flows", "resolverZoneName": "names", "workerId": "0"}
 
-# Members that the catalogue has and that are not shown, as docs/api.md says.
-NOT_SHOWN = re.compile(r"^(ssl|response_time_hist)(\.|$)|verify_failures.hostname_mismatch$")
 # Members that are there when there is something to say.
 SOMETIMES = {"max_size", "queue", "queue.size", "queue.max_size", "queue.overflows", "service", "max_conns", "downstart", "name",
              "selected", "health_checks.last_passed", "responses.codes.codeNumber", "header_time", "response_time",

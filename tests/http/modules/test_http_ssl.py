@@ -1,5 +1,6 @@
 """TLS: certificates, versions, ciphers, SNI, ALPN, sessions, tickets, clients' certificates, error codes."""
 
+import functools
 import os
 import re
 import socket
@@ -341,24 +342,30 @@ def test_tickets_are_good_at_every_worker_and_after_a_reload(serve):
             assert exchange(secure)[1] == "r"
 
 
+STORE_USERS = "user edge on >secret ~portunus:* +@all", "user other on >secret2 ~portunus:* +@all"
+
+
+def node_of_store(serve, text, store, user="edge", password="secret"):
+    return serve(text, files={"password": password},
+                 main="redis_store main { server 127.0.0.1:%d; timeout 5s; user %s; password_file password; }" % (store.port, user))
+
+
+def visit(made, server, session=None):
+    """Whether the session was resumed, and the one to resume next."""
+    with connect(server.port, made=made, session=session) as secure:
+        return exchange(secure)[1], secure.session
+
+
 @portunus_only
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_nodes_share_ticket_keys(serve, redis, version):
     """A session of one node is resumed by another, also when the first has started again; not by one with another password."""
-    one = redis("user edge on >secret ~portunus:* +@all", "user other on >secret2 ~portunus:* +@all")
+    one = redis(*STORE_USERS)
     text = "server { listen @PORT@ ssl; %s ssl_session_ticket_key auto 24h sync sync_interval=20ms; return 200 $ssl_session_reused; }" \
         % pair(certificates.own("one"))
     key = "portunus:1:ssl_ticket_keys:{ssl_ticket_keys}"
-
-    def node(user="edge", password="secret"):
-        return serve(text, files={"password": password},
-                     main="redis_store main { server 127.0.0.1:%d; timeout 5s; user %s; password_file password; }" % (one.port, user))
-
-    def at(server, session=None):
-        with connect(server.port, made=made, session=session) as secure:
-            return exchange(secure)[1], secure.session
-
-    made = context(version=version)
+    node = functools.partial(node_of_store, serve, text, one)
+    at = functools.partial(visit, context(version=version))
     first = node()
     until(lambda: one.ask("HLEN", key) >= 2, "a key in the store")
     second, other = node(), node("other", "secret2")
@@ -377,20 +384,12 @@ def test_nodes_share_ticket_keys(serve, redis, version):
 @portunus_only
 def test_nodes_share_sessions(serve, redis):
     """A session of TLS 1.2 without a ticket is resumed by another node, by one that starts later, and not by one with another password."""
-    one = redis("user edge on >secret ~portunus:* +@all", "user other on >secret2 ~portunus:* +@all")
+    one = redis(*STORE_USERS)
     text = "server { listen @PORT@ ssl; %s ssl_session_tickets off; ssl_session_cache shared:s:1m sync sync_interval=10ms; return 200 $ssl_session_reused; }" \
         % pair(certificates.own("one"))
     key = "portunus:1:ssl_sessions:{s}"
-
-    def node(user="edge", password="secret"):
-        return serve(text, files={"password": password},
-                     main="redis_store main { server 127.0.0.1:%d; timeout 5s; user %s; password_file password; }" % (one.port, user))
-
-    def at(server, session=None):
-        with connect(server.port, made=made, session=session) as secure:
-            return exchange(secure)[1], secure.session
-
-    made = context(version=ssl.TLSVersion.TLSv1_2)
+    node = functools.partial(node_of_store, serve, text, one)
+    at = functools.partial(visit, context(version=ssl.TLSVersion.TLSv1_2))
     first, second, other = node(), node(), node("other", "secret2")
     session = at(first)[1]
     until(lambda: at(second, session)[0] == "r", "the session at the second node")
@@ -406,9 +405,9 @@ def test_nodes_share_sessions(serve, redis):
 
 @portunus_only
 def test_shared_sessions_that_make_room_leave_the_store(serve, redis):
-    one = redis("user edge on >secret ~portunus:* +@all")
-    server = serve("server { listen @PORT@ ssl; %s ssl_session_tickets off; ssl_session_cache shared:s:32k sync; return 200; }" % pair(certificates.own("one")),
-                   files={"password": "secret"}, main="redis_store main { server 127.0.0.1:%d; timeout 5s; user edge; password_file password; }" % one.port)
+    one = redis(*STORE_USERS)
+    server = node_of_store(serve, "server { listen @PORT@ ssl; %s ssl_session_tickets off; ssl_session_cache shared:s:32k sync; return 200; }"
+                           % pair(certificates.own("one")), one)
     made = context(version=ssl.TLSVersion.TLSv1_2)
 
     def begin():

@@ -424,8 +424,6 @@ bool acme_post(struct acme_session *session, struct str url, struct str payload,
 bool acme_get(struct acme_session *session, struct str url);
 /* Runs a step on the worker's own stack, with its argument. */
 bool acme_on_main(bool (*step)(void *arg), void *arg);
-/* A URL that the CA names; empty: it is none that may be asked. */
-struct str acme_url_of(struct acme_session *session, const json_t *object, const char *name);
 /* The account is not known any more: the next session makes one. */
 void acme_forget_account(struct acme_session *session);
 
@@ -433,6 +431,9 @@ void acme_forget_account(struct acme_session *session);
 bool acme_directory_read(struct acme_session *session);
 
 /* ---- objects.c: orders and authorizations of a CA (RFC 8555, 7.1) ---- */
+
+/* A URL that the CA names, in the arena; empty: it is none that may be asked. */
+struct str acme_url_of(struct arena *arena, const json_t *object, const char *name);
 
 /* URLs of an order, in the arena. */
 struct acme_order_urls {

@@ -4,7 +4,7 @@
 #define DOMAIN_MAX 255
 #define TOKEN_MAX 256
 
-static struct str url_of(struct arena *arena, const json_t *object, const char *name)
+struct str acme_url_of(struct arena *arena, const json_t *object, const char *name)
 {
     struct str text = jose_string(object, name);
     struct acme_url url;
@@ -28,7 +28,7 @@ bool acme_order_read(struct arena *arena, const json_t *object, struct str locat
 
     *out = (struct acme_order_urls){
         .order = arena_dup(arena, location),
-        .finalize = url_of(arena, object, "finalize"),
+        .finalize = acme_url_of(arena, object, "finalize"),
     };
     json_array_foreach(list, index, one)
     {
@@ -107,7 +107,7 @@ const char *acme_authorization_read(struct arena *arena, const json_t *object,
     if (challenge == NULL) {
         return "the CA has no challenge of this type";
     }
-    out->challenge_url = url_of(arena, challenge, "url");
+    out->challenge_url = acme_url_of(arena, challenge, "url");
     if (out->challenge_url.len == 0) {
         return "the challenge has no URL";
     }

@@ -385,7 +385,7 @@ static bool finalize(struct order *order)
     if (!str_is(status_of(session), "valid")) {
         return order_fail(order, "the CA did not issue the certificate");
     }
-    order->download = acme_url_of(session, session->answer, "certificate");
+    order->download = acme_url_of(&session->arena, session->answer, "certificate");
     return order->download.len != 0 || order_fail(order, "the CA names no certificate");
 }
 

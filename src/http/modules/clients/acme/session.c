@@ -127,14 +127,6 @@ bool acme_get(struct acme_session *session, struct str url)
     return true;
 }
 
-struct str acme_url_of(struct acme_session *session, const json_t *object, const char *name)
-{
-    struct str text = jose_string(object, name);
-    struct acme_url url;
-
-    return acme_url_parse(text, false, &url) ? arena_dup(&session->arena, text) : STR("");
-}
-
 /* ---- signed requests ---- */
 
 static bool renew_nonce(struct acme_session *session)
@@ -218,10 +210,10 @@ bool acme_post(struct acme_session *session, struct str url, struct str payload,
 bool acme_directory_read(struct acme_session *session)
 {
     const json_t *meta = json_object_get(session->directory, "meta");
-    session->new_nonce = acme_url_of(session, session->directory, "newNonce");
-    session->new_account = acme_url_of(session, session->directory, "newAccount");
-    session->new_order = acme_url_of(session, session->directory, "newOrder");
-    session->renewal_info = acme_url_of(session, session->directory, "renewalInfo");
+    session->new_nonce = acme_url_of(&session->arena, session->directory, "newNonce");
+    session->new_account = acme_url_of(&session->arena, session->directory, "newAccount");
+    session->new_order = acme_url_of(&session->arena, session->directory, "newOrder");
+    session->renewal_info = acme_url_of(&session->arena, session->directory, "renewalInfo");
     session->terms = shown(&session->arena, jose_string(meta, "termsOfService"));
     session->needs_external = json_is_true(json_object_get(meta, "externalAccountRequired"));
     session->profiles = json_object_get(meta, "profiles");
