@@ -50,6 +50,9 @@ struct servers_list {
 };
 void servers_read(struct upstream_group *group, struct arena *arena, struct servers_list *out);
 
+/* Bytes that its servers take of its zone. */
+size_t servers_size(struct upstream_group *group);
+
 /* Can this server be one of the group? NULL: yes; else what is wrong with its address, as text without its end. */
 const char *servers_check(const struct upstream_group *group, const struct server_entry *entry,
                           struct arena *arena);

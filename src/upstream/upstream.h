@@ -133,9 +133,10 @@ struct upstream_group {
 
     struct str state_file; /* `state`, full and NUL-terminated; empty = none */
     struct server_record
-        *record;          /* of its servers as they change, in shared memory; NULL = they do not */
-    struct str zone_name; /* empty = no zone directive */
-    uint64_t zone_size;   /* bytes; what it pays for beyond its servers is spare cells */
+        *record; /* of its servers as they change, in shared memory; NULL = they do not */
+    struct str status_zone; /* the name that its figures have in place of its own; empty = none */
+    struct str zone_name;   /* empty = no zone directive */
+    uint64_t zone_size;     /* bytes; what it pays for beyond its servers is spare cells */
     const struct resolver_settings *resolver; /* of the block, else of the http block, or NULL */
     uint64_t resolver_timeout_ms;             /* for finding the addresses of one name */
 
@@ -166,6 +167,7 @@ struct upstream_set {
     struct map blocks;              /* struct upstream_group * by name, without case */
     struct map implicit;            /* struct upstream_group * by "host:port" or "unix:/path" */
     struct map ports_left_out; /* uint16_t * by name: of blocks that were used before they came */
+    struct map status_zones;   /* struct upstream_group * by `status_zone` */
     struct upstream_set *next; /* of those that run in this worker */
     /* Of who changes groups while the service runs (changes.h): is there word of this one? *out NULL: it is gone. NULL =
      * nobody does. */
@@ -210,6 +212,9 @@ struct upstream_set *upstream_set_of(struct conf *conf, const struct upstream_su
 struct upstream_group *upstream_use(struct conf *conf, const struct upstream_subsystem *subsystem,
                                     const struct conf_node *node, struct str address,
                                     uint16_t default_port);
+
+/* The name under which the figures of a group are shown: its `status_zone`, or its own. */
+struct str upstream_shown_name(const struct upstream_group *group);
 
 /* The resolver of the outer block, for groups without one of their own; before upstream_finish. */
 void upstream_set_resolver(struct upstream_set *set, const struct resolver_settings *resolver,

@@ -245,6 +245,9 @@ static const struct deviation deviations[] = {
     {"ngx_http_metrics_module", "metrics_zone_size", EXTRA, "", "memory of these numbers"},
     {"ngx_http_metrics_module", "status_zone", EXTRA, "",
      "nginx Plus has it in a module of its own"},
+    {"ngx_http_upstream_module", "status_zone", EXTRA, "",
+     "figures of upstreams that have no zone"},
+    {"ngx_stream_upstream_module", "status_zone", EXTRA, "", "likewise"},
     {"ngx_errlog_module", "xquic_log", MISSING, "",
      "of Tengine's QUIC library, which is not used here"},
     /* Mail. */

@@ -8,6 +8,7 @@
 #include "http/request/wire.h"
 #include "http/routing/response_settings.h"
 #include "net/conn/own.h"
+#include "shared/metrics/counters.h"
 #include "upstream/balancer_decision.h"
 #include "upstream/peer.h"
 #include "server/generation.h"
@@ -32,6 +33,12 @@ static struct str group_logged(const struct exchange *x)
     return x->target != NULL ? x->target->source : STR("(any)");
 }
 
+static struct str group_counted(const struct exchange *x)
+{
+    return x->group->status_zone.len != 0 ? x->group->status_zone : group_logged(x);
+}
+
+/* Attempts at addresses that clients may choose are counted together: they would take all series. */
 void attempt_begin(struct exchange *x, struct str name)
 {
     struct request *request = x->request;
@@ -40,6 +47,10 @@ void attempt_begin(struct exchange *x, struct str name)
     x->attempt = attempts_add(&x->attempts, &request->arena, name);
     x->attempt->group = group_logged(x);
     x->attempt->is_at_run_time = x->group->is_at_run_time;
+    if (metrics_is_on && request == request->main) {
+        x->attempt->series = 1 + metrics_begin_peer(SERIES_PEER, group_counted(x),
+                                                    x->group->is_at_run_time ? STR("(any)") : name);
+    }
     x->attempt->is_after_redirect = is_first && x->attempts.count > 1;
     if (x->pick.queued_ms != 0) {
         x->attempt->queue_ms = x->pick.queued_ms;

@@ -51,6 +51,7 @@ static struct root *root;
 /* Of this worker. */
 static struct sheet *my_sheet;
 struct metrics_cell *metrics_cells[SERIES_MOST + 1];
+bool metrics_is_on;
 
 /* ---- series ---- */
 
@@ -171,6 +172,7 @@ void metrics_worker_start(void)
         }
     }
     shm_lock_release(&root->lock);
+    metrics_is_on = true;
 }
 
 void metrics_worker_end(void)
@@ -182,6 +184,7 @@ void metrics_worker_end(void)
         my_sheet->owner = 0;
         my_sheet = NULL;
     }
+    metrics_is_on = false;
 }
 
 /* The block that a cell is in; NULL: there is no room for it. */
@@ -212,6 +215,15 @@ struct metrics_cell *metrics_make_cell(unsigned series)
     }
     metrics_cells[series] = &block->cells[series % BLOCK_CELLS];
     return metrics_cells[series];
+}
+
+unsigned metrics_begin_peer(enum series_kind kind, struct str group, struct str peer)
+{
+    char text[SERIES_LABEL];
+    unsigned series = metrics_series(kind, metrics_peer_label(text, group, peer));
+
+    metrics_begin(series);
+    return series;
 }
 
 /* The place of a status: a search in a list that rises, but for the last. */
@@ -262,6 +274,7 @@ void metrics_sum(unsigned series, struct metrics_cell *sum)
             to[n] += from[n];
         }
     }
+    sum->all += sum->began;
 }
 
 unsigned metrics_find(enum series_kind kind, struct str label)

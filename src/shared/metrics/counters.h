@@ -36,6 +36,7 @@ struct metrics_cell {
     uint64_t times[TIMES_CELLS]; /* requests by time, each in one */
     uint64_t began; /* requests that were begun, of those that are counted from there on */
     uint64_t ended; /* those of them that have ended */
+    uint64_t all;   /* those that were not; in a sum: these and those that were begun */
 };
 
 /* One request. */
@@ -71,6 +72,9 @@ void metrics_worker_end(void);
 extern struct metrics_cell *metrics_cells[SERIES_MOST + 1];
 struct metrics_cell *metrics_make_cell(unsigned series);
 
+/* Does this worker count? */
+extern bool metrics_is_on;
+
 /* The place of a status in `codes`. */
 unsigned metrics_code_index(unsigned status);
 
@@ -98,7 +102,11 @@ static inline void metrics_count(unsigned series, const struct metrics_sample *s
     cell->received += sample->received;
     cell->sent += sample->sent;
     cell->ended += sample->has_begun;
+    cell->all += !sample->has_begun;
 }
+
+/* An attempt at a peer has begun, in a worker that counts. Gives its series, for metrics_count. */
+unsigned metrics_begin_peer(enum series_kind kind, struct str group, struct str peer);
 
 /* ---- reading ---- */
 
@@ -107,7 +115,7 @@ unsigned metrics_series_count(void);
 enum series_kind metrics_series_label(unsigned series, struct str *label);
 /* The sum over all workers there ever were. */
 void metrics_sum(unsigned series, struct metrics_cell *sum);
-/* The sum since it was reset last; what has begun and not ended is in progress, whatever was reset. */
+/* The sum since it was reset last; what has begun and not ended is in progress, whatever was reset. `all` never falls otherwise. */
 void metrics_since(unsigned series, struct metrics_cell *sum);
 /* Makes metrics_since begin again; sums stay. False: there is no memory for it. */
 bool metrics_reset(unsigned series);

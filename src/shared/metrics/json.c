@@ -9,6 +9,7 @@
 #include "base/shm.h"
 #include "cache/cache.h"
 #include "server/generation.h"
+#include "shared/metrics/peers.h"
 #include "upstream/health.h"
 #include "upstream/peer.h"
 
@@ -57,15 +58,15 @@ static void put_codes(struct json *json, const struct metrics_cell *cell)
 
 /* Statuses by class; of stream there are no others than these. */
 static void put_classes(struct json *json, const struct metrics_cell *cell, bool is_stream,
-                        uint64_t *discarded, uint64_t *all)
+                        uint64_t *discarded)
 {
-    uint64_t classes[6] = {0};
+    uint64_t classes[6] = {0}, ended = 0;
 
     for (unsigned i = 0; i < METRICS_CODES; i++) {
         unsigned class = metrics_codes[i] / 100;
 
         classes[class > 5 || is_discarded(metrics_codes[i]) ? 0 : class] += cell->codes[i];
-        *all += cell->codes[i];
+        ended += cell->codes[i];
     }
     *discarded = classes[0];
     json_open(json, is_stream ? STR("sessions") : STR("responses"), '{');
@@ -79,14 +80,14 @@ static void put_classes(struct json *json, const struct metrics_cell *cell, bool
     if (!is_stream) {
         put_codes(json, cell);
     }
-    json_put_number(json, "total", *all - *discarded);
+    json_put_number(json, "total", ended - *discarded);
     json_close(json, '}');
 }
 
 void json_put_series(struct json *json, enum series_kind kind, unsigned series, bool has_progress)
 {
     struct metrics_cell sum = {0};
-    uint64_t discarded = 0, all = 0;
+    uint64_t discarded = 0;
     bool is_stream = kind == SERIES_STREAM_SERVER || kind == SERIES_STREAM_PEER;
     bool is_peer = kind == SERIES_PEER || kind == SERIES_STREAM_PEER;
 
@@ -97,12 +98,9 @@ void json_put_series(struct json *json, enum series_kind kind, unsigned series, 
         json_put_number(json, "processing", sum.began > sum.ended ? sum.began - sum.ended : 0);
     }
     if (!is_stream || !is_peer) {
-        put_classes(json, &sum, is_stream, &discarded, &all);
+        put_classes(json, &sum, is_stream, &discarded);
     }
-    for (unsigned i = 0; is_stream && is_peer && i < METRICS_CODES; i++) {
-        all += sum.codes[i];
-    }
-    json_put_number(json, is_stream ? "connections" : "requests", all);
+    json_put_number(json, is_stream ? "connections" : "requests", sum.all);
     if (!is_peer) {
         json_put_number(json, "discarded", discarded);
     }
@@ -182,7 +180,9 @@ static void put_peer_series(struct json *json, const struct upstream_group *grou
     enum series_kind kind = is_stream ? SERIES_STREAM_PEER : SERIES_PEER;
 
     json_put_series(json, kind,
-                    metrics_find(kind, metrics_peer_label(text, group->name, peer->name)), false);
+                    metrics_find(kind,
+                                 metrics_peer_label(text, upstream_shown_name(group), peer->name)),
+                    false);
 }
 
 void json_put_peer(struct json *json, const struct upstream_group *group, const struct peer *peer)
@@ -263,9 +263,11 @@ void json_put_slab(struct json *json, const struct zone *zone)
     struct slab_stats stats;
 
     slab_stats_of(zone->slab, &stats);
+    size_t others = (shown_servers_size(zone) + stats.page_size - 1) / stats.page_size;
+    size_t left = stats.free_pages > others ? stats.free_pages - others : 0;
     json_open(json, STR("pages"), '{');
-    json_put_number(json, "used", stats.pages - stats.free_pages);
-    json_put_number(json, "free", stats.free_pages);
+    json_put_number(json, "used", stats.pages - left);
+    json_put_number(json, "free", left);
     json_close(json, '}');
     json_open(json, STR("slots"), '{');
     for (unsigned i = 0; i < SLAB_CLASSES; i++) {

@@ -2,6 +2,7 @@
 #include "shared/metrics/peers.h"
 
 #include "server/generation.h"
+#include "upstream/servers.h"
 
 /* A list on its way. */
 struct gathering {
@@ -31,7 +32,7 @@ static void add_peers(struct gathering *gathering, const struct upstream_group *
             unsigned id = (unsigned) (gathering->shown.count - gathering->first);
 
             *vec_add(&gathering->shown, gathering->arena, struct shown_peer) =
-                (struct shown_peer){group->name, group, &set->peers[i], id};
+                (struct shown_peer){upstream_shown_name(group), group, &set->peers[i], id};
         }
     }
 }
@@ -48,7 +49,7 @@ static void end_group(struct gathering *gathering, const struct upstream_group *
 {
     if (gathering->shown.count == gathering->first) {
         *vec_add(&gathering->shown, gathering->arena, struct shown_peer) =
-            (struct shown_peer){.group = group->name, .of = group};
+            (struct shown_peer){.group = upstream_shown_name(group), .of = group};
     }
     gathering->first = gathering->shown.count;
 }
@@ -82,4 +83,19 @@ struct vec shown_peers(const struct upstream_subsystem *subsystem, struct arena 
         set->each_changed(add_changed, &gathering);
     }
     return gathering.shown;
+}
+
+size_t shown_servers_size(const struct zone *zone)
+{
+    const struct upstream_subsystem *subsystem = zone->user;
+    size_t size = 0;
+
+    if (subsystem != &upstream_http && subsystem != &upstream_stream) {
+        return 0;
+    }
+    vec_each(struct upstream_group *, group,
+             &upstream_set_of(&generation_now->conf, subsystem)->groups) {
+        size += (*group)->zone_name.data == zone->name.data ? servers_size(*group) : 0;
+    }
+    return size;
 }

@@ -16,4 +16,7 @@ struct shown_peer {
  * came: places that name it without a variable have the former ones still. No two peers of a group have one name. */
 struct vec shown_peers(const struct upstream_subsystem *subsystem, struct arena *arena);
 
+/* Bytes of a zone that are not of its allocator: servers of the groups that have it. */
+size_t shown_servers_size(const struct zone *zone);
+
 #endif

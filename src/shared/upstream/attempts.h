@@ -15,6 +15,7 @@ struct attempt {
     bool is_at_run_time;    /* it is one of those: a client may have chosen the peer */
     bool is_after_redirect; /* first one after an internal redirect: " : " before it */
     unsigned status;        /* of the answer; 0 = none: "-" */
+    unsigned series;        /* that it is counted in, of metrics, and 1; 0 = it is not */
     uint64_t began_ms;      /* the attempt, monotonic */
     uint64_t send_ms, sent_ms,
         first_byte_ms; /* since then: its request began to leave, had left; an answer came */

@@ -36,21 +36,17 @@ static enum session_step count_begin(struct session *session)
 
 static void count_attempts(const struct session *session)
 {
-    char text[SERIES_LABEL];
-
     vec_each(const struct attempt, attempt, &session->attempts) {
         const struct metrics_sample sample = {
             .status = session->status,
             .time_ms = attempt->response_ms == UINT64_MAX ? 0 : attempt->response_ms,
             .received = attempt->bytes_received,
             .sent = attempt->bytes_sent,
+            .has_begun = true,
         };
-        /* Addresses that clients may choose are counted together: they would take all series. */
-        struct str peer = attempt->is_at_run_time ? STR("(any)") : attempt->peer;
-
-        metrics_count(metrics_series(SERIES_STREAM_PEER,
-                                     metrics_peer_label(text, attempt->group, peer)),
-                      &sample);
+        if (attempt->series != 0) {
+            metrics_count(attempt->series - 1, &sample);
+        }
     }
 }
 

@@ -599,6 +599,21 @@ bool servers_have_changed(const struct upstream_group *group)
     return servers_version(group) != group->worker_state->servers_version;
 }
 
+size_t servers_size(struct upstream_group *group)
+{
+    struct servers_list list;
+    struct arena arena;
+
+    if (group->record == NULL) {
+        return 0;
+    }
+    arena_init(&arena);
+    servers_read(group, &arena, &list);
+    size_t size = stored_size(&list.entries);
+    arena_free(&arena);
+    return size;
+}
+
 void servers_sync(struct upstream_group *group)
 {
     struct group_state *state = group->worker_state;

@@ -26,6 +26,30 @@ static bool queue_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
+/* ---- `status_zone` ---- */
+
+static bool status_zone_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct upstream_group *group = settings;
+    struct str name = node->args[1];
+
+    if (conf->is_later) {
+        return conf_error(conf, node, "\"status_zone\" is for upstreams of the configuration");
+    }
+    if (name.len == 0) {
+        return conf_error(conf, node, "invalid zone name \"\"");
+    }
+    if (map_get(&group->set->status_zones, name) != NULL) {
+        return conf_error(conf, node, "\"status_zone\" \"%.*s\" is that of another upstream",
+                          STR_ARG(name));
+    }
+    map_put(&group->set->status_zones, conf->arena, name, group);
+    group->status_zone = name;
+    return true;
+}
+
 /* ---- the block ---- */
 
 static bool block_apply(struct conf_scope *scope, const struct directive *row,
@@ -71,7 +95,8 @@ bool upstream_block_read(struct conf_scope *scope, struct conf_node *node,
     if (inner == NULL) {
         return false;
     }
-    return group->servers.count != 0 || group->state_file.len != 0 ||
+    /* With a zone the servers may all come while the service runs. */
+    return group->servers.count != 0 || group->zone_size != 0 ||
            (group->balancer != NULL && group->balancer->direct != NULL) ||
            scope->conf->error_count != errors ||
            conf_error(scope->conf, node, "no servers are inside upstream");
@@ -120,6 +145,14 @@ static bool ntlm_apply(struct conf_scope *scope, const struct directive *row,
          .doc = "The servers of the group are in this file, in place of `server` lines: `api` "    \
                 "changes them, and the file is written, to the disk, before it answers. It may "   \
                 "not exist yet. Needs `zone`; the directory must be writable for workers."},       \
+        {"status_zone",                                                                            \
+         CONTEXT,                                                                                  \
+         CUSTOM(status_zone_apply),                                                                \
+         ARGS(1, 1),                                                                               \
+         .syntax = "name",                                                                         \
+         .doc = "The figures of the group have this name in `api`, `metrics` and `dashboard`, in " \
+                "place of its own. `api` shows them without `zone`, too; to change servers there " \
+                "needs a `zone`."},                                                                \
         {"resolver",                                                                               \
          CONTEXT,                                                                                  \
          CUSTOM_FIELD(G, resolver, resolver_row_apply),                                            \

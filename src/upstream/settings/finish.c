@@ -66,6 +66,20 @@ static bool check_resolve(struct conf *conf, const struct upstream_group *group)
     return true;
 }
 
+/* Two groups under one name would be one to a reader of the figures. */
+static bool check_status_zone(struct conf *conf, const struct upstream_group *group)
+{
+    const struct upstream_group *other =
+        group->status_zone.len == 0 ? NULL
+                                    : map_get_nocase(&group->set->blocks, group->status_zone);
+
+    return other == NULL || other == group ||
+           !str_equal(upstream_shown_name(other), group->status_zone) ||
+           conf_error(conf, group->node,
+                      "\"status_zone\" of upstream \"%.*s\" is the name of another upstream",
+                      STR_ARG(group->name));
+}
+
 static bool finish_group(struct conf *conf, struct map *known, struct upstream_group *group)
 {
     bool has_primary = false, wants_resolve = false;
@@ -84,13 +98,14 @@ static bool finish_group(struct conf *conf, struct map *known, struct upstream_g
         has_primary |= !(*server)->is_backup;
         wants_resolve |= (*server)->wants_resolve;
     }
-    if (!has_primary && group->balancer->direct == NULL && group->state_file.len == 0) {
+    if (!has_primary && group->balancer->direct == NULL && group->state_file.len == 0 &&
+        (group->zone_size == 0 || group->servers.count != 0)) {
         /* nginx names the line of the block's beginning here. */
         return conf_error(conf, NULL, "no servers in upstream \"%.*s\" in %.*s:%u",
                           STR_ARG(group->name), STR_ARG(group->node->file->name),
                           group->node->end_line);
     }
-    return !wants_resolve || check_resolve(conf, group);
+    return check_status_zone(conf, group) && (!wants_resolve || check_resolve(conf, group));
 }
 
 bool upstream_finish(struct conf *conf, const struct upstream_subsystem *subsystem)

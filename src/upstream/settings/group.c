@@ -93,6 +93,11 @@ void upstream_set_add(struct conf *conf, struct upstream_set *set, struct upstre
     *vec_add(&set->groups, conf->arena, struct upstream_group *) = group;
 }
 
+struct str upstream_shown_name(const struct upstream_group *group)
+{
+    return group->status_zone.len != 0 ? group->status_zone : group->name;
+}
+
 /* ---- implicit groups, and finding groups by name ---- */
 
 static struct str implicit_key(struct arena *arena, struct str host, uint16_t port)

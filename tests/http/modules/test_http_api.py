@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import ssl
 import threading
 from collections import Counter
@@ -157,7 +158,8 @@ def test_lists_and_fields(api):
     assert api.get("/stream/server_zones?fields=connections,sent") == {
         "passed": {"connections": 0, "sent": 0}, "refused": {"connections": 0, "sent": 0}}
     assert list(api.get("/http/requests?fields=total")) == ["total"] and api.get("/nginx?fields=nosuch") == {}
-    assert sorted(api.get("/workers/")) == ["0", "1"]
+    assert [worker["id"] for worker in api.get("/workers/")] == [0, 1] and api.get("/workers?fields=") == ["0", "1"]
+    assert api.get("/workers?fields=id") == [{"id": 0}, {"id": 1}]
     for path in ("/nginx", "/http/upstreams/dyn", ROOT):
         response = api.server.get("/api/9" + path, method="HEAD")
         assert response.status == 200 and response.body == b""
@@ -183,7 +185,7 @@ def test_zones_count_what_was_asked(api):
     zone = until(lambda: (shown := api.get("/http/server_zones/site"))["processing"] == 1 and shown, "no request but this one")
     place = api.get("/http/location_zones/place")
     assert zone["responses"]["codes"]["200"] >= 5
-    assert zone["requests"] == zone["responses"]["total"] + 1
+    assert zone["requests"] == zone["responses"]["total"] + zone["discarded"] + zone["processing"]
     assert place["requests"] == 2 and place["responses"]["2xx"] == 2 and place["responses"]["codes"] == {"200": 2}
     assert place["sent"] > place["received"] > 0 and place["discarded"] == 0
     cache = api.get("/http/caches/cached")
@@ -200,7 +202,8 @@ def test_requests_in_progress(api):
     server = api.server
     with server.client() as client:
         client.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n")
-        until(lambda: api.get("/http/server_zones/site")["processing"] == 2, "a request in progress")
+        zone = until(lambda: (shown := api.get("/http/server_zones/site"))["processing"] == 2 and shown, "a request in progress")
+        assert zone["requests"] == zone["responses"]["total"] + 2
         client.send("12345")
         assert client.response().status in (200, 405)
     until(lambda: api.get("/http/server_zones/site")["processing"] == 1, "none but the one that asks")
@@ -213,7 +216,8 @@ def test_sessions_of_stream(api):
             assert client.request("/", close=True).body == b"one"
     with server.client(port=server.port_of("PORT5")) as client:
         client.expect_closed()
-    zone = until(lambda: (shown := api.get("/stream/server_zones/passed"))["connections"] == 3 and shown, "sessions that ended")
+    zone = until(lambda: (shown := api.get("/stream/server_zones/passed"))["sessions"]["total"] == 3 and shown, "sessions that ended")
+    assert zone["connections"] == 3
     assert zone["processing"] == 0 and zone["sessions"] == {"2xx": 3, "4xx": 0, "5xx": 0, "total": 3} and zone["sent"] > 100
     assert api.get("/stream/server_zones/refused")["sessions"]["4xx"] == 1
     peer = api.get("/stream/upstreams/s")["peers"][0]
@@ -222,6 +226,62 @@ def test_sessions_of_stream(api):
     assert api.get("/stream/server_zones/passed")["connections"] == 0
     assert api("DELETE", "/stream/upstreams/s") == (204, None)
     assert api.get("/stream/upstreams/s")["peers"][0]["connections"] == 0
+
+
+def test_sessions_and_requests_are_counted_when_they_begin(serve):
+    backend = socket.create_server(("127.0.0.1", 0))  # connections come to be, and hear nothing
+    port = backend.getsockname()[1]
+    server = serve("upstream u { zone u 64k; server 127.0.0.1:%d; } server { listen 127.0.0.1:@PORT@; location /api { api; } location / { proxy_pass http://u; } }"
+                   % port, main="""stream { upstream s { zone s 64k; server 127.0.0.1:%d; }
+                       server { listen 127.0.0.1:@PORT1@; status_zone passed; proxy_pass s; } }""" % port)
+    api = Api(server)
+    with server.client(port=server.port_of("PORT1")) as session, server.client() as request:
+        session.send("x")
+        request.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        until(lambda: api.get("/stream/upstreams/s")["peers"][0]["active"] == api.get("/http/upstreams/u")["peers"][0]["active"] == 1, "both at the backend")
+        zone = api.get("/stream/server_zones/passed")
+        assert (zone["connections"], zone["processing"], zone["sessions"]["total"]) == (1, 1, 0)
+        assert api.get("/stream/upstreams/s")["peers"][0]["connections"] == 1
+        peer = api.get("/http/upstreams/u")["peers"][0]
+        assert peer["requests"] == 1 and peer["responses"]["total"] == 0
+    until(lambda: api.get("/stream/server_zones/passed")["processing"] == 0, "the session's end")
+    assert api.get("/stream/server_zones/passed")["connections"] == 1
+    backend.close()
+
+
+UPSTREAM_ZONES = """
+    upstream fixed { status_zone shown; server 127.0.0.1:@PORT1@; }
+    upstream moving { status_zone shown_too; zone moving 64k; }
+    upstream silent { server 127.0.0.1:@PORT1@; }
+    server {
+        listen 127.0.0.1:@PORT@;
+        location /api { api write=on; }
+        location /metrics { metrics; }
+        location / { proxy_pass http://fixed; }
+        location /moving { proxy_pass http://moving; }
+        location /silent { proxy_pass http://silent; }
+    }
+    server { listen 127.0.0.1:@PORT1@; return 204; }
+"""
+
+
+def test_upstreams_with_a_status_zone(serve):
+    server = serve(UPSTREAM_ZONES, main="""stream { upstream s { status_zone t; server 127.0.0.1:@PORT1@; }
+        server { listen 127.0.0.1:@PORT2@; proxy_pass s; } }""")
+    api = Api(server)
+    assert (server.get("/").status, server.get("/moving").status) == (204, 502)
+    assert list(api.get("/http/upstreams")) == ["shown", "shown_too"] and list(api.get("/stream/upstreams")) == ["t"]
+    until(lambda: api.get("/http/upstreams/shown")["peers"][0]["responses"]["2xx"] == 1, "the request's end")
+    assert api.get("/http/upstreams/shown")["zone"] == "shown" and api.get("/http/upstreams/shown_too")["zone"] == "moving"
+    assert 'upstream="shown",peer="127.0.0.1:%d",code="204"} 1' % server.port_of("PORT1") in server.get("/metrics").text
+    assert api("DELETE", "/http/upstreams/shown") == (204, None)
+    assert api.get("/http/upstreams/shown")["peers"][0]["requests"] == 0
+    assert refusal(api("GET", "/http/upstreams/shown/servers")) == (400, "UpstreamStatic")
+    assert refusal(api("GET", "/http/upstreams/fixed")) == refusal(api("GET", "/http/upstreams/moving/servers")) == (404, "UpstreamNotFound")
+    assert refusal(api("GET", "/http/upstreams/silent")) == (400, "UpstreamStatic")
+    api.add(api.address("PORT1"), "/http/upstreams/shown_too/servers")  # an upstream that has a zone may begin without a server
+    assert server.get("/moving").status == 204
+    assert api.get("/slabs/moving?fields=pages")["pages"]["used"] > 0
 
 
 @pytest.mark.parametrize("path, name", [
@@ -530,7 +590,7 @@ def test_active_requests_are_counted_over_changes(api):
         assert api("PATCH", ROOT + "/0", {"weight": 9})[0] == 200
         client.send("12345")
         client.response()
-    until(lambda: api.get("/http/upstreams/dyn")["peers"][0]["requests"] == 1, "the request's end")
+    until(lambda: api.get("/http/upstreams/dyn")["peers"][0]["responses"]["total"] == 1, "the request's end")
     assert api.get("/http/upstreams/dyn")["peers"][0]["active"] == 0
 
 

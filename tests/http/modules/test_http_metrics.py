@@ -434,7 +434,7 @@ def test_status(serve):
     assert seen["version"] == 8 and seen["nginx_version"] == "1.31.5" and seen["address"] == "127.0.0.1" and seen["generation"] == 1 and seen["pid"] in server.children()
     assert set(seen["connections"]) == {"accepted", "dropped", "active", "idle"} and seen["connections"]["active"] >= 1 and seen["requests"]["current"] >= 1
     zone = seen["server_zones"]["a.test"]
-    assert zone["responses"] == {"1xx": 0, "2xx": 2, "3xx": 0, "4xx": 2, "5xx": 0, "codes": {"200": 2, "404": 2}, "total": 4} and zone["requests"] == 4 and zone["received"] > 0 < zone["sent"]
+    assert zone["responses"] == {"1xx": 0, "2xx": 2, "3xx": 0, "4xx": 2, "5xx": 0, "codes": {"200": 2, "404": 2}, "total": 4} and zone["requests"] == 5 and zone["processing"] == 1 and zone["received"] > 0 < zone["sent"]
     assert seen["location_zones"]['z"']["responses"]["4xx"] == 2
     peers = seen["upstreams"]["u"]["peers"]
     assert [(peer["id"], peer["backup"], peer["weight"], peer["state"]) for peer in peers] == [(0, False, 3, "up"), (1, False, 1, "down"), (2, True, 1, "up")]

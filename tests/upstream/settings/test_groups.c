@@ -122,6 +122,15 @@ static void wrong_words(void **state)
     } rows[] = {
         {"upstream u { }", "no servers are inside upstream"},
         {"upstream u { server 127.0.0.1 backup; }", "no servers in upstream \"u\""},
+        {"upstream u { zone z 1m; server 127.0.0.1 backup; }", "no servers in upstream \"u\""},
+        {"upstream u { status_zone \"\"; server 127.0.0.1; }", "invalid zone name \"\""},
+        {"upstream u { status_zone z; status_zone y; server 127.0.0.1; }",
+         "\"status_zone\" directive is duplicate"},
+        {"upstream u { status_zone z; server 127.0.0.1; } "
+         "upstream v { status_zone z; server 127.0.0.1; }",
+         "\"status_zone\" \"z\" is that of another upstream"},
+        {"upstream u { status_zone v; server 127.0.0.1; } upstream v { server 127.0.0.1; }",
+         "\"status_zone\" of upstream \"u\" is the name of another upstream"},
         {"upstream u { server 127.0.0.1; } upstream U { server 127.0.0.1; }",
          "duplicate upstream \"U\""},
         {"upstream u { server 127.0.0.1:0; }", "invalid port in upstream \"127.0.0.1:0\""},
@@ -173,6 +182,24 @@ static void lines_of_messages(void **state)
     assert_unread("upstream u {\n server 127.0.0.1 backup;\n}\n", "no servers in upstream \"u\"",
                   1);
     assert_unread("upstream u {\n\n}\n", "no servers are inside upstream", 3);
+}
+
+static void an_upstream_with_a_zone_may_be_empty(void **state)
+{
+    assert_read("upstream u { zone z 1m; }");
+    assert_read("upstream u { zone z 1m; least_conn; keepalive 4; }");
+}
+
+/* Two upstreams may change names: each is shown under one that is nobody else's. */
+static void names_of_status_zones(void **state)
+{
+    start("upstream u { status_zone v; server 127.0.0.1; }"
+          "upstream v { status_zone u; server 127.0.0.1; }"
+          "upstream w { status_zone w; server 127.0.0.1; }");
+    assert_true(str_is(upstream_shown_name(group_named("u")), "v"));
+    assert_true(str_is(upstream_shown_name(group_named("v")), "u"));
+    assert_true(str_is(upstream_shown_name(group_named("w")), "w"));
+    finish();
 }
 
 static void resolve_needs_a_zone_and_a_resolver(void **state)
@@ -349,6 +376,8 @@ int main(void)
         cmocka_unit_test(the_resolver_of_the_http_block),
         cmocka_unit_test(wrong_words),
         cmocka_unit_test(lines_of_messages),
+        cmocka_unit_test(an_upstream_with_a_zone_may_be_empty),
+        cmocka_unit_test(names_of_status_zones),
         cmocka_unit_test(resolve_needs_a_zone_and_a_resolver),
         cmocka_unit_test(a_name_that_is_not_found_warns),
         cmocka_unit_test(a_balancer_after_another_warns),

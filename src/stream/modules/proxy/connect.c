@@ -9,6 +9,7 @@
 #include "net/conn/own.h"
 #include "net/conn/proxy_protocol.h"
 #include "server/generation.h"
+#include "shared/metrics/counters.h"
 #include "shared/upstream/target.h"
 #include "stream/modules/proxy/datagram.h"
 #include "upstream/balancer_decision.h"
@@ -73,6 +74,13 @@ static void attempt_begin(struct proxying *proxying, struct str name)
         proxying->pick.decision != NULL ? proxying->pick.decision->director : proxying->pick.group;
     proxying->attempt->is_at_run_time = group->is_at_run_time;
     proxying->attempt->group = group->is_at_run_time ? STR("") : group->name;
+    if (metrics_is_on) {
+        bool is_chosen = group->is_at_run_time; /* by a client, maybe: such are counted together */
+        proxying->attempt->series =
+            1 + metrics_begin_peer(SERIES_STREAM_PEER,
+                                   is_chosen ? STR("") : upstream_shown_name(group),
+                                   is_chosen ? STR("(any)") : name);
+    }
     proxying->attempt_ms = clock_now.now_ms;
 }
 

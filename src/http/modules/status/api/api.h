@@ -65,6 +65,7 @@ struct api_collection {
     void (*reset)(struct request *request, const struct api_thing *thing);
     const struct api_since *newer; /* members, at any depth, that earlier versions lack; or NULL */
     bool is_single;                /* the one thing there is, without a name */
+    bool is_array;                 /* all of them are shown without their names */
     bool resets_all;               /* DELETE without a name resets all */
     const void *kind;              /* of the collection's own */
 };
@@ -89,7 +90,9 @@ struct upstream_server;
 struct peer;
 /* The number of a peer: that of its server, unless it is one of several addresses of a name. */
 uint64_t api_peer_id(const struct peer *peer);
-/* The block of this name, in the subsystem of "http" or "stream"; NULL: there is none. */
+/* The block that is shown under this name, in the subsystem of "http" or "stream"; NULL: there is none. */
 struct upstream_group *api_find_group(struct str root, struct str name);
+/* Has it a `zone` or a `status_zone`? */
+bool api_shows_group(const struct upstream_group *group);
 
 #endif

@@ -497,7 +497,7 @@ const struct api_collection api_figures[] = {
     {MANY("", "slabs", list_slabs, put_slab, reset_slab, "SlabNotFound", "slab not found")},
     {MANY("", "workers", list_workers, put_worker, reset_worker, "WorkerNotFound",
           "worker not found"),
-     .resets_all = true},
+     .is_array = true, .resets_all = true},
     {MANY("", "resolvers", list_resolvers, put_resolver, reset_resolver, "ResolverZoneNotFound",
           "resolver zone not found")},
     {MANY("http", "server_zones", list_zones, put_zone, reset_zone, "ServerZoneNotFound",

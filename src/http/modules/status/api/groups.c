@@ -27,19 +27,28 @@ static struct upstream_set *set_of(struct str root)
 
 struct upstream_group *api_find_group(struct str root, struct str name)
 {
-    struct upstream_group *group = map_get_nocase(&set_of(root)->blocks, name);
+    const struct upstream_set *set = set_of(root);
+    struct upstream_group *group = map_get(&set->status_zones, name);
 
-    return group != NULL && str_equal(group->name, name) ? group : NULL;
+    if (group == NULL) {
+        group = map_get_nocase(&set->blocks, name);
+    }
+    return group != NULL && str_equal(upstream_shown_name(group), name) ? group : NULL;
+}
+
+bool api_shows_group(const struct upstream_group *group)
+{
+    return (servers_may_change(group) && !group->is_implicit) || group->status_zone.len != 0;
 }
 
 static void list_groups(struct request *request, const struct api_collection *collection,
                         struct vec *things)
 {
     vec_each(struct upstream_group *, group, &set_of(str_of(collection->root))->groups) {
-        if (servers_may_change(*group) && !(*group)->is_implicit) {
+        if (api_shows_group(*group)) {
             servers_sync(*group);
             *vec_add(things, &request->arena, struct api_thing) =
-                (struct api_thing){.name = (*group)->name, .thing = *group};
+                (struct api_thing){.name = upstream_shown_name(*group), .thing = *group};
         }
     }
 }
@@ -82,7 +91,8 @@ static void put_group(struct request *request, struct json *json, const struct a
                         count_open(&group->peers->primary) + count_open(&group->peers->backup));
     }
     json_put_number(json, "zombies", servers_zombies(group));
-    json_put_string(json, "zone", group->zone_name);
+    json_put_string(json, "zone",
+                    group->zone_name.len != 0 ? group->zone_name : group->status_zone);
     const struct servers_queue *queue = servers_queue_of(group);
     if (group->queue_max != 0 && queue != NULL) {
         json_open(json, STR("queue"), '{');
@@ -100,8 +110,8 @@ static void reset_peers(const struct upstream_group *group, const struct peer_se
     char text[SERIES_LABEL];
 
     for (unsigned i = 0; i < set->count; i++) {
-        unsigned series =
-            metrics_find(kind, metrics_peer_label(text, group->name, set->peers[i].name));
+        unsigned series = metrics_find(kind, metrics_peer_label(text, upstream_shown_name(group),
+                                                                set->peers[i].name));
 
         if (series != SERIES_NONE) {
             metrics_reset(series);

@@ -275,9 +275,9 @@ static enum handler_result answer_groups(struct request *request,
     if (path->name.len != 0) {
         const struct upstream_group *group = api_find_group(path->root, path->name);
 
-        if (group != NULL && !servers_may_change(group)) {
+        if (group != NULL && !api_shows_group(group)) {
             return api_refuse(request, 400, "UpstreamStatic",
-                              "upstream is static: it has no \"zone\"");
+                              "upstream is static: it has no \"zone\" and no \"status_zone\"");
         }
     }
     return api_answer_collection(request, groups, path->name);

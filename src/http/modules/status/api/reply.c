@@ -225,21 +225,22 @@ static enum handler_result show_things(struct request *request,
                                        const struct vec *things)
 {
     struct wanted_fields wanted = read_fields(request);
+    bool is_array = wanted.is_empty || collection->is_array;
     struct buf out = {0};
     struct json json = {.out = &out, .arena = &request->arena};
 
-    json_open(&json, STR_NONE, wanted.is_empty ? '[' : '{');
+    json_open(&json, STR_NONE, is_array ? '[' : '{');
     vec_each(const struct api_thing, thing, things) {
         if (wanted.is_empty) {
             json_put_name(&json, STR_NONE);
             json_put_text(&json, thing->name);
             continue;
         }
-        json_open(&json, thing->name, '{');
+        json_open(&json, is_array ? STR_NONE : thing->name, '{');
         put_thing(request, &json, collection, thing, &wanted);
         json_close(&json, '}');
     }
-    json_close(&json, wanted.is_empty ? ']' : '}');
+    json_close(&json, is_array ? ']' : '}');
     return api_answer_text(request, 200, &out);
 }
 

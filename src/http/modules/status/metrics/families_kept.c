@@ -6,6 +6,7 @@
 #include "shared/keyval/keyval.h"
 #include "shared/limit/zone.h"
 #include "shared/metrics/orders.h"
+#include "shared/metrics/peers.h"
 #include "store/table.h"
 #include "upstream/discovery/discovery.h"
 
@@ -88,7 +89,8 @@ static void write_zones(struct metrics_writer *writer)
         if (zone->slab == NULL) {
             continue;
         }
-        size_t room = slab_available(zone->slab);
+        size_t others = shown_servers_size(zone), room = slab_available(zone->slab);
+        room = room > others ? room - others : 0;
         families_put(writer, LABELS({"zone", zone->name}, {"state", STR("free")}), room);
         families_put(writer, LABELS({"zone", zone->name}, {"state", STR("used")}),
                      zone->size > room ? zone->size - room : 0);

@@ -56,19 +56,17 @@ static const struct generation *counting; /* whose requests this worker counts; 
 /* Apart, so that requests without a backend do not pay for its frame. */
 __attribute__((noinline)) static void count_attempts(const struct exchange *x)
 {
-    char text[SERIES_LABEL];
-
     vec_each(const struct attempt, attempt, &x->attempts) {
         struct metrics_sample sample = {
             .status = attempt->status,
             .time_ms = attempt->response_ms == UINT64_MAX ? 0 : attempt->response_ms,
             .received = attempt->bytes_received,
             .sent = attempt->bytes_sent,
+            .has_begun = true,
         };
-        /* Addresses that clients may choose are counted together: they would take all series. */
-        struct str peer = attempt->is_at_run_time ? STR("(any)") : attempt->peer;
-        struct str label = metrics_peer_label(text, attempt->group, peer);
-        metrics_count(metrics_series(SERIES_PEER, label), &sample);
+        if (attempt->series != 0) {
+            metrics_count(attempt->series - 1, &sample);
+        }
     }
 }
 

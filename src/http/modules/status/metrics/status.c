@@ -29,7 +29,7 @@ static void write_series(struct json *json, const char *name, enum series_kind k
 
         if (metrics_series_label(i, &label) == kind) {
             json_open(json, label, '{');
-            json_put_series(json, kind, i, false);
+            json_put_series(json, kind, i, kind == SERIES_SERVER);
             json_close(json, '}');
         }
     }
