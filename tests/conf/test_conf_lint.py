@@ -37,6 +37,15 @@ def server(text):
 CASES = [
     ("alias-slash", "location /i { alias /data/; }",
      ["location /i/ { alias /data/; }", "location /i { alias /data; }", "location = /i { alias /data/; }"]),
+    ("proxy-pass-slash", "location /i { proxy_pass http://127.0.0.1:1/; }",
+     ["location /i/ { proxy_pass http://127.0.0.1:1/; }", "location /i { proxy_pass http://127.0.0.1:1; }",
+      "location /i { proxy_pass http://127.0.0.1:1/i; }", "location = /i { proxy_pass http://127.0.0.1:1/; }"]),
+    ("proxy-pass-slash", "location ^~ /i { proxy_pass http://127.0.0.1:1/sub/; }", ["location / { proxy_pass http://127.0.0.1:1/; }"]),
+    ("try-files-last", "location / { try_files $uri $uri/; }",
+     ["location / { try_files $uri $uri/ =404; }", "location / { try_files $uri /i; }", "location / { try_files $uri @a; } location @a { return 404; }"]),
+    ("try-files-if", "location / { if ($arg_a) { set $b 1; }\ntry_files $uri /i; }",
+     ["location / { if ($arg_a) { return 404; } try_files $uri /i; }", "location / { if ($arg_a) { rewrite ^ /b last; } try_files $uri /i; }",
+      "location / { try_files $uri /i; location /b { if ($arg_a) { set $b 1; } } }"]),
     ("try-files-alias", "location ~ ^/i/(.*)$ { alias /data/$1; try_files $uri /x; }",
      ["location ~ ^/i/ { root /data; try_files $uri /x; }", "location /i/ { alias /data/; try_files $uri /x; }"]),
     ("merge-slashes", "merge_slashes off;", ["merge_slashes on;"]),
@@ -83,12 +92,18 @@ CASES = [
       "location /a { proxy_pass http://127.0.0.1:1$uri; }"]),
     ("allow-deny", "location /a { allow 10.0.0.1; }",
      ["location /a { allow 10.0.0.1; deny all; }", "location /a { allow all; }"]),
+    ("status-access", "listen 127.0.0.1:2; listen *:3; location /a { api write=on; }",
+     ["location /a { api write=on; }", "listen *:3; location /a { api; allow 10.0.0.1; deny all; }", "listen *:3; deny all; location /a { api; }",
+      'listen *:3; location /a { stub_status; auth_basic "a"; auth_basic_user_file a; }']),
+    ("status-access", "listen 3; location /a { stub_status; }", ["location /a { stub_status; }", "listen 3; location /a { internal; stub_status; }"]),
+    ("real-ip-from", "set_real_ip_from 0.0.0.0/0;", ["set_real_ip_from 10.0.0.0/8;"]),
     ("return-access", "location /a { deny all; return 200 a; }",
      ["location /a { return 404; deny all; }", "location /a { deny all; root /a; }",
       "deny all; location /a { return 200 a; }"]),
     ("error-page-200", "error_page 404 =200 /a;", ["error_page 404 /a;", "error_page 404 = /a;"]),
     ("weak-tls", "ssl_protocols TLSv1.1 TLSv1.2;", ["ssl_protocols TLSv1.2 TLSv1.3;"]),
     ("weak-tls", "proxy_ssl_protocols TLSv1;", ["proxy_ssl_protocols TLSv1.2;"]),
+    ("error-log-off", "error_log off;", ["error_log /dev/null;"]),
     ("weak-ciphers", "ssl_ciphers HIGH:RC4;", ["ssl_ciphers HIGH:!RC4:!aNULL:!MD5;"]),
 ]
 
@@ -107,6 +122,13 @@ def test_rule(lint, rule, bad, good):
 def test_sizes_of_hash_tables(lint):
     assert lint("server_names_hash_bucket_size 64; types_hash_max_size 2048;")[0] == [
         (4, "hash-size"), (4, "hash-size")]
+
+
+def test_the_first_of_several_servers(lint):
+    named = server("server_name a.example;") + "\n" + server("server_name %s; }\nserver { listen 127.0.0.1:%s; server_name c.example;")
+    assert lint(named % ("b.example", "1"))[0] == [(4, "default-server")]
+    assert lint(named % ("b.example", "1 default_server"))[0] == []
+    assert lint(server("server_name a.example; } server { listen 127.0.0.1:2;"))[0] == []
 
 
 def test_names_of_a_map_need_a_resolver(lint):
@@ -146,7 +168,7 @@ def test_the_manual_has_every_rule(tmp_path):
     names = re.findall(r" -([a-z0-9-]+)", done.stderr.split("between:")[1])
     with open(os.path.join(ROOT, "docs/lint.md"), encoding="utf-8") as page:
         assert re.findall(r"^\| `([a-z0-9-]+)` \|", page.read(), re.M) == names
-    assert {case[0] for case in CASES} | {"hash-size"} == set(names)
+    assert {case[0] for case in CASES} | {"hash-size", "default-server"} == set(names)
 
 
 def test_the_installed_configuration_has_no_trap(tmp_path):

@@ -56,23 +56,86 @@ static bool has_variable(struct str text, bool (*is_meant)(struct str name), str
 
 /* ---- paths */
 
-static void check_alias(struct lint *lint, const struct conf_node *node)
+/* A location with a prefix that is cut off, and gives no slash at the end; or an empty string. */
+static struct str prefix_without_slash(const struct conf_node *location)
 {
-    const struct conf_node *location = node->parent;
-
-    if (location == NULL || !is_named(location, "location") || node->count != 2 ||
-        !str_ends(node->args[1], STR("/"))) {
-        return;
+    if (location == NULL || !is_named(location, "location") || location->count < 2) {
+        return STR_NONE;
     }
     struct str path = location->args[location->count - 1];
     bool is_prefix = location->count == 2 ? path.len != 0 && path.data[0] == '/'
                                           : str_is(location->args[1], "^~");
 
-    if (is_prefix && !str_ends(path, STR("/"))) {
+    return is_prefix && !str_ends(path, STR("/")) ? path : STR_NONE;
+}
+
+static void check_alias(struct lint *lint, const struct conf_node *node)
+{
+    struct str path = prefix_without_slash(node->parent);
+
+    if (path.len != 0 && node->count == 2 && str_ends(node->args[1], STR("/"))) {
         lint_report(lint, node,
-                    "\"%.*s\" in the location \"%.*s\" without a slash at its end: a request for "
-                    "\"%.*s../\" leads to the directory above",
-                    STR_ARG(node->args[1]), STR_ARG(path), STR_ARG(path));
+                    "\"%.*s\" in the location \"%.*s\" without a slash at its end: \"%.*sx\" is "
+                    "the file \"%.*sx\", and where nginx has this configuration \"%.*s../x\" is "
+                    "one of the directory above",
+                    STR_ARG(node->args[1]), STR_ARG(path), STR_ARG(path), STR_ARG(node->args[1]),
+                    STR_ARG(path));
+    }
+}
+
+static void check_pass_slash(struct lint *lint, const struct conf_node *node)
+{
+    struct str path = prefix_without_slash(node->parent);
+    const char *scheme = node->count == 2 ? str_find(node->args[1], STR("://")) : NULL;
+
+    if (path.len == 0 || scheme == NULL || !str_ends(node->args[1], STR("/")) ||
+        str_find_char(node->args[1], '$') != NULL) {
+        return;
+    }
+    lint_report(
+        lint, node,
+        "\"%.*s\" in the location \"%.*s\" without a slash at its end: \"%.*s/x\" is passed "
+        "as \"//x\", and where nginx has this configuration \"%.*s../x\" as one of the path above",
+        STR_ARG(node->args[1]), STR_ARG(path), STR_ARG(path), STR_ARG(path));
+}
+
+static void check_try_files_end(struct lint *lint, const struct conf_node *node)
+{
+    struct str last = node->count > 2 ? node->args[node->count - 1] : STR_NONE;
+
+    if (str_is(last, "$uri") || str_is(last, "$uri/")) {
+        lint_report(lint, node,
+                    "\"%.*s\" is the last word, which is where a request without a file goes: to "
+                    "itself, until it ends with 500",
+                    STR_ARG(last));
+    }
+}
+
+/* Does the block of an `if` leave the location? */
+static bool leaves(const struct conf_node *block)
+{
+    for (const struct conf_node *node = NULL; (node = lint_next(block, node, "rewrite")) != NULL;) {
+        if (!lint_has_arg(node, "break")) {
+            return true;
+        }
+    }
+    return lint_next(block, NULL, "return") != NULL;
+}
+
+static void check_try_files_if(struct lint *lint, const struct conf_node *node)
+{
+    const struct conf_node *location = node->parent;
+
+    if (location == NULL || !is_named(location, "location")) {
+        return;
+    }
+    for (const struct conf_node *block = NULL;
+         (block = lint_next(location, block, "if")) != NULL;) {
+        if (!leaves(block)) {
+            lint_report(lint, node, "it is not done where the \"if\" of line %u holds",
+                        block->line);
+            return;
+        }
     }
 }
 
@@ -479,6 +542,113 @@ static void check_resolver(struct lint *lint, const struct conf_node *node)
 
 /* ---- access */
 
+/* Is there anybody whom it refuses? */
+static bool is_restricted(const struct conf_node *block)
+{
+    static const char *const access[] = {"deny",       "auth_basic",        "auth_request",
+                                         "auth_jwt",   "auth_oidc",         "auth_require",
+                                         "auth_pam",   "auth_ldap",         "access_by_lua_block",
+                                         "internal",   "ssl_verify_client", "access_by_lua_file",
+                                         "secure_link"};
+    const struct conf_node *of;
+
+    for (size_t i = 0; i < sizeof(access) / sizeof(access[0]); i++) {
+        const struct conf_node *rule = lint_inherited(block, access[i], &of);
+
+        if (rule != NULL && !lint_has_arg(rule, "off")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Do only programs of this machine reach the server? */
+static bool is_local(const struct conf_node *server)
+{
+    const struct conf_node *node = lint_next(server, NULL, "listen");
+
+    for (; node != NULL && node->count > 1; node = lint_next(server, node, "listen")) {
+        if (!str_starts(node->args[1], STR("127.")) && !str_starts(node->args[1], STR("unix:")) &&
+            !str_starts(node->args[1], STR("[::1]")) &&
+            !str_starts(node->args[1], STR("localhost"))) {
+            return false;
+        }
+    }
+    return lint_next(server, NULL, "listen") != NULL;
+}
+
+static void check_status(struct lint *lint, const struct conf_node *node)
+{
+    static const char *const pages[] = {"api",     "dyups_interface", "status",      "stub_status",
+                                        "metrics", "dashboard",       "check_status"};
+    const struct conf_node *server = inside(node, "server");
+    bool is_page = false;
+
+    for (size_t i = 0; !node->is_block && i < sizeof(pages) / sizeof(pages[0]); i++) {
+        is_page = is_page || is_named(node, pages[i]);
+    }
+    if (!is_page || node->count > 2 || server == NULL || is_local(server) ||
+        is_restricted(node->parent)) {
+        return;
+    }
+    bool is_write = lint_has_arg(node, "write=on") || is_named(node, "dyups_interface");
+    lint_report(lint, node, "everybody can %s",
+                is_write ? "change the servers of upstreams" : "see what the server does");
+}
+
+static void check_real_ip(struct lint *lint, const struct conf_node *node)
+{
+    if (lint_has_arg(node, "0.0.0.0/0") || lint_has_arg(node, "::/0")) {
+        lint_report(lint, node,
+                    "every client can say which address it has: access rules, limits and logs "
+                    "believe it");
+    }
+}
+
+/* ---- servers */
+
+/* The server that comes first at an address, if one of those after it does not say which is the default. */
+static bool is_default(const struct conf_node *listen)
+{
+    return lint_has_arg(listen, "default_server") || lint_has_arg(listen, "default");
+}
+
+/* The next `listen` of this address in another server, after `last`. */
+static const struct conf_node *next_at(const struct conf_node *listen,
+                                       const struct conf_node **server)
+{
+    while ((*server = lint_next(listen->parent->parent, *server, "server")) != NULL) {
+        for (const struct conf_node *node = NULL;
+             (node = lint_next(*server, node, "listen")) != NULL;) {
+            if (node->count > 1 && str_equal(node->args[1], listen->args[1])) {
+                return node;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void check_default(struct lint *lint, const struct conf_node *node)
+{
+    const struct conf_node *server = NULL, *other;
+    unsigned count = 0;
+
+    if (node->count < 2 || inside(node, "http") == NULL || !is_named(node->parent, "server")) {
+        return;
+    }
+    while ((other = next_at(node, &server)) != NULL) {
+        if (is_default(other) || (count++ == 0 && other != node)) {
+            return;
+        }
+    }
+    if (count > 1) {
+        lint_report(lint, node,
+                    "of %u servers at \"%.*s\" this one comes first: it answers for every name "
+                    "that none of them has",
+                    count, STR_ARG(node->args[1]));
+    }
+}
+
 static void check_allow(struct lint *lint, const struct conf_node *node)
 {
     const struct conf_node *block = node->parent;
@@ -566,7 +736,14 @@ static void check_ciphers(struct lint *lint, const struct conf_node *node)
     }
 }
 
-/* ---- what does nothing */
+/* ---- what does nothing, or something else */
+
+static void check_error_log(struct lint *lint, const struct conf_node *node)
+{
+    if (node->count > 1 && str_is(node->args[1], "off")) {
+        lint_report(lint, node, "the log is written to a file of the name \"off\"");
+    }
+}
 
 static void check_hash(struct lint *lint, const struct conf_node *node)
 {
@@ -580,6 +757,10 @@ static void check_hash(struct lint *lint, const struct conf_node *node)
 
 const struct lint_rule http_lint_rules[] = {
     {"alias-slash", "alias", check_alias, "end the location with a slash"},
+    {"proxy-pass-slash", "proxy_pass", check_pass_slash, "end both with a slash, or none"},
+    {"try-files-last", "try_files", check_try_files_end, "end it with \"=404\" or with a page"},
+    {"try-files-if", "try_files", check_try_files_if,
+     "use a \"map\" for the variable, or end the \"if\" with \"return\" or \"rewrite\""},
     {"try-files-alias", "try_files", check_try_files,
      "use \"root\", or a location without a regular expression"},
     {"merge-slashes", "merge_slashes", check_merge_slashes, "remove the line"},
@@ -590,21 +771,28 @@ const struct lint_rule http_lint_rules[] = {
     {"if-location", "if", check_if, "use a \"map\", or a location of its own by \"rewrite\""},
     {"add-header", "add_header", check_add_header,
      "repeat it, or set \"add_header_inherit merge\""},
-    {"proxy-set-header", "proxy_set_header", check_set_header, "repeat it"},
+    {"proxy-set-header", "proxy_set_header", check_set_header,
+     "repeat it, or set \"proxy_set_header_inherit merge\""},
     {"content-type", "add_header", check_content_type, "use \"default_type\" or \"types\""},
     {"crlf", NULL, check_crlf, "use \"$request_uri\""},
     {"host-spoofing", NULL, check_host, "use \"$host\""},
     {"ssrf", NULL, check_target,
      "choose the server by a \"map\" of allowed names, or make the location \"internal\""},
     {"valid-referers", "valid_referers", check_referers, "remove \"none\""},
-    {"resolver", NULL, check_resolver, "add a \"resolver\""},
+    {"resolver", NULL, check_resolver,
+     "add \"resolver\" with the address of your name server to the http block"},
     {"allow-deny", "allow", check_allow, "add \"deny all\" after it"},
+    {"status-access", NULL, check_status, "add \"allow 127.0.0.1; deny all;\" or a password"},
+    {"real-ip-from", "set_real_ip_from", check_real_ip, "name the addresses of your proxies alone"},
+    {"default-server", "listen", check_default,
+     "say \"default_server\" at the one that is meant, such as one with \"return 444\""},
     {"return-access", "return", check_return,
      "move \"return\" to a location of its own, or refuse by \"if\" or \"map\""},
     {"error-page-200", "error_page", check_error_page,
      "keep the status, or use \"try_files\" for pages that a script of the browser makes"},
     {"weak-tls", NULL, check_tls, "use TLSv1.2 and TLSv1.3"},
     {"weak-ciphers", NULL, check_ciphers, "remove it, or the whole line for the library's list"},
+    {"error-log-off", "error_log", check_error_log, "use \"error_log /dev/null;\""},
     {"hash-size", NULL, check_hash, "remove the line"},
     {0},
 };
