@@ -22,6 +22,7 @@ SITE = r"""
     proxy_cache_path cache keys_zone=stored:1m;
     limit_req_zone $uri zone=req:64k rate=1000r/s;
     upstream app { zone app 64k; server 127.0.0.1:@PORT1@; server 127.0.0.1:@PORT2@ weight=2; }
+    upstream fixed { server 127.0.0.1:@PORT1@; }
     upstream "<i>odd" { zone odd 64k; server 127.0.0.1:@PORT1@; }
     server {
         listen 127.0.0.1:@PORT@; server_name site.test;
@@ -32,6 +33,7 @@ SITE = r"""
         location /api { api write=on; }
         location /readonly { api; }
         location = /zone { status_zone "%s"; return 404; }
+        location = /fixed { proxy_pass http://fixed; }
         location = /odd { proxy_pass http://<i>odd; }
         location / { limit_req zone=req burst=10000 nodelay; proxy_pass http://app; proxy_cache stored; }
     }
@@ -250,6 +252,17 @@ def test_buttons_change_servers_by_keyboard(site, browser):
     page.eval("former = null")
     page.until("former !== null")
     assert page.eval("document.activeElement.textContent") == "Drain" and states(site)[0] == "up" and page.problems() == []
+
+
+@needs_chromium
+def test_upstreams_without_a_zone_are_shown(site, browser):
+    site.get("/fixed")
+    page = browser.open(address(site))
+    page.until(READY)
+    row = "[...[...document.querySelectorAll('section')].find(one => one.textContent.startsWith('Upstreams')).querySelectorAll('tr')].find(one => one.textContent.startsWith('fixed'))"
+    page.until(row + ".cells[5].textContent === '1'")
+    assert page.eval("[...%s.cells].slice(2, 7).map(one => one.textContent)" % row) == ["up", "–", "0", "1", "0"]
+    assert page.eval(row + ".querySelectorAll('button').length") == 0
 
 
 @needs_chromium
