@@ -438,6 +438,8 @@ def test_errors(api):
     assert refusal(api("DELETE", ROOT + "/x")) == (400, "UpstreamBadServerId")
     assert refusal(api("PATCH", ROOT + "/0", {"weight": 0})) == (400, "UpstreamBadWeight")
     assert refusal(api("PATCH", ROOT + "/0", '{"weight":')) == (415, "JsonError")
+    assert api("PATCH", ROOT + "/0", {"weight": 2, "wait\"": 1})[1]["error"]["text"] == 'unknown parameter "wait""'
+    assert api("PATCH", ROOT + "/0", {"down": 1})[1]["error"]["text"] == 'invalid "down"' and api.get(ROOT + "/0")["weight"] == 1
     assert refusal(api("POST", ROOT + "/0", {"server": "127.0.0.1:1"})) == (405, "MethodNotSupported")
     assert refusal(api("PATCH", ROOT, {"down": True})) == (405, "MethodNotSupported")
     assert refusal(api("GET", "/http/upstreams/nosuch/servers")) == (404, "UpstreamNotFound")
@@ -740,6 +742,24 @@ def test_servers_outlive_restarts_and_reloads(serve):
     assert api("DELETE", ROOT + "/0")[0] == 200
     assert server.get("/").text == "two" and server.read("logs/dyn.state").count("\n") == 2
     assert [name for name in os.listdir(server.path("logs")) if name.endswith(".new")] == []
+
+
+def test_a_state_file_has_what_a_start_accepts(serve):
+    """What the configuration refuses in `server` does not come into the file by the API, nor by one change after another."""
+    server = serve(STATE % "logs/dyn.state")
+    api = Api(server)
+    made = api.add(api.address("PORT1"), drain=True, backup=True, weight=65535, max_conns=2**31 - 1, max_fails=2**31 - 1, fail_timeout="24855d", slow_start="24855d")
+    api.add("[::1]:81", route='"{}; # \u00e9$x')
+    assert refusal(api("POST", ROOT, {"server": "127.0.0.2:1", "down": True, "drain": True})) == (400, "UpstreamConfFormatError")
+    assert refusal(api("PATCH", ROOT + "/0", {"drain": True, "down": True})) == (400, "UpstreamConfFormatError")
+    down = api("PATCH", ROOT + "/0", {"down": True})[1]
+    assert down == {**{name: value for name, value in made.items() if name != "drain"}, "down": True}
+    assert api("PATCH", ROOT + "/0", {"drain": True})[1] == made
+    assert api("PATCH", ROOT + "/0", {"down": False})[1] == made
+    before = api.get(ROOT)
+    server.stop()
+    server.start()
+    assert api.get(ROOT) == before
 
 
 def test_no_change_is_lost_in_a_reload(serve):

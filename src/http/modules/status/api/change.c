@@ -51,6 +51,17 @@ static bool take_text(struct json_text *text, struct str *out)
     return true;
 }
 
+static const struct refusal *unknown_member(struct arena *arena, struct str name)
+{
+    enum { SHOWN = 64 }; /* bytes of the name */
+    struct refusal *refusal = arena_new(arena, struct refusal);
+
+    *refusal = bad_format;
+    refusal->text =
+        arena_printf(arena, "unknown parameter \"%.*s\"", STR_ARG(str_head(name, SHOWN))).data;
+    return refusal;
+}
+
 /* One member of the body. NULL, or what is wrong. */
 static const struct refusal *take_member(struct json_text *text, struct str name,
                                          const struct server_form *form,
@@ -66,6 +77,9 @@ static const struct refusal *take_member(struct json_text *text, struct str name
     static const struct refusal bad_start = {400, "UpstreamBadSlowStart", "invalid \"slow_start\""};
     static const struct refusal bad_route = {400, "UpstreamBadRoute", "invalid \"route\""};
     static const struct refusal bad_service = {400, "UpstreamBadService", "invalid \"service\""};
+    static const struct refusal bad_backup = {400, "UpstreamConfFormatError", "invalid \"backup\""};
+    static const struct refusal bad_down = {400, "UpstreamConfFormatError", "invalid \"down\""};
+    static const struct refusal bad_drain = {400, "UpstreamConfFormatError", "invalid \"drain\""};
     struct server_entry *entry = &change->entry;
 
     if (str_is(name, "server")) {
@@ -104,23 +118,25 @@ static const struct refusal *take_member(struct json_text *text, struct str name
     }
     if (str_is(name, "backup")) {
         change->has_backup = true;
-        return take_flag(text, &entry->is_backup) ? NULL : &bad_format;
+        return take_flag(text, &entry->is_backup) ? NULL : &bad_backup;
     }
     if (str_is(name, "down")) {
         change->has_down = true;
-        return take_flag(text, &entry->is_down) ? NULL : &bad_format;
+        return take_flag(text, &entry->is_down) ? NULL : &bad_down;
     }
     if (str_is(name, "drain") && !form->is_stream && form->has_drain) {
         change->has_drain = true;
-        return take_flag(text, &entry->is_draining) ? NULL : &bad_format;
+        return take_flag(text, &entry->is_draining) ? NULL : &bad_drain;
     }
-    return &bad_format;
+    return unknown_member(text->arena, name);
 }
 
 const struct refusal *server_change_read(struct str body, const struct server_form *form,
                                          struct arena *arena, struct server_change *change)
 {
     static const struct refusal bad_json = {415, "JsonError", "the request body is no JSON"};
+    static const struct refusal down_and_drain = {400, "UpstreamConfFormatError",
+                                                  "\"down\" and \"drain\" exclude each other"};
     struct json_text text = {body.data, body.data + body.len, arena};
     struct json_text probe = text;
     bool is_first = true, is_end = false;
@@ -138,6 +154,9 @@ const struct refusal *server_change_read(struct str body, const struct server_fo
         if (refusal != NULL) {
             return refusal;
         }
+    }
+    if (is_end && change->entry.is_down && change->entry.is_draining) {
+        return &down_and_drain;
     }
     return is_end ? NULL : &bad_format;
 }
@@ -173,10 +192,13 @@ void server_change_apply(const struct server_change *change, struct server_entry
     if (change->has_backup) {
         entry->is_backup = given->is_backup;
     }
+    /* Of `down` and `drain` a server has one at most, as in the configuration: the one that came last. */
     if (change->has_down) {
         entry->is_down = given->is_down;
+        entry->is_draining = entry->is_draining && !given->is_down;
     }
     if (change->has_drain) {
         entry->is_draining = given->is_draining;
+        entry->is_down = entry->is_down && !given->is_draining;
     }
 }
