@@ -1,7 +1,7 @@
 /* Fuzz target: responses as srcache finds them stored. What is taken lies inside the bytes. */
 #include <stdlib.h>
 
-#include "http/modules/backends/srcache/stored.h"
+#include "http/message/stored.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include "base/parse.h"
 #include "http/files/file.h"
 #include "http/modules/backends/srcache/srcache.h"
-#include "http/modules/backends/srcache/stored.h"
+#include "http/message/stored.h"
 #include "http/request/body_filter.h"
 #include "http/request/temp_file.h"
 #include "http/routing/body_settings.h"

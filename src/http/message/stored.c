@@ -1,16 +1,15 @@
 /* A response as it is stored: a head of HTTP/1.1, and the body. */
-#include "http/modules/backends/srcache/stored.h"
+#include "http/message/stored.h"
 
 #include "base/parse.h"
 #include "http/message/parser.h"
 
-#define HEAD_MAX 65536 /* bytes of a head, and of a line of it */
 #define FIELDS_MAX 1000
 
 /* "HTTP/1.1 200 OK", to the line's end. False: it is none. */
-static bool take_status(struct str *rest, unsigned *status)
+static bool take_status(struct str *rest, struct stored *out)
 {
-    const char *end = str_find_char(str_head(*rest, HEAD_MAX), '\n');
+    const char *end = str_find_char(str_head(*rest, STORED_HEAD_MAX), '\n');
     uint64_t number;
 
     if (end == NULL) {
@@ -27,14 +26,15 @@ static bool take_status(struct str *rest, unsigned *status)
         !parse_uint((struct str){line.data + 9, 3}, &number) || number < 200 || number > 999) {
         return false;
     }
-    *status = (unsigned) number;
+    out->status = (unsigned) number;
+    out->reason = str_trim(str_skip(line, 12));
     return true;
 }
 
 const char *stored_parse(struct str bytes, uint64_t size, struct arena *arena, struct stored *out)
 {
-    static const struct head_limits limits = {.line_max = HEAD_MAX,
-                                              .head_max = HEAD_MAX,
+    static const struct head_limits limits = {.line_max = STORED_HEAD_MAX,
+                                              .head_max = STORED_HEAD_MAX,
                                               .headers_max = FIELDS_MAX,
                                               .underscores = true};
     uint64_t elsewhere = size - bytes.len;
@@ -46,7 +46,7 @@ const char *stored_parse(struct str bytes, uint64_t size, struct arena *arena, s
     struct head head = {0};
     uint32_t used = 0;
 
-    if (!take_status(&bytes, &out->status)) {
+    if (!take_status(&bytes, out)) {
         return "status line";
     }
     switch (fields_parse(bytes, &reading, &head, &used)) {
