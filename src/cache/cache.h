@@ -34,6 +34,7 @@ struct cache {
     uint64_t purger_sleep_ms,
         purger_threshold_ms;      /* pause between two runs, and how long one may take */
     struct cache_sync *sync;      /* other nodes get the purges of this one; NULL: they do not */
+    bool has_shared_fetches;      /* what other nodes fetch may be stored here */
     struct zone *zone;            /* the index */
     void *index;                  /* of this package: root of the zone as this process sees it */
     void *worker_state;           /* of this package: kept descriptors and contents */
@@ -157,6 +158,8 @@ void cache_content_release(void *content);
  * stored.
  */
 bool cache_fill_begin(struct cache_access *access, struct wanted_path *temp_path);
+/* The response was asked for so long before the fill began: a purge since then holds for it. */
+void cache_fill_date_back(struct cache_access *access, uint64_t ms);
 bool cache_fill_write(struct cache_access *access, struct str bytes);
 bool cache_fill_commit(struct cache_access *access, const struct cache_meta *meta);
 void cache_fill_abort(struct cache_access *access);
@@ -199,6 +202,21 @@ void cache_count(const struct cache *cache, enum cache_counter which);
 /* Bytes of the body of such a request: given, or received; is_written: and the response was stored. */
 void cache_count_body(const struct cache *cache, enum cache_counter which, uint64_t bytes,
                       bool is_written);
+
+/* What nodes fetch for each other (shared_fetch.h). */
+enum cache_shared_counter {
+    CACHE_SHARED_FETCHED,  /* fetches of this node for all */
+    CACHE_SHARED_GIVEN,    /* of them: responses that the store took */
+    CACHE_SHARED_WITHHELD, /* of them: those that were not for others */
+    CACHE_SHARED_DROPPED, /* of them: those that did not reach the store, or had no room on the way */
+    CACHE_SHARED_TAKEN,   /* responses of other nodes that were stored here */
+    CACHE_SHARED_TIMED_OUT,  /* requests that waited in vain for another node */
+    CACHE_SHARED_GONE,       /* times that the store did not answer */
+    CACHE_SHARED_UNREADABLE, /* times that it had nothing of a node with this password */
+    CACHE_SHARED_COUNTERS
+};
+void cache_count_shared(const struct cache *cache, enum cache_shared_counter which);
+uint64_t cache_shared_figure(const struct cache *cache, enum cache_shared_counter which);
 
 /* For status pages. */
 struct cache_stats {

@@ -44,6 +44,11 @@ bool cache_fill_begin(struct cache_access *access, struct wanted_path *temp_path
     return true;
 }
 
+void cache_fill_date_back(struct cache_access *access, uint64_t ms)
+{
+    access->fill->begun -= ms * 1000000;
+}
+
 static void fill_free(struct cache_access *access)
 {
     struct cache_fill *fill = access->fill;

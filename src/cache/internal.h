@@ -81,6 +81,7 @@ struct cache_cell {
     _Atomic uint64_t bytes[CACHE_COUNTERS]; /* of bodies */
     /* bodies that were stored, and their bytes */
     _Atomic uint64_t written[CACHE_COUNTERS], written_bytes[CACHE_COUNTERS];
+    _Atomic uint64_t shared[CACHE_SHARED_COUNTERS];
 };
 
 #define CACHE_INDEX_MAGIC 0x1dec5a6eu

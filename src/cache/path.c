@@ -6,6 +6,7 @@
 #include "base/fatal.h"
 #include "base/parse.h"
 #include "cache/internal.h"
+#include "cache/shared_fetch.h"
 #include "cache/sync.h"
 #include "server/generation.h"
 
@@ -401,6 +402,7 @@ bool cache_configured(struct conf *conf, struct generation *generation)
     for (struct cache *cache = cache_first(generation); cache != NULL; cache = cache_next(cache)) {
         const struct cache_node *node = container_of(cache, struct cache_node, cache);
 
+        cache->has_shared_fetches = fetch_share_is_used(conf);
         if (cache->path == NULL) {
             is_good =
                 conf_error(conf, outermost(conf, node->use), "\"%.*s\" zone \"%.*s\" is unknown",
@@ -500,7 +502,28 @@ void cache_stats_reset(const struct cache *cache)
             index->cells[i].counts[which] = index->cells[i].bytes[which] = 0;
             index->cells[i].written[which] = index->cells[i].written_bytes[which] = 0;
         }
+        for (int which = 0; which < CACHE_SHARED_COUNTERS; which++) {
+            index->cells[i].shared[which] = 0;
+        }
     }
+}
+
+void cache_count_shared(const struct cache *cache, enum cache_shared_counter which)
+{
+    struct cache_cell *cell = &cache_index_of(cache)->cells[worker_slot % CACHE_CELLS];
+
+    atomic_fetch_add_explicit(&cell->shared[which], 1, memory_order_relaxed);
+}
+
+uint64_t cache_shared_figure(const struct cache *cache, enum cache_shared_counter which)
+{
+    const struct cache_index *index = cache_index_of(cache);
+    uint64_t all = 0;
+
+    for (int i = 0; i < CACHE_CELLS; i++) {
+        all += atomic_load_explicit(&index->cells[i].shared[which], memory_order_relaxed);
+    }
+    return all;
 }
 
 static uint64_t sum(const struct cache_index *index, enum cache_counter which)

@@ -265,7 +265,7 @@ bool cache_purge_hash(struct cache *cache, const uint8_t hash[CACHE_KEY_SIZE],
     bool is_cold = index->is_cold;
     bool may_vary = index->variants != 0 &&
                     (entry == NULL || is_cold || (entry->flags & ENTRY_HAS_VARIANTS) != 0);
-    if (entry == NULL && is_cold) {
+    if (entry == NULL && (is_cold || cache->has_shared_fetches)) {
         entry = cache_index_add(index, hash, cache_family(hash), false, &evicted);
     }
     if (entry != NULL) {

@@ -47,6 +47,11 @@ const struct store_counts *store_counts_of(const struct store *store)
     return store->counts;
 }
 
+uint64_t store_reply_max(const struct store *store)
+{
+    return store->settings->reply_max;
+}
+
 /* The store of this name, made at its first mention. */
 static struct store *store_find_or_make(struct conf *conf, const struct conf_node *node,
                                         struct str name)

@@ -50,6 +50,8 @@ const struct store *store_first(struct conf *conf);
 const struct store *store_after(const struct store *store);
 struct str store_name(const struct store *store);
 const struct store_counts *store_counts_of(const struct store *store);
+/* Bytes of the largest reply that is taken. When the configuration was read. */
+uint64_t store_reply_max(const struct store *store);
 
 /* `sync`, `sync=NAME` and `sync_interval=TIME` of a zone; where it may be strict, `sync=strict` and `sync=NAME:strict`. */
 struct store_sync_words {
@@ -118,6 +120,10 @@ struct store_script {
     const char *text;
     char hash[41];
 };
+/* Piece of a script: `now` in milliseconds of the store's clock. */
+#define STORE_NOW_MS                                                                               \
+    "local time = redis.call('TIME')\n"                                                            \
+    "local now = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000\n"
 struct store_words {
     const struct str *items;
     size_t count;

@@ -32,10 +32,7 @@ struct store_table {
     uint64_t logged_ms; /* 0: never */
 };
 
-/* Pieces of scripts: `now` in milliseconds of the store's clock; all keys last for ARGV[1] milliseconds from now on. */
-#define TABLE_NOW_MS                                                                               \
-    "local time = redis.call('TIME')\n"                                                            \
-    "local now = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000\n"
+/* Piece of a script: all keys last for ARGV[1] milliseconds from now on. */
 #define TABLE_EXTEND "for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ARGV[1]) end\n"
 
 /* ---- table.c ---- */

@@ -16,15 +16,11 @@ struct sealed_item {
     int64_t lasts_ms; /* 0: it stays; -1: there is none; -2: it is too large for a reply */
 };
 
-static void take_item(struct store_table *table, struct arena *arena,
-                      const struct sealed_item *sealed)
+static void use_item(struct store_table *table, struct arena *arena,
+                     const struct sealed_item *sealed)
 {
     struct store_item item = {.name = sealed->name, .ttl_ms = (uint64_t) sealed->lasts_ms};
 
-    if (owed_has(table->owed, sealed->name)) {
-        return; /* ours comes after it */
-    }
-    table_count(table, STORE_TABLE_RECEIVED, 1);
     if (sealed->lasts_ms == -2) {
         table_count(table, STORE_TABLE_TOO_LARGE, 1);
         table_log_item(table, sealed->name, "of another node is larger than half of \"reply_max\"");
@@ -44,6 +40,15 @@ static void take_item(struct store_table *table, struct arena *arena,
     }
 }
 
+static void take_item(struct store_table *table, struct arena *arena,
+                      const struct sealed_item *sealed)
+{
+    if (!owed_has(table->owed, sealed->name)) { /* else ours comes after it */
+        use_item(table, arena, sealed);
+        table_count(table, STORE_TABLE_RECEIVED, 1); /* which says that it was used */
+    }
+}
+
 /* Names of one call: half of the largest reply at most. */
 static unsigned table_page(const struct store_table *table)
 {
@@ -58,7 +63,7 @@ static unsigned table_page(const struct store_table *table)
  * and the text}.
  */
 static struct store_script values_script = {
-    .text = TABLE_NOW_MS
+    .text = STORE_NOW_MS
     "local most = tonumber(ARGV[1])\n"
     "local room = most\n"
     "local tail = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)\n"

@@ -21,7 +21,7 @@ enum {
  * where the stream ends.
  */
 static struct store_script write_script = {
-    .text = FENCE TABLE_NOW_MS
+    .text = FENCE STORE_NOW_MS
     "redis.call('HSETNX', KEYS[1], '', ARGV[5])\n"
     "local old = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, ARGV[6])\n"
     "for _, name in ipairs(old) do\n"

@@ -29,6 +29,7 @@ static enum handler_result keep_fetch(struct exchange *x, struct slice *slice)
             cached_fail(x, status);
         }
         cached_end(x, false);
+        share_end(x);
         cache_unclaim(&x->cache.state->cached->access);
     }
     return result;

@@ -3,6 +3,7 @@
 #define HTTP_EXCHANGE_CACHE_CACHING_H
 
 #include "cache/cache.h"
+#include "cache/shared_fetch.h"
 #include "http/exchange/internal.h"
 #include "http/exchange/options/cache_hook.h"
 
@@ -20,6 +21,7 @@ struct cached {
     uint64_t began_ns;      /* when it was looked at first; of a request that is observed */
     bool is_bypassed;       /* cache_bypass: it was not looked at */
     struct cache_meta meta; /* of the response that is being stored */
+    struct shared_fetch shared; /* `sync` of *_cache_lock: how other nodes have a part in it */
 };
 
 /* What struct exchange points to where something is to be kept; in the request's arena. */
@@ -59,6 +61,26 @@ void cached_end(struct exchange *x, bool is_whole);
 /* The request has ended with this status, which a backend's response does not have: requests that follow get it for as long
  * as *_cache_valid says. */
 void cached_fail(struct exchange *x, unsigned status);
+
+/* What is to be kept of the head of x->response, but for its times. False: nothing. */
+bool cached_describe(struct exchange *x, struct cache_meta *meta);
+
+/* ---- shared.c: one fetch for all nodes, where *_cache_lock has `sync` ---- */
+
+enum share_outcome {
+    SHARE_FETCH,     /* a backend is to be asked */
+    SHARE_TAKEN,     /* another node's response was stored, and is at hand */
+    SHARE_BUSY,      /* another node fetches it; only if it was not waited for */
+    SHARE_CANCELLED, /* the client has gone */
+};
+/* This request has claimed the key at this node. Waits for other nodes until then (clock_now.now_ms time; 0: not at all). MAY WAIT. */
+enum share_outcome share_ask(struct exchange *x, uint64_t until_ms);
+/* The response's head is there, or so much of its body: is it too large for others? */
+void share_check(struct exchange *x, uint64_t size);
+/* The response was stored, or renewed: others get it, if it is for them. */
+void share_give(struct exchange *x);
+/* Others are to fetch for themselves, unless they got it. */
+void share_end(struct exchange *x);
 
 /* ---- store.c: *_store ---- */
 

@@ -19,7 +19,9 @@ static enum handler_result renew_stored(struct exchange *x)
         meta.valid_until = clock_now.seconds;
     }
     meta.date = clock_now.seconds;
-    cache_refresh(&cached->access, &meta);
+    if (cache_refresh(&cached->access, &meta)) {
+        share_give(x);
+    }
     cache_unclaim(&cached->access);
     attempt_end(x, 0);
     exchange_leave_connection(x, exchange_skip_body(x));
@@ -27,24 +29,14 @@ static enum handler_result renew_stored(struct exchange *x)
     return cached_serve(x, STR("REVALIDATED"), CACHE_COUNT_REVALIDATED);
 }
 
-/* What is to be kept of the response's head. False: nothing. */
-static bool make_meta(struct exchange *x, struct cache_meta *meta)
+bool cached_describe(struct exchange *x, struct cache_meta *meta)
 {
     struct request *request = x->request;
     const struct fields *fields = &x->response.fields;
-    struct freshness freshness;
-
-    freshness_of(x, x->response.status, &freshness);
-    if (!freshness.is_storable) {
-        return false;
-    }
     const struct field *modified = fields_get(fields, FIELD_LAST_MODIFIED);
     const struct field *etag = fields_get(fields, FIELD_ETAG);
+
     *meta = (struct cache_meta){
-        .valid_until = freshness.valid_until,
-        .stale_while_updating_until = freshness.stale_while_updating_until,
-        .stale_if_error_until = freshness.stale_if_error_until,
-        .date = clock_now.seconds,
         .last_modified = modified == NULL ? -1 : http_date_parse(modified->value),
         .etag = etag == NULL ? STR_NONE : etag->value,
         .status = x->response.status,
@@ -53,11 +45,24 @@ static bool make_meta(struct exchange *x, struct cache_meta *meta)
     if (meta->head.data == NULL) {
         return false;
     }
-    if ((x->settings->ignore_headers & IGNORE_VARY) == 0 &&
-        fields_joined(fields, &request->arena, FIELD_VARY, &meta->vary) &&
-        !vary_variant(x, meta->vary, meta->variant)) {
+    return (x->settings->ignore_headers & IGNORE_VARY) != 0 ||
+           !fields_joined(fields, &request->arena, FIELD_VARY, &meta->vary) ||
+           vary_variant(x, meta->vary, meta->variant);
+}
+
+/* What is to be kept of the response's head. False: nothing. */
+static bool make_meta(struct exchange *x, struct cache_meta *meta)
+{
+    struct freshness freshness;
+
+    freshness_of(x, x->response.status, &freshness);
+    if (!freshness.is_storable || !cached_describe(x, meta)) {
         return false;
     }
+    meta->valid_until = freshness.valid_until;
+    meta->stale_while_updating_until = freshness.stale_while_updating_until;
+    meta->stale_if_error_until = freshness.stale_if_error_until;
+    meta->date = clock_now.seconds;
     return true;
 }
 
@@ -96,7 +101,10 @@ enum handler_result cached_accept(struct exchange *x)
     }
     x->cache.is_kept = cached->is_filling;
     if (!cached->is_filling) {
+        share_end(x);
         cache_unclaim(&cached->access);
+    } else if (x->response.content_length > 0) {
+        share_check(x, (uint64_t) x->response.content_length);
     }
     return HANDLER_NEXT;
 }
@@ -109,7 +117,9 @@ void cached_write(struct exchange *x, struct str bytes)
         cached->is_filling = x->cache.is_kept = false;
         cache_fill_abort(&cached->access);
         cache_unclaim(&cached->access);
+        share_end(x);
     }
+    share_check(x, x->body_received);
 }
 
 /* Did nothing come but a head, of a page that may be longer? A backend that was asked with GET has sent it. */
@@ -135,8 +145,11 @@ void cached_end(struct exchange *x, bool is_whole)
         packed_response_set_of_head(cached->meta.head);
     }
     bool is_written = is_whole && cache_fill_commit(&cached->access, &cached->meta);
-    if (!is_written) {
+    if (is_written) {
+        share_give(x);
+    } else {
         cache_fill_abort(&cached->access);
+        share_end(x);
     }
     cached_count_body(x, x->body_received, is_written);
     cache_unclaim(&cached->access);

@@ -149,7 +149,9 @@ static enum handler_result serve_and_update(struct exchange *x)
     }
     x->cache.is_silent = true;
     fiber_shield_begin();
-    exchange_fetch(x);
+    if (share_ask(x, clock_now.now_ms + x->settings->cache_lock_timeout_ms) == SHARE_FETCH) {
+        exchange_fetch(x);
+    }
     fiber_shield_end();
     x->cache.is_silent = false;
     x->cache.state->status = status; /* what is logged is what the client was given */
@@ -158,34 +160,60 @@ static enum handler_result serve_and_update(struct exchange *x)
     return result;
 }
 
-/* An expired response is there. HANDLER_NEXT: fetch. */
-static enum handler_result use_expired(struct exchange *x, bool *again)
+/* The request has the claim at this node: what other nodes have, or they are waited for until then. HANDLER_NEXT: fetch. MAY WAIT. */
+static enum handler_result use_shared(struct exchange *x, uint64_t until_ms)
+{
+    switch (share_ask(x, until_ms)) {
+    case SHARE_TAKEN:
+        x->cache.state->cached->found = CACHE_FRESH;
+        return cached_serve(x, STR("HIT"), CACHE_COUNT_HIT);
+    case SHARE_BUSY:
+        cache_unclaim(&x->cache.state->cached->access);
+        return cached_serve(x, STR("UPDATING"), CACHE_COUNT_UPDATING);
+    case SHARE_CANCELLED:
+        return HANDLER_CLOSED;
+    case SHARE_FETCH:
+        break;
+    }
+    return HANDLER_NEXT;
+}
+
+/* An expired response is there. HANDLER_NEXT: fetch, unless it was served. MAY WAIT. */
+static enum handler_result use_expired(struct exchange *x, uint64_t until_ms, bool *again)
 {
     struct cached *cached = x->cache.state->cached;
     const struct exchange_settings *settings = x->settings;
     bool is_mine = cache_claim(&cached->access, settings->cache_lock_age_ms);
+    bool is_stored = !begins_too_far(x);
 
     if (serves_while_updating(x)) {
         if (!is_mine) {
             return cached_serve(x, STR("UPDATING"), CACHE_COUNT_UPDATING);
         }
+        until_ms = 0;
         if (settings->cache_background_update) {
             expect_storing(x);
             return serve_and_update(x);
         }
-    } else if (!is_mine && settings->cache_lock && !begins_too_far(x)) {
+    } else if (!is_mine && settings->cache_lock && is_stored) {
         *again = true;
         return HANDLER_NEXT;
     }
+    if (is_mine && is_stored) {
+        enum handler_result result = use_shared(x, until_ms);
+        if (result != HANDLER_NEXT || x->cache.is_served) {
+            return result;
+        }
+    }
     cached_note(x, STR("EXPIRED"), CACHE_COUNT_EXPIRED);
-    if (!begins_too_far(x)) {
+    if (is_stored) {
         expect_storing(x);
     }
     return HANDLER_NEXT;
 }
 
-/* Nothing is there. HANDLER_NEXT: fetch; *again: another request is fetching it. */
-static enum handler_result use_nothing(struct exchange *x, bool *again)
+/* Nothing is there. HANDLER_NEXT: fetch, unless it was served; *again: another request is fetching it. MAY WAIT. */
+static enum handler_result use_nothing(struct exchange *x, uint64_t until_ms, bool *again)
 {
     struct cached *cached = x->cache.state->cached;
 
@@ -194,6 +222,10 @@ static enum handler_result use_nothing(struct exchange *x, bool *again)
         return HANDLER_NEXT;
     }
     if (cache_claim(&cached->access, x->settings->cache_lock_age_ms) || !x->settings->cache_lock) {
+        enum handler_result result = use_shared(x, until_ms);
+        if (result != HANDLER_NEXT || x->cache.is_served) {
+            return result;
+        }
         cached_note(x, STR("MISS"), CACHE_COUNT_MISS);
         expect_storing(x);
         return HANDLER_NEXT;
@@ -222,11 +254,11 @@ static enum handler_result look_and_wait(struct exchange *x)
             cached_note(x, STR("MISS"), CACHE_COUNT_SCARCE);
             return HANDLER_NEXT;
         case CACHE_EXPIRED:
-            result = use_expired(x, &again);
+            result = use_expired(x, until_ms, &again);
             break;
         case CACHE_MISS:
         case CACHE_ERROR:
-            result = use_nothing(x, &again);
+            result = use_nothing(x, until_ms, &again);
             break;
         }
         if (!again) {

@@ -2,6 +2,7 @@
 #include "http/exchange/cache/rows.h"
 
 #include "base/parse.h"
+#include "cache/shared_fetch.h"
 #include "http/exchange/cache/purge.h"
 #include "http/routing/settings.h"
 
@@ -40,6 +41,21 @@ bool exchange_cache_valid_apply(struct conf_scope *scope, const struct directive
                                 struct conf_node *node, void *settings)
 {
     return cache_valid_read(scope, node, &((struct exchange_settings *) settings)->cache_valid);
+}
+
+bool exchange_cache_lock_apply(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings)
+{
+    struct exchange_settings *own = settings;
+
+    own->cache_lock_share = NULL;
+    if (!conf_value_flag(scope, node, 1, &own->cache_lock)) {
+        return false;
+    }
+    if (node->count > 2 && !own->cache_lock) {
+        return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[2]));
+    }
+    return fetch_share_read(scope->conf, node, &own->cache_lock_share);
 }
 
 /* "METHOD from all", "METHOD from address ...". */

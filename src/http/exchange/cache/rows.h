@@ -13,7 +13,8 @@ extern const struct directive_word cache_use_stale_words[];
 extern const struct directive_word cgi_cache_use_stale_words[];
 extern const struct directive_word cache_methods_words[];
 
-exchange_row_apply exchange_cache_apply, exchange_cache_valid_apply, exchange_cache_purge_apply;
+exchange_row_apply exchange_cache_apply, exchange_cache_valid_apply, exchange_cache_lock_apply,
+    exchange_cache_purge_apply;
 
 /* The cache: proxy, fastcgi, uwsgi, scgi. */
 #define EXCHANGE_CACHE_ROWS(PREFIX, STALE)                                                         \
@@ -67,8 +68,15 @@ exchange_row_apply exchange_cache_apply, exchange_cache_valid_apply, exchange_ca
          .doc = "The answer is not taken from the cache when one of these is true."},              \
         {PREFIX "_no_cache", IN_HTTP_ALL, TEMPLATES(EXCHANGE_S, no_cache),                         \
          .repeat = REPEAT_APPEND, .doc = "The answer is not kept when one of these is true."},     \
-        {PREFIX "_cache_lock", IN_HTTP_ALL, FLAG(EXCHANGE_S, cache_lock), .initial = "off",        \
-         .doc = "One request at a time fetches a missing answer; others wait."},                   \
+        {PREFIX "_cache_lock",                                                                     \
+         IN_HTTP_ALL,                                                                              \
+         CUSTOM_FIELD(EXCHANGE_S, cache_lock, exchange_cache_lock_apply),                          \
+         ARGS(1, 3),                                                                               \
+         .initial = "off",                                                                         \
+         .syntax = "on | off | on sync[=store] [sync_max_size=size]",                              \
+         .doc = "One request at a time fetches a missing answer; others wait. With `sync` one "    \
+                "of all nodes that share a redis_store does, and they get the response from the "  \
+                "store if it has at most `sync_max_size` (256k)."},                                \
         {PREFIX "_cache_lock_timeout", IN_HTTP_ALL, MSEC(EXCHANGE_S, cache_lock_timeout_ms),       \
          .initial = "5s", .doc = "How long they wait before they ask for themselves."},            \
         {PREFIX "_cache_lock_age", IN_HTTP_ALL, MSEC(EXCHANGE_S, cache_lock_age_ms),               \

@@ -65,6 +65,7 @@ struct purge_settings {
 };
 
 struct exchange_cache_hook;
+struct fetch_share;
 
 /* Probes of QUIC that a backend leaves without an answer before it counts as gone: some 8 seconds on a short way. */
 #define HTTP3_PROBES_MOST 8
@@ -125,16 +126,17 @@ struct exchange_settings {
     uint64_t passed_ids; /* derived: those hidden at first that *_pass_header names */
 
     /* The cache. */
-    struct cache *cache;               /* NULL = off, or a name with variables: */
-    struct template *cache_name;       /* of the zone; NULL = none */
-    struct template *cache_key;        /* NULL: none was given (the module may have a default) */
-    int64_t cache_min_uses;            /* requests before a response is stored */
-    int64_t cache_max_range_offset;    /* INT64_MAX = none */
-    unsigned cache_methods;            /* enum http_method bits */
-    unsigned cache_use_stale;          /* enum next_upstream bits */
-    struct vec cache_valid;            /* struct cache_valid */
-    struct vec cache_bypass, no_cache; /* struct template * */
-    bool cache_lock;                   /* one request fetches, others wait for what it stores */
+    struct cache *cache;                  /* NULL = off, or a name with variables: */
+    struct template *cache_name;          /* of the zone; NULL = none */
+    struct template *cache_key;           /* NULL: none was given (the module may have a default) */
+    int64_t cache_min_uses;               /* requests before a response is stored */
+    int64_t cache_max_range_offset;       /* INT64_MAX = none */
+    unsigned cache_methods;               /* enum http_method bits */
+    unsigned cache_use_stale;             /* enum next_upstream bits */
+    struct vec cache_valid;               /* struct cache_valid */
+    struct vec cache_bypass, no_cache;    /* struct template * */
+    bool cache_lock;                      /* one request fetches, others wait for what it stores */
+    struct fetch_share *cache_lock_share; /* one of all nodes does; NULL: of this one alone */
     uint64_t cache_lock_timeout_ms,
         cache_lock_age_ms; /* the others' longest wait; after the second another one fetches as well */
     bool cache_revalidate;              /* expired responses are asked for with conditions */

@@ -1,6 +1,6 @@
 /* Families of what other packages keep in zones: limits, caches, keyvals, stores, discovery, orders of certificates. */
 #include "base/shm.h"
-#include "cache/cache.h"
+#include "cache/shared_fetch.h"
 #include "http/modules/status/metrics/families.h"
 #include "server/generation.h"
 #include "shared/keyval/keyval.h"
@@ -71,6 +71,21 @@ static void put_cache_requests(const struct cache *cache, void *arg)
     families_put(arg, LABELS({"cache", cache->name}, {"status", STR("scarce")}), stats.scarce);
 }
 
+static void put_cache_shared(const struct cache *cache, void *arg)
+{
+    static const char *const outcomes[CACHE_SHARED_COUNTERS] = {
+        [CACHE_SHARED_FETCHED] = "fetched",   [CACHE_SHARED_GIVEN] = "given",
+        [CACHE_SHARED_WITHHELD] = "withheld", [CACHE_SHARED_DROPPED] = "dropped",
+        [CACHE_SHARED_TAKEN] = "taken",       [CACHE_SHARED_TIMED_OUT] = "timed_out",
+        [CACHE_SHARED_GONE] = "store_gone",   [CACHE_SHARED_UNREADABLE] = "unreadable",
+    };
+
+    for (unsigned i = 0; cache->has_shared_fetches && i < CACHE_SHARED_COUNTERS; i++) {
+        families_put(arg, LABELS({"cache", cache->name}, {"outcome", str_of(outcomes[i])}),
+                     cache_shared_figure(cache, (enum cache_shared_counter) i));
+    }
+}
+
 static void write_caches(struct metrics_writer *writer)
 {
     family_begin(writer, FAMILY_GAUGE, "portunus_cache_bytes", "Bytes on disk.");
@@ -80,6 +95,11 @@ static void write_caches(struct metrics_writer *writer)
     family_begin(writer, FAMILY_COUNTER, "portunus_cache_requests",
                  "Requests by how the cache served them.");
     cache_each(generation_now, put_cache_requests, writer);
+    if (fetch_share_is_used(&generation_now->conf)) {
+        family_begin(writer, FAMILY_COUNTER, "portunus_cache_shared_fetches",
+                     "Fetches for all nodes, by what became of them.");
+        cache_each(generation_now, put_cache_shared, writer);
+    }
 }
 
 static void write_zones(struct metrics_writer *writer)

@@ -1,0 +1,393 @@
+"""One fetch of a missing response in all nodes: `sync` of *_cache_lock."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from harness import run_binary, until
+from harness.backend import RawBackend
+from harness.nodes import Node, store
+
+FRESH = b"Cache-Control: max-age=60"
+CONF = """proxy_cache_path @DIR@/logs/cache keys_zone=z:1m %(path)s; proxy_cache z; proxy_cache_key $uri; proxy_cache_lock on sync %(words)s;
+    proxy_cache_lock_timeout 60s; proxy_cache_lock_age 60s; add_header X-Cache $upstream_cache_status; map $request_method $purges { PURGE 1; }
+    server { listen 127.0.0.1:@PORT@; location = /metrics { proxy_cache off; metrics; }
+        location / { proxy_pass http://127.0.0.1:%(back)d; proxy_cache_purge $purges; %(more)s } }"""
+
+
+def answer(body, *fields, status=b"200 OK"):
+    lines = b"".join(field + b"\r\n" for field in fields)
+    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n%s\r\n%s" % (status, len(body), lines, body)
+
+
+class LockNode(Node):
+    """A node whose cache has locks in common with others."""
+
+    def ask(self, target="/", *fields, **how):
+        """A client that has sent its request."""
+        client = self.server.client()
+        client.send("%s %s HTTP/1.1\r\nHost: a\r\n%s\r\n" % (how.get("method", "GET"), target, "".join(field + "\r\n" for field in fields)))
+        return client
+
+    def got(self, target="/", *fields, **how):
+        response = self.server.get(target, *fields, **how)
+        return response.header("X-Cache"), response.text
+
+    def count(self, outcome):
+        for line in self.server.get("/metrics").text.split("\n"):
+            if line.startswith('portunus_cache_shared_fetches_total{cache="z",outcome="%s"}' % outcome):
+                return int(line.rsplit(" ", 1)[1])
+        raise AssertionError(outcome)
+
+
+def end_of(client):
+    response = client.response()
+    client.close()
+    return response.header("X-Cache"), response.text
+
+
+def asked(redis, count):
+    """Waits until the store was asked so often since it started."""
+    def calls():
+        lines = [line for line in redis.ask("INFO", "commandstats").split("\r\n") if line.startswith("cmdstat_eval")]
+        return sum(int(line.split("calls=")[1].split(",")[0]) for line in lines)
+    until(lambda: calls() >= count, "%d calls" % count)
+
+
+@pytest.fixture(name="nodes")
+def fixture_nodes(serve):
+    """A function that starts so many nodes with this store and this backend."""
+    def start(port, back, count=2, **words):
+        conf = CONF % {"path": "", "words": "", "more": "", "back": back, **words}
+        started = [LockNode(serve(conf, main=store(port))) for _ in range(count)]
+        for node in started if words.get("path") else ():
+            until(lambda one=node: one.metric("portunus_sync_reads") == 1, "the first reading of purges")
+        return started
+    return start
+
+
+@pytest.fixture(name="slow")
+def fixture_slow(backend):
+    """A function that gives a backend, whose first answer waits for the event that comes with it."""
+    def make(first, *more):
+        gate = threading.Event()
+
+        before, after = first if isinstance(first, list) else (b"", first)
+
+        def slowly(conn, _):
+            conn.sendall(before)
+            assert gate.wait(20)
+            conn.sendall(after)
+        return backend([slowly], *[[one] for one in more]), gate
+    return make
+
+
+def test_one_fetch_of_all_nodes(nodes, redis, slow):
+    one = redis()
+    back, gate = slow(answer(b"x" * 3000, FRESH, b"ETag: \"e\"", b"X-Own: 1", status=b"200 Fine"), answer(b"second", FRESH))
+    first, *others = nodes(one.port, back.port, 3)
+    clients = [first.ask()]
+    back.wait_requests(1)
+    clients += [node.ask() for node in others for _ in range(2)]
+    asked(one, 4)
+    gate.set()
+    answers = [client.response() for client in clients]
+    assert [response.header("X-Cache") for response in answers] == ["MISS"] + ["HIT"] * 4
+    assert {(response.status, response.reason, response.text, response.header("ETag"), response.header("X-Own"), response.header("Content-Length"))
+            for response in answers} == {(200, "Fine", "x" * 3000, '"e"', "1", "3000")}
+    assert len(back.requests) == 1
+    assert all(ttl > 0 for ttl in one.ttls())
+    key, = one.keys()
+    assert key.startswith("portunus:1:cache_fetch:{z ") and "xxxx" not in one.ask("HGET", key, "text")
+    until(lambda: first.count("given") == 1, "the count")
+    assert [first.count("fetched"), first.count("withheld"), first.count("taken")] == [1, 0, 0]
+    assert [node.count("taken") for node in others] == [1, 1] and [node.count("fetched") for node in others] == [0, 0]
+    one.ask("FLUSHALL")
+    assert [node.got() for node in others] == [("HIT", "x" * 3000)] * 2         # from caches of their own
+    for client in clients:
+        client.close()
+
+
+@pytest.mark.parametrize("size", [5, 70000, 200000])
+def test_sizes(nodes, redis, backend, size):
+    """Bodies in memory and in files; with a length and in chunks; also from a file at the node that takes it."""
+    one = redis()
+    body = bytes(i * 7 % 251 for i in range(size))
+    chunked = b"HTTP/1.1 200 OK\r\n" + FRESH + b"\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (size, body)
+    back = backend([answer(body, FRESH, b"Accept-Ranges: bytes")], [chunked], [answer(b"", FRESH)])
+    first, second = nodes(one.port, back.port)
+    for target in ("/length", "/chunked"):
+        assert first.server.get(target).body == body
+        until(lambda: one.keys() and all(one.ask("HGET", key, "state") == "response" for key in one.keys()), "the response")
+        taken = second.server.get(target)
+        assert taken.header("X-Cache") == "HIT" and taken.body == body
+    assert second.server.get("/length", "Range: bytes=2-4").body == body[2:5]
+    assert len(back.requests) == 2
+
+
+@pytest.mark.parametrize("first", [
+    answer(b"mine", b"Cache-Control: no-store"), answer(b"mine", b"Cache-Control: private"), answer(b"mine", FRESH, b"Set-Cookie: a=b"),
+    answer(b"mine", FRESH, b"Vary: *"), answer(b"mine", b"X-Accel-Expires: @1"), answer(b"mine", status=b"500 Internal Server Error"),
+    b"", answer(b"x" * 300000, FRESH),
+    b"HTTP/1.1 200 OK\r\n" + FRESH + b"\r\nTransfer-Encoding: chunked\r\n\r\n493e0\r\n" + b"x" * 300000 + b"\r\n0\r\n\r\n",
+    answer(b"x" * 1000, FRESH)[:-1],
+], ids=["no-store", "private", "cookie", "vary-any", "expired", "no-lifetime", "no-answer", "large", "large-chunked", "cut"])
+def test_not_for_others(nodes, redis, slow, first):
+    """Those who wait are let go, and nothing of it is in the store."""
+    one = redis()
+    back, gate = slow(first, *[answer(b"second", FRESH)] * 3)
+    one_node, other = nodes(one.port, back.port, more="proxy_next_upstream off; proxy_set_header Connection close;")
+    clients = [one_node.ask()]
+    back.wait_requests(1)
+    clients.append(other.ask())
+    asked(one, 2)
+    gate.set()
+    assert end_of(clients[1]) == ("MISS", "second")
+    clients[0].close()
+    assert all(one.ask("HEXISTS", key, "state") and not one.ask("HGET", key, "text") for key in one.keys())
+    until(lambda: one_node.count("withheld") == 1, "the count")
+    assert [one_node.count("given"), other.count("taken")] == [0, 0]
+
+
+def test_too_large_is_known_by_the_head(nodes, redis, slow):
+    """Other nodes do not wait for the body."""
+    one = redis()
+    whole = answer(b"x" * 1000, FRESH)
+    back, gate = slow([whole[:-900], whole[-900:]], answer(b"second", FRESH))
+    first, other = nodes(one.port, back.port, words="sync_max_size=999")
+    with first.ask() as client:
+        back.wait_requests(1)
+        assert other.got() == ("MISS", "second")
+        gate.set()
+        assert client.response().text == "x" * 1000
+    assert first.got() == ("HIT", "x" * 1000)
+
+
+def test_a_node_that_dies(nodes, redis, slow):
+    """Its fetch is over when the lease is."""
+    one = redis()
+    back, gate = slow(answer(b"late", FRESH), answer(b"second", FRESH))
+    first, other = nodes(one.port, back.port, more="proxy_cache_lock_age 200ms;")
+    with first.ask():
+        back.wait_requests(1)
+        os.killpg(first.server.process.pid, signal.SIGKILL)
+        first.server.process.wait()
+        assert other.got() == ("MISS", "second")
+    gate.set()
+    first.server.start()
+
+
+def test_no_longer_than_the_timeout(nodes, redis, slow):
+    one = redis()
+    back, gate = slow(answer(b"late", FRESH), answer(b"second", FRESH))
+    first, other = nodes(one.port, back.port, more="proxy_cache_lock_timeout 50ms;")
+    with first.ask() as client:
+        back.wait_requests(1)
+        assert other.got() == ("MISS", "second")
+        assert other.count("timed_out") == 1
+        gate.set()
+        assert client.response().text == "late"
+    assert other.got() == ("HIT", "second")
+
+
+def test_the_store_is_gone(nodes, redis, backend):
+    """Before, and while a request waits: each node fetches for itself."""
+    one = redis()
+    gate = threading.Event()
+
+    def slowly(conn, _):
+        assert gate.wait(20)
+        conn.sendall(answer(b"late", FRESH))
+    back = backend([slowly], *[[answer(b"second", FRESH)]] * 3)
+    first, other = nodes(one.port, back.port)
+    clients = [first.ask("/a")]
+    back.wait_requests(1)
+    clients.append(other.ask("/a"))
+    asked(one, 2)
+    one.stop()
+    assert end_of(clients[1]) == ("MISS", "second")
+    assert other.got("/b") == ("MISS", "second") and other.count("store_gone") >= 2
+    gate.set()
+    assert end_of(clients[0]) == ("MISS", "late")
+    assert first.got("/a") == ("HIT", "late")
+
+
+def test_a_client_that_leaves(nodes, redis, slow):
+    """The fetch is continued for the others; and a client that waits may leave."""
+    one = redis()
+    back, gate = slow(answer(b"once", FRESH), answer(b"second", FRESH))
+    first, other = nodes(one.port, back.port)
+    with first.ask():
+        back.wait_requests(1)
+    leaver, waiter = other.ask("/"), other.ask("/")
+    asked(one, 2)
+    leaver.close()
+    gate.set()
+    assert end_of(waiter) == ("HIT", "once")
+    assert len(back.requests) == 1
+
+
+def test_variants(nodes, redis, backend):
+    """A response is for requests with the same fields; other ones have a fetch in common, too."""
+    one = redis()
+
+    def languages(conn, request):
+        language = request.split(b"Accept-Language: ")[1].split(b"\r\n")[0]
+        conn.sendall(answer(language, FRESH, b"Vary: Accept-Language"))
+    back = backend([languages] * 2)
+    first, second, third = nodes(one.port, back.port, 3, more="proxy_http_version 1.1;")
+
+    def given(count):
+        until(lambda: [one.ask("HGET", key, "state") for key in one.keys()].count("response") == count, "responses")
+    assert first.got("/", "Accept-Language: en") == ("MISS", "en")
+    given(1)
+    assert second.got("/", "Accept-Language: de") == ("MISS", "de")
+    given(2)
+    assert second.got("/", "Accept-Language: en") == ("HIT", "en")
+    assert third.got("/", "Accept-Language: de") == ("HIT", "de")
+    assert third.got("/", "Accept-Language: en") == ("HIT", "en")
+    assert first.got("/", "Accept-Language: de") == ("HIT", "de")
+    assert len(back.requests) == 2
+
+
+def test_renewed_for_all(nodes, redis, slow, backend):
+    """A response that a backend says is still valid is given whole."""
+    one = redis()
+    gate = threading.Event()
+
+    def unchanged(conn, request):
+        assert b"If-None-Match: \"e\"" in request and gate.wait(20)
+        conn.sendall(b"HTTP/1.1 304 Not Modified\r\n" + FRESH + b"\r\n\r\n")
+    expired = answer(b"text", b"X-Accel-Expires: @1", b"ETag: \"e\"")
+    back = backend([expired], [expired], [unchanged], [answer(b"wrong")])
+    first, other = nodes(one.port, back.port, more="proxy_cache_revalidate on;")
+    assert [first.got(), other.got()] == [("MISS", "text")] * 2
+    until(lambda: [one.ask("HGET", key, "state") for key in one.keys()] == ["alone"], "the state")
+    one.ask("FLUSHALL")
+    client = first.ask()
+    back.wait_requests(3)
+    waiter = other.ask()
+    asked(one, 5)
+    gate.set()
+    assert [end_of(client), end_of(waiter)] == [("REVALIDATED", "text"), ("HIT", "text")]
+    assert first.got() == ("HIT", "text") and len(back.requests) == 3
+
+
+@pytest.mark.parametrize("background", ["off", "on"])
+def test_stale_while_another_node_updates(nodes, redis, backend, background):
+    one = redis()
+    gate = threading.Event()
+
+    def slowly(conn, _):
+        assert gate.wait(20)
+        conn.sendall(answer(b"new", FRESH))
+    old = answer(b"old", b"X-Accel-Expires: @1")
+    back = backend([old], [old], [slowly], [answer(b"wrong")])
+    first, other = nodes(one.port, back.port, more="proxy_cache_use_stale updating; proxy_cache_background_update %s;" % background)
+    assert [first.got(), other.got()] == [("MISS", "old")] * 2
+    until(lambda: [one.ask("HGET", key, "state") for key in one.keys()] == ["alone"], "the state")
+    one.ask("FLUSHALL")
+    client = first.ask()
+    back.wait_requests(3)
+    assert other.got() == ("STALE" if background == "on" else "UPDATING", "old")
+    gate.set()
+    assert end_of(client) == (("STALE", "old") if background == "on" else ("EXPIRED", "new"))
+    until(lambda: other.got() == ("HIT", "new"), "the new response")
+    assert len(back.requests) == 3
+
+
+@pytest.mark.parametrize("purge", ["/a", "/*"])
+@pytest.mark.parametrize("path", ["", "sync"])
+def test_purged_since(nodes, redis, backend, path, purge):
+    """What was fetched before a purge is not taken after it, also by a node that did not have it; and is fetched once more for all."""
+    one = redis()
+    back = backend(*[[answer(b"%d" % number, FRESH)] for number in range(9)])
+    first, second, third = nodes(one.port, back.port, 3, path=path)
+    assert first.got("/a") == ("MISS", "0")
+    until(lambda: first.count("given") == 1, "the response")
+    assert second.server.get(purge, method="PURGE").status == 404
+    for node in (first, second, third) if path == "sync" else ():
+        until(lambda one=node: one.metric("portunus_sync_received") >= 1, "the purge")
+    assert second.got("/a") == ("MISS", "1")
+    until(lambda: second.count("given") == 1, "the next response")
+    assert third.got("/a") == ("HIT", "1")
+    if path == "sync":
+        assert first.got("/a") == ("HIT", "1")
+    assert len(back.requests) == 2
+
+
+def test_what_is_in_the_store_is_not_believed(nodes, redis, backend):
+    """Garbage, another key's response, another type, a state that is not known: the node fetches for itself."""
+    one = redis()
+    back = backend([answer(b"text", FRESH) for _ in range(99)])
+    first, other = nodes(one.port, back.port, more="proxy_http_version 1.1; proxy_set_header Connection '';")
+
+    def given(target):
+        before = set(one.keys())
+        assert first.got(target)[0] == "MISS"
+        until(lambda: set(one.keys()) - before, "the key")
+        key, = set(one.keys()) - before
+        until(lambda: one.ask("HGET", key, "state") == "response", "the response")
+        return key
+    another = one.ask("HGET", given("/another"), "text")
+    for number, (field, value) in enumerate([("text", "garbage"), ("text", ""), ("text", another), ("begun", "x"), ("given", ""), ("given", "99999999999999"),
+                                             ("token", "x" * 100), ("state", "nothing"), ("state", "")]):
+        key = given("/%d" % number)
+        one.ask("HSET", key, field, value)
+        assert other.got("/%d" % number) == ("MISS", "text"), (field, value)
+    key = given("/type")
+    one.ask("SET", key, "x")
+    assert other.got("/type") == ("MISS", "text")
+    key = given("/cut")
+    one.ask("HDEL", key, "text")
+    assert other.got("/cut") == ("MISS", "text")
+    assert other.count("taken") == 0 and other.count("unreadable") == 5
+    assert other.server.error_log.count("the store has something else than a response of a node with this password") == 1
+    assert back.problems == []
+
+
+def test_slices(nodes, redis, serve, backend):
+    """Each is a fetch of its own."""
+    one = redis()
+    body = bytes(range(256)) * 8
+
+    def parts(conn, request):
+        start, end = (int(number) for number in request.split(b"Range: bytes=")[1].split(b"\r\n")[0].split(b"-"))
+        part = body[start:end + 1]
+        conn.sendall(answer(part, FRESH, b"ETag: \"e\"", b"Content-Range: bytes %d-%d/%d" % (start, start + len(part) - 1, len(body)), status=b"206 Partial Content"))
+    back = backend(*[[parts] * 9] * 2)
+    first, other = nodes(one.port, back.port, more="slice 1k; proxy_cache_key $uri$slice_range; proxy_set_header Range $slice_range; proxy_cache_valid 206 1m;")
+    assert first.server.get("/").body == body
+    until(lambda: first.count("given") == 2, "both")
+    assert other.server.get("/").body == body
+    assert other.count("taken") == 2 and len(back.requests) == 2
+
+
+def test_of_other_protocols(redis, serve):
+    """scgi; fastcgi and uwsgi have the same rows."""
+    one = redis()
+    back = RawBackend(*[[b"Status: 200 OK\r\nCache-Control: max-age=60\r\n\r\n%d" % number] for number in range(3)])
+    conf = """scgi_cache_path @DIR@/logs/cache keys_zone=z:1m; server { listen 127.0.0.1:@PORT@; location = /metrics { metrics; }
+        location / { scgi_pass 127.0.0.1:%d; scgi_cache z; scgi_cache_key $uri; scgi_cache_lock on sync=main; add_header X-Cache $upstream_cache_status; } }"""
+    first, other = [LockNode(serve(conf % back.port, main=store(one.port))) for _ in range(2)]
+    assert first.got() == ("MISS", "0")
+    until(lambda: first.count("given") == 1, "the response")
+    assert other.got() == ("HIT", "0")
+    back.close()
+
+
+@pytest.mark.parametrize("words,error", [
+    ("on sync", None), ("on sync=main sync_max_size=1m", None), ("on sync_max_size=1k sync", None), ("off", None),
+    ("on", None), ("on sync=other", '"other"'), ("off sync", 'invalid parameter "sync"'), ("on sync sync", 'duplicate parameter "sync"'),
+    ("on sync=strict", 'invalid parameter "sync=strict"'), ("on sync_interval=1s", 'invalid parameter "sync_interval=1s"'),
+    ("on sync_max_size=1k", '"sync_max_size" needs "sync"'), ("on sync sync_max_size=0", 'invalid parameter "sync_max_size=0"'),
+    ("on sync sync_max_size=x", 'invalid parameter "sync_max_size=x"'), ("on x", 'invalid parameter "x"'), ("yes", 'must be "on" or "off"'),
+    ("on sync sync_max_size=1 x", "invalid number of arguments"),
+])
+def test_words(tmp_path, words, error):
+    path = tmp_path / "nginx.conf"
+    path.write_text("error_log stderr; pid %s; events {} redis_store main { server 127.0.0.1:1; } http { proxy_cache_path %s keys_zone=z:1m; proxy_cache_lock %s; }" % (tmp_path / "pid", tmp_path / "c", words))
+    done = run_binary("-t", "-c", str(path), "-p", str(tmp_path))
+    assert (done.returncode == 0) == (error is None) and (error or "successful") in done.stderr, done.stderr
