@@ -92,6 +92,10 @@ class H3:
 
     def connect(self):
         self.quic.connect(self.address, now=time.time())
+        self.shake_hands()
+
+    def shake_hands(self):
+        """What follows the first packets."""
         self.turn_until(lambda: self.established or self.closed)
         if self.established and self.quic.tls.alpn_negotiated == "h3":
             self.http = _Http(self.quic)

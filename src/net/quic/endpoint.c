@@ -314,14 +314,29 @@ static void initial_received(struct datagram_port *port, const struct datagram_p
 
 /* ---- every datagram ---- */
 
-/* The worker that gave the id has the connection, if that is another one. */
-static bool pass_on(const struct datagram_packet *packet, const struct quic_secrets *secrets,
-                    struct str cid)
+/* The first packets after a Retry, whose id names the worker that sent it: a connection may have begun there, or none has. */
+static bool answers_retry(const struct datagram_packet *packet, const struct quic_secrets *secrets,
+                          const struct quic_header *header)
 {
-    if (packet->was_passed || cid.len != secrets->cid_size) {
+    struct quic_token token = {.is_retry = false};
+
+    return header->type == QUIC_PACKET_INITIAL && header->token.len != 0 &&
+           quic_token_read(secrets, header->token, &packet->peer, (uint64_t) clock_now.seconds,
+                           &token) &&
+           token.is_retry && quic_cid_is(&token.retry_scid, header->dcid);
+}
+
+/* The worker that gave the id has the connection, if that is another one. A worker that a newer one has replaced begins none. */
+static bool pass_on(const struct datagram_packet *packet, const struct quic_secrets *secrets,
+                    const struct quic_header *header)
+{
+    if (packet->was_passed || header->dcid.len != secrets->cid_size) {
         return false;
     }
-    if (!datagram_pass_on(packet, quic_cid_decode(secrets, cid).worker)) {
+    const struct quic_cid_names names = quic_cid_decode(secrets, header->dcid);
+    if (names.worker == datagram_worker() ||
+        (shard_reader(names.slot) != names.worker && answers_retry(packet, secrets, header)) ||
+        !datagram_pass_on(packet, names.worker)) {
         return false;
     }
     quic_worker.counts.passed_on++;
@@ -335,7 +350,7 @@ static void without_connection(struct datagram_port *port, const struct datagram
 
     if (header->type == QUIC_PACKET_UNKNOWN) {
         negotiate(port, packet, header);
-    } else if (pass_on(packet, secrets, header->dcid)) {
+    } else if (pass_on(packet, secrets, header)) {
         return;
     } else if (header->type == QUIC_PACKET_INITIAL) {
         initial_received(port, packet, header);

@@ -1,10 +1,12 @@
 """HTTP/3 and the generations of workers: connections outlive a reload, another number of workers and an upgrade of the binary."""
 
 import os
+import select
 import signal
 import socket
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -81,6 +83,20 @@ def test_connection_in_use_moves_at_a_reload(site):
         assert client.get("/a.txt").status == 200
         reload(server, 1)
         assert client.get("/a.txt").reset == REQUEST_REJECTED and client.closed is None
+
+
+def test_retry_of_a_worker_that_was_replaced(site):
+    """The next packet names that worker, which takes no new connections: it is for the one that reads the socket now."""
+    server = site("quic_retry on;", IDLE + WHO)
+    with H3(server.port) as kept, H3(server.port, connect=False) as client:
+        former = kept.get("/who").body
+        client.quic.connect(client.address, now=time.time())
+        client.flush()
+        assert select.select([client.socket], [], [], h3.PATIENCE)[0]  # the Retry packet
+        reload(server, 1)
+        client.shake_hands()
+        assert client.get("/who").body != former
+        assert kept.get("/who").body == former
 
 
 def test_idle_connection_is_closed_when_the_server_quits(site):
