@@ -134,6 +134,11 @@ static const struct quic_settings *chosen_settings(struct listener *listener,
                                                            : v3_settings_of(server)->transport;
 }
 
+static void count_limited(struct listener *listener, uint64_t count)
+{
+    counters_mine->limited += count;
+}
+
 /* NULL: OpenSSL failed. */
 static const struct quic_service *service_make(struct conf *conf, const struct http_listen *listen)
 {
@@ -146,6 +151,7 @@ static const struct quic_service *service_make(struct conf *conf, const struct h
     service->began = v3_began;
     service->accepted = v3_accepted;
     service->chosen = chosen_settings;
+    service->limited = count_limited;
     return quic_service_init(service, conf->arena) ? service : NULL;
 }
 

@@ -27,6 +27,8 @@ struct datagram_taker {
     void (*packet)(struct datagram_port *port, const struct datagram_packet *packet);
     /* The port ends: its address is served no longer, or this worker ends. */
     void (*ended)(struct datagram_port *port);
+    /* So many datagrams were dropped by the kernel, since the socket's receive buffer was full. */
+    void (*lost)(struct datagram_port *port, uint32_t count);
 };
 
 /* The listener of the configuration in force in this worker. */

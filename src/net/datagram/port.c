@@ -1,6 +1,7 @@
 /* The addresses of a worker: reading begins, goes over to a newer worker, and ends; retired slots are emptied. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
@@ -145,6 +146,18 @@ static void drop_ports(const struct listener *listeners)
     }
 }
 
+/* The datagrams of a socket that the kernel has dropped so far; 0 if it does not say. */
+static uint32_t lost_of(int fd)
+{
+    uint32_t numbers[SK_MEMINFO_VARS];
+    socklen_t size = sizeof(numbers);
+
+    return getsockopt(fd, SOL_SOCKET, SO_MEMINFO, numbers, &size) == 0 &&
+                   size > SK_MEMINFO_DROPS * sizeof(numbers[0])
+               ? numbers[SK_MEMINFO_DROPS]
+               : 0;
+}
+
 /* A taker of datagrams as they are sees their ECN, and finds out itself how large they may be: none is cut on its way. */
 static void prepare_taken(int fd, int family)
 {
@@ -152,6 +165,7 @@ static void prepare_taken(int fd, int family)
 
     /* Several of one client may come as one message. Flows never do: an older program would take them for one datagram. */
     setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on));
     if (family == AF_INET6) {
         setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof(on));
         setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe, sizeof(probe));
@@ -174,6 +188,7 @@ static bool port_start(struct listener *listener, unsigned slot)
     port->listener = listener;
     if (listener->taker != NULL) {
         prepare_taken(port->source.fd, port->addr.any.sa_family);
+        port->lost = lost_of(port->source.fd);
     } else if (port->addr.any.sa_family != AF_UNIX) {
         setsockopt(port->source.fd, IPPROTO_UDP, UDP_GRO, &off, sizeof(off));
     }

@@ -18,6 +18,8 @@ struct datagram_port {
     unsigned slot;              /* whose socket it reads */
     struct event_source source; /* the slot's socket while it reads, not owned; fd -1 afterwards */
     int send_fd; /* what answers leave by: the slot's socket, or, when it reads no more, first_fd */
+    uint32_t
+        lost; /* datagrams of source that the kernel has dropped: those that the taker knows of */
     int first_fd; /* copy of the first slot's socket, which stays while the address is served; owned; -1 */
 };
 

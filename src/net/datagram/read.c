@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/checksum.h"
+#include "net/datagram/packet.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
@@ -25,7 +26,7 @@ static struct iovec pieces[BATCH];
 static struct addr peers[BATCH];
 static union {
     struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 2 * CMSG_SPACE(sizeof(int))];
+    char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int))];
 } controls[BATCH];
 static char *room; /* BATCH pieces */
 
@@ -63,6 +64,7 @@ void datagram_read_end(void)
 struct ancillary {
     unsigned ecn;
     size_t segment; /* bytes of each datagram, where it has put several together; 0 = it is one */
+    uint32_t lost;  /* datagrams that it has dropped before, for want of room; 0 = unknown */
 };
 
 static void read_number(const struct cmsghdr *header, struct ancillary *ancillary)
@@ -74,6 +76,8 @@ static void read_number(const struct cmsghdr *header, struct ancillary *ancillar
         ancillary->segment = (size_t) number;
     } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_TCLASS) {
         ancillary->ecn = (unsigned) number & 3u;
+    } else if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SO_RXQ_OVFL) {
+        ancillary->lost = (uint32_t) number;
     }
 }
 
@@ -138,7 +142,20 @@ static void make_key(const struct datagram_port *port, const struct addr *peer,
     }
 }
 
-static void read_take(struct datagram_port *port, unsigned i)
+/* The kernel counts over the life of the socket, which is longer than ours; a datagram has the number of when it came. */
+static void note_lost(struct datagram_port *port, uint32_t lost)
+{
+    uint32_t more = lost - port->lost;
+
+    if (more != 0 && more <= INT32_MAX) {
+        port->lost = lost;
+        datagram_counts.dropped += more;
+        port->listener->taker->lost(port, more);
+    }
+}
+
+/* is_own: it came by the socket of the port's own slot. */
+static void read_take(struct datagram_port *port, unsigned i, bool is_own)
 {
     struct msghdr *message = &messages[i].msg_hdr;
     struct str rest = {pieces[i].iov_base, messages[i].msg_len};
@@ -153,6 +170,9 @@ static void read_take(struct datagram_port *port, unsigned i)
         read_controls(message, &datagram.key, &ancillary);
     }
     datagram.ecn = ancillary.ecn;
+    if (ancillary.lost != 0 && is_own) {
+        note_lost(port, ancillary.lost);
+    }
     do {
         datagram.bytes = str_head(rest, ancillary.segment == 0 ? rest.len : ancillary.segment);
         rest = str_skip(rest, datagram.bytes.len);
@@ -186,7 +206,7 @@ unsigned datagram_read(struct datagram_port *port, const struct event_source *so
     for (unsigned round = 0; round < ROUNDS_MOST && n == BATCH && source->fd != -1; round++) {
         n = read_batch(port, source->fd);
         for (unsigned i = 0; i < n; i++) {
-            read_take(port, i);
+            read_take(port, i, source == &port->source);
         }
         sum += n;
     }

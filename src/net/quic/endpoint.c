@@ -14,6 +14,15 @@
 #define ANSWERS_A_SECOND 1000u     /* of each kind, where there is no connection */
 #define RESET_MOST 42u             /* bytes */
 
+static void count_limited(const struct datagram_port *port, uint64_t count)
+{
+    struct listener *listener = datagram_port_listener(port);
+
+    if (listener->quic->limited != NULL) {
+        listener->quic->limited(listener, count);
+    }
+}
+
 /* ---- answers without a connection ---- */
 
 enum answer { ANSWER_NEGOTIATION, ANSWER_RESET, ANSWER_CLOSE, ANSWERS };
@@ -38,6 +47,7 @@ static bool may_answer(struct datagram_port *port, enum answer kind)
                  ANSWERS_A_SECOND);
     }
     quic_worker.counts.unanswered++;
+    count_limited(port, 1);
     return false;
 }
 
@@ -185,6 +195,26 @@ static void refuse(struct datagram_port *port, const struct datagram_packet *pac
     }
     quic_worker.counts.refused++;
     conn_pool.refused++;
+    count_limited(port, 1);
+    close_initial(port, packet, header, QUIC_CONNECTION_REFUSED);
+}
+
+/* So many handshakes of one address are under way, though it was proved. */
+static void refuse_address(struct datagram_port *port, const struct datagram_packet *packet,
+                           const struct quic_header *header)
+{
+    static time_t logged;
+    char text[ADDR_TEXT_MAX + 1];
+
+    if (logged != clock_now.seconds) {
+        logged = clock_now.seconds;
+        text[addr_format(&packet->peer, false, text)] = '\0';
+        log_warn(datagram_port_listener(port)->log, 0,
+                 "%u QUIC handshakes of %s are under way: more are refused", HANDSHAKES_OF_PROVED,
+                 text);
+    }
+    quic_worker.counts.refused++;
+    count_limited(port, 1);
     close_initial(port, packet, header, QUIC_CONNECTION_REFUSED);
 }
 
@@ -290,8 +320,7 @@ static void initial_received(struct datagram_port *port, const struct datagram_p
         return;
     }
     if (*same_address(&packet->peer) >= HANDSHAKES_OF_PROVED) {
-        quic_worker.counts.refused++;
-        close_initial(port, packet, header, QUIC_CONNECTION_REFUSED);
+        refuse_address(port, packet, header);
         return;
     }
     if (conn_pool.used >= conn_pool.limit && !acceptors_make_room()) {
@@ -403,7 +432,27 @@ static void port_ended(struct datagram_port *port)
     }
 }
 
-const struct datagram_taker quic_taker = {.packet = packet_received, .ended = port_ended};
+/* Each handshake at one moment takes two packets of the buffer: the clients of the others try again after a second. */
+static void packets_lost(struct datagram_port *port, uint32_t count)
+{
+    static time_t logged;
+
+    count_limited(port, count);
+    if (logged != clock_now.seconds) {
+        logged = clock_now.seconds;
+        log_warn(
+            datagram_port_listener(port)->log, 0,
+            "%u datagrams for %.*s were dropped: the receive buffer of its socket was full, see "
+            "\"rcvbuf\" of \"listen\"",
+            count, STR_ARG(datagram_port_listener(port)->text));
+    }
+}
+
+const struct datagram_taker quic_taker = {
+    .packet = packet_received,
+    .ended = port_ended,
+    .lost = packets_lost,
+};
 
 /* ---- settings ---- */
 

@@ -299,6 +299,8 @@ struct quic_service {
      */
     const struct quic_settings *(*chosen)(struct listener *listener,
                                           struct quic_connection *connection);
+    /* So many clients were refused, or datagrams dropped, by a limit that the log names. May be NULL. */
+    void (*limited)(struct listener *listener, uint64_t count);
     void *user;
 };
 

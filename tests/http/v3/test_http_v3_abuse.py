@@ -1,11 +1,14 @@
 """HTTP/3: clients that try to stop the worker, or to have it keep too much."""
 
+import os
+import signal
+import socket
 import time
 
 import pytest
 
 from h3_site import _site  # noqa: F401
-from harness import h3
+from harness import h3, proc, until
 from harness.h3 import H3
 
 
@@ -202,3 +205,26 @@ def test_idle_connections_give_way(site):
         assert busy.closed is None and not busy.answer(stream).is_over
         for client in idle + others:
             client.close()
+
+
+def test_datagrams_that_the_socket_has_no_room_for(site):
+    """The kernel drops them; the log says so with the next one that comes."""
+    server = site(server="listen 127.0.0.2:@PORT@ quic rcvbuf=4k;")
+
+    def get():
+        with H3(server.port, host="127.0.0.2") as client:
+            assert client.get("/a.txt").status == 200
+
+    get()  # the worker reads
+    worker = server.children()[0]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            until(lambda: proc.status(worker, "State").startswith("T"), "the worker to stop")
+            for _ in range(100):
+                sender.sendto(bytes(1200), ("127.0.0.2", server.port))
+        finally:
+            os.kill(worker, signal.SIGCONT)
+    get()
+    lost = int(server.wait_log(r"(\d+) datagrams for 127.0.0.2:\d+ were dropped: the receive buffer").group(1))
+    assert 50 < lost <= 100
