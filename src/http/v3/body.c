@@ -3,9 +3,8 @@
 #include "http/v3/v3.h"
 
 /* The body is not what was announced: a handler that reads it gets 400, and the stream ends with an error. */
-static void break_body(struct v3_stream *stream, const char *reason)
+static void break_body(struct v3_stream *stream)
 {
-    log_info(&stream->request->log, 0, "%s", reason);
     stream->error = H3_MESSAGE_ERROR;
     stream->is_body_broken = true;
     v3_guard(stream->connection, V3_GUARD_ERRORS);
@@ -21,7 +20,12 @@ void v3_body_ended(struct v3_stream *stream)
     stream->is_input_ended = true;
     if (has_announced_length(stream) &&
         stream->body_bytes != (uint64_t) stream->request->incoming.sent_length) {
-        break_body(stream, "client prematurely closed stream");
+        log_info(&stream->request->log, 0,
+                 "client prematurely closed stream: only %llu out of %lld bytes of request "
+                 "body received",
+                 (unsigned long long) stream->body_bytes,
+                 (long long) stream->request->incoming.sent_length);
+        break_body(stream);
     }
 }
 
@@ -67,7 +71,9 @@ static size_t take_body(struct v3_stream *stream, char *at, size_t size)
         stream->request->incoming.received += n;
         if (has_announced_length(stream) &&
             stream->body_bytes > (uint64_t) stream->request->incoming.sent_length) {
-            break_body(stream, "client intended to send body data larger than declared");
+            log_info(&stream->request->log, 0,
+                     "client intended to send body data larger than declared");
+            break_body(stream);
         }
     }
     return taken;

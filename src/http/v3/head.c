@@ -275,6 +275,7 @@ void v3_section_done(struct v3_stream *stream)
 void v3_refuse_head(struct v3_stream *stream, unsigned status, const char *reason)
 {
     if (stream->has_head) {
+        log_info(&stream->request->log, 0, "%s", reason);
         v3_reset(stream, H3_EXCESSIVE_LOAD);
         return;
     }
@@ -282,6 +283,7 @@ void v3_refuse_head(struct v3_stream *stream, unsigned status, const char *reaso
         return;
     }
     struct request *request = stream->request;
+    request_set_location(request, connection_server(stream->connection->connection)->root);
     stream_head_refuse(stream->head, status, reason, NULL);
     request->uri = STR("");
     request->incoming.length = -1;

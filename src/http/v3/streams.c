@@ -128,6 +128,28 @@ static void leave_blocked(struct v3_stream *stream)
     }
 }
 
+static void log_cancelled(const struct v3_stream *stream, uint64_t code)
+{
+    const struct log *log = &stream->request->log;
+    unsigned long long id = stream->id;
+
+    switch (code) {
+    case H3_REQUEST_CANCELLED:
+        log_info(log, 0, "client canceled stream %llu", id);
+        break;
+    case H3_REQUEST_REJECTED:
+        log_info(log, 0, "client refused stream %llu", id);
+        break;
+    case H3_INTERNAL_ERROR:
+        log_info(log, 0, "client terminated stream %llu due to internal error", id);
+        break;
+    default:
+        log_info(log, 0, "client terminated stream %llu with status %llu", id,
+                 (unsigned long long) code);
+        break;
+    }
+}
+
 /* The client has reset the stream, or wants no response. */
 static void cancelled_by_client(struct v3_stream *stream, uint64_t code)
 {
@@ -145,8 +167,7 @@ static void cancelled_by_client(struct v3_stream *stream, uint64_t code)
     } else if (!stream->has_head) {
         v3_stream_drop(stream, H3_REQUEST_CANCELLED);
     } else {
-        log_info(&stream->request->log, 0, "client terminated stream %llu with status %llu",
-                 (unsigned long long) stream->id, (unsigned long long) code);
+        log_cancelled(stream, code);
         v3_reset(stream, H3_REQUEST_CANCELLED);
     }
     v3_guard(c, V3_GUARD_RESETS);
