@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -12,6 +13,7 @@ import pytest
 import certificates
 from h3_site import BIG, _site  # noqa: F401
 from harness.h3 import H3
+from harness.udp_relay import UdpRelay
 
 QUIC_GO = os.path.join(os.path.dirname(__file__), "..", "..", "..", "objs-tools", "h3client")
 CHROMIUM = shutil.which("chromium")
@@ -116,3 +118,48 @@ def test_ngtcp2(site, options, tmp_path):
         str(server.port), "https://localhost:%d/big" % server.port)
     assert (tmp_path / "big").read_bytes() == BIG
     assert "error 0x" not in server.error_log
+
+
+@needs_ngtcp2
+def test_ngtcp2_finds_ecn(site):
+    """Both sides mark their packets and report the marks of the other's (RFC 9000, 13.4)."""
+    _, log = run(NGTCP2, "--exit-on-all-streams-close", "127.0.0.1", str(site().port), "https://localhost/a.txt")
+    assert "path is ECN capable" in log, log
+    assert re.search("Received packet.* ecn=0x2 ", log)
+
+
+@pytest.mark.parametrize("client", ["aioquic", pytest.param("quic-go", marks=needs_quic_go), pytest.param("ngtcp2", marks=needs_ngtcp2)])
+def test_transfer_over_a_bad_path(site, tmp_path, client):
+    """Datagrams are lost, changed, repeated, turned around: what arrives is whole."""
+    server = site(files={"html/some": BIG[:300000]})
+    with UdpRelay(server.port, loss=0.03, corrupt=0.03, duplicate=0.05, reorder=0.05) as relay:
+        if client == "aioquic":
+            with H3(relay.port) as connection:
+                assert connection.get("/some").body == BIG[:300000]
+        elif client == "quic-go":
+            assert quic_go(relay, "load", path="/some")["Bytes"] == 300000
+        else:
+            run(NGTCP2, "-q", "--exit-on-all-streams-close", "--download=%s" % tmp_path, "127.0.0.1", str(relay.port),
+                "https://localhost:%d/some" % relay.port)
+            assert (tmp_path / "some").read_bytes() == BIG[:300000]
+    assert "error 0x" not in server.error_log
+
+
+def test_handshake_whose_first_datagrams_are_lost(site):
+    """In both directions: both sides send them again."""
+    server = site()
+    with UdpRelay(server.port, lose=[0]) as relay, H3(relay.port) as client:
+        assert client.get("/a.txt").body == b"hello\n"
+        assert relay.dropped == 2
+
+
+def test_path_that_is_dead_for_a_while(site):
+    """Nothing passes between two moments of a response; then it continues."""
+    server = site()
+    with UdpRelay(server.port) as relay, H3(relay.port) as client:
+        stream = client.send("/big")
+        client.turn_until(lambda: client.answer(stream).body)
+        relay.is_dead = True
+        client.turn_until(lambda: relay.dropped > 2)  # what was under way, or probes
+        relay.is_dead = False
+        assert client.wait(stream).body == BIG
