@@ -6,12 +6,19 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <zlib.h>
 
 #include "base/checksum.h"
 #include "base/fatal.h"
 #include "base/log.h"
+
+bool secret_equal(struct str left, struct str right)
+{
+    return left.len == right.len &&
+           (left.len == 0 || CRYPTO_memcmp(left.data, right.data, left.len) == 0);
+}
 
 uint32_t crc32_of(struct str s)
 {

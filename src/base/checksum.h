@@ -4,6 +4,7 @@
 #ifndef BASE_CHECKSUM_H
 #define BASE_CHECKSUM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,9 @@ uint64_t keyed_hash(struct str s);
 
 /* The same with a key of the caller's. */
 uint64_t siphash_1_3(struct str s, const uint64_t key[2]);
+
+/* Are they the same? Takes as long for any two of one length: for what a peer must not guess byte by byte. */
+bool secret_equal(struct str left, struct str right);
 
 /* Random bytes from a per-process generator seeded by getrandom; reseeds itself in a new process.
  */

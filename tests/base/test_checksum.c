@@ -137,6 +137,15 @@ static void random_bytes_differ_also_in_a_child(void **state)
     assert_false(first == random_uint32() && first == random_uint32() && first == random_uint32());
 }
 
+static void secrets_are_equal(void **state)
+{
+    assert_true(secret_equal(STR("abc"), STR("abc")));
+    assert_true(secret_equal(STR_NONE, STR("")));
+    assert_false(secret_equal(STR("abc"), STR("abd")));
+    assert_false(secret_equal(STR("abc"), STR("abcd")));
+    assert_false(secret_equal(STR("abc"), STR_NONE));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +154,7 @@ int main(void)
         cmocka_unit_test(siphash_vectors),
         cmocka_unit_test(keyed_hash_is_the_same_in_a_child),
         cmocka_unit_test(random_bytes_differ_also_in_a_child),
+        cmocka_unit_test(secrets_are_equal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,6 +93,21 @@ def other_atomics(paths):
             if (match := re.search(r"\b__(atomic|sync)_\w+", line))]
 
 
+SECRETS_LIVE_IN = ("src/shared/jose/", "src/http/modules/access/", "src/net/tls/seal")
+SECRET = re.compile(r"\b(?:str_equal|str_is|memcmp)\(.*\b\w*(?:nonce|secret|password|hmac|signature|verifier|reset_token)\b")
+
+
+def compares_secrets(sources):
+    """Comparisons that take the longer the more bytes are right: secret_equal is the one of secrets."""
+    def is_one(path, line):
+        line = re.sub(r'"[^"]*"', '""', line)
+        return (SECRET.search(line) or re.search(r"\bCRYPTO_memcmp\(", line)
+                or (path.startswith(SECRETS_LIVE_IN) and re.search(r"\bmemcmp\(", line)))
+
+    return ["%s:%d: a secret is compared by secret_equal (base/checksum.h)" % (path, number)
+            for path in sources if path != "src/base/checksum.c" for number, line in enumerate(read_lines(path), 1) if is_one(path, line)]
+
+
 def crowded_tables(paths):
     """Lines with more than one row of a table; clang-format packs rows, so that tables stand outside it."""
     row = re.compile(r"\s+\{[^{}]*\}, +\{.*[^\\;]$")

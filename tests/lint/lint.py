@@ -47,6 +47,7 @@ def main():
     uses, errors = calls.look(sys.argv[1], sources)
     errors += includes.errors(sources)
     errors += layout.other_atomics(sources + tests)
+    errors += layout.compares_secrets(sources)
     errors += layout.crowded_tables(sources)
     errors += layout.looks_at_carrier(sources)
     errors += layout.first_lines(sources + tests)

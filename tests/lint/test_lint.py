@@ -191,6 +191,16 @@ def test_atomics_of_another_style(tree):
         "src/base/b.c:3: __sync_add_and_fetch: atomics are those of <stdatomic.h>"]
 
 
+def test_comparisons_of_secrets(tree):
+    paths = tree({"base/a.c": "int f(void)\n{\n    return CRYPTO_memcmp(a, b, 3) || str_equal(text, asked->nonce);\n}\n",
+                  "shared/jose/b.c": "int g(void)\n{\n    return memcmp(a, b, 3) || secret_equal(a, nonce);\n}\n",
+                  "http/c.c": "int h(void)\n{\n    return memcmp(a, b, 3) || str_is(name, \"nonce\");\n}\n",
+                  "http/d.c": "int i(void)\n{\n    return str_is(client_secret, \"x\");\n}\n"})
+    assert layout.compares_secrets(paths) == [
+        "%s:3: a secret is compared by secret_equal (base/checksum.h)" % path
+        for path in ("src/base/a.c", "src/shared/jose/b.c", "src/http/d.c")]
+
+
 def test_two_rows_of_a_table_on_a_line(tree):
     paths = tree({"base/a.c": 'static const struct word a[] = {\n    {"a", 1}, {"b", 2},\n    {"c", 3},\n};\n'
                               "    struct iovec parts[] = {{a, 1}, {b, 2}};\n"})

@@ -1,7 +1,6 @@
 /* Connection ids (RFC 9000, 5.1): ours, by which datagrams find their connection, and those of the peer. */
 #include "net/quic/private.h"
 
-#include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <stdlib.h>
 
@@ -257,7 +256,7 @@ bool quic_is_reset_token(const struct quic_connection *c, struct str token)
         const struct quic_peer_cid *peer = &c->peer_cids[i];
 
         if (peer->is_used && peer->has_token &&
-            CRYPTO_memcmp(peer->reset_token, token.data, QUIC_RESET_TOKEN_SIZE) == 0) {
+            secret_equal(token, (struct str){(char *) peer->reset_token, QUIC_RESET_TOKEN_SIZE})) {
             return true;
         }
     }

@@ -6,6 +6,8 @@
 #include <openssl/hmac.h>
 #include <openssl/rsa.h>
 
+#include "base/checksum.h"
+
 static const unsigned char *bytes_of(struct str text)
 {
     return (const unsigned char *) text.data;
@@ -154,7 +156,7 @@ static bool open_cbc(struct jose_sealed *sealed)
         context != NULL &&
         HMAC(EVP_get_digestbyname(sealed->content->digest), sealed->content_key, (int) half,
              bytes_of(sealed->mac_input), sealed->mac_input.len, mac, NULL) != NULL &&
-        CRYPTO_memcmp(mac, sealed->tag.data, half) == 0 &&
+        secret_equal(sealed->tag, (struct str){(char *) mac, half}) &&
         EVP_DecryptInit_ex(context, EVP_get_cipherbyname(sealed->content->cipher), NULL,
                            sealed->content_key + half, bytes_of(sealed->iv)) == 1 &&
         EVP_DecryptUpdate(context, sealed->output, &len, bytes_of(sealed->text),

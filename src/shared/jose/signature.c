@@ -1,11 +1,12 @@
 /* Does a signature belong to a text? */
 #include "shared/jose/signature.h"
 
-#include <openssl/crypto.h>
 #include <openssl/ecdsa.h>
 #include <openssl/err.h>
 #include <openssl/hmac.h>
 #include <openssl/rsa.h>
+
+#include "base/checksum.h"
 
 /* DER of two numbers of up to 66 bytes each, with room to spare. */
 #define ECDSA_DER_MAX 160
@@ -23,7 +24,7 @@ static bool hmac_matches(const struct jose_key *key, const EVP_MD *digest, struc
 
     return HMAC(digest, key->secret.data, (int) key->secret.len, bytes_of(text), text.len, expected,
                 &len) != NULL &&
-           signature.len == len && CRYPTO_memcmp(signature.data, expected, len) == 0;
+           secret_equal(signature, (struct str){(char *) expected, len});
 }
 
 static bool set_pss(EVP_PKEY_CTX *context, const EVP_MD *digest)

@@ -1,5 +1,4 @@
 /* ngx_http_secure_link_module: links that were signed with a shared secret, and may expire. */
-#include <openssl/crypto.h>
 
 #include "base/checksum.h"
 #include "base/clock.h"
@@ -36,7 +35,7 @@ static bool is_digest(struct str digest, struct str text)
     unsigned char expected[MD5_SIZE];
 
     md5_of(text, expected);
-    return digest.len == MD5_SIZE && CRYPTO_memcmp(digest.data, expected, MD5_SIZE) == 0;
+    return secret_equal(digest, (struct str){(char *) expected, MD5_SIZE});
 }
 
 /* Cuts what follows the first comma off the link. False: that is no moment. Without a comma `expires` is empty. */

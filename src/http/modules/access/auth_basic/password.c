@@ -18,12 +18,6 @@
 #define SHA1_SIZE 20
 #define MD5_SIZE 16
 
-static bool are_equal(struct str left, struct str right)
-{
-    return left.len == right.len &&
-           (left.len == 0 || CRYPTO_memcmp(left.data, right.data, left.len) == 0);
-}
-
 /* ---- one digest ---- */
 
 static bool match_sha(struct arena *arena, struct str stored, struct str given)
@@ -32,7 +26,7 @@ static bool match_sha(struct arena *arena, struct str stored, struct str given)
 
     sha1_of(given, digest);
     struct str text = base64_encode(arena, (struct str){(char *) digest, sizeof(digest)}, false);
-    return are_equal(text, stored);
+    return secret_equal(text, stored);
 }
 
 /* base64 of the digest of password and salt, and of the salt. */
@@ -45,7 +39,8 @@ static bool match_ssha(struct arena *arena, struct str stored, struct str given)
         return false;
     }
     sha1_of(arena_concat(arena, given, str_skip(decoded, SHA1_SIZE)), digest);
-    return are_equal(str_head(decoded, SHA1_SIZE), (struct str){(char *) digest, sizeof(digest)});
+    return secret_equal(str_head(decoded, SHA1_SIZE),
+                        (struct str){(char *) digest, sizeof(digest)});
 }
 
 bool password_is_costly(struct str stored)
@@ -56,7 +51,7 @@ bool password_is_costly(struct str stored)
 bool password_matches(struct arena *arena, struct str stored, struct str given)
 {
     if (str_starts(stored, PLAIN)) {
-        return are_equal(str_skip(stored, PLAIN.len), given);
+        return secret_equal(str_skip(stored, PLAIN.len), given);
     }
     if (str_starts(stored, SHA)) {
         return match_sha(arena, str_skip(stored, SHA.len), given);
@@ -177,7 +172,7 @@ static bool match_apr1(struct str stored, struct str given)
     apr1_text(digest, text);
     OPENSSL_cleanse(message.data, size);
     free(message.data);
-    return are_equal(rest, (struct str){text, sizeof(text)});
+    return secret_equal(rest, (struct str){text, sizeof(text)});
 }
 
 /* ---- the system's ---- */
@@ -193,7 +188,7 @@ static bool match_crypt(struct str stored, struct str given)
         return false;
     }
     const char *result = crypt_r(given.data, stored.data, data);
-    bool is_equal = result != NULL && result[0] != '*' && are_equal(str_of(result), stored);
+    bool is_equal = result != NULL && result[0] != '*' && secret_equal(str_of(result), stored);
     OPENSSL_cleanse(data, sizeof(*data));
     free(data);
     return is_equal;

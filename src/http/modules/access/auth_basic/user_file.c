@@ -9,7 +9,7 @@ static bool match_line(struct user_search *search, struct str line)
     struct str user = search->user;
 
     if (line.len <= user.len || line.data[0] == '#' || line.data[user.len] != ':' ||
-        memcmp(line.data, user.data, user.len) != 0) {
+        !str_starts(line, user)) {
         return false;
     }
     struct str password = str_skip(line, user.len + 1);

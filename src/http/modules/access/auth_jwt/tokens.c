@@ -3,6 +3,7 @@
 
 #include <openssl/evp.h>
 
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "base/list.h"
@@ -75,12 +76,17 @@ static void drop(struct kept_token *kept)
     free(kept);
 }
 
+static struct str digest_text(const unsigned char *digest)
+{
+    return (struct str){(const char *) digest, TOKEN_DIGEST_SIZE};
+}
+
 struct jose_token *jwt_token_find(const unsigned char digest[TOKEN_DIGEST_SIZE])
 {
     make_table();
     list_each(item, bucket_of(digest)) {
         struct kept_token *kept = container_of(item, struct kept_token, bucket);
-        if (memcmp(kept->digest, digest, TOKEN_DIGEST_SIZE) == 0) {
+        if (secret_equal(digest_text(kept->digest), digest_text(digest))) {
             list_remove(&kept->used);
             list_push_front(&tokens.used, &kept->used);
             kept->token->references++;

@@ -1,4 +1,5 @@
 /* The token endpoint (OpenID Connect Core, 3.1.3 and 12) and the userinfo endpoint (5.3). */
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "http/modules/access/oidc/oidc.h"
@@ -60,7 +61,7 @@ const char *oidc_claims_judge(const struct oidc_token_question *asked,
     if (jose_string(claims, "sub").len == 0) {
         return "the ID token has no \"sub\"";
     }
-    if (asked->nonce.data != NULL && !str_equal(jose_string(claims, "nonce"), asked->nonce)) {
+    if (asked->nonce.data != NULL && !secret_equal(jose_string(claims, "nonce"), asked->nonce)) {
         return "the ID token has another nonce";
     }
     if (former != NULL && !str_equal(jose_string(claims, "sub"), jose_string(former, "sub"))) {
