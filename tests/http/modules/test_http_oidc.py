@@ -461,12 +461,33 @@ def test_store_has_no_cookies(site, provider):
     assert "ann" in pairs and browser.cookies["NGX_OIDC_SESSION"] not in pairs
 
 
-def test_full_store(site, provider):
+def test_session_larger_than_the_store(site, provider):
     provider.claims = {"big": "x" * 11000}
     server = site("session_store small;", http="keyval_zone zone=small:32k;")
     browser = Browser(server)
     assert browser.get(browser.back(provider, browser.get("/"))).status == 500
     server.wait_log("no room for a session of")
+
+
+def test_full_store(site, provider):
+    """The oldest sessions make room. No login fails, also one that was under way when others filled the store; others' pairs stay."""
+    provider.claims = {"big": "x" * 1000}
+    server = site("session_store small; frontchannel_logout_uri /front;", more="location /api { auth_oidc off; api write=on; }",
+                  http="keyval_zone zone=small:128k; keyval $arg_k $other zone=small;")
+    with server.client() as client:
+        assert client.request("/api/9/http/keyvals/small", "Content-Type: application/json", body='{"other": "pair"}', method="POST").status == 201
+    early = Browser(server)
+    way = early.back(provider, early.get("/"))
+    browsers = [Browser(server) for _ in range(48)]
+    for browser in browsers:
+        browser.login(provider)
+    assert early.get(way).status == 302 and early.get("/").status == 200
+    lasts = [browser.get("/").status == 200 for browser in browsers]
+    assert lasts[-1] and 4 < sum(lasts) < 48
+    assert lasts == sorted(lasts)  # the oldest are those that have ended
+    assert json.loads(server.get("/api/9/http/keyvals/small?key=other").text) == {"other": "pair"}
+    server.wait_log(r"the store of the OpenID provider \"one\" is full: its \d+ oldest sessions end")
+    assert server.error_log.count("is full") == 1 and "no room" not in server.error_log
 
 
 # ---- logout

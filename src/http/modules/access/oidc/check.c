@@ -83,7 +83,7 @@ static enum handler_result renew_tokens(struct request *request, struct oidc_tok
 }
 
 /* The record takes the place of the former one, unless a logout has come meanwhile, at any node; NULL: the session is over. MAY WAIT. */
-static void keep_renewed(struct request *request, const struct oidc_provider *provider,
+static void keep_renewed(struct request *request, struct oidc_provider *provider,
                          struct oidc_session *session, json_t *record)
 {
     oidc_store_refresh(provider, session->key);

@@ -242,9 +242,8 @@ static struct str token_form(struct request *request, const struct oidc_provider
     return arena_join(&request->arena, parts, 6);
 }
 
-static enum handler_result begin_session(struct request *request,
-                                         const struct oidc_provider *provider, const json_t *record,
-                                         struct str uri)
+static enum handler_result begin_session(struct request *request, struct oidc_provider *provider,
+                                         const json_t *record, struct str uri)
 {
     struct str id = oidc_random(&request->arena);
     struct str key = oidc_store_key(&request->arena, "session:", id);

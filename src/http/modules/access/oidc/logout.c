@@ -12,7 +12,7 @@ static struct str sid_key(struct request *request, const struct oidc_provider *p
     return oidc_store_key(&request->arena, "sid:", arena_join(&request->arena, parts, 3));
 }
 
-void oidc_remember_sid(const struct oidc_provider *provider, struct request *request,
+void oidc_remember_sid(struct oidc_provider *provider, struct request *request,
                        const json_t *record, struct str key)
 {
     struct str sid = jose_string(json_object_get(record, "claims"), "sid");

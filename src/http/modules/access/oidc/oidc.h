@@ -43,6 +43,8 @@ struct oidc_provider {
     /* Of this worker. */
     struct oidc_metadata *metadata; /* or NULL */
     struct single_flight flight;
+    uint64_t full_ms; /* when the log said last that the store is full; clock_now.now_ms time */
+    unsigned dropped; /* sessions for want of room since then */
 };
 
 extern struct settings_key oidc_provider_key;
@@ -104,21 +106,27 @@ bool oidc_session_load(struct request *request, const struct oidc_provider *prov
                        struct oidc_session *session);
 /* Writes a record under its key: of a session that begins, or of one that is there. False: it is there no more, or there is no room,
  * which was logged. */
-bool oidc_session_store(struct request *request, const struct oidc_provider *provider,
-                        struct str key, const json_t *record, bool is_new);
-void oidc_store_delete(const struct oidc_provider *provider, struct str key);
+bool oidc_session_store(struct request *request, struct oidc_provider *provider, struct str key,
+                        const json_t *record, bool is_new);
+void oidc_store_delete(struct oidc_provider *provider, struct str key);
 /* Adds a cookie of this browser; for TLS alone where the browser uses it. age_s: -1 = until it closes; 0 = it goes. */
 void oidc_set_cookie(struct request *request, const struct oidc_provider *provider, struct str name,
                      struct str value, int age_s);
 /* Is the key free, on all nodes that share the store? Then it is taken for so long, or until it is released. MAY WAIT. */
-bool oidc_store_claim(const struct oidc_provider *provider, struct str key, uint64_t ms);
+bool oidc_store_claim(struct oidc_provider *provider, struct str key, uint64_t ms);
 void oidc_store_release(const struct oidc_provider *provider, struct str key);
 bool oidc_store_get(struct request *request, const struct oidc_provider *provider, struct str key,
                     struct str *out);
 /* What another node has written comes here now. False: no other node has the store. MAY WAIT. */
 bool oidc_store_refresh(const struct oidc_provider *provider, struct str key);
-bool oidc_store_put(const struct oidc_provider *provider, struct str key, struct str value,
-                    uint64_t ms);
+bool oidc_store_put(struct oidc_provider *provider, struct str key, struct str value, uint64_t ms);
+/* ---- room.c ---- */
+
+/* Some of the sessions that began, or were renewed, longest ago end. False: there are none. */
+bool oidc_store_make_room(struct oidc_provider *provider);
+
+/* ---- session.c ---- */
+
 /* The object that a text is, for as long as the request lives; NULL: none. */
 json_t *oidc_object(struct request *request, struct str text);
 /* A claim of a record by its name, as the text of a variable. */
@@ -191,7 +199,7 @@ enum handler_result oidc_tokens(struct request *request, struct oidc_token_quest
 enum handler_result oidc_logout(struct request *request, struct oidc_provider *provider);
 enum handler_result oidc_frontchannel(struct request *request, struct oidc_provider *provider);
 /* A session can be found by what the provider calls it. */
-void oidc_remember_sid(const struct oidc_provider *provider, struct request *request,
+void oidc_remember_sid(struct oidc_provider *provider, struct request *request,
                        const json_t *record, struct str key);
 
 /* ---- check.c ---- */

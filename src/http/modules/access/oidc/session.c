@@ -26,12 +26,27 @@ struct str oidc_store_key(struct arena *arena, const char *kind, struct str text
 
 /* ---- the store ---- */
 
-static enum keyval_result change(const struct oidc_provider *provider,
-                                 const struct keyval_change *change, bool is_new)
+#define ROUNDS_MAX 4 /* of sessions that go for one that comes */
+
+/* Where the store is full its oldest sessions go. */
+static enum keyval_result put(struct oidc_provider *provider, const struct vec *changes,
+                              bool is_new)
+{
+    struct keyval_store *store = provider->store->store;
+    enum keyval_result result;
+    unsigned rounds = 0;
+
+    do {
+        result = is_new ? keyval_make(store, changes) : keyval_change(store, changes);
+    } while (result == KEYVAL_FULL && rounds++ < ROUNDS_MAX && oidc_store_make_room(provider));
+    return result;
+}
+
+static enum keyval_result change(struct oidc_provider *provider, const struct keyval_change *change,
+                                 bool is_new)
 {
     struct vec changes = {.items = (void *) change, .count = 1};
-    enum keyval_result result = is_new ? keyval_make(provider->store->store, &changes)
-                                       : keyval_change(provider->store->store, &changes);
+    enum keyval_result result = put(provider, &changes, is_new);
 
     if (result == KEYVAL_DONE) {
         keyval_changed(provider->store, &changes);
@@ -40,8 +55,8 @@ static enum keyval_result change(const struct oidc_provider *provider,
 }
 
 /* may_make: also where the key is not there. */
-static enum keyval_result store(const struct oidc_provider *provider, struct str key,
-                                struct str value, uint64_t ms, bool may_make)
+static enum keyval_result store(struct oidc_provider *provider, struct str key, struct str value,
+                                uint64_t ms, bool may_make)
 {
     const struct keyval_change pair = {
         .pair = {.key = key, .value = value, .expires_ms = keyval_now() + ms}};
@@ -50,8 +65,7 @@ static enum keyval_result store(const struct oidc_provider *provider, struct str
     return result == KEYVAL_EXISTS ? change(provider, &pair, false) : result;
 }
 
-bool oidc_store_put(const struct oidc_provider *provider, struct str key, struct str value,
-                    uint64_t ms)
+bool oidc_store_put(struct oidc_provider *provider, struct str key, struct str value, uint64_t ms)
 {
     return store(provider, key, value, ms, true) == KEYVAL_DONE;
 }
@@ -63,14 +77,14 @@ static void drop_claim(const struct keyval_zone *zone, struct str key)
     keyval_change(zone->store, &(const struct vec){.items = (void *) &gone, .count = 1});
 }
 
-bool oidc_store_claim(const struct oidc_provider *provider, struct str key, uint64_t ms)
+bool oidc_store_claim(struct oidc_provider *provider, struct str key, uint64_t ms)
 {
     const struct keyval_change pair = {
         .pair = {.key = key, .value = STR("1"), .expires_ms = keyval_now() + ms}};
     struct keyval_zone *zone = provider->store;
     const struct vec changes = {.items = (void *) &pair, .count = 1};
 
-    if (keyval_make(zone->store, &changes) != KEYVAL_DONE) {
+    if (put(provider, &changes, true) != KEYVAL_DONE) {
         return false;
     }
     bool is_ours = zone->table == NULL || store_table_claim(zone->table, key, ms);
@@ -90,7 +104,7 @@ void oidc_store_release(const struct oidc_provider *provider, struct str key)
     }
 }
 
-void oidc_store_delete(const struct oidc_provider *provider, struct str key)
+void oidc_store_delete(struct oidc_provider *provider, struct str key)
 {
     const struct keyval_change gone = {.pair = {.key = key}, .is_deleted = true};
     const struct vec changes = {.items = (void *) &gone, .count = 1};
@@ -146,8 +160,8 @@ struct str oidc_dump(struct request *request, const json_t *value)
     return text;
 }
 
-bool oidc_session_store(struct request *request, const struct oidc_provider *provider,
-                        struct str key, const json_t *record, bool is_new)
+bool oidc_session_store(struct request *request, struct oidc_provider *provider, struct str key,
+                        const json_t *record, bool is_new)
 {
     struct str text = oidc_dump(request, record);
     enum keyval_result result = KEYVAL_FULL;
