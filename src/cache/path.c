@@ -431,7 +431,7 @@ bool cache_worker_start(struct generation *generation)
     for (struct cache *cache = cache_first(generation); cache != NULL; cache = cache_next(cache)) {
         measure_blocks(cache);
         /* The agent has the master's rights: what it wrote workers could not read. */
-        if (!worker_is_agent && !cache_manager_start(cache)) {
+        if (worker_role == WORKER_SERVES && !cache_manager_start(cache)) {
             return false;
         }
     }

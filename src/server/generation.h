@@ -1,6 +1,6 @@
 /* A generation: one reading of the configuration and everything that hangs on it.
  * Implemented in configuration/error_log.c, configuration/generation_files.c, configuration/log_pipe.c,
- * configuration/thread_pools.c, configuration/zones.c and process/cells.c. */
+ * configuration/thread_pools.c, configuration/zones.c, process/cells.c and worker/worker.c. */
 #ifndef SERVER_GENERATION_H
 #define SERVER_GENERATION_H
 
@@ -113,9 +113,9 @@ struct generation {
     size_t
         fiber_stack_size; /* bytes of address space that modules want for each fiber; 0 = the usual */
     unsigned slots;       /* workers */
-    bool has_agent;       /* a process that serves nobody, with the master's rights, is wanted */
-    bool agent_runs_scripts;    /* Lua wants it: scripts run there as in a worker */
-    uint32_t agent_connections; /* connections that the agent may open */
+    bool has_agent;       /* WORKER_AGENT is wanted */
+    uint32_t agent_connections;      /* connections that it may open */
+    uint32_t background_connections; /* those of WORKER_BACKGROUND; 0: it is not wanted */
     bool is_sharded;
     bool is_test;             /* -t: nothing is bound, no process started */
     bool binds_transparently; /* connections to backends come from foreign addresses (`proxy_bind …
@@ -162,8 +162,19 @@ bool error_log_apply(struct conf_scope *scope, const struct directive *row, stru
 /* The worker's own generation, and the number of its slot. */
 extern struct generation *generation_now;
 extern unsigned worker_slot;
-/* This process is the agent: its slot is the one after those of the workers. */
-extern bool worker_is_agent;
+
+/* What a process that runs the hooks of modules is for. Only the first has listening sockets. */
+enum worker_role {
+    WORKER_SERVES,
+    WORKER_AGENT, /* the privileged agent: scripts run there, with the master's rights */
+    WORKER_BACKGROUND, /* work that no request waits for, with the rights of workers; no script runs there */
+    WORKER_ROLES
+};
+extern enum worker_role worker_role;
+/* "worker process", and so on. */
+extern const char *const worker_role_names[WORKER_ROLES];
+/* The role of a slot: those after the workers' are the agent's and that of the background process. */
+enum worker_role worker_role_of(const struct generation *generation, unsigned slot);
 
 /* Is this worker on its way out: answers should close their connections, parked ones are let go. */
 extern bool worker_is_quitting;

@@ -260,7 +260,7 @@ static bool stores_start(struct generation *generation)
             store->is_running = false;
         }
     }
-    store_tables_start(&generation->conf, worker_slot == 0 && !worker_is_agent);
+    store_tables_start(&generation->conf, worker_slot == 0 && worker_role == WORKER_SERVES);
     return true;
 }
 

@@ -297,9 +297,9 @@ static void the_lease_of_a_dead_worker_is_taken_at_once(void **state)
 static void the_agent_keeps_no_cache(void **state)
 {
     begin("");
-    worker_is_agent = true;
+    worker_role = WORKER_AGENT;
     assert_true(cache_worker_start(generation));
-    worker_is_agent = false;
+    worker_role = WORKER_SERVES;
     assert_null(cache->worker_state);
     assert_int_equal(cache_index_of(cache)->manager, 0);
 }

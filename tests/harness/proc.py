@@ -114,6 +114,13 @@ def sockets(pid):
     return found
 
 
+def connected_to(port):
+    """Inodes of TCP sockets (IPv4) that are connected to that port, as sockets() has them."""
+    with open("/proc/net/tcp", encoding="ascii") as source:
+        lines = [line.split() for line in source][1:]
+    return ["socket:[%s]" % line[9] for line in lines if line[2].endswith(":%04X" % port) and line[3] == "01"]
+
+
 def listening(port):
     """How many TCP sockets listen on that port. Asked by sock_diag: /proc/net/tcp is slow when
     tens of thousands of connections have just ended."""

@@ -73,17 +73,16 @@ bool script_main_opened(struct generation *generation, const char *key)
     return script_opened(&main->options, &main->vm);
 }
 
-/* The agent may be there for others. */
-static bool runs_here(const struct generation *generation, const struct script_main *main)
+static bool runs_here(const struct script_main *main)
 {
-    return main != NULL && (!worker_is_agent || generation->agent_runs_scripts);
+    return main != NULL && worker_role != WORKER_BACKGROUND;
 }
 
 void script_main_worker_start(struct generation *generation, const char *key)
 {
     const struct script_main *main = script_main_of(&generation->conf, key);
 
-    if (runs_here(generation, main)) {
+    if (runs_here(main)) {
         script_capture_begin(main->options.capture);
         script_worker_begins(main->vm);
     }
@@ -99,7 +98,7 @@ void script_main_worker_end(struct generation *generation, const char *key)
 {
     const struct script_main *main = script_main_of(&generation->conf, key);
 
-    if (runs_here(generation, main)) {
+    if (runs_here(main)) {
         script_worker_ends(main->vm);
     }
     script_sockets_quit();

@@ -48,7 +48,7 @@ int script_ffi_process_is_master(void)
 
 int script_ffi_process_is_agent(void)
 {
-    return worker_is_agent;
+    return worker_role == WORKER_AGENT;
 }
 
 /* -1: the configuration was read already. */
@@ -59,18 +59,15 @@ int script_ffi_process_want_agent(double connections)
     }
     struct generation *generation = generation_of_running();
 
-    uint32_t wanted = connections < UINT32_MAX ? (uint32_t) connections : UINT32_MAX;
-    if (!generation->has_agent || wanted > generation->agent_connections) {
-        generation->agent_connections = wanted; /* else another module needs more */
-    }
-    generation->has_agent = generation->agent_runs_scripts = true;
+    generation->agent_connections = connections < UINT32_MAX ? (uint32_t) connections : UINT32_MAX;
+    generation->has_agent = true;
     return 0;
 }
 
 /* -1: there is no worker yet, or never. */
 int script_ffi_worker_id(void)
 {
-    return worker_is_agent || script_ffi_process_is_master() ? -1 : (int) worker_slot;
+    return worker_role != WORKER_SERVES || script_ffi_process_is_master() ? -1 : (int) worker_slot;
 }
 
 int script_ffi_worker_count(void)

@@ -296,7 +296,7 @@ static void obey_signal(int signo)
 
 static void log_death(const struct process *process, int status)
 {
-    const char *name = process_kind_name(process->kind);
+    const char *name = process_name(process);
 
     if (WIFSIGNALED(status)) {
         log_alert(log_main, 0, "%s %d exited on signal %d%s", name, (int) process->pid,
@@ -323,8 +323,8 @@ static void bury(struct process *process, int status)
 {
     log_death(process, status);
     bool is_due = has_successor_due(process, status);
-    bool is_of_slot =
-        process->kind == PROCESS_WORKER && process->generation != master.generation->number;
+    bool is_of_slot = process->kind == PROCESS_WORKER && process->role == WORKER_SERVES &&
+                      process->generation != master.generation->number;
     bool is_binary = process->kind == PROCESS_NEW_BINARY;
     bool was_young = clock_now.now_ms - process->started_ms < YOUNG_MS;
     unsigned slot = process->slot;
@@ -463,7 +463,7 @@ static int wait_ms(void)
     if (master.is_terminating) {
         sooner(&when, master.escalate_at_ms);
     }
-    for (unsigned slot = 0; slot <= master.generation->slots; slot++) {
+    for (unsigned slot = 0; slot < master_slots(); slot++) {
         sooner(&when, master.respawn_at_ms[slot]);
     }
     if (when == UINT64_MAX) {
@@ -474,7 +474,7 @@ static int wait_ms(void)
 
 static void respawn_due(void)
 {
-    for (unsigned slot = 0; slot <= master.generation->slots; slot++) {
+    for (unsigned slot = 0; slot < master_slots(); slot++) {
         uint64_t at_ms = master.respawn_at_ms[slot];
 
         if (at_ms != 0 && at_ms <= clock_now.now_ms) {

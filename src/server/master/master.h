@@ -23,7 +23,7 @@ struct master {
     uint64_t escalate_at_ms;  /* TERM again, or KILL; while is_terminating */
     unsigned escalate_delay_ms;
     uint64_t *
-        respawn_at_ms; /* by slot, the agent's included: a worker that died young waits until then; 0 = nothing */
+        respawn_at_ms; /* by slot, of all roles: a worker that died young waits until then; 0 = nothing */
     uint32_t *gone; /* numbers of listeners of the last generation that have no successor */
     unsigned gone_count;
 };
@@ -31,6 +31,8 @@ extern struct master master;
 
 /* master_reload.c: the change from one generation to the next. */
 void master_start_workers(void);
+/* How many there may be, with those of the roles that do not serve. */
+unsigned master_slots(void);
 /* Starts the worker of the slot, where it has none. */
 void master_start_slot(unsigned slot);
 /* Memory for respawn_at_ms. */

@@ -18,6 +18,11 @@
 
 enum { SWITCH_WITHIN_MS = 5000 };
 
+unsigned master_slots(void)
+{
+    return master.generation->slots + WORKER_ROLES - 1;
+}
+
 void master_start_slot(unsigned slot)
 {
     struct generation *generation = master.generation;
@@ -25,7 +30,7 @@ void master_start_slot(unsigned slot)
     if (process_of_slot(generation->number, slot) != NULL) {
         return;
     }
-    if (slot == generation->slots && generation->agent_connections == 0) {
+    if (worker_role_of(generation, slot) == WORKER_AGENT && generation->agent_connections == 0) {
         log_alert(log_main, 0,
                   "0 worker_connection is not enough, privileged agent process cannot be spawned");
         return;
@@ -35,12 +40,24 @@ void master_start_slot(unsigned slot)
 
 void master_forget_respawns(void)
 {
-    size_t size = (master.generation->slots + 1) * sizeof(*master.respawn_at_ms);
+    size_t size = master_slots() * sizeof(*master.respawn_at_ms);
 
     free(master.respawn_at_ms);
     master.respawn_at_ms = calloc(1, size);
     if (master.respawn_at_ms == NULL) {
         fatal_no_memory(size);
+    }
+}
+
+static bool is_wanted(const struct generation *generation, unsigned slot)
+{
+    switch (worker_role_of(generation, slot)) {
+    case WORKER_AGENT:
+        return generation->has_agent;
+    case WORKER_BACKGROUND:
+        return generation->background_connections != 0;
+    default:
+        return true;
     }
 }
 
@@ -52,8 +69,10 @@ void master_start_workers(void)
     placement_open(generation->number, generation->slots);
     datagram_mailboxes_open(generation->listeners, generation->number, generation->slots);
     other_master_send_mailboxes();
-    for (unsigned slot = 0; slot < generation->slots + generation->has_agent; slot++) {
-        master_start_slot(slot);
+    for (unsigned slot = 0; slot < master_slots(); slot++) {
+        if (is_wanted(generation, slot)) {
+            master_start_slot(slot);
+        }
     }
     master.is_switching = true;
     master.switch_by_ms = clock_now.now_ms + SWITCH_WITHIN_MS;
@@ -132,7 +151,7 @@ static int open_handover(const struct process *old)
 /* Those of even older generations are asked again: their successor of then goes as well. */
 static void dismiss(struct process *old)
 {
-    if (old->kind == PROCESS_AGENT) {
+    if (old->role != WORKER_SERVES) {
         if (!old->is_leaving) {
             process_command(old, CHANNEL_REPLACED, -1);
         }

@@ -207,7 +207,7 @@ bool other_master_replaces(struct process *process)
     if (!other_is_ready() || process->kind == PROCESS_NEW_BINARY) {
         return false;
     }
-    if (process->kind == PROCESS_AGENT) {
+    if (process->role != WORKER_SERVES) {
         process_command(process, CHANNEL_REPLACED, -1);
         return true;
     }

@@ -16,13 +16,10 @@
 
 struct list processes = {&processes, &processes};
 
-const char *process_kind_name(enum process_kind kind)
+const char *process_name(const struct process *process)
 {
-    static const char *const names[] = {[PROCESS_WORKER] = "worker process",
-                                        [PROCESS_AGENT] = "privileged agent process",
-                                        [PROCESS_NEW_BINARY] = "new binary process"};
-
-    return names[kind];
+    return process->kind == PROCESS_WORKER ? worker_role_names[process->role]
+                                           : "new binary process";
 }
 
 void (*process_forked)(void);
@@ -74,8 +71,8 @@ static _Noreturn void run_child(const struct worker_start *start)
 
 struct process *process_start(struct generation *generation, unsigned slot)
 {
-    enum process_kind kind = slot < generation->slots ? PROCESS_WORKER : PROCESS_AGENT;
-    const char *name = process_kind_name(kind);
+    enum worker_role role = worker_role_of(generation, slot);
+    const char *name = worker_role_names[role];
     int ends[2];
 
     if (!channel_open(ends)) {
@@ -86,7 +83,7 @@ struct process *process_start(struct generation *generation, unsigned slot)
     pid_t pid = fork();
 
     if (pid == 0) {
-        const struct worker_start start = {generation, slot, cell, ends[1], kind == PROCESS_AGENT};
+        const struct worker_start start = {generation, slot, cell, ends[1]};
 
         close(ends[0]);
         run_child(&start);
@@ -101,8 +98,9 @@ struct process *process_start(struct generation *generation, unsigned slot)
         return NULL;
     }
     log_notice(log_main, 0, "start %s %d", name, (int) pid);
-    struct process *process = process_add(kind, pid);
+    struct process *process = process_add(PROCESS_WORKER, pid);
 
+    process->role = role;
     process->slot = slot;
     process->generation = generation->number;
     process->cell = cell;

@@ -10,17 +10,15 @@
 #include "server/generation.h"
 #include "server/process/channel.h"
 
-enum process_kind { PROCESS_WORKER, PROCESS_AGENT, PROCESS_NEW_BINARY };
-
-/* "worker process", and so on. */
-const char *process_kind_name(enum process_kind kind);
+enum process_kind { PROCESS_WORKER, PROCESS_NEW_BINARY };
 
 /* One child; in the master's list until it was waited for. */
 struct process {
     struct list node;
     enum process_kind kind;
+    enum worker_role role; /* of a worker */
     pid_t pid;
-    unsigned slot;       /* of an agent: after those of the workers */
+    unsigned slot;       /* by its role: worker_role_of */
     unsigned generation; /* its number */
     uint32_t cell;       /* CELL_NONE for a new binary */
     int channel;         /* our end; -1 = none */
@@ -31,7 +29,10 @@ struct process {
 
 extern struct list processes;
 
-/* Forks the worker of a slot, or for the slot after the last the agent; in the child this does not return. NULL after a message. */
+/* "worker process", and so on. */
+const char *process_name(const struct process *process);
+
+/* Forks the worker of a slot; in the child this does not return. NULL after a message. */
 struct process *process_start(struct generation *generation, unsigned slot);
 
 /* Adds a child that was started otherwise. */
@@ -39,13 +40,13 @@ struct process *process_add(enum process_kind kind, pid_t pid);
 
 struct process *process_find(pid_t pid);
 
-/* The worker, or agent, of this slot and generation that was not asked to end, or NULL. */
+/* The worker of this slot and generation that was not asked to end, or NULL. */
 struct process *process_of_slot(unsigned generation, unsigned slot);
 
 /* The new binary that runs, or NULL. */
 struct process *process_new_binary(void);
 
-/* Workers that live, and agents. */
+/* Workers of all roles that live. */
 unsigned process_count(void);
 
 /* Sends a message, with a copy of fd if it is not -1. False when it cannot take one now. */

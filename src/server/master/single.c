@@ -271,7 +271,7 @@ static bool is_done(void)
 
 int single_run(struct generation *generation)
 {
-    const struct worker_start start = {generation, 0, cell_take(), -1, false};
+    const struct worker_start start = {generation, 0, cell_take(), -1};
     struct str pid_path = generation->core->pid_path;
     sigset_t signals;
     int status = 1;

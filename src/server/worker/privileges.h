@@ -8,7 +8,7 @@
 
 /* False after a message: the worker must not go on. */
 bool privileges_apply(const struct generation *generation, unsigned slot);
-/* Of the agent, once its modules have started: the user of workers, and nothing else. False after a message. */
+/* The user of workers, and nothing else. False after a message. */
 bool privileges_drop(const struct generation *generation);
 
 #endif

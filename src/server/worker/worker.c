@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -37,7 +38,12 @@ enum { TRIM_EVERY_MS = 5000 };
 enum { STALL_LINE_EVERY_MS = 1000 };
 
 unsigned worker_slot;
-bool worker_is_agent;
+enum worker_role worker_role;
+const char *const worker_role_names[WORKER_ROLES] = {
+    [WORKER_SERVES] = "worker process",
+    [WORKER_AGENT] = "privileged agent process",
+    [WORKER_BACKGROUND] = "background process",
+};
 bool worker_is_quitting;
 bool worker_is_replaced;
 
@@ -303,6 +309,25 @@ static void report_stall(uint64_t took_ms)
     }
 }
 
+enum worker_role worker_role_of(const struct generation *generation, unsigned slot)
+{
+    return slot < generation->slots    ? WORKER_SERVES
+           : slot == generation->slots ? WORKER_AGENT
+                                       : WORKER_BACKGROUND;
+}
+
+static uint32_t connections_of(const struct generation *generation)
+{
+    switch (worker_role) {
+    case WORKER_AGENT:
+        return generation->agent_connections;
+    case WORKER_BACKGROUND:
+        return generation->background_connections;
+    default:
+        return (uint32_t) generation->events->worker_connections;
+    }
+}
+
 bool worker_begin(const struct worker_start *start)
 {
     struct generation *generation = start->generation;
@@ -316,17 +341,16 @@ bool worker_begin(const struct worker_start *start)
     CHECK_MAGIC(generation, GENERATION_MAGIC);
     generation_now = generation;
     worker_slot = start->slot;
-    worker_is_agent = start->is_agent;
+    worker_role = worker_role_of(generation, start->slot);
     counters_mine = cell_counters(start->cell);
     counters_mine->slot = start->slot;
-    counters_mine->pid = start->is_agent ? 0 : (uint32_t) getpid();
+    counters_mine->pid = worker_role == WORKER_SERVES ? (uint32_t) getpid() : 0;
     clock_update();
     if (!loop_init(&options)) {
         log_emerg(log_main, errno, "epoll_create() failed");
         return false;
     }
-    conn_pool_init(start->is_agent ? generation->agent_connections
-                                   : (uint32_t) events->worker_connections);
+    conn_pool_init(connections_of(generation));
     if (!loop_host_fibers(capacity_init(generation), generation->fiber_stack_size)) {
         log_emerg(log_main, errno, "no memory for the stacks of fibers");
         return false;
@@ -394,12 +418,15 @@ static bool start_worker(const struct worker_start *start)
     struct generation *generation = start->generation;
     sigset_t signals;
 
-    title_set(start->is_agent ? STR("privileged agent process") : STR("worker process"));
+    enum worker_role role = worker_role_of(generation, start->slot);
+    bool serves = role == WORKER_SERVES;
+
+    title_set(str_of(worker_role_names[role]));
     environ = environment_make(&generation->arena, &generation->core->environment,
                                server.environment, NULL);
-    shards_keep_slot(start->is_agent ? -1 : (int) start->slot, generation->slots);
+    shards_keep_slot(serves ? (int) start->slot : -1, generation->slots);
     drop_unwanted_sockets();
-    if ((!start->is_agent && !privileges_apply(generation, start->slot)) || !worker_begin(start)) {
+    if ((serves && !privileges_apply(generation, start->slot)) || !worker_begin(start)) {
         return false;
     }
     signals_of_worker(&signals);
@@ -407,10 +434,10 @@ static bool start_worker(const struct worker_start *start)
         log_emerg(log_main, errno, "signalfd() failed");
         return false;
     }
-    if (start->is_agent && !generation->agent_runs_scripts && !privileges_drop(generation)) {
+    if (role == WORKER_BACKGROUND && !privileges_drop(generation)) {
         return false;
     }
-    return watch_channel(start->channel) && (start->is_agent || worker_accept(generation));
+    return watch_channel(start->channel) && (!serves || worker_accept(generation));
 }
 
 /* ---- end */
@@ -443,8 +470,10 @@ void worker_quit(void)
     log_notice(log_main, 0, "gracefully shutting down");
     worker_is_quitting = true;
     counters_mine->pid = 0;
-    title_set(worker_is_agent ? STR("privileged agent process is shutting down")
-                              : STR("worker process is shutting down"));
+    char title[64];
+
+    title_set((struct str){title, (size_t) snprintf(title, sizeof(title), "%s is shutting down",
+                                                    worker_role_names[worker_role])});
     acceptors_stop();
     if (worker_is_replaced) {
         datagrams_stop(worker.is_upgraded ? DATAGRAMS_UPGRADED : DATAGRAMS_REPLACED);
@@ -557,7 +586,7 @@ int worker_run(const struct worker_start *start)
     }
     tell_master(CHANNEL_READY, 0, 0);
     loop_run(worker_is_done);
-    if (!start->is_agent) {
+    if (worker_role == WORKER_SERVES) {
         log_slot(start->slot);
     }
     log_notice(log_main, 0, "exiting");

@@ -13,7 +13,6 @@ struct worker_start {
     unsigned slot;
     uint32_t cell; /* counters and pulse */
     int channel;   /* our end; -1 = none (`master_process off`) */
-    bool is_agent; /* it serves nobody: no listening sockets, and the rights of the master */
 };
 
 /* Serves until it is asked to end; the exit status. */

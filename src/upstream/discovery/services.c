@@ -246,7 +246,7 @@ bool discovery_worker_start(struct discovery *discovery)
 {
     discovery->is_running = true;
     event_source_init(&discovery->bell_source, discovery->bell, bell_rang);
-    bool watches = worker_slot == 0 && !worker_is_agent;
+    bool watches = worker_slot == 0 && worker_role == WORKER_SERVES;
     if (watches) {
         discovery_forget_unused(discovery, generation_now->number);
     }

@@ -4,6 +4,7 @@ import datetime
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -87,6 +88,10 @@ def names_of(certificate):
 def issued(server, name="a.test"):
     until(lambda: issuer_of(peer(server, name)) == "Test Root", lambda: "a certificate of the CA\n" + server.error_log)
     return peer(server, name)
+
+
+def has_lua():
+    return "http_lua_module" in binaries.version_text(binaries.under_test())
 
 
 def saved(server, folder="acme_ca"):
@@ -331,23 +336,40 @@ def test_dns_01_with_a_program(site, ca, tmp_path):
     assert [line.split()[0] for line in calls.read_text().splitlines()] == ["add", "remove"] * 2
 
 
-def agents_of(server):
-    return [pid for pid in server.children() if proc.title(pid) == "nginx: privileged agent process"]
+def orderers_of(server):
+    return [pid for pid in server.children() if proc.title(pid) == "nginx: background process"]
 
 
-def test_rights_of_the_process_that_orders(site, ca, tmp_path):
-    """It speaks to the CA as the workers' user; a monitor that does nothing else has the master's rights, and runs the hook."""
+LUA_AGENT = "init_by_lua_block { require('ngx.process').enable_privileged_agent(10) }"
+
+
+@pytest.mark.parametrize("http", ["", LUA_AGENT])
+def test_rights_of_the_process_that_orders(site, ca, tmp_path, http):
+    """It speaks to the CA as the workers' user, whatever Lua has; a monitor that does nothing else has the master's rights, and runs the hook."""
+    def look(made, *answer):
+        ca.ready.wait(20)
+        sockets = set(proc.connected_to(made.server.server_port))
+        speakers.update(pid for pid in server.children() if sockets & set(proc.sockets(pid)))
+        users.update((proc.status(pid, "Uid"), proc.status(pid, "CapEff")) for pid in speakers)
+        return answer
+
+    if http and not has_lua():
+        pytest.skip("without Lua")
+    speakers, users = set(), set()
+    ca.change["new-order"] = look
     hook = tmp_path / "hook"
     hook.write_text("#!/bin/sh\nid -u >> %s\n" % (tmp_path / "users"))
     hook.chmod(0o755)
     ca.check_dns_01 = lambda value, token, answer: None
-    server = site("challenge dns-01; dns_hook %s; dns_wait 0s;" % hook, main="worker_processes 1;")
+    server = site("challenge dns-01; dns_hook %s; dns_wait 0s;" % hook, main="worker_processes 1;", http=http)
     issued(server)
-    agent, = agents_of(server)
-    monitor, = proc.children(agent)
+    orderer, = orderers_of(server)
+    monitor, = proc.children(orderer)
     assert proc.title(monitor) == "nginx: acme monitor process"
     worker, = (pid for pid in server.children() if proc.title(pid) == "nginx: worker process")
-    assert (proc.user(agent), proc.user(monitor)) == (proc.user(worker), os.geteuid())
+    agents = [pid for pid in server.children() if proc.title(pid) == "nginx: privileged agent process"]
+    assert speakers == {orderer} and users == {(proc.status(worker, "Uid"), proc.status(worker, "CapEff"))}
+    assert [proc.user(pid) for pid in agents + [monitor]] == [os.geteuid()] * (2 if http else 1)
     until(lambda: (tmp_path / "users").read_text().split() == [str(os.geteuid())] * 2, "the hook for add and remove")
     with open(server.path("acme_ca/account.key"), "rb") as file:
         assert file.read().startswith(b"-----BEGIN")
@@ -358,7 +380,7 @@ def test_monitor_that_dies(site, ca):
     """The process that orders ends with it, and the master starts both again."""
     def kill(made, *answer):
         if not died:
-            died.extend(agents_of(server))
+            died.extend(orderers_of(server))
             os.kill(proc.children(died[0])[0], signal.SIGKILL)
         return answer
 
@@ -366,7 +388,7 @@ def test_monitor_that_dies(site, ca):
     ca.change["new-order"] = kill
     server = site(allow=["its monitor process is gone"])
     server.wait_log('acme_issuer "ca": its monitor process is gone, and this one ends')
-    until(lambda: any(pid not in died and proc.children(pid) for pid in agents_of(server)), "another one, with its monitor")
+    until(lambda: any(pid not in died and proc.children(pid) for pid in orderers_of(server)), "another one, with its monitor")
 
 
 @pytest.mark.parametrize("main", ["worker_processes 2;", "master_process off;"])
@@ -632,8 +654,8 @@ def test_large_answers_are_not_kept(site, ca):
     memory = []
 
     def measure(server_children):
-        agent, = (pid for pid in server_children if "privileged agent" in proc.title(pid))
-        memory.append(proc.resident_kb(agent))
+        orderer, = (pid for pid in server_children if "background" in proc.title(pid))
+        memory.append(proc.resident_kb(orderer))
 
     def pad(made, status, fields, body):
         for one in made.authorizations.values():
@@ -687,7 +709,7 @@ def test_reload_while_an_order_is_under_way(site, ca, block, orders):
     server.reload()
     if orders == 1:
         server.wait_log("another process has the lock")
-        until(lambda: any("agent process is shutting down" in proc.title(pid) for pid in server.children()), "the old agent to know")
+        until(lambda: any("background process is shutting down" in proc.title(pid) for pid in server.children()), "the old process to know")
     else:
         until(lambda: ca.count("new-order") == 2, "the next order")
     goes_on.set()
@@ -698,10 +720,10 @@ def test_reload_while_an_order_is_under_way(site, ca, block, orders):
 
 @pytest.mark.parametrize("challenge", ["http-01", "tls-alpn-01"])
 def test_upgrade_while_a_challenge_is_open(site, ca, challenge):
-    """The CA comes to workers of the next binary: they have the answer; the former agent ends its order, and the next one takes what it left."""
+    """The CA comes to workers of the next binary: they have the answer; the former process ends its order, and the next one takes what it left."""
     def later(value, token, answer):
         upgrade(server)
-        until(lambda: server.error_log.count("start privileged agent process") == 2, "the next agent")
+        until(lambda: server.error_log.count("start background process") == 2, "the next process")
         os.kill(old, signal.SIGQUIT)
         until(lambda: all("worker" not in proc.title(pid) for pid in proc.children(old)), "the former workers to end")
         check(value, token, answer)
@@ -771,7 +793,7 @@ def test_auto(site, ca, http, server):
 
 
 def test_scripts_do_not_run_in_the_process_that_orders(site, ca):
-    if "http_lua_module" not in binaries.version_text(binaries.under_test()):
+    if not has_lua():
         pytest.skip("without Lua")
     server = site(http="init_worker_by_lua_block { ngx.log(ngx.NOTICE, 'begins ' .. ngx.worker.pid()) }")
     issued(server)

@@ -601,7 +601,7 @@ static bool req_configured(struct conf *conf, struct generation *generation)
 /* One worker exchanges for all. */
 static bool req_worker_start(struct generation *generation)
 {
-    if (worker_slot == 0 && !worker_is_agent) {
+    if (worker_slot == 0 && worker_role == WORKER_SERVES) {
         each_sync(generation, bucket_sync_start);
     }
     return true;

@@ -6,7 +6,8 @@
 #include "http/routing/hooks.h"
 #include "server/module.h"
 
-#define AGENT_CONNECTIONS 64
+#define LOAD_MS 30000  /* for the files of all issuers */
+#define CONNECTIONS 64 /* of the process that orders */
 #define WELL_KNOWN "/.well-known/acme-challenge/"
 
 static char acme_zone_tag; /* who uses the zone */
@@ -228,10 +229,9 @@ static bool acme_end(struct conf *conf, struct http_main *http)
         const struct http_server *first = *vec_at(&http->servers, struct http_server *, 0);
         is_good = acme_issuer_finish(conf, *issuer, first->root) && is_good;
     }
-    if (generation->agent_connections < AGENT_CONNECTIONS) {
-        generation->agent_connections = AGENT_CONNECTIONS;
+    if (generation->background_connections < CONNECTIONS) {
+        generation->background_connections = CONNECTIONS;
     }
-    generation->has_agent = true;
     return make_zone(conf, main) && acme_sync_open(conf, main) && is_good;
 }
 
@@ -357,14 +357,17 @@ static bool acme_worker_start(struct generation *generation)
     if (main->has_tls_alpn_01) {
         tls_answer_challenges(find_alpn);
     }
-    return (!worker_is_agent && generation->core->master_process) ||
-           acme_renewals_start(main, worker_is_agent);
+    bool is_background = worker_role == WORKER_BACKGROUND;
+
+    return (!is_background && generation->core->master_process) ||
+           acme_renewals_start(main, is_background);
 }
 
 /* A reload does not break off an order: the next process waits for the lock. */
 static void acme_worker_quit(struct generation *generation)
 {
-    acme_renewals_quit(acme_main_of(&generation->conf), worker_is_agent && worker_is_replaced);
+    acme_renewals_quit(acme_main_of(&generation->conf),
+                       worker_role == WORKER_BACKGROUND && worker_is_replaced);
 }
 
 static void acme_worker_abort(struct generation *generation)

@@ -373,7 +373,7 @@ static bool worker_start(struct generation *generation)
     counting = status_zones_start(&generation->conf) ? generation : NULL;
     history_stop(); /* without a master: of the former generation, which may have had a dashboard */
     if (counting != NULL && dashboards->zone != NULL && history_use(dashboards->zone) &&
-        worker_slot == 0 && !worker_is_agent) {
+        worker_slot == 0 && worker_role == WORKER_SERVES) {
         history_start(dashboards->step_ms); /* one worker does it for all */
     }
     return true;

@@ -382,7 +382,7 @@ static bool worker_start(struct generation *generation)
         return true;
     }
     bool has_error_log = main->error_log != LOG_STDERR;
-    bool has_metrics = main->metrics_ms != 0 && worker_slot == 0 && !worker_is_agent;
+    bool has_metrics = main->metrics_ms != 0 && worker_slot == 0 && worker_role == WORKER_SERVES;
     if ((reading->is_wanted && !otel_exporter_start(generation, main, OTEL_TRACES)) ||
         ((has_error_log || reading->is_logged) &&
          !otel_exporter_start(generation, main, OTEL_LOGS)) ||

@@ -329,7 +329,7 @@ static const struct http_module session_log_hooks = {.phases = session_log_phase
 static bool session_log_worker_start(struct generation *generation)
 {
     for (struct session_zone *zone = *session_zones_of(&generation->conf);
-         zone != NULL && !worker_is_agent; zone = zone->next) {
+         zone != NULL && worker_role == WORKER_SERVES; zone = zone->next) {
         session_zone_watch(zone);
     }
     return true;
@@ -340,7 +340,7 @@ static void session_log_worker_end(struct generation *generation)
 {
     pid_t pid;
 
-    if (worker_is_agent) {
+    if (worker_role != WORKER_SERVES) {
         return;
     }
     bool is_last = workers_pids(&pid, 1) == 0;
