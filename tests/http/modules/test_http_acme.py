@@ -129,6 +129,23 @@ def test_after_a_restart_and_a_reload(site, ca):
     assert (ca.count("new-order"), ca.count("new-account")) == (1, 1)
 
 
+def test_files_are_not_parsed_by_the_master(site, ca):
+    """What has written them is a process that speaks to a CA. One that cannot be used is replaced."""
+    server = site()
+    issued(server)
+    until(lambda: saved(server), "the file")
+    server.quit()
+    server.wait_end()
+    server.write("acme_ca/" + saved(server)[0], "-----BEGIN PRIVATE KEY-----\nMAAA\n-----END PRIVATE KEY-----\n")
+    before = len(server.lines("error.log"))
+    server.start()
+    master = server.pid
+    until(lambda: issuer_of(peer(server)) == "Test Root", "another certificate")
+    line, = {re.sub(r".*\] (\d+)#\d+: ", r"\1 ", line) for line in server.lines("error.log")[before:] if ".pem" in line and "is not used" in line
+             and int(re.search(r"\] (\d+)#", line).group(1)) not in orderers_of(server)}
+    assert int(line.split()[0]) not in [master] + server.children() and line.endswith("is not used: it has no key")
+
+
 def test_another_directory(site, ca):
     """What a CA's staging directory has issued is not served when the issuer names another one."""
     server = site(conf=CONF.replace("%(uri)s", "%(uri)s/"))  # as another one

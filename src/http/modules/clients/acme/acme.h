@@ -55,11 +55,10 @@ struct acme_certificate {
     struct acme_entry *entry; /* in the zone; the same address in all processes */
     const struct conf_node *node;
     /* Of the process that orders. */
-    int64_t ari_due_s;     /* when the CA suggests to renew; 0: it has not said */
-    int64_t ari_asked_s;   /* when it was asked last */
-    int64_t ari_next_s;    /* when to ask it again */
-    int64_t file_time_ns;  /* of the file that was read last */
-    int64_t file_begins_s; /* not_before of what the file has; 0: nothing */
+    int64_t ari_due_s;   /* when the CA suggests to renew; 0: it has not said */
+    int64_t ari_asked_s; /* when it was asked last */
+    int64_t ari_next_s;  /* when to ask it again */
+    int64_t refused_ns;  /* time of the file that was read last and not used */
 };
 
 /* The open challenge of the process that has the lock: it is in the zone of this one as well. */
@@ -151,6 +150,8 @@ struct acme_facts {
         noted_s; /* when that was decided: a clock that shows an earlier time has gone back, and it does not count */
 };
 
+    int64_t file_time_ns;  /* of the file that has this certificate; 0: none is known */
+    int64_t file_begins_s; /* not_before of what it has; 0: nothing */
 /* The root of the zone, made where there is none. False: no room. */
 bool acme_zone_open(struct zone *zone);
 /* The entry of this name, made where there is none; the current reading has it. NULL: no room. */

@@ -4,6 +4,7 @@
 #include "http/modules/clients/acme/conf.h"
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
+#include "server/isolated.h"
 #include "server/module.h"
 
 #define LOAD_MS 30000  /* for the files of all issuers */
@@ -261,59 +262,101 @@ static bool serve_own(struct acme_main *main, struct acme_certificate *certifica
     return is_good;
 }
 
-static bool open_certificate(struct acme_main *main, struct acme_certificate *certificate)
+/* The places in the zone; what is in them comes later. */
+static bool open_entries(struct acme_main *main)
 {
-    const struct str parts[] = {certificate->issuer->name, STR("\n"), certificate->issuer->uri,
-                                STR("\n"), certificate->name};
+    bool is_good = true;
     struct arena arena;
-    struct acme_pair pair;
 
     arena_init(&arena);
-    certificate->entry =
-        acme_entry_of(main->zone, arena_join(&arena, parts, 5), main->generation->number);
-    bool is_there = certificate->entry != NULL &&
-                    (acme_state_load(certificate, log_main) ||
-                     acme_entry_get(main->zone, certificate->entry, &arena, &pair));
+    vec_each(struct acme_issuer *, issuer, &main->issuers) {
+        const struct str parts[] = {(*issuer)->name, STR("\n"), (*issuer)->uri};
+
+        (*issuer)->account =
+            acme_entry_of(main->zone, arena_join(&arena, parts, 3), main->generation->number);
+        is_good = is_good && (*issuer)->account != NULL;
+    }
+    vec_each(struct acme_certificate *, certificate, &main->certificates) {
+        const struct acme_issuer *issuer = (*certificate)->issuer;
+        const struct str parts[] = {issuer->name, STR("\n"), issuer->uri, STR("\n"),
+                                    (*certificate)->name};
+
+        (*certificate)->entry =
+            acme_entry_of(main->zone, arena_join(&arena, parts, 5), main->generation->number);
+        is_good = is_good && (*certificate)->entry != NULL;
+    }
     arena_free(&arena);
-    if (certificate->entry == NULL) {
+    if (!is_good) {
         log_emerg(log_main, 0, "acme_shared_zone \"%.*s\" is full: give it more memory",
                   STR_ARG(main->zone->name));
-        return false;
     }
-    return is_there || serve_own(main, certificate);
+    return is_good;
 }
 
 static bool open_issuer(struct acme_main *main, struct acme_issuer *issuer)
 {
-    const struct str parts[] = {issuer->name, STR("\n"), issuer->uri};
-    struct arena arena;
-
-    arena_init(&arena);
-    issuer->account =
-        acme_entry_of(main->zone, arena_join(&arena, parts, 3), main->generation->number);
-    arena_free(&arena);
-    if (issuer->account != NULL && issuer->certificates.count != 0) {
+    if (issuer->certificates.count != 0) {
         *vec_add(issuer_counts_of(&main->generation->conf), main->generation->conf.arena,
                  struct issuer_counts) =
             (struct issuer_counts){issuer->name, acme_entry_counts(issuer->account)};
     }
-    if (issuer->account == NULL || !acme_state_open(issuer, log_main) ||
-        !acme_state_load_account(issuer, log_main)) {
-        return false;
+    return acme_state_open(issuer, log_main);
+}
+
+static bool start_monitors(void *arg)
+{
+    const struct acme_main *main = arg;
+
+    vec_each(struct acme_issuer *, issuer, &main->issuers) {
+        if (!acme_monitor_start(*issuer)) {
+            return false;
+        }
     }
-    acme_state_load_challenge(issuer);
     return true;
 }
 
-/* What there is comes from the files to the zone, before any worker serves. */
+/* From the files to the zone. */
+static bool load(void *arg)
+{
+    const struct acme_main *main = arg;
+    bool is_good = true;
+
+    vec_each(struct acme_issuer *, issuer, &main->issuers) {
+        is_good = is_good && acme_state_load_account(*issuer, log_main);
+        vec_each(struct acme_certificate *, certificate, &(*issuer)->certificates) {
+            acme_state_load(*certificate, log_main);
+        }
+        acme_monitor_end(*issuer);
+    }
+    return is_good;
+}
+
+static bool has_pair(const struct acme_main *main, const struct acme_certificate *certificate)
+{
+    struct arena arena;
+    struct acme_pair pair;
+
+    arena_init(&arena);
+    bool is_there = acme_entry_get(main->zone, certificate->entry, &arena, &pair);
+    arena_free(&arena);
+    return is_there;
+}
+
+/* What there is comes from the files to the zone, before any worker serves. The process that orders has written them, so keys and certificates are
+ * not parsed here. */
 static bool acme_opened(struct generation *generation)
 {
     struct acme_main *main = acme_main_of(&generation->conf);
+    const struct isolated_work work = {.title = STR("acme loader process"),
+                                       .prepare = start_monitors,
+                                       .run = load,
+                                       .arg = main,
+                                       .limit_ms = LOAD_MS};
 
     if (main->certificates.count == 0 || generation->is_test) {
         return true;
     }
-    if (!acme_zone_open(main->zone)) {
+    if (!acme_zone_open(main->zone) || !open_entries(main)) {
         return false;
     }
     vec_each(struct acme_issuer *, issuer, &main->issuers) {
@@ -321,8 +364,14 @@ static bool acme_opened(struct generation *generation)
             return false;
         }
     }
+    if (!isolated_run(generation, &work)) {
+        return false;
+    }
+    vec_each(struct acme_issuer *, issuer, &main->issuers) {
+        acme_state_load_challenge(*issuer);
+    }
     vec_each(struct acme_certificate *, certificate, &main->certificates) {
-        if (!open_certificate(main, *certificate)) {
+        if (!has_pair(main, *certificate) && !serve_own(main, *certificate)) {
             return false;
         }
     }

@@ -446,8 +446,8 @@ static bool keep(struct order *order)
     struct acme_issuer *issuer = certificate->issuer;
     struct zone *zone = issuer->main->zone;
     struct str file = arena_concat(order->arena, certificate->name, STR(".pem"));
-    const struct acme_facts facts = {.not_before = order->chain.not_before,
-                                     .not_after = order->chain.not_after};
+    struct acme_facts facts = {.not_before = order->chain.not_before,
+                               .not_after = order->chain.not_after};
 
     if (order->chain.not_after <= (int64_t) clock_now.seconds) {
         return order_fail(order,
@@ -457,8 +457,8 @@ static bool keep(struct order *order)
     bool is_kept = acme_state_write(issuer, file,
                                     arena_concat(order->arena, order->pair.key, order->pair.value),
                                     order->session->log);
-    certificate->file_time_ns = acme_state_time(issuer, file);
-    certificate->file_begins_s = facts.not_before;
+    facts.file_time_ns = acme_state_time(issuer, file);
+    facts.file_begins_s = facts.not_before;
     if (!acme_entry_put(zone, certificate->entry, &order->pair, issuer->main->generation->number)) {
         return order_fail(order, "acme_shared_zone is full: give it more memory");
     }

@@ -177,24 +177,36 @@ bool acme_state_take(struct acme_certificate *certificate, struct arena *arena, 
     return true;
 }
 
+/* The file has what the zone has. */
+static void note_file(struct acme_certificate *certificate, int64_t time_ns)
+{
+    struct zone *zone = certificate->issuer->main->zone;
+    struct acme_facts facts = acme_facts_get(zone, certificate->entry);
+
+    facts.file_time_ns = time_ns;
+    facts.file_begins_s = facts.not_before;
+    acme_facts_put(zone, certificate->entry, &facts);
+}
+
 bool acme_state_load(struct acme_certificate *certificate, const struct log *log)
 {
+    struct zone *zone = certificate->issuer->main->zone;
     struct arena arena;
     struct str text;
     bool is_good = false;
 
     arena_init(&arena);
     struct str name = arena_concat(&arena, certificate->name, STR(".pem"));
+    struct acme_facts facts = acme_facts_get(zone, certificate->entry);
     int64_t time_ns = acme_state_time(certificate->issuer, name);
-    if (time_ns != 0 && time_ns != certificate->file_time_ns &&
+    if (time_ns != 0 && time_ns != facts.file_time_ns && time_ns != certificate->refused_ns &&
         acme_state_read(certificate->issuer, name, &arena, &text, NULL)) {
         const char *why;
 
-        certificate->file_time_ns = time_ns;
         is_good = acme_state_take(certificate, &arena, text, &why);
+        certificate->refused_ns = is_good ? 0 : time_ns;
         if (is_good) {
-            certificate->file_begins_s =
-                acme_facts_get(certificate->issuer->main->zone, certificate->entry).not_before;
+            note_file(certificate, time_ns);
         } else if (why != NULL) {
             log_error(log, 0, "\"%.*s/%.*s.pem\" is not used: %s",
                       STR_ARG(certificate->issuer->state_path), STR_ARG(certificate->name), why);
@@ -212,7 +224,7 @@ void acme_state_save_shared(struct acme_certificate *certificate, const struct l
     struct acme_pair pair;
 
     if (issuer->main->table == NULL || facts.is_self_signed || facts.not_before == 0 ||
-        facts.not_before == certificate->file_begins_s) {
+        facts.not_before == facts.file_begins_s) {
         return;
     }
     arena_init(&arena);
@@ -221,8 +233,7 @@ void acme_state_save_shared(struct acme_certificate *certificate, const struct l
         log_notice(log, 0, "acme_issuer \"%.*s\": certificate \"%.*s\" came from the store",
                    STR_ARG(issuer->name), STR_ARG(certificate->name));
         acme_state_write(issuer, file, arena_concat(&arena, pair.key, pair.value), log);
-        certificate->file_time_ns = acme_state_time(issuer, file);
-        certificate->file_begins_s = facts.not_before;
+        note_file(certificate, acme_state_time(issuer, file));
         certificate->ari_due_s = certificate->ari_next_s = 0;
     }
     arena_free(&arena);
