@@ -264,7 +264,7 @@ enum thread_called {
  * that is to end waits for the thread for a limited time. MAY WAIT.
  */
 enum thread_called thread_pool_call(struct thread_pool *pool, void (*run)(void *arg), void *arg);
-/* Is any of these calls on a thread, and has not returned? */
+/* Is a thread busy with any of these calls, or about to be, for a fiber that waits? */
 bool thread_calls_are_running(void);
 
 /*

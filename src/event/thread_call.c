@@ -95,7 +95,7 @@ bool thread_calls_are_running(void)
 {
     list_each(item, &all_calls) {
         const struct call *call = container_of(item, struct call, node);
-        if (call->state == CALL_TAKEN && !call->is_done) {
+        if (call->state != CALL_UNWANTED && !call->is_done) {
             return true;
         }
     }

@@ -97,7 +97,7 @@ static void test_messages(void **state)
     } one = {ACME_FILE_READ, {11, 0, 0}, "/etc/shadow"};
     struct {
         int32_t error, status;
-        uint32_t is_late, size;
+        uint32_t end, size;
         int64_t time_ns;
     } reply;
 
@@ -113,12 +113,29 @@ static void test_messages(void **state)
     assert_int_equal(serve("", 0, &reply, sizeof(reply)), 0);
 }
 
+/* It has no reply, and holds for what comes after it. */
+static void test_stop(void **state)
+{
+    struct {
+        uint32_t stop[4];
+        uint32_t kind, sizes[3];
+        char text[11];
+    } __attribute__((packed)) both = {{ACME_STOP}, ACME_FILE_READ, {11, 0, 0}, "/etc/shadow"};
+    int32_t reply[12];
+
+    issuer.is_stopping = false;
+    assert_int_equal(serve(&both, sizeof(both), reply, sizeof(reply)), 24);
+    assert_int_equal(reply[0], EPERM);
+    assert_true(issuer.is_stopping);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_of_the_folder_only),
         cmocka_unit_test(test_records_of_the_names_only),
         cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

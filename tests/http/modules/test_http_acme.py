@@ -418,6 +418,33 @@ def test_dns_hook_that_fails(site, ca, hook, said, main):
     assert ca.count("challenge") == 0
 
 
+LONG_HOOK = """#!/bin/sh
+trap 'echo "$1 was ended" >> %(calls)s; exit 1' TERM
+echo $1 >> %(calls)s
+[ $1 = %(slow)s ] || exit 0
+while :; do sleep 0.02; done
+"""
+
+
+@pytest.mark.parametrize("slow, main, lines", [("add", "", ["add", "add was ended"]), ("add", "master_process off;", ["add", "add was ended"]),
+                                               ("none", "", ["add", "remove"]), ("remove", "", ["add", "remove", "remove was ended"])])
+def test_stop_while_the_hook_runs(site, ca, tmp_path, slow, main, lines):
+    """A program gets SIGTERM, and what was added is removed; nobody has to be killed."""
+    def programs():
+        parents = [monitor for pid in orderers_of(server) for monitor in proc.children(pid)] or [server.pid]
+        return [pid for parent in parents for pid in proc.children(parent)]
+
+    calls, hook = tmp_path / "calls", tmp_path / "hook"
+    calls.write_text("")
+    hook.write_text(LONG_HOOK % {"calls": calls, "slow": slow})
+    hook.chmod(0o755)
+    server = site("challenge dns-01; dns_hook %s; dns_wait 1h;" % hook, main=main)
+    until(lambda: calls.read_text().split() == ["add"] and bool(programs()) == (slow == "add"), "the hook")
+    server.stop()
+    assert calls.read_text().splitlines() == lines, server.error_log
+    assert ("was ended, since the server stops" in server.error_log) == ("was ended" in lines[-1])
+
+
 def test_dns_01_with_a_request(site, ca):
     """The hook is a URL: it gets JSON."""
     got = []

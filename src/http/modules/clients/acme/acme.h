@@ -108,7 +108,9 @@ struct acme_issuer {
     struct acme_foreign_challenge foreign; /* as it was read last */
     _Atomic bool is_asking;                /* it has something to do */
     _Atomic bool is_alone;                 /* it has died, and this process ends */
-    int lock; /* descriptor of the lock's file; -1: it is not open; of the monitor */
+    _Atomic bool is_stopping;              /* programs are to end; of the process that runs them */
+    int asker; /* of the monitor: the socket of the process that asks; -1: it is no monitor */
+    int lock;  /* descriptor of the lock's file; -1: it is not open; of the monitor */
 };
 
 /* Settings of the http block. */
@@ -148,10 +150,10 @@ struct acme_facts {
     int64_t not_until_s;           /* no order before that time */
     int64_t
         noted_s; /* when that was decided: a clock that shows an earlier time has gone back, and it does not count */
-};
-
     int64_t file_time_ns;  /* of the file that has this certificate; 0: none is known */
     int64_t file_begins_s; /* not_before of what it has; 0: nothing */
+};
+
 /* The root of the zone, made where there is none. False: no room. */
 bool acme_zone_open(struct zone *zone);
 /* The entry of this name, made where there is none; the current reading has it. NULL: no room. */
@@ -239,8 +241,13 @@ enum acme_duty_kind {
     ACME_FILE_WRITE,
     ACME_LOCK,
     ACME_UNLOCK,
+    ACME_STOP, /* of a monitor: a program that runs now or later has to end, and this duty has no reply */
     ACME_RUN_HOOK
 };
+
+/* How the program of a hook ended. */
+enum acme_hook_end { ACME_HOOK_BY_ITSELF, ACME_HOOK_LATE, ACME_HOOK_STOPPED };
+
 #define ACME_DUTY_TEXTS 3
 
 /* One thing to do, and how it went. */
@@ -252,7 +259,7 @@ struct acme_duty {
     struct str text;            /* of FILE_READ, in the arena */
     int64_t time_ns; /* of FILE_READ and FILE_TIME: when it was written; 0: it is not there */
     int status;      /* of RUN_HOOK: of waitpid(2) */
-    bool is_late;    /* of RUN_HOOK: it was killed */
+    enum acme_hook_end end; /* of RUN_HOOK */
 };
 
 /* Is it something that this issuer needs: a file of its folder, a record of its names? Pure. */
@@ -265,6 +272,8 @@ void acme_duty_perform(struct acme_issuer *issuer, struct acme_duty *duty, struc
 /* Starts one for the issuer. False: logged. */
 bool acme_monitor_start(struct acme_issuer *issuer);
 void acme_monitor_end(struct acme_issuer *issuer);
+/* A program that runs, or is run from now on, ends soon, so that this process can. */
+void acme_monitor_stop(struct acme_issuer *issuer);
 /* Has the monitor do it, or does it here where there is none. The arena may be NULL except with FILE_READ. May be called on a thread, by one at a time. */
 void acme_duty_run(struct acme_issuer *issuer, struct acme_duty *duty, struct arena *arena);
 /* The monitor: does what comes from this socket, until its end or something malformed. */
@@ -478,8 +487,8 @@ struct acme_record {
 /* Has the hook add or remove it. False: logged. MAY WAIT. */
 bool acme_hook_run(struct acme_issuer *issuer, struct arena *arena, const char *action,
                    const struct acme_record *record, const struct log *log);
-/* Runs the program with these words; gives an errno, or 0 with *status of waitpid(2). Waits for it, two minutes at most. On a thread, or in a process of its own. */
-int acme_hook_program(struct str path, const struct str words[3], int *status, bool *is_late);
+/* Runs the program of this duty; gives an errno, or 0 with the duty's status and end. Waits for it, two minutes at most. On a thread, or in a process of its own. */
+int acme_hook_program(struct acme_issuer *issuer, struct acme_duty *duty);
 
 /* ---- renewal.c: the process that orders ---- */
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,6 +66,8 @@ bool acme_duty_is_allowed(const struct acme_issuer *issuer, const struct acme_du
     case ACME_LOCK:
     case ACME_UNLOCK:
         return has_folder;
+    case ACME_STOP:
+        return true;
     case ACME_RUN_HOOK:
         return str_starts(issuer->dns_hook, STR("/")) &&
                (str_is(texts[0], "add") || str_is(texts[0], "remove")) &&
@@ -188,8 +191,10 @@ void acme_duty_perform(struct acme_issuer *issuer, struct acme_duty *duty, struc
         release_lock(issuer);
         break;
     case ACME_RUN_HOOK:
-        duty->error =
-            acme_hook_program(issuer->dns_hook, duty->texts, &duty->status, &duty->is_late);
+        duty->error = acme_hook_program(issuer, duty);
+        break;
+    case ACME_STOP:
+        atomic_store(&issuer->is_stopping, true);
         break;
     }
 }

@@ -2,23 +2,32 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fatal.h"
 #include "http/modules/clients/acme/acme.h"
 #include "server/generation.h"
 
-#define HOOK_S 120    /* a program may take so long */
-#define LOOK_US 20000 /* between two looks whether it has ended */
+#define HOOK_MS 120000 /* a program may take so long */
+#define REMOVE_MS 1000 /* so long may one that removes a record while the server stops */
+#define KILL_MS 500    /* between SIGTERM and SIGKILL */
+#define LOOK_MS 20     /* between two looks whether it has ended */
 #define THREADS 2
 
-/* A program under way. */
+/* A program under way. Times are of now_ms(). */
 struct hook_program {
     char *words[5]; /* program, action, name, value */
+    pid_t pid;
+    uint64_t ends_by_ms;
+    uint64_t term_at_ms, kill_at_ms; /* 0: it is not to get it */
+    bool is_stopping;                /* the server stops */
 };
 
 /* A duty that a thread runs: on the heap, as its texts. */
@@ -37,7 +46,7 @@ static char *copy(struct str text)
     return made;
 }
 
-static int start(const struct hook_program *program, pid_t *pid)
+static int start(struct hook_program *program)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -54,39 +63,84 @@ static int start(const struct hook_program *program, pid_t *pid)
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
                                               POSIX_SPAWN_SETPGROUP);
-    int error = posix_spawn(pid, program->words[0], &actions, &attributes, program->words, environ);
+    int error = posix_spawn(&program->pid, program->words[0], &actions, &attributes, program->words,
+                            environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }
 
-/* With all that it has started. Its group keeps it from a process that waits for any child (server/master/single.c). */
-static int await(pid_t pid, int *status, bool *is_late)
+/* ---- until it ends ---- */
+
+/* Not of the loop: a thread runs this, or a monitor, which has no loop. */
+static uint64_t now_ms(void)
 {
-    for (unsigned looks = 0;; looks++) {
-        pid_t ended = waitpid(pid, status, WNOHANG);
-        if (ended != 0) {
-            return ended == -1 ? errno : 0; /* how it ended is not known */
-        }
-        if (looks >= HOOK_S * (1000000 / LOOK_US) && !*is_late) {
-            *is_late = true;
-            kill(-pid, SIGKILL);
-        }
-        usleep(LOOK_US);
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+/* Waits a little; shorter where the process that asks says something, which is ACME_STOP, or ends. */
+static bool is_to_stop(struct acme_issuer *issuer)
+{
+    struct pollfd asker = {.fd = issuer->asker, .events = POLLIN | POLLRDHUP};
+
+    if (atomic_load(&issuer->is_stopping)) {
+        poll(NULL, 0, LOOK_MS);
+        return true;
+    }
+    return poll(&asker, 1, LOOK_MS) > 0;
+}
+
+/* What is due: its end, with that of all that it has started. */
+static void press(struct hook_program *program, struct acme_duty *duty)
+{
+    uint64_t now = now_ms();
+
+    if (program->term_at_ms != 0 && now >= program->term_at_ms) {
+        duty->end = ACME_HOOK_STOPPED;
+        kill(-program->pid, SIGTERM);
+        program->term_at_ms = 0;
+        program->kill_at_ms = now + KILL_MS;
+    } else if (program->kill_at_ms != 0 && now >= program->kill_at_ms) {
+        kill(-program->pid, SIGKILL);
+        program->kill_at_ms = 0;
+    } else if (now >= program->ends_by_ms && duty->end == ACME_HOOK_BY_ITSELF) {
+        duty->end = ACME_HOOK_LATE;
+        kill(-program->pid, SIGKILL);
     }
 }
 
-int acme_hook_program(struct str path, const struct str words[3], int *status, bool *is_late)
+/* Its group keeps it from a process that waits for any child (server/master/single.c). */
+static int await(struct acme_issuer *issuer, struct acme_duty *duty, struct hook_program *program)
 {
-    struct hook_program program = {.words = {copy(path)}};
-    pid_t pid;
+    pid_t ended;
+
+    program->ends_by_ms = now_ms() + HOOK_MS;
+    while ((ended = waitpid(program->pid, &duty->status, WNOHANG)) == 0) {
+        if (!program->is_stopping && is_to_stop(issuer)) {
+            program->is_stopping = true;
+            atomic_store(&issuer->is_stopping, true);
+            program->term_at_ms = now_ms() + (str_is(duty->texts[0], "remove") ? REMOVE_MS : 0);
+        } else if (program->is_stopping) {
+            poll(NULL, 0, LOOK_MS);
+        }
+        press(program, duty);
+    }
+    return ended == -1 ? errno : 0; /* how it ended is not known */
+}
+
+int acme_hook_program(struct acme_issuer *issuer, struct acme_duty *duty)
+{
+    struct hook_program program = {.words = {copy(issuer->dns_hook)}};
 
     for (unsigned i = 0; i < 3; i++) {
-        program.words[i + 1] = copy(words[i]);
+        program.words[i + 1] = copy(duty->texts[i]);
     }
-    int error = start(&program, &pid);
+    int error = start(&program);
     if (error == 0) {
-        error = await(pid, status, is_late);
+        error = await(issuer, duty, &program);
     }
     for (unsigned i = 0; i < 4; i++) {
         free(program.words[i]);
@@ -101,16 +155,19 @@ static bool tell_program(const struct hook_call *call, const struct log *log)
 
     if (duty->error != 0) {
         log_error(log, duty->error, "dns_hook \"%.*s\" cannot be run", STR_ARG(path));
-    } else if (duty->is_late) {
+    } else if (duty->end == ACME_HOOK_LATE) {
         log_error(log, 0, "dns_hook \"%.*s %.*s %.*s\" did not end within %d seconds",
-                  STR_ARG(path), STR_ARG(action), STR_ARG(name), HOOK_S);
-    } else if (!WIFEXITED(duty->status) || WEXITSTATUS(duty->status) != 0) {
+                  STR_ARG(path), STR_ARG(action), STR_ARG(name), HOOK_MS / 1000);
+    } else if (WIFEXITED(duty->status) && WEXITSTATUS(duty->status) == 0) {
+        return true; /* before SIGTERM came, maybe */
+    } else if (duty->end == ACME_HOOK_STOPPED) {
+        log_warn(log, 0, "dns_hook \"%.*s %.*s %.*s\" was ended, since the server stops",
+                 STR_ARG(path), STR_ARG(action), STR_ARG(name));
+    } else {
         log_error(log, 0, "dns_hook \"%.*s %.*s %.*s\" failed with status %d", STR_ARG(path),
                   STR_ARG(action), STR_ARG(name),
                   WIFEXITED(duty->status) ? WEXITSTATUS(duty->status)
                                           : 128 + WTERMSIG(duty->status));
-    } else {
-        return true;
     }
     return false;
 }

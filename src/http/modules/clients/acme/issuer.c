@@ -270,7 +270,7 @@ bool acme_issuer_enter(struct conf_scope *scope, const struct directive *row,
     issuer->name = name;
     issuer->node = node;
     issuer->main = main;
-    issuer->lock = -1;
+    issuer->lock = issuer->asker = -1;
     if (issuer->account_key.bits == 0 && issuer->account_key.file.len == 0) {
         issuer->account_key.bits = 256;
     }

@@ -421,7 +421,12 @@ static void acme_worker_quit(struct generation *generation)
 
 static void acme_worker_abort(struct generation *generation)
 {
-    acme_renewals_quit(acme_main_of(&generation->conf), false);
+    struct acme_main *main = acme_main_of(&generation->conf);
+
+    vec_each(struct acme_issuer *, issuer, &main->issuers) {
+        acme_monitor_stop(*issuer);
+    }
+    acme_renewals_quit(main, false);
 }
 
 static void acme_worker_end(struct generation *generation)

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ struct question {
 struct reply {
     int32_t error;
     int32_t status;
-    uint32_t is_late;
+    uint32_t end;  /* enum acme_hook_end */
     uint32_t size; /* of the text, which follows */
     int64_t time_ns;
 };
@@ -92,6 +93,14 @@ static bool receive_duty(int fd, struct arena *arena, struct acme_duty *duty)
     return true;
 }
 
+static bool send_reply(int fd, const struct acme_duty *duty)
+{
+    const struct reply reply = {duty->error, duty->status, duty->end, (uint32_t) duty->text.len,
+                                duty->time_ns};
+
+    return send_all(fd, &reply, sizeof(reply)) && send_all(fd, duty->text.data, duty->text.len);
+}
+
 void acme_monitor_serve(int fd, void *arg)
 {
     struct acme_issuer *issuer = arg;
@@ -99,20 +108,16 @@ void acme_monitor_serve(int fd, void *arg)
     struct arena arena;
     bool is_good;
 
+    issuer->asker = fd;
     do {
         arena_init(&arena);
         is_good = receive_duty(fd, &arena, &duty);
-        if (is_good) {
-            if (acme_duty_is_allowed(issuer, &duty)) {
-                acme_duty_perform(issuer, &duty, &arena);
-            } else {
-                duty.error = EPERM;
-            }
-            const struct reply reply = {duty.error, duty.status, duty.is_late,
-                                        (uint32_t) duty.text.len, duty.time_ns};
-            is_good =
-                send_all(fd, &reply, sizeof(reply)) && send_all(fd, duty.text.data, duty.text.len);
+        if (is_good && acme_duty_is_allowed(issuer, &duty)) {
+            acme_duty_perform(issuer, &duty, &arena);
+        } else {
+            duty.error = EPERM;
         }
+        is_good = is_good && (duty.kind == ACME_STOP || send_reply(fd, &duty));
         arena_free(&arena);
     } while (is_good);
 }
@@ -139,30 +144,50 @@ void acme_monitor_end(struct acme_issuer *issuer)
     monitor_end(&issuer->monitor, !issuer->is_asking);
 }
 
-static bool ask(int fd, struct acme_duty *duty, struct arena *arena)
+/* As one message, so that an ACME_STOP of another thread comes before or after it. */
+static bool send_question(int fd, const struct acme_duty *duty)
 {
     struct question question = {.kind = (uint32_t) duty->kind};
-    struct reply reply;
+    struct buf out = {0};
 
     for (unsigned i = 0; i < ACME_DUTY_TEXTS; i++) {
         question.sizes[i] = (uint32_t) duty->texts[i].len;
     }
-    if (!send_all(fd, &question, sizeof(question))) {
-        return false;
-    }
+    buf_append(&out, (struct str){(const char *) &question, sizeof(question)});
     for (unsigned i = 0; i < ACME_DUTY_TEXTS; i++) {
-        if (!send_all(fd, duty->texts[i].data, duty->texts[i].len)) {
-            return false;
-        }
+        buf_append(&out, duty->texts[i]);
+    }
+    bool is_good = send_all(fd, out.data, out.len);
+    buf_free(&out);
+    return is_good;
+}
+
+static bool ask(int fd, struct acme_duty *duty, struct arena *arena)
+{
+    struct reply reply;
+
+    if (!send_question(fd, duty)) {
+        return false;
     }
     if (!receive_all(fd, &reply, sizeof(reply)) || reply.size > ACME_PEM_MAX) {
         return false;
     }
     duty->error = reply.error;
     duty->status = reply.status;
-    duty->is_late = reply.is_late != 0;
+    duty->end = (enum acme_hook_end) reply.end;
     duty->time_ns = reply.time_ns;
     return reply.size == 0 || (arena != NULL && receive_text(fd, arena, reply.size, &duty->text));
+}
+
+void acme_monitor_stop(struct acme_issuer *issuer)
+{
+    const struct acme_duty stop = {.kind = ACME_STOP};
+
+    if (issuer->monitor.pid == 0) {
+        atomic_store(&issuer->is_stopping, true);
+    } else if (!atomic_load(&issuer->is_alone)) {
+        send_question(issuer->monitor.fd, &stop);
+    }
 }
 
 void acme_duty_run(struct acme_issuer *issuer, struct acme_duty *duty, struct arena *arena)
