@@ -231,13 +231,17 @@ def test_cookies_that_are_none_of_a_login(site, provider, name, value):
     assert len(browser.cookies) == 3
 
 
-def test_parts_of_a_page_make_no_login_cookie(site):
-    """A browser asks for an icon beside its first page: whichever answer comes last, the page's login holds."""
-    server = site()
+def test_parts_of_a_page_do_not_log_in(site, provider):
+    """fetch() gets 401, by which a script sees that the session is over. A browser asks for an icon beside its first page: whichever answer
+    comes last, the page's login holds."""
+    server = site(server="error_page 401 /over;", more="location = /over { auth_oidc off; return 401 over; }")
     with server.client() as client:
-        for mode, is_set in (("no-cors", False), ("cors", False), ("navigate", True)):
+        for mode in ("no-cors", "cors", "same-origin", "websocket"):
             response = client.request("/favicon.ico", "Sec-Fetch-Mode: " + mode)
-            assert response.status == 302 and bool(response.all("Set-Cookie")) == is_set, mode
+            assert (response.status, response.text, response.all("Set-Cookie")) == (401, "over", []), mode
+            assert response.header("WWW-Authenticate") == 'Cookie realm="one", cookie-name=NGX_OIDC_SESSION'
+        assert provider.requests == []
+        assert client.request("/", "Sec-Fetch-Mode: navigate").status == 302
 
 
 # ---- attacks

@@ -36,8 +36,8 @@ struct str oidc_absolute(struct request *request, struct str uri)
 }
 
 /*
- * Asks a page for it, and not the user (Fetch Metadata: an image, a script, the icon)? Its login leads nowhere, and a cookie for it
- * could take the place of that of a page that the browser asks for at the same time.
+ * Asks a page for it, and not the user (Fetch Metadata: an image, a script, fetch())? Its login would lead nowhere: browsers do not follow the
+ * redirect for scripts, nobody sees the form, and its cookie could take the place of that of a page that the browser asks for at the same time.
  */
 static bool is_part_of_page(const struct request *request)
 {
@@ -110,9 +110,6 @@ static void take_browser_cookie(struct request *request, const struct oidc_provi
         hex_encode(digits, bytes, sizeof(bytes));
         login->id = (struct str){digits, OIDC_ID_SIZE};
         login->cookie = oidc_random(&request->arena);
-        if (is_part_of_page(request)) {
-            return;
-        }
     }
     oidc_set_cookie(request, provider, login_cookie_name(request, provider, login->id),
                     login->cookie, OIDC_LOGIN_S);
@@ -151,9 +148,25 @@ static struct str return_uri(struct request *request)
     return is_safe && uri.len <= OIDC_URI_MAX ? uri : STR("/");
 }
 
+/* The page can see by the status that the session is over. Browsers do not know the scheme, so they ask for no password. */
+static enum handler_result refuse_part(struct request *request,
+                                       const struct oidc_provider *provider)
+{
+    fields_add_known(&request->response.fields, &request->arena, FIELD_WWW_AUTHENTICATE,
+                     arena_printf(&request->arena, "Cookie realm=\"%.*s\", cookie-name=%.*s",
+                                  STR_ARG(provider->name), STR_ARG(provider->cookie_name)));
+    fields_add_known(&request->response.fields, &request->arena, FIELD_CACHE_CONTROL,
+                     STR("no-store"));
+    return request_fail(request, 401);
+}
+
 enum handler_result oidc_login(struct request *request, struct oidc_provider *provider)
 {
     const struct oidc_metadata *metadata;
+
+    if (is_part_of_page(request)) {
+        return refuse_part(request, provider);
+    }
     enum handler_result result = oidc_metadata_of(request, provider, &metadata);
 
     if (result != HANDLER_NEXT) {
