@@ -228,11 +228,10 @@ class Server:
         os.kill(self.process.pid, SIGNALS.get(name, name))
 
     def reload(self):
-        """HUP, and waits until a new worker serves: the set of children holds only new ones or
-        the old ones are shutting down. Gives nothing; look at error_log for failures."""
+        """HUP, and waits until a new worker is there: other children may come before it. Gives nothing; look at error_log for failures."""
         before = set(self.children())
         self.signal("reload")
-        until(lambda: set(self.children()) - before, "a new worker after a reload")
+        until(lambda: any("worker process" in proc.title(pid) for pid in set(self.children()) - before), "a new worker after a reload")
 
     def wait_end(self, limit=20):
         """Waits for the process to end by itself and gives its exit code."""

@@ -161,6 +161,29 @@ def test_another_directory(site, ca):
     assert (ca.count("new-order"), len(saved(server))) == (2, 2)
 
 
+def test_names_that_change(site, ca):
+    """A reload brings another name: until the CA has issued a certificate for both, that of the former name is served, not a self-signed one."""
+    server = site(names="a.test")
+    serial = issued(server).serial_number
+    goes_on = threading.Event()
+
+    def stall(made, status, fields, body):
+        assert goes_on.wait(20)
+        return status, fields, body
+
+    ca.change["new-order"] = stall
+    with open(server.path("nginx.conf"), encoding="ascii") as file:
+        text = file.read()
+    with open(server.path("nginx.conf"), "w", encoding="ascii") as file:
+        file.write(text.replace("acme_certificate ca a.test;", "acme_certificate ca a.test b.test;"))
+    server.reload()
+    server.wait_log("until it is issued, a former one is served, for 1 of its 2 names")
+    until(lambda: ca.count("new-order") == 2, "the order")
+    assert peer(server).serial_number == serial
+    goes_on.set()
+    until(lambda: names_of(peer(server)) == ["a.test", "b.test"], "the new one")
+
+
 def test_unauthorized_is_ordered_again(site, ca):
     """The CA says when; until then nothing is asked."""
     failures = [1]
@@ -854,10 +877,14 @@ def test_scripts_do_not_run_in_the_process_that_orders(site, ca):
     ("acme_issuer x { uri https://a/; } acme_issuer x { uri https://a/; }", "duplicate acme_issuer"),
     ("server { acme_certificate y a.test; }", 'there is no acme_issuer "y"'),
     ("acme_issuer x { uri https://a/; } server { acme_certificate x *.a.test; }", "cannot be proved by the challenge http-01"),
-    ("acme_issuer x { uri https://a/; } server { acme_certificate x; }", "has no server_name"),
+    ("acme_issuer x { uri https://a/; } server { acme_certificate x; }", "has no server_name that a certificate can be for"),
     ("acme_issuer x { uri https://a/; } server { server_name ~a; acme_certificate x; }", "no certificate can be for the server name"),
     ("acme_issuer x { uri https://a/; } server { acme_certificate x a,b; }", "is no name that a certificate can be for"),
     ("server { listen 1 ssl; server_name a.test; ssl_certificate auto; }", "needs an \"acme_issuer\""),
+    ("acme_issuer x { uri https://a/; } server { server_name b\u00fccher.test; acme_certificate x; }", 'write it as DNS has it, with "xn--"'),
+    ("acme_issuer x { uri https://a/; } server { server_name _; acme_certificate x; }", "has no server_name that a certificate can be for"),
+    ("acme_issuer x { uri https://a/; } server { listen 1 ssl; server_name a.test; ssl_certificate auto; ssl_certificate_key k; }",
+     'remove "ssl_certificate_key"'),
     ("acme_shared_zone zone=a;", "invalid zone size"),
 ])
 def test_errors_of_the_configuration(tmp_path, text, said):

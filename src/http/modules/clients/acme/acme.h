@@ -145,7 +145,7 @@ struct acme_pair {
 /* What is known of a certificate besides. */
 struct acme_facts {
     int64_t not_before, not_after; /* seconds since the epoch; 0: there is none */
-    bool is_self_signed;           /* made here, until the CA issues one */
+    bool is_self_signed;           /* made here, or for other names, until the CA issues one */
     unsigned failures;             /* orders that failed since the last that did not */
     int64_t not_until_s;           /* no order before that time */
     int64_t
@@ -164,6 +164,9 @@ bool acme_entry_get(struct zone *zone, struct acme_entry *entry, struct arena *a
 /* False: no room; the old pair stays. */
 bool acme_entry_put(struct zone *zone, struct acme_entry *entry, const struct acme_pair *pair,
                     uint32_t generation);
+/* The next entry, in no order, whose name begins so and that has a certificate of the CA; *last is NULL at first. False: there is none. */
+bool acme_entry_next(struct zone *zone, struct str prefix, struct acme_entry **last,
+                     struct arena *arena, struct acme_pair *out);
 /* Of an issuer: those of its account's entry. */
 struct order_counts *acme_entry_counts(struct acme_entry *entry);
 struct acme_facts acme_facts_get(struct zone *zone, struct acme_entry *entry);
@@ -191,6 +194,8 @@ bool acme_key_write(EVP_PKEY *key, struct arena *arena, struct str *pem);
 
 /* A certificate signed by its own key, until the CA issues one. False: OpenSSL could not. */
 bool acme_self_signed(struct arena *arena, const struct vec *identifiers, struct acme_pair *out);
+/* For how many of these is the first certificate of the chain, which has not expired? */
+unsigned acme_names_covered(struct arena *arena, struct str chain, const struct vec *identifiers);
 /* The certificate of RFC 8737, 3 for this identifier, with the digest of the key authorization. */
 bool acme_alpn_certificate(struct arena *arena, const struct acme_identifier *identifier,
                            struct str authorization, struct acme_pair *out);

@@ -69,6 +69,22 @@ static void replace(struct conf *conf, struct conf_node *block, struct conf_node
     }
 }
 
+/* Each other certificate has its key; this one brings its own. */
+static bool has_no_key(struct conf *conf, const struct conf_node *block)
+{
+    const struct conf_node *key = line_of(block, "ssl_certificate_key");
+    unsigned certificates = 0, keys = 0;
+
+    for (const struct conf_node *line = block->children; line != NULL; line = line->next) {
+        certificates += line->count >= 2 && str_is(line->args[0], "ssl_certificate");
+        keys += line->count >= 2 && str_is(line->args[0], "ssl_certificate_key");
+    }
+    return keys < certificates ||
+           conf_error(conf, key,
+                      "\"ssl_certificate auto\" has a key of its own: remove "
+                      "\"ssl_certificate_key\"");
+}
+
 static void name_issuer(struct conf *conf, struct conf_node *server, const struct conf_node *like,
                         struct str issuer)
 {
@@ -124,10 +140,12 @@ static bool generate(struct conf *conf, struct conf_node *http)
             name_issuer(conf, server, is_own ? line : common, issuer);
         }
         if (is_own) {
+            is_good = has_no_key(conf, server) && is_good;
             replace(conf, server, line);
         }
     }
     if (is_common) {
+        is_good = has_no_key(conf, http) && is_good;
         replace(conf, http, common);
     }
     return is_good;

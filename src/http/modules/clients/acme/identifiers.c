@@ -63,6 +63,16 @@ static bool is_dns_name(struct str name)
     return length != 0 && name.len <= 253;
 }
 
+static bool is_ascii(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if ((unsigned char) text.data[i] >= 128) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static struct str lower_case(struct arena *arena, struct str text)
 {
     char *made = arena_text(arena, text.len);
@@ -92,8 +102,9 @@ bool acme_identifier_add(struct conf *conf, const struct conf_node *node, struct
     if (addr_parse_ip(text, &addr)) {
         made = (struct acme_identifier){address_text(conf->arena, &addr), true};
     } else if (!is_dns_name(made.value)) {
-        return conf_error(conf, node, "\"%.*s\" is no name that a certificate can be for",
-                          STR_ARG(text));
+        return conf_error(conf, node, "\"%.*s\" is no name that a certificate can be for%s",
+                          STR_ARG(text),
+                          is_ascii(text) ? "" : ": write it as DNS has it, with \"xn--\"");
     }
     vec_each(const struct acme_identifier, known, list) {
         if (str_equal(known->value, made.value)) {
@@ -135,7 +146,8 @@ bool acme_identifiers_of_server(struct conf *conf, const struct conf_node *node,
     }
     return list->count != 0 ||
            conf_error(conf, node,
-                      "the server has no server_name, and acme_certificate names nothing");
+                      "the server has no server_name that a certificate can be for: name what it "
+                      "is for in \"acme_certificate\"");
 }
 
 /* ---- the name of a certificate ---- */

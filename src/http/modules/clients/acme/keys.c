@@ -255,6 +255,23 @@ static bool is_for(X509 *leaf, struct arena *arena, const struct acme_identifier
            1;
 }
 
+unsigned acme_names_covered(struct arena *arena, struct str chain, const struct vec *identifiers)
+{
+    BIO *in = BIO_new_mem_buf(chain.data, (int) chain.len);
+    X509 *leaf = in == NULL ? NULL : PEM_read_bio_X509(in, NULL, no_password, NULL);
+    unsigned count = 0;
+
+    if (leaf != NULL && X509_cmp_current_time(X509_get0_notAfter(leaf)) > 0) {
+        vec_each(const struct acme_identifier, identifier, identifiers) {
+            count += is_for(leaf, arena, identifier);
+        }
+    }
+    X509_free(leaf);
+    BIO_free(in);
+    ERR_clear_error();
+    return count;
+}
+
 static int64_t seconds_of(const ASN1_TIME *time)
 {
     struct tm parts;

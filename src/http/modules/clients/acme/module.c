@@ -315,6 +315,51 @@ static bool start_monitors(void *arg)
     return true;
 }
 
+static bool has_pair(const struct acme_main *main, const struct acme_certificate *certificate)
+{
+    struct arena arena;
+    struct acme_pair pair;
+
+    arena_init(&arena);
+    bool is_there = acme_entry_get(main->zone, certificate->entry, &arena, &pair);
+    arena_free(&arena);
+    return is_there;
+}
+
+/* The names of a server have changed: until the CA issues a certificate for them, one for most of them is better than a self-signed one. */
+static void serve_former(const struct acme_main *main, struct acme_certificate *certificate)
+{
+    const struct acme_issuer *issuer = certificate->issuer;
+    const struct acme_facts facts = {.is_self_signed = true};
+    struct acme_entry *entry = NULL;
+    struct acme_pair pair, best;
+    struct arena arena;
+    unsigned most = 0;
+
+    arena_init(&arena);
+    struct str prefix =
+        arena_printf(&arena, "%.*s\n%.*s\n", STR_ARG(issuer->name), STR_ARG(issuer->uri));
+    while (acme_entry_next(main->zone, prefix, &entry, &arena, &pair)) {
+        unsigned count = acme_names_covered(&arena, pair.value, &certificate->identifiers);
+
+        if (count > most) {
+            most = count;
+            best = pair;
+        }
+    }
+    if (most != 0 &&
+        acme_entry_put(main->zone, certificate->entry, &best, main->generation->number)) {
+        acme_facts_put(main->zone, certificate->entry, &facts);
+        log_notice(
+            log_main, 0,
+            "acme_issuer \"%.*s\": there is no certificate \"%.*s\" yet; until it is issued, "
+            "a former one is served, for %u of its %zu names",
+            STR_ARG(issuer->name), STR_ARG(certificate->name), most,
+            certificate->identifiers.count);
+    }
+    arena_free(&arena);
+}
+
 /* From the files to the zone. */
 static bool load(void *arg)
 {
@@ -328,18 +373,12 @@ static bool load(void *arg)
         }
         acme_monitor_end(*issuer);
     }
+    vec_each(struct acme_certificate *, certificate, &main->certificates) {
+        if (!has_pair(main, *certificate)) {
+            serve_former(main, *certificate);
+        }
+    }
     return is_good;
-}
-
-static bool has_pair(const struct acme_main *main, const struct acme_certificate *certificate)
-{
-    struct arena arena;
-    struct acme_pair pair;
-
-    arena_init(&arena);
-    bool is_there = acme_entry_get(main->zone, certificate->entry, &arena, &pair);
-    arena_free(&arena);
-    return is_there;
 }
 
 /* What there is comes from the files to the zone, before any worker serves. The process that orders has written them, so keys and certificates are

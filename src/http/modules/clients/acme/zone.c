@@ -184,6 +184,26 @@ bool acme_entry_put(struct zone *zone, struct acme_entry *entry, const struct ac
     return packed != NULL;
 }
 
+bool acme_entry_next(struct zone *zone, struct str prefix, struct acme_entry **last,
+                     struct arena *arena, struct acme_pair *out)
+{
+    struct acme_zone *root = zone_of(zone);
+
+    shm_lock_take(&root->lock);
+    struct acme_entry *entry = *last == NULL ? root->entries : (*last)->next;
+    while (entry != NULL &&
+           (entry->pair == NULL || entry->facts.is_self_signed || entry->facts.not_after == 0 ||
+            !str_starts(entry_name(entry), prefix))) {
+        entry = entry->next;
+    }
+    if (entry != NULL) {
+        unpack(entry->pair, arena, out);
+        *last = entry;
+    }
+    shm_lock_release(&root->lock);
+    return entry != NULL;
+}
+
 struct order_counts *acme_entry_counts(struct acme_entry *entry)
 {
     return &entry->counts;
