@@ -183,6 +183,27 @@ def test_loops_over_patterns_are_compiled(serve, what):
     assert re.search(r"\[TRACE +\d+ content_by_lua\(nginx\.conf:\d+\):\d+ loop\]" if what != "split" else " loop]", traces)
 
 
+def test_functions_of_lua_that_calls_of_a_loop_make(serve):
+    """A loop of a script is a trace of its own if it becomes hot before what it calls: so that calls few functions of Lua."""
+    server = serve("""lua_shared_dict d 100k; server { listen @PORT@; location / { content_by_lua_block {
+        local d = ngx.shared.d
+        local function made(call, ...)
+            local count = 0
+            debug.sethook(function() if debug.getinfo(2, "S").what == "Lua" then count = count + 1 end end, "c")
+            call(...)
+            debug.sethook()
+            return count
+        end
+        for _, name in ipairs { "md5", "md5_bin", "sha1_bin", "crc32_short", "escape_uri", "unescape_uri", "encode_base64" } do
+            ngx.print(made(ngx[name], nil), made(ngx[name], 3.14), made(ngx[name], "x"), " ")
+        end
+        ngx.print(made(ngx.decode_base64, "eA=="), " ", made(d.set, d, "k", 1), made(d.get, d, "k"), made(d.incr, d, "k", 1), made(d.ttl, d, "k"),
+                  made(d.delete, d, "k"), made(d.add, d, "k", "v"), made(d.get_stale, d, "none"), made(d.capacity, d), " ",
+                  made(ngx.req.set_header, "a", "b"))
+    } } }""")
+    assert server.get("/").text == "111 111 111 111 111 111 111 1 21112211 1"
+
+
 def test_iterators_of_gmatch(serve):
     server = serve("""server { listen @PORT@; location / { content_by_lua_block {
         local it = ngx.re.gmatch("a1 b2", "([a-z])", "jo")

@@ -19,7 +19,7 @@ local function pointer_of(value, reason)
 end
 
 -- methods: the table of functions. given: their parts in C. is_cdata: sessions are cdata (http), else userdata (stream).
-return function(methods, given, is_cdata)
+local function add(methods, given, is_cdata)
     local function session_of(session, reason)
         if session == nil then
             return nil, reason
@@ -76,3 +76,6 @@ return function(methods, given, is_cdata)
         return given.store(self, pointer(store))
     end
 end
+
+jit.off(add) -- it runs once for each kind of socket, and functions that make functions are not compiled
+return add

@@ -119,7 +119,7 @@ local fields_meta = {
         if find(name, "_", 1, true) then
             name = gsub(name, "_", "-")
         end
-        return rawget(fields, name)
+        return (rawget(fields, name)) -- no trace ends in a tail call
     end,
 }
 
@@ -156,7 +156,11 @@ local function give_fields(count, at, max, is_raw, uncounted)
             if not is_raw then
                 name = lower(name)
             end
-            put_in(fields, name, value)
+            if fields[name] == nil then
+                fields[name] = value
+            else
+                put_in(fields, name, value)
+            end
         end
     end
     if not is_raw then
@@ -171,12 +175,16 @@ end
 -- A value, or a list of them, of one name; `set` is the function of C.
 local function set_field(set, name, value, appends, level)
     local result
-    name = as_text(name)
+    if type(name) ~= "string" then
+        name = as_text(name)
+    end
     if type(value) ~= "table" then
         if value == nil then
             result = set(name, #name, nil, 0, 0)
         else
-            value = as_text(value)
+            if type(value) ~= "string" then
+                value = as_text(value)
+            end
             result = set(name, #name, value, #value, appends)
         end
     elseif #value == 0 then
@@ -213,6 +221,10 @@ end
 function req.set_header(name, value)
     if name == nil then
         error("bad 'name' argument: string expected, got nil", 2)
+    end
+    if type(name) == "string" and type(value) == "string" and
+            C.http_lua_ffi_request_field_set(name, #name, value, #value, 0) == 0 then
+        return
     end
     set_field(C.http_lua_ffi_request_field_set, name, value, 0, 2)
 end
@@ -318,7 +330,9 @@ end
 -- ---- ngx.header, ngx.resp
 
 local function get_response_field(_, name)
-    name = as_text(name)
+    if type(name) ~= "string" then
+        name = as_text(name)
+    end
     local count = C.http_lua_ffi_response_get(name, #name, out)
     if count == 1 then
         return (text_of(out[0].data, out[0].len))

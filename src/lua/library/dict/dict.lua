@@ -40,16 +40,14 @@ local value = ffi.new("struct script_dict_value")
 local dict_methods = {}
 dict_methods.__index = dict_methods -- scripts walk over the methods by any dictionary's __index
 
--- The dictionary behind an object.
-local function dict_of(zone)
-    local dict = type(zone) == "table" and zone[1]
-    if type(dict) ~= "cdata" then
-        error("bad \"zone\" argument", 3)
-    end
-    return dict
+-- The methods of single values call few functions where their arguments are what they should be: LuaJIT counts the calls of all functions and
+-- the iterations of all loops in 64 counters, and a loop of a script is a trace of its own only if it becomes hot before what it calls.
+
+local function fail_zone()
+    error("bad \"zone\" argument", 3)
 end
 
--- A key as a string; nil and a reason when it is none.
+-- A key that is no string of a usual length as a string; nil and a reason when it is no key.
 local function key_of(key)
     if type(key) ~= "string" then
         if key == nil then
@@ -67,7 +65,7 @@ local function key_of(key)
     return key
 end
 
--- The value that C gave. Here and where it is called, a local takes what is returned: no trace ends in a tail call.
+-- The value that C gave. Where it is called, a local takes what is returned: no trace ends in a tail call.
 local function value_out(kind)
     if kind == NUMBER then
         return value.number
@@ -79,18 +77,31 @@ local function value_out(kind)
 end
 
 function dict_methods.get(zone, key)
-    local dict = dict_of(zone)
-    local name, err = key_of(key)
-    if not name then
-        return nil, err
+    local dict = type(zone) == "table" and zone[1]
+    if type(dict) ~= "cdata" then
+        fail_zone()
     end
-    local kind = C.script_ffi_dict_get(dict, name, #name, 0, value)
+    if type(key) ~= "string" or #key == 0 or #key > KEY_MOST then
+        local name, err = key_of(key)
+        if not name then
+            return nil, err
+        end
+        key = name
+    end
+    local kind = C.script_ffi_dict_get(dict, key, #key, 0, value)
     if kind == NONE then
         return nil
     elseif kind == LIST then
         return nil, "value is a list"
     end
-    local given, flags = value_out(kind), value.flags
+    local given, flags = nil, value.flags
+    if kind == NUMBER then
+        given = value.number
+    elseif kind == STRING then
+        given = string_of(value.data, value.len)
+    else
+        given = value.number ~= 0
+    end
     if flags ~= 0 then
         return given, flags
     end
@@ -98,12 +109,18 @@ function dict_methods.get(zone, key)
 end
 
 function dict_methods.get_stale(zone, key)
-    local dict = dict_of(zone)
-    local name, err = key_of(key)
-    if not name then
-        return nil, err
+    local dict = type(zone) == "table" and zone[1]
+    if type(dict) ~= "cdata" then
+        fail_zone()
     end
-    local kind = C.script_ffi_dict_get(dict, name, #name, 1, value)
+    if type(key) ~= "string" or #key == 0 or #key > KEY_MOST then
+        local name, err = key_of(key)
+        if not name then
+            return nil, err
+        end
+        key = name
+    end
+    local kind = C.script_ffi_dict_get(dict, key, #key, 1, value)
     if kind == NONE then
         return nil
     elseif kind == LIST then
@@ -116,8 +133,23 @@ function dict_methods.get_stale(zone, key)
     return value_out(kind), flags, value.is_stale ~= 0
 end
 
--- The string or number goes to C. False: it is of another type.
-local function value_in(given)
+local function store(zone, how, key, given, seconds, flags)
+    local dict = type(zone) == "table" and zone[1]
+    if type(dict) ~= "cdata" then
+        fail_zone()
+    end
+    if not seconds then
+        seconds = 0
+    elseif type(seconds) ~= "number" or seconds < 0 then
+        error("bad \"exptime\" argument", 2) -- who calls by a tail call is no level
+    end
+    if type(key) ~= "string" or #key == 0 or #key > KEY_MOST then
+        local name, err = key_of(key)
+        if not name then
+            return nil, err
+        end
+        key = name
+    end
     local kind = type(given)
     if kind == "string" then
         value.type = STRING
@@ -126,39 +158,20 @@ local function value_in(given)
     elseif kind == "number" then
         value.type = NUMBER
         value.number = given
-    else
-        return false
-    end
-    return true
-end
-
-local function store(zone, how, key, given, seconds, flags)
-    local dict = dict_of(zone)
-    if not seconds then
-        seconds = 0
-    elseif type(seconds) ~= "number" or seconds < 0 then
-        error("bad \"exptime\" argument", 2) -- who calls by a tail call is no level
-    end
-    local name, err = key_of(key)
-    if not name then
-        return nil, err
-    end
-    if not value_in(given) then
-        if given == nil then
-            if how == ADD or how == REPLACE or how == SAFE_ADD then
-                return false, "attempt to add or replace nil values", false
-            end
-            value.type = NONE
-        elseif type(given) == "boolean" then
-            value.type = BOOLEAN
-            value.number = given and 1 or 0
-        else
-            return nil, "bad value type"
+    elseif kind == "boolean" then
+        value.type = BOOLEAN
+        value.number = given and 1 or 0
+    elseif kind == "nil" then
+        if how == ADD or how == REPLACE or how == SAFE_ADD then
+            return false, "attempt to add or replace nil values", false
         end
+        value.type = NONE
+    else
+        return nil, "bad value type"
     end
     value.seconds = seconds
     value.flags = flags or 0
-    local result = C.script_ffi_dict_set(dict, name, #name, how, value)
+    local result = C.script_ffi_dict_set(dict, key, #key, how, value)
     if result == OK then
         return true, nil, value.is_forcible ~= 0
     end
@@ -190,10 +203,16 @@ function dict_methods.delete(zone, key)
 end
 
 function dict_methods.incr(zone, key, step, init, init_ttl)
-    local dict = dict_of(zone)
-    local name, err = key_of(key)
-    if not name then
-        return nil, err
+    local dict = type(zone) == "table" and zone[1]
+    if type(dict) ~= "cdata" then
+        fail_zone()
+    end
+    if type(key) ~= "string" or #key == 0 or #key > KEY_MOST then
+        local name, err = key_of(key)
+        if not name then
+            return nil, err
+        end
+        key = name
     end
     if type(step) ~= "number" then
         local number = tonumber(step)
@@ -226,7 +245,7 @@ function dict_methods.incr(zone, key, step, init, init_ttl)
     value.number = step
     value.init = init or 0
     value.seconds = init_ttl or 0
-    local result = C.script_ffi_dict_incr(dict, name, #name, init and 1 or 0, value)
+    local result = C.script_ffi_dict_incr(dict, key, #key, init and 1 or 0, value)
     if result ~= OK then
         return nil, REASONS[result]
     end
@@ -237,28 +256,40 @@ function dict_methods.incr(zone, key, step, init, init_ttl)
 end
 
 function dict_methods.ttl(zone, key)
-    local dict = dict_of(zone)
-    local name, err = key_of(key)
-    if not name then
-        return nil, err
+    local dict = type(zone) == "table" and zone[1]
+    if type(dict) ~= "cdata" then
+        fail_zone()
     end
-    if C.script_ffi_dict_ttl(dict, name, #name, value) == NOT_FOUND then
+    if type(key) ~= "string" or #key == 0 or #key > KEY_MOST then
+        local name, err = key_of(key)
+        if not name then
+            return nil, err
+        end
+        key = name
+    end
+    if C.script_ffi_dict_ttl(dict, key, #key, value) == NOT_FOUND then
         return nil, "not found"
     end
     return value.seconds
 end
 
 function dict_methods.expire(zone, key, seconds)
-    local dict = dict_of(zone)
+    local dict = type(zone) == "table" and zone[1]
+    if type(dict) ~= "cdata" then
+        fail_zone()
+    end
     seconds = tonumber(seconds)
     if not seconds then
         error("bad \"exptime\" argument", 2)
     end
-    local name, err = key_of(key)
-    if not name then
-        return nil, err
+    if type(key) ~= "string" or #key == 0 or #key > KEY_MOST then
+        local name, err = key_of(key)
+        if not name then
+            return nil, err
+        end
+        key = name
     end
-    if C.script_ffi_dict_expire(dict, name, #name, seconds) == NOT_FOUND then
+    if C.script_ffi_dict_expire(dict, key, #key, seconds) == NOT_FOUND then
         return nil, "not found"
     end
     return true
@@ -275,12 +306,31 @@ local function list_key_of(key)
     return key_of(key)
 end
 
+-- The string or number goes to C. False: it is of another type.
+local function value_in(given)
+    local kind = type(given)
+    if kind == "string" then
+        value.type = STRING
+        value.data = given
+        value.len = #given
+    elseif kind == "number" then
+        value.type = NUMBER
+        value.number = given
+    else
+        return false
+    end
+    return true
+end
+
 local function push(is_left, ...)
     if select("#", ...) ~= 3 then
         error("expecting 3 arguments, but only seen " .. select("#", ...), 2)
     end
     local zone, key, given = ...
-    local dict = dict_of(zone)
+    local dict = type(zone) == "table" and zone[1]
+    if type(dict) ~= "cdata" then
+        fail_zone()
+    end
     local name, err = list_key_of(key)
     if not name then
         return nil, err
@@ -311,7 +361,10 @@ local function pop(is_left, ...)
         error("expecting 2 arguments, but only seen " .. select("#", ...), 2)
     end
     local zone, key = ...
-    local dict = dict_of(zone)
+    local dict = type(zone) == "table" and zone[1]
+    if type(dict) ~= "cdata" then
+        fail_zone()
+    end
     local name, err = list_key_of(key)
     if not name then
         return nil, err
@@ -339,7 +392,10 @@ function dict_methods.llen(...)
         error("expecting 2 arguments, but only seen " .. select("#", ...), 2)
     end
     local zone, key = ...
-    local dict = dict_of(zone)
+    local dict = type(zone) == "table" and zone[1]
+    if type(dict) ~= "cdata" then
+        fail_zone()
+    end
     local name, err = list_key_of(key)
     if not name then
         return nil, err
@@ -354,7 +410,11 @@ end
 -- ---- the whole dictionary
 
 function dict_methods.flush_all(zone)
-    C.script_ffi_dict_flush_all(dict_of(zone))
+    local dict = type(zone) == "table" and zone[1]
+    if type(dict) ~= "cdata" then
+        fail_zone()
+    end
+    C.script_ffi_dict_flush_all(dict)
 end
 
 -- The dictionary and the number of those functions that may be given one.
@@ -398,11 +458,19 @@ function dict_methods.get_keys(...)
 end
 
 function dict_methods.capacity(zone)
-    return C.script_ffi_dict_capacity(dict_of(zone))
+    local dict = type(zone) == "table" and zone[1]
+    if type(dict) ~= "cdata" then
+        fail_zone()
+    end
+    return C.script_ffi_dict_capacity(dict)
 end
 
 function dict_methods.free_space(zone)
-    return C.script_ffi_dict_free_space(dict_of(zone))
+    local dict = type(zone) == "table" and zone[1]
+    if type(dict) ~= "cdata" then
+        fail_zone()
+    end
+    return C.script_ffi_dict_free_space(dict)
 end
 
 local shared = {}

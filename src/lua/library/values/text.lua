@@ -20,17 +20,14 @@ void script_ffi_quote_sql(const char *data, size_t len, struct script_text *out)
 
 local out = ffi.new("struct script_text")
 
--- What any of these takes where it is no string: nil and false count as empty. Asked for nothing else, so that loops over strings are compiled
--- as one trace.
-local function text_of(value)
-    return value and tostring(value) or ""
-end
+-- A value that is no string becomes one; nil and false count as empty. This is written out in each function: with a function of its own,
+-- that one was compiled before the loop of the script, and the loop then was no trace of its own.
 
 -- ---- hashes
 
 function ngx.md5(value)
     if type(value) ~= "string" then
-        value = text_of(value)
+        value = value and tostring(value) or ""
     end
     C.script_ffi_md5(value, #value, out)
     return (string_of(out.data, out.len))
@@ -38,24 +35,25 @@ end
 
 function ngx.md5_bin(value)
     if type(value) ~= "string" then
-        value = text_of(value)
+        value = value and tostring(value) or ""
     end
     C.script_ffi_md5_bin(value, #value, out)
     return (string_of(out.data, out.len))
 end
 
-local function sha1_bin(value)
+function ngx.sha1_bin(value)
+    if type(value) ~= "string" then
+        value = value and tostring(value) or ""
+    end
     C.script_ffi_sha1_bin(value, #value, out)
     return (string_of(out.data, out.len))
 end
 
-function ngx.sha1_bin(value)
-    return sha1_bin(type(value) == "string" and value or text_of(value))
-end
+local sha1_bin = ngx.sha1_bin
 
 function ngx.crc32_short(value)
     if type(value) ~= "string" then
-        value = text_of(value)
+        value = value and tostring(value) or ""
     end
     return C.script_ffi_crc32(value, #value)
 end
@@ -109,7 +107,7 @@ function ngx.escape_uri(value, kind)
         error("\"type\" " .. kind .. " out of range", 3)
     end
     if type(value) ~= "string" then
-        value = text_of(value)
+        value = value and tostring(value) or ""
     end
     C.script_ffi_escape_uri(value, #value, kind, out)
     return (string_of(out.data, out.len))
@@ -117,7 +115,7 @@ end
 
 function ngx.unescape_uri(value)
     if type(value) ~= "string" then
-        value = text_of(value)
+        value = value and tostring(value) or ""
     end
     C.script_ffi_unescape_uri(value, #value, out)
     return (string_of(out.data, out.len))
@@ -132,16 +130,9 @@ function ngx.encode_base64(value, no_padding)
         error("bad no_padding: boolean expected, got " .. type(no_padding), 2)
     end
     if type(value) ~= "string" then
-        value = text_of(value)
+        value = value and tostring(value) or ""
     end
     C.script_ffi_encode_base64(value, #value, no_padding and NO_PADDING or 0, out)
-    return (string_of(out.data, out.len))
-end
-
-local function decode(value, how)
-    if C.script_ffi_decode_base64(value, #value, how, out) == 0 then
-        return nil
-    end
     return (string_of(out.data, out.len))
 end
 
@@ -149,14 +140,20 @@ function ngx.decode_base64(value)
     if type(value) ~= "string" then
         error("string argument only", 2)
     end
-    return decode(value, 0)
+    if C.script_ffi_decode_base64(value, #value, 0, out) == 0 then
+        return nil
+    end
+    return (string_of(out.data, out.len))
 end
 
 function ngx.decode_base64mime(value)
     if type(value) ~= "string" then
         error("string argument only", 2)
     end
-    return decode(value, MIME)
+    if C.script_ffi_decode_base64(value, #value, MIME, out) == 0 then
+        return nil
+    end
+    return (string_of(out.data, out.len))
 end
 
 package.preload["ngx.base64"] = function()
@@ -174,11 +171,10 @@ package.preload["ngx.base64"] = function()
         if type(value) ~= "string" then
             return nil, "must provide a string"
         end
-        local text = decode(value, URL)
-        if text == nil then
+        if C.script_ffi_decode_base64(value, #value, URL, out) == 0 then
             return nil, "invalid input"
         end
-        return text
+        return (string_of(out.data, out.len))
     end
 
     return base64
