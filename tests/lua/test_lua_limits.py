@@ -59,6 +59,13 @@ server {
         local f, mask, n = debug.gethook()
         debug.sethook()
         ngx.say(f == count, " ", mask, " ", n, " ", lines > 0, " ", debug.gethook() == nil)
+        local seen = {}
+        local function called() end
+        debug.sethook(function(event) seen[event] = debug.getinfo(2, "f").func end, "cr")
+        called()
+        local why = seen.call == called and seen["return"] == called
+        debug.sethook()
+        ngx.say(why)
     } }
     location /hooks { content_by_lua_block {
         local lines = 0
@@ -106,6 +113,7 @@ def test_nobody_waits_in_a_hook_or_leaves_it(server):
     assert lines[:6] == [name + ": false attempt to yield across C-call boundary"
                          for name in ("exit", "sleep", "redirect", "exec", "spawn", "capture")]
     assert lines[6] == "true l 7 true true"
+    assert lines[7] == "true"  # debuggers find the function that a hook is called for at level 2
     assert server.get("/hooks").text == "true\n"
 
 

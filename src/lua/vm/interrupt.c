@@ -46,34 +46,64 @@ void script_interrupt(struct script_vm *vm, enum script_interrupt why)
 
 /* ---- hooks of scripts */
 
-/* In place of a script's hook, which is the first upvalue: nobody waits in it, and nobody leaves it but by its end or an error. */
-static int run_hook(lua_State *L)
+/* The key of the registry under which the function of a script's hook is. */
+static char hook_key;
+
+static void push_hook(lua_State *L)
 {
+    lua_pushlightuserdata(L, &hook_key);
+    lua_rawget(L, LUA_REGISTRYINDEX);
+}
+
+/*
+ * Runs a script's hook: nothing waits in it, and only its end or an error leaves it. No function of C is between the hook and the function that
+ * it is called for, which debuggers expect at level 2.
+ */
+static void run_hook(lua_State *L, lua_Debug *where)
+{
+    static const char *const events[] = {"call", "return", "line", "count", "tail return"};
     struct script_vm *vm = script_vm_of(L);
     bool was_in_hook = vm->is_in_hook;
 
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
+    push_hook(L);
+    lua_pushstring(L, events[where->event]);
+    if (where->event == LUA_HOOKLINE) {
+        lua_pushinteger(L, where->currentline);
+    } else {
+        lua_pushnil(L);
+    }
     vm->is_in_hook = true;
-    int status = lua_pcall(L, lua_gettop(L) - 1, 0, 0);
+    int status = lua_pcall(L, 2, 0, 0);
     vm->is_in_hook = was_in_hook;
-    return status != 0 ? lua_error(L) : 0;
+    if (status != 0) {
+        lua_error(L);
+    }
 }
 
-/* debug.sethook([thread,] function, ...), which is the first upvalue. */
+/* debug.sethook([thread,] function, ...); LuaJIT's, which is the first upvalue, checks the arguments and sets the mask. */
 static int set_hook(lua_State *L)
 {
     int index = lua_isthread(L, 1) ? 2 : 1;
+    bool is_set = lua_isfunction(L, index);
 
-    if (lua_isfunction(L, index)) {
-        lua_pushvalue(L, index);
-        lua_pushcclosure(L, run_hook, 1);
-        lua_replace(L, index);
-    }
+    int count = lua_gettop(L);
+
     lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-    return lua_gettop(L);
+    for (int i = 1; i <= count; i++) {
+        lua_pushvalue(L, i);
+    }
+    lua_call(L, count, 0);
+    lua_pushlightuserdata(L, &hook_key);
+    if (is_set) {
+        lua_pushvalue(L, index);
+    } else {
+        lua_pushnil(L);
+    }
+    lua_rawset(L, LUA_REGISTRYINDEX);
+    if (is_set && lua_gethookmask(L) != 0) {
+        lua_sethook(L, run_hook, lua_gethookmask(L), lua_gethookcount(L));
+    }
+    return 0;
 }
 
 /* debug.gethook: gives what the script has set. */
@@ -82,7 +112,8 @@ static int get_hook(lua_State *L)
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
     lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-    if (lua_tocfunction(L, 1) == run_hook && lua_getupvalue(L, 1, 1) != NULL) {
+    if (lua_gethook(L) == run_hook) {
+        push_hook(L);
         lua_replace(L, 1);
     }
     return lua_gettop(L);
