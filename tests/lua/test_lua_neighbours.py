@@ -1,6 +1,8 @@
 """Small things that scripts see, each as lua-nginx-module 0.10.23 shows it: order, log lines, values at the edges."""
 
 import re
+import socket
+import threading
 
 import pytest
 
@@ -182,6 +184,16 @@ server {
         show(pcall(ngx.re.gsub, "abc", "b", function() end))
         for _, template in ipairs({"$", "$name", "${1", "${}"}) do show(ngx.re.sub("abc", "b", template)) end
     } }
+    location /refused { lua_check_client_abort on; content_by_lua_block {
+        show(pcall(ngx.on_abort, print))
+        show(pcall(ngx.timer.every, 0, print))
+        local udp = ngx.socket.udp()
+        show(pcall(udp.settimeout, udp, 1, 2))
+        ngx.req.discard_body()
+        show(ngx.req.socket())
+        assert(udp:setpeername("127.0.0.1", tonumber(ngx.var.arg_port)) and udp:send("x"))
+        show(#udp:receive(0))
+    } }
     location /old { content_by_lua_block { ngx.req.set_header("a", "b") show(ngx.req.http_version(), ngx.req.get_headers().a) } }
 }
 """
@@ -313,6 +325,18 @@ def test_arguments_that_functions_of_modules_refuse(server):
     assert server.wait_log(r'\[error\] [^[]* lua script: invalid capturing variable name found in "\$"')
     assert server.wait_log(r'\[error\] [^[]* attempt to use named capturing variable "name"')
     assert server.wait_log(r'\[error\] [^[]* the closing bracket in "1" variable is missing')
+
+
+def test_arguments_that_are_refused_and_an_empty_datagram(server):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+        peer.bind(("127.0.0.1", 0))
+        answers = threading.Thread(target=lambda: peer.sendto(b"answer", peer.recvfrom(10)[1]))
+        answers.start()
+        response = server.get(f"/refused?port={peer.getsockname()[1]}", method="POST", body=b"abc")
+        answers.join()
+    assert response.body.decode().splitlines() == [
+        "false|bad argument #1 to '?' (Lua function expected)", "false|delay cannot be zero",
+        "false|ngx.socket settimeout: expecting at least 2 arguments (including the object) but seen 3", "nil|no body", "0"]
 
 
 def test_http_0_9_has_no_fields_to_set(server):

@@ -53,7 +53,7 @@ static bool copy(lua_State *to, lua_State *from, int index, int depth, const cha
     if (lua_type(from, index) != LUA_TTABLE) {
         return copy_plain(to, from, index, where);
     }
-    if (depth >= SCRIPT_COPY_DEPTH) {
+    if (depth + 1 >= SCRIPT_COPY_DEPTH) {
         lua_pushfstring(
             to, "suspicious circular references, table depth exceed max depth: %d in the %s",
             SCRIPT_COPY_DEPTH, where);

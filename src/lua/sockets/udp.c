@@ -308,7 +308,7 @@ static int receive_one(lua_State *L, struct script_thread *thread)
         return script_fail(L, "socket busy");
     }
     lua_Number most = count == 2 && !lua_isnil(L, 2) ? luaL_checknumber(L, 2) : DATAGRAM_MOST;
-    size_t size = most >= 1 && most < DATAGRAM_MOST ? (size_t) most : DATAGRAM_MOST;
+    size_t size = most >= 0 && most < DATAGRAM_MOST ? (size_t) most : DATAGRAM_MOST;
     uint64_t timeout_ms = socket_timeout(L, UDP_TIMEOUT, socket_settings(thread)->read_timeout_ms);
     socket_hold(L);
     if (await_datagram(udp, clock_now.now_ms + timeout_ms) == WAIT_TIMED_OUT) {
@@ -333,7 +333,7 @@ static int settimeout(lua_State *L, struct script_thread *thread)
     lua_Number ms;
 
     (void) thread;
-    if (lua_gettop(L) < 2) {
+    if (lua_gettop(L) != 2) {
         return luaL_error(
             L,
             "ngx.socket settimeout: expecting at least 2 arguments (including the object) but seen %d",

@@ -40,7 +40,7 @@ int script_on_abort(lua_State *L, struct script_thread *thread, struct script_ab
     if (abort->entry != NULL) {
         return script_fail(L, "duplicate call");
     }
-    luaL_checktype(L, 1, LUA_TFUNCTION);
+    luaL_argcheck(L, lua_isfunction(L, 1) && !lua_iscfunction(L, 1), 1, "Lua function expected");
     lua_settop(L, 1);
     abort->callback = luaL_ref(L, LUA_REGISTRYINDEX);
     abort->entry = thread->entry;

@@ -257,6 +257,9 @@ static int make(lua_State *L, struct script_thread *thread, bool is_every)
         return luaL_error(L, "expecting at least 2 arguments but got %d", count);
     }
     double delay = luaL_checknumber(L, 1);
+    if (is_every && delay > -0.001 && delay < 0.001) {
+        return luaL_error(L, "delay cannot be zero");
+    }
     luaL_argcheck(L, lua_isfunction(L, 2) && !lua_iscfunction(L, 2), 2, "Lua function expected");
     if (thread == NULL || thread->phase == SCRIPT_INIT) {
         return luaL_error(L, "no request");
@@ -266,9 +269,6 @@ static int make(lua_State *L, struct script_thread *thread, bool is_every)
         return luaL_error(L, "delay cannot be negative");
     }
     uint64_t delay_ms = (uint64_t) (delay * 1000);
-    if (is_every && delay_ms == 0) {
-        return luaL_error(L, "delay cannot be zero");
-    }
     struct script_vm *vm = thread->subject->vm;
     if (delay_ms != 0 && is_ending(vm)) {
         return script_fail(L, "process exiting");

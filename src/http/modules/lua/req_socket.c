@@ -70,8 +70,7 @@ static int push_body(lua_State *L, struct script_thread *thread, struct http_lua
 {
     struct request *request = lua->request;
 
-    if (request->incoming.body != NULL || request_body_is_gone(request) ||
-        lua->body_source != NULL || lua->has_raw_socket) {
+    if (request->incoming.body != NULL || lua->body_source != NULL || lua->has_raw_socket) {
         return script_fail(L, "request body already exists");
     }
     if (lua->is_reading_body) {
@@ -80,7 +79,7 @@ static int push_body(lua_State *L, struct script_thread *thread, struct http_lua
     if (request->incoming.is_chunked && !request->wire->is_multiplexed) {
         return script_fail(L, "chunked request bodies not supported yet");
     }
-    if (request->incoming.is_read) {
+    if (request->incoming.is_read || request_body_is_gone(request)) {
         return script_fail(L, "no body");
     }
     if (request_body_exceeds(request)) {
