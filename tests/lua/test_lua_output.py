@@ -10,6 +10,7 @@ from harness.wait import until
 
 HTTP = """
 access_log access.log;
+lua_shared_dict told 32k;
 server {
     listen 127.0.0.1:@PORT@;
     error_page 410 /gone;
@@ -75,8 +76,11 @@ server {
         ngx.log(ngx.WARN, "told begins ", again[1], " ", select(2, ngx.on_abort(print)))
         ngx.sleep(30)
     } }
-    location /then { rewrite_by_lua_block { ngx.log(ngx.WARN, "then begins") ngx.sleep(0.1) ngx.log(ngx.WARN, "then ends") }
+    location /then { rewrite_by_lua_block { 
+        ngx.log(ngx.WARN, "then begins") repeat ngx.sleep(0.005) until ngx.shared.told:get("left") ngx.log(ngx.WARN, "then ends") }
         proxy_pass http://127.0.0.1:@PORT@/say; }
+
+    location /left { content_by_lua_block { ngx.shared.told:set("left", true) } }
 
     location /off { access_by_lua_block { ngx.log(ngx.WARN, "/off begins") ngx.sleep(0.05) } content_by_lua_block { ngx.sleep(0.001) ngx.print("answered") } }
     location /on { lua_check_client_abort on;
@@ -229,6 +233,7 @@ def test_what_follows_the_script_does_not_serve_who_has_left(server):
     with server.client() as client:
         ask(client, "/then")
         server.wait_log("then begins")
+    server.get("/left")
     server.wait_log("then ends")
     server.wait_log('"GET /then HTTP/1.1" 499', "access.log")
 
