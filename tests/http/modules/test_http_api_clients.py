@@ -18,12 +18,16 @@ HTTP = """
     keyval_zone zone=pairs:64k;
     keyval $arg_key $pair zone=pairs;
     limit_req_zone $uri zone=req:64k rate=1000r/s;
+    proxy_cache_path cache keys_zone=stored:64k max_size=100m;
+    limit_conn_zone $uri zone=conn:64k;
     upstream dyn { zone dyn 128k; server 127.0.0.1:@PORT1@; }
+    upstream empty { zone empty 64k; }
+    upstream draining { zone draining 64k; server 127.0.0.1:1 drain; }
     server {
         listen 127.0.0.1:@PORT@;
         status_zone site;
         location /api { api write=on; }
-        location / { proxy_pass http://dyn; status_zone place; limit_req zone=req burst=1000 nodelay; }
+        location / { proxy_pass http://dyn; status_zone place; limit_req zone=req burst=1000 nodelay; limit_conn conn 100; proxy_cache stored; }
     }
     server { listen 127.0.0.1:@PORT1@; return 204; }
 """
@@ -31,8 +35,10 @@ STREAM = """
 stream {
     keyval_zone zone=flows:64k;
     keyval $remote_addr $flow zone=flows;
+    limit_conn_zone $remote_addr zone=sessions:64k;
     upstream flow { zone flow 64k; server 127.0.0.1:@PORT1@; }
-    server { listen 127.0.0.1:@PORT2@; status_zone flow; proxy_pass flow; }
+    upstream empty { zone no_flow 64k; }
+    server { listen 127.0.0.1:@PORT2@; status_zone flow; limit_conn sessions 100; proxy_pass flow; }
 }
 """
 
@@ -70,6 +76,8 @@ def scrape(port, exporter):
 def test_the_go_client_reads_and_changes(serve, tmp_path):
     server = serve(HTTP, main=STREAM)
     assert server.get("/").status == 204
+    with server.client(port=server.port_of("PORT2")) as client:
+        assert client.request("/", close=True).status == 204
     program = str(tmp_path / "client")
     env = dict(os.environ, GO111MODULE="off", GOPATH="/usr/share/gocode", GOCACHE=str(tmp_path / "cache"), GOFLAGS="", GOTOOLCHAIN="local")
     subprocess.run([GO, "build", "-o", program, os.path.join(HERE, "plus_go_client/main.go")], env=env, check=True)

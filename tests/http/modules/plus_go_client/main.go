@@ -63,6 +63,37 @@ func httpServers(c *client.NginxClient) {
 	must(c.UpdateHTTPServer("dyn", now[1]), "UpdateHTTPServer")
 }
 
+// An upstream that has no server in the configuration, and one whose server drains.
+func emptyUpstreams(c *client.NginxClient) {
+	must(c.AddHTTPServer("empty", client.UpstreamServer{Server: "127.0.0.1:2"}), "AddHTTPServer")
+	must(c.AddStreamServer("empty", client.StreamUpstreamServer{Server: "127.0.0.1:2"}), "AddStreamServer")
+	web, err := c.GetHTTPServers("empty")
+	must(err, "GetHTTPServers")
+	flow, err := c.GetStreamServers("empty")
+	must(err, "GetStreamServers")
+	zero, one, no, ten, none := 0, 1, false, "10s", "0s"
+	wanted := client.UpstreamServer{ID: web[0].ID, Server: "127.0.0.1:2", MaxConns: &zero, MaxFails: &one, FailTimeout: ten, SlowStart: none, Backup: &no, Down: &no, Weight: &one}
+	if len(web) != 1 || !reflect.DeepEqual(web[0], wanted) {
+		fail("defaults: %+v", web)
+	}
+	of := client.StreamUpstreamServer{ID: flow[0].ID, Server: "127.0.0.1:2", MaxConns: &zero, MaxFails: &one, FailTimeout: ten, SlowStart: none, Backup: &no, Down: &no, Weight: &one}
+	if len(flow) != 1 || !reflect.DeepEqual(flow[0], of) {
+		fail("defaults of stream: %+v", flow)
+	}
+	_, deleted, _, err := c.UpdateHTTPServers("empty", nil)
+	must(err, "UpdateHTTPServers")
+	_, gone, _, err := c.UpdateStreamServers("empty", nil)
+	must(err, "UpdateStreamServers")
+	if len(deleted) != 1 || len(gone) != 1 {
+		fail("servers that went: %v, %v", deleted, gone)
+	}
+	draining, err := c.GetHTTPServers("draining")
+	must(err, "GetHTTPServers")
+	if len(draining) != 1 || !draining[0].Drain {
+		fail("a server that drains: %+v", draining)
+	}
+}
+
 func streamServers(c *client.NginxClient) {
 	must(c.CheckIfStreamUpstreamExists("flow"), "CheckIfStreamUpstreamExists")
 	must(c.AddStreamServer("flow", client.StreamUpstreamServer{Server: "127.0.0.2:1"}), "AddStreamServer")
@@ -93,11 +124,18 @@ func figures(c *client.NginxClient) {
 		stats.HTTPRequests.Total == 0 || stats.Connections.Accepted == 0 || stats.NginxInfo.Version == "" {
 		fail("GetStats: %+v", stats)
 	}
+	if stats.Slabs["dyn"].Pages.Used == 0 || len(stats.Slabs["dyn"].Slots) == 0 || stats.Caches["stored"].MaxSize != 100<<20 ||
+		stats.LocationZones["place"].Requests == 0 || stats.HTTPLimitRequests["req"].Passed == 0 ||
+		stats.HTTPLimitConnections["conn"].Passed == 0 || stats.StreamLimitConnections["sessions"].Passed == 0 ||
+		stats.StreamServerZones["flow"].Connections == 0 || stats.NginxInfo.Generation == 0 || stats.NginxInfo.ProcessID == 0 {
+		fail("GetStats: %+v", stats)
+	}
 }
 
 func main() {
 	c, err := client.NewNginxClient(&http.Client{}, os.Args[1])
 	must(err, "NewNginxClient")
+	emptyUpstreams(c)
 	httpServers(c)
 	streamServers(c)
 	keyvals(c)
