@@ -99,6 +99,10 @@ static bool check_quic(struct conf_scope *scope, const struct conf_node *node,
         return conf_error(scope->conf, node, "\"%s\" parameter is incompatible with \"quic\"",
                           wrong);
     }
+    if (str_starts(node->args[1], STR("unix:"))) {
+        return conf_error(scope->conf, node,
+                          "the \"quic\" parameter is not possible on a unix socket");
+    }
     if (main->handshake == NULL) {
         return conf_error(scope->conf, node, "the \"quic\" parameter requires ngx_http_ssl_module");
     }

@@ -59,7 +59,7 @@ struct tls_context *tls_server_context(const struct tls_server_settings *chosen,
     return chosen->rejects_handshake ? NULL : tls_server_certified(chosen, first)->context;
 }
 
-bool tls_server_check_listen(struct conf *conf, const struct conf_node *node,
+bool tls_server_check_listen(struct conf *conf, const struct conf_node *node, const char *parameter,
                              const struct vec *servers, const void *first,
                              const struct tls_server_settings *(*settings_of)(const void *server))
 {
@@ -74,7 +74,8 @@ bool tls_server_check_listen(struct conf *conf, const struct conf_node *node,
     }
     return is_good ||
            conf_error(conf, node,
-                      "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive");
+                      "no \"ssl_certificate\" is defined for the \"listen ... %s\" directive",
+                      parameter);
 }
 
 /* Of a certificate that was not accepted: its kind of fault. */

@@ -27,9 +27,9 @@ bool tls_server_check_client(const struct tls_server_settings *settings, struct 
 
 /*
  * When the configuration is read: has the default server of an address with TLS, first, something to say; and where it only rejects,
- * all others of the vec of servers? node is the line that asks for TLS. False after conf_error.
+ * all others of the vec of servers? node is the line that asks for TLS, by this parameter of `listen`. False after conf_error.
  */
-bool tls_server_check_listen(struct conf *conf, const struct conf_node *node,
+bool tls_server_check_listen(struct conf *conf, const struct conf_node *node, const char *parameter,
                              const struct vec *servers, const void *first,
                              const struct tls_server_settings *(*settings_of)(const void *server));
 

@@ -139,8 +139,8 @@ static bool ssl_end(struct conf *conf, struct stream_main *main)
     vec_each(struct stream_listen *, listen, &main->listens) {
         if ((*listen)->address.is_ssl) {
             is_good &=
-                tls_server_check_listen(conf, (*listen)->address.ssl_node, &(*listen)->servers,
-                                        (*listen)->default_server, tls_of);
+                tls_server_check_listen(conf, (*listen)->address.ssl_node, "ssl",
+                                        &(*listen)->servers, (*listen)->default_server, tls_of);
         }
     }
     return is_good;

@@ -103,6 +103,10 @@ def test_preferred_address_of_the_server_that_was_chosen(site):
     ("quic_preferred_address localhost:443;", "invalid address"),
     ("quic_preferred_address 127.0.0.1:443 127.0.0.2:443;", 'two addresses of one family in "quic_preferred_address"'),
     ("quic_server_id 01 key=short;", "must have 32 hexadecimal digits"),
+    ("listen 127.0.0.1:8000 quic;", 'no "ssl_certificate" is defined for the "listen ... quic" directive'),
+    ("listen 127.0.0.1:8000 quic; ssl_reject_handshake on; ssl_protocols TLSv1.2;",
+     '"ssl_protocols" must enable TLSv1.3 for the "listen ... quic" directive'),
+    ("listen unix:quic.sock quic;", 'the "quic" parameter is not possible on a unix socket'),
 ])
 def test_refused(tmp_path, text, message):
     (tmp_path / "short").write_text(KEY[:-1])

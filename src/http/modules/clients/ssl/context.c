@@ -1,5 +1,5 @@
 /* From the settings of a server to its TLS context, and the checks of listeners. */
-#include "http/routing/hooks.h"
+#include "http/client/protocol.h"
 #include "http/modules/clients/ssl/ssl.h"
 #include "shared/tls/accept.h"
 
@@ -33,6 +33,22 @@ static const struct tls_server_settings *tls_of(const void *server)
     return &ssl_settings_of(server)->tls;
 }
 
+/* Has an address with TLS what it needs? */
+static bool check_listen(struct conf *conf, const struct http_listen *listen)
+{
+    const struct conf_node *node = listen->address.ssl_node;
+    bool is_quic = listen_is_quic(listen);
+
+    if (!tls_server_check_listen(conf, node, is_quic ? "quic" : "ssl", &listen->servers,
+                                 listen->default_server, tls_of)) {
+        return false;
+    }
+    return !is_quic || (tls_of(listen->default_server)->protocols & TLS_1_3) != 0 ||
+           conf_error(
+               conf, node,
+               "\"ssl_protocols\" must enable TLSv1.3 for the \"listen ... quic\" directive");
+}
+
 bool ssl_end(struct conf *conf, struct http_main *main)
 {
     bool is_good = true;
@@ -46,9 +62,7 @@ bool ssl_end(struct conf *conf, struct http_main *main)
     }
     vec_each(struct http_listen *, listen, &main->listens) {
         if ((*listen)->address.is_ssl) {
-            is_good &=
-                tls_server_check_listen(conf, (*listen)->address.ssl_node, &(*listen)->servers,
-                                        (*listen)->default_server, tls_of);
+            is_good &= check_listen(conf, *listen);
         }
     }
     return is_good;
