@@ -48,7 +48,7 @@ static void libraries(struct buf *out)
 {
 #ifdef HAVE_OPENSSL
     built_with(out, tls_version_built(), tls_version_running());
-    buf_printf(out, "TLS SNI support enabled\nTLS of QUIC: %s\n", tls_messages_way());
+    buf_printf(out, "TLS SNI support enabled\nTLS of QUIC: %s, no 0-RTT\n", tls_messages_way());
 #else
     (void) built_with;
     buf_printf(out, "TLS SNI support disabled\n");

@@ -109,8 +109,18 @@ def test_preferred_address_of_the_server_that_was_chosen(site):
     ("listen unix:quic.sock quic;", 'the "quic" parameter is not possible on a unix socket'),
 ])
 def test_refused(tmp_path, text, message):
+    assert message in _refusal(tmp_path, text)
+
+
+def test_early_data_does_not_apply(tmp_path):
+    text = "listen 127.0.0.1:8000 quic; ssl_reject_handshake on; ssl_early_data on; ssl_protocols TLSv1.2;"
+    assert '"ssl_early_data" does not apply to the "listen ... quic" directive' in _refusal(tmp_path, text)
+
+
+def _refusal(tmp_path, text):
     (tmp_path / "short").write_text(KEY[:-1])
     path = tmp_path / "nginx.conf"
     path.write_text("events { } http { server { listen 127.0.0.1:8000; %s } }" % text)
     done = run_binary("-t", "-p", str(tmp_path), "-c", str(path), "-e", "stderr")
-    assert done.returncode == 1 and message in done.stderr
+    assert done.returncode == 1
+    return done.stderr

@@ -33,20 +33,30 @@ static const struct tls_server_settings *tls_of(const void *server)
     return &ssl_settings_of(server)->tls;
 }
 
+/* Has the default server of an address with QUIC what that needs? */
+static bool check_quic(struct conf *conf, const struct conf_node *node,
+                       const struct tls_server_settings *settings)
+{
+    if (settings->early_data) {
+        conf_warn(conf, node,
+                  "\"ssl_early_data\" does not apply to the \"listen ... quic\" directive: "
+                  "0-RTT of QUIC is not accepted");
+    }
+    return (settings->protocols & TLS_1_3) != 0 ||
+           conf_error(
+               conf, node,
+               "\"ssl_protocols\" must enable TLSv1.3 for the \"listen ... quic\" directive");
+}
+
 /* Has an address with TLS what it needs? */
 static bool check_listen(struct conf *conf, const struct http_listen *listen)
 {
     const struct conf_node *node = listen->address.ssl_node;
     bool is_quic = listen_is_quic(listen);
 
-    if (!tls_server_check_listen(conf, node, is_quic ? "quic" : "ssl", &listen->servers,
-                                 listen->default_server, tls_of)) {
-        return false;
-    }
-    return !is_quic || (tls_of(listen->default_server)->protocols & TLS_1_3) != 0 ||
-           conf_error(
-               conf, node,
-               "\"ssl_protocols\" must enable TLSv1.3 for the \"listen ... quic\" directive");
+    return tls_server_check_listen(conf, node, is_quic ? "quic" : "ssl", &listen->servers,
+                                   listen->default_server, tls_of) &&
+           (!is_quic || check_quic(conf, node, tls_of(listen->default_server)));
 }
 
 bool ssl_end(struct conf *conf, struct http_main *main)
