@@ -847,6 +847,25 @@ def test_several_servers_and_a_single_process(site, ca):
     assert ca.count("new-order") == 1
 
 
+def test_two_issuers(site, ca):
+    """Each has its account, its challenge and its monitor, and servers of one address have certificates of either."""
+    other = authority.Authority(certificates.signed("acme-server", "acme-root", "subjectAltName=IP:127.0.0.1"))
+    try:
+        more = """acme_issuer two { uri %s; ssl_trusted_certificate %s; challenge tls-alpn-01; }
+                  server { listen 127.0.0.1:@PORT1@ ssl; server_name b.test; acme_certificate two key=ecdsa:384; ssl_certificate auto; }""" % (
+                      other.url, certificates.own("acme-root").crt)
+        server = site(http=more)
+        other.tls_port = server.port_of("PORT1")
+        other.ready.set()
+        assert names_of(issued(server)) == ["a.test"]
+        assert issued(server, "b.test").public_key().curve.name == "secp384r1"
+        assert (ca.seen, other.seen) == ([("http-01", "a.test", "valid")], [("tls-alpn-01", "b.test", "valid")])
+        orderer, = orderers_of(server)
+        assert len(proc.children(orderer)) == 2
+    finally:
+        other.close()
+
+
 AUTO = """
     acme_issuer ca { uri %(uri)s; ssl_trusted_certificate %(trusted)s; %(block)s }
     %(http)s
@@ -892,3 +911,11 @@ def test_errors_of_the_configuration(tmp_path, text, said):
     path.write_text("events {} http { %s }" % text)
     done = run_binary("-t", "-c", str(path), "-p", str(tmp_path))
     assert done.returncode == 1 and said in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("block", ["stream { server { listen 1 ssl; %s return x; } }", "mail { %s auth_http a; server { listen 1 ssl; protocol imap; } }"])
+def test_auto_elsewhere(tmp_path, block):
+    path = tmp_path / "nginx.conf"
+    path.write_text("events {} http { acme_issuer x { uri https://a/; } } " + block % "ssl_certificate auto;")
+    done = run_binary("-t", "-c", str(path), "-p", str(tmp_path))
+    assert done.returncode == 1 and '"ssl_certificate auto" is for servers of http' in done.stderr

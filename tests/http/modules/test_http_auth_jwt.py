@@ -6,10 +6,11 @@ import threading
 
 import pytest
 
-from harness import binaries
+from harness import binaries, h3
 from harness.h2 import H2
 from harness.wait import until
 
+import certificates
 import tokens
 from tokens import b64, by_hand, encrypt, in_seconds, key, private, public, sign
 
@@ -495,6 +496,19 @@ def test_http2(site):
         good = h2.get("/", headers=[("authorization", "Bearer " + sign(key("p256"), "ES256"))])
         bad = h2.get("/", headers=[("authorization", "Bearer a.b.c")])
         assert good.status == 200 and bad.status == 401
+
+
+@pytest.mark.skipif(not h3.HAS_AIOQUIC, reason="without aioquic: see auto/aioquic")
+def test_http3(serve):
+    made = certificates.own("localhost")
+    server = serve("""server { listen 127.0.0.1:@PORT@ quic; ssl_certificate %s; ssl_certificate_key %s;
+                      auth_jwt api; auth_jwt_key_file keys.json; add_header X-User $jwt_claim_sub; location / { empty_gif; } }""" % (made.crt, made.key),
+                   files={"keys.json": public(key("p256"))})
+    with h3.H3(server.port) as client:
+        good = client.get("/", headers=[("authorization", "Bearer " + sign(key("p256"), "ES256"))])
+        bad = client.get("/", headers=[("authorization", "Bearer a.b.c")])
+    assert (good.status, good.headers["x-user"]) == (200, "ann")
+    assert (bad.status, bad.headers["www-authenticate"]) == (401, 'Bearer realm="api", error="invalid_token"')
 
 
 FORGED = by_hand({"alg": "ES256"}, {"sub": "eve"}, b"x")

@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import signal
 import threading
 import urllib.parse
 
 import pytest
 
-from harness import binaries
+from harness import binaries, h3
+from harness.daemon import follow_upgrade, upgrade
 from harness.h2 import H2
 from harness.server import run_binary
 from harness.wait import until
@@ -183,6 +185,33 @@ def test_http2(site, provider):
     with H2(server.port) as h2:
         answer = h2.get("/")
         assert answer.status == 302 and answer.headers["location"].startswith(provider.url)
+
+
+@pytest.mark.skipif(not h3.HAS_AIOQUIC, reason="without aioquic: see auto/aioquic")
+def test_http3(site, provider):
+    made = certificates.own("localhost")
+    server = site(server="listen 127.0.0.1:@PORT@ quic; ssl_certificate %s; ssl_certificate_key %s;" % (made.crt, made.key))
+    with h3.H3(server.port) as client:
+        first = client.get("/page")
+        cookie = first.headers["set-cookie"]
+        assert first.status == 302 and "; Secure" in cookie
+        there = urllib.parse.urlsplit(provider.login(first.headers["location"]))
+        second = client.get(there.path + "?" + there.query, headers=[("cookie", cookie.split(";")[0])])
+        assert second.status == 302 and urllib.parse.urlsplit(second.headers["location"]).path == "/page"
+        third = client.get("/page", headers=[("cookie", second.headers["set-cookie"].split(";")[0])])
+        assert (third.status, third.headers["x-user"]) == (200, "ann|")
+
+
+def test_upgrade_in_the_middle_of_a_login(site, provider):
+    """The next binary ends it: what it is about is in the browser, and the key follows from the client's secret."""
+    server = site(http="keepalive_timeout 0;")
+    browser = Browser(server)
+    way = browser.back(provider, browser.get("/page"))
+    former = server.pid
+    upgrade(server, 1)
+    os.kill(former, signal.SIGQUIT)
+    follow_upgrade(server)
+    assert browser.get(way).status == 302 and browser.get("/page").status == 200
 
 
 def test_many_tabs(site, provider):

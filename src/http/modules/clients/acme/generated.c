@@ -151,6 +151,25 @@ static bool generate(struct conf *conf, struct conf_node *http)
     return is_good;
 }
 
+/* A server of stream or mail with these words would look for a file of that name. */
+static bool refuse_elsewhere(struct conf *conf, const struct conf_node *block)
+{
+    const struct conf_node *line = line_of(block, "ssl_certificate");
+    bool is_good = true;
+
+    if (is_auto(line) && line_of(block, "ssl_certificate_key") == NULL) {
+        is_good = conf_error(conf, line,
+                             "\"ssl_certificate auto\" is for servers of http: name the file of a "
+                             "certificate that one of these has");
+    }
+    for (const struct conf_node *node = block->children; node != NULL; node = node->next) {
+        if (node->is_block && str_is(node->args[0], "server")) {
+            is_good = refuse_elsewhere(conf, node) && is_good;
+        }
+    }
+    return is_good;
+}
+
 bool acme_generate(struct conf *conf, struct http_main *main)
 {
     bool is_good = true;
@@ -158,6 +177,9 @@ bool acme_generate(struct conf *conf, struct http_main *main)
     for (struct conf_node *node = conf->root->children; node != NULL; node = node->next) {
         if (node->is_block && str_is(node->args[0], "http")) {
             is_good = generate(conf, node) && is_good;
+        } else if (node->is_block &&
+                   (str_is(node->args[0], "stream") || str_is(node->args[0], "mail"))) {
+            is_good = refuse_elsewhere(conf, node) && is_good;
         }
     }
     return is_good;
