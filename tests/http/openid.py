@@ -17,7 +17,7 @@ CLIENT, SECRET = "client one", "s3cret:+/"
 class Provider:
     """change: by path, a function of (provider, answer) that gives another answer, or (status, bytes)."""
 
-    def __init__(self, certificate=None):
+    def __init__(self, certificate=None, address="127.0.0.1"):
         self.key = key("p256", kid="one")
         self.alg, self.kid = "ES256", "one"
         self.codes = {}         # code: arguments of the login
@@ -54,9 +54,9 @@ class Provider:
                 self.end_headers()
                 self.wfile.write(body)
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer((address, 0), Handler)
         self.server.daemon_threads = True
-        self.url = "http%s://127.0.0.1:%d" % ("s" if certificate else "", self.server.server_port)
+        self.url = "http%s://%s:%d" % ("s" if certificate else "", address, self.server.server_port)
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate.crt, certificate.key)
