@@ -103,10 +103,10 @@ enum body_result h2_read_body(struct exchange *x, struct str *data)
     struct h2_bytes *reading = &stream->reading;
 
     for (;;) {
+        if (stream->coded.is_bad) {
+            return BODY_BAD; /* what came with the reset is not given, as in nginx */
+        }
         if (stream->arriving.end == 0) {
-            if (stream->coded.is_bad) {
-                return BODY_BAD;
-            }
             return stream->coded.is_input_ended ? coded_response_finish(x, &stream->coded.response)
                                                 : BODY_MORE;
         }
