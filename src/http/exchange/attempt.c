@@ -1,6 +1,7 @@
 /* One attempt at one peer: connect, send the request, read the head of the response. */
 #include <errno.h>
 
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "http/client/connection.h"
 #include "http/exchange/internal.h"
@@ -236,6 +237,8 @@ static void choose_way(struct exchange *x, struct upstream_connection_way *way,
             way->tls.options.name = decision->host;
             way->tls.options.identity = tls_client_identity(way->tls.context, &way->tls.options);
         }
+        /* Sessions of TLS are resumed within a group, as in stream. */
+        way->tls.options.identity ^= keyed_hash(x->group->name) << 1;
         options->tls = &way->tls;
         options->quic = x->protocol->is_quic ? settings->http3.quic : NULL;
         options->is_alone = settings->tls.is_certificate_late && x->group->is_implicit;

@@ -219,8 +219,11 @@ def test_sessions_are_resumed(serve, root, secure, version):
         location / { proxy_pass https://127.0.0.1:%d; }
         location /named { proxy_pass https://127.0.0.1:%d; proxy_ssl_server_name on;
                           proxy_ssl_name $arg_name; }
-        location /fresh { proxy_pass https://127.0.0.1:%d; proxy_ssl_session_reuse off; } }
-        """ % (back.port, back.port, fresh.port))
+        location /fresh { proxy_pass https://127.0.0.1:%d; proxy_ssl_session_reuse off; }
+        location /group { proxy_pass https://group; proxy_ssl_name a.example; }
+        location /other { proxy_pass https://other; proxy_ssl_name a.example; } }
+        upstream group { server 127.0.0.1:%d; } upstream other { server 127.0.0.1:%d; }
+        """ % (back.port, back.port, fresh.port, back.port, back.port))
     for _ in range(3):
         assert server.get("/").status == 200
         assert server.get("/fresh").status == 200
@@ -230,6 +233,10 @@ def test_sessions_are_resumed(serve, root, secure, version):
     for name in ("a.example", "c.example", "a.example", "c.example"):
         assert server.get("/named?name=" + name).status == 200
     assert [one["is_resumed"] for one in back.shaken[3:]] == [False, False, True, True]
+    # It holds for the group that it was made for.
+    for place in ("/group", "/other", "/group", "/other"):
+        assert server.get(place).status == 200
+    assert [one["is_resumed"] for one in back.shaken[7:]] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("version", [{}, TLS_1_2])
@@ -482,7 +489,7 @@ def test_certificates_by_variable(serve, root, secure):
     assert server.get("/data").status == 200
     assert [(one["client"], one["is_resumed"]) for one in back.shaken] == [
         ("one", False), ("two", False), ("one", True), ("two", True),  # a group of one is not kept
-        ("one", True), ("two", True), ("locked", False), (None, False)]
+        ("one", False), ("two", False), ("locked", False), (None, False)]
     for bad in ("/?c=none", "/?c=locked", "/data?c=one.crt&k=two.key", "/data?c=one.key&k=one.key",
                 "/data?c=one.crt"):
         assert server.get(bad).status == 500
