@@ -19,7 +19,7 @@ FILES = {
     "html/i.png": images.png(), "html/a.png": images.png(alpha=100), "html/p.png": images.png(palette=True),
     "html/t.png": images.png(palette=True, transparent=True), "html/tall.png": images.png(30, 200), "html/one.png": images.png(1, 1),
     "html/text.txt": "text, and more of it\n", "html/empty.png": b"", "html/cut.jpg": images.JPEG[:300], "html/short.png": images.png()[:20],
-    "html/broken.png": images.png()[:60] + b"x" * 50,
+    "html/broken.png": images.png()[:60] + b"x" * 50, "html/head.gif": images.GIF[:8],
 }
 
 TYPES = "types { image/jpeg jpg; image/png png; image/gif gif; image/webp webp; text/plain txt; }"
@@ -49,13 +49,16 @@ WAYS = [
     "image_filter resize 60 40; image_filter_jpeg_quality $arg_q; image_filter_webp_quality $arg_q;",
     "image_filter resize 60 40; image_filter_interlace on; image_filter_sharpen 50;", "image_filter resize 60 40; image_filter_transparency off;",
     "image_filter off;", "image_filter resize 60 40; image_filter_buffer 300;", "image_filter resize 60 40; error_page 415 = /empty;",
+    "image_filter resize 60 40; image_filter_sharpen $arg_s; image_filter_jpeg_quality $arg_q;", "image_filter rotate $arg_r; image_filter resize 60 -;",
 ]
 
-NAMES = ("i.jpg", "i.gif", "i.webp", "i.png", "tall.png", "one.png", "text.txt", "cut.jpg", "short.png", "broken.png", "empty.png")
+NAMES = ("i.jpg", "i.gif", "i.webp", "i.png", "tall.png", "one.png", "text.txt", "cut.jpg", "short.png", "broken.png", "empty.png", "head.gif")
 TARGETS = [("/%d/%s" % (way, name), ()) for way in range(len(WAYS)) for name in NAMES] + \
     [("/19/i.png?" + args, ()) for args in ("w=50&h=50", "w=50&h=-", "w=-&h=10", "w=x&h=1", "w=0&h=1", "w=-1&h=5", "h=5", "w=-&h=-")] + \
     [("/20/i.png?r=" + angle, ()) for angle in ("90", "180", "45", "x", "")] + \
     [("/21/i.%s?q=%s" % (kind, quality), ()) for kind in ("jpg", "webp") for quality in ("1", "100", "50")] + \
+    [("/27/i.jpg?" + args, ()) for args in ("q=101&s=10", "q=50&s=101", "q=50&s=x", "q=50", "q=x&s=1", "q=0")] + \
+    [("/28/i.png?r=" + angle, ()) for angle in ("90", "45", "x")] + \
     [("/2/i.png", ("Range: bytes=0-9",)), ("/1/i.png", ("Range: bytes=0-9",)), ("/2/i.png", ("If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT",))]
 
 # Where the reference is not followed: (way, name) or (None, name), and the statuses that are given instead.
@@ -135,6 +138,21 @@ def test_transparency(images_at):
     assert [pixel[3] for pixel in quarters(server.get("/0/t.png").body)] == [0, 255, 255, 255]
     assert quarters(server.get("/1/t.png").body)[0][3] == 255 and quarters(server.get("/1/t.png").body)[0][0] > 240
     assert b"\x21\xf9\x04" in server.get("/0/t.gif").body and b"\x21\xf9\x04" not in server.get("/1/t.gif").body
+
+
+def test_colours_of_palettes_are_kept_where_nothing_is_scaled(images_at):
+    server = images_at("image_filter crop 60 -;", "image_filter rotate 180;")
+    red, green, blue, yellow = [colour + (255,) for colour in images.COLOURS]
+    assert quarters(server.get("/0/p.png").body) == [red, green, blue, yellow]
+    assert quarters(server.get("/1/p.png").body) == [yellow, blue, green, red]
+    assert {pixel[3] for row in images.pixels(server.get("/1/t.png").body) for pixel in row} == {0, 255}
+    assert sum(pixel[3] == 0 for row in images.pixels(server.get("/1/t.png").body) for pixel in row) == 60 * 45
+
+
+def test_what_libgd_could_not_do_is_logged(images_at):
+    server = images_at("image_filter resize 60 40;")
+    assert server.get("/0/broken.png").status == 415
+    server.wait_log("gdImageCreateFromPngPtr() failed, client: 127.0.0.1")
 
 
 def test_crop_offsets(images_at):

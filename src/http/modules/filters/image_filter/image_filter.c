@@ -78,37 +78,43 @@ static bool read_offset(struct str text, int *offset)
     return true;
 }
 
-/* What this request wants. False: a variable has no sense. */
+/* 1 to 100; more is 100, as libgd has it. 0: it is no number. */
+static unsigned read_quality(struct str text)
+{
+    uint32_t number = image_filter_read_number(text, INT32_MAX, false);
+
+    return number < 100 ? number : 100;
+}
+
+/* What this request wants. A value of the sharpening, or of an angle beside sides, that makes no sense is as if it was not
+ * written, as in nginx. False: another variable has no sense. */
 static bool read_arguments(struct request *request, const struct image_settings *settings,
                            struct image_options *options)
 {
     struct variable_env *env = &request->env;
-    uint64_t sharpen = 0;
-
     *options = (struct image_options){
         .way = settings->way,
         .width = IMAGE_UNBOUNDED,
         .height = IMAGE_UNBOUNDED,
-        .jpeg_quality =
-            image_filter_read_number(template_text(settings->jpeg_quality, env), 100, false),
-        .webp_quality =
-            image_filter_read_number(template_text(settings->webp_quality, env), 100, false),
+        .jpeg_quality = read_quality(template_text(settings->jpeg_quality, env)),
+        .webp_quality = read_quality(template_text(settings->webp_quality, env)),
         .is_interlaced = settings->is_interlaced,
         .keeps_transparency = settings->keeps_transparency,
     };
-    struct str text = template_text(settings->sharpen, env);
-    bool is_good = (text.len == 0 || (parse_uint(text, &sharpen) && sharpen <= 100)) &&
-                   read_offset(template_text(settings->offset_x, env), &options->offset_x) &&
+    bool is_good = read_offset(template_text(settings->offset_x, env), &options->offset_x) &&
                    read_offset(template_text(settings->offset_y, env), &options->offset_y);
-    options->sharpen = (unsigned) sharpen;
+    options->sharpen =
+        image_filter_read_number(template_text(settings->sharpen, env), INT16_MAX, false);
     if (way_has_sides(settings->way)) {
         options->width =
             image_filter_read_number(template_text(settings->width, env), SIDE_MAX, true);
         options->height =
             image_filter_read_number(template_text(settings->height, env), SIDE_MAX, true);
     }
-    if (settings->angle != NULL) {
-        is_good = is_good && read_angle(template_text(settings->angle, env), &options->angle);
+    if (settings->angle != NULL &&
+        !read_angle(template_text(settings->angle, env), &options->angle)) {
+        options->angle = 0;
+        is_good = is_good && settings->way != WAY_ROTATE;
     }
     return is_good && options->width != 0 && options->height != 0;
 }
@@ -200,7 +206,11 @@ static bool transform_offloaded(struct image_filter *image, struct request *requ
 {
     switch (offload_run(&image_pool, request, transform_on_thread, image)) {
     case THREAD_CALL_DONE:
-        return image->result.data != NULL || image_filter_refuse(request);
+        if (image->result.data == NULL) {
+            log_error(&request->log, 0, "%s() failed", image->result.failed);
+            return image_filter_refuse(request);
+        }
+        return true;
     case THREAD_CALL_CANCELLED:
         return false;
     default:
@@ -254,7 +264,7 @@ static bool test_beginning(struct image_filter *image, struct request *request, 
 {
     enum image_kind kind = image_kind_of(buf_str(&image->bytes));
 
-    if (kind == IMAGE_NONE) {
+    if (kind == IMAGE_NONE || image->bytes.len < IMAGE_KIND_BYTES) {
         return image_filter_refuse(request);
     }
     request->response.content_type = image_media_type(kind);

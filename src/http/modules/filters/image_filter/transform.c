@@ -78,6 +78,24 @@ bool image_changes(const struct image_options *options, const struct image_head 
                                                                   head->height > options->height));
 }
 
+/* ---- libgd's functions for a kind ---- */
+
+static const char *decoder_name(enum image_kind kind)
+{
+    return kind == IMAGE_JPEG  ? "gdImageCreateFromJpegPtr"
+           : kind == IMAGE_PNG ? "gdImageCreateFromPngPtr"
+           : kind == IMAGE_GIF ? "gdImageCreateFromGifPtr"
+                               : "gdImageCreateFromWebpPtr";
+}
+
+static const char *encoder_name(enum image_kind kind)
+{
+    return kind == IMAGE_JPEG  ? "gdImageJpegPtr"
+           : kind == IMAGE_PNG ? "gdImagePngPtr"
+           : kind == IMAGE_GIF ? "gdImageGifPtr"
+                               : "gdImageWebpPtrEx";
+}
+
 /* ---- steps: each takes over the image and gives another, or NULL ---- */
 
 static gdImagePtr image_filter_transform_decode(enum image_kind kind, struct str bytes)
@@ -194,6 +212,42 @@ static gdImagePtr turn(gdImagePtr image, unsigned angle)
     return result;
 }
 
+/* The place of a colour in the palette. All that is wholly transparent is one colour: libgd finds that one no second time. */
+static int palette_index(gdImagePtr image, int colour)
+{
+    int alpha = gdTrueColorGetAlpha(colour);
+
+    if (alpha == gdAlphaTransparent && gdImageGetTransparent(image) != -1) {
+        return gdImageGetTransparent(image);
+    }
+    int index =
+        gdImageColorResolveAlpha(image, gdTrueColorGetRed(colour), gdTrueColorGetGreen(colour),
+                                 gdTrueColorGetBlue(colour), alpha);
+    if (alpha == gdAlphaTransparent) {
+        gdImageColorTransparent(image, index);
+    }
+    return index;
+}
+
+/* An image whose pixels are those of one with a palette, in other places: it has the same colours. */
+static gdImagePtr to_same_palette(gdImagePtr image)
+{
+    gdImagePtr result = gdImageCreate(gdImageSX(image), gdImageSY(image));
+    int colour = -1, index = 0; /* of the pixel before */
+
+    for (int y = 0; result != NULL && y < gdImageSY(image); y++) {
+        for (int x = 0; x < gdImageSX(image); x++) {
+            if (gdImageTrueColorPixel(image, x, y) != colour) {
+                colour = gdImageTrueColorPixel(image, x, y);
+                index = palette_index(result, colour);
+            }
+            gdImagePalettePixel(result, x, y) = (unsigned char) index;
+        }
+    }
+    gdImageDestroy(image);
+    return result;
+}
+
 /* GIF has one colour that is transparent, and no half of that. */
 static gdImagePtr to_palette(gdImagePtr image)
 {
@@ -226,7 +280,7 @@ static gdImagePtr to_palette(gdImagePtr image)
 static struct image_result encode(gdImagePtr image, enum image_kind kind,
                                   const struct image_options *options)
 {
-    struct image_result result = {NULL, 0};
+    struct image_result result = {.failed = encoder_name(kind)};
     int size = 0;
 
     gdImageInterlace(image, options->is_interlaced);
@@ -254,7 +308,7 @@ static struct image_result encode(gdImagePtr image, enum image_kind kind,
 struct image_result image_transform(const struct image_options *options,
                                     const struct image_head *head, struct str bytes)
 {
-    struct image_result result = {NULL, 0};
+    struct image_result result = {.failed = decoder_name(head->kind)};
     gdImagePtr image =
         bytes.len > INT_MAX ? NULL : image_filter_transform_decode(head->kind, bytes);
 
@@ -263,14 +317,17 @@ struct image_result image_transform(const struct image_options *options,
     }
     bool had_palette = !gdImageTrueColor(image);
     const struct size size = {(uint32_t) gdImageSX(image), (uint32_t) gdImageSY(image)};
+    const struct size to = wanted_size(options, size);
+    bool is_blended = to.width != size.width || to.height != size.height || options->sharpen != 0;
+    result.failed = "gdImageCreateTrueColor";
     image = to_colours(image, options->keeps_transparency);
-    image = scale(image, wanted_size(options, size));
+    image = scale(image, to);
     image = crop(turn(image, options->angle), options); /* in this order, as nginx does */
     if (image != NULL && options->sharpen != 0) {
         gdImageSharpen(image, (int) options->sharpen);
     }
     if (image != NULL && (head->kind == IMAGE_GIF || (had_palette && head->kind == IMAGE_PNG))) {
-        image = to_palette(image);
+        image = had_palette && !is_blended ? to_same_palette(image) : to_palette(image);
     }
     if (image != NULL) {
         result = encode(image, head->kind, options);

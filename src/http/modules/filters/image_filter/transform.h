@@ -52,6 +52,7 @@ bool image_changes(const struct image_options *options, const struct image_head 
 struct image_result {
     void *data; /* to be given to image_free; NULL = it could not be made */
     size_t size;
+    const char *failed; /* the function of libgd that could not; only where data is NULL */
 };
 
 /* The image in `bytes`, whose head was parsed and whose size is bearable. */
