@@ -31,7 +31,7 @@ FILES = {
                  '<xsl:template name="part"><part/></xsl:template></xsl:stylesheet>',
     "document.xslt": sheet(body="<r><xsl:value-of select=\"document('html/d.xml')/root\"/></r>"),
     "forever.xslt": sheet(more='<xsl:template name="loop"><xsl:call-template name="loop"/></xsl:template>', body='<xsl:call-template name="loop"/>'),
-    "broken.xslt": "<xsl:stylesheet", "e.dtd": '<!ENTITY test "entity">\n',
+    "nothing.xslt": sheet('<xsl:output method="text"/>', body="<xsl:if test='false()'/>"), "broken.xslt": "<xsl:stylesheet", "e.dtd": '<!ENTITY test "entity">\n',
     "html/d.xml": "<root>da&amp;ta \u00e4</root>".encode(), "html/bad.xml": "<root>x", "html/empty.xml": "", "html/t.txt": "text\n",
     "html/int.xml": '<!DOCTYPE root [<!ENTITY e "int">]><root>&e;</root>', "html/ent.xml": "<!DOCTYPE root><root>&test;</root>",
     "html/ext.xml": '<!DOCTYPE root [<!ENTITY e SYSTEM "file:///etc/hostname">]><root>[&e;]</root>', "html/a.axml": "<root>axml</root>",
@@ -46,6 +46,7 @@ WAYS = [
     "xslt_stylesheet html.xslt; xslt_types *;", "xslt_stylesheet html.xslt b=/root; xml_entities e.dtd;",
     "xslt_stylesheet html.xslt; xslt_string_param a $arg_a; xslt_param b $arg_b;", "xslt_stylesheet html.xslt a=$arg_a;",
     "xslt_stylesheet html.xslt; error_page 500 = /empty;", "xslt_stylesheet html.xslt a='%41%26';", "xslt_stylesheet import.xslt;",
+    "xslt_stylesheet nothing.xslt;",
 ]
 NAMES = ("d.xml", "bad.xml", "empty.xml", "t.txt", "int.xml", "ent.xml", "a.axml", "latin.xml", "nul.xml", "deep.xml", "missing.xml")
 # Pages of errors are no documents, here, though `xslt_types *` is said.
@@ -99,6 +100,15 @@ def test_as_the_reference(both, target):
 def test_head_as_the_reference(both, target):
     ours, theirs = (summary(server, target, "HEAD") for server in both)
     assert ours == theirs
+
+
+@pytest.mark.parametrize("way, name, lines", [
+    ("html.xslt", "empty.xml", "xmlParseChunk.. failed, error:5"), ("html.xslt", "t.xml", "xmlParseChunk.. failed, error:4"),
+    ("html.xslt", "bad.xml", "xmlParseChunk.. failed, error:5"), ("nothing.xslt", "d.xml", "xsltSaveResultToString.. returned zero-length result")])
+def test_what_failed_is_logged_as_in_nginx(sheets_at, way, name, lines):
+    server = sheets_at("xslt_stylesheet %s;" % way, files={"html/t.xml": "text"})
+    assert server.get("/0/" + name).status == 500
+    server.wait_log(r"\[error\] .*" + lines)
 
 
 def test_documents_read_nothing(sheets_at):

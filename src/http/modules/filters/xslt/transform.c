@@ -154,21 +154,31 @@ static void begin_type(void *arg, const xmlChar *name, const xmlChar *public_id,
     }
 }
 
+/* By the push parser, as nginx does: it reports other errors than the one for whole documents. */
 static xmlDocPtr parse(struct xslt_job *job)
 {
-    xmlParserCtxtPtr context = job->document.len > INT_MAX ? NULL : xmlNewParserCtxt();
+    xmlParserCtxtPtr context =
+        job->document.len > INT_MAX ? NULL : xmlCreatePushParserCtxt(NULL, NULL, NULL, 0, NULL);
 
-    job->failed = "xmlParse";
+    job->failed = "xmlParseChunk() failed";
     if (context == NULL) {
         return NULL;
     }
+    xmlCtxtUseOptions(context, XML_PARSE_NOENT | XML_PARSE_NONET | XML_PARSE_NOWARNING);
     context->_private = job;
     context->sax->internalSubset = begin_type;
     may_load = job->loads_entities;
-    xmlDocPtr document =
-        xmlCtxtReadMemory(context, job->document.data, (int) job->document.len, NULL, NULL,
-                          XML_PARSE_NOENT | XML_PARSE_NONET | XML_PARSE_NOWARNING);
+    xmlParseChunk(context, job->document.data, (int) job->document.len, 0);
+    if (context->wellFormed) {
+        xmlParseChunk(context, NULL, 0, 1);
+    }
     may_load = false;
+    xmlDocPtr document = context->myDoc;
+    if (!context->wellFormed) {
+        job->error = context->errNo;
+        xmlFreeDoc(document);
+        document = NULL;
+    }
     xmlFreeParserCtxt(context);
     return document;
 }
@@ -209,7 +219,7 @@ static xmlDocPtr apply(struct xslt_job *job, const struct xslt_step *step, xmlDo
     xsltTransformContextPtr context = xsltNewTransformContext(style_of(step->sheet), document);
     xmlDocPtr result = NULL;
 
-    job->failed = "xsltApplyStylesheet";
+    job->failed = "xsltApplyStylesheet() failed";
     if (context != NULL && prefs != NULL) {
         xsltSetTransformErrorFunc(context, job, keep_message);
         context->initialContextDoc = document; /* what expressions of parameters are about */
@@ -243,9 +253,10 @@ static void save(struct xslt_job *job, xmlDocPtr document)
     XSLT_GET_IMPORT_PTR(method, style, method);
     job->is_html = method != NULL ? xmlStrEqual(method, (const xmlChar *) "html")
                                   : document->type == XML_HTML_DOCUMENT_NODE;
-    job->failed = "xsltSaveResultToString";
+    job->failed = "xsltSaveResultToString() failed";
     if (xsltSaveResultToString(&text, &size, document, style) == 0) {
-        job->result = text != NULL ? (char *) text : (char *) xmlStrdup((const xmlChar *) "");
+        job->failed = "xsltSaveResultToString() returned zero-length result";
+        job->result = (char *) text; /* NULL when it is empty: an error, as in nginx */
         job->result_size = size > 0 ? (size_t) size : 0;
     }
     xmlFreeDoc(document);

@@ -45,7 +45,8 @@ struct xslt_job {
     char *result; /* to be given to xslt_free; NULL = it failed */
     size_t result_size;
     bool is_html;                   /* the result was written as HTML */
-    const char *failed;             /* the call */
+    const char *failed;             /* what failed, for the log */
+    int error;                      /* number of libxml2's that belongs to it, or 0 */
     char message[XSLT_MESSAGE_MAX]; /* what the library said first; NUL-terminated */
 };
 

@@ -144,7 +144,11 @@ static bool transform_offloaded(struct xslt_filter *xslt, struct request *reques
     if (job->message[0] != '\0') {
         log_error(&request->log, 0, "libxml2 error: \"%s\"", job->message);
     }
-    log_error(&request->log, 0, "%s() failed", job->failed);
+    if (job->error != 0) {
+        log_error(&request->log, 0, "%s, error:%d", job->failed, job->error);
+    } else {
+        log_error(&request->log, 0, "%s", job->failed);
+    }
     return response_withdraw(request, 500, STR_NONE);
 }
 
