@@ -261,10 +261,21 @@ def test_a_backend_that_is_this_server(mail):
     assert len(mail.auth.requests) == 12
 
 
+def test_a_second_user_is_refused(mail):
+    """As in nginx; the name that came first is gone with it."""
+    with mail.client("pop3", 1) as client:
+        client.read()
+        assert client.say(b"USER one\r\n") == b"+OK\r\n"
+        assert client.say(b"USER two\r\n") == client.say(b"PASS x\r\n") == b"-ERR invalid command\r\n"
+
+
 def test_a_line_has_a_limit(mail):
     with mail.client("imap", 8) as client:
         client.read()
-        assert client.say(b"a LOGIN " + b"x" * 500, None).endswith(b"BAD invalid command\r\n<end>")
+        assert client.say(b"a LOGIN " + b"x" * 500, None) == b"a BAD invalid command\r\n<end>"
+    with mail.client("imap", 8) as client:
+        client.read()
+        assert client.say(b"x" * 500, None) == b"* BAD invalid command\r\n<end>"
     mail.server.wait_log("client sent too long command while in auth state")
 
 
@@ -284,7 +295,7 @@ def test_a_literal_that_is_not_waited_for(mail):
     assert mail.auth.fields()["Auth-Pass"] == "b%20NOPE"
     with mail.client("imap", 8) as client:
         client.read()
-        assert client.say(b"a NOOP {9999999999+}\r\nb NOOP\r\n", None) == b"* BAD invalid command\r\n<end>"
+        assert client.say(b"a NOOP {9999999999+}\r\nb NOOP\r\n", None) == b"a BAD invalid command\r\n<end>"
 
 
 @pytest.mark.parametrize("more", [b"", b"QUIT\r\n"], ids=["silent", "with a command ahead"])

@@ -165,6 +165,16 @@ static enum mail_line read_command(struct mail_session *session, struct str *out
     }
 }
 
+/* The answer to a command that does not fit into the buffer; its tag does, or is "*". In the arena of the attempt. */
+static struct str long_command_refusal(struct mail_session *session)
+{
+    struct mail_command command;
+
+    mail_attempt_begin(session, 0);
+    imap_command_read(mail_input(session), &session->attempt, &command);
+    return arena_printf(&session->attempt, "%.*s BAD invalid command\r\n", STR_ARG(command.tag));
+}
+
 static enum mail_step mail_imap_serve(struct mail_session *session)
 {
     enum mail_step step = MAIL_GOES_ON;
@@ -173,8 +183,10 @@ static enum mail_step mail_imap_serve(struct mail_session *session)
         struct mail_command command;
         struct str text;
 
-        if (!mail_has_command(session, read_command(session, &text),
-                              STR("* BAD invalid command\r\n"))) {
+        enum mail_line read = read_command(session, &text);
+        if (!mail_has_command(session, read,
+                              read == MAIL_LINE_TOO_LONG ? long_command_refusal(session)
+                                                         : STR(""))) {
             return MAIL_OVER;
         }
         mail_attempt_begin(session, 0);

@@ -136,15 +136,10 @@ static enum mail_step auth(struct mail_session *session, const struct mail_comma
     return MAIL_OVER;
 }
 
-/* After USER: PASS, and what else may stand there. */
+/* After USER: PASS, and what else may stand there. Another USER may not, as in nginx. */
 static enum mail_step after_user(struct mail_session *session, const struct mail_command *command,
                                  bool *has_user)
 {
-    if (mail_command_is(command, "USER") && command->count == 1) {
-        mail_attempt_begin(session, MAIL_PLAIN);
-        session->login = arena_dup(&session->attempt, command->args[0]);
-        return mail_pop3_say(session, OK);
-    }
     if (mail_command_is(command, "PASS") && command->count == 1) {
         *has_user = false;
         session->password = arena_dup(&session->attempt, command->args[0]);
@@ -177,7 +172,9 @@ static enum mail_step authorization(struct mail_session *session,
     }
     if (mail_command_is(command, "USER") && command->count == 1) {
         *has_user = true;
-        return after_user(session, command, has_user);
+        mail_attempt_begin(session, MAIL_PLAIN);
+        session->login = arena_dup(&session->attempt, command->args[0]);
+        return mail_pop3_say(session, OK);
     }
     if (mail_command_is(command, "APOP")) {
         return apop(session, command);
