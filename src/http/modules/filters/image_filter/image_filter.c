@@ -477,11 +477,13 @@ static const struct directive image_rows[] = {
             "larger ones are 415. Each takes four bytes of memory. Progressive JPEG of more than "
             "100 scans is 415, too. Not of nginx."},
     {"image_filter_jpeg_quality", IN_HTTP_ALL, TEMPLATE(S, jpeg_quality), .initial = "75", .min = 1,
-     .max = 100, .apply = check_number, .doc = "Quality of JPEG images that are made, 1 to 100."},
+     .max = INT32_MAX, .apply = check_number,
+     .doc = "Quality of JPEG images that are made, from 1; more than 100 is 100."},
     {"image_filter_webp_quality", IN_HTTP_ALL, TEMPLATE(S, webp_quality), .initial = "80", .min = 1,
-     .max = 100, .apply = check_number, .doc = "Quality of WebP images that are made, 1 to 100."},
+     .max = INT32_MAX, .apply = check_number,
+     .doc = "Quality of WebP images that are made, from 1; more than 100 is 100."},
     {"image_filter_sharpen", IN_HTTP_ALL, TEMPLATE(S, sharpen), .initial = "0", .min = 0,
-     .max = 100, .apply = check_number,
+     .max = INT16_MAX, .apply = check_number,
      .doc = "Sharpens images that are made, by so many per cent."},
     {"image_filter_transparency", IN_HTTP_ALL, FLAG(S, keeps_transparency), .initial = "on",
      .doc =
