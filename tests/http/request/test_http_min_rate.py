@@ -19,7 +19,8 @@ SITE = """
         location /rate/passed {
             client_body_min_rate 1k window=200ms; proxy_request_buffering off; proxy_http_version 1.1; proxy_pass http://127.0.0.1:@PORT1@; }
         location /rate/off { client_body_min_rate 0; proxy_pass http://127.0.0.1:@PORT1@; }
-        location /low { client_body_min_rate 10 window=500ms; proxy_pass http://127.0.0.1:@PORT1@; }
+        location /shared/ { client_body_min_rate 1k window=1s; proxy_pass http://127.0.0.1:@PORT1@; }
+        location /low { client_body_min_rate 10 window=1s; proxy_pass http://127.0.0.1:@PORT1@; }
         location /total { client_body_total_timeout 300ms; proxy_pass http://127.0.0.1:@PORT1@; }
         location /limits { return 200 $limits_reached; }
         location /files/ { alias html/; send_min_rate 100k window=300ms; }
@@ -77,8 +78,8 @@ def test_fast_enough_body(slow):
     """Over more than one window, with pauses that are shorter than one."""
     server = slow()
     with server.client() as client:
-        client.send("POST /low HTTP/1.1\r\nHost: a\r\nContent-Length: 60\r\n\r\n")
-        for _ in range(60):
+        client.send("POST /low HTTP/1.1\r\nHost: a\r\nContent-Length: 80\r\n\r\n")
+        for _ in range(80):
             assert not client.readable(0.02)
             client.send("x")
         assert client.response("POST").status == 200
@@ -133,8 +134,8 @@ def test_streams_share_the_rate_h2(slow):
     """Each of eight uploads is slower than the rule, but not all of them together."""
     server = slow()
     with H2(server.port) as client:
-        streams = [client.request("/rate/", "POST", body=b"x", ends=False) for _ in range(8)]
-        for _ in range(30):
+        streams = [client.request("/shared/", "POST", body=b"x", ends=False) for _ in range(8)]
+        for _ in range(50):
             for stream in streams:
                 client.data(stream, b"x" * 30, ends=False)
             client.socket.settimeout(0.03)
