@@ -17,7 +17,7 @@ from .programs import short_home
 from .wait import until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-LIMIT = 15  # seconds for one thing to happen; only decides how soon a failure shows
+LIMIT = 40  # seconds for one thing to happen; only decides how soon a failure shows
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--no-proxy-server",
          "--remote-debugging-pipe"]
 

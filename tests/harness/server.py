@@ -61,7 +61,7 @@ def worker_user():
     return "user nobody %s;" % grp.getgrgid(entry.pw_gid).gr_name
 
 
-def run_binary(*args, binary=None, cwd=None, env=None, stdin=subprocess.DEVNULL, timeout=30):
+def run_binary(*args, binary=None, cwd=None, env=None, stdin=subprocess.DEVNULL, timeout=60):
     """Runs the binary to its end. Gives CompletedProcess with stdout and stderr as text."""
     return subprocess.run([binary or binaries.under_test(), *args], cwd=cwd, env=env, stdin=stdin,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout,
@@ -233,7 +233,7 @@ class Server:
         self.signal("reload")
         until(lambda: any("worker process" in proc.title(pid) for pid in set(self.children()) - before), "a new worker after a reload")
 
-    def wait_end(self, limit=20):
+    def wait_end(self, limit=60):
         """Waits for the process to end by itself and gives its exit code."""
         try:
             return self.process.wait(limit)

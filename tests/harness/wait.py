@@ -3,7 +3,7 @@
 import time
 
 # Seconds after which waiting is given up. Generous: it only decides how soon a failure shows.
-LIMIT = 15.0
+LIMIT = 40.0
 
 
 def until(condition, what="condition", limit=LIMIT):

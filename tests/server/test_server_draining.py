@@ -8,7 +8,7 @@ import pytest
 from harness import until
 from harness.h2 import H2
 
-CONF = """server { listen 127.0.0.1:@PORT@; listen 127.0.0.1:@PORT1@ http2;
+CONF = """lingering_timeout 50ms; server { listen 127.0.0.1:@PORT@; listen 127.0.0.1:@PORT1@ http2;
     location = /ready { ready; } location / { return 200 text; } }"""
 LONG = "shutdown_delay 1h;"
 
