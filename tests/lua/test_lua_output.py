@@ -8,9 +8,10 @@ from harness import Client, Closed, Server
 from harness.h2 import H2
 from harness.wait import until
 
+# A script waits, in turns, until the test lets it go on (let_go): no time that a client has to leave in.
+HOLD = "repeat ngx.sleep(0.002) until ngx.shared.held:get(ngx.var.uri) ngx.shared.held:delete(ngx.var.uri)"
 HTTP = """
-access_log access.log;
-lua_shared_dict told 32k;
+access_log access.log; lua_shared_dict held 64k;
 server {
     listen 127.0.0.1:@PORT@;
     error_page 410 /gone;
@@ -76,17 +77,15 @@ server {
         ngx.log(ngx.WARN, "told begins ", again[1], " ", select(2, ngx.on_abort(print)))
         ngx.sleep(30)
     } }
-    location /then { rewrite_by_lua_block { 
-        ngx.log(ngx.WARN, "then begins") repeat ngx.sleep(0.005) until ngx.shared.told:get("left") ngx.log(ngx.WARN, "then ends") }
+    location /then { rewrite_by_lua_block { ngx.log(ngx.WARN, "then begins") @HOLD@ ngx.log(ngx.WARN, "then ends") }
         proxy_pass http://127.0.0.1:@PORT@/say; }
 
-    location /left { content_by_lua_block { ngx.shared.told:set("left", true) } }
-
-    location /off { access_by_lua_block { ngx.log(ngx.WARN, "/off begins") ngx.sleep(0.05) } content_by_lua_block { ngx.sleep(0.001) ngx.print("answered") } }
+    location /let { content_by_lua_block { ngx.shared.held:set(ngx.var.arg_go, true) } }
+    location /off { access_by_lua_block { ngx.log(ngx.WARN, "/off begins") @HOLD@ } content_by_lua_block { ngx.sleep(0.001) ngx.print("answered") } }
     location /on { lua_check_client_abort on;
-        access_by_lua_block { ngx.on_abort(function() ngx.log(ngx.WARN, "/on goes on") end) ngx.log(ngx.WARN, "/on begins") ngx.sleep(0.05) }
+        access_by_lua_block { ngx.on_abort(function() ngx.log(ngx.WARN, "/on goes on") end) ngx.log(ngx.WARN, "/on begins") @HOLD@ }
         content_by_lua_block { ngx.sleep(0.001) ngx.print("answered") } }
-    location /later { access_by_lua_block { ngx.log(ngx.WARN, "/later begins") ngx.sleep(0.05) } proxy_pass http://127.0.0.1:@PORT@/stays; }
+    location /later { access_by_lua_block { ngx.log(ngx.WARN, "/later begins") @HOLD@ } proxy_pass http://127.0.0.1:@PORT@/stays; }
     location /dies { lua_check_client_abort on; content_by_lua_block { ngx.log(ngx.WARN, "/dies begins") ngx.sleep(30) ngx.log(ngx.WARN, "/dies goes on") } }
     location /hears { lua_check_client_abort on; content_by_lua_block {
         ngx.on_abort(function() ngx.log(ngx.WARN, "/hears aborts") ngx.exit(499) end) ngx.log(ngx.WARN, "/hears begins") ngx.sleep(30) } }
@@ -106,11 +105,15 @@ server { listen 127.0.0.1:@PORT1@; http2 on;
     location /exit { header_filter_by_lua_block { ngx.exit(444) } return 200 "x"; }
     location /goes { lua_check_client_abort on; content_by_lua_block { ngx.log(ngx.WARN, "h2 begins") ngx.sleep(30) } }
 }
-"""
+""".replace("@HOLD@", HOLD)
 
 
 def ask(client, target, version="1.1"):
     client.send("GET %s HTTP/%s\r\nHost: localhost\r\n\r\n" % (target, version))
+
+
+def let_go(server, target):
+    assert server.get("/let?go=" + target).status == 200
 
 
 def begins(server, client, target, rest):
@@ -233,7 +236,7 @@ def test_what_follows_the_script_does_not_serve_who_has_left(server):
     with server.client() as client:
         ask(client, "/then")
         server.wait_log("then begins")
-    server.get("/left")
+    let_go(server, "/then")
     server.wait_log("then ends")
     server.wait_log('"GET /then HTTP/1.1" 499', "access.log")
 
@@ -245,6 +248,7 @@ def test_a_client_that_shuts_its_sending_side_is_answered(server, target, body):
     with server.client() as client:
         begins(server, client, target, body)
         client.half_close()
+        let_go(server, target)
         assert client.response().text == "answered"
     assert ("/on goes on" in server.read("error.log")) == (target == "/on")
 
@@ -253,6 +257,7 @@ def test_a_backend_is_not_waited_for_when_the_client_has_left(server):
     with server.client() as client:
         begins(server, client, "/later", "\r\n")
         client.half_close()
+        let_go(server, "/later")
         server.wait_log('"POST /later HTTP/1.1" 499', "access.log")
 
 

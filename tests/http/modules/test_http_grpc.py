@@ -265,7 +265,7 @@ def test_timeout_on_a_busy_connection(serve, h2):
                 conn.answer(request, b"x")
 
     backend = h2(script, settings=b"\0\3\0\0\0\x64")
-    server = serve(conf(backend, "grpc_read_timeout 500ms;"))
+    server = serve(conf(backend, "grpc_read_timeout 1s;"))
     client = server.client()
     assert client.request("/").body == b"first"
     statuses = []
