@@ -13,6 +13,7 @@ import asyncio
 import http.client
 import itertools
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -32,7 +33,8 @@ _LIMIT = 20
 
 
 class Mortal:
-    """One backend at a port of its own, as a process."""
+    """One backend at a port of its own. Each of its lives is a fork of a process that has imported all there is to import, so that
+    it is back at once."""
 
     def __init__(self, kind):
         from harness import ports       # not there when this file runs as the backend
@@ -41,32 +43,36 @@ class Mortal:
         self._port = ports.take()
         self.port = self._port.number
         self._record = tempfile.NamedTemporaryFile(prefix="portunus-mortal-")
-        self._process = None
+        self._parent = subprocess.Popen(
+            [sys.executable, __file__, self.kind, str(self.port), self._record.name],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._pid = None
 
     def __enter__(self):
         self.start()
         return self
 
     def __exit__(self, *_):
-        if self._process is not None:
+        if self._pid is not None:
             self.kill()
+        self._parent.stdin.close()
+        self._parent.wait()
+        self._parent.stdout.close()
         self._record.close()
         self._port.close()
 
     def start(self):
         """Returns when it listens."""
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, self.kind, str(self.port), self._record.name],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-        assert self._process.stdout.readline() == b"ready\n"
+        self._parent.stdin.write(b"live\n")
+        self._parent.stdin.flush()
+        self._pid = int(self._parent.stdout.readline())
 
     def kill(self):
         """Returns when it is dead, and its sockets with it."""
         before = time.monotonic()
-        self._process.kill()
-        self._process.wait()
-        self._process.stdout.close()
-        self._process = None
+        os.kill(self._pid, signal.SIGKILL)
+        assert self._parent.stdout.readline() == b"dead\n"
+        self._pid = None
         self.deaths.append((before, time.monotonic()))
 
     def posts(self):
@@ -246,10 +252,19 @@ async def serve(kind, port, record):
             writer.close()
 
     server = await asyncio.start_server(connected, "127.0.0.1", port, backlog=1024)
-    print("ready", flush=True)
+    print(os.getpid(), flush=True)      # it listens
     await server.serve_forever()
 
 
+def breed(kind, port, record):
+    """A backend for each line that comes, one at a time; says when it has died."""
+    for _ in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            asyncio.run(serve(kind, port, record))
+        os.waitpid(pid, 0)
+        print("dead", flush=True)
+
+
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1], int(sys.argv[2]),
-                      os.open(sys.argv[3], os.O_WRONLY | os.O_APPEND)))
+    breed(sys.argv[1], int(sys.argv[2]), os.open(sys.argv[3], os.O_WRONLY | os.O_APPEND))
