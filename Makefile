@@ -60,22 +60,28 @@ serve: deps
 check:
 	+@MAKE='$(MAKE)' PYTEST_ARGS='$(PYTEST_ARGS)' TESTS='$(TESTS)' auto/check $(BUILD)
 
-# Both compilers, every warning an error.
+# Both compilers, every warning an error. Where the fuzz targets are built next, LINT_CLANG=objs-fuzz compiles for both.
+LINT_CLANG ?= objs-clang
 lint:
 	@auto/deps --tests
 	@test -f objs-gcc/config.mk || ./configure --builddir=objs-gcc --with-cc=gcc
-	@test -f objs-clang/config.mk || ./configure --builddir=objs-clang --with-cc=clang
+	@test -f $(LINT_CLANG)/config.mk || $(CONFIGURE_$(LINT_CLANG))
 	+@status=0; \
 	$(MAKE) --no-print-directory -k BUILD=objs-gcc CFLAGS=-Werror all || status=1; \
-	$(MAKE) --no-print-directory -k BUILD=objs-clang CFLAGS='-Werror -g0' all-objects || status=1; \
+	$(MAKE) --no-print-directory -k BUILD=$(LINT_CLANG) CFLAGS='-Werror $(LINT_CFLAGS_$(LINT_CLANG))' all-objects || status=1; \
 	$(PYTHON) tests/lint/lint.py objs-gcc || status=1; \
 	exit $$status
+
+CONFIGURE_objs-clang = ./configure --builddir=objs-clang --with-cc=clang
+CONFIGURE_objs-fuzz = ./configure --builddir=objs-fuzz --with-debug --with-cc=clang \
+    --with-sanitizer=fuzzer-no-link,$(SANITIZERS)
+LINT_CFLAGS_objs-clang = -g0
 
 # Findings are fixed, or suppressed at their line with the reason.
 TIDY ?=
 tidy:
 	@auto/deps --tests
-	@test -f objs-clang/config.mk || ./configure --builddir=objs-clang --with-cc=clang
+	@test -f objs-clang/config.mk || $(CONFIGURE_objs-clang)
 	@$(PYTHON) tests/lint/tidy.py objs-clang $(TIDY)
 
 # A build that says which functions it enters; DOORS_ARGS=--list shows them. Optimizing changes nothing of that: what is
@@ -130,8 +136,7 @@ asan:
 	@$(MAKE) --no-print-directory BUILD=objs-asan all unit-programs
 
 fuzz:
-	@test -f objs-fuzz/config.mk || ./configure --builddir=objs-fuzz --with-debug --with-cc=clang \
-	    --with-sanitizer=fuzzer-no-link,$(SANITIZERS)
+	@test -f objs-fuzz/config.mk || $(CONFIGURE_objs-fuzz)
 	@$(MAKE) --no-print-directory BUILD=objs-fuzz fuzz-programs
 	@auto/fuzz objs-fuzz $(FUZZ_SECONDS)
 

@@ -53,6 +53,14 @@ def is_alive(pid):
         return False
 
 
+def is_leaving(pid):
+    """Has this worker ended, or been told to end? One that is stopped cannot say."""
+    try:
+        return status(pid, "State")[0] in "TZX" or "shutting down" in _title(pid)
+    except (OSError, KeyError):
+        return True
+
+
 def _stat(pid):
     return _read(pid, "stat").decode("latin-1").rpartition(")")[2].split()
 

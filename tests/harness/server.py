@@ -228,10 +228,13 @@ class Server:
         os.kill(self.process.pid, SIGNALS.get(name, name))
 
     def reload(self):
-        """HUP, and waits until a new worker is there: other children may come before it. Gives nothing; look at error_log for failures."""
+        """HUP, and waits until new workers serve, which is when those of before have been told to end: what is asked on a
+        connection of its own from now on is answered by the new configuration. Other children may come before them. Gives
+        nothing; look at error_log for failures."""
         before = set(self.children())
         self.signal("reload")
         until(lambda: any("worker process" in proc.title(pid) for pid in set(self.children()) - before), "a new worker after a reload")
+        until(lambda: all(map(proc.is_leaving, before)), lambda: "the older workers to end\n" + self.evidence())
 
     def wait_end(self, limit=60):
         """Waits for the process to end by itself and gives its exit code."""

@@ -119,12 +119,12 @@ def test_nobody_waits_in_a_hook_or_leaves_it(server):
 
 def test_stall_threshold():
     """A script that blocks its worker is logged and counted; one that waits is not."""
-    with Server(conf="""pid nginx.pid; error_log error.log info; daemon off; worker_processes 1; events { stall_threshold 50ms; }
+    with Server(conf="""pid nginx.pid; error_log error.log info; daemon off; worker_processes 1; events { stall_threshold 500ms; }
         http { server { listen 127.0.0.1:@PORT@; location = /metrics { metrics; }
-            location /waits { content_by_lua_block { ngx.sleep(0.1) ngx.say("ok") } }
-            location /blocks { content_by_lua_block { os.execute("sleep 0.1") ngx.say("ok") } } } }
+            location /waits { content_by_lua_block { ngx.sleep(0.6) ngx.say("ok") } }
+            location /blocks { content_by_lua_block { os.execute("sleep 0.6") ngx.say("ok") } } } }
         """, allow=["the event loop was blocked"]) as server:
         assert server.get("/waits").text == server.get("/blocks").text == "ok\n"
         stalls = [line for line in server.get("/metrics").text.splitlines() if line.startswith("portunus_worker_stalls")]
         assert stalls == ["portunus_worker_stalls_total 1"]
-        server.wait_log("the event loop was blocked for 1")
+        server.wait_log("the event loop was blocked for [0-9]")
