@@ -1,4 +1,4 @@
-/* Errors: a stream is woken, cancelled or reset, the whole connection fails. */
+/* Errors: a stream is woken, cancelled or reset, the whole connection fails; guards, which let it fail. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -66,4 +66,26 @@ void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason, .
     c->is_failed = true;
     v2_go_away(c, error);
     v2_cancel_all(c);
+}
+
+/* ---- guards: how often a client may do what costs more here than there ---- */
+
+static const struct client_guard_limit limits[GUARD_COUNT] = {V2_GUARDS(CLIENT_GUARD_LIMIT)};
+
+void v2_guard_failed(struct v2_connection *c, const char *what)
+{
+    if (c->is_failed) {
+        return;
+    }
+    client_guard_report(c->connection, "processing HTTP/2 connection", what);
+    v2_fail(c, V2_ENHANCE_YOUR_CALM, NULL);
+}
+
+bool v2_guard(struct v2_connection *c, enum v2_guard guard)
+{
+    if (client_guard_count(&c->guards[guard], &limits[guard])) {
+        return true;
+    }
+    v2_guard_failed(c, limits[guard].text);
+    return false;
 }

@@ -1,5 +1,5 @@
 /* HTTP/2 on the wire: the faces of this folder's parts to each other.
- * Implemented in body.c, connection.c, data.c, drain.c, errors.c, flow.c, guards.c, head.c, input.c,
+ * Implemented in body.c, connection.c, data.c, drain.c, errors.c, flow.c, head.c, input.c,
  * receive.c, send.c, send_head.c, settings.c, streams.c, table.c, tail.c and weights.c. */
 #ifndef HTTP_V2_V2_H
 #define HTTP_V2_V2_H
@@ -417,7 +417,7 @@ void v2_drain_trailers(struct v2_connection *c, uint32_t id, bool is_sound);
 bool v2_drain_window(struct v2_connection *c, uint32_t id, uint32_t by);
 bool v2_drain_reset(struct v2_connection *c, uint32_t id);
 
-/* guards.c: counts one. False: that was one too many, the connection has failed. */
+/* errors.c: counts one. False: that was one too many, the connection has failed. */
 bool v2_guard(struct v2_connection *c, enum v2_guard guard);
 /* Something good happened that weighs against `count` of them. */
 static inline void v2_appease(struct v2_connection *c, enum v2_guard guard, uint32_t count)

@@ -1,4 +1,4 @@
-/* Lists of allow and deny. */
+/* Lists of allow and deny, and networks as a line of the configuration names them. */
 #include "shared/access/access.h"
 
 enum access_verdict access_check(const struct vec *rules, const struct addr *client)
@@ -27,5 +27,18 @@ bool access_rule_read(struct conf *conf, const struct conf_node *node, struct ve
         conf_warn(conf, node, "low address bits of %.*s are meaningless", STR_ARG(text));
     }
     *vec_add(rules, conf->arena, struct access_rule) = rule;
+    return true;
+}
+
+bool network_read(struct conf *conf, const struct conf_node *node, struct str text,
+                  struct cidr *out)
+{
+    if (text.len == 0 || *text.data == '[' || !cidr_parse(text, out) ||
+        (out->family != AF_INET && out->family != AF_INET6)) {
+        return conf_error(conf, node, "invalid network \"%.*s\"", STR_ARG(text));
+    }
+    if (out->has_low_bits) {
+        conf_warn(conf, node, "low address bits of %.*s are meaningless", STR_ARG(text));
+    }
     return true;
 }

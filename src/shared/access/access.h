@@ -1,7 +1,8 @@
-/* Lists of allow and deny: who is let in by address. */
+/* Lists of allow and deny: which clients are let in by address. Networks as a line of the configuration names them. */
 #ifndef SHARED_ACCESS_ACCESS_H
 #define SHARED_ACCESS_ACCESS_H
 
+#include "conf/conf.h"
 #include "conf/directive.h"
 #include "net/addr/addr.h"
 
@@ -17,6 +18,10 @@ enum access_verdict access_check(const struct vec *rules, const struct addr *cli
 
 /* Adds what an `allow` or a `deny` says. False after conf_error. */
 bool access_rule_read(struct conf *conf, const struct conf_node *node, struct vec *rules);
+
+/* "10.0.0.0/8", "::/0", an address. Warns of bits beyond the mask. "all", "unix:" and brackets are none: false after conf_error. */
+bool network_read(struct conf *conf, const struct conf_node *node, struct str text,
+                  struct cidr *out);
 
 /*
  * The rows of an access module. apply empties what was inherited where it is the first of either in its block, and

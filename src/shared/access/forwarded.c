@@ -1,7 +1,7 @@
 /* The walk through lists of addresses: see forwarded.h. */
 #include "shared/access/forwarded.h"
 
-#include "shared/access/network.h"
+#include "shared/access/access.h"
 
 bool forwarded_is_trusted(const struct forwarded *forwarded, const struct addr *addr)
 {

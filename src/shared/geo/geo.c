@@ -1,7 +1,7 @@
 /* The geo block: variables whose values are found by an address. */
 #include "shared/geo/geo.h"
 
-#include "shared/access/network.h"
+#include "shared/access/access.h"
 #include "shared/geo/networks.h"
 #include "shared/geo/ranges.h"
 
