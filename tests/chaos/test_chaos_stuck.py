@@ -100,6 +100,7 @@ def test_reload_while_a_worker_stands_still(serve):
             until(lambda: len(server.children()) == 4, server.evidence)
             connect_meanwhile(server, [victim], is_noticed=False)
         wait_workers(server, 3)
+        traffic.wait_for(200)
     traffic.assert_nothing_lost()
     for client in kept:
         assert client.request("/", method="POST", body="x").status == 200

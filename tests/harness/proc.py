@@ -54,9 +54,9 @@ def is_alive(pid):
 
 
 def is_leaving(pid):
-    """Has this worker ended, or been told to end? One that is stopped cannot say."""
+    """Has this worker ended, or been told to end? One that is stopped cannot say, and what is no worker accepts nothing."""
     try:
-        return status(pid, "State")[0] in "TZX" or "shutting down" in _title(pid)
+        return status(pid, "State")[0] in "TZX" or not _title(pid).endswith("worker process")
     except (OSError, KeyError):
         return True
 
