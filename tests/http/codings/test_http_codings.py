@@ -307,6 +307,7 @@ CODED = {"html/a.html": TEXT, "html/a.html.gz": b"as gzip", "html/a.html.br": b"
          "html/b.html": TEXT, "html/b.html.gz": b"as gzip", "html/c.html": TEXT}
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("accepted, chosen", [
     ("gzip, br, zstd", "br"), ("gzip, zstd", "zstd"), ("gzip", "gzip"), ("gzip;q=1, br;q=0.5", "gzip"),
     ("zstd, br;q=0.9", "zstd"), ("br;q=0", None), ("identity, br;q=0.5", None), ("", None)])

@@ -424,6 +424,7 @@ BAD_BODIES = [
 ]
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("body, status, code", BAD_BODIES)
 def test_what_is_no_server_changes_nothing(api, body, status, code):
     before = api.get(ROOT)

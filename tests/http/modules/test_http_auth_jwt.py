@@ -168,6 +168,7 @@ def test_algorithm_confusion(site):
 P256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("r, s", [(0, 0), (1, 0), (0, 1), (P256_ORDER, P256_ORDER), (P256_ORDER + 1, 1), (1, 1)])
 def test_signatures_that_fit_any_text(site, r, s):
     """Numbers outside 1 to n-1 (CVE-2022-21449), and such as anyone can write."""

@@ -74,6 +74,7 @@ def test_keepalive_does_not_remember(site):
             assert client.request("/", field).text == text
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("agent", ["MSIE " * 1000, "Opera" * 1000, "rv:" * 2000, "Mozilla/5.0 (" + "9" * 6000, "Mozilla/5.0 (rv:" + "9." * 3000,
                                    "Mozilla/5.0 (rv:" + "1" * 4000, "Mozilla/", "Mozilla/4", "\xff" * 50])
 def test_long_and_odd(site, agent):

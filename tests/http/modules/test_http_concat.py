@@ -114,6 +114,7 @@ def test_head_and_keepalive(site):
             assert client.request(target).status == status
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("place", ["", "/read", "/direct", "/lines"])
 def test_large_and_small_together(site, place):
     delimiter = b"\n" if place == "/lines" else b""

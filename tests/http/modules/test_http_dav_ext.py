@@ -113,6 +113,7 @@ def test_chosen_properties(dav):
     assert len(names["/a.txt"][200]) == 7 and not any(names["/a.txt"][200].values())
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("body", [
     "junk", "<propfind/>", "<D:propfind", '<propfind xmlns="DAV:">',
     '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><propfind xmlns="DAV:"><prop><a>&e;</a></prop></propfind>',

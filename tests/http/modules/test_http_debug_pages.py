@@ -100,6 +100,7 @@ def test_pools(serve):
     assert pools(server)["blocks"][1] > before["blocks"][1]
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("path", ["/t", "/c", "/m"])
 @pytest.mark.parametrize("method, status", [("HEAD", 200), ("POST", 405)])
 def test_methods(serve, path, method, status):

@@ -118,6 +118,7 @@ def test_what_is_wrong_changes_nothing(site, body):
     assert 'dyups: upstream "new" is not taken: ' in server.error_log
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("method, target, status, text", [
     ("GET", "/nosuch", 404, ""), ("POST", "/list", 404, "not support this interface"),
     ("POST", "/upstream/", 404, "not support this interface"), ("DELETE", "/list", 404, ""),
