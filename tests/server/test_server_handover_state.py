@@ -12,7 +12,7 @@ from harness.client import Client
 from harness.workers import wait_workers
 from mail.stage import conf as mail_conf
 from test_server_lending import PLAIN, stopped
-from test_server_placement import COSTLY, Requests, all_on_one
+from test_server_placement import COSTLY, TEXT, Requests, all_on_one
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "chaos"))
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "http/exchange"))
@@ -21,8 +21,6 @@ from traffic import Traffic  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
     "Portunus" not in binaries.version_text(binaries.under_test()), reason="ours alone")
-
-TEXT = "all work and no play makes a dull text " * 3000
 
 
 def replace_workers(server, count=1):
