@@ -128,3 +128,23 @@ def test_stall_threshold():
         stalls = [line for line in server.get("/metrics").text.splitlines() if line.startswith("portunus_worker_stalls")]
         assert stalls == ["portunus_worker_stalls_total 1"]
         server.wait_log("the event loop was blocked for [0-9]")
+
+
+KEPT = """lua_shared_dict kept %s;
+init_by_lua_block {
+    local object = newproxy(true)
+    getmetatable(object).__gc = function() ngx.shared.kept:set("gone", true) end
+    rawset(_G, "object", object)
+}
+server { listen @PORT@; return 200 "ok"; }"""
+
+
+@pytest.mark.parametrize("main", ["master_process off;", "worker_processes 1;"])
+def test_finalizers_use_dictionaries_until_the_end(main):
+    """Objects of resty.lock do: the memory of zones is given back after the VM. The master frees that of the former configuration."""
+    with Server(KEPT % "32k", main=main) as server:
+        if "off" not in main:
+            server.configure(KEPT % "64k", main=main)
+            server.reload()
+            assert server.get("/").text == "ok"
+        assert server.quit() == 0

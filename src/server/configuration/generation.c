@@ -49,6 +49,11 @@ static bool read_and_apply(struct generation *generation)
     return is_good && conf->error_count == 0;
 }
 
+static void free_zones(void *generation)
+{
+    generation_free_zones(generation);
+}
+
 static struct generation *generation_new(unsigned number, bool is_test)
 {
     struct generation *generation = calloc(1, sizeof(*generation));
@@ -61,6 +66,8 @@ static struct generation *generation_new(unsigned number, bool is_test)
     generation->read_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
     generation->is_test = is_test;
     arena_init(&generation->arena);
+    /* The first cleanup is the last one that runs: finalizers of Lua use shared dictionaries. */
+    arena_on_free(&generation->arena, free_zones, generation);
 
     struct conf *conf = &generation->conf;
     conf->arena = &generation->arena;
@@ -231,7 +238,6 @@ bool generation_open(struct generation *generation, bool is_first_start)
 void generation_free(struct generation *generation)
 {
     CHECK_MAGIC(generation, GENERATION_MAGIC);
-    generation_free_zones(generation);
     arena_free(&generation->arena);
     generation->magic = 0;
     free(generation);
