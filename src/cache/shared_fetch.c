@@ -8,7 +8,6 @@
 #include "base/parse.h"
 #include "base/text.h"
 #include "cache/internal.h"
-#include "net/tls/seal.h"
 #include "store/resp.h"
 
 enum {
@@ -25,7 +24,7 @@ enum {
 struct fetch_share {
     struct store *store;
     uint64_t max_size; /* of a text */
-    /* In a worker, once one was asked for; of the cache whose name this is. */
+    /* In a worker, once one was asked for; of the cache that was asked for last. */
     const struct cache *known;
     uint64_t name_secret[4];
     unsigned char key[TLS_SEAL_KEY];
@@ -128,6 +127,7 @@ void shared_fetch_open(struct shared_fetch *fetch, struct fetch_share *share,
     *fetch = (struct shared_fetch){.share = share,
                                    .cache = access->cache,
                                    .is_variant = variant != NULL};
+    memcpy(fetch->seal, share->key, sizeof(fetch->seal));
     fetch->bound =
         arena_printf(arena, "%.*s\n%.*s", (int) digit_count, digits, STR_ARG(access->key));
     struct str zone =
@@ -181,7 +181,7 @@ static enum shared_fetch_state take_response(struct shared_fetch *fetch, struct 
         return SHARED_FETCH_ALONE; /* the store's clock has jumped: when it began is not known */
     }
     *str_put(found->token, token) = '\0';
-    if (!tls_unseal(fetch->share->key, fetch->bound, sealed, arena, &found->text)) {
+    if (!tls_unseal(fetch->seal, fetch->bound, sealed, arena, &found->text)) {
         shared_fetch_unreadable(fetch);
         return SHARED_FETCH_ALONE;
     }
@@ -330,7 +330,7 @@ static struct gift *gift_new(const struct shared_fetch *fetch, struct str text, 
     gift->begun_ms = fetch->begun_ms;
     gift->text = text;
     gift->ttl_ms = ttl_ms;
-    memcpy(gift->seal, fetch->share->key, sizeof(gift->seal));
+    memcpy(gift->seal, fetch->seal, sizeof(gift->seal));
     gifts.count++;
     gifts.bytes += text.len;
     return gift;

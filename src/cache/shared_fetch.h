@@ -9,6 +9,7 @@
 #define CACHE_SHARED_FETCH_H
 
 #include "cache/cache.h"
+#include "net/tls/seal.h"
 #include "store/store.h"
 
 /* Where the fetches of a location are shared. */
@@ -31,9 +32,10 @@ struct shared_fetch {
     bool is_variant;  /* of the key and field values, not of the key alone */
     bool
         is_mine; /* this node fetches for all: others wait until it gives the response, or lets them go */
-    uint64_t began_ms; /* when it was asked for */
-    uint64_t begun_ms; /* of one that is_mine: when it began, by the store's clock */
-    char token[17];    /* of this fetch */
+    uint64_t began_ms;                /* when it was asked for */
+    uint64_t begun_ms;                /* of one that is_mine: when it began, by the store's clock */
+    char token[17];                   /* of this fetch */
+    unsigned char seal[TLS_SEAL_KEY]; /* of the cache; a share may be of several */
 };
 
 /* About the key of the access, or about its variant (CACHE_KEY_SIZE bytes) where that is not NULL. */

@@ -252,6 +252,32 @@ def test_variants(nodes, redis, backend):
     assert len(back.requests) == 2
 
 
+def test_a_variant_that_another_node_has(nodes, redis, backend):
+    """Nodes that know nothing of the key learn by what responses differ, and then take that of the same fields."""
+    one = redis()
+    back = backend([answer(b"text", FRESH, b"Vary: Accept-Language")], [answer(b"second", FRESH)])
+    first, *others = nodes(one.port, back.port, 3)
+    assert first.got("/", "Accept-Language: en") == ("MISS", "text")
+    until(lambda: sorted(one.ask("HGET", key, "state") for key in one.keys()) == ["response", "varies"], "both")
+    assert [node.got("/", "Accept-Language: en") for node in others] == [("HIT", "text")] * 2
+    assert len(back.requests) == 1
+
+
+def test_a_line_for_several_caches(serve, redis, slow):
+    """A request for another cache comes while the response is fetched."""
+    one = redis()
+    back, gate = slow(answer(b"late", FRESH), answer(b"quick", FRESH))
+    conf = """proxy_cache_path @DIR@/logs/y keys_zone=y:1m; %s""" % (CONF % {"path": "", "words": "", "back": back.port, "more": "proxy_cache $arg_cache;"})
+    first, other = [LockNode(serve(conf, main=store(one.port))) for _ in range(2)]
+    with first.ask("/a?cache=z") as client:
+        back.wait_requests(1)
+        assert first.got("/b?cache=y") == ("MISS", "quick")
+        gate.set()
+        assert client.response().text == "late"
+    until(lambda: [one.ask("HGET", key, "state") for key in one.keys()] == ["response"] * 2, "both")
+    assert [other.got("/b?cache=y"), other.got("/a?cache=z")] == [("HIT", "quick"), ("HIT", "late")]
+
+
 def test_renewed_for_all(nodes, redis, slow, backend):
     """A response that a backend says is still valid is given whole."""
     one = redis()

@@ -120,6 +120,7 @@ static enum share_outcome ask_once(struct exchange *x, struct shared_found *foun
         break;
     case SHARED_FETCH_VARIES:
         *again = ask_for_variant(x, found->text);
+        found->token[0] = '\0'; /* of no response: the variant that came with it has it, too */
         break;
     case SHARED_FETCH_BUSY:
         outcome = SHARE_BUSY;
