@@ -44,9 +44,18 @@ bool cache_fill_begin(struct cache_access *access, struct wanted_path *temp_path
     return true;
 }
 
-void cache_fill_date_back(struct cache_access *access, uint64_t ms)
+bool cache_fill_date_back(struct cache_access *access, uint64_t ms)
 {
-    access->fill->begun -= ms * 1000000;
+    struct cache_index *index = cache_index_of(access->cache);
+    uint64_t *begun = &access->fill->begun;
+    uint8_t main_hash[CACHE_KEY_SIZE];
+
+    *begun = ms < *begun / 1000000 ? *begun - ms * 1000000 : 0;
+    cache_access_main_hash(access, main_hash);
+    cache_index_take(index);
+    bool is_purged = cache_index_was_purged(index, main_hash, *begun);
+    cache_index_release(index);
+    return !is_purged && !cache_index_is_purged(index, access->key, *begun);
 }
 
 static void fill_free(struct cache_access *access)

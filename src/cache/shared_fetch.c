@@ -228,11 +228,15 @@ enum shared_fetch_state shared_fetch_claim(struct shared_fetch *fetch, struct ar
     struct str token = arena_printf(arena, "%016llx", (unsigned long long) random);
     *str_put(fetch->token, token) = '\0';
     const struct str args[] = {token, number_text(arena, lease_ms), str_of(found->token)};
+    fiber_shield_begin(); /* a client that leaves now would leave behind a fetch of nobody */
     enum store_result result =
         store_run(&call, &claim_script, &(const struct store_words){&fetch->key, 1},
                   &(const struct store_words){args, 3}, &reply);
-    if (result == STORE_CANCELLED) {
-        return SHARED_FETCH_CANCELLED;
+    fiber_shield_end();
+    if (result == STORE_TIMED_OUT) {
+        fetch->is_mine = true; /* maybe: the store finds the token if it is */
+        fetch->begun_ms = UINT64_MAX;
+        cache_count_shared(fetch->cache, CACHE_SHARED_FETCHED);
     }
     if (result != STORE_OK) {
         cache_count_shared(fetch->cache, CACHE_SHARED_GONE);

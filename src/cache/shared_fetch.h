@@ -49,7 +49,6 @@ enum shared_fetch_state {
     SHARED_FETCH_VARIES, /* the same: the text is by which fields responses differ, which are asked for as variants */
     SHARED_FETCH_ALONE, /* another node has fetched it, and it is not for others */
     SHARED_FETCH_GONE,  /* the store does not say */
-    SHARED_FETCH_CANCELLED,
 };
 
 /* A response that another node has fetched. */
@@ -62,7 +61,8 @@ struct shared_found {
 
 /*
  * Asks the store, and takes the fetch over if nobody has it. found->token: of a response that was found before and is of no use, or
- * empty: such a one is fetched again. lease_ms: then another node may fetch it as well. MAY WAIT, for the store's timeout.
+ * empty: such a one is fetched again. lease_ms: then another node may fetch it as well. MAY WAIT, for the store's timeout, also when the
+ * client has gone.
  */
 enum shared_fetch_state shared_fetch_claim(struct shared_fetch *fetch, struct arena *arena,
                                            uint64_t lease_ms, struct shared_found *found);

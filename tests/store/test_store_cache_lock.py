@@ -1,6 +1,7 @@
 """One fetch of a missing response in all nodes: `sync` of *_cache_lock."""
 
 import os
+import shutil
 import signal
 import threading
 
@@ -227,6 +228,65 @@ def test_a_client_that_leaves(nodes, redis, slow):
     gate.set()
     assert end_of(waiter) == ("HIT", "once")
     assert len(back.requests) == 1
+
+
+def blocked(redis):
+    """A script waits in the store, which is paused."""
+    return any(" flags=b " in line and " cmd=evalsha" in line for line in redis.ask("CLIENT", "LIST").split("\n"))
+
+
+def test_a_client_that_leaves_while_the_store_is_asked(nodes, redis, backend):
+    """What it asked the store for is done."""
+    one = redis()
+    back = backend(*[[answer(b"%d" % number, FRESH)] for number in range(3)])
+    first, other = nodes(one.port, back.port)
+    assert first.got("/w") == ("MISS", "0")                 # the store has the script now
+    until(lambda: first.count("given") == 1, "the response")
+    one.ask("CLIENT", "PAUSE", "60000", "WRITE")
+    client = first.ask("/a")
+    until(lambda: blocked(one), "the question")
+    client.close()
+    assert first.server.get("/metrics").status == 200       # it knows that the client has gone
+    one.ask("CLIENT", "UNPAUSE")
+    assert other.got("/a") == ("HIT", "1")
+
+
+def test_the_store_answers_too_late(serve, redis, backend):
+    """A node may have the fetch without knowing it."""
+    one = redis()
+    gate = threading.Event()
+
+    def pages(conn, request):
+        assert b" /a " not in request or gate.wait(20)
+        conn.sendall(answer(b"late", FRESH))
+    back = backend(*[[pages] for _ in range(99)])
+    conf = CONF % {"path": "", "words": "", "more": "", "back": back.port}
+    first, other = [LockNode(serve(conf, main=store(one.port, "timeout %s;" % timeout))) for timeout in ("200ms", "5s")]
+    assert other.got("/w") == ("MISS", "late")              # the store has the script now
+    numbers = iter(range(90))
+    until(lambda: first.got("/%d" % next(numbers)) and first.count("given"), "the connection")
+    one.ask("CLIENT", "PAUSE", "60000", "WRITE")
+    with first.ask("/a") as client:
+        back.wait_requests(len(back.requests) + 1)
+        one.ask("CLIENT", "UNPAUSE")
+        until(lambda: "fetch" in [one.ask("HGET", key, "state") for key in one.keys()], "the claim")
+        gate.set()
+        assert client.response().text == "late"
+    assert other.got("/a") == ("HIT", "late")
+
+
+def test_a_node_that_cannot_store(nodes, redis, backend):
+    """It fetches for itself, and leaves the response to the others."""
+    one = redis()
+    back = backend(*[[answer(b"%d" % number, FRESH)] for number in range(3)])
+    first, sick, other = nodes(one.port, back.port, 3)
+    sick.server.allow.append("cache")
+    assert first.got("/a") == ("MISS", "0")
+    until(lambda: first.count("given") == 1, "the response")
+    shutil.rmtree(sick.server.path("logs/cache"))
+    sick.server.write("logs/cache", "")
+    assert sick.got("/a") == ("MISS", "1")
+    assert other.got("/a") == ("HIT", "0")
 
 
 def test_variants(nodes, redis, backend):

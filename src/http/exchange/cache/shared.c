@@ -53,10 +53,14 @@ static enum taken store_shared(struct exchange *x, const struct shared_found *fo
         meta.stale_if_error_until = given + (time_t) times->stale_if_error_s;
     }
     cache_fill_begin(&cached->access, x->settings->temp_path);
-    cache_fill_date_back(&cached->access, found->since_begun_ms);
+    if (!cache_fill_date_back(&cached->access, found->since_begun_ms)) {
+        cache_fill_abort(&cached->access);
+        return TAKEN_USELESS;
+    }
+    /* What goes wrong from here on is this node's: others may have it. */
     return cache_fill_write(&cached->access, body) && cache_fill_commit(&cached->access, &meta)
                ? TAKEN_STORED
-               : TAKEN_USELESS;
+               : TAKEN_ALONE;
 }
 
 static enum taken take_shared(struct exchange *x, const struct shared_found *found,
@@ -124,9 +128,6 @@ static enum share_outcome ask_once(struct exchange *x, struct shared_found *foun
         break;
     case SHARED_FETCH_BUSY:
         outcome = SHARE_BUSY;
-        break;
-    case SHARED_FETCH_CANCELLED:
-        outcome = SHARE_CANCELLED;
         break;
     case SHARED_FETCH_MINE:
     case SHARED_FETCH_ALONE:
