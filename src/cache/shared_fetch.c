@@ -16,8 +16,11 @@ enum {
     REPLY_EXTRA = 4096,        /* what a reply has beside the text */
     GIFTS_MOST = 256,          /* on their way at a time, of a worker */
     GIFT_BYTES_MOST = 4 << 20, /* of all their texts */
-    SEND_MS = 500,             /* for a reply that no request waits for */
-    ALONE_MS = 1000, /* so long other nodes are let go; then one of them fetches for all again */
+    KEPT_BYTES_MOST =
+        16 << 20,      /* of a worker's texts in the store: clients choose what is missing */
+    KEPT_SECONDS = 64, /* they are there no longer */
+    SEND_MS = 500,     /* for a reply that no request waits for */
+    ALONE_MS = 1000,   /* so long other nodes are let go; then one of them fetches for all again */
     LOG_EVERY_MS = 60000,
 };
 
@@ -51,6 +54,12 @@ static struct {
     unsigned count;
     size_t bytes;
 } gifts;
+
+/* Bytes of texts that this worker gave, by the second in which they go, until the one that is counted. */
+static struct {
+    uint64_t second;
+    uint64_t bytes, ending[KEPT_SECONDS];
+} kept;
 
 /* ---- the configuration ---- */
 
@@ -348,6 +357,31 @@ static void gift_send(struct gift *gift)
     }
 }
 
+/* Bytes that the store has of this worker. */
+static uint64_t kept_bytes(void)
+{
+    uint64_t now = clock_now.now_ms / 1000;
+
+    kept.second = kept.second + KEPT_SECONDS < now ? now - KEPT_SECONDS : kept.second;
+    while (kept.second < now) {
+        uint64_t *ending = &kept.ending[++kept.second % KEPT_SECONDS];
+
+        kept.bytes -= *ending;
+        *ending = 0;
+    }
+    return kept.bytes;
+}
+
+static void kept_add(uint64_t bytes, uint64_t ttl_ms)
+{
+    uint64_t seconds = ttl_ms / 1000 + 1;
+
+    kept_bytes();
+    seconds = seconds < KEPT_SECONDS ? seconds : KEPT_SECONDS - 1;
+    kept.ending[(kept.second + seconds) % KEPT_SECONDS] += bytes;
+    kept.bytes += bytes;
+}
+
 bool shared_fetch_has_room(const struct shared_fetch *fetch, uint64_t size)
 {
     uint64_t most = store_reply_max(fetch->share->store) - REPLY_EXTRA;
@@ -355,7 +389,8 @@ bool shared_fetch_has_room(const struct shared_fetch *fetch, uint64_t size)
     if (size > fetch->share->max_size || size > most) {
         return false;
     }
-    if (gifts.count >= GIFTS_MOST || gifts.bytes + size > GIFT_BYTES_MOST) {
+    if (gifts.count >= GIFTS_MOST || gifts.bytes + size > GIFT_BYTES_MOST ||
+        kept_bytes() + size > KEPT_BYTES_MOST) {
         cache_count_shared(fetch->cache, CACHE_SHARED_DROPPED);
         return false;
     }
@@ -368,6 +403,7 @@ void shared_fetch_give(struct shared_fetch *fetch, const struct cache_access *ac
     struct shared_fetch variant;
 
     fetch->is_mine = false;
+    kept_add(text.len, ttl_ms);
     if (vary.len == 0 || fetch->is_variant) {
         gift_send(gift_new(fetch, text, ttl_ms));
         return;

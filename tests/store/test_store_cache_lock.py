@@ -289,6 +289,19 @@ def test_a_node_that_cannot_store(nodes, redis, backend):
     assert other.got("/a") == ("HIT", "0")
 
 
+def test_how_much_of_a_worker_the_store_has(serve, redis, backend):
+    """What clients ask for does not fill it."""
+    one = redis()
+    size = 3900000
+    back = backend(*[[answer(b"x" * size, FRESH)] for _ in range(5)])
+    conf = CONF % {"path": "", "words": "sync_max_size=4m", "more": "", "back": back.port}
+    first = LockNode(serve(conf, main=store(one.port, "timeout 5s; reply_max 8m;")))
+    for number in range(5):
+        assert len(first.got("/%d" % number)[1]) == size
+        until(lambda count=number: first.count("given") + first.count("withheld") == count + 1, "the response")
+    assert [first.count(outcome) for outcome in ("given", "withheld")] == [4, 1] and first.count("dropped") >= 1
+
+
 def test_variants(nodes, redis, backend):
     """A response is for requests with the same fields; other ones have a fetch in common, too."""
     one = redis()
