@@ -1,8 +1,10 @@
 """One fetch of a missing response in all nodes: `sync` of *_cache_lock."""
 
+import contextlib
 import os
 import shutil
 import signal
+import socket
 import threading
 
 import pytest
@@ -49,12 +51,14 @@ def end_of(client):
     return response.header("X-Cache"), response.text
 
 
+def calls(redis):
+    lines = [line for line in redis.ask("INFO", "commandstats").split("\r\n") if line.startswith("cmdstat_eval")]
+    return sum(int(line.split("calls=")[1].split(",")[0]) for line in lines)
+
+
 def asked(redis, count):
     """Waits until the store was asked so often since it started."""
-    def calls():
-        lines = [line for line in redis.ask("INFO", "commandstats").split("\r\n") if line.startswith("cmdstat_eval")]
-        return sum(int(line.split("calls=")[1].split(",")[0]) for line in lines)
-    until(lambda: calls() >= count, "%d calls" % count)
+    until(lambda: calls(redis) >= count, "%d calls" % count)
 
 
 @pytest.fixture(name="nodes")
@@ -300,6 +304,24 @@ def test_how_much_of_a_worker_the_store_has(serve, redis, backend):
         assert len(first.got("/%d" % number)[1]) == size
         until(lambda count=number: first.count("given") + first.count("withheld") == count + 1, "the response")
     assert [first.count(outcome) for outcome in ("given", "withheld")] == [4, 1] and first.count("dropped") >= 1
+
+
+def test_many_who_wait_ask_seldom(nodes, redis):
+    """For a node whose backend is silent."""
+    one, many = redis(), 200
+    with socket.create_server(("127.0.0.1", 0), backlog=2 * many) as silent, contextlib.ExitStack() as clients:
+        port = silent.getsockname()[1]
+        first, other = nodes(one.port, port, 1) + nodes(one.port, port, 1, more="proxy_cache_lock_timeout 500ms;")
+        for number in range(many):
+            clients.enter_context(first.ask("/%d" % number))
+        until(lambda: first.count("fetched") == many, "the claims")
+        one.ask("CLIENT", "PAUSE", "60000", "WRITE")        # so that they all begin to wait at one time
+        for number in range(many):
+            clients.enter_context(other.ask("/%d" % number))
+        until(lambda: other.metric("portunus_store_requests", "store", "main") >= many, "the questions")
+        one.ask("CLIENT", "UNPAUSE")
+        until(lambda: other.count("timed_out") == many, "the end")
+        assert calls(one) < (1 + 9) * many
 
 
 def test_variants(nodes, redis, backend):

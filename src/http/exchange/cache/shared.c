@@ -9,7 +9,7 @@
 
 enum {
     POLL_FIRST_MS = 10, /* between two questions whether another node is done; doubled */
-    POLL_LAST_MS = 50,
+    POLL_LAST_MS = 50,  /* or as many as requests of this worker wait */
     GIVEN_MOST_MS =
         60000, /* a response stays in the store: so long nodes remember what they purged, too */
     QUESTIONS_MOST = 3, /* in a row, where what was found is of no use to this request */
@@ -138,6 +138,21 @@ static enum share_outcome ask_once(struct exchange *x, struct shared_found *foun
     return outcome;
 }
 
+/* Until it is time to ask again, so that all who wait ask some thousand times a second at most. MAY WAIT. */
+static enum wait_result wait_to_ask(uint64_t until_ms, uint64_t *poll_ms)
+{
+    static unsigned waiting; /* in this worker */
+
+    uint64_t left_ms = until_ms - clock_now.now_ms;
+    waiting++;
+    enum wait_result result =
+        fiber_sleep(clock_now.now_ms + (left_ms < *poll_ms ? left_ms : *poll_ms));
+    uint64_t most_ms = waiting > POLL_LAST_MS ? waiting : POLL_LAST_MS;
+    *poll_ms = *poll_ms * 2 > most_ms ? most_ms : *poll_ms * 2;
+    waiting--;
+    return result;
+}
+
 enum share_outcome share_ask(struct exchange *x, uint64_t until_ms)
 {
     static const uint8_t none[CACHE_KEY_SIZE];
@@ -166,12 +181,9 @@ enum share_outcome share_ask(struct exchange *x, uint64_t until_ms)
             cache_count_shared(access->cache, CACHE_SHARED_TIMED_OUT);
             return SHARE_FETCH;
         }
-        uint64_t left_ms = until_ms - clock_now.now_ms;
-        if (fiber_sleep(clock_now.now_ms + (left_ms < poll_ms ? left_ms : poll_ms)) ==
-            WAIT_CANCELLED) {
+        if (wait_to_ask(until_ms, &poll_ms) == WAIT_CANCELLED) {
             return SHARE_CANCELLED;
         }
-        poll_ms = poll_ms * 2 > POLL_LAST_MS ? POLL_LAST_MS : poll_ms * 2;
     }
 }
 
