@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from harness import until
+from harness import h2, until
 from harness.workers import wait_workers
 
 HTTP = """
@@ -143,6 +143,20 @@ def test_deleted_files_are_not_served(serve, backend, size):
             shutil.rmtree(server.path("cache", name))
     until(lambda: bodies() == {"2"}, "the deletion to be noticed")
     assert len(cached_files(server)) == 1
+
+
+@pytest.mark.parametrize("limit", [0, 16384])
+def test_a_client_that_does_not_read_holds_up_nobody(serve, backend, limit):
+    """What is stored is read to its end, whatever size the file for slow clients may have."""
+    body = b"x" * 200000
+    back = backend([b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)])
+    site = HTTP.replace("location / {", "http2 on; location / { proxy_max_temp_file_size %d;" % limit) % ("", back.port)
+    server = serve(site, allow=["is buffered to a temporary file"])
+    with h2.H2(server.port_of("PORT"), settings={4: 0}) as client:      # no window for bodies
+        client.request("/a")
+        back.wait_requests(1)
+        response = server.get("/a")
+        assert response.header("X-Cache") == "HIT" and response.body == body
 
 
 def test_a_file_in_the_place_of_another_is_read(serve, backend):

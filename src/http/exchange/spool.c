@@ -268,11 +268,14 @@ static bool write_bytes(struct request *request, int fd, struct str bytes)
     return write.is_written;
 }
 
-/* As much as the temporary file may hold. False: it cannot be written. */
+/*
+ * As much as the temporary file may hold: all of what is stored, or those who wait for it would wait for a client that reads slowly.
+ * False: it cannot be written.
+ */
 static bool put_file(struct spool *spool, struct str *bytes)
 {
     struct exchange *x = spool->exchange;
-    uint64_t limit = x->settings->max_temp_file_size;
+    uint64_t limit = x->cache.is_kept ? UINT64_MAX : x->settings->max_temp_file_size;
 
     if (limit == 0 || spool->file_left >= limit) {
         return true;

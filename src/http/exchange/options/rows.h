@@ -151,7 +151,8 @@ exchange_row_apply exchange_temp_path_apply, exchange_store_apply, exchange_stor
          ARGS(1, 1),                                                                               \
          .initial = "1024m",                                                                       \
          .syntax = "size",                                                                         \
-         .doc = "What is above the buffers goes to a file of this size at most; 0 is none."},      \
+         .doc = "What is above the buffers goes to a file of this size at most; 0 is none. "       \
+                "Responses that are stored have no such limit."},                                  \
         {PREFIX "_temp_file_write_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, temp_file_write_size),      \
          .doc = "Bytes written there at a time; by default two buffers."},                         \
         {PREFIX "_temp_path",                                                                      \
