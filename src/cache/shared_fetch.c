@@ -11,11 +11,11 @@
 #include "store/resp.h"
 
 enum {
-    SHAPE = 1,                 /* version of the values */
-    SIZE_DEFAULT = 256 * 1024, /* of a text, where `sync_max_size` is not written */
-    REPLY_EXTRA = 4096,        /* what a reply has beside the text */
-    GIFTS_MOST = 256,          /* on their way at a time, of a worker */
-    GIFT_BYTES_MOST = 4 << 20, /* of all their texts */
+    SHAPE = 1,                   /* version of the values */
+    SIZE_DEFAULT = 256 * 1024,   /* of a text, where `sync_max_size` is not written */
+    REPLY_EXTRA = 4096,          /* what a reply has beside the text */
+    UPLOADS_MOST = 256,          /* on their way at a time, of a worker */
+    UPLOAD_BYTES_MOST = 4 << 20, /* of all their texts */
     KEPT_BYTES_MOST =
         16 << 20,      /* of a worker's texts in the store: clients choose what is missing */
     KEPT_SECONDS = 64, /* they are there no longer */
@@ -34,7 +34,7 @@ struct fetch_share {
 };
 
 /* What is on its way to the store, for no request. */
-struct gift {
+struct upload {
     struct arena arena;
     const struct cache *cache;
     struct store *store;
@@ -53,7 +53,7 @@ struct gift {
 static struct {
     unsigned count;
     size_t bytes;
-} gifts;
+} uploads;
 
 /* Bytes of texts that this worker gave, by the second in which they go, until the one that is counted. */
 static struct {
@@ -275,29 +275,29 @@ static struct store_script give_script = {
                          "redis.call('PEXPIRE', KEYS[1], ARGV[4])\n"
                          "return 1"};
 
-static void gift_end(struct gift *gift)
+static void upload_end(struct upload *upload)
 {
-    gifts.count--;
-    gifts.bytes -= gift->text.len;
-    free((char *) gift->text.data);
-    arena_free(&gift->arena);
-    free(gift);
+    uploads.count--;
+    uploads.bytes -= upload->text.len;
+    free((char *) upload->text.data);
+    arena_free(&upload->arena);
+    free(upload);
 }
 
 /* What all nodes know of a key from now on. MAY WAIT. */
-static bool give(struct gift *gift, struct str key, const char *state, struct str sealed)
+static bool give(struct upload *upload, struct str key, const char *state, struct str sealed)
 {
-    struct arena *arena = &gift->arena;
-    const struct store_call call = {.store = gift->store,
+    struct arena *arena = &upload->arena;
+    const struct store_call call = {.store = upload->store,
                                     .arena = arena,
                                     .deadline_ms = clock_now.now_ms + SEND_MS};
-    bool is_variant = gift->main_key.len != 0 && str_equal(key, gift->key);
-    const struct str args[] = {gift->token,
+    bool is_variant = upload->main_key.len != 0 && str_equal(key, upload->key);
+    const struct str args[] = {upload->token,
                                str_of(state),
                                sealed,
-                               number_text(arena, gift->ttl_ms),
-                               number_text(arena, clock_now.now_ms - gift->began_ms),
-                               number_text(arena, gift->begun_ms)};
+                               number_text(arena, upload->ttl_ms),
+                               number_text(arena, clock_now.now_ms - upload->began_ms),
+                               number_text(arena, upload->begun_ms)};
     struct str reply;
 
     return store_run(&call, &give_script, &(const struct store_words){&key, 1},
@@ -305,55 +305,55 @@ static bool give(struct gift *gift, struct str key, const char *state, struct st
 }
 
 /* MAY WAIT. */
-static void gift_run(void *arg)
+static void upload_run(void *arg)
 {
-    struct gift *gift = arg;
-    struct arena *arena = &gift->arena;
+    struct upload *upload = arg;
+    struct arena *arena = &upload->arena;
 
     fiber_shield_begin(); /* a reload does not interrupt it */
-    if (gift->text.data == NULL) {
-        give(gift, gift->key, "alone", STR_NONE);
+    if (upload->text.data == NULL) {
+        give(upload, upload->key, "alone", STR_NONE);
     } else {
-        bool is_given =
-            give(gift, gift->key, "response", tls_seal(gift->seal, gift->bound, gift->text, arena));
-        if (is_given && gift->main_key.len != 0) {
-            give(gift, gift->main_key, "varies",
-                 tls_seal(gift->seal, gift->main_bound, gift->vary, arena));
+        bool is_given = give(upload, upload->key, "response",
+                             tls_seal(upload->seal, upload->bound, upload->text, arena));
+        if (is_given && upload->main_key.len != 0) {
+            give(upload, upload->main_key, "varies",
+                 tls_seal(upload->seal, upload->main_bound, upload->vary, arena));
         }
-        cache_count_shared(gift->cache, is_given ? CACHE_SHARED_GIVEN : CACHE_SHARED_DROPPED);
+        cache_count_shared(upload->cache, is_given ? CACHE_SHARED_GIVEN : CACHE_SHARED_DROPPED);
     }
     fiber_shield_end();
-    gift_end(gift);
+    upload_end(upload);
 }
 
-static struct gift *gift_new(const struct shared_fetch *fetch, struct str text, uint64_t ttl_ms)
+static struct upload *upload_new(const struct shared_fetch *fetch, struct str text, uint64_t ttl_ms)
 {
-    struct gift *gift = calloc(1, sizeof(*gift));
+    struct upload *upload = calloc(1, sizeof(*upload));
 
-    if (gift == NULL) {
-        fatal_no_memory(sizeof(*gift));
+    if (upload == NULL) {
+        fatal_no_memory(sizeof(*upload));
     }
-    arena_init(&gift->arena);
-    gift->cache = fetch->cache;
-    gift->store = fetch->share->store;
-    gift->key = arena_dup(&gift->arena, fetch->key);
-    gift->bound = arena_dup(&gift->arena, fetch->bound);
-    gift->token = arena_dup(&gift->arena, str_of(fetch->token));
-    gift->began_ms = fetch->began_ms;
-    gift->begun_ms = fetch->begun_ms;
-    gift->text = text;
-    gift->ttl_ms = ttl_ms;
-    memcpy(gift->seal, fetch->seal, sizeof(gift->seal));
-    gifts.count++;
-    gifts.bytes += text.len;
-    return gift;
+    arena_init(&upload->arena);
+    upload->cache = fetch->cache;
+    upload->store = fetch->share->store;
+    upload->key = arena_dup(&upload->arena, fetch->key);
+    upload->bound = arena_dup(&upload->arena, fetch->bound);
+    upload->token = arena_dup(&upload->arena, str_of(fetch->token));
+    upload->began_ms = fetch->began_ms;
+    upload->begun_ms = fetch->begun_ms;
+    upload->text = text;
+    upload->ttl_ms = ttl_ms;
+    memcpy(upload->seal, fetch->seal, sizeof(upload->seal));
+    uploads.count++;
+    uploads.bytes += text.len;
+    return upload;
 }
 
-static void gift_send(struct gift *gift)
+static void upload_send(struct upload *upload)
 {
-    if (fiber_start(gift_run, gift, NULL) == FIBER_NO_STACK) {
-        cache_count_shared(gift->cache, CACHE_SHARED_DROPPED);
-        gift_end(gift);
+    if (fiber_start(upload_run, upload, NULL) == FIBER_NO_STACK) {
+        cache_count_shared(upload->cache, CACHE_SHARED_DROPPED);
+        upload_end(upload);
     }
 }
 
@@ -389,7 +389,7 @@ bool shared_fetch_has_room(const struct shared_fetch *fetch, uint64_t size)
     if (size > fetch->share->max_size || size > most) {
         return false;
     }
-    if (gifts.count >= GIFTS_MOST || gifts.bytes + size > GIFT_BYTES_MOST ||
+    if (uploads.count >= UPLOADS_MOST || uploads.bytes + size > UPLOAD_BYTES_MOST ||
         kept_bytes() + size > KEPT_BYTES_MOST) {
         cache_count_shared(fetch->cache, CACHE_SHARED_DROPPED);
         return false;
@@ -405,18 +405,18 @@ void shared_fetch_give(struct shared_fetch *fetch, const struct cache_access *ac
     fetch->is_mine = false;
     kept_add(text.len, ttl_ms);
     if (vary.len == 0 || fetch->is_variant) {
-        gift_send(gift_new(fetch, text, ttl_ms));
+        upload_send(upload_new(fetch, text, ttl_ms));
         return;
     }
     shared_fetch_open(&variant, fetch->share, access, access->meta.variant);
     memcpy(variant.token, fetch->token, sizeof(variant.token));
     variant.began_ms = fetch->began_ms;
     variant.begun_ms = fetch->begun_ms;
-    struct gift *gift = gift_new(&variant, text, ttl_ms);
-    gift->main_key = arena_dup(&gift->arena, fetch->key);
-    gift->main_bound = arena_dup(&gift->arena, fetch->bound);
-    gift->vary = arena_dup(&gift->arena, vary);
-    gift_send(gift);
+    struct upload *upload = upload_new(&variant, text, ttl_ms);
+    upload->main_key = arena_dup(&upload->arena, fetch->key);
+    upload->main_bound = arena_dup(&upload->arena, fetch->bound);
+    upload->vary = arena_dup(&upload->arena, vary);
+    upload_send(upload);
 }
 
 void shared_fetch_let_go(struct shared_fetch *fetch)
@@ -425,13 +425,13 @@ void shared_fetch_let_go(struct shared_fetch *fetch)
         return;
     }
     fetch->is_mine = false;
-    if (gifts.count >= GIFTS_MOST) {
+    if (uploads.count >= UPLOADS_MOST) {
         cache_count_shared(fetch->cache,
                            CACHE_SHARED_DROPPED); /* others wait for the lease to end */
         return;
     }
     cache_count_shared(fetch->cache, CACHE_SHARED_WITHHELD);
-    gift_send(gift_new(fetch, STR_NONE, ALONE_MS));
+    upload_send(upload_new(fetch, STR_NONE, ALONE_MS));
 }
 
 void shared_fetch_unreadable(const struct shared_fetch *fetch)
