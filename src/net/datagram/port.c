@@ -191,6 +191,7 @@ static bool port_start(struct listener *listener, unsigned slot)
         port->lost = lost_of(port->source.fd);
     } else if (port->addr.any.sa_family != AF_UNIX) {
         setsockopt(port->source.fd, IPPROTO_UDP, UDP_GRO, &off, sizeof(off));
+        setsockopt(port->source.fd, SOL_SOCKET, SO_RXQ_OVFL, &off, sizeof(off));
     }
     if (!event_add_listener(&port->source, !listener->shards->is_sharded)) {
         log_alert(listener->log, errno, "epoll_ctl() failed for %.*s", STR_ARG(listener->text));

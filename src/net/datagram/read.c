@@ -170,7 +170,8 @@ static void read_take(struct datagram_port *port, unsigned i, bool is_own)
         read_controls(message, &datagram.key, &ancillary);
     }
     datagram.ecn = ancillary.ecn;
-    if (ancillary.lost != 0 && is_own) {
+    /* A socket that was one of QUIC may say so of its last datagrams when it serves flows already. */
+    if (ancillary.lost != 0 && is_own && port->listener->taker != NULL) {
         note_lost(port, ancillary.lost);
     }
     do {

@@ -12,7 +12,7 @@ import pytest
 
 import certificates
 from h3_site import BIG, _site  # noqa: F401
-from harness import h3, until
+from harness import h3, proc, until
 from harness.daemon import Adopted, Daemon, follow_upgrade, upgrade
 from harness.h3 import H3, NO_ERROR, REQUEST_REJECTED
 from harness.server import Server
@@ -97,6 +97,35 @@ def test_retry_of_a_worker_that_was_replaced(site):
         client.shake_hands()
         assert client.get("/who").body != former
         assert kept.get("/who").body == former
+
+
+def test_address_of_quic_that_becomes_one_of_udp():
+    """The socket counts what it had no room for, which only QUIC asks for."""
+    if not h3.HAS_AIOQUIC:
+        pytest.skip("without aioquic: see auto/aioquic")
+    pair = certificates.own("localhost")
+    conf = "pid nginx.pid; error_log error.log info; daemon off; worker_processes 1; events {} "
+    quic = "http { ssl_certificate %s; ssl_certificate_key %s; server { listen @PORT@ quic rcvbuf=4k; } }" % (pair.crt, pair.key)
+    with Server(conf=conf + quic) as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        def fill():
+            worker, = server.children()
+            os.kill(worker, signal.SIGSTOP)
+            try:
+                until(lambda: proc.status(worker, "State").startswith("T"), "the worker to stop")
+                for _ in range(100):
+                    sender.sendto(bytes(1200), ("127.0.0.1", server.port))
+            finally:
+                os.kill(worker, signal.SIGCONT)
+
+        with H3(server.port) as client:
+            client.get("/")
+        fill()
+        server.configure(conf=conf + "stream { server { listen @PORT@ udp; return answer; } }")
+        reload(server, 1)
+        until(lambda: len(server.children()) == 1, "the former worker to end")
+        sender.settimeout(h3.PATIENCE)
+        sender.sendto(b"question", ("127.0.0.1", server.port))
+        assert sender.recv(100) == b"answer"
 
 
 def test_idle_connection_is_closed_when_the_server_quits(site):
