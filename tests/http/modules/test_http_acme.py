@@ -146,6 +146,22 @@ def test_files_are_not_parsed_by_the_master(site, ca):
     assert int(line.split()[0]) not in [master] + server.children() and line.endswith("is not used: it has no key")
 
 
+def test_files_that_are_no_files(site, ca):
+    """A reload waits for none that writes into a FIFO, and no order waits for one that reads from it."""
+    server = site()
+    serial = issued(server).serial_number
+    until(lambda: saved(server), "the file")
+    name = saved(server)[0]
+    os.unlink(server.path("acme_ca/" + name))
+    os.mkfifo(server.path("acme_ca/" + name))
+    os.mkfifo(server.path("acme_ca/%s.new" % name))
+    before = server.children()
+    server.reload()
+    server.wait_log(r'acme_issuer "ca": cannot read "%s" \(22: Invalid argument\)' % re.escape(name))
+    until(lambda: not set(before) & set(server.children()), "the former workers to end")
+    assert peer(server).serial_number == serial
+
+
 def test_another_directory(site, ca):
     """What a CA's staging directory has issued is not served when the issuer names another one."""
     server = site(conf=CONF.replace("%(uri)s", "%(uri)s/"))  # as another one

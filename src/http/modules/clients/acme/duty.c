@@ -99,7 +99,7 @@ static int64_t time_of(const char *path)
 
 static bool write_whole(const char *path, struct str text)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     bool is_good = fd != -1 && fs_write_all(fd, text) && fsync(fd) == 0;
     int error = errno;
 
@@ -138,11 +138,22 @@ static int replace_file(const struct acme_issuer *issuer, struct arena *arena, s
     return 0;
 }
 
+/* Nothing that could have it wait: who asks is the master, at a reload, or the process that orders. */
+static bool is_regular(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 static int read_file(const struct acme_issuer *issuer, struct acme_duty *duty, struct arena *arena)
 {
     const char *path = path_of(issuer, arena, duty->texts[0], "");
 
     duty->time_ns = time_of(path);
+    if (duty->time_ns != 0 && !is_regular(path)) {
+        return EINVAL;
+    }
     return fs_read_all(arena, path, ACME_PEM_MAX, &duty->text) ? 0 : errno;
 }
 
