@@ -149,7 +149,8 @@ static enum handler_result serve_and_update(struct exchange *x)
     }
     x->cache.is_silent = true;
     fiber_shield_begin();
-    if (share_ask(x, clock_now.now_ms + x->settings->cache_lock_timeout_ms) == SHARE_FETCH) {
+    /* What another node fetches now, a later request takes. */
+    if (share_ask(x, 0) == SHARE_FETCH) {
         exchange_fetch(x);
     }
     fiber_shield_end();
