@@ -168,6 +168,7 @@ static const struct deviation deviations[] = {
      "nginx's `local` and Tengine's slices"},
     {"ngx_http_limit_req_module", "limit_req", ARGUMENTS, "1-4",
      "forbid_action, as Tengine has it"},
+    {FAMILY, "*_cache_lock", ARGUMENTS, "1-3", "ours: one fetch in all nodes, sync and its size"},
     {"ngx_http_limit_req_module", "limit_req_zone", ARGUMENTS, "3+",
      "several variables, as Tengine has them"},
     {"ngx_http_zstd_filter_module", "zstd_min_length", ARGUMENTS, "1",

@@ -238,7 +238,7 @@ def test_the_next_start_continues_the_history(serve):
     server.wait_end()
     change(server, "two")
     server.start()
-    assert running(server) == [2]
+    until(lambda: running(server) == [2], server.evidence)
     tell(server, "rollback")
     wait_text(server, "one")
 
@@ -391,6 +391,7 @@ def test_a_new_binary_keeps_what_the_old_one_may_return_to(daemon):
         main = "daemon on; config_history 1 kept; reload_confirm 1h;"
         return frame(text, main).replace("daemon off;", "")
     server = daemon(conf("one"))
+    master = server.read("nginx.pid")
     server.configure(conf=conf("two"))
     server.signal("reload")
     until(lambda: running(server) == [2], server.evidence)
@@ -399,6 +400,7 @@ def test_a_new_binary_keeps_what_the_old_one_may_return_to(daemon):
     until(lambda: running(server) == [3], server.evidence)
     assert [int(line.split()[0]) for line in history(server)] == [1, 2, 3]
     os.kill(int(until(lambda: server.read("nginx.pid"), "the new pid file")), signal.SIGQUIT)
+    until(lambda: server.read("nginx.pid") == master, "the pid file of before")
     until(lambda: running(server) == [2], server.evidence)
     tell(server, "rollback")
     wait_text(server, "one")

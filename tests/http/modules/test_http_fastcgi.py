@@ -388,6 +388,7 @@ def test_nobody_waits_for_the_answer(serve):
             told.set()
             assert slow.response().text == "hello"
         assert [request.keeps for request in backend.requests[:2]] == [True, True]
+        until(lambda: backend.questions, "the question")
         assert len(set(backend.questions)) == 1
         assert backend.connections == 3
 
