@@ -182,9 +182,8 @@ def test_workers_and_reload(serve):
     until(lambda: len([pid for pid in server.children() if pid not in old]) == 2, "new workers")
     upload.send(b"x" * 20)
     wait_received(server, "long", 30)
-    holder = [pid for pid in old if pid in server.children()]
-    for pid in holder:
-        os.kill(pid, signal.SIGKILL)
+    holder, = until(lambda: len(left := set(old) & set(server.children())) == 1 and left, "the end of the other old worker")
+    os.kill(holder, signal.SIGKILL)
     until(lambda: state(server, "long") == {"state": "starting"}, "the dead worker's upload")
     assert begin(server, "/up?X-Progress-ID=long", 3, b"abc").response("POST").status == 200
 
