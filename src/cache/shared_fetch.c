@@ -296,7 +296,8 @@ static bool give(struct upload *upload, struct str key, const char *state, struc
                                str_of(state),
                                sealed,
                                number_text(arena, upload->ttl_ms),
-                               number_text(arena, clock_now.now_ms - upload->began_ms),
+                               number_text(arena,
+                                           clock_now.now_ms + clock_age_ms() - upload->began_ms),
                                number_text(arena, upload->begun_ms)};
     struct str reply;
 

@@ -54,7 +54,7 @@ enum shared_fetch_state {
 /* A response that another node has fetched. */
 struct shared_found {
     struct str text;         /* in the arena that was given */
-    uint64_t since_begun_ms; /* the fetch began so long ago, or later */
+    uint64_t since_begun_ms; /* the fetch began so long before clock_now, or later */
     uint64_t since_given_ms; /* the text was given so long ago */
     char token[17];          /* of its fetch */
 };

@@ -53,7 +53,8 @@ static enum taken store_shared(struct exchange *x, const struct shared_found *fo
         meta.stale_if_error_until = given + (time_t) times->stale_if_error_s;
     }
     cache_fill_begin(&cached->access, x->settings->temp_path);
-    if (!cache_fill_date_back(&cached->access, found->since_begun_ms)) {
+    /* A turn may have begun some time ago; both are rounded. */
+    if (!cache_fill_date_back(&cached->access, found->since_begun_ms + clock_age_ms() + 1)) {
         cache_fill_abort(&cached->access);
         return TAKEN_USELESS;
     }
