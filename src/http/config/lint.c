@@ -607,7 +607,6 @@ static void check_real_ip(struct lint *lint, const struct conf_node *node)
 
 /* ---- servers */
 
-/* The server that comes first at an address, if one of those after it does not say which is the default. */
 static bool is_default(const struct conf_node *listen)
 {
     return lint_has_arg(listen, "default_server") || lint_has_arg(listen, "default");
@@ -628,6 +627,7 @@ static const struct conf_node *next_at(const struct conf_node *listen,
     return NULL;
 }
 
+/* Of several servers at an address the first one, where none says that it is the default. */
 static void check_default(struct lint *lint, const struct conf_node *node)
 {
     const struct conf_node *server = NULL, *other;

@@ -120,6 +120,7 @@ bool oidc_store_get(struct request *request, const struct oidc_provider *provide
 /* What another node has written comes here now. False: no other node has the store. MAY WAIT. */
 bool oidc_store_refresh(const struct oidc_provider *provider, struct str key);
 bool oidc_store_put(struct oidc_provider *provider, struct str key, struct str value, uint64_t ms);
+
 /* ---- room.c ---- */
 
 /* Some of the sessions that began, or were renewed, longest ago end. False: there are none. */

@@ -8,9 +8,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fatal.h"
 #include "http/modules/clients/acme/acme.h"
 #include "server/generation.h"
@@ -75,10 +75,7 @@ static int start(struct hook_program *program)
 /* Not of the loop: a thread runs this, or a monitor, which has no loop. */
 static uint64_t now_ms(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+    return clock_read_ns() / 1000000;
 }
 
 /* Waits a little; shorter where the process that asks says something, which is ACME_STOP, or ends. */
