@@ -3,17 +3,16 @@
 
 #include "base/map.h"
 
-static bool is_named(const struct conf_node *node, const char *name)
+bool lint_is_named(const struct conf_node *node, const char *name)
 {
     return node->count != 0 && str_is(node->args[0], name);
 }
 
-/* The directive is in a block of this name, however deep; NULL: it is not. */
-static const struct conf_node *inside(const struct conf_node *node, const char *block)
+const struct conf_node *lint_inside(const struct conf_node *node, const char *block)
 {
     do {
         node = node->parent;
-    } while (node != NULL && !is_named(node, block));
+    } while (node != NULL && !lint_is_named(node, block));
     return node;
 }
 
@@ -59,7 +58,7 @@ static bool has_variable(struct str text, bool (*is_meant)(struct str name), str
 /* A location with a prefix that is cut off, and gives no slash at the end; or an empty string. */
 static struct str prefix_without_slash(const struct conf_node *location)
 {
-    if (location == NULL || !is_named(location, "location") || location->count < 2) {
+    if (location == NULL || !lint_is_named(location, "location") || location->count < 2) {
         return STR_NONE;
     }
     struct str path = location->args[location->count - 1];
@@ -126,7 +125,7 @@ static void check_try_files_if(struct lint *lint, const struct conf_node *node)
 {
     const struct conf_node *location = node->parent;
 
-    if (location == NULL || !is_named(location, "location")) {
+    if (location == NULL || !lint_is_named(location, "location")) {
         return;
     }
     for (const struct conf_node *block = NULL;
@@ -145,7 +144,8 @@ static void check_try_files(struct lint *lint, const struct conf_node *node)
         node->parent == NULL ? NULL : lint_next(node->parent, NULL, "alias");
     struct str name;
 
-    if (alias == NULL || !is_named(node->parent, "location") || pattern_of(node->parent).len == 0) {
+    if (alias == NULL || !lint_is_named(node->parent, "location") ||
+        pattern_of(node->parent).len == 0) {
         return;
     }
     for (unsigned i = 1; i + 1 < node->count; i++) { /* the last one is a URI */
@@ -167,8 +167,7 @@ static void check_merge_slashes(struct lint *lint, const struct conf_node *node)
     }
 }
 
-/* Is the answer an error of the client's? */
-static bool returns_refusal(const struct conf_node *block)
+bool lint_returns_refusal(const struct conf_node *block)
 {
     const struct conf_node *answer = lint_next(block, NULL, "return");
 
@@ -181,7 +180,7 @@ static bool is_refusing(const struct conf_node *location)
 {
     const struct conf_node *deny = lint_next(location, NULL, "deny");
 
-    return (deny != NULL && lint_has_arg(deny, "all")) || returns_refusal(location);
+    return (deny != NULL && lint_has_arg(deny, "all")) || lint_returns_refusal(location);
 }
 
 static bool is_anchored(struct str pattern)
@@ -227,18 +226,19 @@ static void check_regex(struct lint *lint, const struct conf_node *node)
     if (node->count == 0) {
         return;
     }
-    if (is_named(node, "location")) {
+    if (lint_is_named(node, "location")) {
         check_pattern(lint, node, pattern_of(node));
-    } else if (is_named(node, "rewrite") && node->count > 2) {
+    } else if (lint_is_named(node, "rewrite") && node->count > 2) {
         check_pattern(lint, node, node->args[1]);
-    } else if (is_named(node, "server_name") ||
-               (node->parent != NULL && is_named(node->parent, "map"))) {
-        for (unsigned i = is_named(node, "server_name"); i < node->count; i++) {
+    } else if (lint_is_named(node, "server_name") ||
+               (node->parent != NULL && lint_is_named(node->parent, "map"))) {
+        for (unsigned i = lint_is_named(node, "server_name"); i < node->count; i++) {
             if (node->args[i].len > 1 && node->args[i].data[0] == '~') {
                 check_pattern(lint, node, str_skip(node->args[i], 1));
             }
         }
-    } else if (is_named(node, "if") && node->count > 3 && node->args[node->count - 2].len != 0 &&
+    } else if (lint_is_named(node, "if") && node->count > 3 &&
+               node->args[node->count - 2].len != 0 &&
                str_find_char(node->args[node->count - 2], '~') != NULL) {
         struct str pattern = node->args[node->count - 1];
 
@@ -273,14 +273,14 @@ static void check_if(struct lint *lint, const struct conf_node *node)
         {"return",     "rewrite",          "set",         "break", "access_log",
          "limit_rate", "limit_rate_after", "rewrite_log", "if"};
 
-    if (!node->is_block || node->parent == NULL || !is_named(node->parent, "location")) {
+    if (!node->is_block || node->parent == NULL || !lint_is_named(node->parent, "location")) {
         return;
     }
     for (const struct conf_node *child = node->children; child != NULL; child = child->next) {
         bool is_safe = child->count == 0;
 
         for (size_t i = 0; !is_safe && i < sizeof(safe) / sizeof(safe[0]); i++) {
-            is_safe = is_named(child, safe[i]);
+            is_safe = lint_is_named(child, safe[i]);
         }
         if (!is_safe && !str_starts(child->args[0], STR("set_"))) {
             lint_report(lint, child,
@@ -349,20 +349,20 @@ static void check_content_type(struct lint *lint, const struct conf_node *node)
 /* Is it an answer with a Location? */
 static bool is_redirect(const struct conf_node *node)
 {
-    if (is_named(node, "return")) {
+    if (lint_is_named(node, "return")) {
         return node->count == 2
                    ? str_find(node->args[1], STR("://")) != NULL
                    : node->count == 3 && node->args[1].len == 3 && node->args[1].data[0] == '3';
     }
-    return is_named(node, "rewrite") && node->count > 2 &&
+    return lint_is_named(node, "rewrite") && node->count > 2 &&
            (lint_has_arg(node, "redirect") || lint_has_arg(node, "permanent") ||
             str_starts(node->args[2], STR("http")));
 }
 
 static void check_crlf(struct lint *lint, const struct conf_node *node)
 {
-    bool is_header = is_named(node, "add_header") || is_named(node, "add_trailer") ||
-                     is_named(node, "proxy_set_header");
+    bool is_header = lint_is_named(node, "add_header") || lint_is_named(node, "add_trailer") ||
+                     lint_is_named(node, "proxy_set_header");
     struct str name;
 
     if (node->count < 2 || !(is_header || is_redirect(node))) {
@@ -385,7 +385,7 @@ static bool is_client_host(struct str name)
 static void check_host(struct lint *lint, const struct conf_node *node)
 {
     struct str name;
-    bool is_host = is_named(node, "proxy_set_header") && node->count > 2 &&
+    bool is_host = lint_is_named(node, "proxy_set_header") && node->count > 2 &&
                    (str_equal_nocase(node->args[1], STR("Host")) ||
                     str_equal_nocase(node->args[1], STR("X-Forwarded-Host")));
 
@@ -422,8 +422,8 @@ static bool is_pass(const struct conf_node *node)
                                         "scgi_pass",  "grpc_pass",    "memcached_pass"};
 
     for (size_t i = 0; node->count == 2 && i < sizeof(names) / sizeof(names[0]); i++) {
-        if (is_named(node, names[i])) {
-            return inside(node, "http") != NULL;
+        if (lint_is_named(node, names[i])) {
+            return lint_inside(node, "http") != NULL;
         }
     }
     return false;
@@ -491,14 +491,15 @@ static bool has_fixed_values(const struct conf_node *http, const struct conf_nod
                              struct str variable, bool *is_known)
 {
     for (const struct conf_node *node = block->children; node != NULL; node = node->next) {
-        if (is_named(node, "set") && node->count == 3 && node->args[1].len != 0 &&
+        if (lint_is_named(node, "set") && node->count == 3 && node->args[1].len != 0 &&
             str_equal(str_skip(node->args[1], 1), variable)) {
             *is_known = true;
             if (str_find_char(node->args[2], '$') != NULL || !is_fixed(http, node->args[2])) {
                 return false;
             }
         }
-        if (node->is_block && (is_named(node, "map") || is_named(node, "split_clients")) &&
+        if (node->is_block &&
+            (lint_is_named(node, "map") || lint_is_named(node, "split_clients")) &&
             node->count == 3 && node->args[2].len != 0 &&
             str_equal(str_skip(node->args[2], 1), variable)) {
             *is_known = true;
@@ -517,7 +518,7 @@ static bool has_fixed_values(const struct conf_node *http, const struct conf_nod
 
 static void check_resolver(struct lint *lint, const struct conf_node *node)
 {
-    const struct conf_node *http = is_pass(node) ? inside(node, "http") : NULL, *of;
+    const struct conf_node *http = is_pass(node) ? lint_inside(node, "http") : NULL, *of;
     struct str authority = http == NULL ? STR_NONE : authority_of(node->args[1]);
     struct str rest = authority, name;
     bool is_known = false;
@@ -540,147 +541,7 @@ static void check_resolver(struct lint *lint, const struct conf_node *node)
                 STR_ARG(node->args[1]));
 }
 
-/* ---- access */
-
-/* Is there anybody whom it refuses? */
-static bool is_restricted(const struct conf_node *block)
-{
-    static const char *const access[] = {"deny",       "auth_basic",        "auth_request",
-                                         "auth_jwt",   "auth_oidc",         "auth_require",
-                                         "auth_pam",   "auth_ldap",         "access_by_lua_block",
-                                         "internal",   "ssl_verify_client", "access_by_lua_file",
-                                         "secure_link"};
-    const struct conf_node *of;
-
-    for (size_t i = 0; i < sizeof(access) / sizeof(access[0]); i++) {
-        const struct conf_node *rule = lint_inherited(block, access[i], &of);
-
-        if (rule != NULL && !lint_has_arg(rule, "off")) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Do only programs of this machine reach the server? */
-static bool is_local(const struct conf_node *server)
-{
-    const struct conf_node *node = lint_next(server, NULL, "listen");
-
-    for (; node != NULL && node->count > 1; node = lint_next(server, node, "listen")) {
-        if (!str_starts(node->args[1], STR("127.")) && !str_starts(node->args[1], STR("unix:")) &&
-            !str_starts(node->args[1], STR("[::1]")) &&
-            !str_starts(node->args[1], STR("localhost"))) {
-            return false;
-        }
-    }
-    return lint_next(server, NULL, "listen") != NULL;
-}
-
-static void check_status(struct lint *lint, const struct conf_node *node)
-{
-    static const char *const pages[] = {"api",     "dyups_interface", "status",      "stub_status",
-                                        "metrics", "dashboard",       "check_status"};
-    const struct conf_node *server = inside(node, "server");
-    bool is_page = false;
-
-    for (size_t i = 0; !node->is_block && i < sizeof(pages) / sizeof(pages[0]); i++) {
-        is_page = is_page || is_named(node, pages[i]);
-    }
-    if (!is_page || node->count > 2 || server == NULL || is_local(server) ||
-        is_restricted(node->parent)) {
-        return;
-    }
-    bool is_write = lint_has_arg(node, "write=on") || is_named(node, "dyups_interface");
-    lint_report(lint, node, "everybody can %s",
-                is_write ? "change the servers of upstreams" : "see what the server does");
-}
-
-static void check_real_ip(struct lint *lint, const struct conf_node *node)
-{
-    if (lint_has_arg(node, "0.0.0.0/0") || lint_has_arg(node, "::/0")) {
-        lint_report(lint, node,
-                    "every client can say which address it has: access rules, limits and logs "
-                    "believe it");
-    }
-}
-
-/* ---- servers */
-
-static bool is_default(const struct conf_node *listen)
-{
-    return lint_has_arg(listen, "default_server") || lint_has_arg(listen, "default");
-}
-
-/* The next `listen` of this address in another server, after `last`. */
-static const struct conf_node *next_at(const struct conf_node *listen,
-                                       const struct conf_node **server)
-{
-    while ((*server = lint_next(listen->parent->parent, *server, "server")) != NULL) {
-        for (const struct conf_node *node = NULL;
-             (node = lint_next(*server, node, "listen")) != NULL;) {
-            if (node->count > 1 && str_equal(node->args[1], listen->args[1])) {
-                return node;
-            }
-        }
-    }
-    return NULL;
-}
-
-/* Of several servers at an address the first one, where none says that it is the default. */
-static void check_default(struct lint *lint, const struct conf_node *node)
-{
-    const struct conf_node *server = NULL, *other;
-    unsigned count = 0;
-
-    if (node->count < 2 || inside(node, "http") == NULL || !is_named(node->parent, "server")) {
-        return;
-    }
-    while ((other = next_at(node, &server)) != NULL) {
-        if (is_default(other) || (count++ == 0 && other != node)) {
-            return;
-        }
-    }
-    if (count > 1) {
-        lint_report(lint, node,
-                    "of %u servers at \"%.*s\" this one comes first: it answers for every name "
-                    "that none of them has",
-                    count, STR_ARG(node->args[1]));
-    }
-}
-
-static void check_allow(struct lint *lint, const struct conf_node *node)
-{
-    const struct conf_node *block = node->parent;
-
-    if (node->count != 2 || block == NULL || lint_next(block, NULL, "allow") != node ||
-        lint_next(block, NULL, "deny") != NULL || lint_has_arg(node, "all") ||
-        (inside(node, "http") == NULL && inside(node, "stream") == NULL)) {
-        return;
-    }
-    lint_report(lint, node, "no address is refused");
-}
-
-static void check_return(struct lint *lint, const struct conf_node *node)
-{
-    static const char *const access[] = {"deny", "auth_basic", "auth_request", "auth_jwt",
-                                         "auth_oidc"};
-    const struct conf_node *block = node->parent;
-
-    if (block == NULL || (!is_named(block, "location") && !is_named(block, "server")) ||
-        inside(node, "http") == NULL || returns_refusal(block)) {
-        return;
-    }
-    for (size_t i = 0; i < sizeof(access) / sizeof(access[0]); i++) {
-        const struct conf_node *rule = lint_next(block, NULL, access[i]);
-
-        if (rule != NULL && !lint_has_arg(rule, "off")) {
-            lint_report(lint, node, "\"return\" answers before \"%s\" of line %u is asked",
-                        access[i], rule->line);
-            return;
-        }
-    }
-}
+/* ---- pages for errors */
 
 static void check_error_page(struct lint *lint, const struct conf_node *node)
 {
@@ -781,12 +642,12 @@ const struct lint_rule http_lint_rules[] = {
     {"valid-referers", "valid_referers", check_referers, "remove \"none\""},
     {"resolver", NULL, check_resolver,
      "add \"resolver\" with the address of your name server to the http block"},
-    {"allow-deny", "allow", check_allow, "add \"deny all\" after it"},
-    {"status-access", NULL, check_status, "add \"allow 127.0.0.1; deny all;\" or a password"},
-    {"real-ip-from", "set_real_ip_from", check_real_ip, "name the addresses of your proxies alone"},
-    {"default-server", "listen", check_default,
+    {"allow-deny", "allow", lint_allow, "add \"deny all\" after it"},
+    {"status-access", NULL, lint_status, "add \"allow 127.0.0.1; deny all;\" or a password"},
+    {"real-ip-from", "set_real_ip_from", lint_real_ip, "name the addresses of your proxies alone"},
+    {"default-server", "listen", lint_default,
      "say \"default_server\" at the one that is meant, such as one with \"return 444\""},
-    {"return-access", "return", check_return,
+    {"return-access", "return", lint_return,
      "move \"return\" to a location of its own, or refuse by \"if\" or \"map\""},
     {"error-page-200", "error_page", check_error_page,
      "keep the status, or use \"try_files\" for pages that a script of the browser makes"},
