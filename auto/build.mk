@@ -151,7 +151,8 @@ $(SHARED):
 $(BUILD)/tests/lua/test_waits: tests/lua/waits.lua
 
 # It stands in for the store, the fibers and the clock of the code that it runs.
-$(BUILD)/tests/simulation/test_simulation: LDFLAGS += -Wl,-z,muldefs
+# Also where the command line has LDFLAGS, as that of `make coverage`.
+$(BUILD)/tests/simulation/test_simulation: override LDFLAGS += -Wl,-z,muldefs
 
 unit-programs: $(UNIT_PROGRAMS)
 
@@ -168,7 +169,7 @@ fuzz-programs: $(FUZZ_PROGRAMS)
 
 # They have a QUIC of their own (tests/http/fake_quic.h), which stands in for ours.
 $(BUILD)/tests/fuzz/fuzz_h3_server $(BUILD)/tests/fuzz/fuzz_h3_backend: tests/http/fake_quic.h
-$(BUILD)/tests/fuzz/fuzz_h3_server $(BUILD)/tests/fuzz/fuzz_h3_backend: LDFLAGS += -Wl,-z,muldefs
+$(BUILD)/tests/fuzz/fuzz_h3_server $(BUILD)/tests/fuzz/fuzz_h3_backend: override LDFLAGS += -Wl,-z,muldefs
 
 $(BUILD)/tests/fuzz/fuzz_h2_server $(BUILD)/tests/fuzz/fuzz_h3_server: tests/fuzz/http_server.h
 

@@ -126,7 +126,8 @@ static void a_rule_holds_before_any_file_is_gone(void **state)
     struct cache_rule *rule = &index->rules[0];
     md5_of(STR("/a/"), rule->digest);
     rule->length = 3;
-    rule->version = index->rules_version = cache_index_version(index);
+    rule->version = cache_index_version(index);
+    index->rules_version = rule->version;
     struct cache_content *kept =
         cache_kept_find(cache, cache_kept_hash(STR("/a/unkept"), (const uint8_t[16]){0}),
                         STR("/a/unkept"), (const uint8_t[16]){0});
