@@ -14,7 +14,7 @@ include $(BUILD)/config.mk
 
 PACKAGES = base fiber event $(addprefix net/,addr conn shards resolver tls datagram quic relay) conf \
     $(addprefix server/,process configuration worker master program) \
-    $(addprefix upstream/,cells connections discovery peers picking health settings methods worker) cache store \
+    $(addprefix upstream/,cells connections discovery peers picking health settings worker) cache store \
     $(addprefix shared/,access explain geo health keyval limit listen log metrics names tls upstream variables)
 ifneq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
 PACKAGES += $(addprefix lua/,vm values dict tasks sockets process tls config balancer upstream)
@@ -30,7 +30,8 @@ PACKAGES += $(addprefix http/,message routing client request files codings varia
 endif
 
 MAIN = server/program/main.c
-SOURCES := $(patsubst src/%,%,$(wildcard $(PACKAGES:%=src/%/*.c) src/fiber/*.S)) $(STATIC_SOURCES)
+# A file that has several modules is listed by each.
+SOURCES := $(sort $(patsubst src/%,%,$(wildcard $(PACKAGES:%=src/%/*.c) src/fiber/*.S)) $(STATIC_SOURCES))
 OBJECTS := $(addsuffix .o,$(basename $(addprefix $(BUILD)/,$(SOURCES)))) $(BUILD)/modules.o
 MAIN_OBJECT := $(filter $(BUILD)/$(MAIN:.c=.o),$(OBJECTS))
 LIBRARY_OBJECTS := $(filter-out $(MAIN_OBJECT),$(OBJECTS))

@@ -28,7 +28,6 @@ LAYERS = (
     ("upstream/picking",),
     ("upstream/health",),
     ("upstream/settings",),
-    ("upstream/methods",),
     ("upstream/balancers",),
     ("upstream/worker",),
     ("store",),

@@ -6,6 +6,7 @@ import subprocess
 
 # Above these lint prints a note.
 LONGEST = 70        # lines of a function
+SHORTEST = 40       # lines of a .c file, below which it needs a reason (small.txt)
 MOST_PARAMETERS = 5
 
 
@@ -37,6 +38,15 @@ def functions(paths):
 def long_functions(paths):
     return ["%s:%d: a function of %d lines; above %d it should say why" % (path, line, length, LONGEST)
             for path, line, _, length in functions(paths) if length > LONGEST]
+
+
+def small_files(paths, reasons):
+    """Files that a reader needs a neighbour for, and lines of `reasons`, "PATH REASON" each, that are true no more."""
+    allowed = {line.split(" ", 1)[0]: line.partition(" ")[2] for line in reasons if line and not line.startswith("#")}
+    small = {path: len(read_lines(path)) - 1 for path in paths if path.endswith(".c") and len(read_lines(path)) <= SHORTEST}
+    return (["%s:1: %d lines; below %d join it with what it is read together with, or say in tests/lint/small.txt why not"
+             % (path, lines, SHORTEST) for path, lines in sorted(small.items()) if not allowed.get(path)]
+            + ["tests/lint/small.txt:1: %s is not a small file" % path for path in sorted(allowed) if path not in small])
 
 
 def count_parameters(signature):

@@ -5,7 +5,7 @@ lint.py --circles BUILD [PLACE]   every call that ties files into circles, below
 lint.py --format                  lays all C files out by .clang-format
 
 Prints one line for each error, as FILE:LINE: TEXT, and exits 1 when there is one. Notes (long functions, many
-parameters, large circles in a folder) are printed and fail nothing.
+parameters, large circles in a folder, small files) are printed and fail nothing.
 """
 
 import os
@@ -63,6 +63,8 @@ def main():
     with open("tests/lint/parameters.txt", encoding="utf-8") as names:
         notes += layout.many_parameters(sources, names.read().split("\n"))
     notes += circles.large(uses)
+    with open("tests/lint/small.txt", encoding="utf-8") as reasons:
+        notes += layout.small_files(sources, reasons.read().split("\n"))
     for note in notes:
         print("note: " + note)
     for error in errors:

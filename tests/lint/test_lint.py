@@ -237,6 +237,14 @@ def test_functions_implemented_elsewhere(tree):
     assert layout.implemented_elsewhere(tree(files)) == []
 
 
+def test_small_files(tree):
+    paths = tree({"base/a.h": "", "base/a.c": "int a;\n" * 39, "base/b.c": "int b;\n" * 40, "base/c.c": "int c;\n"})
+    assert [note.split(";")[0] for note in layout.small_files(paths, ["# a reason each", "src/base/c.c one counter", ""])] == [
+        "src/base/a.c:1: 39 lines"]
+    assert layout.small_files(paths, ["src/base/a.c one counter", "src/base/b.c long", "src/base/c.c"])[-1] == (
+        "tests/lint/small.txt:1: src/base/b.c is not a small file")
+
+
 FFI_C = """
 struct str { const char *data; size_t len; };
 struct pair { struct str name, value; int *left; };

@@ -3,12 +3,14 @@
 
 #include "base/parse.h"
 #include "conf/directive.h"
+#include "http/config/resolver.h"
 #include "http/files/file.h"
 #include "http/request/temp_file.h"
 #include "http/routing/body_settings.h"
 #include "http/routing/connection_settings.h"
 #include "http/routing/file_settings.h"
 #include "http/routing/response_settings.h"
+#include "http/routing/settings.h"
 
 /* Heads of responses have room for so much (v1/wire.c counts the lines of fixed length together). */
 enum { SERVER_TAG_MAX = 128 };
@@ -470,5 +472,36 @@ bool check_header_buffers(struct conf_scope *scope, const struct directive *row,
         server->large_client_header_buffers.number > 1024) {
         return conf_error(scope->conf, node, "\"large_client_header_buffers\" is too large");
     }
+    return true;
+}
+
+/* ---- resolver and resolver_file ---- */
+
+/* The two rows exclude each other at one level. */
+static bool check_other(struct conf_scope *scope, const struct conf_node *node, const char *other)
+{
+    return !conf_is_set(scope, &http_location_key, other) ||
+           conf_error(scope->conf, node,
+                      "\"%.*s\" directive is duplicate, \"%s\" directive was specified earlier",
+                      STR_ARG(node->args[0]), other);
+}
+
+bool resolver_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                    void *settings)
+{
+    return check_other(scope, node, "resolver_file") &&
+           resolver_row_apply(scope, row, node, settings);
+}
+
+bool resolver_file_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    struct resolver_settings *resolver;
+
+    if (!check_other(scope, node, "resolver") ||
+        !resolver_settings_read_file(scope->conf, node, &resolver)) {
+        return false;
+    }
+    ((struct http_location *) settings)->resolver = resolver;
     return true;
 }

@@ -2,6 +2,8 @@
  * load modules, and readers of `-m`, may ask for them. */
 #include "server/module.h"
 
+#include "http/routing/hooks.h"
+
 /* Sending and rate limits. */
 const struct module ngx_http_write_filter_module = {.magic = MODULE_MAGIC,
                                                     .name = "ngx_http_write_filter_module",
@@ -30,5 +32,11 @@ const struct module ngx_http_cache_purge_module = {
 const struct module ngx_http_spdy_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_spdy_filter_module",
+    .kind = MODULE_HTTP,
+};
+
+const struct module ndk_http_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ndk_http_module",
     .kind = MODULE_HTTP,
 };

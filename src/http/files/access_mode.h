@@ -1,4 +1,4 @@
-/* Permissions of files that are made, as configurations write them. */
+/* Permissions of files that are made, as configurations write them. Implemented in path.c. */
 #ifndef HTTP_FILES_ACCESS_MODE_H
 #define HTTP_FILES_ACCESS_MODE_H
 

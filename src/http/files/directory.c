@@ -9,6 +9,7 @@
 
 #include "base/fatal.h"
 #include "event/loop.h"
+#include "http/files/listing.h"
 #include "http/files/path.h"
 #include "http/routing/file_settings.h"
 
@@ -238,4 +239,40 @@ bool directory_read(struct directory *directory, const struct directory_view *vi
     }
     directory_close(directory);
     return !request->main->is_over_memory && loop_share() && sort(request, view, entries);
+}
+
+/* ---- names in pages of listings ---- */
+
+void listing_put_escaped(struct buf *out, struct str text, enum escape_set set)
+{
+    char *at = buf_reserve(out, escape_length(text, set));
+
+    out->len += (size_t) (escape_write(at, text, set) - at);
+}
+
+/* The first `count` characters: code points of UTF-8, else bytes. */
+static struct str first_characters(struct str text, size_t count, bool is_utf8)
+{
+    struct str rest = text;
+
+    if (!is_utf8) {
+        return str_head(text, count);
+    }
+    while (count-- != 0 && rest.len != 0) {
+        utf8_next(&rest);
+    }
+    return str_head(text, text.len - rest.len);
+}
+
+size_t listing_put_name(struct buf *out, struct str name, size_t most, size_t shown, bool is_utf8)
+{
+    size_t width = is_utf8 ? utf8_length(name) : name.len;
+
+    if (width <= most) {
+        listing_put_escaped(out, name, ESCAPE_HTML);
+        return width;
+    }
+    listing_put_escaped(out, first_characters(name, shown, is_utf8), ESCAPE_HTML);
+    buf_append(out, STR("..&gt;"));
+    return width;
 }

@@ -1,4 +1,4 @@
-/* Bodies that the cache keeps, on their way to clients. */
+/* Bodies that the cache keeps, on their way to clients. Implemented in file.c. */
 #ifndef HTTP_FILES_KEPT_BODY_H
 #define HTTP_FILES_KEPT_BODY_H
 

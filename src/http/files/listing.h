@@ -1,4 +1,4 @@
-/* What listings of directories have in common, as text of a page. */
+/* What listings of directories have in common, as text of a page. Implemented in directory.c. */
 #ifndef HTTP_FILES_LISTING_H
 #define HTTP_FILES_LISTING_H
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
+#include "conf/conf.h"
 #include "http/message/agent.h"
 #include "http/message/status.h"
 #include "http/request/pace.h"
@@ -13,6 +14,7 @@
 #include "http/routing/response_settings.h"
 #include "http/v1/v1.h"
 #include "server/generation.h"
+#include "server/module.h"
 
 /* Memory pieces up to this size are copied after the head: one send takes both. */
 #define COPY_MAX 2048
@@ -611,4 +613,32 @@ const struct http_wire v1_wire = {
     .bare = v1_conn,
     .log_first = v1_log_first,
     .former = v1_former,
+};
+
+/* ---- the module: what heads of responses have at every location, laid out when the configuration is read ---- */
+
+struct settings_key v1_key;
+
+static bool lay_out(struct conf_scope *scope, void *settings)
+{
+    const struct http_location *location = scope_location(scope);
+    struct arena *arena = scope->conf->arena;
+    struct v1_texts *texts = settings;
+    const struct str field[] = {STR("Server: "), location->responses->server_text, STR("\r\n")};
+
+    texts->server_field =
+        location->responses->server_text.len == 0 ? STR("") : arena_join(arena, field, 3);
+    const struct str head[] = {STR("HTTP/1.1 200 OK\r\n"), texts->server_field, STR("Date: ")};
+    texts->head_200 = arena_join(arena, head, 3);
+    return true;
+}
+
+const struct module ngx_http_header_filter_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_header_filter_module",
+    .kind = MODULE_HTTP,
+    .table = {.key = &v1_key,
+              .contexts = IN_HTTP_ALL,
+              .size = sizeof(struct v1_texts),
+              .finish = lay_out},
 };

@@ -1,4 +1,4 @@
-/* Shared dictionaries in Lua. */
+/* Shared dictionaries in Lua. Implemented in table.c. */
 #ifndef LUA_DICT_LUA_H
 #define LUA_DICT_LUA_H
 

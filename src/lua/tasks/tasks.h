@@ -1,5 +1,5 @@
 /* What Lua does over time: sleep, coroutines, threads, timers, semaphores.
- * Implemented in coroutine.c, semaphore.c, sleep.c, thread.c and timer.c. */
+ * Implemented in coroutine.c, semaphore.c, thread.c and timer.c. */
 #ifndef LUA_TASKS_TASKS_H
 #define LUA_TASKS_TASKS_H
 

@@ -1,4 +1,4 @@
-/* Bytes that a function called by FFI gives back: Lua makes a string of them at once. */
+/* Bytes that a function called by FFI gives back: Lua makes a string of them at once. Implemented in ffi.c. */
 #ifndef LUA_VM_SCRATCH_H
 #define LUA_VM_SCRATCH_H
 

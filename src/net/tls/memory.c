@@ -1,6 +1,8 @@
 /* Memory of OpenSSL, which allocates and frees some two thousand small pieces in every handshake. */
 #include <malloc.h>
 #include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,4 +305,32 @@ void __attribute__((constructor)) tls_memory_init(void)
     list_init(&cold_blocks);
     is_first_thread = true;
     CRYPTO_set_mem_functions(memory_new, memory_resize, memory_free);
+}
+
+/* ---- OpenSSL as a whole: initialized once, indexes of what is attached to its objects, all contexts of this process ---- */
+
+int tls_context_index = -1;
+int tls_index = -1;
+struct tls_context *tls_contexts;
+
+void tls_library_init(void)
+{
+    if (tls_index != -1) {
+        return;
+    }
+    tls_memory_init();
+    OPENSSL_init_ssl(OPENSSL_INIT_LOAD_CONFIG | OPENSSL_INIT_LOAD_SSL_STRINGS, NULL);
+    tls_context_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+    tls_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+    ERR_clear_error();
+}
+
+const char *tls_version_built(void)
+{
+    return OPENSSL_VERSION_TEXT;
+}
+
+const char *tls_version_running(void)
+{
+    return OpenSSL_version(OPENSSL_VERSION);
 }

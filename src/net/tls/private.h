@@ -152,7 +152,7 @@ void tls_ask_abandon(struct tls *tls);
 /* Frees what tls_attach has made, when no connection knows of it any more (transport.c). */
 void tls_state_free(struct tls *tls);
 
-/* ---- library.c ---- */
+/* ---- memory.c: OpenSSL as a whole ---- */
 
 /* Indexes of what hangs on OpenSSL's objects: struct tls_context *, struct tls *. Made once. */
 extern int tls_context_index;
@@ -180,8 +180,6 @@ static inline const struct tls_context *tls_chosen_context(const SSL *ssl)
 {
     return tls_context_of(SSL_get_SSL_CTX(ssl));
 }
-
-/* ---- memory.c ---- */
 
 /* OpenSSL's memory comes from us. Done by itself when the program begins. */
 void tls_memory_init(void);

@@ -1,4 +1,4 @@
-/* ngx_core_module and ngx_thread_pool_module: the directives of the main level. */
+/* ngx_core_module, ngx_thread_pool_module, ngx_conf_module, ngx_regex_module: the directives of the main level. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <grp.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/parse.h"
+#include "conf/regex.h"
 #include "config.h"
 #include "server/configuration/dso_module.h"
 #include "server/configuration/history.h"
@@ -323,4 +324,55 @@ const struct module ngx_core_module = {
     .kind = MODULE_CORE,
     .tables = tables,
     .configured = configuration_core_module_configured,
+};
+
+/* ---- ngx_conf_module: include, which the reader has replaced by the files before anything is applied ---- */
+
+static bool apply_include(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    return conf_error(scope->conf, node, "\"include\" directive is not allowed here");
+}
+
+static const struct directive conf_rows[] = {
+    {"include", IN_ANY, CUSTOM(apply_include), ARGS(1, 1), .repeat = REPEAT_APPEND,
+     .syntax = "<file> | <mask>",
+     .doc = "Reads another file, or all files that match, sorted by name, as if they stood here."},
+    {0},
+};
+
+const struct module ngx_conf_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_conf_module",
+    .kind = MODULE_CORE,
+    .table = {.rows = conf_rows, .contexts = IN_ANY},
+};
+
+/* ---- ngx_regex_module: pcre_jit ---- */
+
+struct regex_settings {
+    bool pcre_jit;
+};
+
+/* Rows of the main level are applied before any nested block compiles its expressions. */
+static bool apply_pcre_jit(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
+{
+    regex_use_jit(((struct regex_settings *) settings)->pcre_jit);
+    return true;
+}
+
+static const struct directive regex_rows[] = {
+    {"pcre_jit", IN_MAIN, FLAG(struct regex_settings, pcre_jit), .initial = "on",
+     .apply = apply_pcre_jit,
+     .doc =
+         "Compiles regular expressions to machine code. On unless it is turned off; nginx has it off."},
+    {0},
+};
+
+const struct module ngx_regex_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_regex_module",
+    .kind = MODULE_CORE,
+    .table = {.rows = regex_rows, .contexts = IN_MAIN, .size = sizeof(struct regex_settings)},
 };

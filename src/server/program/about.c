@@ -1,12 +1,15 @@
-/* What -v and -V print, and the variables of -ll. */
+/* What -v and -V print, the variables of -ll, and -t --lint. */
 #include "server/program/about.h"
 
 #include <string.h>
 
+#include "base/fs.h"
 #include "conf/template.h"
 #include "config.h"
 #include "net/tls/messages.h"
 #include "net/tls/tls.h"
+#include "server/module.h"
+#include "server/program/lint_show.h"
 
 #ifdef HAVE_PCRE2
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -20,6 +23,7 @@
 #endif
 #ifdef HAVE_VECTORSCAN
 #include <hs/hs.h>
+#include <unistd.h>
 #endif
 
 void about_version(struct buf *out)
@@ -122,4 +126,38 @@ void about_variables(struct buf *out, const struct generation *generation)
             put_module_variables(out, *protocol, *m);
         }
     }
+}
+
+/* ---- -t --lint: runs the rules of all modules ---- */
+
+/* Those of the modules of a generation; NULL-ended. */
+static const struct lint_rule *const *tables_of(struct generation *generation)
+{
+    struct vec tables = {0};
+
+    for (const struct module *const *m = generation->modules; *m != NULL; m++) {
+        if ((*m)->lint_rules != NULL) {
+            *vec_add(&tables, &generation->arena, const struct lint_rule *) = (*m)->lint_rules;
+        }
+    }
+    *vec_add(&tables, &generation->arena, const struct lint_rule *) = NULL;
+    return tables.items;
+}
+
+int lint_show(struct generation *generation, struct str off)
+{
+    const struct lint_rule *const *tables = tables_of(generation);
+    struct buf text = {0};
+
+    if (!lint_options_check(off, tables, &text)) {
+        log_write(log_main, LOG_STDERR, 0, "%.*s", STR_ARG(buf_str(&text)));
+        buf_free(&text);
+        return 1;
+    }
+    struct lint lint = {.conf = &generation->conf, .out = &text, .off = off};
+    unsigned count = lint_run(&lint, tables);
+
+    fs_write_all(STDOUT_FILENO, buf_str(&text));
+    buf_free(&text);
+    return count == 0 ? 0 : LINT_FOUND;
 }

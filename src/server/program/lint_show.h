@@ -1,4 +1,4 @@
-/* `-t --lint`. Private to src/server/program. */
+/* `-t --lint`. Private to src/server/program. Implemented in about.c. */
 #ifndef SERVER_PROGRAM_LINT_SHOW_H
 #define SERVER_PROGRAM_LINT_SHOW_H
 

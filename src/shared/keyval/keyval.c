@@ -9,6 +9,7 @@
 #include "base/parse.h"
 #include "conf/template.h"
 #include "server/generation.h"
+#include "server/module.h"
 #include "shared/keyval/file.h"
 
 #define ZONE_LEAST (8 * 4096)
@@ -510,3 +511,77 @@ bool keyval_zone_read(struct conf *conf, struct conf_node *node, const struct ke
     zone->timeout_ms = words.timeout_ms;
     return make_store(conf, node, zone, &words) && make_table(conf, node, zone, &words);
 }
+
+/* ---- the modules of http and stream ---- */
+
+static bool http_keyval_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings)
+{
+    return keyval_read(scope->conf, node, &keyval_http);
+}
+
+static bool http_keyval_zone_apply(struct conf_scope *scope, const struct directive *row,
+                                   struct conf_node *node, void *settings)
+{
+    return keyval_zone_read(scope->conf, node, &keyval_http);
+}
+
+static bool http_keyval_worker_start(struct generation *generation)
+{
+    keyval_worker_start(&generation->conf, &keyval_http);
+    return true;
+}
+
+static void http_keyval_worker_end(struct generation *generation)
+{
+    keyval_worker_end(&generation->conf, &keyval_http);
+}
+
+static const struct directive http_keyval_rows[] = {KEYVAL_ROWS(IN_HTTP, http_keyval_apply,
+                                                                http_keyval_zone_apply),
+                                                    {0}};
+
+const struct module ngx_http_keyval_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_keyval_module",
+    .kind = MODULE_HTTP,
+    .table = {.rows = http_keyval_rows, .contexts = IN_HTTP},
+    .worker_start = http_keyval_worker_start,
+    .worker_end = http_keyval_worker_end,
+};
+
+static bool stream_keyval_apply(struct conf_scope *scope, const struct directive *row,
+                                struct conf_node *node, void *settings)
+{
+    return keyval_read(scope->conf, node, &keyval_stream);
+}
+
+static bool stream_keyval_zone_apply(struct conf_scope *scope, const struct directive *row,
+                                     struct conf_node *node, void *settings)
+{
+    return keyval_zone_read(scope->conf, node, &keyval_stream);
+}
+
+static bool stream_keyval_worker_start(struct generation *generation)
+{
+    keyval_worker_start(&generation->conf, &keyval_stream);
+    return true;
+}
+
+static void stream_keyval_worker_end(struct generation *generation)
+{
+    keyval_worker_end(&generation->conf, &keyval_stream);
+}
+
+static const struct directive stream_keyval_rows[] = {KEYVAL_ROWS(IN_STREAM, stream_keyval_apply,
+                                                                  stream_keyval_zone_apply),
+                                                      {0}};
+
+const struct module ngx_stream_keyval_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_stream_keyval_module",
+    .kind = MODULE_STREAM,
+    .table = {.rows = stream_keyval_rows, .contexts = IN_STREAM},
+    .worker_start = stream_keyval_worker_start,
+    .worker_end = stream_keyval_worker_end,
+};

@@ -1,5 +1,7 @@
-/* Whether requests and sessions are counted, and by which `status_zone`. */
+/* Whether requests and sessions are counted, and by which `status_zone`; issuers whose orders are. */
 #include "shared/metrics/zones.h"
+
+#include "shared/metrics/orders.h"
 
 struct status_zones *status_zones_of(struct conf *conf)
 {
@@ -27,4 +29,11 @@ bool status_zones_start(struct conf *conf)
     }
     metrics_worker_start();
     return true;
+}
+
+/* ---- issuers whose orders are counted ---- */
+
+struct vec *issuer_counts_of(struct conf *conf)
+{
+    return conf_state(conf, "issuer counts", sizeof(struct vec));
 }

@@ -3,6 +3,7 @@
 
 #include "conf/regex.h"
 #include "conf/template.h"
+#include "server/module.h"
 #include "shared/names/host_map.h"
 
 /* A `map` block. */
@@ -138,3 +139,27 @@ bool value_map_apply(struct conf_scope *scope, const struct directive *row, stru
     }
     return is_good;
 }
+
+/* ---- the modules of http and stream ---- */
+
+static const struct directive http_map_rows[] = {VALUE_MAP_ROWS(IN_HTTP), {0}};
+
+const struct module ngx_http_map_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_map_module",
+    .kind = MODULE_HTTP,
+    .table = {.rows = http_map_rows,
+              .contexts = IN_HTTP,
+              .size = sizeof(struct value_map_settings)},
+};
+
+static const struct directive stream_map_rows[] = {VALUE_MAP_ROWS(IN_STREAM), {0}};
+
+const struct module ngx_stream_map_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_stream_map_module",
+    .kind = MODULE_STREAM,
+    .table = {.rows = stream_map_rows,
+              .contexts = IN_STREAM,
+              .size = sizeof(struct value_map_settings)},
+};

@@ -5,6 +5,7 @@
 
 #include "base/parse.h"
 #include "conf/template.h"
+#include "server/module.h"
 
 /* A line of a block. */
 struct num_range {
@@ -199,3 +200,23 @@ bool num_map_apply(struct conf_scope *scope, const struct directive *row, struct
     }
     return is_good;
 }
+
+/* ---- the modules of http and stream ---- */
+
+static const struct directive http_num_map_rows[] = {NUM_MAP_ROW(IN_HTTP), {0}};
+
+const struct module ngx_http_num_map_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_num_map_module",
+    .kind = MODULE_HTTP,
+    .table = {.rows = http_num_map_rows, .contexts = IN_HTTP},
+};
+
+static const struct directive stream_num_map_rows[] = {NUM_MAP_ROW(IN_STREAM), {0}};
+
+const struct module ngx_stream_num_map_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_stream_num_map_module",
+    .kind = MODULE_STREAM,
+    .table = {.rows = stream_num_map_rows, .contexts = IN_STREAM},
+};

@@ -3,6 +3,7 @@
 
 #include "base/checksum.h"
 #include "base/parse.h"
+#include "server/module.h"
 
 #define WHOLE 10000 /* of the parts of a block: 100.00 % */
 
@@ -89,3 +90,23 @@ bool split_clients_apply(struct conf_scope *scope, const struct directive *row,
     variable_compute(variable, split_variable_get, split);
     return is_good;
 }
+
+/* ---- the modules of http and stream ---- */
+
+static const struct directive http_split_clients_rows[] = {SPLIT_CLIENTS_ROW(IN_HTTP), {0}};
+
+const struct module ngx_http_split_clients_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_split_clients_module",
+    .kind = MODULE_HTTP,
+    .table = {.rows = http_split_clients_rows, .contexts = IN_HTTP},
+};
+
+static const struct directive stream_split_clients_rows[] = {SPLIT_CLIENTS_ROW(IN_STREAM), {0}};
+
+const struct module ngx_stream_split_clients_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_stream_split_clients_module",
+    .kind = MODULE_STREAM,
+    .table = {.rows = stream_split_clients_rows, .contexts = IN_STREAM},
+};

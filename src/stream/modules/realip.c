@@ -2,6 +2,7 @@
 #include "server/module.h"
 #include "shared/access/forwarded.h"
 #include "shared/variables/give.h"
+#include "shared/variables/proxy_vendor.h"
 #include "stream/session/hooks.h"
 #include "stream/session/session.h"
 
@@ -90,4 +91,23 @@ const struct module ngx_stream_realip_module = {
               .contexts = IN_STREAM | IN_STREAM_SERVER,
               .size = sizeof(struct realip_settings)},
     .hooks = &realip_hooks,
+};
+
+/* ---- ngx_stream_proxy_protocol_vendor_module: what clouds say of the private endpoint that a client came through ---- */
+
+static bool get_vendor(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    return variable_give_proxy_vendor(env, out, variable_session(env)->proxy,
+                                      (enum proxy_vendor) variable->data);
+}
+
+static const struct variable vendor_variables[] = {PROXY_VENDOR_VARIABLES(get_vendor),
+                                                   {.name = {NULL, 0}}};
+static const struct stream_module vendor_hooks = {.variables = vendor_variables};
+
+const struct module ngx_stream_proxy_protocol_vendor_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_stream_proxy_protocol_vendor_module",
+    .kind = MODULE_STREAM,
+    .hooks = &vendor_hooks,
 };

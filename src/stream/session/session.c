@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "base/keyed.h"
+#include "conf/conf.h"
 #include "net/datagram/flow.h"
+#include "stream/session/settings.h"
 #include "stream/session/story.h"
 
 const struct subject_kind session_subject = {.name = "session"};
@@ -295,4 +297,16 @@ void session_end(struct session *session, unsigned status)
     if (conn != NULL) {
         conn_close(conn);
     }
+}
+
+/* ---- settings of a reading ---- */
+
+struct settings_key stream_main_key;
+struct settings_key stream_server_key;
+
+struct stream_main *stream_main_of(struct conf *conf)
+{
+    const struct generation *generation = conf->generation;
+
+    return generation->stream;
 }

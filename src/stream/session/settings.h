@@ -1,4 +1,4 @@
-/* What a configuration says about stream: the main level, servers, and the addresses they listen on. */
+/* What a configuration says about stream: the main level, servers, and the addresses they listen on. Implemented in session.c. */
 #ifndef STREAM_SESSION_SETTINGS_H
 #define STREAM_SESSION_SETTINGS_H
 

@@ -6,6 +6,20 @@
 #define TIME_STEP_US 20000 /* times that differ by less are the same */
 #define AVERAGE_OF 4
 
+bool peer_time_read(struct str word, bool is_stream, struct peer_time_kind *out)
+{
+    if (str_is(word, "last_byte")) {
+        out->until = PEER_TIME_LAST_BYTE;
+    } else if (str_is(word, is_stream ? "first_byte" : "header")) {
+        out->until = PEER_TIME_FIRST_BYTE;
+    } else if (is_stream && str_is(word, "connect")) {
+        out->until = PEER_TIME_CONNECT;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 /* The average in microseconds, faded. */
 static uint64_t time_faded_us(const struct peer *peer, enum peer_time until)
 {

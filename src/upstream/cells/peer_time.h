@@ -14,6 +14,11 @@ struct peer_time_kind {
 };
 
 /*
+ * Reads the word of a time into `until`: "last_byte"; of http "header", of stream "connect" or "first_byte". False: it is none.
+ */
+bool peer_time_read(struct str word, bool is_stream, struct peer_time_kind *out);
+
+/*
  * The peer's time, as a load for choose_least (arg is a struct peer_time_kind): the average time of
  * its answers, times the requests in progress. Times are rounded to 20 ms, so that what is fast is
  * equally fast. A time that was measured long ago fades: each second after fail_timeout without a

@@ -4,7 +4,7 @@
  */
 #include "upstream/balancers.h"
 
-#include "upstream/methods/hash.c"
+#include "upstream/balancers/hash.c"
 #include "upstream/balancers/ip_hash.c"
 #include "upstream/picking/ring.h"
 

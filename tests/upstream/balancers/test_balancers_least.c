@@ -1,14 +1,11 @@
 /* Balancers that compare peers: least_conn, least_time, random two. */
 #include "upstream/balancers.h"
 
-#include "upstream/methods/least_time.c"
+#include "upstream/balancers/least_time.c"
 
-/* The first of the others' statics that are named alike. */
-#define load_of least_conn_load_of
-#include "upstream/methods/least_conn.c"
-#undef load_of
+#include "upstream/balancers/least_conn.c"
 #include "upstream/balancers/fair.c"
-#include "upstream/methods/random.c"
+#include "upstream/balancers/random.c"
 
 static void add_peers(unsigned count)
 {
@@ -206,16 +203,16 @@ static void words_of_times_belong_to_subsystems(void **state)
 {
     struct peer_time_kind kind = {0};
 
-    assert_true(least_time_read(&upstream_http, STR("header"), &kind));
+    assert_true(peer_time_read(STR("header"), false, &kind));
     assert_int_equal(kind.until, PEER_TIME_FIRST_BYTE);
-    assert_true(least_time_read(&upstream_stream, STR("connect"), &kind));
+    assert_true(peer_time_read(STR("connect"), true, &kind));
     assert_int_equal(kind.until, PEER_TIME_CONNECT);
-    assert_true(least_time_read(&upstream_stream, STR("first_byte"), &kind));
+    assert_true(peer_time_read(STR("first_byte"), true, &kind));
     assert_int_equal(kind.until, PEER_TIME_FIRST_BYTE);
-    assert_true(least_time_read(&upstream_stream, STR("last_byte"), &kind));
+    assert_true(peer_time_read(STR("last_byte"), true, &kind));
     assert_int_equal(kind.until, PEER_TIME_LAST_BYTE);
-    assert_false(least_time_read(&upstream_stream, STR("header"), &kind));
-    assert_false(least_time_read(&upstream_http, STR("connect"), &kind));
+    assert_false(peer_time_read(STR("header"), true, &kind));
+    assert_false(peer_time_read(STR("connect"), false, &kind));
 }
 
 /* The time of a slow peer halves with each second after fail_timeout in which it was not asked. */

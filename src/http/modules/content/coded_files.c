@@ -1,7 +1,4 @@
-/* A module that sends files which were encoded before: its rows and hooks, for one coding. */
-#ifndef HTTP_CODINGS_STATIC_MODULE_H
-#define HTTP_CODINGS_STATIC_MODULE_H
-
+/* ngx_http_gzip_static_module, ngx_http_brotli_static_module, ngx_http_zstd_static_module: files that were compressed before. */
 #include "http/codings/choice.h"
 #include "http/codings/coded_file.h"
 #include "server/module.h"
@@ -11,36 +8,47 @@
  * content_coding) is sent in place of FILE. DOC says so to users.
  */
 #define CODED_FILES_MODULE(NAME, CODING, DOC)                                                      \
-    static struct settings_key key;                                                                \
+    static struct settings_key NAME##_key;                                                         \
                                                                                                    \
-    static const struct directive rows[] = {                                                       \
+    static const struct directive NAME##_rows[] = {                                                \
         {#NAME, IN_HTTP_ALL, ENUM(struct coded_file_settings, mode, coded_file_words),             \
          .initial = "off", .doc = DOC},                                                            \
         {0},                                                                                       \
     };                                                                                             \
                                                                                                    \
-    static bool is_forced(const struct http_location *location)                                    \
+    static bool NAME##_is_forced(const struct http_location *location)                             \
     {                                                                                              \
-        const struct coded_file_settings *settings = location_settings(location, &key);            \
+        const struct coded_file_settings *settings = location_settings(location, &NAME##_key);     \
                                                                                                    \
         return settings->mode == CODED_FILES_ALWAYS;                                               \
     }                                                                                              \
                                                                                                    \
-    static const struct coding_hook files_hook = {.coding = &(CODING),                             \
-                                                  .when = SETTING(key, struct coded_file_settings, \
-                                                                  mode),                           \
-                                                  .is_forced = is_forced};                         \
-    static const struct http_module hooks = {.coded_files = &files_hook};                          \
+    static const struct coding_hook NAME##_files = {.coding = &(CODING),                           \
+                                                    .when =                                        \
+                                                        SETTING(NAME##_key,                        \
+                                                                struct coded_file_settings, mode), \
+                                                    .is_forced = NAME##_is_forced};                \
+    static const struct http_module NAME##_hooks = {.coded_files = &NAME##_files};                 \
                                                                                                    \
     const struct module ngx_http_##NAME##_module = {                                               \
         .magic = MODULE_MAGIC,                                                                     \
         .name = "ngx_http_" #NAME "_module",                                                       \
         .kind = MODULE_HTTP,                                                                       \
-        .table = {.key = &key,                                                                     \
-                  .rows = rows,                                                                    \
+        .table = {.key = &NAME##_key,                                                              \
+                  .rows = NAME##_rows,                                                             \
                   .contexts = IN_HTTP_LOCATION_SETTINGS,                                           \
                   .size = sizeof(struct coded_file_settings)},                                     \
-        .hooks = &hooks,                                                                           \
+        .hooks = &NAME##_hooks,                                                                    \
     }
 
-#endif
+CODED_FILES_MODULE(
+    gzip_static, coding_gzip,
+    "Sends FILE.gz in place of FILE to clients that take gzip; with always, to all.");
+
+CODED_FILES_MODULE(
+    brotli_static, coding_brotli,
+    "Sends FILE.br in place of FILE to clients that take brotli; with always, to all.");
+
+CODED_FILES_MODULE(
+    zstd_static, coding_zstd,
+    "Sends FILE.zst in place of FILE to clients that take zstd; with always, to all.");
