@@ -4,18 +4,18 @@
 #define DEPTH_MAX 16 /* groups inside groups that are looked into */
 #define RUN_MAX 64   /* bytes of one text */
 
-/* Text that stands without a gap. */
+/* Literal characters that follow each other in the pattern. */
 struct run {
     char text[RUN_MAX];
     unsigned len;
 };
 
-/* Where reading stands. */
+/* The part of the pattern that is still to be read. */
 struct reader {
     struct arena *arena;
     struct str rest;
     unsigned depth;
-    bool is_lost; /* something that we do not understand: nothing may be concluded */
+    bool has_failed; /* at something that this reader does not know: nothing is concluded */
 };
 
 /* What one alternative needs. */
@@ -25,6 +25,7 @@ struct branch {
     struct literals needs; /* the best that is needed anywhere in it */
 };
 
+/* Bytes of the shortest text. */
 static unsigned shortest(const struct literals *set)
 {
     unsigned least = set->count == 0 ? 0 : UINT32_MAX;
@@ -37,6 +38,7 @@ static unsigned shortest(const struct literals *set)
     return least;
 }
 
+/* Of two sets of texts, each of which a match must contain one of, the one that is rarer: longer texts, then fewer. */
 static void take_better(struct literals *best, const struct literals *other)
 {
     unsigned mine = shortest(best);
@@ -54,6 +56,7 @@ static void run_put(struct run *run, char c)
     }
 }
 
+/* The run is one text that each match contains. */
 static void offer_run(struct reader *reader, struct literals *best, const struct run *run)
 {
     if (run->len < LITERAL_MIN) {
@@ -78,9 +81,9 @@ static bool take_char(struct reader *reader, char c)
     return true;
 }
 
-static bool lose(struct reader *reader)
+static bool reader_fail(struct reader *reader)
 {
-    reader->is_lost = true;
+    reader->has_failed = true;
     return false;
 }
 
@@ -101,13 +104,13 @@ static void skip_class(struct reader *reader)
                    (peek(reader) == ':' || peek(reader) == '.' || peek(reader) == '=')) {
             const char *end = str_find(reader->rest, STR(":]"));
             if (peek(reader) != ':' || end == NULL || end == reader->rest.data) {
-                lose(reader);
+                reader_fail(reader);
                 return;
             }
             reader->rest = str_skip(reader->rest, (size_t) (end - reader->rest.data) + 2);
         }
     }
-    lose(reader);
+    reader_fail(reader);
 }
 
 enum repetition { ONCE, AT_LEAST_ONCE, MAYBE };
@@ -129,7 +132,7 @@ static enum repetition read_quantifier(struct reader *reader)
         const char *end = str_find_char(reader->rest, '}');
         if (end == NULL || reader->rest.len < 2 ||
             !ascii_is_digit((unsigned char) reader->rest.data[1])) {
-            lose(reader);
+            reader_fail(reader);
             return MAYBE;
         }
         /*
@@ -138,7 +141,7 @@ static enum repetition read_quantifier(struct reader *reader)
         result = reader->rest.data[1] == '0' ? MAYBE : AT_LEAST_ONCE;
         for (const char *at = reader->rest.data + 1; at < end; at++) {
             if (!ascii_is_digit((unsigned char) *at) && *at != ',') {
-                lose(reader);
+                reader_fail(reader);
             }
         }
         reader->rest = str_from(end, reader->rest.data + reader->rest.len);
@@ -152,7 +155,7 @@ static enum repetition read_quantifier(struct reader *reader)
         take_char(reader, '+');
     }
     if (strchr("?*+", peek(reader)) != NULL && peek(reader) != '\0') {
-        lose(reader);
+        reader_fail(reader);
     }
     return result;
 }
@@ -176,7 +179,7 @@ static bool read_group_kind(struct reader *reader, bool *is_assertion, bool *is_
         }
         const char *end = str_find_char(reader->rest, close);
         if (end == NULL) {
-            return lose(reader);
+            return reader_fail(reader);
         }
         reader->rest = str_skip(reader->rest, (size_t) (end - reader->rest.data) + 1);
         return true;
@@ -192,7 +195,7 @@ static bool read_group_kind(struct reader *reader, bool *is_assertion, bool *is_
         *is_setting = true;
         return true;
     }
-    return lose(reader);
+    return reader_fail(reader);
 }
 
 static bool read_branch(struct reader *reader, struct branch *branch);
@@ -249,15 +252,15 @@ static void read_group(struct reader *reader, struct branch *branch, struct run 
     static const struct run nothing;
 
     if (++reader->depth > DEPTH_MAX || peek(reader) == '*') {
-        lose(reader);
+        reader_fail(reader);
         return;
     }
     if (take_char(reader, '?') && !read_group_kind(reader, &is_assertion, &is_setting)) {
         return;
     }
     read_alternatives(reader, is_assertion ? &nothing : run, &needs, &only, &is_only);
-    if (reader->is_lost || !take_char(reader, ')')) {
-        lose(reader);
+    if (reader->has_failed || !take_char(reader, ')')) {
+        reader_fail(reader);
         return;
     }
     reader->depth--;
@@ -289,7 +292,7 @@ static bool read_branch(struct reader *reader, struct branch *branch)
     bool is_at_head = true;
 
     memset(branch, 0, sizeof(*branch));
-    while (reader->rest.len != 0 && !reader->is_lost) {
+    while (reader->rest.len != 0 && !reader->has_failed) {
         char c = *reader->rest.data;
         bool is_literal = false;
 
@@ -309,12 +312,12 @@ static bool read_branch(struct reader *reader, struct branch *branch)
                 (strchr("dDwWsSbBAzZKhHvVRtnrfea", c) == NULL &&
                  (ascii_is_digit((unsigned char) c) || (ascii_lower((unsigned char) c) >= 'a' &&
                                                         ascii_lower((unsigned char) c) <= 'z')))) {
-                return lose(reader);
+                return reader_fail(reader);
             }
             is_literal = strchr("dDwWsSbBAzZKhHvVRtnrfea", c) == NULL || c == '\0';
             reader->rest = str_skip(reader->rest, 1);
         } else if (c == '*' || c == '+' || c == '?' || c == '{') {
-            return lose(reader);
+            return reader_fail(reader);
         } else {
             is_literal = c != '.' && c != '^' && c != '$';
         }
@@ -337,7 +340,7 @@ static bool read_branch(struct reader *reader, struct branch *branch)
         branch->is_exact = run.len < RUN_MAX;
     }
     offer_run(reader, &branch->needs, &run);
-    return !reader->is_lost;
+    return !reader->has_failed;
 }
 
 void literals_of_pattern(struct arena *arena, struct str pattern, struct literals *out)
@@ -348,7 +351,7 @@ void literals_of_pattern(struct arena *arena, struct str pattern, struct literal
     bool is_only;
 
     read_alternatives(&reader, &nothing, out, &only, &is_only);
-    if (reader.is_lost || reader.rest.len != 0) {
+    if (reader.has_failed || reader.rest.len != 0) {
         out->count = 0;
     }
 }

@@ -34,7 +34,7 @@ static int replace_spdy(struct conf_scope *scope, const struct conf_node *node,
 static int parse_word(struct conf_scope *scope, const struct conf_node *node,
                       const struct http_main *main, struct str text, struct listen_line *line)
 {
-    static const char *const later[][2] = {
+    static const char *const missing[][2] = {
         {"quic", "ngx_http_v3_module"},
         {"http2", "ngx_http_v2_module"},
     };
@@ -73,17 +73,17 @@ static int parse_word(struct conf_scope *scope, const struct conf_node *node,
         line->allows_plain_http |= str_is(text, "https_allow_http");
         return 1;
     }
-    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
-        if (str_is(text, later[i][0])) {
-            conf_error(scope->conf, node, "the \"%s\" parameter requires %s", later[i][0],
-                       later[i][1]);
+    for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); i++) {
+        if (str_is(text, missing[i][0])) {
+            conf_error(scope->conf, node, "the \"%s\" parameter requires %s", missing[i][0],
+                       missing[i][1]);
             return -1;
         }
     }
     return 0;
 }
 
-/* QUIC has its own TLS and its own way of addresses: what else is said of the socket has to fit. */
+/* QUIC brings TLS of its own and has no TCP socket: parameters that are about either are refused. */
 static bool check_quic(struct conf_scope *scope, const struct conf_node *node,
                        const struct http_main *main, struct listen_line *line)
 {

@@ -26,7 +26,7 @@ bool script_tls_key_log_apply(struct conf_scope *scope, const struct directive *
     return true;
 }
 
-/* Nothing was said: one context does for all. */
+/* Every setting has its default: all such locations share one context, made when it is first used. */
 static bool is_usual(const struct script_tls_settings *tls)
 {
     return tls->certificates.count == 0 && tls->trusted_certificate.len == 0 && tls->crl.len == 0 &&

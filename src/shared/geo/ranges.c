@@ -8,8 +8,8 @@ struct chunk {
     struct geo_range items[CHUNK_SIZE];
 };
 
-/* A place between ranges: after `item` - 1 of the chunk. */
-struct place {
+/* A position between two ranges: after `item` - 1 of the chunk. */
+struct range_position {
     size_t chunk;
     unsigned item;
 };
@@ -19,14 +19,15 @@ static struct chunk *chunk_at(const struct geo_ranges *ranges, size_t index)
     return *vec_at(&ranges->chunks, struct chunk *, index);
 }
 
-/* The range in front of a place, or NULL. */
-static struct geo_range *range_before(const struct geo_ranges *ranges, struct place position)
+/* The range in front of a position, or NULL. */
+static struct geo_range *range_before(const struct geo_ranges *ranges,
+                                      struct range_position position)
 {
     return position.item == 0 ? NULL : &chunk_at(ranges, position.chunk)->items[position.item - 1];
 }
 
 /* After the last range that begins at the address or before; item is 0 only in front of all. */
-static struct place find_place(const struct geo_ranges *ranges, uint32_t address)
+static struct range_position find_position(const struct geo_ranges *ranges, uint32_t address)
 {
     size_t from = 0;
     size_t to = ranges->chunks.count;
@@ -39,7 +40,7 @@ static struct place find_place(const struct geo_ranges *ranges, uint32_t address
             to = middle;
         }
     }
-    struct place position = {.chunk = from, .item = 0};
+    struct range_position position = {.chunk = from, .item = 0};
     if (to == 0) {
         return position;
     }
@@ -68,8 +69,8 @@ static struct chunk *add_chunk(struct geo_ranges *ranges, size_t index)
     return chunk;
 }
 
-/* Room for one more at the place. A full chunk is cut in two; where one is appended to, after its end. */
-static void chunk_make_room(struct geo_ranges *ranges, struct place *position)
+/* Room for one more at the position. A full chunk is cut in two; where one is appended to, after its end. */
+static void chunk_make_room(struct geo_ranges *ranges, struct range_position *position)
 {
     if (ranges->chunks.count == 0) {
         add_chunk(ranges, 0);
@@ -89,8 +90,9 @@ static void chunk_make_room(struct geo_ranges *ranges, struct place *position)
     }
 }
 
-/* Puts it there; the place is after it then. */
-static void range_insert(struct geo_ranges *ranges, struct place *position, struct geo_range range)
+/* Puts it there; the position is after it then. */
+static void range_insert(struct geo_ranges *ranges, struct range_position *position,
+                         struct geo_range range)
 {
     chunk_make_room(ranges, position);
     struct chunk *chunk = chunk_at(ranges, position->chunk);
@@ -103,7 +105,7 @@ static void range_insert(struct geo_ranges *ranges, struct place *position, stru
     ranges->count++;
 }
 
-static void take_out(struct geo_ranges *ranges, struct place position)
+static void take_out(struct geo_ranges *ranges, struct range_position position)
 {
     struct chunk *chunk = chunk_at(ranges, position.chunk);
     struct geo_range *at = chunk->items + position.item - 1;
@@ -118,9 +120,9 @@ static void take_out(struct geo_ranges *ranges, struct place position)
     }
 }
 
-/* What is left of `outer`, which stands before the place, when `inner` is cut out; and `inner` if that is to be
+/* What is left of `outer`, which stands before the position, when `inner` is cut out; and `inner` if that is to be
  * there. */
-static void range_cut(struct geo_ranges *ranges, struct place position,
+static void range_cut(struct geo_ranges *ranges, struct range_position position,
                       const struct geo_range *inner, bool is_kept)
 {
     struct geo_range outer = *range_before(ranges, position);
@@ -150,7 +152,7 @@ static void range_cut(struct geo_ranges *ranges, struct place position,
 enum geo_put geo_ranges_put(struct geo_ranges *ranges, struct geo_range range,
                             struct geo_range *other)
 {
-    struct place position = find_place(ranges, range.last);
+    struct range_position position = find_position(ranges, range.last);
     struct geo_range *before = range_before(ranges, position);
 
     if (before == NULL || before->last < range.first) {
@@ -171,7 +173,7 @@ enum geo_put geo_ranges_put(struct geo_ranges *ranges, struct geo_range range,
 
 bool geo_ranges_delete(struct geo_ranges *ranges, uint32_t first, uint32_t last)
 {
-    struct place position = find_place(ranges, last);
+    struct range_position position = find_position(ranges, last);
     const struct geo_range *before = range_before(ranges, position);
     struct geo_range range = {first, last, 0};
 

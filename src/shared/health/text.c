@@ -30,6 +30,7 @@ bool text_probe_decode(struct arena *arena, struct str written, struct str *out)
     return true;
 }
 
+/* Does what has arrived so far have the expected text, or match? */
 static bool health_text_fits(const struct text_probe *text, struct str answer,
                              const struct log *log)
 {
@@ -37,7 +38,7 @@ static bool health_text_fits(const struct text_probe *text, struct str answer,
                                : str_find(answer, text->expected) != NULL;
 }
 
-/* Silence is good, and so is an answer. */
+/* A datagram was sent and nothing is expected back: only a refusal (ICMP), within this time, is a failure. */
 static bool is_not_refused(struct health_probe *probe)
 {
     uint64_t enough_ms = clock_now.now_ms + REFUSAL_WAIT_MS;

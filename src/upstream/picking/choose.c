@@ -66,7 +66,7 @@ void weight_table_forget(struct peer_set *set)
 }
 
 struct peer *choose_on_line(struct upstream_pick *pick, struct peer_set *set,
-                            uint64_t (*next_place)(struct upstream_pick *pick, struct str key),
+                            uint64_t (*next_position)(struct upstream_pick *pick, struct str key),
                             struct str key, const struct peer *except)
 {
     const struct weight_table *table = set->balancer_data;
@@ -76,7 +76,7 @@ struct peer *choose_on_line(struct upstream_pick *pick, struct peer_set *set,
         return NULL;
     }
     for (unsigned i = 0; i < CHOOSE_DRAWS_MAX && misses <= CHOOSE_MISSES_MAX; i++) {
-        uint64_t position = next_place(pick, key) % table->total;
+        uint64_t position = next_position(pick, key) % table->total;
         struct peer *peer = &set->peers[weight_table_at(table, position)];
 
         if (peer == except || peer_was_tried(pick, peer)) {

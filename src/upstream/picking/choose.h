@@ -24,7 +24,7 @@ struct weight_table {
 /* For balancer->prepare; memory of malloc, freed by weight_table_free. NULL for an empty set. */
 struct weight_table *weight_table_new(const struct peer_set *set);
 void weight_table_free(struct weight_table *table);
-/* The index of the peer that lies at `place`, which is below total. O(log n). */
+/* The index of the peer whose part of the line of weights has this position, which is below total. O(log n). */
 unsigned weight_table_at(const struct weight_table *table, uint64_t position);
 
 /* prepare and forget of balancers whose balancer_data is such a table. */
@@ -32,12 +32,12 @@ void weight_table_prepare(struct upstream_group *group, struct peer_set *set);
 void weight_table_forget(struct peer_set *set);
 
 /*
- * The peer at a place on the line of the set's table, which `next_place` gives (any number: it goes round),
- * and again for as long as the peer there is `except`, had its try or cannot serve. key is for next_place. NULL:
+ * The peer at a position on the line of the set's table, which `next_position` gives (any number: it goes round),
+ * and again for as long as the peer there is `except`, had its try or cannot serve. key is for next_position. NULL:
  * there is no choice, or nobody was met who can serve; round robin finds who is left.
  */
 struct peer *choose_on_line(struct upstream_pick *pick, struct peer_set *set,
-                            uint64_t (*next_place)(struct upstream_pick *pick, struct str key),
+                            uint64_t (*next_position)(struct upstream_pick *pick, struct str key),
                             struct str key, const struct peer *except);
 
 /* Had this peer its try in this pick? */

@@ -7,8 +7,8 @@
 #define ANSWER_MS 250        /* what a backend has for its answer; it has nothing else to do */
 #define ANSWER_SIZE_MAX 4096 /* bytes of the record that are looked at */
 
-/* What has come. False: nothing more is to be waited for; the connection closes. */
-static bool hear(struct fastcgi_connection *state)
+/* Reads the answer to FCGI_GET_VALUES. False: it is complete, or none will come; the connection closes. */
+static bool read_values(struct fastcgi_connection *state)
 {
     struct conn *conn = state->connection->conn;
 
@@ -37,9 +37,9 @@ static bool hear(struct fastcgi_connection *state)
     return !conn->is_input_closed && !conn->is_broken;
 }
 
-static bool answer_comes(struct upstream_connection *connection)
+static bool question_input(struct upstream_connection *connection)
 {
-    return hear(fastcgi_connection_of(connection));
+    return read_values(fastcgi_connection_of(connection));
 }
 
 void fastcgi_question_put(struct upstream_connection *connection, unsigned max_conns)
@@ -55,7 +55,7 @@ void fastcgi_question_put(struct upstream_connection *connection, unsigned max_c
     state->asked_ms = clock_now.now_ms;
     connection->is_taken = true;
     connection->is_quiet = false;
-    connection->idle_input = answer_comes;
+    connection->idle_input = question_input;
     conn_write(conn, get_values_record);
     conn_write(conn, get_values_record); /* libfcgi answers a record when it sees the next */
     conn_flush(conn);                    /* if it fails the deadline comes */

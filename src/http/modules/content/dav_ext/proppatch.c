@@ -62,7 +62,8 @@ static bool lock_file(int fd)
     return true;
 }
 
-static void change(struct request *request, struct patch *patch)
+/* Applies the changes to the dead properties of the file, all or none; patch->status says why not. */
+static void store_changes(struct request *request, struct patch *patch)
 {
     struct arena *arena = &request->arena;
     struct buf text = {0};
@@ -156,7 +157,7 @@ static enum handler_result change_all(struct request *request, struct patch *pat
         log_error(&request->log, 0, "\"%.*s\" is locked by another process", STR_ARG(request->uri));
         return request_fail(request, 503);
     }
-    change(request, patch);
+    store_changes(request, patch);
     flock(patch->fd, LOCK_UN);
     return HANDLER_NEXT;
 }

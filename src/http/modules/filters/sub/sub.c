@@ -20,8 +20,9 @@ struct sub_settings {
     bool is_once; /* each pattern is replaced where it stands first */
     bool keeps_last_modified;
     const struct search_set
-        *set;           /* of the patterns; NULL: some have variables, or there are none */
-    const void *set_of; /* rules.items that it was made of */
+        *set; /* of the patterns; NULL: some have variables, or there are none */
+    const void *
+        set_of; /* rules.items that `set` was compiled from: blocks that inherit both compile nothing */
 };
 
 static struct settings_key sub_key;
