@@ -71,6 +71,53 @@ enum store_result store_get(const struct store_call *call, struct str key, struc
     return result == STORE_OK && found.type != RESP_STRING ? STORE_REFUSED : result;
 }
 
+void store_get_all(const struct store_call *call, const struct str *keys, size_t count,
+                   struct store_found *found)
+{
+    struct store_asked *asked = arena_array(call->arena, count, sizeof(*asked));
+    struct str *words = arena_array(call->arena, 2 * count, sizeof(*words));
+
+    for (size_t i = 0; i < count; i++) {
+        words[2 * i] = STR("GET");
+        words[2 * i + 1] = keys[i];
+        asked[i].key = keys[i];
+        asked[i].words = (struct store_words){words + 2 * i, 2};
+    }
+    store_ask_all(call, asked, count);
+    for (size_t i = 0; i < count; i++) {
+        struct resp_value value = {.type = RESP_NULL};
+
+        found[i].result = reply_value(asked[i].result, &asked[i].reply, &value);
+        found[i].value = value.text;
+        if (found[i].result == STORE_OK && value.type != RESP_STRING) {
+            found[i].result = STORE_REFUSED;
+        }
+    }
+}
+
+enum store_result store_scan(const struct store_call *call, struct str pattern, struct str *cursor,
+                             struct vec *keys)
+{
+    struct str reply, key;
+    const struct store_words *words =
+        WORDS(STR("SCAN"), *cursor, STR("MATCH"), pattern, STR("COUNT"), STR("1000"));
+    enum store_result result = store_ask(call, pattern, words->items, words->count, &reply);
+
+    if (result != STORE_OK) {
+        return result;
+    }
+    if (resp_next_list(&reply) != 2 || !resp_next_string(&reply, cursor)) {
+        return STORE_REFUSED;
+    }
+    for (int64_t left = resp_next_list(&reply); left > 0; left--) {
+        if (!resp_next_string(&reply, &key)) {
+            return STORE_REFUSED;
+        }
+        *vec_add(keys, call->arena, struct str) = key;
+    }
+    return STORE_OK;
+}
+
 enum store_result store_set(const struct store_call *call, struct str key, struct str value,
                             uint64_t ttl_ms)
 {

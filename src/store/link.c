@@ -546,28 +546,37 @@ static void request_abandon(struct store_request *request)
     }
 }
 
-enum store_result store_node_ask(struct store_node *node, struct str bytes, bool is_asking,
-                                 const struct store_call *call, struct str *reply)
+struct store_request *store_node_send(struct store_node *node, struct str bytes, bool is_asking,
+                                      struct arena *arena)
 {
     struct store_request *request = calloc(1, sizeof(*request));
     bool is_starting;
 
     if (request == NULL) {
-        return STORE_GONE;
+        return NULL;
     }
     request->bytes = bytes;
-    request->arena = call->arena;
+    request->arena = arena;
     request->skipped = is_asking;
+    request->to = node;
     struct store_link *link = node_link(node, &is_starting);
     if (link == NULL && is_starting) {
         list_push_back(&node->waiting, &request->node);
     } else if (link == NULL || !link_send(link, request)) {
         free(request);
-        return STORE_GONE;
+        return NULL;
     }
     node->users++;
-    enum wait_result waited = fiber_wait(&request->done, call->deadline_ms);
-    node->users--;
+    return request;
+}
+
+enum store_result store_node_reply(struct store_request *request, uint64_t deadline_ms,
+                                   struct str *reply)
+{
+    enum wait_result waited =
+        request->is_done ? WAIT_READY : fiber_wait(&request->done, deadline_ms);
+
+    request->to->users--;
     if (!request->is_done) {
         request_abandon(request);
         return waited == WAIT_CANCELLED ? STORE_CANCELLED : STORE_TIMED_OUT;

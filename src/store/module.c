@@ -15,6 +15,7 @@ enum {
     PASSWORD_MAX = 4096, /* bytes of the file */
     ZONE_SIZE = 8 * 4096,
     DATABASE_MAX = 65535,
+    REPLY_MAX = 1 << 20, /* of a store without a block */
 };
 
 static struct settings_key store_key;
@@ -47,6 +48,11 @@ const struct store_counts *store_counts_of(const struct store *store)
     return store->counts;
 }
 
+bool store_is_cluster(const struct store *store)
+{
+    return store->settings->mode == STORE_CLUSTER;
+}
+
 uint64_t store_reply_max(const struct store *store)
 {
     return store->settings->reply_max;
@@ -71,12 +77,19 @@ static struct store *store_find_or_make(struct conf *conf, const struct conf_nod
 
 struct store *store_named(struct conf *conf, const struct conf_node *node, struct str name)
 {
-    struct store *first = *stores_of(conf);
+    struct store *first = NULL;
+    unsigned count = 0;
 
     if (name.len != 0) {
         return store_find_or_make(conf, node, name);
     }
-    if (first == NULL || first->next != NULL) {
+    for (struct store *store = *stores_of(conf); store != NULL; store = store->next) {
+        if (!store->has_no_block) {
+            first = first == NULL ? store : first;
+            count++;
+        }
+    }
+    if (count != 1) {
         conf_error(conf, node,
                    first == NULL ? "\"sync\" needs a \"redis_store\""
                                  : "\"sync\" must name one of the stores: \"sync=%.*s\"",
@@ -152,10 +165,9 @@ static bool password_file_apply(struct conf_scope *scope, const struct directive
 
 /* ---- the block ---- */
 
-static bool server_finish(struct conf *conf, struct store_settings *own,
-                          struct store_server *server)
+static bool server_finish(struct conf *conf, const struct store_settings *own,
+                          struct store_server *server, struct str text)
 {
-    struct str text = server->node->args[1];
     struct addr_list list;
 
     server->port = own->mode == STORE_SENTINEL ? PORT_SENTINEL : PORT_REDIS;
@@ -176,26 +188,15 @@ static bool server_finish(struct conf *conf, struct store_settings *own,
     return true;
 }
 
-/* The name is known before any zone wants it. */
-static bool store_apply(struct conf_scope *scope, const struct directive *row,
-                        struct conf_node *node, void *settings)
+/* The memory of what is counted, which outlives a reload. */
+static bool store_declare(struct conf *conf, struct conf_node *node, struct store *store)
 {
-    struct conf *conf = scope->conf;
-    struct str name = node->args[1];
-    struct generation *generation = conf->generation;
-
-    if (name.len == 0 || str_is(name, "strict")) {
-        return conf_error(conf, node, "invalid name \"%.*s\" of a store", STR_ARG(name));
-    }
-    struct store *store = store_find_or_make(conf, node, name);
-    if (store->is_declared) {
-        return conf_error(conf, node, "duplicate redis_store \"%.*s\"", STR_ARG(name));
-    }
     store->is_declared = true;
     store->node = node;
-    store->zone = generation_zone(generation, node,
-                                  arena_printf(conf->arena, "redis_store %.*s", STR_ARG(name)),
-                                  ZONE_SIZE, &zone_tag);
+    store->zone =
+        generation_zone(conf->generation, node,
+                        arena_printf(conf->arena, "redis_store %.*s", STR_ARG(store->name)),
+                        ZONE_SIZE, &zone_tag);
     if (store->zone == NULL) {
         return false;
     }
@@ -204,6 +205,49 @@ static bool store_apply(struct conf_scope *scope, const struct directive *row,
     }
     store->counts = store->zone->root;
     return store->counts != NULL || conf_error(conf, node, "no memory for a store");
+}
+
+struct store *store_of_server(struct conf *conf, struct conf_node *node,
+                              const struct store_one_server *wanted)
+{
+    struct str name = arena_printf(conf->arena, "%.*s/%lld", STR_ARG(wanted->address),
+                                   (long long) wanted->database);
+    struct store *store = store_find_or_make(conf, node, name);
+
+    if (store->is_declared) {
+        return store;
+    }
+    struct store_settings *own = arena_new(conf->arena, struct store_settings);
+    struct store_server *server = vec_add(&own->servers, conf->arena, struct store_server);
+
+    *own = (struct store_settings){.servers = own->servers,
+                                   .database = wanted->database,
+                                   .timeout_ms = wanted->timeout_ms,
+                                   .connect_timeout_ms = wanted->connect_timeout_ms,
+                                   .reply_max = REPLY_MAX};
+    server->node = node;
+    store->settings = own;
+    store->has_no_block = true;
+    return server_finish(conf, own, server, wanted->address) && store_declare(conf, node, store)
+               ? store
+               : NULL;
+}
+
+/* The name is known before any zone wants it. */
+static bool store_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct str name = node->args[1];
+
+    if (name.len == 0 || str_is(name, "strict")) {
+        return conf_error(conf, node, "invalid name \"%.*s\" of a store", STR_ARG(name));
+    }
+    struct store *store = store_find_or_make(conf, node, name);
+    if (store->is_declared) {
+        return conf_error(conf, node, "duplicate redis_store \"%.*s\"", STR_ARG(name));
+    }
+    return store_declare(conf, node, store);
 }
 
 static bool store_enter(struct conf_scope *scope, const struct directive *row,
@@ -228,7 +272,7 @@ static bool store_enter(struct conf_scope *scope, const struct directive *row,
         return conf_error(conf, node, "\"user\" needs a \"password_file\"");
     }
     vec_each(struct store_server, server, &own->servers) {
-        if (!server_finish(conf, own, server)) {
+        if (!server_finish(conf, own, server, server->node->args[1])) {
             return false;
         }
     }

@@ -90,6 +90,7 @@ struct store_node {
 struct store_request {
     struct list node;        /* of the connection, or of those that wait for one */
     struct store_link *link; /* that it was sent on; NULL: it waits for one */
+    struct store_node *to;   /* of a caller who waits */
     struct str bytes;        /* of the caller */
     struct arena *arena;     /* of the caller, for the reply */
     struct wait_point done;
@@ -105,6 +106,7 @@ struct store {
     struct str name;
     const struct conf_node *node; /* first mention: the block, or who wants it */
     bool is_declared;
+    bool has_no_block; /* store_of_server */
     struct store_settings *settings;
     struct zone *zone;
     struct store_counts *counts;
@@ -143,9 +145,15 @@ void store_node_retire(struct store_node *node);
 /* Sees to it that a connection is there, or is being made. False: not now. */
 bool store_node_connect(struct store_node *node);
 bool store_node_is_up(const struct store_node *node);
-/* Sends the command and waits for its reply: STORE_OK, and *reply is in the arena, maybe an error. MAY WAIT. */
-enum store_result store_node_ask(struct store_node *node, struct str bytes, bool is_asking,
-                                 const struct store_call *call, struct str *reply);
+/*
+ * Sends a command, whose reply will be in the arena; NULL: not now. The bytes and the arena live until store_node_reply has
+ * returned, which has to be called.
+ */
+struct store_request *store_node_send(struct store_node *node, struct str bytes, bool is_asking,
+                                      struct arena *arena);
+/* Waits for its reply: STORE_OK, and *reply is in the arena, maybe an error. The request is freed, or the connection's. MAY WAIT. */
+enum store_result store_node_reply(struct store_request *request, uint64_t deadline_ms,
+                                   struct str *reply);
 
 /* ---- table.c ---- */
 
@@ -156,6 +164,17 @@ void store_tables_start(struct conf *conf, bool exchanges);
 void store_tables_end(struct conf *conf);
 
 /* ---- route.c ---- */
+
+/* A command of several that are sent together. */
+struct store_asked {
+    struct str key; /* that it is about */
+    struct store_words words;
+    struct str bytes;              /* as it is sent */
+    struct store_node *node;       /* that it was sent to; NULL: there is none */
+    struct store_request *request; /* until its reply was taken */
+    enum store_result result;
+    struct str reply;
+};
 
 bool store_route_start(struct store *store);
 void store_route_end(struct store *store);
@@ -170,6 +189,8 @@ void store_route_is_old(struct store *store);
 /* Sends a command about a key to its server, follows redirections, and gives the reply. MAY WAIT. */
 enum store_result store_ask(const struct store_call *call, struct str key, const struct str *words,
                             size_t count, struct str *reply);
+/* Sends commands together, and gives their replies: as store_ask, in the time of one. MAY WAIT. */
+void store_ask_all(const struct store_call *call, struct store_asked *asked, size_t count);
 unsigned store_slot_of(struct str key);
 /* What happened to the store, logged once. */
 void store_is_gone(struct store *store, const struct store_node *node, const char *what);

@@ -199,11 +199,12 @@ static bool ask_about_servers(struct store_node *node, struct arena *arena, cons
                               size_t count, struct str *reply)
 {
     const struct store_settings *settings = node->store->settings;
-    struct store_call call = {.store = node->store,
-                              .arena = arena,
-                              .deadline_ms = clock_now.now_ms + settings->connect_timeout_ms};
+    struct store_request *request =
+        store_node_send(node, resp_command(arena, words, count), false, arena);
 
-    return store_node_ask(node, resp_command(arena, words, count), false, &call, reply) == STORE_OK;
+    return request != NULL &&
+           store_node_reply(request, clock_now.now_ms + settings->connect_timeout_ms, reply) ==
+               STORE_OK;
 }
 
 /* The first sentinel that knows names the primary. MAY WAIT. */
@@ -475,23 +476,33 @@ static enum store_result count_failure(struct store *store, enum store_result re
     return result;
 }
 
-enum store_result store_ask(const struct store_call *call, struct str key, const struct str *words,
-                            size_t count, struct str *reply)
+static uint64_t deadline_of(const struct store_call *call)
+{
+    return call->deadline_ms != 0 ? call->deadline_ms
+                                  : clock_now.now_ms + call->store->settings->timeout_ms;
+}
+
+static bool store_is_usable(const struct store *store)
+{
+    return store->is_running && !store->is_ending;
+}
+
+/*
+ * The reply to a command that was sent to this server (request NULL: that failed), after redirections. node NULL: there is no
+ * server.
+ */
+static enum store_result follow(const struct store_call *call, struct store_node *node,
+                                struct str bytes, struct store_request *request, struct str *reply)
 {
     struct store *store = call->store;
-    struct store_call own = *call;
-    struct str bytes = resp_command(call->arena, words, count);
     bool is_asking = false;
 
-    if (!store->is_running || store->is_ending) {
-        return count_failure(store, STORE_GONE);
-    }
-    if (own.deadline_ms == 0) {
-        own.deadline_ms = clock_now.now_ms + store->settings->timeout_ms;
-    }
-    struct store_node *node = store_route(store, key);
     for (unsigned tries = 0; node != NULL && tries <= REDIRECTS_MAX; tries++) {
-        enum store_result result = store_node_ask(node, bytes, is_asking, &own, reply);
+        if (tries != 0) {
+            request = store_node_send(node, bytes, is_asking, call->arena);
+        }
+        enum store_result result =
+            request == NULL ? STORE_GONE : store_node_reply(request, call->deadline_ms, reply);
         struct str rest = *reply;
         struct resp_value value;
 
@@ -519,4 +530,35 @@ enum store_result store_ask(const struct store_call *call, struct str key, const
     }
     store_route_is_old(store);
     return count_failure(store, STORE_GONE);
+}
+
+enum store_result store_ask(const struct store_call *call, struct str key, const struct str *words,
+                            size_t count, struct str *reply)
+{
+    struct store_asked asked = {.key = key, .words = {words, count}};
+
+    store_ask_all(call, &asked, 1);
+    *reply = asked.reply;
+    return asked.result;
+}
+
+void store_ask_all(const struct store_call *call, struct store_asked *asked, size_t count)
+{
+    struct store_call own = *call;
+
+    own.deadline_ms = deadline_of(call);
+    for (size_t i = 0; i < count; i++) {
+        asked[i].bytes = resp_command(call->arena, asked[i].words.items, asked[i].words.count);
+        asked[i].node =
+            store_is_usable(call->store) ? store_route(call->store, asked[i].key) : NULL;
+        asked[i].request = asked[i].node == NULL
+                               ? NULL
+                               : store_node_send(asked[i].node, asked[i].bytes, false, call->arena);
+    }
+    for (size_t i = 0; i < count; i++) {
+        asked[i].result =
+            store_is_usable(call->store) || asked[i].request != NULL
+                ? follow(&own, asked[i].node, asked[i].bytes, asked[i].request, &asked[i].reply)
+                : count_failure(call->store, STORE_GONE);
+    }
 }

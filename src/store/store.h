@@ -45,6 +45,18 @@ struct store_counts {
  */
 struct store *store_named(struct conf *conf, const struct conf_node *node, struct str name);
 
+/* A store without a block: one server, as in `server`. */
+struct store_one_server {
+    struct str address; /* with a port */
+    int64_t database;
+    uint64_t timeout_ms,
+        connect_timeout_ms; /* as in the block; of the same address the first ones count */
+};
+/* The same one for the same address and database. No `sync` uses it. NULL after conf_error. */
+struct store *store_of_server(struct conf *conf, struct conf_node *node,
+                              const struct store_one_server *wanted);
+bool store_is_cluster(const struct store *store);
+
 /* All stores of a reading, from one to the next. */
 const struct store *store_first(struct conf *conf);
 const struct store *store_after(const struct store *store);
@@ -105,6 +117,19 @@ void store_secret(const struct store *store, struct str purpose, struct str zone
 
 /* Each MAY WAIT. ttl_ms is not 0. */
 enum store_result store_get(const struct store_call *call, struct str key, struct str *value);
+/* Several keys, in the time of one. MAY WAIT. */
+struct store_found {
+    enum store_result result;
+    struct str value;
+};
+void store_get_all(const struct store_call *call, const struct str *keys, size_t count,
+                   struct store_found *found);
+/*
+ * Some keys (struct str, added) with names of a pattern as of SCAN, some of them twice; *cursor is "0" at first, and when these were
+ * the last. Of a cluster: those of one server. MAY WAIT.
+ */
+enum store_result store_scan(const struct store_call *call, struct str pattern, struct str *cursor,
+                             struct vec *keys);
 enum store_result store_set(const struct store_call *call, struct str key, struct str value,
                             uint64_t ttl_ms);
 enum store_result store_delete(const struct store_call *call, struct str key);

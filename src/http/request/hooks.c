@@ -10,20 +10,21 @@
 
 /* The order of the house's own hooks; one list serves all phases. */
 static const char *const phase_names[] = {
-    "ssl",         "acme",      "realip",       "rewrite",       "headers_more",
-    "degradation", "limit_req", "limit_conn",   "access",        "auth_basic",
-    "oidc",        "auth_jwt",  "auth_request", "proxy_connect", "session_sticky",
-    "try_files",   "mirror",    "concat",       "random_index",  "index",
-    "fancyindex",  "autoindex", "dav_ext",      "dav",           "slowfs",
-    "static",      "log",
+    "ssl",        "acme",         "realip",        "keyval",
+    "rewrite",    "headers_more", "degradation",   "limit_req",
+    "limit_conn", "access",       "auth_basic",    "oidc",
+    "auth_jwt",   "auth_request", "proxy_connect", "session_sticky",
+    "try_files",  "mirror",       "concat",        "random_index",
+    "index",      "fancyindex",   "autoindex",     "dav_ext",
+    "dav",        "slowfs",       "static",        "log",
 };
 
 /* As nginx documents it; "length" are the trailers of headers_filter, which say that no length is known. */
 static const char *const filter_names[] = {
-    "not_modified", "session_sticky", "srcache", "headers",  "userid",
-    "trim",         "footer",         "gunzip",  "sub",      "image_filter",
-    "xslt",         "charset",        "ssi",     "addition", "zstd",
-    "brotli",       "gzip",           "range",   "length",
+    "keyval",       "not_modified", "session_sticky", "srcache", "headers",
+    "userid",       "trim",         "footer",         "gunzip",  "sub",
+    "image_filter", "xslt",         "charset",        "ssi",     "addition",
+    "zstd",         "brotli",       "gzip",           "range",   "length",
 };
 
 /* A hook on its way to its place. */

@@ -97,6 +97,15 @@ struct rewrite_step {
     enum handler_result (*run)(struct request *request, const struct rewrite_step *step);
 };
 
+/*
+ * Values that are fetched before variables are asked for them, since a variable does not wait (keyval_zone_redis). Who is about to
+ * evaluate something that was assigned in the same phase calls these.
+ */
+struct fetched_values {
+    bool (*are_due)(struct request *request); /* Never waits. */
+    void (*fetch)(struct request *request);   /* MAY WAIT */
+};
+
 /* struct module.hooks of an http module. Each list is ended by an entry with NULL run (or empty
  * name). */
 struct http_module {
@@ -126,6 +135,7 @@ struct http_hooks {
     /* Of the rewrite module, or NULL: what a step assigns to, the variable of a word "$name"; gives NULL after conf_error. */
     struct variable *(*assigned)(struct conf_scope *scope, const struct conf_node *node,
                                  struct str word);
+    const struct fetched_values *fetched_values; /* NULL: there are none */
 };
 
 struct module;

@@ -7,6 +7,7 @@ return {
     NONE = -3, -- there is no such value
     FIXED = -4, -- it cannot be changed
     BAD_VALUE = -5,
+    DUE = -6, -- values have to be fetched first, which waits
 
     -- Throws what another result below 0 says. Level: of the script, as error() counts where this is called.
     fail = function(result, level)

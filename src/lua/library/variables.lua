@@ -1,5 +1,5 @@
--- ngx.var, on FFI: it is compiled with the scripts that ask it. Its argument is the table ngx.
-local ngx = ...
+-- ngx.var, on FFI: it is compiled with the scripts that ask it. Its arguments are the table ngx, and what fetches values.
+local ngx, fetch_values = ...
 local ffi = require "ffi"
 local results = require "portunus.results"
 
@@ -10,6 +10,7 @@ typedef struct ngx_stream_lua_request_s ngx_stream_lua_request_t;
 
 typedef struct { const char *data; size_t len; } script_variable_text;
 int script_ffi_variable(const char *name, size_t len, script_variable_text *out);
+int script_ffi_variable_fetched(const char *name, size_t len, script_variable_text *out);
 int script_ffi_capture(int number, script_variable_text *out);
 int script_ffi_variable_set(const char *name, size_t len, const char *value, size_t value_len);
 ]]
@@ -20,7 +21,7 @@ local setmetatable = setmetatable
 
 local out = ffi.new("script_variable_text[1]")
 
-local NONE, FIXED = results.NONE, results.FIXED
+local NONE, FIXED, DUE = results.NONE, results.FIXED, results.DUE
 local fail, as_text = results.fail, results.as_text
 
 local function get_variable(_, name)
@@ -29,6 +30,10 @@ local function get_variable(_, name)
         result = C.script_ffi_capture(name, out)
     elseif type(name) == "string" then
         result = C.script_ffi_variable(name, #name, out)
+        if result == DUE then
+            fetch_values()
+            result = C.script_ffi_variable_fetched(name, #name, out)
+        end
     else
         error("bad variable name", 2)
     end

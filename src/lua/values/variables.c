@@ -1,6 +1,7 @@
 /* ngx.var: what it asks by FFI. */
 #include "lua/values/variables.h"
 
+#include "lua/vm/function.h"
 #include "lua/vm/library.h"
 
 /* Where the variables of the running thread's subject are. */
@@ -37,7 +38,27 @@ int script_ffi_capture(int number, struct str *out)
     return SCRIPT_VARIABLE_OK;
 }
 
+static bool values_are_due(void)
+{
+    struct script_subject *subject = script_running_subject();
+
+    return subject != NULL && subject->kind->values_are_due != NULL &&
+           script_runs_in(SCRIPT_WAITING) && subject->kind->values_are_due(subject);
+}
+
+static int fetch_values(lua_State *L, struct script_thread *thread)
+{
+    (void) L;
+    thread->subject->kind->fetch_values(thread->subject);
+    return 0;
+}
+
 int script_ffi_variable(const char *name, size_t len, struct str *out)
+{
+    return values_are_due() ? SCRIPT_VARIABLE_DUE : script_ffi_variable_fetched(name, len, out);
+}
+
+int script_ffi_variable_fetched(const char *name, size_t len, struct str *out)
 {
     struct variable_env *env;
     int result = find_env(&env);
@@ -82,6 +103,10 @@ SCRIPT_TEXT(script_library_variables, "src/lua/library/variables.lua")
 
 void script_variables_add(lua_State *L)
 {
+    static const struct script_row row = {"fetch_values", fetch_values, SCRIPT_WAITING,
+                                          .waits = true};
+
     lua_pushvalue(L, -1);
-    script_text_run(L, "ngx.var", SCRIPT_TEXT_OF(script_library_variables), 1);
+    script_push_function(L, &row);
+    script_text_run(L, "ngx.var", SCRIPT_TEXT_OF(script_library_variables), 2);
 }

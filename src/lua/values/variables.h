@@ -13,6 +13,7 @@ enum {
     SCRIPT_VARIABLE_NO_REQUEST = -2,
     SCRIPT_VARIABLE_NONE = -3,
     SCRIPT_VARIABLE_FIXED = -4, /* it cannot be changed */
+    SCRIPT_VARIABLE_DUE = -6,   /* values have to be fetched first */
 };
 
 /* Adds it to the table on top. */
@@ -24,6 +25,8 @@ int script_variable_set(struct variable_env *env, struct str name, struct str va
 /* ---- called by FFI (library/variables.lua) */
 
 int script_ffi_variable(const char *name, size_t len, struct str *out);
+/* The same when values were fetched. */
+int script_ffi_variable_fetched(const char *name, size_t len, struct str *out);
 /* $1 and so on, of the last regular expression: up to the last that took part in the match. */
 int script_ffi_capture(int number, struct str *out);
 /* value NULL: from here on it has none. */

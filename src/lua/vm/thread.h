@@ -42,6 +42,9 @@ struct script_subject_kind {
                                 struct fiber_handle *handle);
     /* Where its variables are; NULL = it has none. */
     struct variable_env *(*variables)(struct script_subject *subject);
+    /* Are there values of variables that have to be fetched, and fetching them (MAY WAIT). NULL: there never are. */
+    bool (*values_are_due)(struct script_subject *subject);
+    void (*fetch_values)(struct script_subject *subject);
     /* Its client's connection; NULL, or gives NULL: it has none. */
     struct conn *(*client)(struct script_subject *subject);
     /* OpenSSL's object of its client, and of the backend that it is connected to; NULL, or gives NULL: there is none. */

@@ -138,7 +138,7 @@ static const struct not_built_row not_built_rows[] = {
      "js_fetch_proxy js_fetch_timeout js_fetch_trusted_certificate js_fetch_verify "
      "js_fetch_verify_depth js_header_filter js_import js_include js_load_http_native_module "
      "js_path js_periodic js_preload_object js_set js_shared_dict_zone js_var"},
-    {"ngx_http_keyval_module", "keyval keyval_zone"},
+    {"ngx_http_keyval_module", "keyval keyval_zone keyval_zone_redis"},
     {"ngx_http_limit_conn_module",
      "limit_conn limit_conn_dry_run limit_conn_log_level limit_conn_status limit_conn_zone "
      "limit_zone"},
@@ -462,7 +462,7 @@ static const struct not_built_row not_built_rows[] = {
      "js_fetch_proxy js_fetch_timeout js_fetch_trusted_certificate js_fetch_verify "
      "js_fetch_verify_depth js_filter js_import js_include js_load_stream_native_module "
      "js_path js_periodic js_preload_object js_preread js_set js_shared_dict_zone js_var"},
-    {"ngx_stream_keyval_module", "keyval keyval_zone"},
+    {"ngx_stream_keyval_module", "keyval keyval_zone keyval_zone_redis"},
     {"ngx_stream_limit_conn_module",
      "limit_conn limit_conn_dry_run limit_conn_log_level limit_conn_zone"},
     {"ngx_stream_lua_module",

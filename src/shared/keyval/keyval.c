@@ -9,8 +9,8 @@
 #include "base/parse.h"
 #include "conf/template.h"
 #include "server/generation.h"
-#include "server/module.h"
 #include "shared/keyval/file.h"
+#include "shared/keyval/redis.h"
 
 #define ZONE_LEAST (8 * 4096)
 
@@ -22,14 +22,12 @@ enum {
     SWEEP_EVERY_MS = 1000, /* a full zone is looked through for what has expired */
 };
 
-const struct keyval_kind keyval_http = {.state = "http keyvals"};
-const struct keyval_kind keyval_stream = {.state = "stream keyvals"};
-
-/* A `keyval`. */
-struct keyval_variable {
-    struct template *key;
-    struct keyval_zone *zone;
-};
+const struct keyval_kind keyval_http = {.state = "http keyvals",
+                                        .variables = "http keyval variables",
+                                        .redis_variables = "http redis variables"};
+const struct keyval_kind keyval_stream = {.state = "stream keyvals",
+                                          .variables = "stream keyval variables",
+                                          .redis_variables = "stream redis variables"};
 
 static struct keyval_zone **list_of(struct conf *conf, const struct keyval_kind *kind)
 {
@@ -205,7 +203,7 @@ void keyval_worker_start(struct conf *conf, const struct keyval_kind *kind)
 {
     for (struct keyval_zone *zone = *list_of(conf, kind); zone != NULL; zone = zone->next) {
         timer_init(&zone->save_timer, save);
-        if (keyval_file_is_old(zone)) {
+        if (zone->redis == NULL && keyval_file_is_old(zone)) {
             file_is_old(zone); /* of a worker that died */
         }
     }
@@ -234,7 +232,7 @@ void keyval_worker_end(struct conf *conf, const struct keyval_kind *kind)
         if (zone->saving != NULL) {
             wait_for_thread(zone);
         }
-        if (keyval_file_is_old(zone)) {
+        if (zone->redis == NULL && keyval_file_is_old(zone)) {
             tell_written(zone, keyval_file_write(zone));
         }
     }
@@ -345,6 +343,16 @@ static const struct store_table_kind keyval_table = {.purpose = "keyval",
 
 /* ---- while the configuration is read ---- */
 
+static struct vec *shared_keyval_variables_of(struct conf *conf, const struct keyval_kind *kind)
+{
+    return conf_state(conf, kind->variables, sizeof(struct vec));
+}
+
+const struct vec *keyval_variables(struct conf *conf, const struct keyval_kind *kind)
+{
+    return shared_keyval_variables_of(conf, kind);
+}
+
 static struct keyval_zone *find_or_make(struct conf *conf, struct conf_node *node,
                                         const struct keyval_kind *kind, struct str name,
                                         uint64_t size)
@@ -363,6 +371,12 @@ static struct keyval_zone *find_or_make(struct conf *conf, struct conf_node *nod
         (*link)->zone = zone;
     }
     return *link;
+}
+
+struct keyval_zone *keyval_zone_named(struct conf *conf, struct conf_node *node,
+                                      const struct keyval_kind *kind, struct str name)
+{
+    return find_or_make(conf, node, kind, name, ZONE_LEAST);
 }
 
 /* "NAME=" before a value? */
@@ -395,7 +409,13 @@ bool keyval_read(struct conf *conf, struct conf_node *node, const struct keyval_
     if (keyval->zone == NULL) {
         return false;
     }
+    keyval->variable = variable;
     variable_compute(variable, shared_keyval_get_value, keyval);
+    *vec_add(shared_keyval_variables_of(conf, kind), conf->arena, struct keyval_variable *) =
+        keyval;
+    if (keyval->zone->redis != NULL) {
+        keyval_redis_link(conf, kind, keyval);
+    }
     return true;
 }
 
@@ -504,84 +524,10 @@ bool keyval_zone_read(struct conf *conf, struct conf_node *node, const struct ke
     if (zone == NULL) {
         return false;
     }
-    if (zone->store != NULL) {
+    if (zone->store != NULL || zone->redis != NULL) {
         return conf_error(conf, node, "duplicate zone \"%.*s\"", STR_ARG(words.name));
     }
     zone->file = words.file;
     zone->timeout_ms = words.timeout_ms;
     return make_store(conf, node, zone, &words) && make_table(conf, node, zone, &words);
 }
-
-/* ---- the modules of http and stream ---- */
-
-static bool http_keyval_apply(struct conf_scope *scope, const struct directive *row,
-                              struct conf_node *node, void *settings)
-{
-    return keyval_read(scope->conf, node, &keyval_http);
-}
-
-static bool http_keyval_zone_apply(struct conf_scope *scope, const struct directive *row,
-                                   struct conf_node *node, void *settings)
-{
-    return keyval_zone_read(scope->conf, node, &keyval_http);
-}
-
-static bool http_keyval_worker_start(struct generation *generation)
-{
-    keyval_worker_start(&generation->conf, &keyval_http);
-    return true;
-}
-
-static void http_keyval_worker_end(struct generation *generation)
-{
-    keyval_worker_end(&generation->conf, &keyval_http);
-}
-
-static const struct directive http_keyval_rows[] = {KEYVAL_ROWS(IN_HTTP, http_keyval_apply,
-                                                                http_keyval_zone_apply),
-                                                    {0}};
-
-const struct module ngx_http_keyval_module = {
-    .magic = MODULE_MAGIC,
-    .name = "ngx_http_keyval_module",
-    .kind = MODULE_HTTP,
-    .table = {.rows = http_keyval_rows, .contexts = IN_HTTP},
-    .worker_start = http_keyval_worker_start,
-    .worker_end = http_keyval_worker_end,
-};
-
-static bool stream_keyval_apply(struct conf_scope *scope, const struct directive *row,
-                                struct conf_node *node, void *settings)
-{
-    return keyval_read(scope->conf, node, &keyval_stream);
-}
-
-static bool stream_keyval_zone_apply(struct conf_scope *scope, const struct directive *row,
-                                     struct conf_node *node, void *settings)
-{
-    return keyval_zone_read(scope->conf, node, &keyval_stream);
-}
-
-static bool stream_keyval_worker_start(struct generation *generation)
-{
-    keyval_worker_start(&generation->conf, &keyval_stream);
-    return true;
-}
-
-static void stream_keyval_worker_end(struct generation *generation)
-{
-    keyval_worker_end(&generation->conf, &keyval_stream);
-}
-
-static const struct directive stream_keyval_rows[] = {KEYVAL_ROWS(IN_STREAM, stream_keyval_apply,
-                                                                  stream_keyval_zone_apply),
-                                                      {0}};
-
-const struct module ngx_stream_keyval_module = {
-    .magic = MODULE_MAGIC,
-    .name = "ngx_stream_keyval_module",
-    .kind = MODULE_STREAM,
-    .table = {.rows = stream_keyval_rows, .contexts = IN_STREAM},
-    .worker_start = stream_keyval_worker_start,
-    .worker_end = stream_keyval_worker_end,
-};

@@ -5,6 +5,7 @@
 #include "http/modules/lua/ffi.h"
 #include "http/client/listen.h"
 #include "http/request/engine.h"
+#include "http/routing/hooks.h"
 #include "lua/values/variables.h"
 #include "lua/vm/life.h"
 #include "lua/vm/context.h"
@@ -23,6 +24,21 @@ static enum fiber_started http_lua_request_start(struct script_subject *subject,
 static struct variable_env *variables(struct script_subject *subject)
 {
     return &container_of(subject, struct http_lua_request, subject)->request->env;
+}
+
+static bool values_are_due(struct script_subject *subject)
+{
+    struct request *request = container_of(subject, struct http_lua_request, subject)->request;
+    const struct fetched_values *fetched = request->server->main->hooks->fetched_values;
+
+    return fetched != NULL && fetched->are_due(request);
+}
+
+static void fetch_values(struct script_subject *subject)
+{
+    struct request *request = container_of(subject, struct http_lua_request, subject)->request;
+
+    request->server->main->hooks->fetched_values->fetch(request);
 }
 
 static void whom(struct script_subject *subject, struct writer *out)
@@ -93,6 +109,8 @@ static struct str group_name(struct script_subject *subject)
 const struct script_subject_kind http_lua_request_kind = {.name = "http",
                                                           .start = http_lua_request_start,
                                                           .variables = variables,
+                                                          .values_are_due = values_are_due,
+                                                          .fetch_values = fetch_values,
                                                           .whom = whom,
                                                           .client = client,
                                                           .ssl = ssl,

@@ -6,8 +6,10 @@
 #include "http/request/response.h"
 #include "http/variables/variables.h"
 #include "server/generation.h"
-#include "shared/keyval/keyval.h"
+#include "shared/keyval/redis.h"
 #include "shared/keyval/text.h"
+
+enum { REDIS_BODY_MAX = 1 << 20 }; /* bytes of a change of a zone of Redis */
 
 static const struct keyval_kind *kind_of(struct str protocol)
 {
@@ -26,6 +28,29 @@ static struct keyval_zone *zone_named(const struct keyval_kind *kind, struct str
     return zone;
 }
 
+/* The store did not do it. KEYVAL_REDIS_DONE and those that say something of a key are not for this. */
+static enum handler_result refuse_redis(struct request *request, enum keyval_redis_result result)
+{
+    return result == KEYVAL_REDIS_GONE
+               ? api_refuse(request, 503, "KeyvalStoreGone", "the store does not answer")
+               : api_refuse(request, 400, "KeyvalStoreRefused",
+                            "the store refused: in a cluster, pairs are changed one by one, and "
+                            "not shown or removed all at once");
+}
+
+/* Of a zone of Redis the store is asked. KEYVAL_REDIS_DONE: *pair has its value. MAY WAIT. */
+static enum keyval_redis_result find_pair(struct request *request, const struct keyval_zone *zone,
+                                          struct str key, struct keyval_pair *pair)
+{
+    if (zone->redis == NULL) {
+        return keyval_get(zone->store, key, &request->arena, pair) ? KEYVAL_REDIS_DONE
+                                                                   : KEYVAL_REDIS_ABSENT;
+    }
+    *pair = (struct keyval_pair){.key = key};
+    return keyval_redis_pair(zone->redis, &request->arena, key, &pair->value);
+}
+
+/* MAY WAIT. */
 static enum handler_result show_pair(struct request *request, const struct keyval_zone *zone,
                                      struct str key)
 {
@@ -34,8 +59,12 @@ static enum handler_result show_pair(struct request *request, const struct keyva
     struct keyval_pair pair;
 
     key = percent_decode(&request->arena, key);
-    if (!keyval_get(zone->store, key, &request->arena, &pair)) {
+    enum keyval_redis_result result = find_pair(request, zone, key, &pair);
+    if (result == KEYVAL_REDIS_ABSENT) {
         return api_refuse(request, 404, "KeyvalKeyNotFound", "key not found");
+    }
+    if (result != KEYVAL_REDIS_DONE) {
+        return refuse_redis(request, result);
     }
     json_open(&json, STR_NONE, '{');
     json_put_name(&json, pair.key);
@@ -46,13 +75,48 @@ static enum handler_result show_pair(struct request *request, const struct keyva
 
 /* Zones whose pairs are being shown; in the request's arena. */
 struct shown_zones {
-    const struct keyval_zone *zone; /* the one whose turn it is */
-    bool are_all;                   /* those after it follow, and each is a member of its own */
-    bool is_open;                   /* the member is in an object that was begun */
-    bool has_begun;                 /* the zone's own object was */
-    uint32_t cursor;                /* in the zone */
+    const struct keyval_zone *zone;  /* the one whose turn it is */
+    bool are_all;                    /* those after it follow, and each is a member of its own */
+    bool is_open;                    /* the member is in an object that was begun */
+    bool has_begun;                  /* the zone's own object was */
+    uint32_t cursor;                 /* in the zone */
+    const struct redis_pairs *redis; /* the pairs of the first zone of Redis that follows */
     struct json json;
 };
+
+/* What was read of a zone of Redis, before it is shown. */
+struct redis_pairs {
+    struct redis_pairs *next;
+    struct vec pairs; /* struct keyval_pair */
+};
+
+enum { SHOWN_TOGETHER = 256 }; /* pairs between which others get their turn */
+
+/* False: these were the last. */
+static bool put_redis_pairs(struct shown_zones *shown)
+{
+    const struct vec *pairs = &shown->redis->pairs;
+    const struct keyval_pair *items = pairs->items;
+    uint32_t end = pairs->count - shown->cursor > SHOWN_TOGETHER ? shown->cursor + SHOWN_TOGETHER
+                                                                 : (uint32_t) pairs->count;
+
+    for (; shown->cursor < end; shown->cursor++) {
+        json_put_name(&shown->json, items[shown->cursor].key);
+        json_put_text(&shown->json, items[shown->cursor].value);
+    }
+    if (end == pairs->count) {
+        shown->redis = shown->redis->next;
+        return false;
+    }
+    return true;
+}
+
+static bool put_pairs(struct shown_zones *shown)
+{
+    return shown->zone->redis != NULL
+               ? put_redis_pairs(shown)
+               : keyval_text_put(&shown->json, shown->zone->store, &shown->cursor, false);
+}
 
 /* Some pairs more of the zone; then the next one's turn comes. */
 static void show_some(struct shown_zones *shown)
@@ -64,7 +128,7 @@ static void show_some(struct shown_zones *shown)
         shown->has_begun = true;
         shown->cursor = 0;
     }
-    if (!keyval_text_put(json, shown->zone->store, &shown->cursor, false)) {
+    if (!put_pairs(shown)) {
         json_close(json, '}');
         shown->has_begun = false;
         shown->zone = shown->are_all ? shown->zone->next : NULL;
@@ -90,6 +154,28 @@ static bool show_more(void *arg, struct buf *out)
     return shown->zone != NULL;
 }
 
+/* The pairs of those of the zones that are of Redis. MAY WAIT. */
+static enum keyval_redis_result read_redis(struct request *request, const struct keyval_zone *zone,
+                                           bool are_all, const struct redis_pairs **first)
+{
+    struct redis_pairs *last = NULL;
+
+    for (; zone != NULL; zone = are_all ? zone->next : NULL) {
+        if (zone->redis == NULL) {
+            continue;
+        }
+        struct redis_pairs *read = arena_new(&request->arena, struct redis_pairs);
+        enum keyval_redis_result result =
+            keyval_redis_pairs(zone->redis, &request->arena, &read->pairs);
+        if (result != KEYVAL_REDIS_DONE) {
+            return result;
+        }
+        *(last == NULL ? first : (const struct redis_pairs **) &last->next) = read;
+        last = read;
+    }
+    return KEYVAL_REDIS_DONE;
+}
+
 /* MAY WAIT. */
 static enum handler_result show_pairs(struct request *request, const struct keyval_zone *zone,
                                       bool are_all)
@@ -98,6 +184,10 @@ static enum handler_result show_pairs(struct request *request, const struct keyv
 
     shown->zone = zone;
     shown->are_all = are_all;
+    enum keyval_redis_result result = read_redis(request, zone, are_all, &shown->redis);
+    if (result != KEYVAL_REDIS_DONE) {
+        return refuse_redis(request, result);
+    }
     return response_produced(request, 200, STR("application/json"),
                              &(struct body_maker){show_more, shown});
 }
@@ -147,7 +237,7 @@ static bool are_whole(const struct vec *changes)
     return true;
 }
 
-static enum handler_result say_result(struct request *request, struct keyval_zone *zone,
+static enum handler_result say_result(struct request *request, const struct keyval_zone *zone,
                                       enum keyval_result result, unsigned status)
 {
     switch (result) {
@@ -188,6 +278,46 @@ static bool sweep(const struct keyval_zone *zone)
     return true;
 }
 
+static bool are_keys(const struct vec *changes)
+{
+    vec_each(const struct keyval_change, change, changes) {
+        if (change->pair.key.len == 0 || change->pair.key.len > KEYVAL_KEY_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* MAY WAIT. */
+static enum handler_result change_redis(struct request *request, const struct keyval_zone *zone,
+                                        const struct vec *changes, bool is_new)
+{
+    if (!are_keys(changes)) {
+        return say_result(request, zone, KEYVAL_BAD_KEY, 0);
+    }
+    enum keyval_redis_result result =
+        keyval_redis_change(zone->redis, &request->arena, changes, is_new);
+    switch (result) {
+    case KEYVAL_REDIS_DONE:
+        return say_result(request, zone, KEYVAL_DONE, is_new ? 201 : 204);
+    case KEYVAL_REDIS_EXISTS:
+        return say_result(request, zone, KEYVAL_EXISTS, 0);
+    case KEYVAL_REDIS_ABSENT:
+        return say_result(request, zone, KEYVAL_ABSENT, 0);
+    default:
+        return refuse_redis(request, result);
+    }
+}
+
+/* MAY WAIT. */
+static enum handler_result clear_redis(struct request *request, const struct keyval_zone *zone)
+{
+    enum keyval_redis_result result = keyval_redis_clear(zone->redis, &request->arena);
+
+    return result == KEYVAL_REDIS_DONE ? say_result(request, zone, KEYVAL_DONE, 204)
+                                       : refuse_redis(request, result);
+}
+
 static bool is_json(struct str text)
 {
     struct arena arena;
@@ -205,11 +335,13 @@ static enum handler_result change_zone(struct request *request, struct keyval_zo
     const struct keyval_text_form form = {.expiry =
                                               api_version(request) < 5 ? STR_NONE : STR("expire"),
                                           .from_ms = keyval_now(),
-                                          .timeout_ms = zone->timeout_ms};
+                                          .timeout_ms = zone->redis != NULL ? zone->redis->ttl_ms
+                                                                            : zone->timeout_ms};
     bool is_new = request->method == METHOD_POST;
     struct vec changes = {0};
     struct str text;
-    enum handler_result handled = api_read_body(request, zone->zone->size, &text);
+    enum handler_result handled =
+        api_read_body(request, zone->redis != NULL ? REDIS_BODY_MAX : zone->zone->size, &text);
 
     if (handled != HANDLER_NEXT) {
         return handled;
@@ -219,6 +351,9 @@ static enum handler_result change_zone(struct request *request, struct keyval_zo
         return is_json(text)
                    ? api_refuse(request, 400, "KeyvalFormatError", "key-value format error")
                    : api_refuse(request, 415, "JsonError", "the request body is no JSON");
+    }
+    if (zone->redis != NULL) {
+        return change_redis(request, zone, &changes, is_new);
     }
     enum keyval_result result = make_changes(zone, &changes, is_new);
     if (result == KEYVAL_FULL) {
@@ -247,6 +382,9 @@ static enum handler_result answer_zone(struct request *request, const struct key
     case METHOD_PATCH:
         return change_zone(request, zone);
     case METHOD_DELETE:
+        if (zone->redis != NULL) {
+            return clear_redis(request, zone);
+        }
         keyval_clear(zone->store);
         keyval_cleared(zone);
         if (!sweep(zone)) {

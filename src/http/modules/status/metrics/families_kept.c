@@ -127,7 +127,9 @@ static void write_keyvals(struct metrics_writer *writer)
         const struct keyval_zone *zone = keyval_zones_of(&generation_now->conf, kinds[i]);
 
         for (; zone != NULL; zone = zone->next) {
-            families_put(writer, LABELS({"zone", zone->zone->name}), keyval_count(zone->store));
+            if (zone->redis == NULL) {
+                families_put(writer, LABELS({"zone", zone->zone->name}), keyval_count(zone->store));
+            }
         }
     }
 }

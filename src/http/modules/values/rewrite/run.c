@@ -373,7 +373,12 @@ static enum handler_result run_list(struct run *run)
     struct instruction **items = run->settings->instructions.items;
     size_t count = run->settings->instructions.count;
 
+    const struct fetched_values *fetched = run->request->server->main->hooks->fetched_values;
+
     for (size_t i = 0; i < count && !run->is_over; i++) {
+        if (fetched != NULL && i != 0) {
+            fetched->fetch(run->request); /* by a key that the line before has set */
+        }
         enum handler_result result = run_one(run, items[i]);
         if (result != HANDLER_NEXT) {
             return result;
