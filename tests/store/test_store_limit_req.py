@@ -112,7 +112,7 @@ def test_strict_counts_each_request_once(serve, redis):
     one = redis()
     nodes = [serve(http(sync="sync=strict"), main=store(one.port)) for _ in range(2)]
     assert [passed(nodes[i % 2], 1) for i in range(7)] == [1, 1, 1, 1, 1, 0, 0]
-    assert one.keys()[0].startswith("portunus:1:limit_req:{z}:") and all(ttl > 0 for ttl in one.ttls())
+    assert one.keys()[0].startswith("portunus:2:limit_req:{z}:") and all(ttl > 0 for ttl in one.ttls())
     assert [passed(nodes[i % 2], 1, "/?k=b") for i in range(7)] == [1, 1, 1, 1, 1, 0, 0]
 
 

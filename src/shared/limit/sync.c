@@ -14,7 +14,7 @@ enum {
     BATCH_MOST = 500,  /* keys of one script call */
     INTERVAL_MS = 50,  /* between two exchanges, where `sync_interval` is not written */
     OVERDUE_MS = 1000, /* what is owed for longer was counted while the store was gone */
-    SHAPE = 1,         /* version of the values */
+    SHAPE = 2,         /* version of the values: 1 was a key for each client */
     LOCK_MOST = 64,    /* keys that are handled while a lock is held */
     HASHES = 3,        /* of a zone: of this period, the last one and the one before */
     PERIOD_LEAST_S = 4,

@@ -89,20 +89,27 @@ static bool ticket_item_list(void *owner, uint32_t *cursor, struct arena *arena,
     return false;
 }
 
-/* Of all nodes one makes a key. Where the store is gone each does, and they meet again with the next key. MAY WAIT. */
+/*
+ * Of all nodes one makes a key, and only while it knows what the store has: a key that was made without that would take the place of one
+ * that the others use. Without the store a node encrypts with keys of its own. MAY WAIT.
+ */
 static void tickets_exchanged(void *owner, struct store_table *table, bool is_read)
 {
     struct ticket_ring *ring = owner;
     struct arena arena;
-    uint64_t number;
+    uint64_t number, wanted;
 
-    if (!tls_ring_wants(ring, now_s(), &number)) {
+    if (!is_read || !tls_ring_wants(ring, now_s(), &number)) {
         return;
     }
     arena_init(&arena);
     struct str name = name_of(ring, number, &arena);
-    if ((!is_read || store_table_claim(table, name, CLAIM_MS)) && tls_ring_make(ring, number)) {
-        store_table_note(table, name);
+    if (store_table_lease(table, name, CLAIM_MS) == STORE_OK) {
+        store_table_fetch(table, name); /* made by the former holder of the lease */
+        if (tls_ring_wants(ring, now_s(), &wanted) && wanted == number &&
+            tls_ring_make(ring, number)) {
+            store_table_note(table, name);
+        }
     }
     arena_free(&arena);
 }
