@@ -158,7 +158,10 @@ void cache_content_release(void *content);
  * stored.
  */
 bool cache_fill_begin(struct cache_access *access, struct wanted_path *temp_path);
-/* The response was asked for so long before the fill began. False: it was purged since then. */
+/*
+ * The response was asked for so long before the fill began. False: it was purged since then, or may have been: before this service began,
+ * of which single keys are not known.
+ */
 bool cache_fill_date_back(struct cache_access *access, uint64_t ms);
 bool cache_fill_write(struct cache_access *access, struct str bytes);
 bool cache_fill_commit(struct cache_access *access, const struct cache_meta *meta);

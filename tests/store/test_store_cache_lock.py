@@ -452,6 +452,20 @@ def test_purged_since(nodes, redis, backend, path, what):
     until(is_taken, "a response that all take")
 
 
+@pytest.mark.parametrize("path", ["", "sync"])
+def test_purged_before_a_restart(nodes, redis, backend, path):
+    """The node forgot purges of single keys, and took what had been fetched before one, as long as the store had it."""
+    one = redis()
+    back = backend(*[[answer(body, FRESH)] for body in (b"old", b"new")])
+    first, second = nodes(one.port, back.port, path=path)
+    assert first.got() == ("MISS", "old")
+    until(lambda: first.count("given") == 1, "the response")
+    assert second.server.get("/", method="PURGE").status == 404
+    second.server.quit()
+    second.server.start()
+    assert second.got() == ("MISS", "new")
+
+
 def test_what_is_in_the_store_is_not_believed(nodes, redis, backend):
     """Garbage, another key's response, another type, a state that is not known: the node fetches for itself."""
     one = redis()
