@@ -53,8 +53,8 @@ bool cache_fill_date_back(struct cache_access *access, uint64_t ms)
     *begun = ms < *begun / 1000000 ? *begun - ms * 1000000 : 0;
     cache_access_main_hash(access, main_hash);
     cache_index_take(index);
-    bool is_purged = *begun < index->first_version ||
-                     cache_index_was_purged(index, main_hash, *begun);
+    bool is_purged =
+        *begun < index->first_version || cache_index_was_purged(index, main_hash, *begun);
     cache_index_release(index);
     return !is_purged && !cache_index_is_purged(index, access->key, *begun);
 }

@@ -48,6 +48,28 @@ def test_the_check_finds_what_is_wrong():
     assert check({"apiVersion": "extensions/v1beta1", "kind": "Deployment"}) == ["no such kind: extensions/v1beta1 Deployment"]
 
 
+SCHEMAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "objs-tools", "kubernetes-validate")
+
+
+def validate(*files):
+    """By the published schemas, without fields that they do not know: what was wrong."""
+    # In a process of its own: it brings libraries that other tests have of Debian.
+    made = subprocess.run([sys.executable, "-m", "kubernetes_validate", "--strict", "--quiet", "-k", "1.29.0", *map(str, files)], check=False,
+                          env={**os.environ, "PYTHONPATH": SCHEMAS}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+    return made.stdout + ("" if made.returncode == 0 else "status %d" % made.returncode)
+
+
+@pytest.mark.skipif(not os.path.isdir(SCHEMAS), reason="without kubernetes-validate: see auto/kubernetes-validate")
+def test_the_published_schemas(tmp_path):
+    files = [os.path.join(FOLDER, "manifests", name) for name in sorted(manifests())]
+    wrong = documents(render())["Deployment", "portunus"]
+    wrong["spec"]["template"]["spec"]["containers"][0]["readinesProbe"] = {}
+    (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(wrong))
+    said = validate(*files, tmp_path / "wrong.yaml").splitlines()
+    assert "readinesProbe" in said[0] and "wrong.yaml" in said[0] and said[-1] == "status 1", said
+    assert len([line for line in said if line.startswith("ERROR")]) == 1, said
+
+
 @pytest.mark.parametrize("variant", list(VARIANTS))
 def test_the_parts_fit_together(variant):
     made = documents(render(release="edge", namespace="web", **VARIANTS[variant]))
