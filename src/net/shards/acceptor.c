@@ -3,6 +3,7 @@
 #include "net/shards/acceptor.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@
 #define DRAINED_MOST 256   /* from one socket that will not be watched any more */
 #define BURST_CONFIDENT 4u /* from here on more are believed to wait */
 #define BURST_SURE 7u
-#define BURST_PROBE 16u /* one event in so many attempts for a second one */
+#define BURST_PROBE 16u /* one event in so many looks for a second one */
 #define ORDER_EVERY_MS 1000
 
 struct acceptor *acceptors;
@@ -154,7 +155,7 @@ static bool accept_failed(struct acceptor *acceptor, int error)
     }
 }
 
-/* Whether to try for one more after `n` successes in this turn. */
+/* Whether to look for one more after `n` successes in this turn. */
 static bool wants_another(struct acceptor *acceptor, unsigned n)
 {
     switch (acceptor->kind) {
@@ -187,6 +188,32 @@ static bool wants_another(struct acceptor *acceptor, unsigned n)
         return true;
     }
     return acceptor->confidence >= BURST_CONFIDENT || ++acceptor->probe % BURST_PROBE == 0;
+}
+
+/*
+ * Connections in the accept queue. accept4() makes a socket and a file before it looks, so that finding none costs it seven
+ * times as much as this question. 0 may also mean that the kernel does not tell: the next turn reports what waits.
+ */
+static unsigned connections_waiting(const struct acceptor *acceptor)
+{
+    struct pollfd queue = {.fd = acceptor->source.fd, .events = POLLIN};
+
+    if (acceptor->listener->addr.any.sa_family == AF_UNIX) {
+        return poll(&queue, 1, 0) > 0;
+    }
+    return shard_backlog(acceptor->source.fd);
+}
+
+/* The nth connection of this turn was accepted, of *waiting that were known. Is there one more? */
+static bool has_another(struct acceptor *acceptor, unsigned n, unsigned *waiting)
+{
+    if (--*waiting == 0) {
+        *waiting = connections_waiting(acceptor);
+        if (*waiting == 0 && n == 1 && !accept_options.multi_accept) {
+            acceptor->confidence -= acceptor->confidence > 0;
+        }
+    }
+    return *waiting != 0;
 }
 
 /* One more was accepted from the socket of a slot. */
@@ -240,20 +267,19 @@ static void acceptor_ready(struct event_source *source, unsigned events)
     uint64_t stops_before = stops;
     enum accept_result result;
     unsigned n = 0;
+    unsigned waiting = 1; /* as the event says */
 
     keep_order(acceptor);
     do {
         result = accept_one(acceptor, n == 0);
         n += result == ACCEPT_DONE;
-        if (result == ACCEPT_EMPTY && n == 1 && !accept_options.multi_accept) {
-            acceptor->confidence -= acceptor->confidence > 0;
-        }
         loop_run_urgent();
         /* The callback may have stopped or returned this very acceptor. */
-    } while (result == ACCEPT_AGAIN || (result == ACCEPT_DONE && stops == stops_before &&
-                                        !room_is_paused() && wants_another(acceptor, n)));
+    } while (result == ACCEPT_AGAIN ||
+             (result == ACCEPT_DONE && stops == stops_before && !room_is_paused() &&
+              wants_another(acceptor, n) && has_another(acceptor, n, &waiting)));
     if (n != 0) {
-        coalesce_after(n, result == ACCEPT_EMPTY);
+        coalesce_after(n, result == ACCEPT_EMPTY || waiting == 0);
     } else {
         atomic_fetch_add_explicit(&shard_slot(own_slot)->in_vain, 1, memory_order_relaxed);
     }

@@ -4,9 +4,21 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static struct listener listener;
+static unsigned accepted_none; /* calls of accept4 that found no connection */
+
+/* In place of the C library's. */
+int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+    int accepted = (int) syscall(SYS_accept4, fd, addr, len, flags);
+
+    accepted_none += accepted == -1 && errno == EAGAIN;
+    return accepted;
+}
+
 static const struct accept_options one_each = {0};
 
 static void start(unsigned slots)
@@ -75,6 +87,29 @@ static void multi_accept_takes_all_at_once(void **state)
         close(fds[i]);
     }
     turn_until(conn_pool.used == 0);
+}
+
+static void an_empty_queue_costs_no_call_of_accept(void **state)
+{
+    enum { ROUNDS = 40, MOST = 7 };
+    int fds[MOST];
+
+    start(1);
+    accepted_none = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        int count = 1 + round % MOST;
+        int wanted = accepted_count + count;
+
+        for (int i = 0; i < count; i++) {
+            fds[i] = client_connect(&listener.addr);
+        }
+        turn_until(accepted_count == wanted);
+        for (int i = 0; i < count; i++) {
+            close(fds[i]);
+        }
+        turn_until(conn_pool.used == 0);
+    }
+    assert_int_equal(accepted_none, 0);
 }
 
 static void a_shared_socket_is_taken_one_by_one(void **state)
@@ -523,6 +558,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SERVICE_TEST(connections_come_with_address_and_options),
         SERVICE_TEST(multi_accept_takes_all_at_once),
+        SERVICE_TEST(an_empty_queue_costs_no_call_of_accept),
         SERVICE_TEST(a_shared_socket_is_taken_one_by_one),
         SERVICE_TEST(stopping_leaves_connections_to_others),
         SERVICE_TEST(the_one_that_rests_longest_gives_way),
