@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import ab
 import backends
 import loads
+import minimal
 import modes
 import netns
 import report
@@ -27,7 +28,7 @@ from servers import BenchError, Server, descriptor_limit, free_port
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = os.path.join(HERE, "../../objs/bench")
 BEGIN, END = "<!-- headline:begin -->", "<!-- headline:end -->"
-OURS, BEFORE = "portunus", "before"
+OURS, BEFORE, MINIMAL = "portunus", "before", minimal.NAME
 NGINX_WAYS = {"mutex": ("accept_mutex on;", ""), "reuseport": ("accept_mutex off;", " reuseport"),
               "shared": ("accept_mutex off;", "")}
 CLIENT_IS_LIMIT = 0.9       # of its CPUs; above it the rate is the client's
@@ -106,6 +107,7 @@ class Headline:
         self.descriptors = descriptor_limit(40000)
         self.client = loads.Client(loads.build(PROGRAMS), [{0}], directory, descriptors=self.descriptors)
         self.programs = PROGRAMS
+        self.minimal = minimal.build(PROGRAMS)
         backends.build(PROGRAMS)
         modes.build(PROGRAMS)
         make_files(self.root)
@@ -116,6 +118,8 @@ class Headline:
         found = {OURS: (self.options.binary, "", "")}
         if self.options.before:
             found[BEFORE] = (self.options.before, "", "")
+        if self.options.minimal and row.workers == 1 and row.uris == Row.uris:
+            found[MINIMAL] = (self.minimal, "", "")
         if row.workers == 1:
             found["nginx"] = (self.options.reference, "", "")
         else:
@@ -127,6 +131,10 @@ class Headline:
         """One server, ready, on the CPUs of the row."""
         binary, events, listen = self.sides(row)[side]
         prefix = f"{self.directory}/{row.name}-{side}"
+        if side == MINIMAL:
+            with minimal.Minimal(binary, prefix, cpus_of(row)[0], self.descriptors) as server:
+                yield server
+            return
         port = free_port()
         text = CONF.format(main="worker_cpu_affinity auto;\n" if row.is_pinned else "", workers=row.workers, events=events,
                            listen=listen, port=port, root=self.root, backend=backend)
@@ -220,7 +228,7 @@ def enter_network():
 
 def best_of_nginx(found, turn, key):
     """The best of nginx's ways in one round: the highest rate, the least of anything else."""
-    values = [rounds[turn][key] for side, rounds in found.items() if side not in (OURS, BEFORE)]
+    values = [rounds[turn][key] for side, rounds in found.items() if side not in (OURS, BEFORE, MINIMAL)]
     return max(values) if key == "rps" else min(values)
 
 
@@ -252,12 +260,12 @@ def target_missed(row, found):
 def line_of(row, found, side=OURS):
     """A line of the table."""
     mine = found[side]
-    cells = [row.title + (" (before)" if side == BEFORE else "")]
+    cells = [row.title + ("" if side == OURS else f" ({side})")]
     for key, scale, digits in (("rps", 1, 0), ("cpu_us", 1, 1), ("p99_us", 1000, 2)):
         cells.append(f"{statistics.median(one[key] for one in mine) / scale:,.{digits}f}")
         cells.append(f"{ratio(found, key, side):.2f}")
     others = "; ".join(f"{name} {statistics.median(one['rps'] for one in rounds):,.0f}" for name, rounds in found.items()
-                       if name not in (OURS, BEFORE))
+                       if name not in (OURS, BEFORE, MINIMAL))
     cells += [others, target_missed(row, found) or "met" if side == OURS else ""]
     return "| " + " | ".join(cells) + " |"
 
@@ -272,6 +280,7 @@ def parse_options(arguments):
     parser.add_argument("--binary", default=os.environ.get("TEST_NGINX_BINARY", os.path.join(HERE, "../../objs/nginx")))
     parser.add_argument("--reference", default="/usr/sbin/nginx", help="the server to judge it by")
     parser.add_argument("--before", metavar="BINARY", help="another build of ours, in the same rounds")
+    parser.add_argument("--minimal", action="store_true", help="also the least program that there can be, in rows of one worker")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.6, help="of load on each server in a round")
     parser.add_argument("--rows", type=lambda text: text.split(","), help="names of rows, a,b")
@@ -301,8 +310,9 @@ def main(arguments):
                 print(f"headline: {row.name}: {error}", file=sys.stderr)
                 failures += 1
                 continue
-            lines += [line_of(row, found, side) for side in (OURS, BEFORE) if side in found]
-            print("\n".join(lines[-2:] if options.before else lines[-1:]), flush=True)
+            fresh = [line_of(row, found, side) for side in (OURS, BEFORE, MINIMAL) if side in found]
+            print("\n".join(fresh), flush=True)
+            lines += fresh
     if options.write:
         report.write_between_markers(options.write, "\n".join([HEADER, *lines]), BEGIN, END)
     return int(failures > 0)

@@ -1,9 +1,14 @@
 """The headline table: figures from rounds, and what is said to be missed."""
 
+import http.client
+import os
+import socket
+
 import pytest
 
 import headline
-from headline import OURS, Row
+import minimal
+from headline import MINIMAL, OURS, Row
 
 
 def rounds(rps, cpu_us, p99_us, client_busy=0.5):
@@ -36,6 +41,29 @@ def test_what_is_missed(row, mine, missed):
     found = {OURS: mine, "nginx": rounds(100, 10, 100)}
     assert headline.target_missed(row, found) == missed
     assert (missed or "met") in headline.line_of(row, found)
+
+
+def test_the_least_program_has_a_line_and_is_no_nginx():
+    found = {OURS: rounds(110, 8, 300), MINIMAL: rounds(200, 4, 300), "nginx": rounds(100, 10, 400)}
+    assert headline.ratio(found, "cpu_us") == pytest.approx(0.8)
+    line = headline.line_of(ONE, found, MINIMAL)
+    assert line.startswith("| one worker (minimal) | 200 | 2.00 |") and line.endswith(" | nginx 100 |  |")
+
+
+def test_the_least_program_keeps_a_connection_or_ends_it(tmp_path):
+    with minimal.Minimal(minimal.build(headline.PROGRAMS), str(tmp_path), os.sched_getaffinity(0)) as server:
+        sockets = []
+        kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        for _ in range(2):
+            kept.request("GET", "/")
+            answer = kept.getresponse()
+            assert (answer.status, len(answer.read())) == (200, 43)
+            sockets.append(kept.sock)
+        assert sockets[0] is sockets[1]
+        kept.close()
+        with socket.create_connection(("127.0.0.1", server.port), 20) as short:
+            short.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert short.makefile("rb").read().startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def test_names_of_rows_differ():
