@@ -213,23 +213,11 @@ static inline __attribute__((always_inline)) ssize_t read_once(struct conn *conn
     return note_read(conn, n, size);
 }
 
-/* Room after in_end: fresh, by moving the unread bytes to the front, or in a larger buffer. */
-static bool input_make_room(struct conn *conn, size_t first_size, size_t max_size)
+/* Room after unread bytes: by moving them to the front, or in a larger buffer. */
+static bool input_grow(struct conn *conn, size_t first_size, size_t max_size)
 {
     uint32_t unread = conn->in_end - conn->in_start;
 
-    if (conn->in == NULL) {
-        conn->in_size = (uint32_t) (first_size < max_size ? first_size : max_size);
-        conn->in = conn_buffer_alloc(conn->in_size);
-        return true;
-    }
-    if (unread == 0) {
-        conn->in_start = conn->in_end = 0;
-        return true;
-    }
-    if (conn->in_end < conn->in_size) {
-        return true;
-    }
     if (conn->in_start != 0 && (unread < conn->in_size / 2 || conn->in_size >= max_size)) {
         memmove(conn->in, conn->in + conn->in_start, unread);
     } else if (conn->in_size < max_size) {
@@ -247,6 +235,23 @@ static bool input_make_room(struct conn *conn, size_t first_size, size_t max_siz
     conn->in_start = 0;
     conn->in_end = unread;
     return true;
+}
+
+/* Room after in_end; false: the buffer is full, and as large as it may be. */
+static inline __attribute__((always_inline)) bool input_make_room(struct conn *conn,
+                                                                  size_t first_size,
+                                                                  size_t max_size)
+{
+    if (conn->in == NULL) {
+        conn->in_size = (uint32_t) (first_size < max_size ? first_size : max_size);
+        conn->in = conn_buffer_alloc(conn->in_size);
+        return true;
+    }
+    if (conn->in_start == conn->in_end) {
+        conn->in_start = conn->in_end = 0;
+        return true;
+    }
+    return conn->in_end < conn->in_size || input_grow(conn, first_size, max_size);
 }
 
 bool conn_fill(struct conn *conn, size_t first_size, size_t max_size)
