@@ -2,6 +2,7 @@
 #include "server/program/about.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fs.h"
 #include "conf/template.h"
@@ -23,7 +24,6 @@
 #endif
 #ifdef HAVE_VECTORSCAN
 #include <hs/hs.h>
-#include <unistd.h>
 #endif
 
 void about_version(struct buf *out)
