@@ -96,6 +96,26 @@ def looks_at_carrier(sources):
     return found
 
 
+# What is asked for now is changed by request_set_uri (http/request/request.h) alone, so that what depends on it is changed, too.
+URI_SETTERS = "src/http/request/request.h"
+URI_MEMBERS = "uri|args|is_target_stale|uri_has_quoted"
+REQUESTS = re.compile(r"\bstruct request \*(?:const )?(\w+)\b")
+
+
+def sets_uri(sources):
+    """Assignments to these members of a request: of what a file declares as one, and of what is called `request` elsewhere."""
+    found = []
+    for path in sources:
+        if not path.startswith("src/http/") or path == URI_SETTERS:
+            continue
+        lines = read_lines(path)
+        names = {"request"}.union(*(REQUESTS.findall(line) for line in lines))
+        assigned = re.compile(r"\b(?:%s)->(?:%s)(?:\.\w+)? [-+*/|&^]?=(?!=)" % ("|".join(sorted(names)), URI_MEMBERS))
+        found += ["%s:%d: sets the URI of a request: see request_set_uri in http/request/request.h" % (path, number)
+                  for number, line in enumerate(lines, 1) if assigned.search(line)]
+    return found
+
+
 def other_atomics(paths):
     """Atomics that are not those of <stdatomic.h>, the one style of the tree."""
     return ["%s:%d: %s: atomics are those of <stdatomic.h>" % (path, number, match.group())

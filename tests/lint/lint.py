@@ -50,6 +50,7 @@ def main():
     errors += layout.compares_secrets(sources)
     errors += layout.crowded_tables(sources)
     errors += layout.looks_at_carrier(sources)
+    errors += layout.sets_uri(sources)
     errors += layout.first_lines(sources + tests)
     errors += layout.implemented_elsewhere(sources)
     errors += layout.missing_pages("src")

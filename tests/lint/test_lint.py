@@ -215,6 +215,15 @@ def test_carrier_of_a_client(tree):
         "src/http/files/a.c:4: asks the carrier or the version: see client/connection.h, request/wire.h"]
 
 
+def test_uri_is_set_by_its_setter_alone(tree):
+    text = ("/* a */\nvoid f(struct request *child, struct lock *lock)\n{\n    child->uri = STR(\"/\");\n"
+            "    x->request->args.len = 0;\n    lock->uri = child->uri;\n    return child->uri.len == 0;\n}\n")
+    paths = tree({"http/files/a.c": text, "http/request/request.h": text})
+    assert layout.sets_uri(paths) == [
+        "src/http/files/a.c:%d: sets the URI of a request: see request_set_uri in http/request/request.h" % line
+        for line in (4, 5)]
+
+
 def test_page_first_line_and_format(tree):
     paths = tree({"base/a.c": "int  a;\n"})
     assert layout.missing_pages("src") == ["src/base:1: the folder has no README.md"]

@@ -171,8 +171,8 @@ static enum handler_result rewrite_location(struct request *request)
 {
     enum handler_result result = ask_handlers(request, &request->location->rewrite);
 
-    if (result == HANDLER_NEXT && request->uri_changed) {
-        request->uri_changed = false;
+    if (result == HANDLER_NEXT && request->uri_state == URI_MOVED) {
+        request->uri_state = URI_KEPT;
         request->is_internal = true;
         if (!request_count_change(request, "rewrite")) {
             return HANDLER_FAIL;
@@ -220,8 +220,10 @@ static enum handler_result pass(struct request *request)
     case RESTART_SERVER:
         request_set_location(request, request->server->root);
         result = ask_handlers(request, &request->server->rewrite);
-        request->is_internal |= request->uri_changed;
-        request->uri_changed = false;
+        if (request->uri_state == URI_MOVED) {
+            request->is_internal = true;
+            request->uri_state = URI_KEPT;
+        }
         if (result != HANDLER_NEXT) {
             return result;
         }
@@ -229,7 +231,7 @@ static enum handler_result pass(struct request *request)
     case RESTART_LOCATION:
         request_set_location(request, location_find(request->server->root, request->uri,
                                                     &request->env, &lacks_slash));
-        request->is_uri_rewritten = false;
+        request->uri_state = URI_KEPT;
         if (IS_TRACED(request)) {
             trace_location(request);
         }

@@ -58,18 +58,23 @@ static inline bool request_wants_continue(const struct request *request)
     return expect != NULL && str_equal_nocase(expect->value, STR("100-continue"));
 }
 
+/* The target names no path that is valid: the URI is empty. */
+static inline void request_set_no_path(struct request *request)
+{
+    request_set_uri_of_target(request, STR(""), STR_NONE, false);
+}
+
 /* The path of the target and what follows '?' in it, to uri and args. False: it is not valid, and uri is empty. */
 static inline bool request_set_path(struct request *request, struct str path)
 {
     struct uri uri;
 
     if (!uri_normalise(&request->arena, path, request->server->merge_slashes, &uri)) {
-        request->uri = STR("");
+        request_set_no_path(request);
         return false;
     }
-    request->uri = uri.path;
-    request->args = uri.args.len != 0 ? uri.args : STR_NONE;
-    request->uri_has_quoted = uri.was_quoted;
+    request_set_uri_of_target(request, uri.path, uri.args.len != 0 ? uri.args : STR_NONE,
+                              uri.was_quoted);
     return true;
 }
 

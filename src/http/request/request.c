@@ -246,6 +246,14 @@ bool request_count_change(struct request *request, const char *what)
     return false;
 }
 
+/* No location is searched for the URI that a rewrite has made: the redirect says where to. */
+static void request_stay(struct request *request)
+{
+    if (request->uri_state == URI_MOVED) {
+        request->uri_state = URI_KEPT;
+    }
+}
+
 enum handler_result request_redirect(struct request *request, struct str uri, struct str args)
 {
     request_set_uri(request, uri, args);
@@ -254,7 +262,7 @@ enum handler_result request_redirect(struct request *request, struct str uri, st
     }
     request->redirects++;
     request->is_internal = true;
-    request->uri_changed = false;
+    request_stay(request);
     request->restart = RESTART_SERVER;
     return HANDLER_AGAIN;
 }
@@ -277,7 +285,7 @@ enum handler_result request_redirect_named(struct request *request, struct str n
     }
     request->redirects++;
     request->is_internal = true;
-    request->uri_changed = false;
+    request_stay(request);
     request_set_location(request, location);
     request->restart = RESTART_NAMED;
     return HANDLER_AGAIN;

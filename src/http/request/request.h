@@ -18,6 +18,16 @@
 #include "http/routing/settings.h"
 #include "net/addr/addr.h"
 
+/* What rewriting has made of the URI since the location was chosen. */
+enum uri_state {
+    URI_KEPT,      /* nothing */
+    URI_REWRITTEN, /* it need not begin with the location's name any more: `rewrite ... break` */
+    URI_MOVED,     /* likewise, and post-rewrite searches a location for it */
+};
+
+/* Whether a span of the request is recorded: decided by the module that traces, and kept here, since each request is asked for it. */
+enum trace_decision { TRACE_UNDECIDED, TRACE_SKIPPED, TRACE_RECORDED };
+
 enum http_version { HTTP_0_9 = 9, HTTP_1_0 = 10, HTTP_1_1 = 11, HTTP_2 = 20, HTTP_3 = 30 };
 
 #define URI_CHANGES_MAX 10
@@ -201,6 +211,8 @@ struct request {
     struct exchange *exchange; /* the last one with a backend, or NULL; see exchange/exchange.h */
     struct log_context *log_contexts;      /* what else is added to its log lines; see below */
     enum restart restart;                  /* meaningful with HANDLER_AGAIN */
+    enum uri_state uri_state;              /* of uri, at this location */
+    enum trace_decision trace_decision;    /* of a main request */
     unsigned uri_changes;                  /* left of URI_CHANGES_MAX */
     unsigned redirects;                    /* internal ones so far, to names too */
     unsigned subrequests;                  /* of a main request: begun so far */
@@ -211,24 +223,18 @@ struct request {
     unsigned is_pipelined : 1;   /* its head was in the buffer before the response to the former was
                                     sent */
     unsigned uri_has_quoted : 1; /* the target held %XX */
-    unsigned uri_changed : 1;    /* by rewrite: post-rewrite searches the location again */
     unsigned is_error_redirect : 1; /* an error page is being asked for */
     unsigned
         is_lingering_forced : 1; /* the connection closes only after what the client still sends was read */
     unsigned
         has_own_headers : 1; /* of a subrequest: what it changes in them its parent does not see */
-    unsigned is_completed : 1; /* the whole response was given to the client: "OK" */
-    unsigned is_cancelled : 1; /* the client is gone */
-    unsigned is_counted : 1;   /* its beginning was, by the module that counts requests */
-    unsigned
-        is_trace_asked : 1; /* whether a span of it is recorded was decided, by the module that traces */
-    unsigned is_traced : 1;       /* it is */
+    unsigned is_completed : 1;    /* the whole response was given to the client: "OK" */
+    unsigned is_cancelled : 1;    /* the client is gone */
+    unsigned is_counted : 1;      /* its beginning was, by the module that counts requests */
     unsigned is_post_action : 1;  /* post_action runs: output goes nowhere */
     unsigned is_timed_out : 1;    /* the client did not read in time */
     unsigned is_over_memory : 1;  /* of a main request: request_memory_limit was reached */
     unsigned is_target_stale : 1; /* uri or args were changed: target does not say them any more */
-    unsigned
-        is_uri_rewritten : 1; /* by `rewrite ... break`: it need not begin with the location's name */
 };
 
 /* A request in a fresh arena, headers empty, for this connection. */
@@ -263,19 +269,30 @@ struct str request_client_text(const struct request *request);
 /* From here on this client asks, for subrequests and the log, too. Variables that were used keep their values. */
 void request_set_client(struct request *request, const struct addr *addr);
 
-/* From here on this is asked for, with these arguments: the target as the client sent it does not say so any more. */
+/* From here on this is asked for, with these arguments: the target as the client sent it does not say so any more. Nothing else assigns
+ * these members (make lint checks it). */
 static inline void request_set_uri(struct request *request, struct str uri, struct str args)
 {
     request->uri = uri;
     request->args = args;
     request->is_target_stale = true;
 }
+/* The same while the head is read: the target says so. has_quoted: with %XX in it. */
+static inline void request_set_uri_of_target(struct request *request, struct str uri,
+                                             struct str args, bool has_quoted)
+{
+    request_set_uri(request, uri, args);
+    request->is_target_stale = false;
+    request->uri_has_quoted = has_quoted;
+}
 /* For files: they are looked for under another URI. Gives the former, which is put back in the same way; the target stays what it is. */
 static inline struct str request_swap_uri(struct request *request, struct str uri)
 {
     struct str former = request->uri;
+    bool is_target_stale = request->is_target_stale;
 
-    request->uri = uri;
+    request_set_uri(request, uri, request->args);
+    request->is_target_stale = is_target_stale;
     return former;
 }
 

@@ -96,11 +96,11 @@ static void set_target(struct stream_head *head)
 
     request->target = path;
     if (str_is(path, "*") && request->method == METHOD_OPTIONS) {
-        request->uri = STR("/");
+        request_set_uri_of_target(request, STR("/"), STR_NONE, false);
         return;
     }
     if (path.len == 0 || path.data[0] != '/' || !request_set_path(request, path)) {
-        request->uri = STR("");
+        request_set_no_path(request);
         stream_head_refuse_text(head, "client sent invalid :path header", path);
         return;
     }

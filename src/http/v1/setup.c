@@ -148,10 +148,10 @@ static unsigned set_target(struct request *request, const struct head *head)
     request->target = head->target;
     request->scheme = head->scheme;
     if (head->path.len == 0) {
-        request->uri = STR("/");
+        request_set_uri_of_target(request, STR("/"), STR_NONE, false);
     } else if (head->path.data[0] == '?' && str_find_char(head->path, '#') == NULL) {
-        request->uri = STR("/");
-        request->args = head->path.len > 1 ? str_skip(head->path, 1) : STR_NONE;
+        request_set_uri_of_target(request, STR("/"),
+                                  head->path.len > 1 ? str_skip(head->path, 1) : STR_NONE, false);
     } else if (!request_set_path(request, head->path)) {
         request->head_size = head->line.len + 2;
         return REFUSE(request, 400, "client sent invalid request");

@@ -285,7 +285,7 @@ void v3_refuse_head(struct v3_stream *stream, unsigned status, const char *reaso
     struct request *request = stream->request;
     request_set_location(request, connection_server(stream->connection->connection)->root);
     stream_head_refuse(stream->head, status, reason, NULL);
-    request->uri = STR("");
+    request_set_no_path(request);
     request->incoming.length = -1;
     count_request(stream);
     stream->is_body_broken = true; /* nothing more is read of it */
@@ -303,7 +303,6 @@ void hq_take_line(struct v3_stream *stream, struct str line)
     }
     request_make(stream, &hq_wire);
     struct request *request = stream->request;
-    struct uri uri;
 
     line = arena_dup(&request->arena, str_trim(line));
     if (line.len != 0 && line.data[line.len - 1] == '\r') {
@@ -316,16 +315,13 @@ void hq_take_line(struct v3_stream *stream, struct str line)
     request->incoming.length = request->incoming.sent_length = -1;
     request->incoming.is_read = true;
     request->head_size = line.len;
-    request->uri = STR("");
+    request_set_no_path(request);
     count_request(stream);
-    if (!str_starts(line, STR("GET /")) ||
-        !uri_normalise(&request->arena, str_skip(line, 4), request->server->merge_slashes, &uri)) {
+    if (!str_starts(line, STR("GET /")) || !request_set_path(request, str_skip(line, 4))) {
         log_info(&request->log, 0, "client sent invalid request");
         request->response.status = 400;
     } else {
         request->target = str_skip(line, 4);
-        request->uri = uri.path;
-        request->args = uri.args.len != 0 ? uri.args : STR_NONE;
     }
     request_start(request);
 }

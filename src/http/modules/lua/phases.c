@@ -79,7 +79,7 @@ enum handler_result http_lua_rewrite(struct request *request)
 {
     const struct script_code *code = http_lua_settings_of(request)->rewrite;
 
-    if (code == NULL || request->uri_changed) {
+    if (code == NULL || request->uri_state == URI_MOVED) {
         return HANDLER_NEXT; /* of another `if`; or a location is searched again */
     }
     return http_lua_phases_run(request, SCRIPT_REWRITE, code);

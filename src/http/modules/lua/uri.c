@@ -72,12 +72,11 @@ static int set_uri(lua_State *L, struct script_thread *thread)
     }
     request_set_uri(request, arena_dup(&request->arena, uri), request->args);
     request->is_internal = true; /* so it is escaped where it is passed on */
-    request->is_uri_rewritten = true;
     if (!jumps) {
+        request->uri_state = request->uri_state == URI_MOVED ? URI_MOVED : URI_REWRITTEN;
         return 0;
     }
-    request->is_uri_rewritten = false;
-    request->uri_changed = true;
+    request->uri_state = URI_MOVED;
     script_context_drop(thread->subject);
     http_lua_decide(L, thread, HANDLER_NEXT);
 }

@@ -20,7 +20,7 @@ bool proxy_request_uri(struct request *request, const struct proxy_target *targe
         *uri = target_safe(arena, target_rooted(arena, own_uri));
         return true;
     }
-    if (own_uri.len != 0 && !request->is_uri_rewritten &&
+    if (own_uri.len != 0 && request->uri_state != URI_REWRITTEN &&
         str_starts(request->uri, target->prefix)) {
         *uri = target_assembled(request, target_rooted(arena, own_uri), target->prefix.len);
         return !uri_climbs(str_skip(request->uri, target->prefix.len));

@@ -94,7 +94,7 @@ static void asked(struct request_trace *trace, struct request *request, request_
     }
     json_put_string(json, "module", hook == NULL ? STR("-") : str_of(hook->name));
     put_result(request, result);
-    if (request->uri_changed) {
+    if (request->uri_state == URI_MOVED) {
         put_text(json, "uri", request->uri);
     }
     json_close(json, '}');

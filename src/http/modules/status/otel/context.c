@@ -129,7 +129,7 @@ static void set_recorded(struct request *request)
 {
     struct otel_context *context = otel_context_of(request);
 
-    request->is_traced = true;
+    request->trace_decision = TRACE_RECORDED;
     context->own.flags |= TRACE_FLAG_SAMPLED;
     context->is_injected = false;
 }
@@ -137,9 +137,13 @@ static void set_recorded(struct request *request)
 /* Once it is recorded it stays so, wherever it is redirected. */
 static void decide(struct request *request, const struct otel_settings *settings)
 {
-    request->is_trace_asked = true;
-    if (!request->is_traced && wants_trace(request, settings)) {
+    if (request->trace_decision == TRACE_RECORDED) {
+        return;
+    }
+    if (wants_trace(request, settings)) {
         set_recorded(request);
+    } else {
+        request->trace_decision = TRACE_SKIPPED;
     }
 }
 
@@ -151,7 +155,7 @@ enum handler_result otel_enter_location(struct request *request)
         return HANDLER_NEXT; /* it shares the fields of the main one */
     }
     decide(request, settings);
-    if (request->is_traced && settings->has_internal_spans) {
+    if (request->trace_decision == TRACE_RECORDED && settings->has_internal_spans) {
         otel_parts_begin(request);
     }
     if ((settings->context & OTEL_INJECT) != 0) {
@@ -169,10 +173,10 @@ enum handler_result otel_log(struct request *request)
     if (request != request->main) {
         return HANDLER_NEXT;
     }
-    if (!request->is_trace_asked && request->method_name.len != 0) {
+    if (request->trace_decision == TRACE_UNDECIDED && request->method_name.len != 0) {
         decide(request, otel_settings_at(request->location));
     }
-    if (request->is_traced) {
+    if (request->trace_decision == TRACE_RECORDED) {
         otel_record(request, otel_context_of(request));
     }
     return HANDLER_NEXT;

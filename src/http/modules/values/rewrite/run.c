@@ -264,8 +264,7 @@ static enum handler_result change_uri(struct run *run, const struct instruction 
         return request_fail(request, 500);
     }
     request_set_uri(request, path, args);
-    request->uri_changed = instruction->end != REWRITE_BREAK;
-    request->is_uri_rewritten = instruction->end == REWRITE_BREAK;
+    request->uri_state = instruction->end == REWRITE_BREAK ? URI_REWRITTEN : URI_MOVED;
     run->is_over = instruction->end != REWRITE_GOES_ON;
     return HANDLER_NEXT;
 }
@@ -360,8 +359,9 @@ static enum handler_result run_one(struct run *run, const struct instruction *in
     case DO_STEP:
         return instruction->step->run(request, instruction->step);
     case DO_BREAK:
-        request->is_uri_rewritten |= request->uri_changed;
-        request->uri_changed = false;
+        if (request->uri_state == URI_MOVED) {
+            request->uri_state = URI_REWRITTEN;
+        }
         run->is_over = true;
         return HANDLER_NEXT;
     }
