@@ -139,7 +139,7 @@ void v2_settle(struct v2_connection *c)
         v2_pump(c);
     }
     c->is_pumping = true;
-    if ((worker_is_quitting || c->is_draining) && !c->is_going_away) {
+    if (c->phase == V2_DRAINING || (worker_is_quitting && c->phase == V2_OPEN)) {
         v2_go_away(c, V2_NO_ERROR);
     }
     send_and_serve(c);
@@ -171,7 +171,7 @@ static void on_input(struct conn *conn)
     struct http_connection *connection = conn->user;
     struct v2_connection *c = state_of(connection);
 
-    if (!c->is_failed) {
+    if (c->phase < V2_FAILED) {
         v2_pump(c);
     } else {
         /* What still comes is not looked at. */

@@ -53,7 +53,7 @@ void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason, .
     char text[REASON_MAX];
     va_list args;
 
-    if (c->is_failed) {
+    if (c->phase >= V2_FAILED) {
         return;
     }
     if (reason != NULL) {
@@ -63,8 +63,8 @@ void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason, .
         va_end(args);
         log_info(&log, 0, "client %s", text);
     }
-    c->is_failed = true;
     v2_go_away(c, error);
+    c->phase = V2_FAILED;
     v2_cancel_all(c);
 }
 
@@ -74,7 +74,7 @@ static const struct client_guard_limit limits[GUARD_COUNT] = {V2_GUARDS(CLIENT_G
 
 void v2_guard_failed(struct v2_connection *c, const char *what)
 {
-    if (c->is_failed) {
+    if (c->phase >= V2_FAILED) {
         return;
     }
     client_guard_report(c->connection, "processing HTTP/2 connection", what);

@@ -115,7 +115,7 @@ void v2_serve(struct v2_connection *c)
          left--) {
         unsigned urgency = 0;
 
-        if (!v2_has_room(c) && !c->conn->is_broken && !c->is_failed) {
+        if (!v2_has_room(c) && !c->conn->is_broken && c->phase < V2_FAILED) {
             return;
         }
         while (list_is_empty(&c->scheduler.waiting[urgency])) {
@@ -149,7 +149,7 @@ void v2_give_up(struct v2_stream *stream)
     log_info(&request->log, ETIMEDOUT, "client timed out");
     request->is_timed_out = true;
     counters_mine->limited++;
-    if (!c->is_failed &&
+    if (c->phase < V2_FAILED &&
         clock_now.now_ms - c->progress_ms >= request->location->connections->send_timeout_ms) {
         struct log log;
 

@@ -51,7 +51,9 @@ static void begin_request(struct v2_connection *c, struct stream_head *head, uin
     stream->is_websocket = head->is_upgrade;
     set_priority(head, stream);
     request->ordinal = ++c->connection->requests;
-    c->is_draining |= service_is_draining();
+    if (c->phase == V2_OPEN && service_is_draining()) {
+        c->phase = V2_DRAINING;
+    }
     const struct http_location *location = request->location;
     if (location->connections->keepalive_timeout_ms == 0 ||
         (int64_t) c->connection->requests >= location->connections->keepalive_requests ||
@@ -187,9 +189,10 @@ void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct s
         v2_note_closed(c, id, END_BY_US);
         return;
     }
-    if (c->is_going_away || c->stream_count >= (uint64_t) c->settings->max_streams) {
+    if (c->phase >= V2_GOING_AWAY || c->stream_count >= (uint64_t) c->settings->max_streams) {
         bool has_fault;
-        if (decode_unused(c, block, &has_fault) && !c->is_going_away && v2_guard(c, GUARD_ERRORS)) {
+        if (decode_unused(c, block, &has_fault) && c->phase < V2_GOING_AWAY &&
+            v2_guard(c, GUARD_ERRORS)) {
             v2_put_reset(c, id, V2_REFUSED_STREAM);
             v2_note_closed(c, id, END_BY_US);
         }

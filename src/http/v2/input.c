@@ -151,7 +151,7 @@ static bool take_frame(struct v2_connection *c)
         return false;
     }
     if (error == V2_NO_ERROR && is_streamed(&head)) {
-        return begin_part(c, &head, input) && !c->is_failed;
+        return begin_part(c, &head, input) && c->phase < V2_FAILED;
     }
     if (head.length > FRAME_SIZE_DEFAULT && head.length > frame_limit(c, head.type)) {
         if (error == V2_NO_ERROR &&
@@ -177,7 +177,7 @@ static bool take_frame(struct v2_connection *c)
     } else {
         v2_receive(c, &head, (struct str){input.data + FRAME_HEAD_SIZE, head.length});
     }
-    return !c->is_failed;
+    return c->phase < V2_FAILED;
 }
 
 /* May more requests be taken? If not, the input is held until answers have left: see v2_settle. */
@@ -200,7 +200,7 @@ static void process(struct v2_connection *c)
         return;
     }
     c->deadline.frame_size = 0;
-    while (!c->is_failed && conn->in_end != conn->in_start && has_place(c)) {
+    while (c->phase < V2_FAILED && conn->in_end != conn->in_start && has_place(c)) {
         if (c->part.is_open) {
             take_part(c);
         } else if (conn->in_end - conn->in_start < FRAME_HEAD_SIZE || !take_frame(c)) {
@@ -239,7 +239,7 @@ void v2_pump(struct v2_connection *c)
     c->is_held = false;
     conn->is_input_paused = 0;
     process(c);
-    for (unsigned rounds = 0; rounds < READ_ROUNDS && !c->is_failed; rounds++) {
+    for (unsigned rounds = 0; rounds < READ_ROUNDS && c->phase < V2_FAILED; rounds++) {
         if (!has_place(c) || !read_more(c)) {
             break;
         }

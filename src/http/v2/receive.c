@@ -191,11 +191,11 @@ static void on_settings(struct v2_connection *c, const struct frame_head *head, 
     if (!v2_guard(c, GUARD_SETTINGS)) {
         return;
     }
-    for (; payload.len != 0 && !c->is_failed; payload = str_skip(payload, 6)) {
+    for (; payload.len != 0 && c->phase < V2_FAILED; payload = str_skip(payload, 6)) {
         const unsigned char *b = (const unsigned char *) payload.data;
         take_setting(c, (uint16_t) (b[0] << 8 | b[1]), get_u32(payload.data + 2));
     }
-    if (!c->is_failed) {
+    if (c->phase < V2_FAILED) {
         char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE);
         frame_put(room, 0, FRAME_SETTINGS, FLAG_ACK, 0);
         conn_out_commit(c->conn, FRAME_HEAD_SIZE);

@@ -45,16 +45,16 @@ void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error)
 
 void v2_go_away(struct v2_connection *c, enum v2_error error)
 {
-    if (c->is_going_away && error == V2_NO_ERROR) {
+    if (c->phase >= V2_GOING_AWAY && error == V2_NO_ERROR) {
         return;
     }
-    if (!c->is_going_away) {
+    if (c->phase < V2_GOING_AWAY) {
         c->goaway_stream = c->last_stream; /* it may not grow (RFC 9113, 6.8) */
+        c->phase = V2_GOING_AWAY;
     }
     char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 8);
     put_u32(put_u32(frame_put(room, 8, FRAME_GOAWAY, 0, 0), c->goaway_stream), error);
     conn_out_commit(c->conn, FRAME_HEAD_SIZE + 8);
-    c->is_going_away = true;
     c->connection->is_last = true;
     v2_settle_later(c);
 }

@@ -122,6 +122,14 @@ struct v2_deadline {
     bool is_late;         /* output has waited longer than its time */
 };
 
+/* How near to its end a connection is: it goes one way only. */
+enum v2_phase {
+    V2_OPEN,
+    V2_DRAINING,   /* a request came after QUIT (`shutdown_delay`): it is the last one */
+    V2_GOING_AWAY, /* GOAWAY was sent: no further streams */
+    V2_FAILED,     /* so it was, with an error: nothing more is read */
+};
+
 /* A connection; freed when it ends, which is never before its last stream has. */
 struct v2_connection {
     uint32_t magic;
@@ -181,12 +189,10 @@ struct v2_connection {
     bool has_preface;     /* the client's was read */
     bool is_held;         /* nothing is taken off the input until answers have left */
     bool is_acknowledged; /* ours were acknowledged: the window of new streams is ours */
-    bool is_draining;     /* a request came after QUIT (`shutdown_delay`): it is the last one */
-    bool is_going_away;   /* GOAWAY was sent: no further streams */
-    bool is_failed;       /* with an error: nothing more is read */
-    bool is_pumping;      /* input is being worked on further down on the stack */
-    bool is_writing;      /* counted as being answered */
-    bool was_refused;     /* it was logged that worker_requests are not enough for its streams */
+    enum v2_phase phase;
+    bool is_pumping;  /* input is being worked on further down on the stack */
+    bool is_writing;  /* counted as being answered */
+    bool was_refused; /* it was logged that worker_requests are not enough for its streams */
 };
 
 /*
@@ -311,7 +317,8 @@ enum v2_end {
 /* Of a request that was on its way when the client got GOAWAY: all frames of it are ignored. */
 static inline bool v2_is_overlooked(const struct v2_connection *c, uint32_t id)
 {
-    return c->is_going_away && id > c->goaway_stream && id <= c->last_stream && id % 2 != 0;
+    return c->phase >= V2_GOING_AWAY && id > c->goaway_stream && id <= c->last_stream &&
+           id % 2 != 0;
 }
 enum v2_end v2_ending(const struct v2_connection *c, uint32_t id);
 void v2_note_closed(struct v2_connection *c, uint32_t id, enum v2_end end);

@@ -70,7 +70,7 @@ static void v3_connection_finish(struct v3_connection *c)
     } else if (now_ms < lingers_until_ms(c)) {
         timer_set(&c->idle_timer, lingers_until_ms(c));
     } else {
-        c->is_failed = true; /* nothing more is read */
+        c->phase = V3_FAILED; /* nothing more is read */
         quic_close(c->quic, H3_NO_ERROR, STR_NONE);
     }
 }
@@ -94,12 +94,12 @@ static void leave_with_worker(struct v3_connection *c)
 static void settle(struct v3_connection *c)
 {
     loop_undefer(&c->connection->settle);
-    if ((worker_is_quitting || c->is_draining) && !c->is_closed) {
+    if (c->phase == V3_DRAINING || (worker_is_quitting && c->phase == V3_OPEN)) {
         leave_with_worker(c);
     }
     v3_send_instructions(c);
     v3_recycle(c);
-    if (c->is_closed) {
+    if (c->phase == V3_CLOSED) {
         if (is_idle(c)) {
             v3_free(c);
         }
@@ -109,7 +109,7 @@ static void settle(struct v3_connection *c)
         quic_close(c->quic, c->error, phrase_of(c));
         return;
     }
-    if (c->is_failed || !is_idle(c) || !c->is_begun) {
+    if (c->phase >= V3_FAILED || !is_idle(c) || !c->is_begun) {
         return;
     }
     if (c->connection->is_last) {
@@ -131,7 +131,7 @@ static void idle_fire(struct timer *timer)
 {
     struct v3_connection *c = container_of(timer, struct v3_connection, idle_timer);
 
-    if (c->is_closed || c->is_failed || !is_idle(c)) {
+    if (c->phase >= V3_FAILED || !is_idle(c)) {
         return;
     }
     if (c->connection->is_last) {
@@ -160,7 +160,7 @@ static void stream_readable(struct quic_stream *quic)
 {
     struct v3_connection *c = v3_of(quic->connection);
 
-    if (c->is_failed || quic->user == NULL) {
+    if (c->phase >= V3_FAILED || quic->user == NULL) {
         return;
     }
     if (quic_stream_is_unidirectional(quic)) {
@@ -174,7 +174,7 @@ static void stream_writable(struct quic_stream *quic)
 {
     struct v3_connection *c = v3_of(quic->connection);
 
-    if (c->is_failed) {
+    if (c->phase >= V3_FAILED) {
         return;
     }
     if (!quic_stream_is_unidirectional(quic)) {
@@ -223,11 +223,10 @@ static void connection_closed(struct quic_connection *quic, const struct quic_cl
 
     log_end(c, how);
     counters_mine->limited += how->is_flood;
-    c->is_closed = true;
+    c->phase = V3_CLOSED;
     streams_closed(&c->streams);
     streams_closed(&c->finished);
     h3_peer_streams_free(&c->peer_streams);
-    c->is_going_away = true;
     c->connection->is_last = true;
     c->connection->conn->is_broken = 1;
     v3_settle_later(c);
@@ -342,8 +341,8 @@ static void abort_connection(struct http_connection *connection)
 {
     struct v3_connection *c = connection->wire_state;
 
-    if (!c->is_closed) {
-        c->is_failed = true;
+    if (c->phase != V3_CLOSED) {
+        c->phase = V3_FAILED;
         quic_close(c->quic, H3_NO_ERROR, STR_NONE);
     }
 }
@@ -359,7 +358,7 @@ static void give_way(struct conn *conn)
     struct http_connection *connection = conn->user;
     struct v3_connection *c = connection->wire_state;
 
-    c->is_failed = true;
+    c->phase = V3_FAILED;
     quic_close_now(c->quic, H3_NO_ERROR);
     settle(c);
 }

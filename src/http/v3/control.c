@@ -128,7 +128,7 @@ static bool take_frame(void *arg, const struct h3_input *input)
         take_integer(c, payload);
         break;
     }
-    return !c->is_failed;
+    return c->phase < V3_FAILED;
 }
 
 static enum v3_guard guard_of(uint64_t type)
@@ -154,7 +154,7 @@ static bool may_follow(void *arg, const struct h3_input *input)
     } else {
         v3_guard(c, guard_of(input->type));
     }
-    return !c->is_failed;
+    return c->phase < V3_FAILED;
 }
 
 /* ---- QPACK ---- */
@@ -166,7 +166,7 @@ static void unblock(struct v3_connection *c)
 
     list_init(&waiting);
     list_splice_back(&waiting, &c->blocked);
-    while (!c->is_failed && !list_is_empty(&waiting)) {
+    while (c->phase < V3_FAILED && !list_is_empty(&waiting)) {
         v3_stream_unblocked(container_of(waiting.next, struct v3_stream, blocked_node));
     }
     list_splice_back(&c->blocked, &waiting);
@@ -208,7 +208,7 @@ static void read_decoder(void *arg, struct str bytes)
 
 static bool is_sound(const void *arg)
 {
-    return !((const struct v3_connection *) arg)->is_failed;
+    return ((const struct v3_connection *) arg)->phase < V3_FAILED;
 }
 
 static void fail(void *arg, uint64_t error, const char *reason)

@@ -7,15 +7,14 @@ void v3_fail(struct v3_connection *c, uint64_t error, const char *reason)
 {
     struct log log;
 
-    if (c->is_failed || c->is_closed) {
+    if (c->phase >= V3_FAILED) {
         return;
     }
     if (reason != NULL) {
         connection_log(c->connection, V3_ACTION, &log);
         log_info(&log, 0, "client %s", reason);
     }
-    c->is_failed = true;
-    c->is_going_away = true;
+    c->phase = V3_FAILED;
     c->connection->is_last = true;
     /* What is said before it leaves first, in this turn. */
     c->error = error;
@@ -25,7 +24,7 @@ void v3_fail(struct v3_connection *c, uint64_t error, const char *reason)
 
 void v3_guard_failed(struct v3_connection *c, const char *what)
 {
-    if (c->is_failed) {
+    if (c->phase >= V3_FAILED) {
         return;
     }
     client_guard_report(c->connection, V3_ACTION, what);

@@ -161,7 +161,9 @@ static void count_request(struct v3_stream *stream)
     timer_remove(&stream->timer);
     follow_client(c);
     request->ordinal = ++c->connection->requests;
-    c->is_draining |= service_is_draining();
+    if (c->phase == V3_OPEN && service_is_draining()) {
+        c->phase = V3_DRAINING;
+    }
     if (location->connections->keepalive_timeout_ms == 0 ||
         (int64_t) c->connection->requests >= location->connections->keepalive_requests ||
         clock_now.now_ms - c->connection->start_ms > location->connections->keepalive_time_ms) {

@@ -20,7 +20,7 @@ static bool frame_may_follow(struct v3_stream *stream, uint64_t type)
     } else if (type == H3_HEADERS && stream->is_websocket) {
         v3_fail(c, H3_FRAME_UNEXPECTED, "sent HEADERS in a tunnel");
     }
-    return !c->is_failed;
+    return c->phase < V3_FAILED;
 }
 
 /* Counts what costs more here than there. False: the connection has failed. */
@@ -236,7 +236,7 @@ static bool read_step(struct v3_stream *stream)
 static bool stream_is_read(const struct v3_stream *stream)
 {
     return stream->quic != NULL && !stream->is_reset && !stream->is_input_ended &&
-           !stream->is_body_broken && !stream->connection->is_failed;
+           !stream->is_body_broken && stream->connection->phase < V3_FAILED;
 }
 
 void v3_stream_read(struct v3_stream *stream)

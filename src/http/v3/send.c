@@ -6,13 +6,13 @@ void v3_go_away(struct v3_connection *c)
 {
     char frame[H3_FRAME_ROOM + H3_INTEGER_ROOM];
 
-    if (c->is_going_away) {
+    if (c->phase >= V3_GOING_AWAY) {
         return;
     }
-    c->is_going_away = true;
+    c->phase = V3_GOING_AWAY;
     c->goaway_stream = c->next_stream;
     c->connection->is_last = true;
-    if (c->control != NULL && !c->is_closed) {
+    if (c->control != NULL) {
         char *at = h3_put_frame(frame, H3_GOAWAY, h3_integer_size(c->goaway_stream));
         at = h3_put_integer(at, c->goaway_stream);
         quic_stream_write(c->control, str_from(frame, at));
@@ -27,7 +27,7 @@ void v3_send_instructions(struct v3_connection *c)
 {
     char increment[PREFIXED_INTEGER_ROOM];
 
-    if (c->is_closed || !c->is_begun) {
+    if (c->phase == V3_CLOSED || !c->is_begun) {
         return;
     }
     char *end = qpack_put_increment(increment, &c->decoder);

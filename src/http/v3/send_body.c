@@ -307,7 +307,7 @@ static bool v3_has_lost_client(const struct request *request)
 {
     const struct v3_stream *stream = request->wire_state;
 
-    return stream->connection->is_closed;
+    return stream->connection->phase == V3_CLOSED;
 }
 
 static uint64_t v3_bytes_sent(const struct request *request)

@@ -92,7 +92,7 @@ static struct v3_stream *stream_make(struct v3_connection *c, struct quic_stream
 
 void v3_stream_opened(struct v3_connection *c, struct quic_stream *quic)
 {
-    if (c->is_failed || (c->is_going_away && quic->id >= c->goaway_stream)) {
+    if (c->phase >= V3_FAILED || (c->phase == V3_GOING_AWAY && quic->id >= c->goaway_stream)) {
         quic_stream_release(quic, H3_REQUEST_REJECTED);
         v3_guard(c, V3_GUARD_REFUSED);
         return;
@@ -234,7 +234,7 @@ void v3_cancel_sections(struct v3_stream *stream)
     struct v3_connection *c = stream->connection;
     char instruction[PREFIXED_INTEGER_ROOM];
 
-    if (c->decoder_stream != NULL && !c->is_closed && !c->is_failed) {
+    if (c->decoder_stream != NULL && c->phase < V3_FAILED) {
         char *end = qpack_put_cancellation(instruction, stream->id);
         quic_stream_write(c->decoder_stream, str_from(instruction, end));
     }

@@ -89,6 +89,15 @@ struct v3_early {
     bool is_incremental;
 };
 
+/* How near to its end a connection is: it goes one way only. */
+enum v3_phase {
+    V3_OPEN,
+    V3_DRAINING,   /* a request came after QUIT (`shutdown_delay`): it is the last one */
+    V3_GOING_AWAY, /* GOAWAY was sent */
+    V3_FAILED,     /* with an error, or it was closed by us: nothing more is read */
+    V3_CLOSED,     /* `closed` was called: there are no QUIC streams any more */
+};
+
 /* A connection; freed when QUIC has closed it and its last request was recycled. */
 struct v3_connection {
     uint32_t magic;
@@ -125,15 +134,12 @@ struct v3_connection {
     struct v3_early *early; /* V3_PRIORITIES_KEPT; owned; NULL until the first is kept */
     struct client_guard guards[V3_GUARD_COUNT];
     uint8_t starting_count;
-    bool has_settings;  /* the client's were read */
-    bool is_hq;         /* HTTP/0.9, without frames */
-    bool is_begun;      /* our streams are open */
-    bool is_going_away; /* GOAWAY was sent */
-    bool is_failed;     /* with an error: nothing more is read */
-    bool is_draining;   /* a request came after QUIT (`shutdown_delay`): it is the last one */
-    bool is_closed;     /* `closed` was called: there are no QUIC streams any more */
-    bool is_writing;    /* counted as being answered */
-    bool was_refused;   /* worker_requests were not enough: logged once */
+    bool has_settings; /* the client's were read */
+    bool is_hq;        /* HTTP/0.9, without frames */
+    bool is_begun;     /* our streams are open */
+    enum v3_phase phase;
+    bool is_writing;  /* counted as being answered */
+    bool was_refused; /* worker_requests were not enough: logged once */
 };
 
 /* A request's stream; from malloc, freed when it is recycled. */
