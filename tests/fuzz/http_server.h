@@ -90,7 +90,7 @@ static enum handler_result answer(struct request *request)
         fields_each(field, &request->headers) {
             fields_add(&request->response.fields, &request->arena, field->name, field->value);
         }
-        return response_memory(request, 200, STR("text/plain"), request->line);
+        return response_memory(request, 200, STR("text/plain"), request->head.line);
     case 'n':
         return request_fail(request, 404);
     default:

@@ -72,7 +72,7 @@ def many_parameters(paths, known):
 
 
 # What carries a client's connection, and its version, are for client/ and the wire formats: others ask client/connection.h and request/wire.h.
-CARRIER = re.compile(r"\bconnection->conn\b|\brequest->(?:main->)?version (?:[<>]=?|[!=]=) HTTP_[23]\b")
+CARRIER = re.compile(r"\bconnection->conn\b|\brequest->(?:main->)?head\.version (?:[<>]=?|[!=]=) HTTP_[23]\b")
 CARRIER_OF_BACKENDS = re.compile(r"(?<!request->)\bconnection->conn\b")  # there `connection` is one to a backend
 BACKEND_FOLDERS = ("src/http/exchange/", "src/http/modules/backends/")
 CARRIER_FOLDERS = ("src/http/client/", "src/http/v1/", "src/http/v2/", "src/http/v3/")

@@ -209,7 +209,7 @@ def test_two_rows_of_a_table_on_a_line(tree):
 
 
 def test_carrier_of_a_client(tree):
-    text = "/* a */\nint f(void)\n{\n    return connection->conn->sent + (request->version >= HTTP_2);\n}\n"
+    text = "/* a */\nint f(void)\n{\n    return connection->conn->sent + (request->head.version >= HTTP_2);\n}\n"
     paths = tree({"http/files/a.c": text, "http/v1/b.c": text})
     assert layout.looks_at_carrier(paths) == [
         "src/http/files/a.c:4: asks the carrier or the version: see client/connection.h, request/wire.h"]

@@ -188,7 +188,7 @@ bool gzip_rules_allow(struct request *request)
 {
     const struct gzip_rules *rules = location_settings(request->location, &http_gzip_key);
 
-    return request->version >= rules->http_version && !is_disabled(request, rules) &&
+    return request->head.version >= rules->http_version && !is_disabled(request, rules) &&
            (fields_get(&request->headers, FIELD_VIA) == NULL ||
             agrees_for_proxies(request, rules->proxied));
 }

@@ -152,7 +152,7 @@ static void range_header(struct request *request)
     struct vec ranges;
 
     if (!response->range.is_allowed || response->status != 200 || response->content_length < 0 ||
-        request->version < HTTP_1_0 || request != request->main) {
+        request->head.version < HTTP_1_0 || request != request->main) {
         return;
     }
     uint64_t most = request->location->responses->max_ranges < 0

@@ -132,7 +132,7 @@ static bool wants_padding(const struct request *request, unsigned status)
     const struct field *agent = fields_get(&request->headers, FIELD_USER_AGENT);
 
     return status >= 400 && request->location->responses->msie_padding &&
-           request->version >= HTTP_1_0 && agent != NULL &&
+           request->head.version >= HTTP_1_0 && agent != NULL &&
            (agent_is_msie(agent->value) || str_find(agent->value, STR("Chrome/")) != NULL);
 }
 
@@ -183,12 +183,12 @@ static struct str refresh_page(struct request *request)
 static struct str asked_url(const struct request *request, struct arena *arena)
 {
     const struct str parts[] = {
-        STR("http://"), request->host,   request->port.len == 0 ? STR_NONE : STR(":"),
-        request->port,  request->target,
+        STR("http://"),     request->head.host,   request->head.port.len == 0 ? STR_NONE : STR(":"),
+        request->head.port, request->head.target,
     };
 
-    if (request->target.len == 0 || request->target.data[0] != '/') {
-        return request->target; /* an absolute one, "*", or none at all */
+    if (request->head.target.len == 0 || request->head.target.data[0] != '/') {
+        return request->head.target; /* an absolute one, "*", or none at all */
     }
     return arena_join(arena, parts, sizeof(parts) / sizeof(parts[0]));
 }

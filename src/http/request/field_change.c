@@ -191,8 +191,8 @@ static bool change_host(struct request *request, struct str value)
         return false;
     }
     for (struct request *at = request; at != NULL; at = sharing_parent(at)) {
-        at->host = host;
-        at->port = port;
+        at->head.host = host;
+        at->head.port = port;
     }
     return true;
 }

@@ -30,7 +30,7 @@ void request_choose_server(struct request *request, bool is_host_valid)
 
     request->server = listen->default_server;
     if (listen->has_names && is_host_valid) {
-        request->server = server_find(listen, request->host, &request->env);
+        request->server = server_find(listen, request->head.host, &request->env);
     }
     request_set_location(request, request->server->root);
 }
@@ -61,5 +61,5 @@ void request_set_tunnel(struct request *request)
 
 bool request_names_tunnel_end(const struct request *request)
 {
-    return request->host.len != 0 && request->port.len != 0;
+    return request->head.host.len != 0 && request->head.port.len != 0;
 }

@@ -28,7 +28,7 @@ static inline bool known_host_is(const struct known_host *known, struct str valu
 bool host_split(struct known_host *known, struct arena *arena, struct str value, struct str *host,
                 struct str *port);
 
-/* The server, by request->host where that was valid: the default one of the address otherwise, and where there is only one. Sets the location. */
+/* The server, by request->head.host where that was valid: the default one of the address otherwise, and where there is only one. Sets the location. */
 void request_choose_server(struct request *request, bool is_host_valid);
 
 /* Where headers.has_repeats: the first field that may be there once only, and is there again; *former is the one before it. NULL: there is none. */

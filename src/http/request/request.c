@@ -73,7 +73,8 @@ struct request *request_new(struct http_connection *connection, const struct htt
     request->memory.over = memory_is_over;
     request->arena.account = &request->memory;
     request->memory.used = request->arena.used;
-    request->version = HTTP_1_0; /* until the request line was read: what is answered has a head */
+    request->head.version =
+        HTTP_1_0; /* until the request line was read: what is answered has a head */
     request->uri_changes = URI_CHANGES_MAX + 1;
     request->response.content_length = -1;
     request->response.last_modified = -1;
@@ -184,9 +185,9 @@ static void describe_request(const struct log *log, struct writer *out)
     writer_put(out, client);
     log_member(out, "server");
     writer_put(out, request->server->name);
-    if (request->line.len != 0) {
+    if (request->head.line.len != 0) {
         log_member(out, "request");
-        writer_printf(out, "\"%.*s\"", STR_ARG(request->line));
+        writer_printf(out, "\"%.*s\"", STR_ARG(request->head.line));
     }
     if (request != request->main) {
         log_member(out, "subrequest");
@@ -293,12 +294,13 @@ enum handler_result request_redirect_named(struct request *request, struct str n
 
 struct str request_origin_form(const struct request *request)
 {
-    struct str target = request->target;
+    struct str target = request->head.target;
 
-    if (request->scheme.len == 0 || target.len < request->scheme.len + 3 || target.data[0] == '/') {
+    if (request->head.scheme.len == 0 || target.len < request->head.scheme.len + 3 ||
+        target.data[0] == '/') {
         return target; /* no absolute one; HTTP/2 tells the scheme apart from it */
     }
-    target = str_skip(target, request->scheme.len + 3);
+    target = str_skip(target, request->head.scheme.len + 3);
     while (target.len != 0 && *target.data != '/' && *target.data != '?') {
         target = str_skip(target, 1);
     }

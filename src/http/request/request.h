@@ -75,6 +75,19 @@ struct body_watcher {
     void (*received)(struct body_watcher *watcher, size_t size);
 };
 
+/*
+ * What the head of a request says of where it goes: the wire formats fill it, and a subrequest has its parent's. Method and fields,
+ * which modules change, are beside it in struct request; where they change the field Host, host and port follow (request/field_change.h).
+ */
+struct request_head {
+    struct str line;           /* as received, without line end */
+    enum http_version version; /* that the client speaks */
+    struct str target;         /* as received: $request_uri */
+    struct str host;           /* lower case, no port; from target or Host */
+    struct str port;           /* digits after the host, or empty */
+    struct str scheme;         /* from an absolute target; empty else */
+};
+
 /* The body of a request on its way in: what its head said of it, and how far reading it is. */
 struct incoming_body {
     int64_t length; /* as Content-Length has it; -1 = none or chunked */
@@ -173,17 +186,12 @@ struct request {
         *answering; /* whose handler answers: the last location that named one; NULL =
                                               that passes it on, but settings hold that say not where to */
 
-    /* The request line. */
-    struct str line;           /* as received, without line end */
-    struct str method_name;    /* as received, or GET where a page stands in for another */
-    unsigned method;           /* enum http_method */
-    enum http_version version; /* that the client speaks */
-    struct str target;         /* as received: $request_uri */
-    struct str host;           /* lower case, no port; from target or Host */
-    struct str port;           /* digits after the host, or empty */
-    struct str scheme;         /* from an absolute target; empty else */
+    struct request_head head;
 
-    /* What is asked for now; internal redirects change it. */
+    /* What is asked for now; it begins as the head has it. */
+    struct str method_name; /* as received, or GET where a page stands in for another */
+    unsigned method;        /* enum http_method */
+    /* Internal redirects change it. */
     struct str uri;  /* decoded, normalised path */
     struct str args; /* after '?', as received */
 

@@ -49,7 +49,7 @@ struct str response_sent_location(struct request *request)
     if (!is_made_absolute(request)) {
         return location;
     }
-    struct str host = request->host;
+    struct str host = request->head.host;
     if (request->location->responses->server_name_in_redirect || host.len == 0) {
         host = request->location->responses->server_name_in_redirect ? request->server->name
                                                                      : STR_NONE;

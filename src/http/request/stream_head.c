@@ -26,7 +26,7 @@ static void set_line(struct stream_head *head)
     size_t size = method.len + target.len + STREAM_VERSION_SIZE + 2;
     char *at = arena_text(arena, size);
 
-    head->request->line = (struct str){at, size};
+    head->request->head.line = (struct str){at, size};
     at = str_put(at, method);
     *at++ = ' ';
     at = str_put(at, target);
@@ -41,13 +41,13 @@ static void set_host(struct stream_head *head, struct str host)
     struct known_host *known = head->known_host;
 
     if (known->server != NULL && known_host_is(known, host)) {
-        request->host = str_head(host, known->name_len);
-        request->port = str_skip(host, host.len - known->port_len);
+        request->head.host = str_head(host, known->name_len);
+        request->head.port = str_skip(host, host.len - known->port_len);
         request->server = known->server;
         request_set_location(request, request->server->root);
         return;
     }
-    if (!host_split(known, &request->arena, host, &request->host, &request->port)) {
+    if (!host_split(known, &request->arena, host, &request->head.host, &request->head.port)) {
         stream_head_refuse(head, 400, "client sent invalid host header", NULL);
         return;
     }
@@ -94,7 +94,7 @@ static void set_target(struct stream_head *head)
     struct request *request = head->request;
     struct str path = head->pseudo[PSEUDO_PATH];
 
-    request->target = path;
+    request->head.target = path;
     if (str_is(path, "*") && request->method == METHOD_OPTIONS) {
         request_set_uri_of_target(request, STR("/"), STR_NONE, false);
         return;
@@ -121,7 +121,7 @@ static void set_tunnel_target(struct stream_head *head)
     } else if (!request_names_tunnel_end(request)) {
         stream_head_refuse(head, 400, "client sent CONNECT without host and port", NULL);
     }
-    request->target = head->pseudo[PSEUDO_AUTHORITY];
+    request->head.target = head->pseudo[PSEUDO_AUTHORITY];
     request_set_tunnel(request);
     request->incoming.is_read = true;
 }
@@ -243,7 +243,7 @@ void stream_head_set_up(struct stream_head *head, bool is_last)
 
     request->method_name = head->pseudo[PSEUDO_METHOD];
     request->method = method_named(head->pseudo[PSEUDO_METHOD]);
-    request->scheme = head->pseudo[PSEUDO_SCHEME];
+    request->head.scheme = head->pseudo[PSEUDO_SCHEME];
     set_line(head);
     check_pseudo(head);
     if (head->cookies > 1) {

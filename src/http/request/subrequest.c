@@ -277,12 +277,7 @@ static struct request *make_child(struct request *parent, struct subrequest *sub
     child->main = parent->main;
     child->trace = parent->trace;
     request_count_for(child, child->main);
-    child->line = parent->line;
-    child->version = parent->version;
-    child->target = parent->target;
-    child->host = parent->host;
-    child->port = parent->port;
-    child->scheme = parent->scheme;
+    child->head = parent->head;
     child->headers = parent->headers;
     child->method = parent->method == METHOD_HEAD ? METHOD_HEAD : METHOD_GET;
     child->method_name = child->method == METHOD_HEAD ? STR("HEAD") : STR("GET");

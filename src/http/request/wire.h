@@ -27,7 +27,7 @@ struct http_wire {
     bool
         reads_files; /* files are read into frames, as much as may leave: sendfile() has no part in it */
     bool
-        has_text_head; /* the head lies as the client sent it: request->head_size bytes from request->line on */
+        has_text_head; /* the head lies as the client sent it: request->head_size bytes from request->head.line on */
     /* Writes the head. status, fields, content_length are final. */
     void (*send_head)(struct request *request);
     /* Takes the next piece; MAY WAIT for the client to read when much is queued already. False:

@@ -19,7 +19,8 @@
 /* The request is refused for this field: what follows it does not count in $request_length. */
 static void end_at(struct request *request, const struct field *field)
 {
-    request->head_size = (uint64_t) (field->value.data + field->value.len + 2 - request->line.data);
+    request->head_size =
+        (uint64_t) (field->value.data + field->value.len + 2 - request->head.line.data);
 }
 
 /* Fields that may come once only; a second is logged with both values. */
@@ -49,12 +50,13 @@ static unsigned set_host(struct request *request, const struct head *head)
     struct str port = STR_NONE;
 
     if (head->authority.len != 0) {
-        if (!authority_parse(&request->arena, head->authority, &request->host, &request->port)) {
+        if (!authority_parse(&request->arena, head->authority, &request->head.host,
+                             &request->head.port)) {
             return REFUSE(request, 400, "client sent invalid host in request line");
         }
     }
     if (field == NULL) {
-        if (request->version >= HTTP_1_1) {
+        if (request->head.version >= HTTP_1_1) {
             return REFUSE(request, 400, "client sent HTTP/1.1 request without \"Host\" header");
         }
         return 0;
@@ -64,8 +66,8 @@ static unsigned set_host(struct request *request, const struct head *head)
         return REFUSE(request, 400, "client sent invalid host header");
     }
     if (head->authority.len == 0) {
-        request->host = host;
-        request->port = port;
+        request->head.host = host;
+        request->head.port = port;
     }
     return 0;
 }
@@ -82,7 +84,7 @@ static unsigned set_framing(struct request *request)
         request->incoming.is_read = request->incoming.length <= 0;
         return 0;
     }
-    if (request->version < HTTP_1_1) {
+    if (request->head.version < HTTP_1_1) {
         return REFUSE(request, 400,
                       "client sent HTTP/1.0 request with \"Transfer-Encoding\" header");
     }
@@ -124,12 +126,12 @@ static void set_keepalive(struct request *request)
 
 static unsigned set_tunnel_target(struct request *request, const struct head *head)
 {
-    request->target = head->target;
+    request->head.target = head->target;
     if (!request_names_tunnel_end(request)) {
         return REFUSE(request, 400, "client sent CONNECT without host and port");
     }
     if (!request->server->accepts_connect ||
-        request->version < (request->server->accepts_connect_1_0 ? HTTP_1_0 : HTTP_1_1)) {
+        request->head.version < (request->server->accepts_connect_1_0 ? HTTP_1_0 : HTTP_1_1)) {
         return REFUSE(request, 405, "client sent CONNECT method");
     }
     if (request->incoming.length > 0 || request->incoming.is_chunked) {
@@ -145,8 +147,8 @@ static unsigned set_target(struct request *request, const struct head *head)
     if (request->method == METHOD_CONNECT) {
         return set_tunnel_target(request, head);
     }
-    request->target = head->target;
-    request->scheme = head->scheme;
+    request->head.target = head->target;
+    request->head.scheme = head->scheme;
     if (head->path.len == 0) {
         request_set_uri_of_target(request, STR("/"), STR_NONE, false);
     } else if (head->path.data[0] == '?' && str_find_char(head->path, '#') == NULL) {
@@ -168,7 +170,7 @@ static void take_what_is_good(struct request *request, const struct head *head)
     const struct field *host = fields_get(&request->headers, FIELD_HOST);
 
     if (head->version == HTTP_0_9) {
-        request->version = HTTP_0_9;
+        request->head.version = HTTP_0_9;
     }
     if (str_starts(head->line, STR("HEAD "))) {
         request->method = METHOD_HEAD; /* its answer has no body, whatever is wrong with it */
@@ -177,7 +179,7 @@ static void take_what_is_good(struct request *request, const struct head *head)
         return;
     }
     bool is_valid = host != NULL && host_split(&last_host, &request->arena, host->value,
-                                               &request->host, &request->port);
+                                               &request->head.host, &request->head.port);
     request_choose_server(request, is_valid);
     set_target(request, head);
 }
@@ -189,9 +191,9 @@ unsigned v1_request_setup(struct request *request, const struct head *head)
                                     FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_EXPECT);
     unsigned status = 0;
 
-    request->line = head->line;
+    request->head.line = head->line;
     request->head_size = head->size;
-    request->target = head->target;
+    request->head.target = head->target;
     request->method_name = head->method;
     bool is_get = head->method.len == 3 && memcmp(head->method.data, "GET", 3) == 0;
     request->method = is_get ? METHOD_GET : method_named(head->method);
@@ -199,8 +201,8 @@ unsigned v1_request_setup(struct request *request, const struct head *head)
         take_what_is_good(request, head);
         return head->status;
     }
-    request->version = (enum http_version) head->version;
-    request->keepalive = request->version >= HTTP_1_1;
+    request->head.version = (enum http_version) head->version;
+    request->keepalive = request->head.version >= HTTP_1_1;
     request->incoming.length = -1;
     request->incoming.sent_length = -1;
     request->incoming.is_read = true;
@@ -216,7 +218,7 @@ unsigned v1_request_setup(struct request *request, const struct head *head)
     if ((request->headers.seen & message_fields) != 0) {
         set_keepalive(request);
         request->incoming.expects_continue =
-            request->version >= HTTP_1_1 && request_wants_continue(request);
+            request->head.version >= HTTP_1_1 && request_wants_continue(request);
         if (status == 0) {
             status = set_framing(request);
         }

@@ -134,7 +134,8 @@ static char *put_framing(char *at, struct request *request)
     if (response->is_header_only) {
         return at;
     }
-    if (request->version >= HTTP_1_1 && request->location->responses->chunked_transfer_encoding) {
+    if (request->head.version >= HTTP_1_1 &&
+        request->location->responses->chunked_transfer_encoding) {
         response->is_chunked = true;
     } else {
         request->keepalive = false;
@@ -371,7 +372,7 @@ static void v1_send_head(struct request *request)
     if (request->method == METHOD_HEAD || response->status == 304 || response->status == 204) {
         response->is_header_only = true;
     }
-    if (request->version < HTTP_1_0) {
+    if (request->head.version < HTTP_1_0) {
         request->keepalive = false;
         return;
     }
@@ -537,7 +538,7 @@ static void v1_send_interim(struct request *request, unsigned status, const stru
     struct str reason = status_phrase(status);
     char number[20];
 
-    if (request->version < HTTP_1_1) {
+    if (request->head.version < HTTP_1_1) {
         return;
     }
     uint64_t begin = conn->queued;

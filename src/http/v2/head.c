@@ -211,7 +211,7 @@ void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct s
     stream = arena_new(&request->arena, struct v2_stream);
     stream->request = request;
     request->wire_state = stream;
-    request->version = HTTP_2;
+    request->head.version = HTTP_2;
     request->head_size = block.len;
     if (!heading_decode(c, &head, block)) {
         request_free(request);

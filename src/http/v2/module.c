@@ -96,7 +96,7 @@ static bool get_http2(struct variable_env *env, const struct variable *variable,
 {
     const struct request *request = variable_request(env);
 
-    if (request->main->version != HTTP_2) {
+    if (request->main->head.version != HTTP_2) {
         return variable_give(out, STR(""));
     }
     return variable_give(out, request_is_encrypted(request) ? STR("h2") : STR("h2c"));

@@ -33,7 +33,7 @@ static void request_make(struct v3_stream *stream, const struct http_wire *wire)
 
     stream->request = request;
     request->wire_state = stream;
-    request->version = HTTP_3;
+    request->head.version = HTTP_3;
 }
 
 /* A head for a section; false: the stream was refused. */
@@ -310,8 +310,8 @@ void hq_take_line(struct v3_stream *stream, struct str line)
     if (line.len != 0 && line.data[line.len - 1] == '\r') {
         line.len--;
     }
-    request->line = line;
-    request->version = HTTP_0_9;
+    request->head.line = line;
+    request->head.version = HTTP_0_9;
     request->method = METHOD_GET;
     request->method_name = STR("GET");
     request->incoming.length = request->incoming.sent_length = -1;
@@ -323,7 +323,7 @@ void hq_take_line(struct v3_stream *stream, struct str line)
         log_info(&request->log, 0, "client sent invalid request");
         request->response.status = 400;
     } else {
-        request->target = str_skip(line, 4);
+        request->head.target = str_skip(line, 4);
     }
     request_start(request);
 }

@@ -202,8 +202,8 @@ static void add_alt_svc(struct request *request)
 {
     struct fields *fields = &request->response.fields;
 
-    if (request != request->main || request->version == HTTP_3 || !request_is_encrypted(request) ||
-        fields_find(fields, STR("Alt-Svc")) != NULL) {
+    if (request != request->main || request->head.version == HTTP_3 ||
+        !request_is_encrypted(request) || fields_find(fields, STR("Alt-Svc")) != NULL) {
         return;
     }
     unsigned port = quic_port(request->server);

@@ -62,7 +62,7 @@ static void put_data_head(struct v3_stream *stream, uint64_t size)
     char head[H3_FRAME_ROOM];
     char *end = h3_put_frame(head, H3_DATA, size);
 
-    if (stream->request->version == HTTP_3) {
+    if (stream->request->head.version == HTTP_3) {
         quic_stream_write(stream->quic, str_from(head, end));
         stream->given += (uint64_t) (end - head);
         stream->request->delivery.head_end += (uint64_t) (end - head); /* no part of the body */
@@ -266,7 +266,7 @@ void v3_send_end(struct v3_stream *stream)
     const struct fields *trailers = stream->request->response.trailers;
 
     stream->is_output_ended = true;
-    if (trailers != NULL && trailers->count != 0 && stream->request->version == HTTP_3) {
+    if (trailers != NULL && trailers->count != 0 && stream->request->head.version == HTTP_3) {
         v3_send_trailers(stream);
     }
     quic_stream_finish(stream->quic);

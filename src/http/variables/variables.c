@@ -18,7 +18,7 @@
 
 const struct variable core_variables[] = {
     /* The request. */
-    {NAMED("request"), .doc = "Request line as it was sent.", PART(line)},
+    {NAMED("request"), .doc = "Request line as it was sent.", PART(head.line)},
     {NAMED("request_method"), .doc = "Method of the request.", .get = get_request_method, VOLATILE},
     {NAMED("request_uri"), .doc = "URI of the request with arguments, as it was sent.",
      .get = get_request_uri},

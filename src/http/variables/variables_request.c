@@ -114,19 +114,19 @@ VARIABLE_GET(get_full_request)
 VARIABLE_GET(get_host)
 {
     const struct request *request = variable_request(env);
-    struct str host = request->host.len != 0 ? request->host : request->server->name;
+    struct str host = request->head.host.len != 0 ? request->head.host : request->server->name;
 
     return variable_give(out, host);
 }
 
 VARIABLE_GET(get_request_port)
 {
-    return variable_give(out, variable_request(env)->port);
+    return variable_give(out, variable_request(env)->head.port);
 }
 
 VARIABLE_GET(get_is_request_port)
 {
-    return variable_give(out, variable_request(env)->port.len == 0 ? STR("") : STR(":"));
+    return variable_give(out, variable_request(env)->head.port.len == 0 ? STR("") : STR(":"));
 }
 
 /* As the client spelled it; a request line of HTTP/0.9 has none. */
@@ -134,15 +134,15 @@ VARIABLE_GET(get_server_protocol)
 {
     const struct request *request = variable_request(env);
 
-    if (request->version == HTTP_2) {
+    if (request->head.version == HTTP_2) {
         return variable_give(out, STR("HTTP/2.0"));
     }
-    if (request->version == HTTP_3) {
+    if (request->head.version == HTTP_3) {
         return variable_give(out, STR("HTTP/3.0"));
     }
-    struct str line = str_trim(request->line);
+    struct str line = str_trim(request->head.line);
     const char *blank = str_find_last_char(line, ' ');
-    if (request->version < HTTP_1_0 || blank == NULL) {
+    if (request->head.version < HTTP_1_0 || blank == NULL) {
         return false;
     }
     return variable_give(out, str_from(blank + 1, line.data + line.len));

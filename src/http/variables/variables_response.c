@@ -85,7 +85,7 @@ VARIABLE_GET(get_status)
     char *text = arena_text(env->arena, 4);
     char *at = text;
 
-    if (status == 0 && request->version < HTTP_1_0) {
+    if (status == 0 && request->head.version < HTTP_1_0) {
         status = 9;
     }
     if (status < 100) {

@@ -26,7 +26,7 @@ static unsigned take(const char *text, bool is_trailer)
     prepare(0, "GET / HTTP/1.1\r\nHost: first\r\n\r\n");
     request_free(request);
     request = request_new(&connection, &wire);
-    request->version = HTTP_2;
+    request->head.version = HTTP_2;
     struct arena *arena = &request->arena;
     stream_head = (struct stream_head){
         .request = request,
@@ -72,11 +72,11 @@ static void a_usual_head(void **state)
                                 ":authority: second:8080\nuser-agent: x\n",
                                 true),
                          0);
-        assert_text(request->line, "GET /b%41?c=d HTTP/2.0");
+        assert_text(request->head.line, "GET /b%41?c=d HTTP/2.0");
         assert_text(request->uri, "/bA");
         assert_text(request->args, "c=d");
-        assert_text(request->host, "second");
-        assert_text(request->port, "8080");
+        assert_text(request->head.host, "second");
+        assert_text(request->head.port, "8080");
         assert_text(request->server->name, "second");
         assert_text(fields_get(&request->headers, FIELD_HOST)->value, "second:8080");
         assert_true(request->incoming.is_read);

@@ -93,7 +93,7 @@ static void hosts_as_they_are_written(void **state)
     assert_server("r.example", "~^R\\.example$");
     prepare(0, "GET http://www.example.org/a HTTP/1.1\r\nHost: other\r\n\r\n");
     assert_text(request->server->name, "www.example.org");
-    assert_text(request->host, "www.example.org");
+    assert_text(request->head.host, "www.example.org");
 }
 
 static void the_empty_name(void **state)

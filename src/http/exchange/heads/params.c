@@ -345,10 +345,10 @@ static void add_fields(const struct params *params, struct request *request, uin
  * and not what a client wrote into its Host field. */
 static void add_host(struct request *request, struct param_values *out)
 {
-    struct str host = request->host.len != 0 ? request->host : request->server->name;
+    struct str host = request->head.host.len != 0 ? request->head.host : request->server->name;
 
-    if (request->port.len != 0) {
-        const struct str parts[] = {host, STR(":"), request->port};
+    if (request->head.port.len != 0) {
+        const struct str parts[] = {host, STR(":"), request->head.port};
         host = arena_join(&request->arena, parts, 3);
     }
     add_value(out, known_cgi_name(FIELD_HOST), host);

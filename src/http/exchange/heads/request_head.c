@@ -214,7 +214,7 @@ static inline bool is_ready(const struct field *field, const char *start, const 
 static char *put_fields(char *at, const struct request *request, const struct head_plan *plan,
                         uint64_t hidden)
 {
-    const char *start = request->line.data;
+    const char *start = request->head.line.data;
     const char *end = start + request->head_size;
     struct str run = {start, 0};
 

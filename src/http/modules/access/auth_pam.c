@@ -151,7 +151,7 @@ static enum handler_result auth_pam_ask(struct request *request, const struct cr
     if (question->settings->sets_environment) {
         question->environment[0] =
             environment_of(request, "HOST", host == NULL ? STR_NONE : host->value);
-        question->environment[1] = environment_of(request, "REQUEST", request->line);
+        question->environment[1] = environment_of(request, "REQUEST", request->head.line);
     }
     enum handler_result result =
         offload_result(request,

@@ -115,7 +115,7 @@ static uint64_t proxy_connect_time_of(struct request *request, unsigned which)
 
 static struct str target_of(struct request *request, const struct connect_settings *settings)
 {
-    const struct str parts[] = {request->host, STR(":"), request->port};
+    const struct str parts[] = {request->head.host, STR(":"), request->head.port};
 
     if (settings->address != NULL) {
         struct str address = template_text(settings->address, &request->env);
@@ -134,9 +134,9 @@ static enum handler_result connect_handle(struct request *request)
     if (request->method != METHOD_CONNECT) {
         return HANDLER_NEXT;
     }
-    if (!is_allowed(settings, request->port)) {
+    if (!is_allowed(settings, request->head.port)) {
         log_error(&request->log, 0, "port %.*s is not allowed by \"proxy_connect_allow\"",
-                  STR_ARG(request->port));
+                  STR_ARG(request->head.port));
         return request_fail(request, 403);
     }
     struct exchange_settings *own = arena_alloc(&request->arena, sizeof(*own));
@@ -149,7 +149,7 @@ static enum handler_result connect_handle(struct request *request)
     struct exchange *x = exchange_new(request, &connect_protocol, own, settings);
     x->state = state;
     x->target_text = target_of(request, settings);
-    x->default_port = parse_uint(request->port, &port) ? (uint16_t) port : 0;
+    x->default_port = parse_uint(request->head.port, &port) ? (uint16_t) port : 0;
     x->head = STR("");
     x->sends_body = false;
     return exchange_run(x);
@@ -181,7 +181,7 @@ VARIABLE_GET(get_target_part)
     const struct request *request = variable_request(env);
 
     return str_is(request->method_name, "CONNECT") &&
-           variable_give(out, variable->data == 0 ? request->host : request->port);
+           variable_give(out, variable->data == 0 ? request->head.host : request->head.port);
 }
 
 VARIABLE_GET(get_connect_addr)

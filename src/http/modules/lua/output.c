@@ -66,7 +66,7 @@ static bool gathers(const struct http_lua_request *lua)
 {
     const struct request *request = lua->request;
 
-    return request->version < HTTP_1_1 && request->method != METHOD_HEAD &&
+    return request->head.version < HTTP_1_1 && request->method != METHOD_HEAD &&
            request->response.content_length < 0 && !lua->output.has_begun &&
            !lua->output.has_ended && http_lua_settings_of(request)->gathers_http10;
 }

@@ -73,7 +73,7 @@ int http_lua_ffi_request_field_set(const char *name, size_t len, const char *val
     if (result != LUA_FFI_OK) {
         return result;
     }
-    if (request->version < HTTP_1_0) {
+    if (request->head.version < HTTP_1_0) {
         return LUA_FFI_OK; /* HTTP/0.9 has no fields */
     }
     return http_lua_request_field_set(request, (struct str){name, len},

@@ -89,7 +89,7 @@ static int http_version(lua_State *L, struct script_thread *thread)
 {
     const struct request *request = http_lua_demand(L, thread, SCRIPT_OF_REQUEST);
 
-    lua_pushnumber(L, request->version / 10.0);
+    lua_pushnumber(L, request->head.version / 10.0);
     return 1;
 }
 
@@ -101,7 +101,7 @@ static int raw_header(lua_State *L, struct script_thread *thread)
     if (!request->wire->has_text_head) {
         return luaL_error(L, "http2 requests not supported yet");
     }
-    struct str head = {request->line.data, request->head_size};
+    struct str head = {request->head.line.data, request->head_size};
     if (!lua_toboolean(L, 1)) {
         script_push_str(L, head);
         return 1;

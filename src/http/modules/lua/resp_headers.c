@@ -207,7 +207,7 @@ int http_lua_ffi_status(void)
         return result;
     }
     unsigned status = request_status(request);
-    return status == 0 && request->version < HTTP_1_0 ? 9 : (int) status;
+    return status == 0 && request->head.version < HTTP_1_0 ? 9 : (int) status;
 }
 
 int http_lua_ffi_status_set(int status)

@@ -41,7 +41,7 @@ static void put_request(struct page *page, const struct request *request)
     buf_printf(&page->blocks,
                "********* request ******\n     uri: %s://%.*s%.*s\n handler: r:%016X w:%016X\n"
                "startsec: %lld\npoolsize: %zu\n",
-               request_is_encrypted(request) ? "https" : "http", STR_ARG(request->host),
+               request_is_encrypted(request) ? "https" : "http", STR_ARG(request->head.host),
                STR_ARG(request->uri), 0, 0,
                (long long) clock_now.seconds -
                    (long long) (clock_now.now_ms - request->start_ms) / 1000,

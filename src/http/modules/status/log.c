@@ -52,8 +52,8 @@ STEP(append_request)
 {
     struct request *request = variable_request(env);
 
-    return request->line.data == NULL ? log_put_nothing(line, at)
-                                      : log_put_value(line, at, request->line);
+    return request->head.line.data == NULL ? log_put_nothing(line, at)
+                                           : log_put_value(line, at, request->head.line);
 }
 
 /* A field that as a rule stands in the request once. */
@@ -114,7 +114,7 @@ STEP(append_status)
     struct request *request = variable_request(env);
     unsigned status = request_status(request);
 
-    if (status == 0 && request->version < HTTP_1_0) {
+    if (status == 0 && request->head.version < HTTP_1_0) {
         status = 9;
     }
     return status < 1000 ? log_put_three_digits(at, status) : format_uint(at, status);
@@ -192,7 +192,7 @@ static bool is_empty_request(const struct request *request)
 {
     unsigned status = request_status(request);
 
-    return request->line.len == 0 && (status == 400 || status == 408);
+    return request->head.line.len == 0 && (status == 400 || status == 408);
 }
 
 static enum handler_result log_write_all(struct request *request)

@@ -210,8 +210,8 @@ static struct jose_keys *read_answer(const struct subrequest *sub)
 static void drop_fields(struct subrequest *sub)
 {
     sub->request->headers = (struct fields){.items = NULL};
-    sub->request->host = STR_NONE;
-    sub->request->port = STR_NONE;
+    sub->request->head.host = STR_NONE;
+    sub->request->head.port = STR_NONE;
 }
 
 static bool aim(struct request *request, struct str uri, struct subrequest *sub)

@@ -152,7 +152,7 @@ struct inspection *inspection_new(struct request *request, struct rule_set *set,
         .server_port = addr_port(server),
         .uri = arena_cstr(&request->arena, request_origin_form(request)),
         .method = arena_cstr(&request->arena, request->method_name),
-        .version = version_text(request->version),
+        .version = version_text(request->head.version),
         .verdict = {.status = 200},
     };
     inspection->notes_end = &inspection->notes;
@@ -255,8 +255,8 @@ static void head_phase(void *arg)
     if (inspection->verdict.disruptive != 0) {
         return;
     }
-    if (fields_get(&request->headers, FIELD_HOST) == NULL && request->host.len != 0) {
-        add_request_field(transaction, STR("Host"), request->host); /* HTTP/2 has :authority */
+    if (fields_get(&request->headers, FIELD_HOST) == NULL && request->head.host.len != 0) {
+        add_request_field(transaction, STR("Host"), request->head.host); /* HTTP/2 has :authority */
     }
     fields_each(field, &request->headers) {
         if (!field->is_removed) {
@@ -370,7 +370,7 @@ static void response_head_phase(void *arg)
         }
     }
     msc_process_response_headers(transaction, (int) request->response.status,
-                                 request->version == HTTP_2 ? "HTTP/2.0" : "HTTP/1.1");
+                                 request->head.version == HTTP_2 ? "HTTP/2.0" : "HTTP/1.1");
     take_verdict(inspection);
 }
 

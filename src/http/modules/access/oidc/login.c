@@ -28,9 +28,10 @@ struct str oidc_absolute(struct request *request, struct str uri)
     if (uri.len == 0 || uri.data[0] != '/') {
         return uri;
     }
-    bool has_port = request->port.len != 0;
+    bool has_port = request->head.port.len != 0;
     const struct str parts[] = {request_is_encrypted(request) ? STR("https://") : STR("http://"),
-                                request->host, has_port ? STR(":") : STR_NONE, request->port, uri};
+                                request->head.host, has_port ? STR(":") : STR_NONE,
+                                request->head.port, uri};
 
     return arena_join(&request->arena, parts, 5);
 }
@@ -175,7 +176,7 @@ enum handler_result oidc_login(struct request *request, struct oidc_provider *pr
     if (metadata == NULL) {
         return request_fail(request, 502);
     }
-    if (request->host.len == 0 && str_starts(provider->redirect_uri, STR("/"))) {
+    if (request->head.host.len == 0 && str_starts(provider->redirect_uri, STR("/"))) {
         return request_fail(request, 400); /* of HTTP/1.0: nobody could find the way back */
     }
     struct oidc_login login = {

@@ -8,7 +8,7 @@
 static enum handler_result send_to_https(struct request *request)
 {
     uint16_t port = addr_port(connection_local(request->connection));
-    struct str host = request->host.len != 0 ? request->host : request->server->name;
+    struct str host = request->head.host.len != 0 ? request->head.host : request->server->name;
     struct str target = request_origin_form(request);
 
     if (host.len == 0) {
@@ -69,7 +69,7 @@ static enum handler_result check_connection(struct request *request)
     if (connection_tls(connection) == NULL) {
         return check_plain(request);
     }
-    if (request->host.len == 0 && connection->secure_server != NULL) {
+    if (request->head.host.len == 0 && connection->secure_server != NULL) {
         request_set_location(request, connection->secure_server->root);
     }
     const struct ssl_settings *settings = ssl_settings_of(request->server);

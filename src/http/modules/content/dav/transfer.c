@@ -125,7 +125,7 @@ static enum handler_result read_destination(struct request *request, struct tran
     const struct field *field = fields_find(&request->headers, STR("Destination"));
     const struct dav_origin origin = {
         .scheme = request_is_encrypted(request) ? STR("https") : STR("http"),
-        .host = request->host,
+        .host = request->head.host,
         .merge_slashes = request->server->merge_slashes,
     };
 

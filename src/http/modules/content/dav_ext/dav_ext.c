@@ -63,7 +63,7 @@ struct str dav_ext_path_of(struct request *request, struct str url)
 {
     const struct dav_origin origin = {
         .scheme = request_is_encrypted(request) ? STR("https") : STR("http"),
-        .host = request->host,
+        .host = request->head.host,
         .merge_slashes = request->server->merge_slashes,
     };
     struct str uri = request->uri;

@@ -142,16 +142,16 @@ static bool get_body(struct variable_env *env, const struct variable *variable, 
 static bool get_headers(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     const struct request *main = variable_request(env)->main;
-    size_t size = main->line.len + 4;
+    size_t size = main->head.line.len + 4;
 
     if (main->wire->has_text_head) { /* as it came, whatever was changed since */
-        return variable_give(out, (struct str){main->line.data, main->head_size});
+        return variable_give(out, (struct str){main->head.line.data, main->head_size});
     }
     fields_each(field, &main->headers) {
         size += field->name.len + field->value.len + 4;
     }
     char *text = arena_text(env->arena, size);
-    char *at = str_put(text, main->line);
+    char *at = str_put(text, main->head.line);
     at = STR_PUT(at, "\r\n");
     fields_each(field, &main->headers) {
         if (!field->is_removed) {

@@ -263,7 +263,7 @@ static bool can_have_trailers(const struct request *request)
 {
     const struct response *response = &request->response;
 
-    return request->version >= HTTP_1_1 &&
+    return request->head.version >= HTTP_1_1 &&
            request->location->responses->chunked_transfer_encoding && !response->is_header_only &&
            response->status >= 200 && response->status != 204 && response->status != 304;
 }

@@ -143,7 +143,7 @@ static const char *cross_origin(struct request *request)
     if (origin.len == 0) {
         return NULL;
     }
-    host = host.len != 0 ? host : request->host;
+    host = host.len != 0 ? host : request->head.host;
     if (slashes == NULL ||
         !str_equal_nocase(str_from(slashes + 3, origin.data + origin.len), host) ||
         (connection_tls(request->connection) != NULL && !str_starts(origin, STR("https:")))) {

@@ -291,7 +291,7 @@ void way_begin(struct request *request, bool has_id)
     way->trace.calls = &calls;
     way->json = (struct json){.out = &way->text, .arena = &request->arena};
     way->name =
-        server_names_find(&request->connection->listen->names, request->host, &request->env);
+        server_names_find(&request->connection->listen->names, request->head.host, &request->env);
     if (has_id) {
         char *id = arena_text(&request->arena, EXPLANATION_ID_SIZE);
 
@@ -308,7 +308,7 @@ static void put_server(struct json *json, const struct request *request, const s
 
     json_open(json, STR("server"), '{');
     json_put_string(json, "name", server->name);
-    put_text(json, "host", request->host);
+    put_text(json, "host", request->head.host);
     if (way->name != NULL && way->name->owner == server) {
         json_put_string(json, "matched", way->name->written);
     }
@@ -350,7 +350,7 @@ void way_put(struct request *request, struct buf *out)
     json_put_number(&json, "time", (uint64_t) clock_now.seconds);
     json_put_number(&json, "connection", request->log.connection);
     json_put_string(&json, "client", request_client_text(request));
-    put_text(&json, "request", request->line);
+    put_text(&json, "request", request->head.line);
     put_server(&json, request, way);
     json_put_number(&json, "status", request_status(request));
     json_put_number(&json, "request_ms", request_age_ms(request));

@@ -49,7 +49,7 @@ static inline __attribute__((always_inline)) char *put_host(char *at, unsigned f
     uint16_t port = addr_port(connection_local(request->connection));
 
     at = put_own_text(at, field, STR("net.host.name"),
-                      request->host.len != 0 ? request->host : request->server->name);
+                      request->head.host.len != 0 ? request->head.host : request->server->name);
     if (port != 0 && port != (is_encrypted ? 443 : 80)) {
         at = put_number(at, field, STR("net.host.port"), port);
     }
@@ -90,13 +90,13 @@ static inline __attribute__((always_inline)) char *put_attributes(char *at, unsi
     bool is_encrypted = request_is_encrypted(request);
 
     at = put_own_text(at, field, STR("http.method"), request->method_name);
-    if (request->target.len != 0) {
-        at = put_text(at, field, STR("http.target"), request->target, TARGET_MOST);
+    if (request->head.target.len != 0) {
+        at = put_text(at, field, STR("http.target"), request->head.target, TARGET_MOST);
     }
     at = put_byte(at, field << 3 | PROTOBUF_BYTES);
     at = is_encrypted ? STR_PUT(at, SCHEME_HTTPS) : STR_PUT(at, SCHEME_HTTP);
     at = put_byte(at, field << 3 | PROTOBUF_BYTES);
-    memcpy(at, flavors[request->version], sizeof(flavors[0]) - 1);
+    memcpy(at, flavors[request->head.version], sizeof(flavors[0]) - 1);
     at += sizeof(flavors[0]) - 1;
     if (agent != NULL) {
         at = put_own_text(at, field, STR("http.user_agent"), agent->value);
