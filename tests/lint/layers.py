@@ -64,6 +64,38 @@ LEVELS = {package: level for level, row in enumerate(LAYERS) for package in row}
 # Folders that stand side by side with all their packages.
 PROTOCOLS = ("http", "stream", "mail")
 
+# Who may look into struct conn (net/conn/conn.h), a TCP connection or what stands for one: the owners of connections and the wire
+# formats, by folder or file. Others ask the owner (http/client/connection.h, stream/session/session.h, mail/session/session.h,
+# upstream/connection.h), and pass on what it gives as the carrier.
+KNOW_CONN = {
+    "net/": "makes it",
+    "server/": "its pool, and connections that move to another worker",
+    "upstream/": "connections to backends, to sources of servers and of health checks",
+    "store/": "connections to Redis",
+    "shared/tls/": "handshakes with clients of any protocol",
+    "shared/health/": "what health checks of any protocol say to a peer",
+    "lua/sockets/": "Lua's sockets",
+    "lua/tls/": "scripts in handshakes, which net/tls calls",
+    "http/client/": "connections of clients",
+    "http/v1/": "a wire format",
+    "http/v2/": "a wire format",
+    "http/v3/": "a wire format",
+    "http/exchange/": "wire formats towards backends",
+    "http/modules/backends/proxy/": "a wire format towards backends",
+    "http/modules/backends/fastcgi/": "a wire format towards backends",
+    "http/modules/backends/check/": "wire formats of health checks",
+    "http/modules/clients/acme/fetch.c": "a client of its own: connections to the CA",
+    "http/modules/status/otel/send.c": "a client of its own: connections to the collector",
+    "http/modules/status/otel/otel.h": "the same",
+    "http/modules/status/debug_conn.c": "lists all connections of a worker",
+    "stream/session/": "connections of clients",
+    "stream/modules/proxy/": "relays one connection to another",
+    "stream/modules/lua/": "the bytes of the connection are the script's",
+    "mail/session/": "connections of clients",
+    "mail/backend/": "relays one connection to another",
+    "mail/auth/auth.c": "a client of its own: connections to the authentication server",
+}
+
 # What only the package itself may include: nothing outside src/fiber knows that stacks exist.
 INTERFACES = {"fiber": ("fiber/fiber.h",)}
 

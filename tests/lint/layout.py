@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 
+import layers
+
 # Above these lint prints a note.
 LONGEST = 70        # lines of a function
 SHORTEST = 40       # lines of a .c file, below which it needs a reason (small.txt)
@@ -71,28 +73,35 @@ def many_parameters(paths, known):
     return found
 
 
-# What carries a client's connection, and its version, are for client/ and the wire formats: others ask client/connection.h and request/wire.h.
-CARRIER = re.compile(r"\bconnection->conn\b|\brequest->(?:main->)?head\.version (?:[<>]=?|[!=]=) HTTP_[23]\b")
-CARRIER_OF_BACKENDS = re.compile(r"(?<!request->)\bconnection->conn\b")  # there `connection` is one to a backend
+# What carries a connection is for its owner and the wire formats (layers.KNOW_CONN). conn_ is the prefix of limit_conn, too.
+CARRIER = re.compile(r'(?:->|(?<=[\w)\]])\.)conn\b|\bconn->|#include "net/conn/conn\.h"|'
+                     r"\bconn_(?!buffer_|zone|limit|rules|outcome|sync|item|exchanged)\w+\(")
+# In http/exchange and modules of backends `connection` is one to a backend; the client's belongs to its wire format.
+CARRIER_OF_CLIENT = re.compile(r"\brequest->connection->conn\b")
 BACKEND_FOLDERS = ("src/http/exchange/", "src/http/modules/backends/")
-CARRIER_FOLDERS = ("src/http/client/", "src/http/v1/", "src/http/v2/", "src/http/v3/")
-CARRIER_EXCEPTIONS = {
-    "src/http/modules/clients/ssl/handshake.c": "begins TLS over TCP",
-    "src/http/modules/lua/request.c": "Lua's functions on sockets are asked of it",
-    "src/http/modules/lua/req_socket.c": "so is getfd",
+COMMENT = re.compile(r"/\*.*?(?:\*/|$)|^\s*\*.*")
+
+# So is a client's version: others ask the properties of request/wire.h.
+VERSION = re.compile(r"\brequest->(?:main->)?head\.version (?:[<>]=?|[!=]=) HTTP_[23]\b")
+VERSION_FOLDERS = ("src/http/v1/", "src/http/v2/", "src/http/v3/")
+VERSION_EXCEPTIONS = {
     "src/http/variables/variables_request.c": "$server_protocol, $http2",
     "src/http/modules/access/modsecurity/transaction.c": "the version's name",
 }
 
 
 def looks_at_carrier(sources):
+    known = tuple("src/" + name for name in layers.KNOW_CONN)
     found = []
     for path in sources:
-        if not path.startswith("src/http/") or path.startswith(CARRIER_FOLDERS) or path in CARRIER_EXCEPTIONS:
-            continue
-        found += ["%s:%d: asks the carrier or the version: see client/connection.h, request/wire.h" % (path, number)
-                  for number, line in enumerate(read_lines(path), 1)
-                  if CARRIER.search(CARRIER_OF_BACKENDS.sub("", line) if path.startswith(BACKEND_FOLDERS) else line)]
+        for number, line in enumerate(read_lines(path), 1):
+            text = COMMENT.sub("", line)
+            if (CARRIER.search(text) and not path.startswith(known)
+                    or CARRIER_OF_CLIENT.search(text) and path.startswith(BACKEND_FOLDERS)):
+                found.append("%s:%d: looks into struct conn: see KNOW_CONN in tests/lint/layers.py" % (path, number))
+            if (VERSION.search(text) and path.startswith("src/http/") and not path.startswith(VERSION_FOLDERS)
+                    and path not in VERSION_EXCEPTIONS):
+                found.append("%s:%d: asks the version: see request/wire.h" % (path, number))
     return found
 
 

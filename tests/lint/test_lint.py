@@ -13,6 +13,7 @@ import calls  # noqa: E402
 import circles  # noqa: E402
 import ffi  # noqa: E402
 import includes  # noqa: E402
+import layers  # noqa: E402
 import layout  # noqa: E402
 import pages  # noqa: E402
 import places  # noqa: E402
@@ -209,10 +210,20 @@ def test_two_rows_of_a_table_on_a_line(tree):
 
 
 def test_carrier_of_a_client(tree):
-    text = "/* a */\nint f(void)\n{\n    return connection->conn->sent + (request->head.version >= HTTP_2);\n}\n"
-    paths = tree({"http/files/a.c": text, "http/v1/b.c": text})
+    text = ("/* conn->sent */\nint f(void)\n{\n    conn_zone_read();\n    conn_flush(out);\n"
+            "    return request->connection->conn->sent;\n}\n")
+    version = "/* a */\nbool f(void)\n{\n    return request->head.version >= HTTP_2;\n}\n"
+    paths = tree({"http/files/a.c": text, "http/v1/b.c": text + version, "stream/modules/c.c": text,
+                  "stream/modules/proxy/d.c": text, "http/modules/backends/proxy/e.c": text, "http/files/f.c": version})
     assert layout.looks_at_carrier(paths) == [
-        "src/http/files/a.c:4: asks the carrier or the version: see client/connection.h, request/wire.h"]
+        "%s: looks into struct conn: see KNOW_CONN in tests/lint/layers.py" % place
+        for place in ("src/http/files/a.c:5", "src/http/files/a.c:6", "src/stream/modules/c.c:5", "src/stream/modules/c.c:6",
+                      "src/http/modules/backends/proxy/e.c:6")] + ["src/http/files/f.c:4: asks the version: see request/wire.h"]
+
+
+def test_who_may_look_into_a_connection_is_there():
+    top = os.path.join(HERE, "../../src")
+    assert [name for name in layers.KNOW_CONN if not os.path.exists(os.path.join(top, name))] == []
 
 
 def test_uri_is_set_by_its_setter_alone(tree):

@@ -162,6 +162,34 @@ static inline int connection_fd(const struct http_connection *connection)
     return connection->conn->source.fd;
 }
 
+/* What carries it, for those who pass it on to net/tls, net/relay or lua/sockets: they do not look into it (make lint checks it). */
+static inline struct conn *connection_carrier(const struct http_connection *connection)
+{
+    return connection->conn;
+}
+
+/* Has the client closed its sending side, or broken off, with no input left to read? */
+static inline bool connection_peer_is_gone(const struct http_connection *connection)
+{
+    return conn_peer_is_gone(connection->conn);
+}
+/* Its protocol looks at it as if the loop had reported input. The connection may be gone afterwards. */
+static inline void connection_report_input(const struct http_connection *connection)
+{
+    connection->conn->owner->input(connection->conn);
+}
+/* Waits until the client has taken all that was given; timed out when it took nothing for so long. MAY WAIT. */
+static inline enum wait_result connection_wait_sent(const struct http_connection *connection,
+                                                    uint64_t timeout_ms)
+{
+    return conn_wait_sent(connection->conn, 1, timeout_ms);
+}
+/* What is given from here on leaves at once, short as it may be (TCP_NODELAY). */
+static inline void connection_send_at_once(const struct http_connection *connection)
+{
+    conn_set_nodelay(connection->conn, true);
+}
+
 /* Before what may take long, once the response was sent: its last bytes do not wait for the end of the connection. */
 static inline void connection_push(struct http_connection *connection)
 {

@@ -70,3 +70,8 @@ const struct channel whole_connection = {
     .unsent = whole_connection_unsent,
     .end = whole_connection_end,
 };
+
+struct ssl_st *exchange_ssl(const struct exchange *x)
+{
+    return x->connection == NULL ? NULL : tls_ssl(x->connection->conn);
+}

@@ -317,6 +317,9 @@ void exchange_log(struct exchange *x, enum log_level level, int error, const cha
 /* The name of the group that it goes to, or went to; empty where it was none yet, or an address found at run time. */
 struct str exchange_group_name(const struct exchange *x);
 
+/* OpenSSL's object of its connection to a backend; NULL: it has none, or is not encrypted. */
+struct ssl_st *exchange_ssl(const struct exchange *x);
+
 /* The exchange of a request that is or was under way, or NULL. */
 static inline struct exchange *request_exchange(const struct request *request)
 {

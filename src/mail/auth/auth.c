@@ -150,21 +150,13 @@ static uint64_t wait_end_ms(uint64_t seconds)
  */
 static bool wait_to_ask(struct mail_session *session, uint64_t seconds)
 {
-    switch (conn_wait_peer_closed(session->conn, wait_end_ms(seconds))) {
-    case WAIT_TIMED_OUT:
-        return true;
-    case WAIT_READY:
-        log_info(&session->log, session->conn->error, "client prematurely closed connection");
-        return false;
-    default:
-        return false;
-    }
+    return mail_wait_with_client(session, wait_end_ms(seconds));
 }
 
 /* Before a refusal. MAY WAIT. False: nobody can hear it. */
 static bool wait_to_refuse(struct mail_session *session, uint64_t seconds)
 {
-    return fiber_sleep(wait_end_ms(seconds)) != WAIT_CANCELLED && !session->conn->is_broken;
+    return fiber_sleep(wait_end_ms(seconds)) != WAIT_CANCELLED && !mail_is_broken(session);
 }
 
 static enum mail_verdict mail_auth_refuse(struct mail_session *session,

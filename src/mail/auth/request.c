@@ -68,7 +68,7 @@ static void tls_field(struct mail_session *session, struct buf *out, const char 
 {
     struct str value;
 
-    if (tls_variable(session->conn, str_of(variable), &session->attempt, &value) &&
+    if (mail_tls_variable(session, str_of(variable), &value) &&
         value.len != 0) {
         escaped_field(session, out, name, value);
     }
@@ -85,11 +85,11 @@ static void put_certificate(struct mail_session *session, const struct mail_auth
     };
     struct str value;
 
-    if (tls_variable(session->conn, STR("client_verify"), &session->attempt, &value)) {
+    if (mail_tls_variable(session, STR("client_verify"), &value)) {
         field(out, "Auth-SSL-Verify", value);
     }
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        if (tls_variable(session->conn, str_of(texts[i][1]), &session->attempt, &value) &&
+        if (mail_tls_variable(session, str_of(texts[i][1]), &value) &&
             value.len != 0) {
             field(out, texts[i][0], escape_str(&session->attempt, value, ESCAPE_CONTROLS));
         }
@@ -126,7 +126,7 @@ struct str mail_auth_request(struct mail_session *session, const struct mail_aut
     field(&out, "Auth-Protocol", session->server->protocol->name);
     buf_printf(&out, "Auth-Login-Attempt: %u\r\n", session->attempts);
     put_client(session, &out);
-    if (conn_is_tls(session->conn)) {
+    if (mail_is_secure(session)) {
         put_tls(session, auth, &out);
     }
     buf_append(&out, auth->headers);

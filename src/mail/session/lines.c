@@ -20,6 +20,41 @@ struct str mail_input(struct mail_session *session)
     return conn->in == NULL ? STR_NONE : conn_input(conn);
 }
 
+enum wait_result mail_wait_input(struct mail_session *session, uint64_t deadline_ms)
+{
+    struct conn *conn = session->conn;
+    uint32_t size = (uint32_t) session->server->protocol->buffer_size(session);
+
+    while (mail_input(session).len == 0 && !conn_fill(conn, size, size)) {
+        if (conn->is_broken || conn->is_input_closed) {
+            return WAIT_CANCELLED;
+        }
+        enum wait_result result = conn_wait_input(conn, deadline_ms);
+        if (result != WAIT_READY) {
+            return result;
+        }
+    }
+    return WAIT_READY;
+}
+
+bool mail_wait_with_client(struct mail_session *session, uint64_t deadline_ms)
+{
+    switch (conn_wait_peer_closed(session->conn, deadline_ms)) {
+    case WAIT_TIMED_OUT:
+        return true;
+    case WAIT_READY:
+        log_info(&session->log, session->conn->error, "client prematurely closed connection");
+        return false;
+    default:
+        return false;
+    }
+}
+
+bool mail_is_broken(const struct mail_session *session)
+{
+    return session->conn->is_broken;
+}
+
 bool mail_is_heard(struct mail_session *session)
 {
     struct conn *conn = session->conn;

@@ -76,6 +76,16 @@ bool mail_secure(struct mail_session *session)
     return true;
 }
 
+bool mail_is_secure(const struct mail_session *session)
+{
+    return conn_is_tls(session->conn);
+}
+
+bool mail_tls_variable(struct mail_session *session, struct str name, struct str *out)
+{
+    return tls_variable(session->conn, name, &session->attempt, out);
+}
+
 bool mail_offers_starttls(const struct mail_session *session)
 {
     const struct mail_ssl *ssl = mail_settings(session->server, &mail_ssl_key);

@@ -124,6 +124,10 @@ void mail_session_log_init(struct mail_session *session);
 bool mail_secure(struct mail_session *session);
 /* After STARTTLS was agreed to: drops what came in the clear, forgets what was said, and does the same. */
 bool mail_starttls(struct mail_session *session);
+/* Is its connection encrypted? */
+bool mail_is_secure(const struct mail_session *session);
+/* A variable of its TLS, without "ssl_" (net/tls/tls.h); in session->attempt. False: there is none. */
+bool mail_tls_variable(struct mail_session *session, struct str name, struct str *out);
 /* Is STARTTLS on offer now? */
 bool mail_offers_starttls(const struct mail_session *session);
 /* Must the client say STARTTLS before it logs in? */
@@ -149,6 +153,12 @@ enum mail_line mail_read_line(struct mail_session *session, struct str *out);
 enum mail_line mail_read_more(struct mail_session *session, size_t had);
 /* MAIL_LINE_TOO_LONG, and a line in the log. */
 enum mail_line mail_line_too_long(struct mail_session *session);
+/* Waits for the client's first bytes, of which nothing is done yet: WAIT_READY. WAIT_CANCELLED: it left, or the session ends. MAY WAIT. */
+enum wait_result mail_wait_input(struct mail_session *session, uint64_t deadline_ms);
+/* Waits until then with a client that says nothing more. MAY WAIT. False: it left, which is logged, or the session ends. */
+bool mail_wait_with_client(struct mail_session *session, uint64_t deadline_ms);
+/* Its connection has broken: nobody hears an answer. */
+bool mail_is_broken(const struct mail_session *session);
 /* Drops what is done, and gives what lies there. */
 struct str mail_input(struct mail_session *session);
 /* Waits until the client has taken most of what was said to it, and others have had their share of the worker: asked before

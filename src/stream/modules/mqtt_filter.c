@@ -60,7 +60,7 @@ static enum session_step rewrite(struct session *session, const struct mqtt_sett
     }
     char *text = conn_buffer_alloc((uint32_t) size);
     mqtt_connect_write(connect, text);
-    conn_input_replace(session->conn, connect->size, (struct str){text, size});
+    session_replace_input(session, connect->size, (struct str){text, size});
     conn_buffer_free(text, (uint32_t) size);
     return SESSION_NEXT;
 }
@@ -72,7 +72,7 @@ static enum session_step filter(struct session *session)
     struct str input = session_input(session);
     struct mqtt_connect connect;
 
-    if (session->conn == NULL) {
+    if (!session_has_connection(session)) {
         return SESSION_NEXT; /* of UDP, over which MQTT is not spoken */
     }
     if (input.len == 0) {

@@ -61,7 +61,7 @@ static enum session_step pass_on(struct session *session)
     struct addr addr = settings->addr;
 
     session->log.action = "passing connection to port";
-    if (session->conn == NULL) {
+    if (!session_has_connection(session)) {
         log_error(&session->log, 0, "a client of udp cannot be passed");
         return session_fail(session, SESSION_INTERNAL_ERROR);
     }

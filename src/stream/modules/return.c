@@ -15,18 +15,17 @@ static struct settings_key return_key;
 static enum session_step give_text(struct session *session)
 {
     const struct return_settings *settings = stream_settings(session->server, &return_key);
-    struct conn *conn = session->conn;
     struct str text = template_text(settings->text, &session->env);
 
     session->log.action = "returning text";
     if (text.len == 0) {
         return SESSION_ENDED;
     }
-    if (conn == NULL) {
+    if (!session_has_connection(session)) {
         session_send_datagram(session, text);
         return SESSION_ENDED;
     }
-    conn_write(conn, text);
+    session_write(session, text);
     return session_end_sent(session, SEND_TIMEOUT_MS);
 }
 

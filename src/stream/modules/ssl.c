@@ -29,7 +29,7 @@ static const struct tls_server_settings *tls_of(const void *server)
 static struct tls_context *select_server(struct conn *conn, struct str name, struct str *protocols,
                                          void *arg)
 {
-    struct session *session = conn->user;
+    struct session *session = session_of(conn);
 
     if (name.len != 0) {
         if (name.data[name.len - 1] == '.') {
@@ -47,7 +47,7 @@ static struct tls_context *select_server(struct conn *conn, struct str name, str
 /* Certificates whose names hold variables. */
 static bool stream_ssl_certify(struct conn *conn, void *arg)
 {
-    struct session *session = conn->user;
+    struct session *session = session_of(conn);
     const struct tls_server_settings *settings =
         tls_server_certified(tls_of(session->server), tls_of(session->listen->default_server));
 
@@ -56,7 +56,7 @@ static bool stream_ssl_certify(struct conn *conn, void *arg)
 
 static const struct tls_hooks *hooks_of(struct conn *conn, void *arg)
 {
-    const struct session *session = conn->user;
+    const struct session *session = session_of(conn);
 
     return session->listen->tls_hooks;
 }
@@ -67,7 +67,7 @@ static const struct tls_selector selector = {.select = select_server,
 
 static enum tls_progress go_on(struct session *session)
 {
-    return tls_server_go_on(session->conn, tls_of(session->listen->default_server)->context,
+    return tls_server_go_on(session_carrier(session), tls_of(session->listen->default_server)->context,
                             &selector, &session->log);
 }
 
@@ -87,7 +87,7 @@ static bool accepts_client(struct session *session)
     bool has_certificate;
 
     return settings->verify == TLS_VERIFY_OFF ||
-           tls_server_check_client(settings, session->conn, &session->log, &has_certificate);
+           tls_server_check_client(settings, session_carrier(session), &session->log, &has_certificate);
 }
 
 static const struct stream_handshake handshake = {.go_on = go_on,
@@ -167,8 +167,8 @@ static bool get_ssl(struct variable_env *env, const struct variable *variable, s
 {
     const struct session *session = variable_session(env);
 
-    return session->conn != NULL &&
-           tls_variable(session->conn, str_skip(variable->name, sizeof("ssl_") - 1), env->arena,
+    return session_has_connection(session) &&
+           tls_variable(session_carrier(session), str_skip(variable->name, sizeof("ssl_") - 1), env->arena,
                         out);
 }
 

@@ -153,6 +153,16 @@ struct str session_input(const struct session *session)
     return session->conn->in == NULL ? STR_NONE : conn_input(session->conn);
 }
 
+void session_write(struct session *session, struct str text)
+{
+    conn_write(session->conn, text);
+}
+
+void session_replace_input(struct session *session, size_t used, struct str bytes)
+{
+    conn_input_replace(session->conn, used, bytes);
+}
+
 void *session_data(struct session *session, const void *key, size_t size)
 {
     return keyed_data(&session->data, &session->arena, key, size);

@@ -144,6 +144,23 @@ uint64_t session_number(const struct session *session);
 void session_hold_input(struct session *session);
 void session_release_input(struct session *session);
 
+/* ---- of TCP */
+
+/* Is it a session over TCP whose client is there? Those of UDP have no connection. */
+static inline bool session_has_connection(const struct session *session)
+{
+    return session->conn != NULL;
+}
+/* What carries it, for those who pass it on to net/tls: they do not look into it (make lint checks it). NULL of UDP. */
+static inline struct conn *session_carrier(const struct session *session)
+{
+    return session->conn;
+}
+/* Writes to the client. */
+void session_write(struct session *session, struct str text);
+/* Puts other bytes in the place of the first `used` of the input: session_input begins with these. */
+void session_replace_input(struct session *session, size_t used, struct str bytes);
+
 /* ---- of UDP */
 
 /* Sends a datagram to the client, and counts it. At most DATAGRAM_MOST bytes. */

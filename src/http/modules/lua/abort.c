@@ -20,10 +20,9 @@ static bool goes_on(struct abort_watcher *watcher)
 static void report_leaving(struct deferred *deferred)
 {
     struct http_lua_request *lua = container_of(deferred, struct http_lua_request, leaving);
-    struct conn *conn = lua->request->wire->bare(lua->request);
 
     if (lua->request->fiber != NULL) {
-        conn->owner->input(conn);
+        connection_report_input(lua->request->connection);
     }
 }
 

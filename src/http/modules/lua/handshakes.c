@@ -6,10 +6,10 @@
 
 /* A script of the server runs as this phase of its handshake. MAY WAIT. */
 static bool http_lua_handshakes_run(struct script_handshake *handshake,
+                                    const struct http_connection *connection,
                                     const struct http_server *server,
                                     struct script_handshake_call *call)
 {
-    const struct http_connection *connection = connection_of(call->conn);
     const struct http_lua_main *main = location_settings(server->root, &http_lua_main_key);
     const struct http_lua_settings *settings = location_settings(server->root, &http_lua_key);
 
@@ -37,7 +37,7 @@ static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
                                          .ssl = ssl,
                                          .name = "ssl_client_hello_by_lua"};
 
-    return call.code == NULL || http_lua_handshakes_run(&handshake, server, &call);
+    return call.code == NULL || http_lua_handshakes_run(&handshake, connection, server, &call);
 }
 
 static bool http_lua_handshakes_certify(struct conn *conn, struct ssl_st *ssl, void *arg)
@@ -52,7 +52,7 @@ static bool http_lua_handshakes_certify(struct conn *conn, struct ssl_st *ssl, v
          .ssl = ssl,
          .name = "lua_certificate_by_lua"};
 
-    return call.code == NULL || http_lua_handshakes_run(&handshake, server, &call);
+    return call.code == NULL || http_lua_handshakes_run(&handshake, connection, server, &call);
 }
 
 static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, void *arg)
@@ -65,7 +65,7 @@ static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, 
                                          .conn = conn,
                                          .ssl = ssl};
 
-    if (call.code != NULL && !http_lua_handshakes_run(&handshake, server, &call)) {
+    if (call.code != NULL && !http_lua_handshakes_run(&handshake, connection, server, &call)) {
         SSL_SESSION_free(handshake.session);
         return NULL;
     }
@@ -84,7 +84,7 @@ static void http_lua_handshakes_store(struct conn *conn, struct ssl_st *ssl, SSL
                                          .ssl = ssl};
 
     if (call.code != NULL) {
-        http_lua_handshakes_run(&handshake, server, &call);
+        http_lua_handshakes_run(&handshake, connection, server, &call);
     }
 }
 

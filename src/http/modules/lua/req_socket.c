@@ -89,7 +89,7 @@ static int push_body(lua_State *L, struct script_thread *thread, struct http_lua
     body->source = (struct script_source){.input = body_input,
                                           .consume = body_consume,
                                           .more = body_more,
-                                          .conn = request->connection->conn};
+                                          .conn = connection_carrier(request->connection)};
     body->request = request;
     body->room = arena_text(&request->arena, ROOM_SIZE);
     lua->body_source = body;
@@ -144,7 +144,7 @@ static int push_raw(lua_State *L, struct script_thread *thread, struct http_lua_
     }
     struct conn *conn = request->wire->bare(request);
     request_keep_head(request);
-    if (conn_wait_sent(conn, 1, settings->send_timeout_ms) != WAIT_READY) {
+    if (connection_wait_sent(request->connection, settings->send_timeout_ms) != WAIT_READY) {
         return script_fail(L, "pending data to write");
     }
     struct raw_source *raw = arena_new(&request->arena, struct raw_source);
@@ -156,7 +156,7 @@ static int push_raw(lua_State *L, struct script_thread *thread, struct http_lua_
     request->keepalive = false;
     request->incoming.is_read = true;
     request->response.is_head_sent = true; /* the script gives its own */
-    conn_set_nodelay(conn, true);
+    connection_send_at_once(request->connection);
     script_socket_push(L, thread,
                        &(struct script_face){.source = &raw->reads.source, .conn = conn});
     return 1;

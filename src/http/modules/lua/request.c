@@ -61,14 +61,14 @@ static struct request *request_of(struct script_subject *subject)
 
 static struct conn *client(struct script_subject *subject)
 {
-    return request_of(subject)->connection->conn;
+    return connection_carrier(request_of(subject)->connection);
 }
 
 static struct ssl_st *ssl(struct script_subject *subject)
 {
-    const struct conn *conn = client(subject);
+    const struct conn *tls = connection_tls(request_of(subject)->connection);
 
-    return conn == NULL ? NULL : tls_ssl(conn);
+    return tls == NULL ? NULL : tls_ssl(tls);
 }
 
 /* That of the connection's handshake. */
@@ -91,7 +91,7 @@ static struct ssl_st *upstream_ssl(struct script_subject *subject)
     if (backend(subject)->ssl != NULL) {
         return backend(subject)->ssl;
     }
-    return x == NULL || x->connection == NULL ? NULL : tls_ssl(x->connection->conn);
+    return x == NULL ? NULL : exchange_ssl(x);
 }
 
 static unsigned hops(struct script_subject *subject)

@@ -81,7 +81,7 @@ static enum mail_step capa(struct mail_session *session)
 {
     const struct pop3_settings *settings = mail_pop3_settings_of(session);
 
-    return mail_pop3_say(session, conn_is_tls(session->conn) ? settings->capabilities
+    return mail_pop3_say(session, mail_is_secure(session) ? settings->capabilities
                                   : mail_needs_starttls(session)
                                       ? settings->starttls_only_capabilities
                                   : mail_offers_starttls(session) ? settings->starttls_capabilities

@@ -92,19 +92,10 @@ static struct str client_host(struct mail_session *session, struct arena *arena)
 /* A client that does not wait for the greeting is no mail server. MAY WAIT. False: it was turned away. */
 static bool wait_in_silence(struct mail_session *session, uint64_t delay_ms)
 {
-    struct conn *conn = session->conn;
-    uint64_t deadline_ms = clock_now.now_ms + delay_ms;
-    uint32_t size = (uint32_t) buffer_size(session);
-
     session->log.action = "in delay pipelining state";
-    while (mail_input(session).len == 0 && !conn_fill(conn, size, size)) {
-        if (conn->is_broken || conn->is_input_closed) {
-            return false;
-        }
-        enum wait_result result = conn_wait_input(conn, deadline_ms);
-        if (result != WAIT_READY) {
-            return result == WAIT_TIMED_OUT;
-        }
+    enum wait_result result = mail_wait_input(session, clock_now.now_ms + delay_ms);
+    if (result != WAIT_READY) {
+        return result == WAIT_TIMED_OUT;
     }
     counters_mine->limited++;
     log_info(&session->log, 0, "client was rejected before greeting");

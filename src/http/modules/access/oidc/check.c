@@ -63,7 +63,7 @@ static bool renewal_goes_on(struct abort_watcher *watcher)
 /* A client that closed its sending side and whose input is not read yet still wants its response. */
 static bool client_is_gone(const struct request *request)
 {
-    return request->wire->bare == NULL || conn_peer_is_gone(request->wire->bare(request));
+    return request->wire->bare == NULL || connection_peer_is_gone(request->connection);
 }
 
 /* MAY WAIT. As oidc_tokens; the client's leaving counts afterwards. */

@@ -3,7 +3,6 @@
 #include "http/client/protocol.h"
 #include "http/modules/clients/ssl/ssl.h"
 #include "http/request/request.h"
-#include "net/conn/conn.h"
 #include "shared/tls/accept.h"
 
 /* ---- the server, by name ---- */
@@ -87,7 +86,7 @@ static enum tls_progress go_on(struct http_connection *connection)
     struct log log;
 
     connection_log(connection, connection_action(connection), &log);
-    return tls_server_go_on(connection->conn,
+    return tls_server_go_on(connection_carrier(connection),
                             ssl_settings_of(connection->listen->default_server)->tls.context,
                             &selector, &log);
 }
