@@ -68,8 +68,7 @@ static void tls_field(struct mail_session *session, struct buf *out, const char 
 {
     struct str value;
 
-    if (mail_tls_variable(session, str_of(variable), &value) &&
-        value.len != 0) {
+    if (mail_tls_variable(session, str_of(variable), &value) && value.len != 0) {
         escaped_field(session, out, name, value);
     }
 }
@@ -89,8 +88,7 @@ static void put_certificate(struct mail_session *session, const struct mail_auth
         field(out, "Auth-SSL-Verify", value);
     }
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        if (mail_tls_variable(session, str_of(texts[i][1]), &value) &&
-            value.len != 0) {
+        if (mail_tls_variable(session, str_of(texts[i][1]), &value) && value.len != 0) {
             field(out, texts[i][0], escape_str(&session->attempt, value, ESCAPE_CONTROLS));
         }
     }

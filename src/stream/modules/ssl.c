@@ -67,8 +67,9 @@ static const struct tls_selector selector = {.select = select_server,
 
 static enum tls_progress go_on(struct session *session)
 {
-    return tls_server_go_on(session_carrier(session), tls_of(session->listen->default_server)->context,
-                            &selector, &session->log);
+    return tls_server_go_on(session_carrier(session),
+                            tls_of(session->listen->default_server)->context, &selector,
+                            &session->log);
 }
 
 static uint64_t timeout_ms(const struct stream_server *server)
@@ -87,7 +88,8 @@ static bool accepts_client(struct session *session)
     bool has_certificate;
 
     return settings->verify == TLS_VERIFY_OFF ||
-           tls_server_check_client(settings, session_carrier(session), &session->log, &has_certificate);
+           tls_server_check_client(settings, session_carrier(session), &session->log,
+                                   &has_certificate);
 }
 
 static const struct stream_handshake handshake = {.go_on = go_on,
@@ -168,8 +170,8 @@ static bool get_ssl(struct variable_env *env, const struct variable *variable, s
     const struct session *session = variable_session(env);
 
     return session_has_connection(session) &&
-           tls_variable(session_carrier(session), str_skip(variable->name, sizeof("ssl_") - 1), env->arena,
-                        out);
+           tls_variable(session_carrier(session), str_skip(variable->name, sizeof("ssl_") - 1),
+                        env->arena, out);
 }
 
 static const struct variable variables[] = {TLS_VARIABLES(get_ssl), {.name = STR_INIT("")}};
