@@ -58,7 +58,7 @@ static inline bool request_wants_continue(const struct request *request)
     return expect != NULL && str_equal_nocase(expect->value, STR("100-continue"));
 }
 
-/* The target names no path that is valid: the URI is empty. */
+/* The target names no path, or none that is valid: the URI is empty. */
 static inline void request_set_no_path(struct request *request)
 {
     request_set_uri_of_target(request, STR(""), STR_NONE, false);
@@ -76,6 +76,38 @@ static inline bool request_set_path(struct request *request, struct str path)
     request_set_uri_of_target(request, uri.path, uri.args.len != 0 ? uri.args : STR_NONE,
                               uri.was_quoted);
     return true;
+}
+
+/* Why a head is refused; status 0: it is not. */
+struct head_refusal {
+    unsigned status;
+    const char *
+        reason; /* for the log; NULL: the path is not valid, which each version says in its own form */
+};
+
+/*
+ * The target, but for that of CONNECT: path is its path and what follows '?'. Empty: the target names the whole server, as "*" does. "?…" is
+ * what follows an authority without a path.
+ */
+static inline struct head_refusal request_set_target(struct request *request, struct str path)
+{
+    if (path.len == 0) {
+        request_set_uri_of_target(request, STR("/"), STR_NONE, false);
+    } else if (path.data[0] == '?' && str_find_char(path, '#') == NULL) {
+        request_set_uri_of_target(request, STR("/"), path.len > 1 ? str_skip(path, 1) : STR_NONE,
+                                  false);
+    } else if (!request_set_path(request, path)) {
+        return (struct head_refusal){.status = 400};
+    }
+    return request->method == METHOD_TRACE ? (struct head_refusal){405, "client sent TRACE method"}
+                                           : (struct head_refusal){0, NULL};
+}
+
+/* Does its server make tunnels for clients of its version? */
+static inline bool request_accepts_connect(const struct request *request)
+{
+    return request->server->accepts_connect &&
+           request->head.version >= (request->server->accepts_connect_1_0 ? HTTP_1_0 : HTTP_1_1);
 }
 
 /*

@@ -95,17 +95,21 @@ static void set_target(struct stream_head *head)
     struct str path = head->pseudo[PSEUDO_PATH];
 
     request->head.target = path;
+    struct head_refusal refusal = {.status = 400};
     if (str_is(path, "*") && request->method == METHOD_OPTIONS) {
-        request_set_uri_of_target(request, STR("/"), STR_NONE, false);
-        return;
-    }
-    if (path.len == 0 || path.data[0] != '/' || !request_set_path(request, path)) {
+        refusal = request_set_target(request, STR_NONE);
+    } else if (path.len != 0 && path.data[0] == '/') {
+        refusal = request_set_target(request, path);
+    } else {
         request_set_no_path(request);
-        stream_head_refuse_text(head, "client sent invalid :path header", path);
+    }
+    if (refusal.status == 0) {
         return;
     }
-    if (request->method == METHOD_TRACE) {
-        stream_head_refuse(head, 405, "client sent TRACE method", NULL);
+    if (refusal.reason == NULL) {
+        stream_head_refuse_text(head, "client sent invalid :path header", path);
+    } else {
+        stream_head_refuse(head, refusal.status, refusal.reason, NULL);
     }
 }
 
@@ -114,7 +118,7 @@ static void set_tunnel_target(struct stream_head *head)
 {
     struct request *request = head->request;
 
-    if (!request->server->accepts_connect) {
+    if (!request_accepts_connect(request)) {
         stream_head_refuse(head, 405, "client sent CONNECT method", NULL);
     } else if (head->has[PSEUDO_SCHEME] || head->has[PSEUDO_PATH]) {
         stream_head_refuse(head, 400, "client sent CONNECT with \":scheme\" or \":path\"", NULL);

@@ -130,8 +130,7 @@ static unsigned set_tunnel_target(struct request *request, const struct head *he
     if (!request_names_tunnel_end(request)) {
         return REFUSE(request, 400, "client sent CONNECT without host and port");
     }
-    if (!request->server->accepts_connect ||
-        request->head.version < (request->server->accepts_connect_1_0 ? HTTP_1_0 : HTTP_1_1)) {
+    if (!request_accepts_connect(request)) {
         return REFUSE(request, 405, "client sent CONNECT method");
     }
     if (request->incoming.length > 0 || request->incoming.is_chunked) {
@@ -149,19 +148,15 @@ static unsigned set_target(struct request *request, const struct head *head)
     }
     request->head.target = head->target;
     request->head.scheme = head->scheme;
-    if (head->path.len == 0) {
-        request_set_uri_of_target(request, STR("/"), STR_NONE, false);
-    } else if (head->path.data[0] == '?' && str_find_char(head->path, '#') == NULL) {
-        request_set_uri_of_target(request, STR("/"),
-                                  head->path.len > 1 ? str_skip(head->path, 1) : STR_NONE, false);
-    } else if (!request_set_path(request, head->path)) {
+    const struct head_refusal refusal = request_set_target(request, head->path);
+    if (refusal.status == 0) {
+        return 0;
+    }
+    if (refusal.reason == NULL) {
         request->head_size = head->line.len + 2;
-        return REFUSE(request, 400, "client sent invalid request");
     }
-    if (request->method == METHOD_TRACE) {
-        return REFUSE(request, 405, "client sent TRACE method");
-    }
-    return 0;
+    return REFUSE(request, refusal.status, "%s",
+                  refusal.reason == NULL ? "client sent invalid request" : refusal.reason);
 }
 
 /* What is known of a bad head: enough for its log line, and for the server whose error page it gets. */
