@@ -50,10 +50,10 @@ def test_ipv6(site, listen):
 
 def test_many_streams(site):
     with H3(site().port) as client:
-        streams = [client.send("/big" if i % 10 == 0 else "/a.txt") for i in range(100)]
+        streams = [client.send("/big" if i % 40 == 0 else "/a.txt") for i in range(100)]
         for i, stream in enumerate(streams):
             answer = client.wait(stream)
-            assert answer.status == 200 and answer.body == (BIG if i % 10 == 0 else b"hello\n")
+            assert answer.status == 200 and answer.body == (BIG if i % 40 == 0 else b"hello\n")
 
 
 def test_requests_of_one_turn_before_an_error(site):
