@@ -326,3 +326,73 @@ def test_codes_that_mean_nothing_to_a_script_are_refused(verdicts, port):
         with pytest.raises(ssl.SSLError, match="INTERNAL_ERROR"):
             ssl._create_unverified_context().wrap_socket(plain, server_hostname="h-4.example")
     assert verdicts.wait_log("bad argument to 'ngx.exit': does not accept NGX_AGAIN or NGX_DONE")
+
+
+WHERE = """
+ssl_certificate good.crt;
+ssl_certificate_key good.key;
+init_by_lua_block {
+    function show(name, ...)
+        local words = {}
+        for i = 1, select("#", ...) do words[i] = tostring((select(i, ...))) end
+        ngx.log(ngx.WARN, name, " gives ", table.concat(words, "|"))
+    end
+    function ask(phase)
+        local ssl, session, ocsp = require "ngx.ssl", require "ngx.ssl.session", require "ngx.ocsp"
+        local balancer = require "ngx.balancer"
+        show(phase .. " address", pcall(ssl.raw_client_addr))
+        show(phase .. " port", pcall(ssl.server_port))
+        show(phase .. " key", pcall(ssl.set_priv_key, nil))
+        show(phase .. " session", pcall(session.set_serialized_session, "no session"))
+        show(phase .. " status", pcall(ocsp.set_ocsp_status_resp, "x"))
+        show(phase .. " failure", pcall(balancer.get_last_failure))
+        show(phase .. " timeouts", pcall(balancer.set_timeouts, 1e10))
+        show(phase .. " reason", ocsp.validate_ocsp_response("abc", "", 7))
+    end
+    ask("init")
+}
+server { listen @PORT@; location / { content_by_lua_block {
+    ask("plain")
+    ngx.timer.at(0, function () ask("timer") end)
+    ngx.say("asked")
+} } }
+server { listen @PORT1@ ssl;
+    ssl_certificate_by_lua_block { ask("certificate") show("id", require("ngx.ssl.session").get_session_id()) }
+    location / { content_by_lua_block {
+        ask("tls")
+        show("kept", #require("ngx.ssl.session").get_serialized_session() > 100)
+        ngx.say("asked")
+    } } }
+"""
+
+
+def test_functions_of_tls_and_balancers_answer_in_every_phase(tmp_path):
+    authority = Authority(tmp_path)
+    authority.issue("good", "DNS:good.example")
+    files = {name: authority.read(name) for name in ("good.crt", "good.key")}
+    with Server(WHERE, files=files) as made:
+        assert made.get("/").body == b"asked\n"
+        context = ssl.create_default_context(cafile=authority.path("root.crt"))
+        plain = socket.create_connection(("127.0.0.1", made.port_of("PORT1")))
+        with context.wrap_socket(plain, server_hostname="good.example") as client:
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert client.recv(4096).startswith(b"HTTP/1.1 200")
+        made.wait_log("timer reason gives")
+        log, port = made.error_log, made.port_of("PORT1")
+    said = dict(re.findall(r"([\w]+ \w+|id|kept) gives ([^,\n]*)", log))
+    for name in ("address", "port", "key", "session", "status", "failure", "timeouts"):
+        assert said["init " + name].endswith("no request found") and said["init " + name].startswith("false|")
+    for phase in ("plain", "timer"):
+        assert said[phase + " address"] == "true|nil|nil|bad request"
+        assert {said[phase + name] for name in (" port", " key", " session", " status")} == {"true|nil|bad request"}
+    for phase in ("certificate", "tls"):
+        assert said[phase + " key"] == "true|nil|invalid private key failed"
+        assert said[phase + " session"] == "true|nil|failed to de-serialize session"
+        assert said[phase + " status"] == "true|true|no status req"
+        assert said[phase + " port"] == "true|%d" % port
+    for phase in ("plain", "timer", "certificate", "tls"):
+        assert said[phase + " failure"] == "true|nil|nil|no upstream found"
+        assert said[phase + " timeouts"] == "true|false|no upstream found"
+        assert said[phase + " reason"] == "nil|d2i_OCS"
+    assert said["id"] == "nil|uninitialized session id len in lua context"
+    assert said["kept"] == "true"

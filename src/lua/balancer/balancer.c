@@ -8,6 +8,9 @@
 #include "lua/vm/function.h"
 #include "upstream/balancer_decision.h"
 
+#define SECONDS_MOST 4e6                                     /* of a timeout */
+#define HAS_REQUEST ((uint32_t) (SCRIPT_ALL & ~SCRIPT_INIT)) /* "no request found" elsewhere */
+
 /* The choice of a peer for which the balancer script runs. Such a script never waits: there is one at a time. */
 static struct upstream_pick *asked;
 
@@ -79,17 +82,11 @@ static const char *why_not(const struct script_thread *thread)
 {
     const uint32_t later = SCRIPT_HEADER_FILTER | SCRIPT_BODY_FILTER | SCRIPT_LOG;
 
-    if (thread != NULL && thread->phase == SCRIPT_INIT_WORKER) {
-        return "no upstream found";
-    }
-    if (thread == NULL || thread->subject->kind->variables == NULL) {
-        return "no request found";
-    }
     if (thread->phase == SCRIPT_BALANCER && asked != NULL) {
         return NULL;
     }
     const struct script_subject_kind *kind = thread->subject->kind;
-    bool has_upstream = (thread->phase & later) != 0 && kind->group_name != NULL &&
+    bool has_upstream = kind != NULL && (thread->phase & later) != 0 && kind->group_name != NULL &&
                         kind->group_name(thread->subject).len != 0;
     return has_upstream ? "API disabled in the current context" : "no upstream found";
 }
@@ -193,17 +190,17 @@ static int get_last_failure(lua_State *L, struct script_thread *thread)
     return 2;
 }
 
-/* Milliseconds of an argument in seconds; 0 = nil. An error is thrown for what is none. */
+/* Milliseconds of an argument in seconds, SECONDS_MOST at most; 0 = nil. An error is thrown for what is none. */
 static uint64_t check_seconds(lua_State *L, int index, const char *name)
 {
     if (lua_isnoneornil(L, index)) {
         return 0;
     }
     lua_Number seconds = lua_type(L, index) == LUA_TNUMBER ? lua_tonumber(L, index) : 0;
-    if (!(seconds > 0) || seconds > 4e6) {
+    if (!(seconds > 0)) {
         luaL_error(L, "bad %s timeout", name);
     }
-    uint64_t ms = (uint64_t) floor(seconds * 1000 + 1e-6);
+    uint64_t ms = (uint64_t) floor(fmin(seconds, SECONDS_MOST) * 1000 + 1e-6);
     return ms == 0 ? 1 : ms;
 }
 
@@ -293,14 +290,14 @@ static int recreate_request(lua_State *L, struct script_thread *thread)
 }
 
 static const struct script_row rows[] = {
-    {"set_current_peer", set_current_peer, 0, false},
-    {"set_more_tries", set_more_tries, 0, false},
-    {"get_last_failure", get_last_failure, 0, false},
-    {"set_timeouts", set_timeouts, 0, false},
-    {"bind_to_local_addr", bind_to_local_addr, 0, false},
-    {"set_upstream_tls", set_upstream_tls, 0, false},
-    {"enable_keepalive", enable_keepalive, 0, false},
-    {"recreate_request", recreate_request, 0, false},
+    {"set_current_peer", set_current_peer, HAS_REQUEST, false},
+    {"set_more_tries", set_more_tries, HAS_REQUEST, false},
+    {"get_last_failure", get_last_failure, HAS_REQUEST, false},
+    {"set_timeouts", set_timeouts, HAS_REQUEST, false},
+    {"bind_to_local_addr", bind_to_local_addr, HAS_REQUEST, false},
+    {"set_upstream_tls", set_upstream_tls, HAS_REQUEST, false},
+    {"enable_keepalive", enable_keepalive, HAS_REQUEST, false},
+    {"recreate_request", recreate_request, HAS_REQUEST, false},
     {0},
 };
 

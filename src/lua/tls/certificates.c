@@ -211,6 +211,10 @@ bool script_tls_use_chain(SSL *ssl, STACK_OF(X509) * chain, char **error)
 
 bool script_tls_use_key(SSL *ssl, EVP_PKEY *key, char **error)
 {
+    if (key == NULL) {
+        script_certificates_fail(error, "invalid private key failed");
+        return false;
+    }
     if (SSL_use_PrivateKey(ssl, key) != 1) {
         script_certificates_fail(error, "SSL_use_PrivateKey() failed");
         return false;
@@ -218,16 +222,14 @@ bool script_tls_use_key(SSL *ssl, EVP_PKEY *key, char **error)
     return true;
 }
 
-/* The handshake whose certificate the running script chooses: with clients, or (is_upstream) with a backend. */
+/* The connection whose certificate the running script chooses: of a client, or (is_upstream) of a backend while it shakes hands. */
 static SSL *chosen(bool is_upstream, char **error)
 {
-    uint32_t phases =
-        is_upstream ? SCRIPT_PROXY_CERTIFICATE : SCRIPT_CERTIFICATE | SCRIPT_CLIENT_HELLO;
     SSL *ssl = is_upstream ? script_tls_upstream_ssl() : script_tls_ssl();
 
     if (ssl == NULL) {
         *error = (char *) (uintptr_t) "bad request";
-    } else if (!script_runs_in(phases)) {
+    } else if (is_upstream && !script_runs_in(SCRIPT_PROXY_CERTIFICATE)) {
         *error = (char *) (uintptr_t) "API disabled in the current context";
         ssl = NULL;
     }

@@ -10,6 +10,8 @@
 #include "net/addr/addr.h"
 #include "net/conn/conn.h"
 
+#define HAS_REQUEST ((uint32_t) (SCRIPT_ALL & ~SCRIPT_INIT)) /* "no request found" elsewhere */
+
 /* ---- the connection ---- */
 
 static int server_name(lua_State *L, struct script_thread *thread)
@@ -46,11 +48,23 @@ static int push_addr(lua_State *L, const struct addr *addr)
     }
 }
 
+/* That of a client with TLS; NULL: there is none. */
 static const struct conn *connection(void)
 {
     struct script_subject *subject = script_running_subject();
 
-    return subject == NULL || subject->kind->client == NULL ? NULL : subject->kind->client(subject);
+    return script_tls_ssl() == NULL || subject == NULL || subject->kind->client == NULL
+               ? NULL
+               : subject->kind->client(subject);
+}
+
+/* Neither an address nor its family: the connection has no TLS. */
+static int fail_addr(lua_State *L)
+{
+    lua_pushnil(L);
+    lua_pushnil(L);
+    lua_pushliteral(L, "bad request");
+    return 3;
 }
 
 /* The address that the client has come to. */
@@ -68,7 +82,7 @@ static int raw_client_addr(lua_State *L, struct script_thread *thread)
     struct addr addr;
 
     if (conn == NULL) {
-        return script_fail(L, "bad request");
+        return fail_addr(L);
     }
     conn_peer(conn, &addr);
     return push_addr(L, &addr);
@@ -78,7 +92,7 @@ static int raw_server_addr(lua_State *L, struct script_thread *thread)
 {
     struct addr addr;
 
-    return own_addr(&addr) ? push_addr(L, &addr) : script_fail(L, "bad request");
+    return own_addr(&addr) ? push_addr(L, &addr) : fail_addr(L);
 }
 
 static int server_port(lua_State *L, struct script_thread *thread)
@@ -236,7 +250,7 @@ static int set_protocols(lua_State *L, struct script_thread *thread)
 
 /* ---- sessions ---- */
 
-/* The identifier of the session that a script keeps or looks for; else of the connection's own. {0}: there is none. */
+/* The identifier of the session that a script keeps or looks for; after the handshake, of the connection's own. {0}: there is none. */
 static struct str session_id_of(const struct script_handshake *handshake, const SSL *ssl)
 {
     const SSL_SESSION *session = handshake != NULL ? handshake->session : NULL;
@@ -245,7 +259,7 @@ static struct str session_id_of(const struct script_handshake *handshake, const 
     if (session == NULL && handshake != NULL && handshake->session_id.len != 0) {
         return handshake->session_id;
     }
-    if (session == NULL) {
+    if (handshake == NULL) {
         session = SSL_get_session(ssl);
     }
     const unsigned char *id = session == NULL ? NULL : SSL_SESSION_get_id(session, &size);
@@ -274,21 +288,23 @@ static int session_id(lua_State *L, struct script_thread *thread)
 static int serialized_session(lua_State *L, struct script_thread *thread)
 {
     const struct script_handshake *handshake = script_tls_handshake();
+    const SSL *ssl = script_tls_ssl();
 
-    if (script_tls_ssl() == NULL) {
+    if (ssl == NULL) {
         return script_fail(L, "bad request");
     }
-    if (handshake == NULL || handshake->session == NULL) {
+    SSL_SESSION *session = handshake != NULL ? handshake->session : SSL_get_session(ssl);
+    if (session == NULL) {
         return script_fail(L, "bad session in lua context");
     }
-    int size = i2d_SSL_SESSION(handshake->session, NULL);
+    int size = i2d_SSL_SESSION(session, NULL);
 
     if (size <= 0) {
         return script_fail(L, "i2d_SSL_SESSION() failed");
     }
     unsigned char *at = lua_newuserdata(L, (size_t) size);
     lua_pushlightuserdata(L, at);
-    i2d_SSL_SESSION(handshake->session, &at);
+    i2d_SSL_SESSION(session, &at);
     lua_pushlstring(L, lua_touserdata(L, -1), (size_t) size);
     return 1;
 }
@@ -302,15 +318,16 @@ static int set_serialized_session(lua_State *L, struct script_thread *thread)
     if (script_tls_ssl() == NULL) {
         return script_fail(L, "bad request");
     }
-    if (handshake == NULL || thread->phase != SCRIPT_SESSION_FETCH) {
-        return script_fail(L, "API disabled in the current context");
-    }
     SSL_SESSION *session =
         text.len > INT32_MAX ? NULL : d2i_SSL_SESSION(NULL, &at, (long) text.len);
 
     if (session == NULL) {
         ERR_clear_error();
         return script_fail(L, "failed to de-serialize session");
+    }
+    if (handshake == NULL || thread->phase != SCRIPT_SESSION_FETCH) {
+        SSL_SESSION_free(session);
+        return script_fail(L, "API disabled in the current context");
     }
     SSL_SESSION_free(handshake->session);
     handshake->session = session;
@@ -319,19 +336,19 @@ static int set_serialized_session(lua_State *L, struct script_thread *thread)
 }
 
 static const struct script_row rows[] = {
-    {"server_name", server_name, 0, false},
-    {"raw_client_addr", raw_client_addr, 0, false},
-    {"raw_server_addr", raw_server_addr, 0, false},
-    {"server_port", server_port, 0, false},
+    {"server_name", server_name, HAS_REQUEST, false},
+    {"raw_client_addr", raw_client_addr, HAS_REQUEST, false},
+    {"raw_server_addr", raw_server_addr, HAS_REQUEST, false},
+    {"server_port", server_port, HAS_REQUEST, false},
     {"session_reused", session_reused, 0, false},
-    {"hello_name", hello_name, 0, false},
-    {"hello_extension", hello_extension, 0, false},
-    {"hello_extensions", hello_extensions, 0, false},
-    {"hello_ciphers", hello_ciphers, 0, false},
-    {"set_protocols", set_protocols, 0, false},
-    {"session_id", session_id, 0, false},
-    {"serialized_session", serialized_session, 0, false},
-    {"set_serialized_session", set_serialized_session, 0, false},
+    {"hello_name", hello_name, HAS_REQUEST, false},
+    {"hello_extension", hello_extension, HAS_REQUEST, false},
+    {"hello_extensions", hello_extensions, HAS_REQUEST, false},
+    {"hello_ciphers", hello_ciphers, HAS_REQUEST, false},
+    {"set_protocols", set_protocols, HAS_REQUEST, false},
+    {"session_id", session_id, HAS_REQUEST, false},
+    {"serialized_session", serialized_session, HAS_REQUEST, false},
+    {"set_serialized_session", set_serialized_session, HAS_REQUEST, false},
     {0},
 };
 

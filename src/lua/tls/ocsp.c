@@ -10,6 +10,9 @@
 /* Clocks may differ by so much (seconds), as with OpenSSL's own programs. */
 #define CLOCK_SKEW 300
 
+/* Bytes of a reason of validate_ocsp_response, unless the script says how many. */
+#define REASON_MOST 128
+
 /* A userdata that frees a chain when it goes, whatever error is thrown meanwhile. */
 static int chain_gc(lua_State *L)
 {
@@ -210,18 +213,30 @@ static const char *script_ocsp_judge(struct upstream_response *response, STACK_O
     return NULL;
 }
 
-/* response, chain → true and when the next is due (nil: not said); nil and a reason */
+/* nil and a reason, of which the first `most` bytes are given (below 0: all). */
+static int fail_briefly(lua_State *L, const char *reason, lua_Integer most)
+{
+    size_t len = strlen(reason);
+
+    lua_pushnil(L);
+    lua_pushlstring(L, reason, most >= 0 && (size_t) most < len ? (size_t) most : len);
+    return 2;
+}
+
+/* response, chain, most bytes of a reason → true and when the next is due (nil: not said); nil and a reason */
 static int validate(lua_State *L, struct script_thread *thread)
 {
     struct str der = script_check_str(L, 1);
     struct upstream_response response = {0};
+
+    lua_Integer most = luaL_optinteger(L, 3, REASON_MOST);
 
     script_check_str(L, 2); /* no error is thrown while the answer is there */
     const char *reason = answer_read(&response, der);
     STACK_OF(X509) *chain = reason == NULL ? check_chain(L, 2) : NULL;
     if (reason == NULL && chain == NULL) {
         answer_free(&response);
-        return 2;
+        return fail_briefly(L, lua_tostring(L, -1), most);
     }
     X509 *issuer = reason == NULL ? issuer_of(chain, true, &reason) : NULL;
     if (issuer != NULL) {
@@ -231,15 +246,16 @@ static int validate(lua_State *L, struct script_thread *thread)
         const char *status = OCSP_cert_status_str(response.status);
 
         answer_free(&response);
-        lua_pushnil(L);
-        lua_pushfstring(L, "certificate status \"%s\" in the OCSP response", status);
-        return 2;
+        return fail_briefly(L,
+                            lua_pushfstring(L, "certificate status \"%s\" in the OCSP response",
+                                            status),
+                            most);
     }
     int64_t next_update = response.next_update;
 
     answer_free(&response);
     if (reason != NULL) {
-        return script_fail(L, reason);
+        return fail_briefly(L, reason, most);
     }
     lua_pushboolean(L, true);
     if (next_update == 0) {
@@ -257,9 +273,6 @@ static int set_status_response(lua_State *L, struct script_thread *thread)
 
     if (ssl == NULL) {
         return script_fail(L, "bad request");
-    }
-    if (thread->phase != SCRIPT_CERTIFICATE) {
-        return script_fail(L, "API disabled in the current context");
     }
     if (SSL_get_tlsext_status_type(ssl) != TLSEXT_STATUSTYPE_ocsp) {
         lua_pushboolean(L, true);
@@ -280,7 +293,7 @@ static const struct script_row rows[] = {
     {"ocsp_responder", responder, 0, false},
     {"ocsp_request", create_request, 0, false},
     {"ocsp_validate", validate, 0, false},
-    {"ocsp_set", set_status_response, 0, false},
+    {"ocsp_set", set_status_response, SCRIPT_ALL & ~SCRIPT_INIT, false},
     {0},
 };
 

@@ -49,7 +49,16 @@ local version_names = {
 
 local err = ffi.new("char *[1]")
 local size = ffi.new("size_t[1]")
-local here = ffi.cast("void *", 1) -- stands for "this request", which the C side knows
+
+-- Stands for the request, which the C side knows.
+local some_request = ffi.cast("void *", 1)
+
+local function here()
+    if not base.get_request() then
+        error("no request found", 3)
+    end
+    return some_request
+end
 
 local function failed()
     return nil, str(err[0])
@@ -83,23 +92,23 @@ for name, number in pairs(versions) do
 end
 
 function ssl.clear_certs()
-    return done(C.ngx_http_lua_ffi_ssl_clear_certs(here, err))
+    return done(C.ngx_http_lua_ffi_ssl_clear_certs(here(), err))
 end
 
 function ssl.set_der_cert(data)
-    return done(C.ngx_http_lua_ffi_ssl_set_der_certificate(here, data, #data, err))
+    return done(C.ngx_http_lua_ffi_ssl_set_der_certificate(here(), data, #data, err))
 end
 
 function ssl.set_der_priv_key(data)
-    return done(C.ngx_http_lua_ffi_ssl_set_der_private_key(here, data, #data, err))
+    return done(C.ngx_http_lua_ffi_ssl_set_der_private_key(here(), data, #data, err))
 end
 
 function ssl.set_cert(chain)
-    return done(C.ngx_http_lua_ffi_set_cert(here, pointer(chain), err))
+    return done(C.ngx_http_lua_ffi_set_cert(here(), pointer(chain), err))
 end
 
 function ssl.set_priv_key(key)
-    return done(C.ngx_http_lua_ffi_set_priv_key(here, pointer(key), err))
+    return done(C.ngx_http_lua_ffi_set_priv_key(here(), pointer(key), err))
 end
 
 function ssl.cert_pem_to_der(pem)
@@ -137,7 +146,7 @@ function ssl.parse_der_priv_key(der)
 end
 
 function ssl.verify_client(client_certs, depth, trusted_certs)
-    return done(C.ngx_http_lua_ffi_ssl_verify_client(here, pointer(client_certs), pointer(trusted_certs), depth or -1, err))
+    return done(C.ngx_http_lua_ffi_ssl_verify_client(here(), pointer(client_certs), pointer(trusted_certs), depth or -1, err))
 end
 
 -- A secret of the connection; with a length of 0: how long it is.
@@ -145,7 +154,7 @@ local function secret(get, len)
     len = floor(len)
     local out = ffi.new("unsigned char[?]", len)
     size[0] = len
-    if get(here, out, size, err) ~= 0 then
+    if get(here(), out, size, err) ~= 0 then
         return failed()
     end
     if len == 0 then
@@ -187,7 +196,7 @@ function ssl.get_req_shared_ssl_ciphers(filter_grease)
     local most = 256
     local ids = ffi.new("uint16_t[?]", most)
     local count = ffi.new("uint16_t[1]", most)
-    if C.ngx_http_lua_ffi_req_shared_ssl_ciphers(here, ids, count, filter_grease == false and 0 or 1, err) ~= 0 then
+    if C.ngx_http_lua_ffi_req_shared_ssl_ciphers(here(), ids, count, filter_grease == false and 0 or 1, err) ~= 0 then
         return failed()
     end
     local list = {}
@@ -198,7 +207,7 @@ function ssl.get_req_shared_ssl_ciphers(filter_grease)
 end
 
 function ssl.get_req_ssl_pointer()
-    local made = C.ngx_http_lua_ffi_get_req_ssl_pointer(here)
+    local made = C.ngx_http_lua_ffi_get_req_ssl_pointer(here())
     if made == nil then
         return nil, "no ssl object"
     end
@@ -206,7 +215,7 @@ function ssl.get_req_ssl_pointer()
 end
 
 function ssl.get_upstream_ssl_pointer()
-    local made = C.ngx_http_lua_ffi_get_upstream_ssl_pointer(here)
+    local made = C.ngx_http_lua_ffi_get_upstream_ssl_pointer(here())
     if made == nil then
         return nil, "no ssl object"
     end
@@ -218,7 +227,7 @@ function ssl.ssl_session_reused(of)
 end
 
 function ssl.get_tls1_version()
-    local version = C.ngx_http_lua_ffi_ssl_get_tls1_version(here, err)
+    local version = C.ngx_http_lua_ffi_ssl_get_tls1_version(here(), err)
     if version < 0 then
         return failed()
     end

@@ -16,7 +16,7 @@ local hello = {
 function hello.get_supported_versions()
     local extension, reason = native.hello_extension(SUPPORTED_VERSIONS)
     if not extension then
-        return nil, reason or "failed to get client hello extension"
+        return nil, reason
     end
     local len = extension:byte(1) or 0
     if len + 1 ~= #extension or len % 2 ~= 0 then
