@@ -22,6 +22,17 @@ server {
         coroutine.wrap(deeper)(30)
     } }
     location /ok { content_by_lua_block { ngx.say("alive") } }
+    location /require { content_by_lua_block {
+        package.preload.fails = function() error("not today", 0) end
+        package.preload.one = function() return require "two" end
+        package.preload.two = function() return require "one" end
+        package.preload.kept = function() return function() return "kept" end end
+        for _, name in ipairs {"fails", "fails", "one", "one"} do
+            local _, why = pcall(require, name)
+            ngx.say(why)
+        end
+        ngx.say(require("kept")(), " ", require("kept")())
+    } }
     location /recursion { content_by_lua_block {
         local function gsub() return (("a"):gsub("a", gsub)) end
         local function co() return coroutine.wrap(co)() end
@@ -101,6 +112,12 @@ server {
 def server():
     with Server(HTTP, allow=[r"lua_code_cache is off"]) as running:
         yield running
+
+
+def test_a_module_that_failed_or_requires_itself_is_an_error_each_time(server):
+    loop = "loop or previous error loading module "
+    assert server.get("/require").text.splitlines() == [
+        "not today", loop + "'fails'", loop + "'one'", loop + "'one'", "kept kept"]
 
 
 def test_a_script_that_recurses_fails_and_the_worker_lives(server):

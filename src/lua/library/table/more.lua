@@ -13,7 +13,8 @@ local load_module = require
 
 function require(name)
     local module = loaded[name]
-    if module and type(module) ~= "userdata" then -- while it is loaded there is a userdata
+    local kind = type(module)
+    if kind == "table" or kind == "function" then -- while it is loaded, and when that failed, there is a mark of LuaJIT
         return module
     end
     return load_module(name)
