@@ -13,6 +13,7 @@ HTTP = """
 log_format agent '$http_user_agent';
 access_log agent.log agent;
 lua_shared_dict keys 32k;
+lua_shared_dict finalized 1m;
 init_by_lua_block {
     function show(...)
         local words = {}
@@ -34,6 +35,29 @@ server {
         assert(sock:send("go\\r\\n\\r\\n"))
         local next_line = sock:receiveuntil("--")
         for i = 1, 5 do show(next_line()) end
+    } }
+    location /finalizers { content_by_lua_block {
+        local keys = ngx.shared.finalized
+        local long, longer = ("a"):rep(5000), ("b"):rep(9000)
+        keys:set("short", "a") keys:set("other", "bb") keys:set("long", long) keys:set("longer", longer)
+        jit.off() -- compiled code runs no finalizers
+        collectgarbage("setpause", 1)
+        collectgarbage("setstepmul", 1000)
+        local finalizers, wrong = 0, 0
+        local function check(is, should) wrong = wrong + (is == should and 0 or 1) end
+        repeat
+            getmetatable(newproxy(true)).__gc = function()
+                finalizers = finalizers + 1
+                keys:get("other") keys:get("longer") keys:rpush("queue", "zz") keys:lpop("queue") keys:get_keys()
+            end
+            check(keys:get("short"), "a")
+            check(keys:get("long"), long)
+            check(keys:get_stale("short"), "a")
+            keys:rpush("list", long)
+            check(keys:lpop("list"), long)
+            check(#keys:get_keys(), 4)
+        until finalizers > 300
+        show("wrong", wrong)
     } }
     location /agent { content_by_lua_block {
         local before = ngx.var.http_user_agent
@@ -124,7 +148,7 @@ server {
     } }
     location /coroutines {
         set_by_lua_block $made {
-            local made, reason = pcall(coroutine.wrap, print)
+            local made, reason = pcall(coroutine.wrap, tell)
             return tostring(made) .. "|" .. reason .. "|" .. tostring(coroutine.running())
         }
         header_filter_by_lua_block {
@@ -133,7 +157,7 @@ server {
             ngx.header.filter = tostring(coroutine.running()) .. "|" .. type(running)
         }
         log_by_lua_block {
-            tell(pcall(coroutine.create, print)) tell(pcall(coroutine.yield))
+            tell(pcall(coroutine.create, tell)) tell(pcall(coroutine.yield))
             tell(coroutine._wrap(function() coroutine._yield("by _yield") end)())
         }
         content_by_lua_block { show(ngx.var.made) }
@@ -208,6 +232,10 @@ def server():
 
 def said(server, target, *headers):
     return server.get(target, *headers).body.decode().splitlines()
+
+
+def test_finalizers_that_use_a_dictionary_do_not_change_what_others_read(server):
+    assert server.get("/finalizers").text == "wrong|0\n"
 
 
 def test_a_loop_over_receiveuntil_ends_without_an_error_line(server):

@@ -78,7 +78,7 @@ static struct dict_item *list_open(struct dict_table *table, struct str key, int
 /* A node with the value, in no list. NULL: no memory. */
 static struct dict_node *node_new(struct dict_table *table, const struct script_dict_value *value)
 {
-    size_t len = value->type == DICT_NUMBER ? sizeof(double) : value->len;
+    size_t len = value->type == DICT_NUMBER ? sizeof(double) : (size_t) value->len;
     const void *from = value->type == DICT_NUMBER ? (const void *) &value->number : value->data;
     struct dict_node *node = slab_alloc(table->slab, offsetof(struct dict_node, data) + len);
 
@@ -156,6 +156,7 @@ int script_ffi_dict_pop(struct script_dict *dict, const char *key, size_t key_le
     struct str name = {key, key_len};
     int result = DICT_NOT_FOUND;
 
+    out->type = DICT_NONE;
     dict_lock(table);
     struct dict_item *item = dict_find(table, name, dict_hash(name));
     if (item != NULL && !dict_has_expired(item, clock_now.now_ms)) {
@@ -166,9 +167,10 @@ int script_ffi_dict_pop(struct script_dict *dict, const char *key, size_t key_le
         struct dict_node *node = node_at(table, is_left ? list.first : list.last);
 
         dict_touch(table, item);
-        dict_copy_out(out, node->type, node->data, node->len);
-        list_unlink(table, item, node);
-        slab_free(table->slab, node);
+        if (dict_copy_out(out, node->type, node->data, node->len)) {
+            list_unlink(table, item, node);
+            slab_free(table->slab, node);
+        }
         if (list_get(item).count == 0) {
             dict_item_remove(table, item);
         }

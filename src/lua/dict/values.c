@@ -2,7 +2,6 @@
 #include "lua/dict/values.h"
 
 #include "base/clock.h"
-#include "lua/vm/scratch.h"
 
 enum {
     EVICTED_MOST = 30, /* entries that go for one that comes */
@@ -22,20 +21,21 @@ struct dict_item *dict_item_make(struct dict_table *table, struct str key, uint3
     return item;
 }
 
-void dict_copy_out(struct script_dict_value *out, unsigned type, const char *data, size_t len)
+bool dict_copy_out(struct script_dict_value *out, unsigned type, const char *data, size_t len)
 {
     out->type = (int) type;
     if (type == DICT_STRING) {
-        char *copy = script_scratch(len);
-
-        memcpy(copy, data, len);
-        out->data = copy;
-        out->len = len;
+        out->len = (double) len;
+        if (len > out->room_size) {
+            return false;
+        }
+        memcpy(out->room, data, len);
     } else if (type == DICT_NUMBER) {
         memcpy(&out->number, data, sizeof(out->number));
     } else {
         out->number = *data;
     }
+    return true;
 }
 
 /* Seconds of Lua to a moment; 0 = never. */
@@ -84,7 +84,7 @@ static struct str bytes_of(const struct script_dict_value *value, char *is_true)
         *is_true = value->number != 0;
         return (struct str){is_true, 1};
     default:
-        return (struct str){value->data, value->len};
+        return (struct str){value->data, (size_t) value->len};
     }
 }
 
@@ -301,11 +301,13 @@ static size_t each_key(struct dict_table *table, double most, char *out)
 void script_ffi_dict_keys(struct script_dict *dict, double most, struct script_dict_value *out)
 {
     dict_lock(dict->table);
-    out->len = each_key(dict->table, most, NULL);
-    char *keys = script_scratch(out->len);
-    each_key(dict->table, most, keys);
-    out->data = keys;
+    size_t len = each_key(dict->table, most, NULL);
+    if (len <= out->room_size) {
+        each_key(dict->table, most, out->room);
+    }
     dict_unlock(dict->table);
+    out->type = DICT_STRING;
+    out->len = (double) len;
 }
 
 double script_ffi_dict_capacity(const struct script_dict *dict)

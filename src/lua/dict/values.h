@@ -10,7 +10,7 @@
 struct dict_item *dict_item_make(struct dict_table *table, struct str key, uint32_t hash,
                                  size_t value_len, bool *is_forcible);
 
-/* A value for Lua; strings are copied to the scratch. */
-void dict_copy_out(struct script_dict_value *out, unsigned type, const char *data, size_t len);
+/* A value for Lua; a string is copied to the room. False: it has more bytes than that, out->len. */
+bool dict_copy_out(struct script_dict_value *out, unsigned type, const char *data, size_t len);
 
 #endif

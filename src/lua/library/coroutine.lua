@@ -40,12 +40,12 @@ end
 
 -- What makes a coroutine demands a phase where that is allowed, and a function. The names with "_" are allowed everywhere.
 local function demand(f, name)
+    if not is_of_lua(f) then
+        error("bad argument #1 to '" .. name .. "' (Lua function expected)", 3)
+    end
     local phase = phase_without()
     if phase then
         error("API disabled in the context of " .. phase, 3)
-    end
-    if not is_of_lua(f) then
-        error("bad argument #1 to '" .. name .. "' (Lua function expected)", 3)
     end
 end
 

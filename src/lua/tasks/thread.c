@@ -115,7 +115,7 @@ static int kill_thread(lua_State *L, struct script_thread *thread)
 }
 
 static const struct script_row rows[] = {
-    {"thread.spawn", spawn, 0, .waits = true},
+    {"thread.spawn", spawn, SCRIPT_ALL & ~SCRIPT_INIT, .waits = true},
     {"thread.wait", wait_for, SCRIPT_WAITING, .waits = true},
     {"thread.kill", kill_thread, SCRIPT_WAITING, .waits = true},
     {0},

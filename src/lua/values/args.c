@@ -133,6 +133,9 @@ unsigned script_args_max(lua_State *L, int index)
 
 static int decode_args(lua_State *L, struct script_thread *thread)
 {
+    if (lua_gettop(L) == 0) {
+        return luaL_error(L, "expecting 1 or 2 arguments but seen 0");
+    }
     struct str text = script_check_str(L, 1);
     unsigned max = script_args_max(L, 2);
 

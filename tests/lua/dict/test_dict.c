@@ -30,6 +30,8 @@ static void drop(void)
     shm_unmap(zone.memory, zone.size);
 }
 
+static char room[4096]; /* for strings that are read */
+
 static int set_text(const char *key, const char *text, double seconds)
 {
     struct script_dict_value value = {.type = DICT_STRING,
@@ -42,16 +44,16 @@ static int set_text(const char *key, const char *text, double seconds)
 
 static void expect_text(const char *key, const char *text)
 {
-    struct script_dict_value out;
+    struct script_dict_value out = {.room = room, .room_size = sizeof(room)};
 
     assert_int_equal(script_ffi_dict_get(&dict, key, strlen(key), 0, &out), DICT_STRING);
-    assert_int_equal(out.len, strlen(text));
-    assert_memory_equal(out.data, text, out.len);
+    assert_true(out.len == strlen(text));
+    assert_memory_equal(room, text, strlen(text));
 }
 
 static bool has(const char *key)
 {
-    struct script_dict_value out;
+    struct script_dict_value out = {.room = room, .room_size = sizeof(room)};
 
     return script_ffi_dict_get(&dict, key, strlen(key), 0, &out) != DICT_NONE;
 }
@@ -88,7 +90,7 @@ static void values_are_set_in_their_place_or_anew(void **state)
 
 static void time_runs_out(void **state)
 {
-    struct script_dict_value out;
+    struct script_dict_value out = {.room = room, .room_size = sizeof(room)};
 
     make(100 << 10);
     clock_now.now_ms = 1000000;
@@ -132,7 +134,7 @@ static void who_was_not_used_for_longest_goes_first(void **state)
 
 static void lists_have_two_ends(void **state)
 {
-    struct script_dict_value value = {.type = DICT_NUMBER};
+    struct script_dict_value value = {.type = DICT_NUMBER, .room = room, .room_size = sizeof(room)};
 
     make(100 << 10);
     for (int i = 1; i <= 4; i++) {
@@ -168,7 +170,12 @@ static void do_something(unsigned *seed)
     char key[32], text[600];
     unsigned number = next_random(seed) % 200, len = next_random(seed) % sizeof(text);
     size_t key_len = (size_t) snprintf(key, sizeof(key), "%c%u", "slc"[number % 3], number);
-    struct script_dict_value value = {.type = DICT_STRING, .data = text, .len = len, .number = 1};
+    struct script_dict_value value = {.type = DICT_STRING,
+                                      .data = text,
+                                      .len = len,
+                                      .room = room,
+                                      .room_size = sizeof(room),
+                                      .number = 1};
 
     memset(text, 'a' + (int) (number % 26), sizeof(text));
     switch (key[0]) {

@@ -8,9 +8,10 @@ local type, tostring, tonumber, error, select, setmetatable = type, tostring, to
 
 ffi.cdef [[
 struct script_dict_value {
-    double number, init, seconds;
+    double number, init, seconds, len;
     const char *data;
-    size_t len;
+    char *room;
+    uint32_t room_size;
     int32_t flags;
     int type, is_stale, is_forcible, has_entry;
 };
@@ -36,7 +37,12 @@ local REASONS = { "not found", "exists", "no memory", "not a number", "value not
 local KEY_MOST = 65535
 local KEYS_USUAL = 1024 -- that get_keys gives
 
-local value = ffi.new("struct script_dict_value")
+local ROOM = 4096 -- bytes
+
+-- From the call of C until a string is made of what it gave, nothing is allocated: then no finalizer (__gc) runs, which may use a
+-- dictionary and so this value. Numbers of it are read without an allocation, pointers and size_t are not.
+local room = ffi.new("char[?]", ROOM)
+local value = ffi.new("struct script_dict_value", { room = room, room_size = ROOM })
 local dict_methods = {}
 dict_methods.__index = dict_methods -- scripts walk over the methods by any dictionary's __index
 
@@ -65,15 +71,22 @@ local function key_of(key)
     return key
 end
 
--- The value that C gave. Where it is called, a local takes what is returned: no trace ends in a tail call.
-local function value_out(kind)
-    if kind == NUMBER then
-        return value.number
-    elseif kind == STRING then
-        return (string_of(value.data, value.len))
-    elseif kind == BOOLEAN then
-        return value.number ~= 0
+-- A string that was longer than the room is asked for again, with as much room as it needs. Gives what `get` returns, the string (nil:
+-- there is no string any more), its flags and whether it is stale.
+local function get_long(get, dict, key, how)
+    local result, space
+    repeat
+        local size = value.len
+        space = ffi.new("char[?]", size) -- finalizers may run
+        value.room, value.room_size = space, size
+        result = get(dict, key, #key, how, value)
+        value.room, value.room_size = room, ROOM
+    until value.type ~= STRING or value.len <= size
+    local flags, is_stale = value.flags, value.is_stale
+    if value.type == STRING then
+        return result, string_of(space, value.len), flags, is_stale
     end
+    return result, nil, flags, is_stale
 end
 
 function dict_methods.get(zone, key)
@@ -95,11 +108,16 @@ function dict_methods.get(zone, key)
         return nil, "value is a list"
     end
     local given, flags = nil, value.flags
+    if kind == STRING then
+        if value.len <= ROOM then
+            given = string_of(room, value.len)
+        else
+            kind, given, flags = get_long(C.script_ffi_dict_get, dict, key, 0)
+        end
+    end
     if kind == NUMBER then
         given = value.number
-    elseif kind == STRING then
-        given = string_of(value.data, value.len)
-    else
+    elseif kind == BOOLEAN then
         given = value.number ~= 0
     end
     if flags ~= 0 then
@@ -126,11 +144,23 @@ function dict_methods.get_stale(zone, key)
     elseif kind == LIST then
         return nil, "value is a list"
     end
-    local flags
-    if value.flags ~= 0 then
-        flags = value.flags
+    local given, flags, is_stale = nil, value.flags, value.is_stale
+    if kind == STRING then
+        if value.len <= ROOM then
+            given = string_of(room, value.len)
+        else
+            kind, given, flags, is_stale = get_long(C.script_ffi_dict_get, dict, key, 1)
+        end
     end
-    return value_out(kind), flags, value.is_stale ~= 0
+    if kind == NUMBER then
+        given = value.number
+    elseif kind == BOOLEAN then
+        given = value.number ~= 0
+    end
+    if flags == 0 then
+        flags = nil
+    end
+    return given, flags, is_stale ~= 0
 end
 
 local function store(zone, how, key, given, seconds, flags)
@@ -375,7 +405,20 @@ local function pop(is_left, ...)
     elseif result ~= OK then
         return nil, REASONS[result]
     end
-    local given = value_out(value.type)
+    if value.type == NUMBER then
+        return value.number
+    end
+    local given
+    if value.len <= ROOM then
+        given = string_of(room, value.len)
+    else
+        result, given = get_long(C.script_ffi_dict_pop, dict, name, is_left)
+        if given == nil and result == OK then
+            given = value.number
+        elseif result ~= OK and result ~= NOT_FOUND then
+            return nil, REASONS[result]
+        end
+    end
     return given
 end
 
@@ -446,8 +489,17 @@ end
 function dict_methods.get_keys(...)
     local dict, most = one_number(KEYS_USUAL, ...)
     C.script_ffi_dict_keys(dict, most, value)
+    local text, _
+    if value.len <= ROOM then
+        text = string_of(room, value.len)
+    else
+        _, text = get_long(function(_, _, _, _, out)
+            C.script_ffi_dict_keys(dict, most, out)
+        end, dict, "", 0)
+    end
     local keys, count = new_tab(32, 0), 0
-    local at, last = value.data, value.data + value.len
+    local at = ffi.cast("const char *", text)
+    local last = at + #text
     while at < last do
         local len = ffi.cast("const uint16_t *", at)[0]
         count = count + 1

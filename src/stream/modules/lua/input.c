@@ -86,6 +86,9 @@ void stream_lua_end_input(struct stream_lua *lua)
 
 static int on_abort(lua_State *L, struct script_thread *thread)
 {
+    if (thread->subject->kind != &stream_lua_kind) {
+        script_demand(L, thread, INPUT_PHASES);
+    }
     return script_on_abort(L, thread, &stream_lua_check(L, thread)->abort, INPUT_PHASES);
 }
 
