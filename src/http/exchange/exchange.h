@@ -78,6 +78,9 @@ struct channel {
     /* Optional: when the backend last showed that it is alive, by something that no reader hears of (HTTP/2: PING,
      * SETTINGS, WINDOW_UPDATE). 0 = never. */
     uint64_t (*heard_ms)(const struct exchange *x);
+    /* Optional: bytes that came for the response after its head, as they came, with what frames them. NULL: all that arrived on
+     * the connection since. */
+    uint64_t (*body_received)(struct exchange *x);
     /* Optional: must what arrives be taken at once, because others' responses come after it? Then nobody waits for
      * the client: the spool takes it, or the request ends. NULL: no. */
     bool (*must_drain)(const struct exchange *x);

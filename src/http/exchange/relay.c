@@ -19,11 +19,12 @@
 struct relay {
     struct exchange *x;
     struct io_deadline deadline;
-    bool is_client_gone;   /* or there is nobody to send to: a head alone was wanted */
-    bool is_body_unwanted; /* the response has no body: HEAD, 304 */
-    bool is_ended;         /* the response has its last piece: as its length says */
-    bool has_unflushed;    /* something was given that was not flushed */
-    uint64_t begun_ms;     /* for limit_rate */
+    bool is_client_gone;    /* or there is nobody to send to: a head alone was wanted */
+    bool is_body_unwanted;  /* the response has no body: HEAD, 304 */
+    bool is_ended;          /* the response has its last piece: as its length says */
+    bool has_unflushed;     /* something was given that was not flushed */
+    uint64_t begun_ms;      /* for limit_rate */
+    uint64_t head_received; /* attempt->bytes_received, up to the end of the head */
 };
 
 /* May nobody wait for the client? */
@@ -82,13 +83,23 @@ static void choose_spool(struct relay *relay, uint64_t size)
     }
 }
 
+/* $upstream_response_length: what came after the head, with what frames it (chunk sizes, records, frames), as with nginx. */
+static uint64_t relay_length(const struct relay *relay)
+{
+    struct exchange *x = relay->x;
+    uint64_t (*body_received)(struct exchange * x) = x->protocol->channel->body_received;
+
+    return body_received != NULL ? body_received(x)
+                                 : x->attempt->bytes_received - relay->head_received;
+}
+
 /* A part of the body has come: it goes to who keeps it, and to the client, straight or through the spool. MAY WAIT. */
 static void relay_take(struct relay *relay, struct str bytes)
 {
     struct exchange *x = relay->x;
 
     x->body_received += bytes.len;
-    x->attempt->response_length = x->body_received;
+    x->attempt->response_length = relay_length(relay);
     if (x->cache.is_kept) {
         x->cache.hook->write(x, bytes);
     }
@@ -280,24 +291,25 @@ static void begin_without_body(struct request *request)
     }
 }
 
-/* Of a chunked body what came counts, with its chunk sizes, as with nginx. */
-static void count_chunks(struct exchange *x, uint64_t head_received)
+/* Does the response end with its head because of the request's method? */
+static bool is_for_head(const struct exchange *x)
 {
-    bool is_chunked = (x->response.fields.seen & FIELD_BIT(FIELD_TRANSFER_ENCODING)) != 0;
+    unsigned status = x->response.status;
 
-    if (is_chunked && x->response.version < HTTP_2) {
-        x->attempt->response_length =
-            x->attempt->bytes_received - head_received - x->protocol->channel->input(x).len;
-    }
+    return x->request->method == METHOD_HEAD ||
+           (x->response.has_no_body && status != 204 && status != 304);
 }
 
 enum handler_result relay_response(struct exchange *x)
 {
     struct request *request = x->request;
-    struct relay relay = {.x = x, .begun_ms = clock_now.now_ms};
+    struct relay relay = {
+        .x = x,
+        .begun_ms = clock_now.now_ms,
+        .head_received = x->attempt->bytes_received - x->protocol->channel->input(x).len,
+    };
 
     enum handler_result handled = HANDLER_DONE;
-    uint64_t head_received = x->attempt->bytes_received - x->protocol->channel->input(x).len;
 
     if (x->settings->limit_rate != NULL) {
         x->relay.limit_rate = exchange_limit_rate(x);
@@ -335,7 +347,9 @@ enum handler_result relay_response(struct exchange *x)
     } else {
         x->is_reusable = exchange_skip_body(x); /* nobody wants it, nor waits for it */
     }
-    count_chunks(x, head_received);
+    if (!is_for_head(x)) {
+        x->attempt->response_length = relay_length(&relay);
+    }
     if (x->cache.hook != NULL && !x->cache.hook->end(x, result == BODY_END)) {
         result = BODY_BAD;
     }

@@ -438,7 +438,8 @@ def load(server, clients, each, uri=lambda client, n: "/"):
 
 def test_many_requests_share_a_connection(serve):
     with Responder("-m", "1", "-r", "100") as backend:
-        server = serve(place(backend))
+        server = serve("log_format n '$upstream_response_length $upstream_bytes_received'; access_log access.log n;"
+                       + place(backend))
         first(server, backend)
         found = load(server, 16, 10, lambda client, n:
                      "/?c%d-%d&delay=%d&size=%d" % (client, n, (client * 7 + n) % 20,
@@ -451,6 +452,10 @@ def test_many_requests_share_a_connection(serve):
         counts = backend.counts()
         assert counts["requests"] == 161 and counts["most_running"] > 1
         assert counts["most_open"] <= 2 and counts["connections"] <= 3
+        sizes = [[int(size) for size in line.split()] for line in server.wait_lines("access.log", 161)]
+        assert {received - length for length, received in sizes} <= {50, 51}  # the head, and the header of its record
+        bodies = sum(len(response.body) for response in found.values())
+        assert sum(length for length, _ in sizes) >= bodies + 161 * 24  # a response has two more records, at least
 
 
 def test_requests_at_one_time_are_limited(serve):

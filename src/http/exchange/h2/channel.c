@@ -129,6 +129,16 @@ static void free_bodies(struct h2_stream *stream)
     stream->file_left = 0;
 }
 
+static uint64_t h2_body_received(struct exchange *x)
+{
+    struct h2_stream *stream = h2_stream_of(x);
+
+    if (stream->connection != NULL) {
+        h2_count_own(stream->connection, x);
+    }
+    return x->attempt->bytes_received - stream->coded.response.head_received;
+}
+
 static void h2_end(struct exchange *x, bool is_reusable)
 {
     struct upstream_connection *upstream = x->connection;
@@ -142,6 +152,10 @@ static void h2_end(struct exchange *x, bool is_reusable)
     if (connection == NULL) {
         upstream_connection_close(upstream);
         return;
+    }
+    if (stream->coded.response
+            .has_final) { /* else the attempt may be repeated because nothing came */
+        h2_count_own(connection, x);
     }
     bool is_whole = stream->coded.is_input_ended && stream->coded.is_output_ended;
     if (!is_whole && !stream->is_closed && !stream->coded.is_refused &&
@@ -183,5 +197,6 @@ const struct channel h2_channel = {
     .nudge = h2_nudge,
     .moved_ms = h2_moved_ms,
     .heard_ms = h2_heard_ms,
+    .body_received = h2_body_received,
     .end = h2_end,
 };

@@ -373,6 +373,9 @@ static void take_frame(struct h2_connection *connection, const struct frame_head
     if (head->stream == 0) {
         connection->heard_ms = clock_now.now_ms; /* the backend is alive, for all requests on it */
     }
+    if (head->stream == 0 || head->type == FRAME_RST_STREAM || head->type == FRAME_WINDOW_UPDATE) {
+        connection->own_received += FRAME_HEAD_SIZE + head->length;
+    }
     switch (head->type) {
     case FRAME_DATA:
         take_data(connection, head, payload);

@@ -78,8 +78,9 @@ struct h2_connection {
     uint32_t peer_streams; /* streams at a time that the backend allows */
     int64_t send_window;   /* bytes of DATA of all streams */
     int64_t recv_window;
-    int64_t peer_window; /* a new stream's send_window */
-    uint64_t heard_ms;   /* when a frame of the connection itself came, or 0 */
+    int64_t peer_window;   /* a new stream's send_window */
+    uint64_t heard_ms;     /* when a frame of the connection itself came, or 0 */
+    uint64_t own_received; /* bytes of frames beside the responses that no attempt has counted */
 
     /* A header block that is not whole yet. */
     struct buf block;
@@ -139,6 +140,8 @@ void h2_connection_receive(struct h2_connection *connection);
 
 /* A header block is whole. */
 void h2_take_block(struct h2_stream *stream, struct str block, bool is_end);
+/* The attempt counts the frames that are no part of a response (SETTINGS, PING, WINDOW_UPDATE and the like) and came since one counted them. */
+void h2_count_own(struct h2_connection *connection, struct exchange *x);
 void h2_bytes_free(struct h2_bytes *bytes);
 void h2_bytes_add(struct h2_bytes *bytes, struct str data);
 

@@ -62,10 +62,17 @@ static bool decode(struct coded_section *section, struct str block)
     }
 }
 
+void h2_count_own(struct h2_connection *connection, struct exchange *x)
+{
+    x->attempt->bytes_received += connection->own_received;
+    connection->own_received = 0;
+}
+
 void h2_take_block(struct h2_stream *stream, struct str block, bool is_end)
 {
     struct coded_section section;
 
+    h2_count_own(stream->connection, stream->coded.x);
     if (!coded_section_begin(&section, stream->coded.x, &stream->coded.response, is_end) ||
         !decode(&section, block) || !coded_section_end(&section, &stream->coded.response, is_end)) {
         coded_stream_break(&stream->coded);

@@ -147,6 +147,13 @@ static void h3_end(struct exchange *x, bool is_reusable)
     upstream_connection_keep(upstream);
 }
 
+static uint64_t h3_body_received(struct exchange *x)
+{
+    const struct h3_stream *stream = h3_stream_of(x);
+
+    return x->attempt->bytes_received - stream->coded.response.head_received;
+}
+
 const struct channel h3_channel = {
     .begin = h3_begin,
     .input = h3_no_input,
@@ -160,6 +167,7 @@ const struct channel h3_channel = {
     .nudge = h3_nudge,
     .moved_ms = h3_moved_ms,
     .heard_ms = h3_heard_ms,
+    .body_received = h3_body_received,
     .end = h3_end,
 };
 

@@ -130,6 +130,7 @@ bool coded_section_end(struct coded_section *section, struct coded_response *res
     }
     response->last_head = head;
     response->has_final = head->status >= 200;
+    response->head_received = section->x->attempt->bytes_received;
     return true;
 }
 

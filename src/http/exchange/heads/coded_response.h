@@ -28,6 +28,7 @@ struct coded_response {
     bool has_final;          /* a head that is not interim was decoded */
     struct fields *trailers; /* or NULL */
     uint64_t given;          /* bytes of body that were read */
+    uint64_t head_received;  /* attempt->bytes_received when the final head had come */
 };
 
 /* A field section that is being decoded. */

@@ -166,8 +166,11 @@ const struct variable exchange_variables[] = {
      .get = get_attempts, .data = PART_BYTES_SENT, VOLATILE},
     {NAMED("upstream_bytes_received"), .doc = "Bytes that were received from the backend.",
      .get = get_attempts, .data = PART_BYTES_RECEIVED, VOLATILE},
-    {NAMED("upstream_response_length"), .doc = "Bytes of the response's body.", .get = get_attempts,
-     .data = PART_RESPONSE_LENGTH, VOLATILE},
+    {NAMED("upstream_response_length"),
+     .doc =
+         "Bytes of the response after its head, with what frames its body (chunk sizes, records, "
+         "frames).",
+     .get = get_attempts, .data = PART_RESPONSE_LENGTH, VOLATILE},
     {NAMED("upstream_stat_send_start_time"), .doc = "Time when sending to the backend began.",
      .get = get_attempts, .data = PART_SEND_START, VOLATILE},
     {NAMED("upstream_stat_send_finish_time"), .doc = "Time when sending to the backend ended.",

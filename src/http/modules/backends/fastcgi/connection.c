@@ -150,11 +150,12 @@ static void use_content(struct fastcgi_stream *stream, const struct record *reco
 
 /* Where decoding stands in the input buffer; pointers, so that the usual answer is a few comparisons. */
 struct decoding {
-    char *start; /* payload that is unread: from here */
-    char *end;   /* end of the unread payload */
-    char *at;    /* first byte that was not used */
-    char *limit; /* end of what has come */
-    bool joins;  /* payload may be put after what is unread */
+    char *start;   /* payload that is unread: from here */
+    char *end;     /* end of the unread payload */
+    char *at;      /* first byte that was not used */
+    char *limit;   /* end of what has come */
+    size_t joined; /* bytes between payload that was unread and payload that was put after it */
+    bool joins;    /* payload may be put after what is unread */
     bool has_pending;
 };
 
@@ -174,6 +175,7 @@ static inline bool use_payload(struct decoding *now, struct record *record)
         return false;
     } else {
         if (now->end != now->at) {
+            now->joined = (size_t) (now->at - now->end);
             memmove(now->end, now->at, n);
         }
         now->end += n;
@@ -257,6 +259,9 @@ bool fastcgi_decode_raw(struct fastcgi_stream *stream, bool joins)
         .joins = joins,
     };
     use_records(connection, stream, &now);
+    if (now.joined != 0) {
+        stream->joined = (uint32_t) now.joined;
+    }
     if (now.start == now.end) {
         now.start = now.end = now.at;
     }
@@ -345,6 +350,11 @@ static enum wait_result fastcgi_wait(struct exchange *x, uint64_t deadline_ms)
         return WAIT_READY;
     }
     return fiber_wait(fastcgi_stream_of(x)->wake, deadline_ms);
+}
+
+static uint64_t fastcgi_body_received(struct exchange *x)
+{
+    return x->attempt->bytes_received - fastcgi_stream_of(x)->head_received;
 }
 
 static uint64_t fastcgi_unsent(struct exchange *x)
@@ -598,6 +608,7 @@ const struct channel fastcgi_channel = {
     .wait = fastcgi_wait,
     .unsent = fastcgi_unsent,
     .sent = fastcgi_sent,
+    .body_received = fastcgi_body_received,
     .must_drain = fastcgi_must_drain,
     .end = fastcgi_end,
 };

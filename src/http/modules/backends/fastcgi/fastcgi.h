@@ -104,14 +104,19 @@ struct fastcgi_stream {
     struct output_share records;     /* of the request: what went out for it */
     uint64_t given;                  /* bytes of body handed on */
     uint64_t noise;                  /* bytes of stderr, and of records without content */
-    uint16_t id;                     /* on the connection; 0 = it has none any more */
-    unsigned protocol_status;        /* enum record_end */
-    bool asks;                       /* FCGI_GET_VALUES goes before BEGIN_REQUEST */
-    bool keeps;           /* BEGIN_REQUEST said so: the connection may carry another request */
-    bool is_first;        /* of the question only: nothing is known of the backend */
-    bool is_strict;       /* an end of the connection without END_REQUEST is a failure */
-    bool owes_params_end; /* its parameters have no end yet */
-    bool has_begun;       /* the answer's head was read */
+    uint64_t head_received;          /* attempt->bytes_received, up to the end of the head */
+    /* Of use until the head has ended. Bytes between parts of the head, in the input buffer of a connection of its own: */
+    uint32_t joined;
+    /* Bytes that are no payload and came after payload of `reading`, and of `arriving`: */
+    uint32_t late, arriving_late;
+    uint16_t id;              /* on the connection; 0 = it has none any more */
+    unsigned protocol_status; /* enum record_end */
+    bool asks;                /* FCGI_GET_VALUES goes before BEGIN_REQUEST */
+    bool keeps;               /* BEGIN_REQUEST said so: the connection may carry another request */
+    bool is_first;            /* of the question only: nothing is known of the backend */
+    bool is_strict;           /* an end of the connection without END_REQUEST is a failure */
+    bool owes_params_end;     /* its parameters have no end yet */
+    bool has_begun;           /* the answer's head was read */
     bool is_stdout_closed;
     bool has_ended; /* END_REQUEST came */
     bool is_bad;    /* the backend broke the rules: logged */

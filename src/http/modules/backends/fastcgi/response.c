@@ -62,18 +62,30 @@ static bool has_no_body(const struct exchange *x)
            (x->request->method == METHOD_HEAD && !x->cache.is_cacheable);
 }
 
+/* Received bytes from the first byte of the head on that is not read, without what frames the parts of the head. */
+static uint64_t rest_of_response(const struct fastcgi_stream *stream)
+{
+    return stream->connection->is_shared
+               ? fastcgi_input(stream->x).len + stream->late
+               : conn_input(stream->connection->connection->conn).len - stream->joined;
+}
+
 enum head_result fastcgi_read_head(struct exchange *x)
 {
     struct fastcgi_stream *stream = fastcgi_stream_of(x);
 
     for (;;) {
         enum head_result result = stream->is_caught ? HEAD_BAD : HEAD_MORE;
+        size_t before = fastcgi_input(x).len;
+        uint64_t rest = rest_of_response(stream);
 
-        if (result == HEAD_MORE && fastcgi_input(x).len != 0) {
+        if (result == HEAD_MORE && before != 0) {
             result = upstream_response_read_fields(x, true);
         }
         if (result == HEAD_DONE && x->response.status >= 200) {
             stream->has_begun = true;
+            stream->head_received =
+                x->attempt->bytes_received - (rest - (before - fastcgi_input(x).len));
             x->response.has_no_body = has_no_body(x);
         }
         if (result != HEAD_MORE) {

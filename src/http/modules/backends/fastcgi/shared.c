@@ -91,6 +91,9 @@ bool fastcgi_shared_fill(struct fastcgi_stream *stream)
     if (arriving->end == 0) {
         return false;
     }
+    stream->late =
+        stream->arriving_late; /* what came before is of the head, where that is not whole */
+    stream->arriving_late = 0;
     if (reading->start != reading->end) {
         pending_add(reading, (struct str){arriving->data, arriving->end});
         pending_free(arriving);
@@ -262,6 +265,24 @@ static void end_stream(struct fastcgi_connection *connection, struct fastcgi_str
     fastcgi_end_stream(stream, content);
 }
 
+/* Bytes that came for a request and are no payload. */
+static void count_more(struct fastcgi_stream *stream, size_t size)
+{
+    stream->x->attempt->bytes_received += size;
+    if (stream->arriving.end != 0) {
+        stream->arriving_late += (uint32_t) size;
+    }
+}
+
+static void count_header(const struct fastcgi_connection *connection)
+{
+    struct fastcgi_stream *stream = find_stream(connection, connection->record.id);
+
+    if (stream != NULL && stream != &fastcgi_abandoned && !connection->is_bad) {
+        count_more(stream, RECORD_HEADER_SIZE + connection->record.padding);
+    }
+}
+
 /* Some content of the current record; all of it when it is short. May be empty. */
 static void use_content(struct fastcgi_connection *connection, struct str content)
 {
@@ -270,6 +291,9 @@ static void use_content(struct fastcgi_connection *connection, struct str conten
 
     if (stream == NULL) {
         return; /* of the connection; or what follows the content of an END_REQUEST */
+    }
+    if (stream != &fastcgi_abandoned && record->type != RECORD_STDOUT) {
+        count_more(stream, content.len);
     }
     if (record->type == RECORD_END_REQUEST) {
         end_stream(connection, stream, content);
@@ -304,6 +328,7 @@ static void demultiplex(struct fastcgi_connection *connection)
             }
             *record = record_read(raw.data);
             begin_record(connection);
+            count_header(connection);
             connection->is_in_record = true;
             conn_consume(conn, RECORD_HEADER_SIZE);
             if (record->content == 0 && !connection->is_bad) {
