@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/checksum.h"
 /* clang-format off */
 const uint16_t metrics_codes[METRICS_CODES] = {
     200, 201, 202, 204, 206, 207, 301, 302, 303, 304, 307, 308, 400, 401, 402, 403, 404, 405, 406, 408, 409, 410,
@@ -103,9 +105,32 @@ static unsigned find_series(enum series_kind kind, struct str label, unsigned co
     return SERIES_NONE;
 }
 
+#define LABEL_END 17 /* bytes at the end of a cut label: "~" and a hash */
+
+/* A label that is too long is cut, and ends with a hash of all of it: no two share a series. */
+static char *put_label(char *at, struct str label, size_t most)
+{
+    static const uint64_t key[2] = {0};
+    char hash[LABEL_END + 1];
+
+    if (label.len <= most) {
+        return str_put(at, label);
+    }
+    snprintf(hash, sizeof(hash), "~%016llx", (unsigned long long) siphash_1_3(label, key));
+    return str_put(str_put(at, str_head(label, most - LABEL_END)), (struct str){hash, LABEL_END});
+}
+
+/* The label as it is, or as it is put into `text`, which has SERIES_LABEL bytes. */
+static struct str fit_label(char *text, struct str label)
+{
+    return label.len <= SERIES_LABEL ? label : str_from(text, put_label(text, label, SERIES_LABEL));
+}
+
 unsigned metrics_series(enum series_kind kind, struct str label)
 {
-    label = str_head(label, SERIES_LABEL);
+    char text[SERIES_LABEL];
+
+    label = fit_label(text, label);
     unsigned found =
         find_series(kind, label, atomic_load_explicit(&root->series_count, memory_order_acquire));
     if (found != SERIES_NONE) {
@@ -279,8 +304,10 @@ void metrics_sum(unsigned series, struct metrics_cell *sum)
 
 unsigned metrics_find(enum series_kind kind, struct str label)
 {
+    char text[SERIES_LABEL];
+
     return root == NULL ? SERIES_NONE
-                        : find_series(kind, str_head(label, SERIES_LABEL), metrics_series_count());
+                        : find_series(kind, fit_label(text, label), metrics_series_count());
 }
 
 void metrics_since(unsigned series, struct metrics_cell *sum)
@@ -314,10 +341,10 @@ bool metrics_reset(unsigned series)
 
 struct str metrics_peer_label(char *text, struct str group, struct str peer)
 {
-    char *at = str_put(text, str_head(group, SERIES_LABEL / 2));
+    char *at = put_label(text, group, SERIES_LABEL / 2);
 
     *at++ = '\0';
-    return str_from(text, str_put(at, str_head(peer, (size_t) (text + SERIES_LABEL - at))));
+    return str_from(text, put_label(at, peer, (size_t) (text + SERIES_LABEL - at)));
 }
 
 uint64_t metrics_began_ms(void)

@@ -48,7 +48,7 @@ struct metrics_sample {
     bool has_begun; /* metrics_begin has counted it */
 };
 
-/* A label of two parts in room of SERIES_LABEL bytes; what is too long is cut. */
+/* A label of two parts in room of SERIES_LABEL bytes; a part that is too long is cut, and ends with a hash of all of it. */
 struct str metrics_peer_label(char *text, struct str group, struct str peer);
 
 /* ---- when the configuration is read ---- */

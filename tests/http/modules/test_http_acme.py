@@ -652,6 +652,21 @@ def test_account_that_was_deactivated(site, ca):
     assert [one["status"] for one in ca.accounts.values()] == ["deactivated", "valid"]
 
 
+def test_an_account_key_that_is_none(site, ca):
+    """... does not keep the service from starting; another account is made."""
+    ca.age = datetime.timedelta(days=70)
+    server = site()
+    first = issued(server)
+    server.quit()
+    server.wait_end()
+    server.write("acme_ca/account.key", "junk\n")
+    server.start()
+    server.wait_log('account.key" is no key of P-256, P-384, P-521 or RSA with 2048 bits; it is kept as account.key.unusable')
+    until(lambda: peer(server).serial_number != first.serial_number, "a new certificate")
+    assert server.read("acme_ca/account.key.unusable") == "junk\n" and len(ca.accounts) == 2
+    assert server.read("acme_ca/account.key").startswith("-----BEGIN")
+
+
 def bad_chain(made, status, fields, body):
     return status, fields, made.pem(made.root)
 

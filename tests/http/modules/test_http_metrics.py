@@ -109,6 +109,19 @@ def test_peers(serve, backend):
     assert value(seen, "upstream_up", upstream="u", peer=two) == 0
 
 
+def test_long_names_that_begin_alike_share_no_figures(serve):
+    names = ["g" * 200 + end for end in "ab"]
+    server = serve("".join("upstream %s { server 127.0.0.1:@PORT1@; } " % name for name in names)
+                   + "server { listen 127.0.0.1:@PORT@; %s " % SHOW
+                   + "".join("location /%d { status_zone z%s; proxy_pass http://%s; } " % (n, name, name) for n, name in enumerate(names))
+                   + "} server { listen 127.0.0.1:@PORT1@; location / { return 200 x; } }")
+    for uri in "/0", "/1", "/1":
+        server.get(uri)
+    seen = scrape(server)
+    for family in "portunus_upstream_requests_total", "portunus_zone_requests_total":
+        assert sorted(count for (name, labels), count in seen.items() if name == family and "ggg" in str(labels) and count != 0) == [1, 2]
+
+
 def test_groups_that_came_while_the_service_runs(serve):
     server = serve("""upstream u { server 127.0.0.1:@PORT1@; }
         server { listen 127.0.0.1:@PORT@; location /metrics { metrics; } location /status { status; } location /upstream/ { dyups_interface; } }

@@ -15,7 +15,8 @@
 
 static bool is_file(const struct acme_issuer *issuer, struct str name)
 {
-    if (str_is(name, "account.key") || str_is(name, "account.url") || str_is(name, "challenge")) {
+    if (str_is(name, "account.key") || str_is(name, "account.key.unusable") ||
+        str_is(name, "account.url") || str_is(name, "challenge")) {
         return true;
     }
     vec_each(struct acme_certificate *, certificate, &issuer->certificates) {

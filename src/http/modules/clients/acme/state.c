@@ -296,6 +296,18 @@ bool acme_state_keep_account(struct acme_issuer *issuer, const struct acme_pair 
     return is_good;
 }
 
+#define UNUSABLE_KEY STR("account.key.unusable")
+
+/* Whoever can write this folder must not keep the service from starting. */
+static void refuse_own_key(struct acme_issuer *issuer, struct str text, const struct log *log)
+{
+    log_error(log, 0,
+              "acme_issuer \"%.*s\": \"%.*s/account.key\" is no key of P-256, P-384, P-521 or RSA "
+              "with 2048 bits; it is kept as %.*s, and another account is made",
+              STR_ARG(issuer->name), STR_ARG(issuer->state_path), STR_ARG(UNUSABLE_KEY));
+    acme_state_write(issuer, UNUSABLE_KEY, text, log);
+}
+
 bool acme_state_load_account(struct acme_issuer *issuer, const struct log *log)
 {
     struct arena arena;
@@ -322,6 +334,11 @@ bool acme_state_load_account(struct acme_issuer *issuer, const struct log *log)
 
         is_good = key != NULL && acme_key_fits(key);
         EVP_PKEY_free(key);
+        if (!is_good && file == NULL) {
+            refuse_own_key(issuer, pair.key, log);
+            arena_free(&arena);
+            return true;
+        }
         if (!is_good) {
             log_emerg(
                 log, 0,
