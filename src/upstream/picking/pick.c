@@ -196,6 +196,9 @@ static bool has_live(const struct upstream_pick *pick, const struct peer_set *se
 
 bool pick_may_wait(const struct upstream_pick *pick)
 {
+    if (pick->list->count == 0) {
+        return pick->tries == 0; /* servers may come: by the API, by a name, by discovery */
+    }
     return pick->group->queues_at_max_conns
                ? has_live(pick, &pick->list->primary) || has_live(pick, &pick->list->backup)
                : upstream_pick_has_next(pick);

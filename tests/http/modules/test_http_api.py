@@ -396,6 +396,22 @@ def test_a_group_may_be_empty(api):
     assert api.server.get("/").text == "two"
 
 
+def test_requests_wait_for_the_first_server(serve):
+    """... of a group that has none and a queue."""
+    api = Api(serve("""upstream late { zone late 64k; queue 5 timeout=60s; } upstream never { zone never 64k; queue 5 timeout=50ms; }
+        server { listen 127.0.0.1:@PORT@; location /api { api write=on; } location / { proxy_pass http://late; } location /never { proxy_pass http://never; } }
+        server { listen 127.0.0.1:@PORT1@; location / { return 200 here; } }"""))
+    server = api.server
+    assert server.get("/never").status == 502
+    server.wait_log("no live upstreams, waited in the queue for")
+    with server.client() as one, server.client() as two:
+        for client in one, two:
+            client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        until(lambda: api.get("/http/upstreams/late")["queue"]["size"] == 2, "the queue")
+        api.add(api.address("PORT1"), path="/http/upstreams/late/servers")
+        assert [client.response().text for client in (one, two)] == ["here", "here"]
+
+
 def test_sessions_see_changes_too(api):
     path = "/stream/upstreams/s/servers"
     made = api.add(api.address("PORT2"), path=path)
