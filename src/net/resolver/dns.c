@@ -273,7 +273,7 @@ static void shorten_ttl(struct dns_answer *answer, uint32_t ttl_s)
 
 /*
  * Goes from alias to alias as far as the records of the message lead; answer->name is where they
- * end. A server may give them in any order. False: malformed, or they go in circles.
+ * end. A server may give them in any order. False: malformed, or more than DNS_ALIASES_MAX, as where they go in circles.
  */
 static bool follow_aliases(struct cursor records, unsigned count, struct dns_answer *answer)
 {
@@ -403,7 +403,10 @@ static enum dns_verdict read_sections(struct cursor *cursor, const struct header
     if (!is_whole) {
         count = DNS_LOOKED_AT_MAX;
     }
-    if (!follow_aliases(*cursor, count, out) || !take_records(cursor, count, type, arena, out)) {
+    if (!follow_aliases(*cursor, count, out)) {
+        return out->aliases > DNS_ALIASES_MAX ? DNS_NO_NAME : DNS_MALFORMED;
+    }
+    if (!take_records(cursor, count, type, arena, out)) {
         return DNS_MALFORMED;
     }
     if (out->rcode == 0 && out->records.count != 0) {

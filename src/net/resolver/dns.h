@@ -99,7 +99,8 @@ struct dns_question {
 
 /*
  * Reads a message as the answer to a question. Records and texts are made in the arena. Never
- * waits. A record that is cut short or points ahead or in circles makes it DNS_MALFORMED; an SRV
+ * waits. A record that is cut short, or whose name points ahead or in circles, makes it DNS_MALFORMED; aliases
+ * without an end, DNS_NO_NAME; an SRV
  * record whose target is no proper name, or ".", is left out.
  */
 enum dns_verdict dns_answer_read(struct str message, const struct dns_question *question,

@@ -48,6 +48,8 @@ struct query {
     unsigned refusals;         /* servers that answered, but had nothing to say */
     unsigned skips;            /* servers found unreachable since the last round */
     unsigned aliases;          /* followed so far */
+    bool is_followed;          /* name is what an answer without addresses led to */
+    bool is_of_name;           /* the records are of name itself: the last answer had no aliases */
     uint32_t ttl_s;            /* least one so far */
     bool has_ttl;              /* ttl_s is known */
     struct vec records;        /* struct dns_record, in the question's arena */

@@ -132,6 +132,28 @@ static uint64_t time_to_live_ms(const struct question *question, enum resolve_re
     return is_doubtful && live_ms > RESOLVER_NEGATIVE_MS ? RESOLVER_NEGATIVE_MS : live_ms;
 }
 
+/* What the aliases led to was asked for by its own name: its addresses are known now, too. */
+static void learn_target(const struct question *question, struct resolver_answer *answer)
+{
+    struct resolver *resolver = question->resolver;
+    const struct dns_name *name = &question->queries[0].name;
+
+    for (unsigned i = 0; i < question->query_count; i++) {
+        const struct query *query = &question->queries[i];
+
+        if (!query->is_followed || !query->is_of_name || !dns_name_equal(&query->name, name)) {
+            return;
+        }
+    }
+    struct resolver_entry *entry = resolver_find(resolver, name, RESOLVER_ADDRESSES);
+    if (entry == NULL) {
+        entry = resolver_entry_new(resolver, name, RESOLVER_ADDRESSES);
+    }
+    if (entry != NULL && entry->question == NULL) {
+        resolver_entry_learn(resolver, entry, answer);
+    }
+}
+
 static void start_queued(struct resolver *resolver);
 
 /* Remembers what came out, tells it to all who wait, and is gone. */
@@ -150,6 +172,9 @@ static void question_finish(struct question *question)
 
         answer = resolver_answer_new(result, until_ms, lists, question->query_count);
         resolver_entry_learn(resolver, entry, answer);
+        if (result == RESOLVE_OK && !is_half && entry->type == RESOLVER_ADDRESSES) {
+            learn_target(question, answer);
+        }
     } else {
         resolver_entry_drop(resolver, entry);
     }

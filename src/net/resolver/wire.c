@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "net/conn/conn.h"
 #include "net/resolver/private.h"
 
@@ -51,14 +52,16 @@ static void log_failure(const struct question *question, unsigned server, int er
 
 /* ---- answers ---- */
 
-/* An alias was given without what it stands for: asks for that. False: there are too many. */
+/* An alias was given without what it stands for: that is to be asked for. False: there are too many, or they go in circles. */
 static bool query_follow(struct query *query, const struct dns_answer *answer)
 {
     query->aliases += answer->aliases;
-    if (query->aliases > DNS_ALIASES_MAX) {
+    if (query->aliases > DNS_ALIASES_MAX ||
+        dns_name_equal(&answer->name, &query->question->entry->name)) {
         return false;
     }
     query->name = answer->name;
+    query->is_followed = true;
     query_draw_id(query);
     return true;
 }
@@ -69,6 +72,38 @@ static void query_shorten_ttl(struct query *query, const struct dns_answer *answ
         query->ttl_s = answer->ttl_s;
         query->has_ttl = true;
     }
+}
+
+/* The name that is to be asked for may be remembered. True: its records are the query's. */
+static bool query_recall(struct query *query, enum dns_verdict *verdict)
+{
+    struct resolver *resolver = query->question->resolver;
+    const struct resolver_entry *entry =
+        query->question->entry->type == RESOLVER_ADDRESSES
+            ? resolver_find(resolver, &query->name, RESOLVER_ADDRESSES)
+            : NULL;
+
+    if (entry == NULL || entry->answer == NULL ||
+        entry->answer->valid_until_ms <= clock_now.now_ms) {
+        return false;
+    }
+    uint64_t left_s = (entry->answer->valid_until_ms - clock_now.now_ms) / 1000;
+    struct dns_answer known = {
+        .has_ttl = true,
+        .ttl_s = left_s < UINT32_MAX ? (uint32_t) left_s : UINT32_MAX,
+    };
+
+    query_shorten_ttl(query, &known);
+    for (unsigned i = 0; i < entry->answer->count; i++) {
+        if (entry->answer->records[i].type == query->type) {
+            *vec_add(&query->records, &query->question->arena, struct dns_record) =
+                entry->answer->records[i];
+        }
+    }
+    *verdict = query->records.count != 0             ? DNS_FOUND
+               : entry->answer->result == RESOLVE_OK ? DNS_NO_DATA
+                                                     : DNS_NO_NAME;
+    return true;
 }
 
 /* A server answered, but with nothing that helps: the next one is asked, unless it was the last. True:
@@ -117,7 +152,10 @@ static bool query_heard(struct query *query, unsigned server, struct str message
     case DNS_ALIAS:
         query_shorten_ttl(query, &answer);
         if (!query_follow(query, &answer)) {
-            return query_done(query, DNS_MALFORMED);
+            return query_done(query, DNS_NO_NAME);
+        }
+        if (query_recall(query, &verdict)) {
+            return query_done(query, verdict);
         }
         query_close_tcp(query);
         query->server = server;
@@ -135,6 +173,7 @@ static bool query_heard(struct query *query, unsigned server, struct str message
     default:
         question->resolver->good = server;
         query->records = answer.records;
+        query->is_of_name = answer.aliases == 0;
         query_shorten_ttl(query, &answer);
         return query_done(query, verdict);
     }

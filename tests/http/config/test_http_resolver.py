@@ -134,6 +134,20 @@ def test_aliases(serve, name_server):
     assert server.get("/?h=loop.example").status == 502
 
 
+def test_what_an_alias_stands_for_is_asked_once(serve, name_server):
+    """Whichever of both names comes first, and circles of aliases have an end."""
+    dns = name_server({"a.example": [Alias("c.example")], "b.example": [Alias("c.example")], "c.example": ["127.0.0.2"],
+                       "d.example": [Alias("e.example")], "e.example": ["127.0.0.2"],
+                       "one.example": [Alias("two.example")], "two.example": [Alias("one.example")]})
+    server = serve(FRONT % (dns.address + " ipv6=off", "15s"), main="worker_processes 1;")
+    for name in "abcde":
+        assert server.get("/?h=%s.example" % name).text == "127.0.0.2"
+    assert [dns.count(name + ".example", "A") for name in "abcde"] == [1] * 5
+    assert server.get("/?h=one.example").status == 502
+    server.wait_log(r"one.example could not be resolved \(3: Host not found\)")
+    assert [dns.count(name + ".example", "A") for name in ("one", "two")] == [1, 1]
+
+
 def test_an_answer_over_tcp(serve, name_server):
     dns = name_server({"www.example": ["127.0.0.2"]})
     dns.truncates = True
