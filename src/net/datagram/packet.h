@@ -44,6 +44,11 @@ unsigned datagram_port_slot(const struct datagram_port *port);
 uint32_t datagram_worker(void);
 /* Gives the packet to another worker. False: it is gone. */
 bool datagram_pass_on(const struct datagram_packet *packet, uint32_t worker);
+/* Other workers, newer ones as well, may ask which worker has what a hash stands for; it works without a note, too. */
+void datagram_note(uint64_t hash);
+void datagram_unnote(uint64_t hash);
+/* 0: there is no note. One that is wrong has the number of any worker. */
+uint32_t datagram_worker_noted(uint64_t hash);
 /* No client begins at this worker any more. */
 bool datagram_has_stopped(void);
 

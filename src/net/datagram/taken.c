@@ -47,3 +47,18 @@ unsigned datagram_port_slot(const struct datagram_port *port)
 {
     return port->slot;
 }
+
+void datagram_note(uint64_t hash)
+{
+    directory_take(hash, mailbox_own);
+}
+
+void datagram_unnote(uint64_t hash)
+{
+    directory_leave(hash, mailbox_own);
+}
+
+uint32_t datagram_worker_noted(uint64_t hash)
+{
+    return directory_find(hash);
+}

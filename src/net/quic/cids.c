@@ -23,6 +23,14 @@ void quic_cid_unregister(struct quic_own_cid *own)
     }
 }
 
+void quic_original_forget(struct quic_connection *c)
+{
+    if (c->original.is_used && c->was_retried) {
+        datagram_unnote(c->original.entry.hash);
+    }
+    quic_cid_unregister(&c->original);
+}
+
 void quic_cid_make(struct quic_connection *c, struct quic_own_cid *own)
 {
     uint8_t random[8];
@@ -58,7 +66,7 @@ void quic_cids_supply(struct quic_connection *c)
 
 void quic_cids_free(struct quic_connection *c)
 {
-    quic_cid_unregister(&c->original);
+    quic_original_forget(c);
     for (unsigned i = 0; i < QUIC_OWN_CIDS; i++) {
         quic_cid_unregister(&c->own_cids[i]);
     }

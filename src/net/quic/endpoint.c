@@ -257,6 +257,9 @@ static void set_ids(struct quic_connection *c, const struct quic_header *header,
     c->original.connection = c;
     c->original.cid = quic_cid_of(header->dcid);
     quic_cid_register(&c->original);
+    if (c->was_retried) {
+        datagram_note(c->original.entry.hash);
+    }
     quic_cid_make(c, &c->own_cids[0]);
 }
 
@@ -355,7 +358,8 @@ static bool answers_retry(const struct datagram_packet *packet, const struct qui
            token.is_retry && quic_cid_is(&token.retry_scid, header->dcid);
 }
 
-/* The worker that gave the id has the connection, if that is another one. A worker that a newer one has replaced begins none. */
+/* The worker that gave the id has the connection, if that is another one. A worker that a newer one has replaced begins none: it
+ * gets packets that answer its Retry only if it has begun the connection before. */
 static bool pass_on(const struct datagram_packet *packet, const struct quic_secrets *secrets,
                     const struct quic_header *header)
 {
@@ -364,7 +368,8 @@ static bool pass_on(const struct datagram_packet *packet, const struct quic_secr
     }
     const struct quic_cid_names names = quic_cid_decode(secrets, header->dcid);
     if (names.worker == datagram_worker() ||
-        (shard_reader(names.slot) != names.worker && answers_retry(packet, secrets, header)) ||
+        (shard_reader(names.slot) != names.worker && answers_retry(packet, secrets, header) &&
+         datagram_worker_noted(keyed_hash(header->dcid)) != names.worker) ||
         !datagram_pass_on(packet, names.worker)) {
         return false;
     }

@@ -283,7 +283,7 @@ static void established(struct quic_connection *c)
     if (c->is_server) {
         c->pending |= QUIC_PENDING_HANDSHAKE_DONE | QUIC_PENDING_NEW_TOKEN;
         quic_confirm(c);
-        quic_cid_unregister(&c->original);
+        quic_original_forget(c);
         if (c->own_cids[1].is_used && c->settings->preferred == NULL) {
             /* Made for the default server's address, which the server that was chosen does not have. */
             c->own_cids[1].is_to_send = true;

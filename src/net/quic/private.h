@@ -505,6 +505,8 @@ void quic_cid_make(struct quic_connection *c, struct quic_own_cid *own);
 void quic_cid_register(struct quic_own_cid *own);
 void quic_cid_unregister(struct quic_own_cid *own);
 void quic_cids_free(struct quic_connection *c);
+/* Packets with the id that the client chose, or had from a Retry, are not for the connection any more. */
+void quic_original_forget(struct quic_connection *c);
 void quic_cid_retired(struct quic_connection *c, uint64_t number, struct str used_by);
 void quic_cid_received(struct quic_connection *c, const struct quic_frame *frame);
 /* RETIRE_CONNECTION_ID was acknowledged, or lost. */

@@ -99,6 +99,31 @@ def test_retry_of_a_worker_that_was_replaced(site):
         assert kept.get("/who").body == former
 
 
+def test_client_hello_in_two_packets_around_a_reload(site):
+    """After a Retry: the worker that sent it has begun with the first one, its successor reads the other one and begins nothing. The
+    client has heard of nobody in between, so that it continues with the id of the Retry."""
+    server = site("quic_retry on;", IDLE + 'location /who { return 200 "$pid $connection"; }')
+    long = ["h3"] + ["%d" % number + "x" * 200 for number in range(6)]
+    with H3(server.port) as kept, H3(server.port, connect=False, alpn=long) as client:
+        former, first_number = kept.get("/who").body.split()
+        client.quic.connect(client.address, now=time.time())
+        client.flush()
+        assert select.select([client.socket], [], [], h3.PATIENCE)[0]
+        client.quic.receive_datagram(client.socket.recv(2000), client.address, now=time.time())  # the Retry packet
+        first, *others = client.quic.datagrams_to_send(now=time.time())
+        assert others
+        client.socket.sendto(*first)
+        assert select.select([client.socket], [], [], h3.PATIENCE)[0]
+        client.socket.recv(2000)  # its acknowledgement, which gets lost
+        reload(server, 1)
+        for other in others:
+            client.socket.sendto(*other)
+        client.shake_hands()
+        assert client.get("/who").body.split() == [former, b"%d" % (int(first_number) + 1)]
+        with H3(server.port) as later:
+            assert later.get("/who").body.split()[1] == b"%d" % (int(first_number) + 2)
+
+
 def test_address_of_quic_that_becomes_one_of_udp():
     """The socket counts what it had no room for, which only QUIC asks for."""
     if not h3.HAS_AIOQUIC:
