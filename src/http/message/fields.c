@@ -1,6 +1,8 @@
 /* Header fields: lists of name and value, and the lookup of known names. */
 #include "http/message/fields.h"
 
+#include <stdio.h>
+
 #define FIELD_NAME(id, name, repeats) [id] = STR_INIT(name),
 const struct str field_names[FIELD_COUNT] = {KNOWN_FIELDS(FIELD_NAME)};
 #undef FIELD_NAME
@@ -282,7 +284,8 @@ bool fields_by_variable_name(const struct fields *fields, struct arena *arena, s
     return join(fields, arena, &wanted, str_is(name, "cookie") ? STR("; ") : STR(", "), out);
 }
 
-struct str field_value_safe(struct arena *arena, struct str value)
+/* How many bytes there are before the first that no value may have. */
+static size_t sound_length(struct str value)
 {
     size_t i = 0;
 
@@ -290,6 +293,26 @@ struct str field_value_safe(struct arena *arena, struct str value)
            value.data[i] != '\0') {
         i++;
     }
+    return i;
+}
+
+struct str field_value_shown(struct arena *arena, struct str value)
+{
+    size_t sound = sound_length(value);
+    char mark[sizeof("\\xff...")];
+
+    if (sound == value.len) {
+        return value;
+    }
+    int size =
+        snprintf(mark, sizeof(mark), "\\x%02x...", (unsigned) (unsigned char) value.data[sound]);
+    return arena_concat(arena, str_head(value, sound), (struct str){mark, (size_t) size});
+}
+
+struct str field_value_safe(struct arena *arena, struct str value)
+{
+    size_t i = sound_length(value);
+
     if (i == value.len) {
         return value;
     }

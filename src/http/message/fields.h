@@ -100,14 +100,15 @@ struct field {
         is_list; /* an error page of our own put it there: what else is to be in it goes after its value */
 };
 
-/* Is it of a connection alone? Such fields have no place in frames (RFC 9113, 8.2.2; RFC 9114, 4.2). */
+/* Is it of a connection alone? Such fields have no place in frames of a response (RFC 9113, 8.2.2; RFC 9114, 4.2); TE belongs to
+ * requests. */
 static inline bool field_is_of_connection(const struct field *field)
 {
     if (field->id == FIELD_OTHER) {
         return str_equal_nocase(field->name, STR("Proxy-Connection")) ||
                str_equal_nocase(field->name, STR("HTTP2-Settings"));
     }
-    return (FIELD_BIT(field->id) & FIELDS_OF_CONNECTION) != 0;
+    return (FIELD_BIT(field->id) & (FIELDS_OF_CONNECTION | FIELD_BIT(FIELD_TE))) != 0;
 }
 
 /*
@@ -198,6 +199,10 @@ struct coded_field {
         longest_coded; /* bytes of the longer of its two strings, as they were sent; 0 = none was sent */
     bool never_indexed; /* the sender wants it in no table (RFC 7541, 7.1.3) */
 };
+
+/* What a log line has of a value that may be unsound: up to its first byte that no value may have, which follows as \xHH, as nginx
+ * has it of lines. In the arena where it is not the value itself. */
+struct str field_value_shown(struct arena *arena, struct str value);
 
 /* May it be a field's value: no byte that ends a line or a text (RFC 9113, 8.2.1)? */
 static inline bool field_value_is_sound(struct str value)

@@ -10,8 +10,8 @@ void stream_head_refuse(struct stream_head *head, unsigned status, const char *r
     head->status = status;
     head->reason = reason;
     if (field != NULL) {
-        head->name = field->name;
-        head->value = field->value;
+        head->name = field_value_shown(&head->request->arena, field->name);
+        head->value = field_value_shown(&head->request->arena, field->value);
     }
 }
 
@@ -19,7 +19,7 @@ void stream_head_refuse_text(struct stream_head *head, const char *reason, struc
 {
     if (head->status == 0) {
         stream_head_refuse(head, 400, reason, NULL);
-        head->name = text;
+        head->name = field_value_shown(&head->request->arena, text);
     }
 }
 

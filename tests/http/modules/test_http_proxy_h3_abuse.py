@@ -50,6 +50,8 @@ STREAM_FAULTS = {
     "101": (head(status=b"101"), "invalid :status"),
     "upper case": (head((b"X-A", b"b")), "invalid header"),
     "line end in a value": (head((b"a", b"b\r\nc: d")), "invalid header"),
+    "zero in a value": (head((b"a", b"b\0c")), r'invalid header: "a: b\\x00\.\.\." while reading'),
+    "zero in a name": (head((b"a\0b", b"c")), r'invalid header: "a\\x00\.\.\.: c" while reading'),
     "large head": (head((b"a", b"b" * 5000)), "too big header"),
     "larger head": (head((b"a", b"b" * 20000)), "too big header"),
     "two lengths": (head((b"content-length", b"1"), (b"content-length", b"2")), "content-length|Content-Length"),

@@ -7,7 +7,9 @@ import pytest
 from h2_site import _echo  # noqa: F401
 from h3_site import BIG, _site  # noqa: F401
 from harness.backend import send_back_in_capitals, talk_to_each
+from harness.h2 import H2
 from harness.h3 import H3, MESSAGE_ERROR
+from tls_client import connect
 
 
 @pytest.mark.parametrize("buffering", ["on", "off"])
@@ -109,3 +111,18 @@ def test_trailers(site):
     with H3(server.port) as client:
         answer = client.get("/t/a.txt")
         assert answer.body == b"hello\n" and answer.trailers == {b"x-sum": b"7"}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_fields_of_a_connection_stay_behind(site, backend, version):
+    """TE is one of them (RFC 9113, 8.2.2), though a request may have it: clients take a response with it for malformed."""
+    back = backend([b"HTTP/1.1 200 OK\r\nTE: trailers\r\nKeep-Alive: timeout=1\r\nProxy-Connection: close\r\nX-A: b\r\n"
+                    b"Content-Length: 2\r\n\r\nok"])
+    server = site("http2 on;", "location /p { proxy_pass http://127.0.0.1:%d; }" % back.port)
+    if version == 2:
+        with connect(server.port, alpn=["h2"]) as secure, H2(0, sock=secure) as client:
+            names = set(client.get("/p").headers)
+    else:
+        with H3(server.port) as client:
+            names = set(client.get("/p").headers)
+    assert "x-a" in names and not names & {"te", "keep-alive", "proxy-connection"}

@@ -29,6 +29,14 @@ def test_a_body_that_ends_early(site, echo):
     server.wait_log("client prematurely closed stream: only 4 out of 9 bytes of request body received")
 
 
+def test_a_value_with_a_zero(site):
+    """The line has what stands before it, and says which byte it was."""
+    server = site()
+    with H3(server.port) as client:
+        assert client.get("/a.txt", headers=[("x-a", "b\0c")]).status == 400
+    server.wait_log(r'client sent header with invalid value: "x-a: b\\x00\.\.\." while reading client request headers')
+
+
 def test_too_large_trailers(site, echo):
     """They cost that request alone."""
     server = site(server="location /p { proxy_pass http://127.0.0.1:%d; }" % echo)

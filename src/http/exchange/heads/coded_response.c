@@ -42,14 +42,25 @@ static bool is_name(struct str name)
     return name.len != 0;
 }
 
+/* Logs `what` and the field, and gives false. */
+static bool refuse_field(const struct coded_section *section, const char *what,
+                         const struct coded_field *field)
+{
+    struct arena *arena = &section->x->request->arena;
+    struct str name = field_value_shown(arena, field->name);
+    struct str value = field_value_shown(arena, field->value);
+
+    exchange_log(section->x, LOG_ERROR, 0, "upstream sent %s \"%.*s: %.*s\"", what, STR_ARG(name),
+                 STR_ARG(value));
+    return false;
+}
+
 static bool take_pseudo(struct coded_section *section, const struct coded_field *field)
 {
     struct str value = field->value;
 
     if (!str_is(field->name, ":status") || section->head == NULL || section->has_regular) {
-        exchange_log(section->x, LOG_ERROR, 0, "upstream sent invalid header \"%.*s: %.*s\"",
-                     STR_ARG(field->name), STR_ARG(value));
-        return false;
+        return refuse_field(section, "invalid header", field);
     }
     if (section->status != 0) {
         exchange_log(section->x, LOG_ERROR, 0, "upstream sent duplicate :status header");
@@ -91,9 +102,7 @@ bool coded_section_take(struct coded_section *section, const struct coded_field 
     }
     section->has_regular = true;
     if (!is_name(field->name) || !field_value_is_sound(field->value)) {
-        exchange_log(x, LOG_ERROR, 0, "upstream sent invalid header: \"%.*s: %.*s\"",
-                     STR_ARG(field->name), STR_ARG(field->value));
-        return false;
+        return refuse_field(section, "invalid header:", field);
     }
     enum field_id id = field_identify(field->name);
     bool has_place = section->head != NULL || (FIELD_BIT(id) & FIELDS_NOT_IN_TRAILERS) == 0;
