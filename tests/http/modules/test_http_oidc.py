@@ -431,10 +431,11 @@ def test_tokens_are_renewed(site, provider):
     browser = Browser(site("userinfo on;"))
     browser.login(provider)
     first = browser.get("/").header("X-Access")
+    tokens = provider.count("/token")  # more than one where the page above came late
     provider.lifetime = 3600
     until(lambda: browser.get("/").header("X-Access") != first, "another access token")
     assert user(browser.get("/")) == (200, "ann|ann@example.com")
-    assert provider.count("/token") == 2
+    assert provider.count("/token") == tokens + 1
 
 
 def test_client_leaves_while_tokens_are_renewed(site, provider):
@@ -444,6 +445,7 @@ def test_client_leaves_while_tokens_are_renewed(site, provider):
     browser.login(provider)
     first = browser.get("/").header("X-Access")
     begun, go = stalled(provider, "/token")
+    tokens = provider.count("/token")  # more than one where the page above came late
     provider.lifetime = 3600
     text = "GET / HTTP/1.1\r\nHost: x\r\nCookie: NGX_OIDC_SESSION=%s\r\n\r\n" % browser.cookies["NGX_OIDC_SESSION"]
 
@@ -456,7 +458,7 @@ def test_client_leaves_while_tokens_are_renewed(site, provider):
     go.set()
     until(lambda: browser.get("/").header("X-Access") != first, "the tokens of the renewal")
     assert user(browser.get("/")) == (200, "ann|")
-    assert provider.count("/token") == 2
+    assert provider.count("/token") == tokens + 1
 
 
 def test_session_ends_where_renewal_is_refused(site, provider):
