@@ -244,13 +244,14 @@ class Load:
         self.is_apart = True
         yield
         for node in nodes:
-            until(lambda one=node: self.knows(one), "the sessions of that time", 60)
+            until(lambda one=node: self.knows(one, 200), "the sessions of that time", 60)
         print("%d requests came to a node that did not know their session yet" % self.strayed, flush=True)
         self.is_apart, self.strayed = False, 0
 
-    def knows(self, node):
+    def knows(self, node, most=None):
+        """All sessions, or the last ones."""
         with node.connect() as conn:
-            return all(ask(conn, "/app", cookie="sid=" + name)[1] == peer for name, peer in list(self.sessions.items())) and \
+            return all(ask(conn, "/app", cookie="sid=" + name)[1] == peer for name, peer in list(self.sessions.items())[-(most or 0):]) and \
                 all(browse(node, "/", dict(cookies))[0] == 200 for cookies in random.sample(self.logins, min(100, len(self.logins))))
 
     def excess(self, name, seconds, lasts=1):
@@ -359,13 +360,6 @@ def wait_limits(load, what):
     print("%s: eventual and strict limit pass %s of the rate" % (what, shown[-1]), flush=True)
 
 
-def full_handshakes(load):
-    """Those of clients whose ticket another node did not know; they are no failures."""
-    missed = [one for one in load.failed if "a ticket of" in one[1]]
-    load.failed = [one for one in load.failed if one not in missed]
-    return len(missed)
-
-
 def no_failure(load, what, but=0):
     failed = [one for one in load.failed if one[0] != but]
     print("%s: %d requests failed%s" % (what, len(failed), ", %d on the node that was killed" % (len(load.failed) - len(failed)) if but else ""), flush=True)
@@ -438,8 +432,6 @@ def test_parts_that_fail_under_load(service):
         node.quit()
         start(node, load)
     wait_limits(load, "after a restart of all nodes")
-    # Some of a thousand, on a busy machine; why is not known.
-    print("%d tickets, of %d, were not resumed since the restart" % (full_handshakes(load), load.resumed), flush=True)
     no_failure(load, "a restart of all nodes")
 
     load.end()
