@@ -161,10 +161,10 @@ static const char *link_take(struct store_link *link)
     }
 }
 
-/* The worker ends: nothing more is sent on a connection, and no reply is awaited. */
+/* The worker ends, and no reply is awaited: what is asked later gets another connection. */
 static bool link_has_ended(const struct store_link *link)
 {
-    return link->node->store->is_ending && list_is_empty(&link->sent);
+    return link->node->store->is_ending && link->state == LINK_UP && list_is_empty(&link->sent);
 }
 
 static void link_input(struct conn *conn)
@@ -405,7 +405,11 @@ static void link_up(struct store_link *link)
         }
     }
     store_is_back(node->store, node);
-    wait_signal_later(&node->store->wake);
+    store_route_is_old(node->store);
+    if (link_has_ended(link)) {
+        link->state = LINK_DOWN;
+        link_close(link);
+    }
 }
 
 static void link_run_start(void *arg)
@@ -512,7 +516,7 @@ static struct store_link *node_link(struct store_node *node, bool *is_starting)
         free_link = link->state == LINK_DOWN && free_link == NULL ? link : free_link;
     }
     if (!*is_starting && free_link != NULL && clock_now.now_ms >= node->retry_ms &&
-        !node->store->is_ending) {
+        !node->store->is_closed) {
         link_start(free_link);
         *is_starting = free_link->state == LINK_STARTING;
     }

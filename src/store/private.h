@@ -115,7 +115,9 @@ struct store {
     bool is_running;
     struct fiber *watcher;  /* keeps the map of servers */
     struct wait_point wake; /* the watcher is to look now */
-    bool is_ending;
+    bool
+        is_ending; /* the worker ends: requests under way are served, each connection ends when nothing is awaited on it */
+    bool is_closed; /* nothing is sent any more */
     struct store_node *nodes[STORE_NODES_MAX];
     unsigned node_count;
     struct store_node *primary; /* standalone and sentinel: where commands go */

@@ -364,6 +364,7 @@ void store_route_end(struct store *store)
 
 void store_route_close(struct store *store)
 {
+    store->is_closed = true;
     for (unsigned i = 0; i < store->node_count; i++) {
         store_node_close(store->nodes[i]);
     }
@@ -484,7 +485,7 @@ static uint64_t deadline_of(const struct store_call *call)
 
 static bool store_is_usable(const struct store *store)
 {
-    return store->is_running && !store->is_ending;
+    return store->is_running && !store->is_closed;
 }
 
 /*

@@ -11,7 +11,12 @@ import pytest
 
 from harness import run_binary, until
 from harness.backend import RawBackend
+from harness.certificates import Authority
+from harness.daemon import Daemon, follow_upgrade, upgrade
+from harness.h3 import H3, HAS_AIOQUIC
 from harness.nodes import Node, store
+
+needs_aioquic = pytest.mark.skipif(not HAS_AIOQUIC, reason="without aioquic: see auto/aioquic")
 
 FRESH = b"Cache-Control: max-age=60"
 CONF = """proxy_cache_path @DIR@/logs/cache keys_zone=z:1m %(path)s; proxy_cache z; proxy_cache_key $uri; proxy_cache_lock on sync %(words)s;
@@ -464,6 +469,56 @@ def test_purged_before_a_restart(nodes, redis, backend, path):
     second.server.quit()
     second.server.start()
     assert second.got() == ("MISS", "new")
+
+
+@needs_aioquic
+def test_http3_clients_that_wait(serve, redis, slow, tmp_path):
+    """For a response that another node fetches: they get it, and one that leaves takes nothing from the others."""
+    one = redis()
+    Authority(str(tmp_path)).issue("www")
+    back, gate = slow(answer(b"x" * 3000, FRESH))
+    conf = (CONF % {"path": "", "words": "", "more": "", "back": back.port}).replace(
+        "@PORT@;", "@PORT@; listen 127.0.0.1:@PORT3@ quic; ssl_certificate %s/www.crt; ssl_certificate_key %s/www.key;" % (tmp_path, tmp_path), 1)
+    first, second = [LockNode(serve(conf, main=store(one.port))) for _ in range(2)]
+    client = first.ask()
+    back.wait_requests(1)
+    with H3(second.server.port_of("PORT3")) as stays, H3(second.server.port_of("PORT3")) as leaves:
+        streams = [stays.send(), stays.send()]
+        left = leaves.send()
+        leaves.flush()
+        stays.flush()
+        asked(one, 3)
+        leaves.turn()
+        assert not leaves.answer(left).heads
+        leaves.close()
+        gate.set()
+        answers = [stays.wait(stream) for stream in streams]
+    assert [(got.headers["x-cache"], got.body) for got in answers] == [("HIT", b"x" * 3000)] * 2
+    assert end_of(client) == ("MISS", "x" * 3000) and len(back.requests) == 1
+
+
+@pytest.mark.parametrize("which", ["that fetches", "that waits"])
+def test_an_upgrade_while_a_response_is_fetched(serve, redis, slow, which):
+    """USR2 and QUIT: the former process ends what it has begun, and what it fetched is given."""
+    one = redis()
+    back, gate = slow(answer(b"x" * 3000, FRESH), answer(b"again", FRESH))
+    conf, main = CONF % {"path": "", "words": "", "more": "", "back": back.port}, store(one.port)
+    server = Daemon(conf, main=main)
+    server.configure(conf=server.conf.replace("daemon off;", "daemon on;"))
+    with server:
+        pair = [LockNode(server), LockNode(serve(conf, main=main))]
+        first, second = pair if which == "that fetches" else pair[::-1]
+        fetches = first.ask()
+        back.wait_requests(1)
+        waits = second.ask()
+        asked(one, 2)
+        upgrade(server, 1)
+        server.signal("quit")
+        asked(one, calls(one) + 1)
+        gate.set()
+        assert end_of(fetches) == ("MISS", "x" * 3000) and end_of(waits) == ("HIT", "x" * 3000)
+        assert len(back.requests) == 1
+        follow_upgrade(server)
 
 
 def test_what_is_in_the_store_is_not_believed(nodes, redis, backend):
