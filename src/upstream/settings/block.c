@@ -173,8 +173,9 @@ static const struct directive http_group_rows[] = {
          "connection in any group, and is kept for it as `keepalive` says; with `ntlm` it is "
          "kept where `keepalive` is 0, too."},
     {"queue", IN_UPSTREAM, CUSTOM(queue_apply), ARGS(1, 2), .syntax = "number [timeout=time]",
-     .doc = "How many requests may wait in each worker when no server is available, also where there "
-            "is none yet; the default timeout is 60s."},
+     .doc =
+         "How many requests may wait in each worker when no server is available, also where there "
+         "is none yet; the default timeout is 60s."},
     {0},
 };
 
