@@ -28,7 +28,7 @@ from servers import BenchError, Server, descriptor_limit, free_port
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = os.path.join(HERE, "../../objs/bench")
 BEGIN, END = "<!-- headline:begin -->", "<!-- headline:end -->"
-OURS, BEFORE, MINIMAL = "portunus", "before", minimal.NAME
+OURS, BEFORE, MINIMAL = "portunus", "before", (minimal.NAME, minimal.URING)
 NGINX_WAYS = {"mutex": ("accept_mutex on;", ""), "reuseport": ("accept_mutex off;", " reuseport"),
               "shared": ("accept_mutex off;", "")}
 CLIENT_IS_LIMIT = 0.9       # of its CPUs; above it the rate is the client's
@@ -107,7 +107,10 @@ class Headline:
         self.descriptors = descriptor_limit(40000)
         self.client = loads.Client(loads.build(PROGRAMS), [{0}], directory, descriptors=self.descriptors)
         self.programs = PROGRAMS
-        self.minimal = minimal.build(PROGRAMS)
+        self.minimal = {}
+        if options.minimal:
+            names = MINIMAL if minimal.has_io_uring() else MINIMAL[:1]
+            self.minimal = {name: (minimal.build(PROGRAMS, name), "", "") for name in names}
         backends.build(PROGRAMS)
         modes.build(PROGRAMS)
         make_files(self.root)
@@ -118,8 +121,8 @@ class Headline:
         found = {OURS: (self.options.binary, "", "")}
         if self.options.before:
             found[BEFORE] = (self.options.before, "", "")
-        if self.options.minimal and row.workers == 1 and row.uris == Row.uris:
-            found[MINIMAL] = (self.minimal, "", "")
+        if row.workers == 1 and row.uris == Row.uris:
+            found.update(self.minimal)
         if row.workers == 1:
             found["nginx"] = (self.options.reference, "", "")
         else:
@@ -131,7 +134,7 @@ class Headline:
         """One server, ready, on the CPUs of the row."""
         binary, events, listen = self.sides(row)[side]
         prefix = f"{self.directory}/{row.name}-{side}"
-        if side == MINIMAL:
+        if side in MINIMAL:
             with minimal.Minimal(binary, prefix, cpus_of(row)[0], self.descriptors) as server:
                 yield server
             return
@@ -228,7 +231,7 @@ def enter_network():
 
 def best_of_nginx(found, turn, key):
     """The best of nginx's ways in one round: the highest rate, the least of anything else."""
-    values = [rounds[turn][key] for side, rounds in found.items() if side not in (OURS, BEFORE, MINIMAL)]
+    values = [rounds[turn][key] for side, rounds in found.items() if side not in (OURS, BEFORE, *MINIMAL)]
     return max(values) if key == "rps" else min(values)
 
 
@@ -265,7 +268,7 @@ def line_of(row, found, side=OURS):
         cells.append(f"{statistics.median(one[key] for one in mine) / scale:,.{digits}f}")
         cells.append(f"{ratio(found, key, side):.2f}")
     others = "; ".join(f"{name} {statistics.median(one['rps'] for one in rounds):,.0f}" for name, rounds in found.items()
-                       if name not in (OURS, BEFORE, MINIMAL))
+                       if name not in (OURS, BEFORE, *MINIMAL))
     cells += [others, target_missed(row, found) or "met" if side == OURS else ""]
     return "| " + " | ".join(cells) + " |"
 
@@ -280,7 +283,7 @@ def parse_options(arguments):
     parser.add_argument("--binary", default=os.environ.get("TEST_NGINX_BINARY", os.path.join(HERE, "../../objs/nginx")))
     parser.add_argument("--reference", default="/usr/sbin/nginx", help="the server to judge it by")
     parser.add_argument("--before", metavar="BINARY", help="another build of ours, in the same rounds")
-    parser.add_argument("--minimal", action="store_true", help="also the least program that there can be, in rows of one worker")
+    parser.add_argument("--minimal", action="store_true", help="also the least programs that there can be, on epoll and on io_uring, in rows of one worker")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.6, help="of load on each server in a round")
     parser.add_argument("--rows", type=lambda text: text.split(","), help="names of rows, a,b")
@@ -310,7 +313,7 @@ def main(arguments):
                 print(f"headline: {row.name}: {error}", file=sys.stderr)
                 failures += 1
                 continue
-            fresh = [line_of(row, found, side) for side in (OURS, BEFORE, MINIMAL) if side in found]
+            fresh = [line_of(row, found, side) for side in (OURS, BEFORE, *MINIMAL) if side in found]
             print("\n".join(fresh), flush=True)
             lines += fresh
     if options.write:
