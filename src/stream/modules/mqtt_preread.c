@@ -1,13 +1,7 @@
 /* ngx_stream_mqtt_preread_module: who a client of MQTT says it is, without an answer to it. */
-#include "server/module.h"
 #include "shared/variables/give.h"
-#include "stream/session/hooks.h"
-#include "stream/session/session.h"
+#include "stream/session/preread.h"
 #include "stream/words/mqtt.h"
-
-struct preread_settings {
-    bool is_on;
-};
 
 static struct settings_key preread_key;
 
@@ -78,29 +72,7 @@ static const struct variable variables[] = {
 
 /* ---- the module ---- */
 
-static const struct directive rows[] = {
-    {"mqtt_preread", IN_STREAM | IN_STREAM_SERVER, FLAG(struct preread_settings, is_on),
-     .initial = "off",
-     .doc = "Reads what a client of MQTT (3.1, 3.1.1, 5.0) begins with: its client id and its user "
-            "name."},
-    {0},
-};
-
-static const struct session_hook session_hooks[] = {
-    {.phase = STREAM_PREREAD,
-     .run = stream_mqtt_preread_look,
-     .when = SETTING(preread_key, struct preread_settings, is_on)},
-    {.run = NULL},
-};
-static const struct stream_module hooks = {.variables = variables, .hooks = session_hooks};
-
-const struct module ngx_stream_mqtt_preread_module = {
-    .magic = MODULE_MAGIC,
-    .name = "ngx_stream_mqtt_preread_module",
-    .kind = MODULE_STREAM,
-    .table = {.key = &preread_key,
-              .rows = rows,
-              .contexts = IN_STREAM | IN_STREAM_SERVER,
-              .size = sizeof(struct preread_settings)},
-    .hooks = &hooks,
-};
+PREREAD_MODULE(
+    ngx_stream_mqtt_preread_module, "mqtt_preread", stream_mqtt_preread_look, variables,
+    "Reads what a client of MQTT (3.1, 3.1.1, 5.0) begins with: its client id and its user "
+    "name.");

@@ -1,13 +1,7 @@
 /* ngx_stream_rdp_preread_module: the cookie or the routing token that a client of RDP begins with. */
-#include "server/module.h"
 #include "shared/variables/give.h"
 #include "stream/modules/rdp_preread/request.h"
-#include "stream/session/hooks.h"
-#include "stream/session/session.h"
-
-struct preread_settings {
-    bool is_on;
-};
+#include "stream/session/preread.h"
 
 static struct settings_key preread_key;
 
@@ -68,28 +62,5 @@ static const struct variable variables[] = {
 
 /* ---- the module ---- */
 
-static const struct directive rows[] = {
-    {"rdp_preread", IN_STREAM | IN_STREAM_SERVER, FLAG(struct preread_settings, is_on),
-     .initial = "off",
-     .doc = "Reads what a client of RDP begins with: its cookie, or its routing token."},
-    {0},
-};
-
-static const struct session_hook session_hooks[] = {
-    {.phase = STREAM_PREREAD,
-     .run = stream_rdp_preread_look,
-     .when = SETTING(preread_key, struct preread_settings, is_on)},
-    {.run = NULL},
-};
-static const struct stream_module hooks = {.variables = variables, .hooks = session_hooks};
-
-const struct module ngx_stream_rdp_preread_module = {
-    .magic = MODULE_MAGIC,
-    .name = "ngx_stream_rdp_preread_module",
-    .kind = MODULE_STREAM,
-    .table = {.key = &preread_key,
-              .rows = rows,
-              .contexts = IN_STREAM | IN_STREAM_SERVER,
-              .size = sizeof(struct preread_settings)},
-    .hooks = &hooks,
-};
+PREREAD_MODULE(ngx_stream_rdp_preread_module, "rdp_preread", stream_rdp_preread_look, variables,
+               "Reads what a client of RDP begins with: its cookie, or its routing token.");

@@ -1,13 +1,7 @@
 /* ngx_stream_ssl_preread_module: what a client of TLS asks for, without an answer to it. */
-#include "server/module.h"
 #include "shared/variables/give.h"
 #include "stream/modules/ssl_preread/hello.h"
-#include "stream/session/hooks.h"
-#include "stream/session/session.h"
-
-struct preread_settings {
-    bool is_on;
-};
+#include "stream/session/preread.h"
 
 static struct settings_key preread_key;
 
@@ -111,29 +105,6 @@ static const struct variable variables[] = {
 
 /* ---- the module ---- */
 
-static const struct directive rows[] = {
-    {"ssl_preread", IN_STREAM | IN_STREAM_SERVER, FLAG(struct preread_settings, is_on),
-     .initial = "off",
-     .doc = "Reads what the client's handshake of TLS begins with: the name of the server, the "
-            "versions and protocols that it speaks."},
-    {0},
-};
-
-static const struct session_hook session_hooks[] = {
-    {.phase = STREAM_PREREAD,
-     .run = stream_ssl_preread_look,
-     .when = SETTING(preread_key, struct preread_settings, is_on)},
-    {.run = NULL},
-};
-static const struct stream_module hooks = {.variables = variables, .hooks = session_hooks};
-
-const struct module ngx_stream_ssl_preread_module = {
-    .magic = MODULE_MAGIC,
-    .name = "ngx_stream_ssl_preread_module",
-    .kind = MODULE_STREAM,
-    .table = {.key = &preread_key,
-              .rows = rows,
-              .contexts = IN_STREAM | IN_STREAM_SERVER,
-              .size = sizeof(struct preread_settings)},
-    .hooks = &hooks,
-};
+PREREAD_MODULE(ngx_stream_ssl_preread_module, "ssl_preread", stream_ssl_preread_look, variables,
+               "Reads what the client's handshake of TLS begins with: the name of the server, the "
+               "versions and protocols that it speaks.");
