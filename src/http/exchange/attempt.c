@@ -139,7 +139,7 @@ static uint64_t io_deadline_end(struct exchange *x, const struct io_deadline *de
     uint64_t heard_ms = channel->heard_ms != NULL ? channel->heard_ms(x) : 0;
     uint64_t since_ms = later(deadline->since_ms, heard_ms);
 
-    if (channel->unsent(x) != 0) {
+    if (exchange_unsent(x) != 0) {
         return later(since_ms, x->sent.begun_ms) + settings->send_timeout_ms;
     }
     /* The end of the response is seen; what is left in the queue is not. */
@@ -160,18 +160,17 @@ static uint64_t io_deadline_end(struct exchange *x, const struct io_deadline *de
 
 enum wait_result io_deadline_wait(struct exchange *x, struct io_deadline *deadline)
 {
-    const struct channel *channel = x->protocol->channel;
     const struct exchange_settings *settings = x->settings;
     uint64_t timeout_ms = settings->read_timeout_ms;
 
-    if (channel->unsent(x) != 0 && settings->send_timeout_ms < timeout_ms) {
+    if (exchange_unsent(x) != 0 && settings->send_timeout_ms < timeout_ms) {
         timeout_ms = settings->send_timeout_ms; /* what is queued may be sent when this turn ends */
     }
     /* Whose turn it is then is looked at then. */
     uint64_t end_ms = deadline->since_ms + timeout_ms;
     for (;;) {
         uint64_t turn_ms = GIVE_WAY_DUE(x);
-        enum wait_result result = channel->wait(x, turn_ms < end_ms ? turn_ms : end_ms);
+        enum wait_result result = exchange_wait(x, turn_ms < end_ms ? turn_ms : end_ms);
 
         if (result != WAIT_TIMED_OUT) {
             if (sent_so_far(x) != deadline->sent ||
@@ -187,7 +186,7 @@ enum wait_result io_deadline_wait(struct exchange *x, struct io_deadline *deadli
         }
         end_ms = io_deadline_end(x, deadline);
         if (end_ms <= clock_now.now_ms) {
-            if (channel->unsent(x) != 0) {
+            if (exchange_unsent(x) != 0) {
                 x->request->log.action = "sending request to upstream";
             }
             log_error(&x->request->log, ETIMEDOUT, "upstream timed out");
@@ -460,7 +459,7 @@ static enum attempt_result attempt_read_head(struct exchange *x, struct failure 
         if (x->sent.is_cut) {
             return ATTEMPT_CANCELLED;
         }
-        if (channel->input(x).len >= x->settings->buffer_size) {
+        if (exchange_input(x).len >= x->settings->buffer_size) {
             log_error(&x->request->log, 0, "upstream sent too big header");
             return fail_attempt(x, failure, NEXT_INVALID_HEADER, 502);
         }
@@ -473,7 +472,7 @@ static enum attempt_result attempt_read_head(struct exchange *x, struct failure 
             }
             continue;
         }
-        if (channel->has_ended(x)) {
+        if (exchange_has_ended(x)) {
             exchange_log_early_end(x);
             return fail_attempt(x, failure, NEXT_ERROR, 502);
         }

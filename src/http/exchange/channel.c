@@ -4,17 +4,7 @@
 /* Bytes that one read of a body takes at most; a head fits buffer_size. */
 #define BODY_READ_SIZE (64 * 1024)
 
-struct str whole_connection_input(struct exchange *x)
-{
-    return conn_input(x->connection->conn);
-}
-
-void whole_connection_consume(struct exchange *x, size_t n)
-{
-    conn_consume(x->connection->conn, n);
-}
-
-bool whole_connection_fill(struct exchange *x)
+static bool whole_connection_fill(struct exchange *x)
 {
     struct conn *conn = x->connection->conn;
     size_t first = x->settings->buffer_size;
@@ -34,22 +24,7 @@ bool whole_connection_fill(struct exchange *x)
     return true;
 }
 
-bool whole_connection_has_ended(struct exchange *x)
-{
-    return x->connection->conn->is_input_closed || x->connection->conn->is_broken;
-}
-
-enum wait_result whole_connection_wait(struct exchange *x, uint64_t deadline_ms)
-{
-    return fiber_wait(&x->connection->wake, deadline_ms);
-}
-
-uint64_t whole_connection_unsent(struct exchange *x)
-{
-    return conn_unsent(x->connection->conn);
-}
-
-void whole_connection_end(struct exchange *x, bool is_reusable)
+static void whole_connection_end(struct exchange *x, bool is_reusable)
 {
     struct upstream_connection *connection = x->connection;
 
@@ -62,12 +37,7 @@ void whole_connection_end(struct exchange *x, bool is_reusable)
 }
 
 const struct channel whole_connection = {
-    .input = whole_connection_input,
-    .consume = whole_connection_consume,
     .fill = whole_connection_fill,
-    .has_ended = whole_connection_has_ended,
-    .wait = whole_connection_wait,
-    .unsent = whole_connection_unsent,
     .end = whole_connection_end,
 };
 

@@ -54,6 +54,7 @@ struct upstream_response {
 struct channel {
     /* After upstream_connection_open: this exchange is now on x->connection. False: it cannot be (logged), the attempt failed. NULL: it is. */
     bool (*begin)(struct exchange *x);
+    /* The next three, wait and unsent may be NULL: what the connection itself has. Call exchange_input and so on, below. */
     /* Bytes that arrived and were not consumed. */
     struct str (*input)(struct exchange *x);
     void (*consume)(struct exchange *x, size_t n); /* the first n of them are used */
@@ -112,15 +113,8 @@ static inline uint64_t output_share_unsent(const struct output_share *share,
     return left < share->queued ? left : share->queued;
 }
 
-/* The channel of protocols that have a connection for themselves (channel.c), and what it is made of. */
+/* The channel of protocols that have a connection for themselves (channel.c). */
 extern const struct channel whole_connection;
-struct str whole_connection_input(struct exchange *x);
-void whole_connection_consume(struct exchange *x, size_t n);
-bool whole_connection_fill(struct exchange *x);
-bool whole_connection_has_ended(struct exchange *x);
-enum wait_result whole_connection_wait(struct exchange *x, uint64_t deadline_ms);
-uint64_t whole_connection_unsent(struct exchange *x);
-void whole_connection_end(struct exchange *x, bool is_reusable);
 
 /* A protocol towards backends. One constant for each module. */
 struct protocol {
@@ -327,6 +321,51 @@ struct ssl_st *exchange_ssl(const struct exchange *x);
 static inline struct exchange *request_exchange(const struct request *request)
 {
     return request->exchange;
+}
+
+/* ---- the channel of an exchange, which as a rule is its connection ---- */
+
+static inline struct str exchange_input(struct exchange *x)
+{
+    const struct channel *channel = x->protocol->channel;
+
+    return channel->input == NULL ? conn_input(x->connection->conn) : channel->input(x);
+}
+
+static inline void exchange_consume(struct exchange *x, size_t n)
+{
+    const struct channel *channel = x->protocol->channel;
+
+    if (channel->consume == NULL) {
+        conn_consume(x->connection->conn, n);
+    } else {
+        channel->consume(x, n);
+    }
+}
+
+static inline bool exchange_has_ended(struct exchange *x)
+{
+    const struct channel *channel = x->protocol->channel;
+    const struct conn *conn = x->connection->conn;
+
+    return channel->has_ended == NULL ? conn->is_input_closed || conn->is_broken
+                                      : channel->has_ended(x);
+}
+
+/* MAY WAIT. */
+static inline enum wait_result exchange_wait(struct exchange *x, uint64_t deadline_ms)
+{
+    const struct channel *channel = x->protocol->channel;
+
+    return channel->wait == NULL ? fiber_wait(&x->connection->wake, deadline_ms)
+                                 : channel->wait(x, deadline_ms);
+}
+
+static inline uint64_t exchange_unsent(struct exchange *x)
+{
+    const struct channel *channel = x->protocol->channel;
+
+    return channel->unsent == NULL ? conn_unsent(x->connection->conn) : channel->unsent(x);
 }
 
 /* ---- answers to clients (response.c) ---- */

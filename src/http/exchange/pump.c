@@ -116,11 +116,11 @@ static bool pump_down(struct pump *pump)
     const struct channel *channel = x->protocol->channel;
 
     while (goes_on(pump)) {
-        struct str input = channel->input(x);
+        struct str input = exchange_input(x);
 
         if (input.len != 0) {
             bool is_given = give_down(request, input);
-            channel->consume(x, input.len);
+            exchange_consume(x, input.len);
             x->body_received += input.len;
             pump->active_ms = clock_now.now_ms;
             if (x->tunnel_byte_ms == 0) {
@@ -135,10 +135,10 @@ static bool pump_down(struct pump *pump)
         if (channel->fill(x)) {
             continue;
         }
-        if (pump->is_over || channel->has_ended(x)) {
+        if (pump->is_over || exchange_has_ended(x)) {
             return false;
         }
-        enum wait_result result = channel->wait(x, pump_end(pump));
+        enum wait_result result = exchange_wait(x, pump_end(pump));
         if (result == WAIT_CANCELLED) {
             return false;
         }

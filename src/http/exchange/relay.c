@@ -193,7 +193,7 @@ static enum body_result read_body(struct relay *relay)
             }
             continue;
         }
-        if (protocol->channel->has_ended(x)) {
+        if (exchange_has_ended(x)) {
             if (protocol->body_ended != NULL) {
                 return protocol->body_ended(x);
             }
@@ -306,7 +306,7 @@ enum handler_result relay_response(struct exchange *x)
     struct relay relay = {
         .x = x,
         .begun_ms = clock_now.now_ms,
-        .head_received = x->attempt->bytes_received - x->protocol->channel->input(x).len,
+        .head_received = x->attempt->bytes_received - exchange_input(x).len,
     };
 
     enum handler_result handled = HANDLER_DONE;

@@ -52,7 +52,7 @@ enum handler_result sent_body_prepare(struct exchange *x)
     if (x->streams_body) {
         return request_body_exceeds(x->request) ? HANDLER_FAIL : HANDLER_NEXT;
     }
-    enum handler_result result = request_read_body(x->request);
+    enum handler_result result = request_have_body(x->request);
     if (result == HANDLER_NEXT && x->set_body != NULL) { /* it may speak of the client's */
         struct str text = template_text(x->set_body, &x->request->env);
         x->body_override = text.data != NULL ? text : STR("");

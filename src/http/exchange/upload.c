@@ -112,7 +112,7 @@ static bool send_pieces(struct upload *upload)
                                    .fd = -1,
                                    .is_volatile = true};
         bool is_last = n == 0 || request->incoming.is_read;
-        if (x->protocol->channel->unsent(x) == 0) {
+        if (exchange_unsent(x) == 0) {
             x->sent.begun_ms = clock_now.now_ms;
         }
         if (!sent_body_give(x, n == 0 ? NULL : &piece, is_last)) {

@@ -20,6 +20,8 @@
 
 #define READ_SIZE (16 * 1024)
 
+struct request_body request_body_none = {.fd = -1};
+
 static void close_file(void *arg)
 {
     struct request_body *body = arg;
@@ -39,7 +41,9 @@ static void close_and_unlink(void *arg)
 
 void request_body_keep_file(struct request *request)
 {
-    request->incoming.body->file_name = STR_NONE;
+    if (request->incoming.body->fd != -1) {
+        request->incoming.body->file_name = STR_NONE;
+    }
 }
 
 static bool open_file(struct body_writer *writer)
@@ -192,12 +196,11 @@ void request_give_body(struct request *request, struct request_body *body)
     request->incoming.is_length_given = false;
 }
 
-struct request_body *request_passed_body(struct request *request)
+struct request_body *request_body_part(struct request *request)
 {
     struct request_body *body = request->incoming.body;
 
-    if (body == NULL || !request->incoming.is_length_given ||
-        request->incoming.passed_length >= body->size) {
+    if (request->incoming.passed_length >= body->size) {
         return body;
     }
     struct request_body *part = arena_new(&request->arena, struct request_body);

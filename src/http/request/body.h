@@ -36,8 +36,15 @@ bool request_body_from_file(struct request *request, struct str path, struct req
 /* A body of its own is the request's alone from here on, and so is what its head says of one. */
 void request_give_body(struct request *request, struct request_body *body);
 
+/* The part of a body that was read which a Content-Length that was set leaves. */
+struct request_body *request_body_part(struct request *request);
 /* What of a body that was read is passed on: all of it, or what a Content-Length that was set leaves. NULL: there is none. */
-struct request_body *request_passed_body(struct request *request);
+static inline struct request_body *request_passed_body(struct request *request)
+{
+    struct request_body *body = request->incoming.body;
+
+    return body == NULL || !request->incoming.is_length_given ? body : request_body_part(request);
+}
 
 /* Can it not be had whole any more? A part was taken, or it is malformed, or late. */
 bool request_body_is_gone(const struct request *request);
@@ -48,6 +55,20 @@ bool request_body_is_too_large(struct request *request, uint64_t size);
 /* Reads all of the body to memory or file as the location says. MAY WAIT. HANDLER_NEXT = it is in
  * request->incoming.body; else HANDLER_FAIL (status set), HANDLER_CLOSED. One of which a part has gone elsewhere is empty. */
 enum handler_result request_read_body(struct request *request);
+/* The body of all requests that have none. It is never changed. */
+extern struct request_body request_body_none;
+/* The same, at once, for a request that has no body and waits for nothing, as most GET. */
+static inline enum handler_result request_have_body(struct request *request)
+{
+    const struct incoming_body *incoming = &request->incoming;
+
+    if (incoming->body != NULL || !incoming->is_read || incoming->is_taken ||
+        incoming->refusal != 0 || incoming->expects_continue) {
+        return request_read_body(request);
+    }
+    request->incoming.body = &request_body_none;
+    return HANDLER_NEXT;
+}
 /* The body that request_read_body has read, in memory whatever it is in. False with errno: its file cannot be read. */
 bool request_body_text(struct request *request, struct str *out);
 /* For wires: how long to wait for more of the body, until when. */

@@ -65,9 +65,8 @@ enum head_result plain_read_head(struct exchange *x)
 
 enum body_result plain_read_body(struct exchange *x, struct str *data)
 {
-    const struct channel *channel = x->protocol->channel;
     struct plain_answer *state = x->state;
-    struct str input = channel->input(x);
+    struct str input = exchange_input(x);
 
     if (state->left == 0) {
         if (input.len != 0 && !x->response.has_no_body) {
@@ -80,7 +79,7 @@ enum body_result plain_read_body(struct exchange *x, struct str *data)
         return BODY_MORE;
     }
     *data = state->left < input.len ? str_head(input, (size_t) state->left) : input;
-    channel->consume(x, data->len);
+    exchange_consume(x, data->len);
     if (state->left != UINT64_MAX) {
         state->left -= data->len;
     }

@@ -105,8 +105,7 @@ enum head_result upstream_response_parse_status_line(struct str input,
 enum head_result upstream_response_read_status_line(struct exchange *x)
 {
     static const struct str usual = STR_INIT("HTTP/1.1 200 OK\r\n");
-    const struct channel *channel = x->protocol->channel;
-    struct str input = channel->input(x);
+    struct str input = exchange_input(x);
     size_t used;
 
     if (input.len == 0) {
@@ -115,13 +114,13 @@ enum head_result upstream_response_read_status_line(struct exchange *x)
     if (str_starts(input, usual)) {
         x->response.version = HTTP_1_1;
         x->response.status = 200;
-        channel->consume(x, usual.len);
+        exchange_consume(x, usual.len);
         return HEAD_DONE;
     }
     enum head_result result = upstream_response_parse_status_line(input, &x->response, &used);
     if (result == HEAD_DONE) {
         x->response.reason = exchange_keep(x, x->response.reason);
-        channel->consume(x, used);
+        exchange_consume(x, used);
     }
     return result;
 }
@@ -305,12 +304,11 @@ enum head_result upstream_response_parse_fields(struct exchange *x, struct str i
 
 enum head_result upstream_response_read_fields(struct exchange *x, bool is_cgi)
 {
-    const struct channel *channel = x->protocol->channel;
     size_t used;
-    enum head_result result = upstream_response_parse_fields(x, channel->input(x), is_cgi, &used);
+    enum head_result result = upstream_response_parse_fields(x, exchange_input(x), is_cgi, &used);
 
     if (result == HEAD_DONE) {
-        channel->consume(x, used);
+        exchange_consume(x, used);
     }
     return result;
 }

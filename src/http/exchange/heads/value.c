@@ -18,7 +18,7 @@ enum head_result value_refuse(struct exchange *x, struct str line)
 
 enum head_result value_line(struct exchange *x, struct str *line)
 {
-    struct str input = x->protocol->channel->input(x);
+    struct str input = exchange_input(x);
     const char *end = input.len == 0 ? NULL : memchr(input.data, '\n', input.len);
 
     if (end == NULL) {
@@ -66,19 +66,17 @@ enum head_result value_not_found(struct exchange *x)
 /* What has to stand after the value. */
 static enum body_result read_end(struct exchange *x, struct value_reading *reading)
 {
-    const struct channel *channel = x->protocol->channel;
-
     while (reading->end_at < sizeof(MEMCACHED_VALUE_END) - 1) {
         size_t used;
 
-        if (!memcached_value_ends(channel->input(x), &reading->end_at, &used)) {
+        if (!memcached_value_ends(exchange_input(x), &reading->end_at, &used)) {
             log_error(&x->request->log, 0, "memcached sent invalid trailer");
             return BODY_BAD;
         }
         if (used == 0) {
             return BODY_MORE;
         }
-        channel->consume(x, used);
+        exchange_consume(x, used);
     }
     x->is_reusable = true;
     return BODY_END;
@@ -86,17 +84,15 @@ static enum body_result read_end(struct exchange *x, struct value_reading *readi
 
 enum body_result value_read(struct exchange *x, struct value_reading *reading, struct str *data)
 {
-    const struct channel *channel = x->protocol->channel;
-
     if (reading->left == 0) {
         return read_end(x, reading);
     }
-    struct str input = channel->input(x);
+    struct str input = exchange_input(x);
     if (input.len == 0) {
         return BODY_MORE;
     }
     *data = reading->left < input.len ? str_head(input, (size_t) reading->left) : input;
-    channel->consume(x, data->len);
+    exchange_consume(x, data->len);
     reading->left -= data->len;
     return BODY_DATA;
 }

@@ -363,7 +363,7 @@ static enum head_result memc_read_head(struct exchange *x)
     } else {
         return value_refuse(x, line);
     }
-    x->protocol->channel->consume(x, line.len + 2);
+    exchange_consume(x, line.len + 2);
     return result;
 }
 
@@ -371,7 +371,7 @@ static enum head_result memc_read_head(struct exchange *x)
 static enum body_result read_lines(struct exchange *x, struct str *data)
 {
     struct memc_state *state = x->state;
-    struct str input = x->protocol->channel->input(x);
+    struct str input = exchange_input(x);
     const char *end = input.len == 0 ? NULL : memchr(input.data, '\n', input.len);
 
     if (state->has_ended) {
@@ -387,7 +387,7 @@ static enum body_result read_lines(struct exchange *x, struct str *data)
     }
     *data = str_from(input.data, end + 1);
     state->has_ended = x->response.content_length != -1 || str_is(*data, "END\r\n");
-    x->protocol->channel->consume(x, data->len);
+    exchange_consume(x, data->len);
     return BODY_DATA;
 }
 

@@ -80,7 +80,7 @@ static enum head_result memcached_read_head(struct exchange *x)
     } else {
         return value_refuse(x, line);
     }
-    x->protocol->channel->consume(x, line.len + 2);
+    exchange_consume(x, line.len + 2);
     return result;
 }
 

@@ -118,7 +118,7 @@ static enum body_result body_finish(struct exchange *x)
 {
     const struct proxy_settings *settings = x->module_settings;
     const struct proxy_state *state = x->state;
-    bool has_more = x->protocol->channel->input(x).len != 0;
+    bool has_more = exchange_input(x).len != 0;
 
     if (has_more && state->end == BODY_CHUNKED) {
         exchange_log(x, LOG_WARN, 0, "upstream sent data after final chunk");
@@ -151,8 +151,7 @@ static void keep_trailers(struct exchange *x, const struct fields *fields, struc
 static enum body_result read_trailers(struct exchange *x)
 {
     const struct proxy_settings *settings = x->module_settings;
-    const struct channel *channel = x->protocol->channel;
-    struct str input = channel->input(x);
+    struct str input = exchange_input(x);
     uint32_t limit =
         (uint32_t) (x->settings->buffer_size < UINT32_MAX / 2 ? x->settings->buffer_size
                                                               : UINT32_MAX / 2);
@@ -170,7 +169,7 @@ static enum body_result read_trailers(struct exchange *x)
     uint32_t used;
 
     if (str_starts(input, STR("\r\n"))) {
-        channel->consume(x, 2);
+        exchange_consume(x, 2);
         return body_finish(x);
     }
     switch (fields_parse_parts(&x->response.scan, input, &reading, &head, &used)) {
@@ -188,21 +187,20 @@ static enum body_result read_trailers(struct exchange *x)
     if (settings->pass_trailers && fields.count != 0) {
         keep_trailers(x, &fields, str_head(input, used));
     }
-    channel->consume(x, used);
+    exchange_consume(x, used);
     return body_finish(x);
 }
 
 static enum body_result read_chunked(struct exchange *x, struct str *data)
 {
-    const struct channel *channel = x->protocol->channel;
     struct proxy_state *state = x->state;
 
     while (!state->is_at_trailers) {
-        struct str input = channel->input(x);
+        struct str input = exchange_input(x);
         size_t before = input.len;
         enum chunked_result result = chunked_decode(&state->chunked, &input, data);
 
-        channel->consume(x, before - input.len);
+        exchange_consume(x, before - input.len);
         switch (result) {
         case CHUNKED_DATA:
             return BODY_DATA;
@@ -224,7 +222,6 @@ static enum body_result read_chunked(struct exchange *x, struct str *data)
 
 enum body_result proxy_read_body(struct exchange *x, struct str *data)
 {
-    const struct channel *channel = x->protocol->channel;
     struct proxy_state *state = x->state;
 
     if (state->end == BODY_CHUNKED) {
@@ -233,12 +230,12 @@ enum body_result proxy_read_body(struct exchange *x, struct str *data)
     if (state->end == BODY_NONE || state->left == 0) {
         return body_finish(x);
     }
-    *data = str_head(channel->input(x), state->left);
+    *data = str_head(exchange_input(x), state->left);
     if (data->len == 0) {
         return BODY_MORE;
     }
     state->left -= data->len;
-    channel->consume(x, data->len);
+    exchange_consume(x, data->len);
     return BODY_DATA;
 }
 

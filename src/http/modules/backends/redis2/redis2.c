@@ -123,7 +123,7 @@ static bool bad_answer(struct exchange *x, struct str bytes)
 
 static enum head_result redis2_read_head(struct exchange *x)
 {
-    struct str input = x->protocol->channel->input(x);
+    struct str input = exchange_input(x);
 
     if (input.len == 0) {
         return HEAD_MORE;
@@ -140,9 +140,8 @@ static enum head_result redis2_read_head(struct exchange *x)
 
 static enum body_result redis2_read_body(struct exchange *x, struct str *data)
 {
-    const struct channel *channel = x->protocol->channel;
     struct redis2_state *state = x->state;
-    struct str input = channel->input(x);
+    struct str input = exchange_input(x);
     size_t used = 0;
 
     switch (reply_take(&state->reply, input, &used)) {
@@ -162,7 +161,7 @@ static enum body_result redis2_read_body(struct exchange *x, struct str *data)
         break;
     }
     *data = str_head(input, used);
-    channel->consume(x, used);
+    exchange_consume(x, used);
     return BODY_DATA;
 }
 
