@@ -52,7 +52,7 @@ endif
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 ifeq ($(filter shared/jose,$(PACKAGES)),)
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_jose.c,$(FUZZ_SOURCES))
-UNIT_SOURCES := $(filter-out tests/shared/jose/%,$(UNIT_SOURCES))
+UNIT_SOURCES := $(filter-out tests/shared/jose/% tests/http/modules/test_jwt_%,$(UNIT_SOURCES))
 endif
 UNIT_PROGRAMS := $(UNIT_SOURCES:%.c=$(BUILD)/%)
 ifeq ($(findstring /clients/acme/,$(STATIC_SOURCES)),)
