@@ -40,6 +40,17 @@ def test_the_size_of_a_pool_counts_where_the_pool_begins(server):
             "falsebad argument #3 to '?' (bad \"pool_size\" option value: 0)", "1", "true1", "true1"]
 
 
+def test_a_wrong_timeout_of_setkeepalive_closes_the_socket(server):
+    assert run(server, """local sock = ngx.socket.tcp()
+        assert(sock:connect("127.0.0.1", silent, {pool = "two"}))
+        ngx.say(pcall(sock.setkeepalive, sock, 1000, "x"))
+        ngx.say(pcall(sock.setkeepalive, sock, {}, 3))
+        ngx.say(pcall(sock.setkeepalive, sock, 1000, 3))
+        ngx.say(pcall(sock.send, sock, "x"))""") == [
+            "falsebad argument #3 to '?' (number expected, got string)",
+            "falsebad argument #2 to '?' (number expected, got table)", "truenilclosed", "truenilclosed"]
+
+
 @pytest.mark.parametrize("pattern, reason", [
     ("*x", "bad pattern argument"), ("*", "bad pattern argument: *"), ("*line", "bad pattern argument: *line"), ("x", "bad pattern argument: x"),
     ("", "bad pattern argument: ")])

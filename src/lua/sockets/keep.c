@@ -134,6 +134,9 @@ static int setkeepalive(lua_State *L, struct script_thread *thread)
     if (reason != NULL) {
         return script_fail(L, reason);
     }
+    if (!lua_isnoneornil(L, 2) && !lua_isnumber(L, 2)) {
+        socket_close(socket); /* as on the reference; a wrong size leaves it open */
+    }
     lua_Number timeout_ms = number_or(L, 2, (lua_Number) settings->keepalive_timeout_ms);
     if (timeout_ms < 0 || timeout_ms > INT32_MAX) { /* the reference has unsigned ones */
         timeout_ms = INT32_MAX;
