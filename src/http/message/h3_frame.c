@@ -46,7 +46,12 @@ bool h3_read_integer(struct h3_reader *reader, struct str *input, uint64_t *out)
 bool h3_read_frame(struct h3_reader *reader, struct str *input, uint64_t *type, uint64_t *length)
 {
     unsigned middle, end;
+    struct str whole = *input;
 
+    if (reader->size == 0 && quic_varint_read(&whole, type) && quic_varint_read(&whole, length)) {
+        *input = whole;
+        return true;
+    }
     if (!fill_integer(reader, input, 0, &middle) || !fill_integer(reader, input, middle, &end)) {
         return false;
     }
@@ -142,6 +147,10 @@ char *h3_put_integer(char *at, uint64_t value)
 {
     struct quic_out out = {(unsigned char *) at, (unsigned char *) at + H3_INTEGER_ROOM, false};
 
+    if (value < 64) { /* nearly all */
+        *at = (char) value;
+        return at + 1;
+    }
     quic_put_varint(&out, value);
     return (char *) out.at;
 }

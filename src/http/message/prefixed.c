@@ -5,7 +5,7 @@
 
 #define LAST_SHIFT 56 /* of the last byte of an integer that has 62 bits */
 
-enum prefixed prefixed_get(struct str *from, unsigned bits, uint64_t *out)
+enum prefixed prefixed_get_long(struct str *from, unsigned bits, uint64_t *out)
 {
     uint64_t mask = (1u << bits) - 1;
     size_t used = 1;
@@ -73,14 +73,10 @@ ptrdiff_t prefixed_unpack(struct str coded, char *room, size_t size)
     return unpacked;
 }
 
-char *prefixed_put(char *at, uint8_t first, unsigned bits, uint64_t value)
+char *prefixed_put_long(char *at, uint8_t first, unsigned bits, uint64_t value)
 {
     uint64_t mask = (1u << bits) - 1;
 
-    if (value < mask) {
-        *at++ = (char) (first | value);
-        return at;
-    }
     *at++ = (char) (first | mask);
     value -= mask;
     while (value >= 128) {

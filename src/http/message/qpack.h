@@ -71,6 +71,7 @@ char *qpack_put_cancellation(char *at, uint64_t stream);
  */
 struct qpack_encoder {
     struct field_table table;
+    uint64_t serial;         /* no other encoder of this process has it, nor will have */
     uint64_t peer_capacity;  /* SETTINGS_QPACK_MAX_TABLE_CAPACITY */
     uint64_t known;          /* insertions that the peer has acknowledged */
     struct qpack_seen *seen; /* fields by hash; or NULL */
@@ -114,6 +115,8 @@ void qpack_begin(struct qpack_writer *writer, struct qpack_encoder *encoder, uin
 /* stays_out: the field is not worth an entry, or secret. */
 void qpack_put_field(struct qpack_writer *writer, struct str name, struct str value,
                      bool stays_out);
+/* Content-Length, which has no entry. */
+void qpack_put_length(struct qpack_writer *writer, struct str digits);
 void qpack_put_status(struct qpack_writer *writer, unsigned status);
 /* The whole section, prefix and fields. */
 struct str qpack_finish(struct qpack_writer *writer);

@@ -316,8 +316,11 @@ static bool read_dynamic(const struct section_reader *reader, uint64_t number,
         return false;
     }
     const struct field_entry *entry = field_table_get(table, number);
-    field->name = arena_dup(reader->arena, field_entry_name(table, entry));
-    field->value = arena_dup(reader->arena, field_entry_value(table, entry));
+    size_t size = (size_t) entry->name_len + entry->value_len;
+    char *copy = arena_text(reader->arena, size);
+    memcpy(copy, field_entry_name(table, entry).data, size); /* the value is after the name */
+    field->name = (struct str){copy, entry->name_len};
+    field->value = (struct str){copy + entry->name_len, entry->value_len};
     field->static_index = entry->static_index;
     return true;
 }

@@ -7,10 +7,11 @@
 #include "http/message/qpack.h"
 #include "http/message/qpack_static.h"
 
-#define SEEN_SIZE 128   /* places by hash; a newer field takes the place of an older */
-#define NAME_LONGEST 64 /* of names that may be inserted */
-#define STATUS_SPAN 600 /* statuses of the static table are below */
-#define ENTRY_SHARE 4   /* an entry takes at most this part of the table */
+#define SEEN_SIZE 128           /* places by hash; a newer field takes the place of an older */
+#define NAME_LONGEST 64         /* of names that may be inserted */
+#define QPACK_STATIC_LENGTH_0 4 /* "content-length: 0" of the static table */
+#define STATUS_SPAN 600         /* statuses of the static table are below */
+#define ENTRY_SHARE 4           /* an entry takes at most this part of the table */
 
 #define RECENT_SETS 32    /* places by hash */
 #define RECENT_WAYS 2     /* fields of one place: a response's do not drive out each other */
@@ -27,6 +28,8 @@ static struct recent {
     uint8_t static_index; /* of the same name, or QPACK_STATIC_COUNT */
     bool is_static;       /* the coded form is one reference to the static table */
     uint8_t coded_len;
+    uint64_t encoder; /* serial of the one that last referred to an entry of it; 0 = none */
+    uint64_t number;  /* of that entry in its table */
     char text[RECENT_LONGEST];  /* name, as it was given, and value */
     char lower[RECENT_LONGEST]; /* the name in lower case */
     char coded[RECENT_LONGEST + CODED_OVERHEAD];
@@ -58,7 +61,9 @@ static void *encoder_allocate(size_t count, size_t size)
 
 void qpack_encoder_init(struct qpack_encoder *encoder)
 {
-    *encoder = (struct qpack_encoder){0};
+    static uint64_t serial;
+
+    *encoder = (struct qpack_encoder){.serial = ++serial};
     field_table_init(&encoder->table, QPACK_TABLE_DEFAULT);
 }
 
@@ -325,6 +330,15 @@ static bool find_or_insert(struct qpack_writer *writer, uint32_t hash, unsigned 
 
 /* ---- field sections ---- */
 
+/* Has this encoder referred to the field lately, and may it do so again? Then the entry need not be looked for and compared. */
+static bool recent_has_entry(const struct qpack_encoder *encoder, const struct recent *recent)
+{
+    const struct field_table *table = &encoder->table;
+
+    return recent->encoder == encoder->serial && field_table_has(table, recent->number) &&
+           !is_draining(table, recent->number) && encoder->sent_count < QPACK_SECTIONS_MAX;
+}
+
 void qpack_begin(struct qpack_writer *writer, struct qpack_encoder *encoder, uint64_t stream,
                  char *room)
 {
@@ -378,6 +392,7 @@ static void recent_make(struct recent *recent, uint32_t hash, struct str name, s
     unsigned index;
 
     recent->hash = hash;
+    recent->encoder = 0;
     recent->name_len = (uint8_t) name.len;
     recent->value_len = (uint8_t) value.len;
     str_put(str_put(recent->text, name), value);
@@ -388,6 +403,22 @@ static void recent_make(struct recent *recent, uint32_t hash, struct str name, s
     end = recent->is_static ? prefixed_put(end, 0xc0, 6, index)
                             : put_literal(end, index, name, value);
     recent->coded_len = (uint8_t) (end - recent->coded);
+}
+
+/* By the lengths and the ends: names and values that begin alike are more usual than those that end alike. */
+static uint32_t recent_hash(struct str name, struct str value)
+{
+    uint64_t hash = name.len * 0x9e3779b97f4a7c15u + value.len;
+    uint64_t word = 0;
+
+    hash = (hash ^ (unsigned char) name.data[0]) * 31 + (unsigned char) name.data[name.len - 1];
+    if (value.len >= 8) {
+        memcpy(&word, value.data + value.len - 8, 8);
+    } else {
+        memcpy(&word, value.data, value.len);
+    }
+    hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+    return (uint32_t) (hash ^ hash >> 32);
 }
 
 static bool recent_is(const struct recent *recent, uint32_t hash, struct str name, struct str value)
@@ -414,28 +445,30 @@ static struct recent *recent_of(uint32_t hash, struct str name, struct str value
 
 static void put_recent(struct qpack_writer *writer, struct str name, struct str value)
 {
-    struct recent *recent = recent_of(field_hash(name, value), name, value);
+    struct recent *recent = recent_of(recent_hash(name, value), name, value);
     uint64_t number;
 
     name.data = recent->lower;
-    if (!recent->is_static &&
-        find_or_insert(writer, recent->hash, recent->static_index, name, value, &number)) {
+    if (recent_has_entry(writer->encoder, recent)) {
+        put_reference(writer, recent->number);
+    } else if (!recent->is_static &&
+               find_or_insert(writer, recent->hash, recent->static_index, name, value, &number)) {
+        recent->encoder = writer->encoder->serial;
+        recent->number = number;
         put_reference(writer, number);
     } else {
         writer->at = str_put(writer->at, (struct str){recent->coded, recent->coded_len});
     }
 }
 
-void qpack_put_field(struct qpack_writer *writer, struct str name, struct str value, bool stays_out)
+/* A field whose coded form is not kept. */
+static void put_other(struct qpack_writer *writer, struct str name, struct str value,
+                      bool stays_out)
 {
     char lower[NAME_LONGEST];
     unsigned index;
     uint64_t number;
 
-    if (!stays_out && value.len != 0 && name.len + value.len <= RECENT_LONGEST) {
-        put_recent(writer, name, value);
-        return;
-    }
     if (name.len > sizeof(lower)) {
         put_long_name(writer, name, value);
         return;
@@ -449,6 +482,24 @@ void qpack_put_field(struct qpack_writer *writer, struct str name, struct str va
         put_reference(writer, number);
     } else {
         writer->at = put_literal(writer->at, index, name, value);
+    }
+}
+
+void qpack_put_field(struct qpack_writer *writer, struct str name, struct str value, bool stays_out)
+{
+    if (!stays_out && name.len != 0 && value.len != 0 && name.len + value.len <= RECENT_LONGEST) {
+        put_recent(writer, name, value);
+    } else {
+        put_other(writer, name, value, stays_out);
+    }
+}
+
+void qpack_put_length(struct qpack_writer *writer, struct str digits)
+{
+    if (str_is(digits, "0")) {
+        writer->at = prefixed_put(writer->at, 0xc0, 6, QPACK_STATIC_LENGTH_0);
+    } else {
+        writer->at = put_literal(writer->at, QPACK_STATIC_LENGTH_0, STR_NONE, digits);
     }
 }
 

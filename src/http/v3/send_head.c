@@ -16,7 +16,11 @@ static void v3_send_head_put_field(struct head_encoder *encoder, struct str name
 {
     struct section_encoder *section = container_of(encoder, struct section_encoder, base);
 
-    qpack_put_field(&section->writer, name, value, stays_out);
+    if (name.data == field_names[FIELD_CONTENT_LENGTH].data) {
+        qpack_put_length(&section->writer, value);
+    } else {
+        qpack_put_field(&section->writer, name, value, stays_out);
+    }
 }
 
 /* Room for a section of so many bytes and the head of its frame, in the request's arena. */
