@@ -69,18 +69,22 @@ static void put_data_head(struct v3_stream *stream, uint64_t size)
     }
 }
 
-/* A part of a piece as a DATA frame. */
-static void put_part(struct v3_stream *stream, struct reference *reference, uint64_t from,
-                     uint64_t size)
+/* Is all of it copied, whatever parts it is given in? */
+static bool is_copied(const struct body_piece *piece, uint64_t size)
 {
-    const struct body_piece *piece = &reference->piece;
+    return piece->bytes.data != NULL && (piece->is_volatile || size < REFERENCE_MIN);
+}
 
+/* A part of a piece as a DATA frame. reference: NULL where the piece is copied. */
+static void put_part(struct v3_stream *stream, const struct body_piece *piece,
+                     struct reference *reference, uint64_t from, uint64_t size)
+{
     put_data_head(stream, size);
     if (piece->bytes.data == NULL) {
         struct file_range range = {piece->offset + (off_t) from, size};
         reference->count++;
         quic_stream_write_file(stream->quic, piece->fd, range, reference_drop, reference);
-    } else if (piece->is_volatile || size < REFERENCE_MIN) {
+    } else if (is_copied(piece, size)) {
         quic_stream_write(stream->quic, (struct str){piece->bytes.data + from, (size_t) size});
     } else {
         reference->count++;
@@ -219,7 +223,7 @@ static uint64_t grant(struct v3_stream *stream, const struct body_piece *piece, 
 static bool give_piece(struct v3_stream *stream, const struct body_piece *piece, uint64_t size,
                        bool is_last)
 {
-    struct reference *reference = reference_make(stream, piece);
+    struct reference *reference = is_copied(piece, size) ? NULL : reference_make(stream, piece);
     uint64_t done = 0;
 
     while (done < size && !stream->is_reset) {
@@ -229,10 +233,14 @@ static bool give_piece(struct v3_stream *stream, const struct body_piece *piece,
         if (granted == 0) {
             break;
         }
-        put_part(stream, reference, done, granted);
+        put_part(stream, piece, reference, done, granted);
         done += granted;
     }
-    reference_drop(reference);
+    if (reference == NULL) {
+        release_piece(piece);
+    } else {
+        reference_drop(reference);
+    }
     return done == size && !stream->is_reset;
 }
 

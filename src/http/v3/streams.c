@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/fatal.h"
+#include "base/spares.h"
 #include "http/message/prefixed.h"
 #include "http/request/engine.h"
 #include "http/request/pace.h"
@@ -11,11 +11,18 @@
 #include "http/v3/v3.h"
 #include "server/generation.h"
 
+#define SPARE_STREAMS_MOST 256u /* whose memory a worker keeps */
+
+static struct spares spare_streams;
+
 /* ---- deadlines ---- */
 
-static void v3_stream_set_timer(struct v3_stream *stream, uint64_t timeout_ms)
+/* The head has to come within client_header_timeout of its first byte. */
+static void await_head(struct v3_stream *stream)
 {
-    timer_set(&stream->timer, clock_now.now_ms + timeout_ms);
+    const struct http_server *server = connection_server(stream->connection->connection);
+
+    timer_set(&stream->timer, clock_now.now_ms + server->client_header_timeout_ms);
 }
 
 /* A response waits for its client only: for send_timeout since it took something, and by send_min_rate. */
@@ -68,14 +75,9 @@ static void fire(struct timer *timer)
 
 static struct v3_stream *stream_make(struct v3_connection *c, struct quic_stream *quic)
 {
-    struct v3_stream *stream = calloc(1, sizeof(*stream));
+    struct v3_stream *stream = spares_take(&spare_streams, sizeof(*stream));
 
-    if (stream == NULL) {
-        fatal_no_memory(sizeof(*stream));
-    }
-    stream->connection = c;
-    stream->quic = quic;
-    stream->id = quic->id;
+    *stream = (struct v3_stream){.connection = c, .quic = quic, .id = quic->id};
     quic->user = stream;
     conn_unpark(c->connection->conn);
     list_init(&stream->blocked_node);
@@ -105,7 +107,10 @@ void v3_stream_opened(struct v3_connection *c, struct quic_stream *quic)
     /* A client that says nothing is served by turns. */
     v3_prioritise(stream, 3, true);
     timer_remove(&c->idle_timer);
-    v3_stream_set_timer(stream, connection_server(c->connection)->client_header_timeout_ms);
+    if (quic_stream_input(quic).len ==
+        0) { /* else it is readable, and most often the head is whole */
+        await_head(stream);
+    }
 }
 
 /* ---- what QUIC reports ---- */
@@ -180,6 +185,10 @@ void v3_stream_readable(struct v3_stream *stream)
         return;
     }
     v3_stream_read(stream);
+    if (!stream->has_head && stream->connection->phase < V3_FAILED &&
+        stream->timer.deadline_ms == NO_DEADLINE) {
+        await_head(stream);
+    }
     bool has_something = stream->is_input_ended || stream->is_body_broken || stream->is_reset ||
                          stream->input.part == H3_PART_DATA;
     if (has_something && stream->reader.waiter != NULL) {
@@ -339,10 +348,6 @@ void v3_request_ended(struct request *request, enum handler_result result)
     stream->has_ended = true;
     requests_held(1);
     end_stream(stream);
-    if (stream->quic != NULL && !stream->is_reset && quic_stream_unsent(stream->quic) != 0) {
-        quic_stream_want_writable(stream->quic, 1);
-        wait_for_client(stream);
-    }
     stream_leave(stream);
 }
 
@@ -373,6 +378,10 @@ void v3_recycle(struct v3_connection *c)
 
         next = link->next;
         if (!is_sent(stream)) {
+            if (stream->until_ms == 0) { /* it did not leave in the turn in which it ended */
+                quic_stream_want_writable(stream->quic, 1);
+                wait_for_client(stream);
+            }
             continue;
         }
         if (!stream->is_logged) {
@@ -388,7 +397,7 @@ void v3_recycle(struct v3_connection *c)
             c->answered_ms = clock_now.now_ms;
             request_free(stream->request);
         }
-        free(stream);
+        spares_give(&spare_streams, stream, SPARE_STREAMS_MOST);
     }
     if (c->is_writing && c->stream_count == 0 && list_is_empty(&c->finished)) {
         c->is_writing = false;

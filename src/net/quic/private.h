@@ -286,7 +286,8 @@ struct quic_connection {
     struct hashed_table streams;
     struct list all_streams;
     struct list control_streams;
-    struct list calls; /* streams whose owner is to be called */
+    struct list calls;                /* streams whose owner is to be called */
+    struct quic_stream_state *called; /* whose owner is called; NULL: none, or it is gone */
     struct quic_schedule schedule;
     struct quic_peer_streams peer_streams[2]; /* bidirectional, unidirectional */
     uint64_t own_next[2], own_limit[2]; /* streams of ours: how many were opened, and may be */

@@ -6,8 +6,7 @@
 #include "base/fatal.h"
 #include "net/quic/ahead.h"
 
-/* Bytes that a piece of copied ones has room for, at least: the first of a stream, which is often all of it; the others. */
-#define SEND_FIRST_SIZE 1000u
+/* Bytes that a piece of copied ones has room for, at least, but for the first. */
 #define SEND_COPY_SIZE 4000u
 
 /* Bytes that were written together. */
@@ -21,6 +20,7 @@ struct quic_piece {
     void *arg;
     int fd;
     uint32_t capacity; /* of `own`; 0: the bytes are somebody else's */
+    bool is_room;      /* it lies after struct quic_send */
     char own[];
 };
 
@@ -37,12 +37,27 @@ void quic_send_init(struct quic_send *send, uint64_t limit)
     quic_ranges_init(&send->lost, SEND_RANGES_MOST);
 }
 
-static void piece_free(struct quic_piece *piece)
+size_t quic_send_room_size(void)
+{
+    return sizeof(struct quic_piece) + QUIC_SEND_FIRST;
+}
+
+/* Where it is; only with has_room, or of a piece with is_room. */
+static struct quic_piece *send_room(struct quic_send *send)
+{
+    return (struct quic_piece *) (send + 1);
+}
+
+static void piece_free(struct quic_send *send, struct quic_piece *piece)
 {
     if (piece->release != NULL) {
         piece->release(piece->arg);
     }
-    free(piece);
+    if (piece->is_room) {
+        send->has_room = true;
+    } else {
+        free(piece);
+    }
 }
 
 static void send_drop_all(struct quic_send *send)
@@ -52,7 +67,7 @@ static void send_drop_all(struct quic_send *send)
     send->first = send->last = send->next = NULL;
     while (piece != NULL) {
         struct quic_piece *next = piece->next;
-        piece_free(piece);
+        piece_free(send, piece);
         piece = next;
     }
     quic_ranges_free(&send->acknowledged);
@@ -74,13 +89,18 @@ static bool send_may_write(const struct quic_send *send)
 /* A piece at the end of what was written, of which `len` bytes count. */
 static struct quic_piece *send_append(struct quic_send *send, uint64_t len, uint32_t capacity)
 {
-    struct quic_piece *piece = malloc(sizeof(*piece) + capacity);
+    bool is_room = send->has_room && capacity <= QUIC_SEND_FIRST;
+    struct quic_piece *piece = is_room ? send_room(send) : malloc(sizeof(*piece) + capacity);
 
     if (piece == NULL) {
         fatal_no_memory(sizeof(*piece) + capacity);
     }
-    *piece =
-        (struct quic_piece){.offset = send->queued, .len = len, .fd = -1, .capacity = capacity};
+    *piece = (struct quic_piece){.offset = send->queued,
+                                 .len = len,
+                                 .fd = -1,
+                                 .capacity = capacity,
+                                 .is_room = is_room};
+    send->has_room = send->has_room && !is_room;
     if (send->last == NULL) {
         send->first = piece;
     } else {
@@ -118,7 +138,7 @@ void quic_send_copy(struct quic_send *send, struct str bytes)
     if (!send_may_write(send) || bytes.len == 0) {
         return;
     }
-    uint32_t least = send->queued == 0 ? SEND_FIRST_SIZE : SEND_COPY_SIZE;
+    uint32_t least = send->queued == 0 ? QUIC_SEND_FIRST : SEND_COPY_SIZE;
     bytes = str_skip(bytes, send_fill_last(send, bytes));
     while (bytes.len != 0) {
         size_t n = bytes.len < (1u << 20) ? bytes.len : 1u << 20;
@@ -360,7 +380,7 @@ static void send_release_acked(struct quic_send *send)
         if (send->next == piece) {
             send->next = piece->next;
         }
-        piece_free(piece);
+        piece_free(send, piece);
     }
 }
 

@@ -20,8 +20,12 @@ enum quic_send_state {
     QUIC_SEND_RESET_DONE, /* Reset Recvd */
 };
 
+/* Bytes that are copied into the first piece of a stream, which is often all of it. */
+#define QUIC_SEND_FIRST 1000u
+
 struct quic_send {
-    enum quic_send_state state;
+    enum quic_send_state state : 8;
+    bool has_room;    /* quic_send_room_size bytes after the struct are free for the first piece */
     bool is_finished; /* quic_send_finish was called */
     bool is_fin_sent; /* the frame with FIN was sent or acknowledged */
     bool is_fin_acked;
@@ -42,6 +46,8 @@ struct quic_send {
 
 /* `limit`: the peer's initial_max_stream_data of this kind of stream; UINT64_MAX for CRYPTO. */
 void quic_send_init(struct quic_send *send, uint64_t limit);
+/* Bytes after the struct that a caller may reserve: has_room then says so. */
+size_t quic_send_room_size(void);
 /* Calls the release functions that are left. */
 void quic_send_free(struct quic_send *send);
 

@@ -5,6 +5,11 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "base/spares.h"
+
+#define SPARE_STREAMS_MOST 256u /* streams of both directions whose memory a worker keeps */
+
+static struct spares spare_streams;
 
 static bool is_of_peer(const struct quic_connection *c, uint64_t id)
 {
@@ -55,6 +60,9 @@ static void stream_free(struct quic_stream_state *stream)
     list_remove(&stream->calls);
     list_remove(&stream->link);
     hashed_remove(&c->streams, &stream->entry);
+    if (c->called == stream) {
+        c->called = NULL;
+    }
     if (stream->send != NULL) {
         quic_send_free(stream->send);
     }
@@ -62,7 +70,11 @@ static void stream_free(struct quic_stream_state *stream)
         quic_receive_free(stream->receive);
     }
     stream->head.magic = 0;
-    free(stream);
+    if (kind_of(stream->head.id) == 0) {
+        spares_give(&spare_streams, stream, SPARE_STREAMS_MOST);
+    } else {
+        free(stream);
+    }
 }
 
 void quic_streams_free(struct quic_connection *c)
@@ -102,14 +114,17 @@ static struct quic_stream_state *stream_new(struct quic_connection *c, uint64_t 
 {
     bool has_send = kind_of(id) == 0 || !is_of_peer(c, id);
     bool has_receive = kind_of(id) == 0 || is_of_peer(c, id);
+    bool is_spare = kind_of(id) == 0;
     size_t size = sizeof(struct quic_stream_state) + (has_send ? sizeof(struct quic_send) : 0) +
                   (has_receive ? sizeof(struct quic_receive) : 0);
-    struct quic_stream_state *stream = calloc(1, size);
+    struct quic_stream_state *stream =
+        is_spare ? spares_take(&spare_streams, size + quic_send_room_size()) : malloc(size);
     void *half = stream + 1;
 
     if (stream == NULL) {
         fatal_no_memory(size);
     }
+    memset(stream, 0, sizeof(*stream));
     stream->head.magic = QUIC_STREAM_MAGIC;
     stream->head.id = id;
     stream->head.connection = c;
@@ -118,14 +133,15 @@ static struct quic_stream_state *stream_new(struct quic_connection *c, uint64_t 
     list_push_back(&c->all_streams, &stream->link);
     hashed_add(&c->streams, &stream->entry, streams_hash_of(id));
     quic_turn_init(&stream->turn, id);
-    if (has_send) {
-        stream->send = half;
-        half = stream->send + 1;
-        quic_send_init(stream->send, send_limit(c, id));
-    }
     if (has_receive) {
         stream->receive = half;
+        half = stream->receive + 1;
         quic_receive_init(stream->receive, c->own.max_stream_data_local, most_window(c));
+    }
+    if (has_send) {
+        stream->send = half;
+        quic_send_init(stream->send, send_limit(c, id));
+        stream->send->has_room = is_spare;
     }
     return stream;
 }
@@ -351,26 +367,31 @@ void quic_stream_settle(struct quic_stream_state *stream)
 
 /* ---- calls of the owner ---- */
 
-/* The stream may be gone after each of these. */
+/* The stream, if it is still there after a call of its owner. */
+static struct quic_stream_state *still_called(const struct quic_connection *c)
+{
+    return quic_is_open(c) ? c->called : NULL;
+}
+
 static void call_one(struct quic_connection *c, struct quic_stream_state *stream)
 {
-    uint64_t id = stream->head.id;
-
+    c->called = stream;
     if (!stream->was_opened) {
         stream->was_opened = true;
         c->owner->stream_opened(&stream->head);
-        stream = quic_is_open(c) ? quic_stream_find(c, id) : NULL;
+        stream = still_called(c);
     }
     if (stream != NULL && stream->is_readable && !stream->is_released) {
         stream->is_readable = false;
         c->owner->readable(&stream->head);
-        stream = quic_is_open(c) ? quic_stream_find(c, id) : NULL;
+        stream = still_called(c);
     }
     if (stream != NULL && stream->writable_below != 0 && !stream->is_released &&
         stream->send != NULL && quic_send_unsent(stream->send) < stream->writable_below) {
         stream->writable_below = 0;
         c->owner->writable(&stream->head);
     }
+    c->called = NULL;
 }
 
 void quic_streams_call(struct quic_connection *c)
