@@ -17,7 +17,7 @@ void v3_fail(struct v3_connection *c, uint64_t error, const char *reason)
     c->phase = V3_FAILED;
     c->connection->is_last = true;
     /* What is said before it leaves first, in this turn. */
-    c->error = error;
+    c->error = (uint32_t) error;
     c->reason = reason;
     loop_defer_next(&c->connection->settle);
 }

@@ -117,9 +117,8 @@ struct v3_connection {
     struct list
         starting; /* struct v3_stream: whose heads were read in this turn, up to V3_STARTS_MAX */
     uint32_t stream_count;
-    uint32_t blocked_count;
+    uint32_t error;         /* that the connection fails with; 0 = none */
     uint64_t next_stream;   /* above the highest of the client's requests so far */
-    uint64_t error;         /* that the connection fails with; 0 = none */
     const char *reason;     /* for the log; or NULL */
     uint64_t goaway_stream; /* of GOAWAY: requests from this id on are refused */
     struct timer idle_timer;
@@ -134,9 +133,10 @@ struct v3_connection {
     struct v3_early *early; /* V3_PRIORITIES_KEPT; owned; NULL until the first is kept */
     struct client_guard guards[V3_GUARD_COUNT];
     uint8_t starting_count;
-    bool has_settings; /* the client's were read */
-    bool is_hq;        /* HTTP/0.9, without frames */
-    bool is_begun;     /* our streams are open */
+    uint8_t blocked_count; /* up to V3_BLOCKED_MAX */
+    bool has_settings;     /* the client's were read */
+    bool is_hq;            /* HTTP/0.9, without frames */
+    bool is_begun;         /* our streams are open */
     enum v3_phase phase;
     bool is_writing;  /* counted as being answered */
     bool was_refused; /* worker_requests were not enough: logged once */

@@ -5,8 +5,8 @@
 
 #include "base/fatal.h"
 
-#define BUCKETS_LEAST 16u /* a connection with few streams has one, too */
-#define OTHER_BITS 16     /* of a hash, which choose the bucket of the directory */
+#define BUCKETS_LEAST 8u /* a connection with few streams has one, too */
+#define OTHER_BITS 16    /* of a hash, which choose the bucket of the directory */
 
 static struct hashed **datagram_table_bucket_of(const struct hashed_table *table, uint64_t hash)
 {

@@ -1,6 +1,9 @@
 /* BBR (draft-ietf-ccwg-bbr, version 3): the phases in which the path is probed, window and pace by the model. */
 #include "net/quic/bbr.h"
 
+#include <stdlib.h>
+
+#include "base/fatal.h"
 #include "net/quic/recovery.h"
 
 #define BBR_PROBE_RTT_US 200000u
@@ -21,15 +24,19 @@ static const struct bbr_gain {
 
 static void bbr_init(struct quic_congestion *c, uint64_t now_us)
 {
-    c->bbr.random = now_us | 1;
+    c->bbr = c->bbr != NULL ? c->bbr : malloc(sizeof(*c->bbr));
+    if (c->bbr == NULL) {
+        fatal_no_memory(sizeof(*c->bbr));
+    }
+    *c->bbr = (struct quic_bbr_state){.random = now_us | 1};
     bbr_model_init(c, now_us);
 }
 
 /* Spreads the probes of many connections. */
 static uint64_t bbr_random(struct quic_congestion *c, uint64_t below)
 {
-    c->bbr.random = c->bbr.random * 6364136223846793005u + 1442695040888963407u;
-    return (c->bbr.random >> 33) % below;
+    c->bbr->random = c->bbr->random * 6364136223846793005u + 1442695040888963407u;
+    return (c->bbr->random >> 33) % below;
 }
 
 static void bbr_begin_round(struct quic_congestion *c)
@@ -41,7 +48,7 @@ static void bbr_begin_round(struct quic_congestion *c)
 
 static void bbr_start_down(struct quic_congestion *c, uint64_t now_us)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
 
     bbr_reset_signals(c);
     bbr->up_step = BBR_NONE;
@@ -55,7 +62,7 @@ static void bbr_start_down(struct quic_congestion *c, uint64_t now_us)
 
 static void bbr_start_refill(struct quic_congestion *c)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
 
     bbr_reset_shortterm(c);
     bbr->up_rounds = 0;
@@ -68,16 +75,16 @@ static void bbr_start_refill(struct quic_congestion *c)
 /* The long-term bound rises by 1, 2, 4 … datagrams a round. */
 static void bbr_steepen(struct quic_congestion *c)
 {
-    uint64_t growth = (uint64_t) c->datagram << c->bbr.up_rounds;
+    uint64_t growth = (uint64_t) c->datagram << c->bbr->up_rounds;
 
-    c->bbr.up_rounds += c->bbr.up_rounds < 20;
+    c->bbr->up_rounds += c->bbr->up_rounds < 20;
     uint64_t step = c->window * c->datagram / growth;
-    c->bbr.up_step = step > c->datagram ? step : c->datagram;
+    c->bbr->up_step = step > c->datagram ? step : c->datagram;
 }
 
 static void bbr_start_up(struct quic_congestion *c, const struct quic_sample *sample)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
 
     bbr->acks = QUIC_BBR_ACKS_STARTING;
     bbr->phase = QUIC_BBR_UP;
@@ -90,7 +97,7 @@ static void bbr_start_up(struct quic_congestion *c, const struct quic_sample *sa
 
 static bool bbr_starts_probe(struct quic_congestion *c, uint64_t now_us)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
     uint64_t inflight = bbr_product(c, bbr->bw, 1.0);
     uint64_t rounds = (inflight < c->window ? inflight : c->window) / c->datagram;
 
@@ -106,12 +113,12 @@ static bool bbr_starts_probe(struct quic_congestion *c, uint64_t now_us)
 static bool bbr_is_at_bound(const struct quic_congestion *c, const struct quic_sample *sample)
 {
     return sample->in_flight + 2ull * c->datagram >= c->window &&
-           c->window >= c->bbr.inflight_longterm;
+           c->window >= c->bbr->inflight_longterm;
 }
 
 static void bbr_cycle(struct quic_congestion *c, const struct quic_sample *sample)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
 
     switch (bbr->phase) {
     case QUIC_BBR_DOWN:
@@ -146,7 +153,7 @@ static void bbr_cycle(struct quic_congestion *c, const struct quic_sample *sampl
 static void bbr_too_high(struct quic_congestion *c, uint64_t inflight, bool is_app_limited,
                          uint64_t now_us)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
     uint64_t target = bbr_product(c, bbr->bw, 1.0);
 
     target = (uint64_t) (BBR_BETA * (double) (target < c->window ? target : c->window));
@@ -166,7 +173,7 @@ static bool bbr_is_too_much(uint64_t lost, uint64_t inflight)
 
 static void bbr_lost(struct quic_congestion *c, const struct quic_sent *sent, uint64_t now_us)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
     uint64_t lost = c->lost - sent->lost;
 
     if (!bbr->is_loss_in_round) {
@@ -196,7 +203,7 @@ static uint64_t bbr_larger(uint64_t a, uint64_t b)
 /* The bounds are as they were before the losses, which were none. */
 static void bbr_spurious(struct quic_congestion *c, const struct quic_sent *sent, uint64_t now_us)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
 
     bbr->is_loss_in_round = false;
     bbr->losses_in_round = 0;
@@ -208,7 +215,7 @@ static void bbr_spurious(struct quic_congestion *c, const struct quic_sent *sent
 
 static void bbr_upper_bounds(struct quic_congestion *c, const struct quic_sample *sample)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
 
     if (sample->is_round_start && bbr->acks == QUIC_BBR_ACKS_STARTING) {
         bbr->acks = QUIC_BBR_ACKS_FEEDBACK;
@@ -246,7 +253,7 @@ static void bbr_upper_bounds(struct quic_congestion *c, const struct quic_sample
 /* Startup ends when the rate stops growing, or at a round with many losses. */
 static void bbr_startup(struct quic_congestion *c, const struct quic_sample *sample)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
 
     if (bbr->is_loss_round_start && bbr->losses_in_round >= BBR_STARTUP_LOSSES &&
         bbr_is_too_much(bbr->lost_in_round, sample->tx_in_flight)) {
@@ -262,7 +269,7 @@ static void bbr_startup(struct quic_congestion *c, const struct quic_sample *sam
 
 static void bbr_exit_probe_rtt(struct quic_congestion *c, uint64_t now_us)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
 
     bbr->probe_rtt_stamp_us = now_us;
     c->window = c->window > bbr->prior_window ? c->window : bbr->prior_window;
@@ -277,14 +284,14 @@ static void bbr_exit_probe_rtt(struct quic_congestion *c, uint64_t now_us)
 
 static uint64_t bbr_probe_rtt_window(const struct quic_congestion *c)
 {
-    uint64_t window = bbr_product(c, c->bbr.bw, bbr_gains[QUIC_BBR_PROBE_RTT].window);
+    uint64_t window = bbr_product(c, c->bbr->bw, bbr_gains[QUIC_BBR_PROBE_RTT].window);
 
     return window > bbr_least(c) ? window : bbr_least(c);
 }
 
 static void bbr_probe_rtt(struct quic_congestion *c, const struct quic_sample *sample)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
     uint64_t now_us = sample->now_us;
 
     if (bbr->phase != QUIC_BBR_PROBE_RTT) {
@@ -316,9 +323,9 @@ static void bbr_probe_rtt(struct quic_congestion *c, const struct quic_sample *s
 
 static void bbr_set_pace(struct quic_congestion *c, double gain)
 {
-    uint64_t rate = (uint64_t) (gain * (double) c->bbr.bw * BBR_MARGIN);
+    uint64_t rate = (uint64_t) (gain * (double) c->bbr->bw * BBR_MARGIN);
 
-    if (rate != 0 && (c->bbr.is_full_bw_reached || rate > c->pacing_rate)) {
+    if (rate != 0 && (c->bbr->is_full_bw_reached || rate > c->pacing_rate)) {
         c->pacing_rate = rate;
     }
 }
@@ -326,7 +333,7 @@ static void bbr_set_pace(struct quic_congestion *c, double gain)
 /* The bounds of the model. */
 static uint64_t bbr_cap(const struct quic_congestion *c)
 {
-    const struct quic_bbr_state *bbr = &c->bbr;
+    const struct quic_bbr_state *bbr = c->bbr;
     uint64_t cap = BBR_NONE;
 
     if (bbr->phase == QUIC_BBR_PROBE_RTT || bbr->phase == QUIC_BBR_CRUISE) {
@@ -343,7 +350,7 @@ static uint64_t bbr_cap(const struct quic_congestion *c)
 
 static void bbr_set_window(struct quic_congestion *c, const struct quic_sample *sample)
 {
-    const struct quic_bbr_state *bbr = &c->bbr;
+    const struct quic_bbr_state *bbr = c->bbr;
     uint64_t most = bbr_inflight(c, bbr->bw, bbr_gains[bbr->phase].window) + bbr_extra_acked(c);
     uint64_t cap = bbr_cap(c);
 
@@ -358,7 +365,7 @@ static void bbr_set_window(struct quic_congestion *c, const struct quic_sample *
 
 static void bbr_sample(struct quic_congestion *c, const struct quic_sample *sample)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
 
     bbr_model_take(c, sample);
     if (bbr->phase == QUIC_BBR_STARTUP) {
@@ -384,7 +391,7 @@ static void bbr_sample(struct quic_congestion *c, const struct quic_sample *samp
 
 static void bbr_sent(struct quic_congestion *c, const struct quic_sent *sent, uint64_t now_us)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
 
     if (c->in_flight != 0 || c->app_limited_until == 0) {
         return;

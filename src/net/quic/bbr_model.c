@@ -11,7 +11,7 @@
 
 void bbr_model_init(struct quic_congestion *c, uint64_t now_us)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
 
     bbr->min_rtt_us = bbr->probe_rtt_us = BBR_NONE;
     bbr->min_rtt_stamp_us = bbr->probe_rtt_stamp_us = now_us;
@@ -30,7 +30,7 @@ uint64_t bbr_rate(const struct quic_sample *sample)
 
 uint64_t bbr_max_bw(const struct quic_congestion *c)
 {
-    const uint64_t *bw = c->bbr.cycle_bw;
+    const uint64_t *bw = c->bbr->cycle_bw;
 
     return bw[0] > bw[1] ? bw[0] : bw[1];
 }
@@ -42,10 +42,10 @@ uint64_t bbr_least(const struct quic_congestion *c)
 
 uint64_t bbr_product(const struct quic_congestion *c, uint64_t bw, double gain)
 {
-    if (c->bbr.min_rtt_us == BBR_NONE || bw == 0) {
+    if (c->bbr->min_rtt_us == BBR_NONE || bw == 0) {
         return 10ull * c->datagram;
     }
-    return (uint64_t) (gain * (double) bw * (double) c->bbr.min_rtt_us / 1e6);
+    return (uint64_t) (gain * (double) bw * (double) c->bbr->min_rtt_us / 1e6);
 }
 
 uint64_t bbr_inflight(const struct quic_congestion *c, uint64_t bw, double gain)
@@ -56,63 +56,63 @@ uint64_t bbr_inflight(const struct quic_congestion *c, uint64_t bw, double gain)
 
     inflight = inflight > burst ? inflight : burst;
     inflight = inflight > bbr_least(c) ? inflight : bbr_least(c);
-    return c->bbr.phase == QUIC_BBR_UP ? inflight + 2ull * c->datagram : inflight;
+    return c->bbr->phase == QUIC_BBR_UP ? inflight + 2ull * c->datagram : inflight;
 }
 
 uint64_t bbr_extra_acked(const struct quic_congestion *c)
 {
-    const uint64_t *extra = c->bbr.extra_acked;
+    const uint64_t *extra = c->bbr->extra_acked;
 
     return extra[0] > extra[1] ? extra[0] : extra[1];
 }
 
 uint64_t bbr_headroom(const struct quic_congestion *c)
 {
-    if (c->bbr.inflight_longterm == BBR_NONE) {
+    if (c->bbr->inflight_longterm == BBR_NONE) {
         return BBR_NONE;
     }
-    uint64_t room = c->bbr.inflight_longterm * BBR_HEADROOM_PERCENT / 100;
+    uint64_t room = c->bbr->inflight_longterm * BBR_HEADROOM_PERCENT / 100;
     room = room > c->datagram ? room : c->datagram;
-    return c->bbr.inflight_longterm > room + bbr_least(c) ? c->bbr.inflight_longterm - room
-                                                          : bbr_least(c);
+    return c->bbr->inflight_longterm > room + bbr_least(c) ? c->bbr->inflight_longterm - room
+                                                           : bbr_least(c);
 }
 
 bool bbr_is_in_probe_bw(const struct quic_congestion *c)
 {
-    return c->bbr.phase >= QUIC_BBR_DOWN && c->bbr.phase <= QUIC_BBR_UP;
+    return c->bbr->phase >= QUIC_BBR_DOWN && c->bbr->phase <= QUIC_BBR_UP;
 }
 
 bool bbr_is_probing(const struct quic_congestion *c)
 {
-    return c->bbr.phase == QUIC_BBR_STARTUP || c->bbr.phase == QUIC_BBR_REFILL ||
-           c->bbr.phase == QUIC_BBR_UP;
+    return c->bbr->phase == QUIC_BBR_STARTUP || c->bbr->phase == QUIC_BBR_REFILL ||
+           c->bbr->phase == QUIC_BBR_UP;
 }
 
 /* ---- beginning again ---- */
 
 void bbr_reset_shortterm(struct quic_congestion *c)
 {
-    c->bbr.bw_shortterm = c->bbr.inflight_shortterm = BBR_NONE;
+    c->bbr->bw_shortterm = c->bbr->inflight_shortterm = BBR_NONE;
 }
 
 void bbr_reset_signals(struct quic_congestion *c)
 {
-    c->bbr.is_loss_in_round = false;
-    c->bbr.bw_latest = c->bbr.inflight_latest = 0;
+    c->bbr->is_loss_in_round = false;
+    c->bbr->bw_latest = c->bbr->inflight_latest = 0;
 }
 
 void bbr_reset_full_bw(struct quic_congestion *c, uint64_t bw)
 {
-    c->bbr.full_bw = bw;
-    c->bbr.full_bw_rounds = 0;
-    c->bbr.is_full_bw_now = false;
+    c->bbr->full_bw = bw;
+    c->bbr->full_bw_rounds = 0;
+    c->bbr->is_full_bw_now = false;
 }
 
 void bbr_advance_max_bw(struct quic_congestion *c)
 {
-    if (c->bbr.cycle_bw[1] != 0) {
-        c->bbr.cycle_bw[0] = c->bbr.cycle_bw[1];
-        c->bbr.cycle_bw[1] = 0;
+    if (c->bbr->cycle_bw[1] != 0) {
+        c->bbr->cycle_bw[0] = c->bbr->cycle_bw[1];
+        c->bbr->cycle_bw[1] = 0;
     }
 }
 
@@ -125,7 +125,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 static void bbr_take_rate(struct quic_congestion *c, const struct quic_sample *sample)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
     uint64_t rate = bbr_rate(sample);
 
     bbr->is_loss_round_start = false;
@@ -147,7 +147,7 @@ static void bbr_take_rate(struct quic_congestion *c, const struct quic_sample *s
 /* At the end of a round with losses, when no probe runs: what was delivered bounds what is sent. */
 static void bbr_lower_bounds(struct quic_congestion *c)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
 
     if (!bbr->is_loss_round_start) {
         return;
@@ -167,7 +167,7 @@ static void bbr_lower_bounds(struct quic_congestion *c)
 
 static void bbr_take_aggregation(struct quic_congestion *c, const struct quic_sample *sample)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
     uint64_t expected = bbr->bw * (sample->now_us - bbr->extra_start_us) / 1000000u;
 
     if (bbr->extra_delivered <= expected) {
@@ -188,7 +188,7 @@ static void bbr_take_aggregation(struct quic_congestion *c, const struct quic_sa
 /* Whether the rate has stopped to grow by a quarter a round. */
 static void bbr_judge_full_bw(struct quic_congestion *c, const struct quic_sample *sample)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
     uint64_t rate = bbr_rate(sample);
 
     if (bbr->is_full_bw_now || !sample->is_round_start || sample->is_app_limited || rate == 0) {
@@ -204,7 +204,7 @@ static void bbr_judge_full_bw(struct quic_congestion *c, const struct quic_sampl
 
 static void bbr_take_rtt(struct quic_congestion *c, const struct quic_sample *sample)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
     uint64_t now_us = sample->now_us;
 
     bbr->is_probe_rtt_expired = now_us > bbr->probe_rtt_stamp_us + BBR_PROBE_RTT_EVERY_US;
@@ -229,7 +229,7 @@ void bbr_model_take(struct quic_congestion *c, const struct quic_sample *sample)
 
 void bbr_model_advance(struct quic_congestion *c, const struct quic_sample *sample)
 {
-    struct quic_bbr_state *bbr = &c->bbr;
+    struct quic_bbr_state *bbr = c->bbr;
     uint64_t max_bw = bbr_max_bw(c);
 
     if (bbr->is_loss_round_start) {

@@ -163,10 +163,8 @@ struct quic_congestion {
     uint64_t next_round; /* delivered bytes at which the next round trip begins */
     uint64_t rounds;
     uint32_t reductions; /* how often the window was reduced */
-    union {
-        struct quic_cubic_state cubic;
-        struct quic_bbr_state bbr;
-    };
+    struct quic_cubic_state cubic;
+    struct quic_bbr_state *bbr; /* owned; NULL with quic_cubic: most connections */
     /* The pacer: a bucket of tokens. */
     uint64_t pacer_us;    /* when tokens were last counted */
     uint64_t pacer_bytes; /* tokens then */
@@ -175,6 +173,7 @@ struct quic_congestion {
 
 /* The window of the start, 10 datagrams (RFC 9002, 7.2), and the state of the algorithm. `control` and `datagram` are set. */
 void quic_congestion_init(struct quic_congestion *c, uint64_t now_us);
+void quic_congestion_free(struct quic_congestion *c);
 /* RFC 9002, 7.2: two datagrams. */
 uint64_t quic_congestion_least(const struct quic_congestion *c);
 

@@ -1,6 +1,7 @@
 /* The window of the start, and the pacer: a bucket of tokens that fills at the rate. */
 #include "net/quic/congestion.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define INITIAL_BYTES 14720u /* RFC 9002, 7.2 */
@@ -13,7 +14,10 @@ void quic_congestion_init(struct quic_congestion *c, uint64_t now_us)
     uint32_t datagram = c->datagram;
     uint64_t least = 2ull * datagram > INITIAL_BYTES ? 2ull * datagram : INITIAL_BYTES;
 
+    struct quic_bbr_state *bbr = c->bbr;
+
     memset(c, 0, sizeof(*c));
+    c->bbr = bbr; /* it is used again */
     c->control = control;
     c->datagram = datagram;
     c->window = 10ull * datagram < least ? 10ull * datagram : least;
@@ -22,6 +26,12 @@ void quic_congestion_init(struct quic_congestion *c, uint64_t now_us)
     c->pacer_us = now_us;
     c->pacer_bytes = UINT64_MAX;
     control->init(c, now_us);
+}
+
+void quic_congestion_free(struct quic_congestion *c)
+{
+    free(c->bbr);
+    c->bbr = NULL;
 }
 
 uint64_t quic_congestion_least(const struct quic_congestion *c)

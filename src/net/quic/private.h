@@ -23,7 +23,7 @@
 #include "net/quic/token.h"
 #include "net/tls/messages.h"
 
-#define QUIC_OWN_CIDS 8u /* of a connection at a time, at most */
+#define QUIC_OWN_CIDS 4u /* of a connection at a time, at most */
 #define QUIC_PEER_CIDS 8u
 #define QUIC_CRYPTO_MOST                                                                           \
     65536u /* bytes of handshake messages that wait for what is missing before them */

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define QUIC_RANGES_FEW 2u /* ranges that need no memory beside the struct */
+#define QUIC_RANGES_FEW 1u /* ranges that need no memory beside the struct */
 
 /* The numbers n with start <= n < end. */
 struct quic_range {

@@ -80,6 +80,7 @@ void quic_recovery_free(struct quic_recovery *r)
         recovery_empty(r, &r->spaces[i].lost);
     }
     r->outstanding = 0;
+    quic_congestion_free(&r->congestion);
 }
 
 uint64_t quic_recovery_number(struct quic_recovery *r, enum quic_space number_space)
