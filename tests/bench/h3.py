@@ -138,8 +138,12 @@ def by_h2(server, path, requests, *options):
     return requests, server.cpu() - before
 
 
-# What it is, its unit, and how it is had of requests and seconds; the load by HTTP/3 and by HTTP/2.
+# What it is, its unit, and how it is had of requests and seconds; the load by HTTP/3 and by HTTP/2. "bare" is of our own server alone:
+# quic-go's takes no entries of QPACK's table.
 ROWS = [
+    ("small answers, QPACK's tables", "us each", lambda n, s: 1e6 * s / n,
+     lambda server: by_h3(server, "bare", "small", "-n", "40000", "-c", "4", "-m", "32"),
+     lambda server: by_h2(server, "small", 40000, "-c", "4", "-m", "32")),
     ("small answers, 4 x 32 streams", "us each", lambda n, s: 1e6 * s / n,
      lambda server: by_h3(server, "load", "small", "-n", "40000", "-c", "4", "-m", "32"),
      lambda server: by_h2(server, "small", 40000, "-c", "4", "-m", "32")),
@@ -158,7 +162,7 @@ def measure(server, compared, rounds):
         for _ in range(rounds):
             taken.setdefault("HTTP/3", []).append(figure(*h3(server)))
             taken.setdefault("HTTP/2", []).append(figure(*h2(server)))
-            for who, other in compared.items():
+            for who, other in (compared if "QPACK" not in name else {}).items():
                 taken.setdefault(who, []).append(figure(*h3(other)))
         ours = taken.pop("HTTP/3")
         line = "%-30s HTTP/3 %8.2f %s" % (name, statistics.median(ours), unit)

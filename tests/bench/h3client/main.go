@@ -1,6 +1,7 @@
 // A client of HTTP/3 on quic-go, which is not ours: load for benchmarks, and interoperability tests. Prints one line of JSON.
 //
 //	h3client load -n REQUESTS -c CONNECTIONS -m STREAMS URL     requests, by turns on all streams
+//	h3client bare -n REQUESTS -c CONNECTIONS -m STREAMS URL     the same for short responses, by bare.go
 //	h3client handshakes -n CONNECTIONS -c AT_ONCE URL           one request on each connection
 //	h3client hold -c CONNECTIONS URL                            one request on each connection, all at one time
 //	h3client idle -c CONNECTIONS URL                            the same, and they stay idle until the end of the input
@@ -237,14 +238,14 @@ func main() {
 	flags.IntVar(&s.streams, "m", 1, "streams of a connection at one time")
 	flags.BoolVar(&s.version2, "2", false, "QUIC version 2")
 	flags.BoolVar(&s.resume, "resume", false, "resume TLS sessions")
-	modes := map[string]func(*client){"load": (*client).load, "handshakes": (*client).handshakes, "hold": (*client).hold,
+	modes := map[string]func(*client){"load": (*client).load, "bare": (*client).bareLoad, "handshakes": (*client).handshakes, "hold": (*client).hold,
 		"idle": (*client).idle, "transfers": (*client).transfers}
 	if len(os.Args) == 6 && os.Args[1] == "serve" {
 		fmt.Fprintln(os.Stderr, serve(os.Args[2], os.Args[3], os.Args[4], os.Args[5]))
 		os.Exit(1)
 	}
 	if len(os.Args) < 3 || modes[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: h3client load|handshakes|hold|idle|transfers [-n N] [-c N] [-m N] [-2] [-resume] URL")
+		fmt.Fprintln(os.Stderr, "usage: h3client load|bare|handshakes|hold|idle|transfers [-n N] [-c N] [-m N] [-2] [-resume] URL")
 		os.Exit(2)
 	}
 	flags.Parse(os.Args[2:])
