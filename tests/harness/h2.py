@@ -59,7 +59,7 @@ class Answer:
 
 
 class H2:
-    """A connection. settings: {id: value} of the first SETTINGS; acks: ours is acknowledged at once."""
+    """A connection. settings: {id: value} of the first SETTINGS; acknowledges: that of the server, at once."""
 
     def __init__(self, port, settings=None, before=b"", sock=None, timeout=30):
         self.socket = sock or socket.create_connection(("127.0.0.1", port))
@@ -73,6 +73,7 @@ class H2:
         self.is_closed = False
         self.others = []      # frames of the connection that nobody waited for
         self.settings = {}    # the server's
+        self.acknowledges = True
         self.resets = 0       # RST_STREAM frames that came
         self.socket.sendall(before + PREFACE)
         self.send_settings(settings or {})
@@ -168,7 +169,8 @@ class H2:
             for at in range(0, len(frame.payload), 6):
                 number, value = struct.unpack("!HI", frame.payload[at:at + 6])
                 self.settings[number] = value
-            self.send(SETTINGS, ACK)
+            if self.acknowledges:
+                self.send(SETTINGS, ACK)
         else:
             self.others.append(frame)
         if frame.kind in (HEADERS, DATA) and frame.flags & END_STREAM:

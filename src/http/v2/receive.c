@@ -183,6 +183,7 @@ static void on_settings(struct v2_connection *c, const struct frame_head *head, 
             int64_t change = (int64_t) c->settings->preread_size - WINDOW_DEFAULT;
             c->is_acknowledged = true;
             v2_each(c, shift_received, &change);
+            v2_drains_shift(c, change);
         } else {
             v2_guard(c, GUARD_SETTINGS); /* of none that we sent */
         }

@@ -417,6 +417,8 @@ void v2_body_free(struct v2_stream *stream);
 void v2_drains_init(struct v2_connection *c);
 void v2_drains_end(struct v2_connection *c);
 void v2_drain(struct v2_stream *stream);
+/* The client knows how wide windows are: those of streams that are drained change by so much. */
+void v2_drains_shift(struct v2_connection *c, int64_t change);
 bool v2_drain_data(struct v2_connection *c, uint32_t id, size_t size, uint32_t padding,
                    bool is_last);
 bool v2_drain_has(struct v2_connection *c, uint32_t id);

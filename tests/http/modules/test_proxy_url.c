@@ -8,7 +8,7 @@ static struct request request;
 static struct str asked_for(const char *target, const char *uri, const char *args,
                             const struct proxy_target *where, const char *own)
 {
-    request.target = str_of(target);
+    request.head.target = str_of(target);
     request.uri = str_of(uri);
     request.args = str_of(args);
     struct str text = str_of(own);
@@ -87,7 +87,7 @@ static void the_target_goes_on_as_it_came(void **state)
     const struct proxy_target none = {0};
 
     assert_same(asked_for("/a%20b/../c?d", "/c", "d", &none, ""), "/a%20b/../c?d");
-    request.scheme = STR("http");
+    request.head.scheme = STR("http");
     assert_same(asked_for("http://h/a?b", "/a", "b", &none, ""), "/a?b");
     assert_same(asked_for("http://h?b", "/", "b", &none, ""), "/?b");
     assert_same(asked_for("http://h", "/", "", &none, ""), "/");
@@ -101,10 +101,10 @@ static void the_uri_takes_the_place_of_the_prefix(void **state)
     assert_same(asked_for("/a/{", "/a/{", "", &place, "/x/"), "/x/{");
     request.uri_has_quoted = 1;
     assert_same(asked_for("/a/%7b%25?", "/a/{%", "", &place, "/x/"), "/x/%7B%25");
-    request.is_uri_rewritten = 1;
+    request.uri_state = URI_REWRITTEN;
     request.is_target_stale = 1;
     assert_same(asked_for("/a/b?c", "/n b", "c", &place, "/x/"), "/n%20b?c");
-    request.is_uri_rewritten = 0;
+    request.uri_state = URI_KEPT;
     assert_same(asked_for("/a/b?c", "/other", "c", &place, "/x/"), "/other?c");
 }
 
