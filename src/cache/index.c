@@ -56,7 +56,6 @@ bool cache_index_make(struct zone *zone)
     atomic_init(&index->is_cold, true);
     index->born = (uint64_t) cache_now_seconds();
     index->slab = zone->slab;
-    index->first_version = cache_index_version(index);
     index->magic = CACHE_INDEX_MAGIC;
     zone->root = index;
     return true;

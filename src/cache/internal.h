@@ -118,10 +118,11 @@ struct cache_index {
     _Atomic bool is_cold;      /* files are being searched for still; read without the lock */
     _Atomic bool was_restored; /* the index file was read, or there was none */
     uint64_t born;             /* seconds of the epoch: when this index was made */
-    uint64_t first_version;    /* stamp of that: purges of single keys before are not known */
-    unsigned levels[3];        /* of the directory */
-    uint32_t path_length;      /* bytes of path */
-    char path[CACHE_PATH_MAX]; /* the directory: the index is of no other */
+    uint64_t
+        first_version; /* when the index file of an earlier service was read: purges of single keys before are not known */
+    unsigned levels[3];                   /* of the directory */
+    uint32_t path_length;                 /* bytes of path */
+    char path[CACHE_PATH_MAX];            /* the directory: the index is of no other */
     struct cache_cell cells[CACHE_CELLS]; /* without the lock */
 };
 

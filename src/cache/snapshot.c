@@ -229,6 +229,11 @@ int64_t cache_snapshot_read(struct cache *cache)
 
     snapshot_name(cache, name);
     int fd = open(name, CACHE_OPEN_FLAGS);
+    if (fd != -1) {
+        cache_index_take(index);
+        index->first_version = cache_index_version(index);
+        cache_index_release(index);
+    }
     struct snapshot_record *records = fd == -1 ? NULL : snapshot_read_file(fd, &count);
     if (fd != -1) {
         close(fd);
