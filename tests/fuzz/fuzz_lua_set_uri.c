@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     }
     if (was_taken) {
-        if (!str_equal(request.uri, uri) || !request.is_uri_rewritten) {
+        if (!str_equal(request.uri, uri) || request.uri_state == URI_KEPT) {
             abort();
         }
         check_target(&request);
