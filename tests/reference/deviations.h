@@ -27,6 +27,9 @@ struct deviation {
 #define FAMILY "ngx_http_*_module" /* proxy, fastcgi, uwsgi, scgi, memcached, tunnel */
 
 static const struct deviation deviations[] = {
+    /* Values. */
+    {"ngx_http_keyval_module", "keyval_zone_redis", EXTRA, "", "pairs of Redis, as of kjdev"},
+    {"ngx_stream_keyval_module", "keyval_zone_redis", EXTRA, "", "the same"},
     /* HTTP/3. */
     {"ngx_http_v3_module", "http3_alt_svc", EXTRA, "", "tells clients on TCP of HTTP/3"},
     {"ngx_http_v3_module", "quic_congestion_control", EXTRA, "", "CUBIC or BBR"},
