@@ -38,9 +38,10 @@ server {
     } }
     location /finalizers { content_by_lua_block {
         local keys = ngx.shared.finalized
+        keys:flush_all()
         local long, longer = ("a"):rep(5000), ("b"):rep(9000)
         keys:set("short", "a") keys:set("other", "bb") keys:set("long", long) keys:set("longer", longer)
-        jit.off() -- compiled code runs no finalizers
+        jit.off() -- so that they run at all times
         collectgarbage("setpause", 1)
         collectgarbage("setstepmul", 1000)
         local finalizers, wrong = 0, 0
@@ -58,6 +59,26 @@ server {
             check(#keys:get_keys(), 4)
         until finalizers > 300
         show("wrong", wrong)
+    } }
+    location /compiled_finalizers { content_by_lua_block {
+        local keys = ngx.shared.finalized
+        keys:flush_all()
+        local should = {"one", 2, true, ("a"):rep(5000), "five5", ("b"):rep(9000), 7, "eight"}
+        for i, value in ipairs(should) do keys:set("k" .. i, value) end
+        local finalizers, wrong, sum = 0, 0, 0
+        local function finalize() finalizers = finalizers + 1 keys:get_keys() keys:incr("theirs", 1, 0) end
+        keys:set("sum", 0)
+        for round = 1, 60 do
+            jit.flush()
+            for _ = 1, 60 do getmetatable(newproxy(true)).__gc = finalize end
+            for i = 1, 400 do -- of other types than it was compiled for: the compiled code is left, and finalizers run
+                local n = math.random(i < 100 and 2 or 8)
+                wrong = wrong + (keys:get("k" .. n) == should[n] and 0 or 1)
+                sum = sum + 1
+                wrong = wrong + (keys:incr("sum", 1) == sum and 0 or 1)
+            end
+        end
+        show("wrong", wrong, finalizers > 0)
     } }
     location /agent { content_by_lua_block {
         local before = ngx.var.http_user_agent
@@ -235,6 +256,7 @@ def said(server, target, *headers):
 
 
 def test_finalizers_that_use_a_dictionary_do_not_change_what_others_read(server):
+    assert server.get("/compiled_finalizers").text == "wrong|0|true\n"
     assert server.get("/finalizers").text == "wrong|0\n"
 
 

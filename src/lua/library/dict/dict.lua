@@ -39,10 +39,14 @@ local KEYS_USUAL = 1024 -- that get_keys gives
 
 local ROOM = 4096 -- bytes
 
--- From the call of C until a string is made of what it gave, nothing is allocated: then no finalizer (__gc) runs, which may use a
--- dictionary and so this value. Numbers of it are read without an allocation, pointers and size_t are not.
-local room = ffi.new("char[?]", ROOM)
-local value = ffi.new("struct script_dict_value", { room = room, room_size = ROOM })
+local function new_value()
+    local room = ffi.new("char[?]", ROOM)
+    return ffi.new("struct script_dict_value", { room = room, room_size = ROOM }), room
+end
+
+-- A value and its room belong to who has taken them until they are given back. Finalizers (__gc) run wherever something is allocated, and
+-- where compiled code is left: one that uses a dictionary meanwhile makes a value for itself. One that an error loses is made again.
+local spare, spare_room = new_value()
 local dict_methods = {}
 dict_methods.__index = dict_methods -- scripts walk over the methods by any dictionary's __index
 
@@ -73,11 +77,11 @@ end
 
 -- A string that was longer than the room is asked for again, with as much room as it needs. Gives what `get` returns, the string (nil:
 -- there is no string any more), its flags and whether it is stale.
-local function get_long(get, dict, key, how)
+local function get_long(value, room, get, dict, key, how)
     local result, space
     repeat
         local size = value.len
-        space = ffi.new("char[?]", size) -- finalizers may run
+        space = ffi.new("char[?]", size)
         value.room, value.room_size = space, size
         result = get(dict, key, #key, how, value)
         value.room, value.room_size = room, ROOM
@@ -101,24 +105,30 @@ function dict_methods.get(zone, key)
         end
         key = name
     end
-    local kind = C.script_ffi_dict_get(dict, key, #key, 0, value)
-    if kind == NONE then
-        return nil
-    elseif kind == LIST then
-        return nil, "value is a list"
+    local value, room = spare, spare_room
+    spare = nil
+    if not value then
+        value, room = new_value()
     end
+    local kind = C.script_ffi_dict_get(dict, key, #key, 0, value)
     local given, flags = nil, value.flags
     if kind == STRING then
         if value.len <= ROOM then
             given = string_of(room, value.len)
         else
-            kind, given, flags = get_long(C.script_ffi_dict_get, dict, key, 0)
+            kind, given, flags = get_long(value, room, C.script_ffi_dict_get, dict, key, 0)
         end
     end
     if kind == NUMBER then
         given = value.number
     elseif kind == BOOLEAN then
         given = value.number ~= 0
+    end
+    spare, spare_room = value, room
+    if kind == NONE then
+        return nil
+    elseif kind == LIST then
+        return nil, "value is a list"
     end
     if flags ~= 0 then
         return given, flags
@@ -138,24 +148,30 @@ function dict_methods.get_stale(zone, key)
         end
         key = name
     end
-    local kind = C.script_ffi_dict_get(dict, key, #key, 1, value)
-    if kind == NONE then
-        return nil
-    elseif kind == LIST then
-        return nil, "value is a list"
+    local value, room = spare, spare_room
+    spare = nil
+    if not value then
+        value, room = new_value()
     end
+    local kind = C.script_ffi_dict_get(dict, key, #key, 1, value)
     local given, flags, is_stale = nil, value.flags, value.is_stale
     if kind == STRING then
         if value.len <= ROOM then
             given = string_of(room, value.len)
         else
-            kind, given, flags, is_stale = get_long(C.script_ffi_dict_get, dict, key, 1)
+            kind, given, flags, is_stale = get_long(value, room, C.script_ffi_dict_get, dict, key, 1)
         end
     end
     if kind == NUMBER then
         given = value.number
     elseif kind == BOOLEAN then
         given = value.number ~= 0
+    end
+    spare, spare_room = value, room
+    if kind == NONE then
+        return nil
+    elseif kind == LIST then
+        return nil, "value is a list"
     end
     if flags == 0 then
         flags = nil
@@ -180,7 +196,13 @@ local function store(zone, how, key, given, seconds, flags)
         end
         key = name
     end
+    flags = flags or 0
+    local value, room = spare, spare_room
     local kind = type(given)
+    spare = nil
+    if not value then
+        value, room = new_value()
+    end
     if kind == "string" then
         value.type = STRING
         value.data = given
@@ -193,19 +215,23 @@ local function store(zone, how, key, given, seconds, flags)
         value.number = given and 1 or 0
     elseif kind == "nil" then
         if how == ADD or how == REPLACE or how == SAFE_ADD then
+            spare, spare_room = value, room
             return false, "attempt to add or replace nil values", false
         end
         value.type = NONE
     else
+        spare, spare_room = value, room
         return nil, "bad value type"
     end
     value.seconds = seconds
-    value.flags = flags or 0
+    value.flags = flags
     local result = C.script_ffi_dict_set(dict, key, #key, how, value)
+    local is_forcible = value.is_forcible ~= 0
+    spare, spare_room = value, room
     if result == OK then
-        return true, nil, value.is_forcible ~= 0
+        return true, nil, is_forcible
     end
-    return false, REASONS[result], value.is_forcible ~= 0
+    return false, REASONS[result], is_forcible
 end
 
 function dict_methods.set(zone, key, given, seconds, flags)
@@ -272,17 +298,24 @@ function dict_methods.incr(zone, key, step, init, init_ttl)
         end
         init_ttl = number
     end
+    local value, room = spare, spare_room
+    spare = nil
+    if not value then
+        value, room = new_value()
+    end
     value.number = step
     value.init = init or 0
     value.seconds = init_ttl or 0
     local result = C.script_ffi_dict_incr(dict, key, #key, init and 1 or 0, value)
+    local sum, is_forcible = value.number, value.is_forcible ~= 0
+    spare, spare_room = value, room
     if result ~= OK then
         return nil, REASONS[result]
     end
     if init == nil then
-        return value.number
+        return sum
     end
-    return value.number, nil, value.is_forcible ~= 0
+    return sum, nil, is_forcible
 end
 
 function dict_methods.ttl(zone, key)
@@ -297,10 +330,18 @@ function dict_methods.ttl(zone, key)
         end
         key = name
     end
-    if C.script_ffi_dict_ttl(dict, key, #key, value) == NOT_FOUND then
+    local value, room = spare, spare_room
+    spare = nil
+    if not value then
+        value, room = new_value()
+    end
+    local result = C.script_ffi_dict_ttl(dict, key, #key, value)
+    local seconds = value.seconds
+    spare, spare_room = value, room
+    if result == NOT_FOUND then
         return nil, "not found"
     end
-    return value.seconds
+    return seconds
 end
 
 function dict_methods.expire(zone, key, seconds)
@@ -337,7 +378,7 @@ local function list_key_of(key)
 end
 
 -- The string or number goes to C. False: it is of another type.
-local function value_in(given)
+local function value_in(value, given)
     local kind = type(given)
     if kind == "string" then
         value.type = STRING
@@ -365,17 +406,25 @@ local function push(is_left, ...)
     if not name then
         return nil, err
     end
-    if not value_in(given) then
+    local value, room = spare, spare_room
+    spare = nil
+    if not value then
+        value, room = new_value()
+    end
+    if not value_in(value, given) then
+        spare, spare_room = value, room
         return nil, "bad value type"
     end
     local result = C.script_ffi_dict_push(dict, name, #name, is_left, value)
+    local length, has_entry = value.number, value.has_entry ~= 0
+    spare, spare_room = value, room
     if result ~= OK then
-        if value.has_entry == 0 and REASONS[result] == "no memory" then
+        if not has_entry and REASONS[result] == "no memory" then
             return false, "no memory" -- the key itself had no room
         end
         return nil, REASONS[result]
     end
-    return value.number
+    return length
 end
 
 function dict_methods.lpush(...)
@@ -399,25 +448,28 @@ local function pop(is_left, ...)
     if not name then
         return nil, err
     end
+    local value, room = spare, spare_room
+    spare = nil
+    if not value then
+        value, room = new_value()
+    end
     local result = C.script_ffi_dict_pop(dict, name, #name, is_left, value)
+    local given
+    if result == OK and value.type == STRING then
+        if value.len <= ROOM then
+            given = string_of(room, value.len)
+        else
+            result, given = get_long(value, room, C.script_ffi_dict_pop, dict, name, is_left)
+        end
+    end
+    if given == nil then
+        given = value.number
+    end
+    spare, spare_room = value, room
     if result == NOT_FOUND then
         return nil
     elseif result ~= OK then
         return nil, REASONS[result]
-    end
-    if value.type == NUMBER then
-        return value.number
-    end
-    local given
-    if value.len <= ROOM then
-        given = string_of(room, value.len)
-    else
-        result, given = get_long(C.script_ffi_dict_pop, dict, name, is_left)
-        if given == nil and result == OK then
-            given = value.number
-        elseif result ~= OK and result ~= NOT_FOUND then
-            return nil, REASONS[result]
-        end
     end
     return given
 end
@@ -443,11 +495,18 @@ function dict_methods.llen(...)
     if not name then
         return nil, err
     end
+    local value, room = spare, spare_room
+    spare = nil
+    if not value then
+        value, room = new_value()
+    end
     local result = C.script_ffi_dict_length(dict, name, #name, value)
+    local length = value.number
+    spare, spare_room = value, room
     if result ~= OK then
         return nil, REASONS[result]
     end
-    return value.number
+    return length
 end
 
 -- ---- the whole dictionary
@@ -488,15 +547,21 @@ end
 
 function dict_methods.get_keys(...)
     local dict, most = one_number(KEYS_USUAL, ...)
+    local value, room = spare, spare_room
+    spare = nil
+    if not value then
+        value, room = new_value()
+    end
     C.script_ffi_dict_keys(dict, most, value)
     local text, _
     if value.len <= ROOM then
         text = string_of(room, value.len)
     else
-        _, text = get_long(function(_, _, _, _, out)
+        _, text = get_long(value, room, function(_, _, _, _, out)
             C.script_ffi_dict_keys(dict, most, out)
         end, dict, "", 0)
     end
+    spare, spare_room = value, room
     local keys, count = new_tab(32, 0), 0
     local at = ffi.cast("const char *", text)
     local last = at + #text
