@@ -3,6 +3,10 @@
 #include "base/parse.h"
 #include "store/private.h"
 
+enum {
+    SCANNED_ROOM = 8192
+}; /* bytes of a reply to SCAN for a key: twice as many as those of a zone may have */
+
 /* A number as a word. */
 struct number_word {
     char text[20];
@@ -99,8 +103,10 @@ enum store_result store_scan(const struct store_call *call, struct str pattern, 
                              struct vec *keys)
 {
     struct str reply, key;
+    struct number_word count;
     const struct store_words *words =
-        WORDS(STR("SCAN"), *cursor, STR("MATCH"), pattern, STR("COUNT"), STR("1000"));
+        WORDS(STR("SCAN"), *cursor, STR("MATCH"), pattern, STR("COUNT"),
+              word_of(store_reply_max(call->store) / SCANNED_ROOM, &count));
     enum store_result result = store_ask(call, pattern, words->items, words->count, &reply);
 
     if (result != STORE_OK) {

@@ -221,6 +221,20 @@ static bool link_send(struct store_link *link, struct store_request *request)
     return true;
 }
 
+/* The worker ends, and none of the callers is there any more. */
+static bool link_is_left(const struct store_link *link)
+{
+    if (!link->node->store->is_ending) {
+        return false;
+    }
+    list_each(item, &link->sent) {
+        if (!container_of(item, struct store_request, node)->is_abandoned) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* It gave no sign of life for too long. */
 static void link_check(struct store_link *link)
 {
@@ -427,10 +441,14 @@ static void link_run_start(void *arg)
     } else {
         link_close(link);
         link->state = LINK_DOWN;
-        if (!fiber_is_cancelled() && !store_node_is_up(node)) {
-            store_is_gone(node->store, node, wrong);
+        if (fiber_is_cancelled()) {
+            requests_fail(&node->waiting); /* the server did nothing wrong */
+        } else {
+            if (!store_node_is_up(node)) {
+                store_is_gone(node->store, node, wrong);
+            }
+            node_failed(node);
         }
-        node_failed(node);
     }
     arena_free(&arena);
 }
@@ -530,8 +548,11 @@ bool store_node_connect(struct store_node *node)
     return node_link(node, &is_starting) != NULL || is_starting;
 }
 
-/* The request was not answered in time. The connection keeps it, to know which reply is its own. */
-static void request_abandon(struct store_request *request)
+/*
+ * The request was not answered in time, or its caller has left, which says nothing about the server. The connection keeps it, to know
+ * which reply is its own.
+ */
+static void request_abandon(struct store_request *request, bool has_timed_out)
 {
     struct store_link *link = request->link;
 
@@ -541,10 +562,10 @@ static void request_abandon(struct store_request *request)
         return;
     }
     request->is_abandoned = true;
-    if (link->stalled_ms == 0) {
+    if (link->stalled_ms == 0 && has_timed_out) {
         link->stalled_ms = clock_now.now_ms;
     }
-    if (link->node->store->is_ending) {
+    if (link_is_left(link)) {
         link->state = LINK_DOWN;
         link_close(link);
     }
@@ -582,7 +603,7 @@ enum store_result store_node_reply(struct store_request *request, uint64_t deadl
 
     request->to->users--;
     if (!request->is_done) {
-        request_abandon(request);
+        request_abandon(request, waited != WAIT_CANCELLED);
         return waited == WAIT_CANCELLED ? STORE_CANCELLED : STORE_TIMED_OUT;
     }
     enum store_result result = request->result;

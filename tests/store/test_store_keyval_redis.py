@@ -3,6 +3,7 @@
 import contextlib
 import json
 import socket
+import threading
 
 import pytest
 
@@ -225,6 +226,95 @@ def test_the_store_is_gone_and_slow(start, redis):
     with contextlib.closing(talk_to_each(lambda conn: conn.recv(1) and conn.recv(1 << 20) and None)) as silent:
         hangs = start(silent.getsockname()[1], words="command_timeout=20ms")
         assert hangs.get("/?k=a").text == "<>"
+
+
+class Held:
+    """A store in which every key is 1, and that answers GET when it is let go."""
+
+    def __init__(self):
+        self.asked, self.waiting, self.is_free, self.lock = [], [], False, threading.Lock()
+        self.listener = talk_to_each(self._talk)
+        self.port = self.listener.getsockname()[1]
+
+    def _talk(self, conn):
+        with contextlib.suppress(OSError), conn.makefile("rb") as commands:
+            while line := commands.readline():
+                words = [commands.read(int(commands.readline()[1:]) + 2)[:-2] for _ in range(int(line[1:]))]
+                with self.lock:
+                    if words[0] == b"HELLO":
+                        conn.sendall(b"%1\r\n$4\r\nrole\r\n$6\r\nmaster\r\n")
+                        continue
+                    self.asked.append(words[1])
+                    self.waiting.append(conn)
+                    if self.is_free:
+                        self._answer()
+
+    def _answer(self):
+        for conn in self.waiting:
+            conn.sendall(b"$1\r\n1\r\n")
+        self.waiting = []
+
+    def let_go(self):
+        with self.lock:
+            self.is_free = True
+            self._answer()
+
+
+def test_clients_that_leave_are_no_sign_that_the_store_hangs(start):
+    """Whoever waits besides has the value when the store answers."""
+    held = Held()
+    with contextlib.closing(held.listener):
+        server = start(held.port, at="access_log logs/access.log combined;", words="command_timeout=40s")
+        for number in range(3):
+            with server.client() as client:
+                client.send("GET /?k=%d HTTP/1.1\r\nHost: x\r\n\r\n" % number)
+                until(lambda it=number: b"z:%d" % it in held.asked or client.readable(0), "the command")
+                client.reset()
+            server.wait_lines("logs/access.log", number + 1)
+        with server.client() as client:
+            client.send("GET /?k=last HTTP/1.1\r\nHost: x\r\n\r\n")
+            until(lambda: b"z:last" in held.asked or client.readable(0), "the last command")
+            held.let_go()
+            assert client.response().text == "<1>"
+
+
+@pytest.mark.parametrize("alone", ["", "master_process off;"])
+def test_a_worker_that_ends_has_values_for_its_last_requests(start, redis, backend, alone):
+    one, gate = redis(), threading.Event()
+    one.ask("SET", "z:a", "1")
+
+    def answer(conn, _):
+        assert gate.wait(40)
+        conn.sendall(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")
+    back = backend([answer])
+    server = start(one.port, """location /back { proxy_pass http://127.0.0.1:%d; proxy_intercept_errors on; error_page 404 = /then; }
+        location = /then { set $key a; set $other b; set $of_other 2; return 200 "$of_key|$of_other"; }""" % back.port,
+                   "keyval $key $of_key zone=z; keyval $other $of_other zone=z;", main=alone)
+    with server.client() as client:
+        client.send("GET /back HTTP/1.1\r\nHost: x\r\n\r\n")
+        back.wait_requests(1)
+        if alone:
+            server.signal("quit")
+            server.wait_log("gracefully shutting down")
+        else:
+            server.reload()
+        gate.set()
+        assert client.response().text == "1|2"
+    until(lambda: one.ask("GET", "z:b") == "2", "the pair")
+    if alone:
+        assert server.wait_end() == 0
+    else:
+        until(lambda: len(server.children()) == 1, "the end of the older worker")
+
+
+def test_long_keys_fit_in_the_replies_that_list_them(start, redis):
+    one = redis()
+    for number in range(600):
+        one.ask("SET", "z:%04096d" % number, "1")
+    server = start(one.port)
+    response = server.get("/api/9/http/keyvals/z")
+    assert response.status == 200 and len(json.loads(response.body)) == 600
+    assert Node(server).call("DELETE") == 204 and one.keys() == []
 
 
 def test_a_store_with_garbage(start):
