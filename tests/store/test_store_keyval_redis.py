@@ -307,6 +307,18 @@ def test_a_worker_that_ends_has_values_for_its_last_requests(start, redis, backe
         until(lambda: len(server.children()) == 1, "the end of the older worker")
 
 
+def test_a_value_that_no_reply_holds_is_not_written(start, redis):
+    one = redis()
+    server = start(one.port, """location = /put { content_by_lua_block {
+        ngx.var.value = string.rep("x", tonumber(ngx.var.arg_size)); ngx.say(#ngx.var.value) } }""")
+    assert server.get("/put?k=large&size=1048576").text == "1048576\n"
+    server.wait_log(r'"\$value" is dropped: nobody could read it')
+    assert server.get("/put?k=fits&size=1048512").text == "1048512\n"
+    until(lambda: one.ask("STRLEN", "z:fits") == 1048512, "the pair")
+    assert len(server.get("/?k=fits").body) == 1048514
+    assert one.keys() == ["z:fits"]
+
+
 def test_long_keys_fit_in_the_replies_that_list_them(start, redis):
     one = redis()
     for number in range(600):
@@ -415,6 +427,13 @@ def test_scripts(start, redis):
         one.ask("SET", "z:k%d" % i, "v")
     assert 200 < int(server.get("/many").text) <= 256               # what one request may fetch
     server.wait_log('"\\$of_key" is empty: its key "k')
+
+
+def test_a_script_that_asks_for_many_variables_takes_no_memory(start, redis):
+    """Whether a key has changed is looked at each time."""
+    server = start(redis().port, """location = /loop { content_by_lua_block {
+        for _ = 1, 6000 do local uri = ngx.var.uri end ngx.say("asked") } }""", 'keyval "$remote_addr:$arg_k" $more zone=z;')
+    assert server.get("/loop?k=" + "x" * 4000).text == "asked\n"
 
 
 def test_stream(serve, redis):

@@ -11,6 +11,7 @@ enum {
     ROUNDS_MOST = 4,     /* of a chain of keys */
     FETCHED_MOST = 256,  /* keys for one request: more are not asked for */
     WRITING_MOST = 1024, /* assignments of a worker whose replies have not come; more are dropped */
+    REPLY_ROOM = 64,     /* bytes of a reply beside its value, at most */
     LOG_EVERY_MS = 10000,
 };
 
@@ -74,23 +75,27 @@ static void add_due(const struct keyval_fetches *fetches, const struct vec *vari
 
         if (is_key(key) && fetched_find(fetches, redis, key) == NULL &&
             !is_due_already(due, redis, key) && fetches->count + due->count < FETCHED_MOST) {
-            *vec_add(due, env->arena, struct due) = (struct due){redis, key, false};
+            *vec_add(due, fetches->arena, struct due) =
+                (struct due){redis, arena_dup(fetches->arena, key), false};
         }
     }
 }
 
 /*
  * The keys (struct due) that these variables have now and that were not fetched. Nothing of it is kept in `env`: a variable of a key may
- * have another value by the time at which the configuration asks for it.
+ * have another value by the time at which the configuration asks for it. Nor in its arena: a script may ask many times.
  */
 static void find_due(struct keyval_fetches *fetches, const struct vec *variables,
                      struct variable_env *env, struct vec *due)
 {
+    static const struct log silent = {.sinks = NULL};
     size_t size = env->set->used.count * sizeof(struct variable_value);
     const struct variable_env former = *env;
     struct arena arena;
 
     arena_init(&arena);
+    env->arena = &arena;
+    env->log = &silent; /* of a variable that has no value yet, for example */
     if (former.values != NULL) {
         env->values = arena_array(&arena, env->set->used.count, sizeof(struct variable_value));
         memcpy(env->values, former.values, size);
@@ -98,6 +103,8 @@ static void find_due(struct keyval_fetches *fetches, const struct vec *variables
     fetches->is_finding = true;
     add_due(fetches, variables, env, due);
     fetches->is_finding = false;
+    env->arena = former.arena;
+    env->log = former.log;
     env->values = former.values;
     env->captures = former.captures;
     env->capture_count = former.capture_count;
@@ -231,13 +238,14 @@ static void write_run(void *arg)
     writing_count--;
 }
 
-static void log_dropped(const struct variable_env *env, const struct variable *variable)
+static void log_dropped(const struct variable_env *env, const struct variable *variable,
+                        const char *why)
 {
     counters_mine->limited++;
     if (dropped_ms == 0 || clock_now.now_ms - dropped_ms > LOG_EVERY_MS) {
         dropped_ms = clock_now.now_ms;
-        log_error(env->log, 0, "an assignment to \"$%.*s\" is dropped: too many wait for the store",
-                  STR_ARG(variable->name));
+        log_error(env->log, 0, "an assignment to \"$%.*s\" is dropped: %s", STR_ARG(variable->name),
+                  why);
     }
 }
 
@@ -281,7 +289,9 @@ void keyval_redis_set(struct variable_env *env, const struct variable *variable,
         fetched->what = FETCHED_VALUE;
         fetched->value = arena_dup(fetches->arena, value);
     }
-    if (!write_begin(redis, key, value)) {
-        log_dropped(env, variable);
+    if (value.len > store_reply_max(redis->store) - REPLY_ROOM) {
+        log_dropped(env, variable, "nobody could read it, it is larger than \"reply_max\"");
+    } else if (!write_begin(redis, key, value)) {
+        log_dropped(env, variable, "too many wait for the store");
     }
 }
