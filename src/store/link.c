@@ -161,10 +161,21 @@ static const char *link_take(struct store_link *link)
     }
 }
 
+/* Is there a reply that somebody waits for still? */
+static bool link_is_awaited(const struct store_link *link)
+{
+    list_each(item, &link->sent) {
+        if (!container_of(item, struct store_request, node)->is_abandoned) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The worker ends, and no reply is awaited: what is asked later gets another connection. */
 static bool link_has_ended(const struct store_link *link)
 {
-    return link->node->store->is_ending && link->state == LINK_UP && list_is_empty(&link->sent);
+    return link->node->store->is_ending && link->state == LINK_UP && !link_is_awaited(link);
 }
 
 static void link_input(struct conn *conn)
@@ -218,20 +229,6 @@ static bool link_send(struct store_link *link, struct store_request *request)
     list_push_back(&link->sent, &request->node);
     link->sent_count++;
     store_count(link->node->store, STORE_REQUESTS);
-    return true;
-}
-
-/* The worker ends, and none of the callers is there any more. */
-static bool link_is_left(const struct store_link *link)
-{
-    if (!link->node->store->is_ending) {
-        return false;
-    }
-    list_each(item, &link->sent) {
-        if (!container_of(item, struct store_request, node)->is_abandoned) {
-            return false;
-        }
-    }
     return true;
 }
 
@@ -507,7 +504,7 @@ void store_node_retire(struct store_node *node)
 
         if (link->starter != NULL) {
             fiber_cancel(link->starter);
-        } else if (list_is_empty(&link->sent)) {
+        } else if (!link_is_awaited(link)) {
             link->state = LINK_DOWN;
             link_close(link);
         }
@@ -565,7 +562,7 @@ static void request_abandon(struct store_request *request, bool has_timed_out)
     if (link->stalled_ms == 0 && has_timed_out) {
         link->stalled_ms = clock_now.now_ms;
     }
-    if (link_is_left(link)) {
+    if (link_has_ended(link)) {
         link->state = LINK_DOWN;
         link_close(link);
     }

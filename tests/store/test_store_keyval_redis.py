@@ -278,6 +278,15 @@ def test_clients_that_leave_are_no_sign_that_the_store_hangs(start):
             assert client.response().text == "<1>"
 
 
+def test_a_worker_does_not_stay_for_a_reply_that_nobody_awaits(start):
+    held = Held()
+    with contextlib.closing(held.listener):
+        server = start(held.port, words="command_timeout=200ms")
+        until(lambda: server.get("/?k=a").text == "<>" and held.asked, "the command")
+        server.reload()
+        until(lambda: len(server.children()) == 1, "the end of the older worker")
+
+
 @pytest.mark.parametrize("alone", ["", "master_process off;"])
 def test_a_worker_that_ends_has_values_for_its_last_requests(start, redis, backend, alone):
     one, gate = redis(), threading.Event()
