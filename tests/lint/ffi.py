@@ -99,7 +99,7 @@ def compare(cdefs, c_text):
     lua, c = Side("\n".join(text for _, text in cdefs)), Side(c_text)
     aliases = {name: own for own, name in NAMED_BY_MACRO.findall(c_text)}
     made_by_c = {match.group(1) for _, text in cdefs
-                 for match in re.finditer(r"struct\s+(\w+)\s*\*\s*\w+\s*\(", text)}
+                 for match in re.finditer(r"struct\s+(\w+)\s*\*\s*(?:\w+\s*\(|\*)", text)}
     found = []
     for path, text in cdefs:
         for name, (result, parameters) in Side(text).functions.items():

@@ -79,6 +79,84 @@ server {
             end
         end
         show("wrong", wrong, finalizers > 0)
+    location ~ ^/finalizers/(values) { content_by_lua_block {
+        local list = require("ngx.re").split
+        local long, longer = ("a b&"):rep(2000), ("b%c"):rep(4000)
+        local function flat(fields)
+            local all = {}
+            for name, value in pairs(fields) do
+                all[#all + 1] = name .. "=" .. (type(value) == "table" and table.concat(value, ",") or tostring(value))
+            end
+            table.sort(all)
+            return table.concat(all, " ")
+        end
+        local calls = {
+            variable = function(a) return ngx.var[a and "arg_a" or "arg_bb"] end,
+            long_variable = function(a) return ngx.var[a and "http_long" or "uri"] end,
+            capture = function(a) return ngx.var[a and 1 or 2] end,
+            directive = function(a) return ndk.set_var.set_encode_hex(a and "a" or "bb") end,
+            long_directive = function(a) return ndk.set_var.set_quote_json_str(a and long or longer) end,
+            header = function(a) return ngx.header[a and "one" or "three"] end,
+            header_list = function(a) return flat({ ngx.header[a and "two" or "four"] }) end,
+            request_headers = function() return flat(ngx.req.get_headers()) end,
+            response_headers = function() return flat(ngx.resp.get_headers()) end,
+            args = function() return flat(ngx.req.get_uri_args()) end,
+            method = function(a) if a then return ngx.req.get_method() end return ngx.var.host end,
+            escape = function(a) return ngx.escape_uri(a and "a b" or "bb  bb") end,
+            long_escape = function(a) return ngx.escape_uri(a and long or longer) end,
+            unescape = function(a) return ngx.unescape_uri(a and "%41b" or "bb%42") end,
+            long_unescape = function(a) return ngx.unescape_uri(a and long or longer) end,
+            md5 = function(a) return ngx.md5(a and "a" or "bb") end,
+            sha1 = function(a) return ngx.sha1_bin(a and "a" or "bb") end,
+            base64 = function(a) return ngx.encode_base64(a and "a" or "bbbb") end,
+            long_base64 = function(a) return ngx.encode_base64(a and long or longer) end,
+            from_base64 = function(a) return ngx.decode_base64(a and "YWJj" or "enp6eno=") end,
+            quote = function(a) return ngx.quote_sql_str(a and "a'b" or "b'b'b") end,
+            time = function(a) return ngx.http_time(a and 1 or 1e9) end,
+            match = function(a) return table.concat(ngx.re.match(a and "abc" or "zyx", "(.)(.)(.)", "o"), "|", 0) end,
+            gmatch = function(a)
+                local all = {}
+                for m in ngx.re.gmatch(a and "abcd" or "zzyyxx", "(.)(.)", "o") do all[#all + 1] = m[1] .. m[2] end
+                return table.concat(all, "|")
+            end,
+            error = function(a) return (select(2, ngx.re.match("a", a and "(a" or "((bb"))) end,
+            sub = function(a) return (ngx.re.sub(a and "abcd" or "bbc", "(b)(c)", "<$2$1>", "o")) end,
+            gsub = function(a) return (ngx.re.gsub(a and "abcd" or "zzzzzz", "(.)(.)", "<$2$1>", "o")) end,
+            long_gsub = function(a) return (ngx.re.gsub(a and long or longer, "[ac]", "$0$0$0$0", "o")) end,
+            each = function(a) return (ngx.re.gsub(a and "abcd" or "zyx", "(.)(.)", function(m) return m[2] .. m[1] end, "o")) end,
+            split = function(a) return table.concat(list(a and "a1b2c3d" or "zz4zz", "([0-9])", "o"), "|") end,
+            replace = function(a) return require("resty.core.utils").str_replace_char(a and "a_b" or "__", "_", "-") end,
+        }
+        ngx.header.one = "1" ngx.header.two = { "2", "22" } ngx.header.three = "333" ngx.header.four = { "4444", "44", "4" }
+        local expected, others = {}, {}
+        for name, call in pairs(calls) do
+            expected[name] = call(true)
+            others[#others + 1] = call
+            call(false)
+        end
+        jit.off() jit.flush()
+        collectgarbage("setpause", 1)
+        collectgarbage("setstepmul", 1000)
+        local finalizers, wrong = 0, {}
+        local function finalize()
+            finalizers = finalizers + 1
+            if finalizers > 200 then return end -- those that are left run in other requests
+            for i = 1, #others do others[i](false) end
+        end
+        repeat
+            for name, call in pairs(calls) do
+                getmetatable(newproxy(true)).__gc = finalize
+                local ok, is = pcall(call, true)
+                if is ~= expected[name] then wrong[name] = true end
+            end
+        until finalizers > 200
+        collectgarbage("setpause", 200)
+        collectgarbage("setstepmul", 200)
+        jit.on()
+        local names = {}
+        for name in pairs(wrong) do names[#names + 1] = name end
+        table.sort(names)
+        ngx.say(finalizers > 200, "|", table.concat(names, " "))
     } }
     location /agent { content_by_lua_block {
         local before = ngx.var.http_user_agent
@@ -258,6 +336,12 @@ def said(server, target, *headers):
 def test_finalizers_that_use_a_dictionary_do_not_change_what_others_read(server):
     assert server.get("/compiled_finalizers").text == "wrong|0|true\n"
     assert server.get("/finalizers").text == "wrong|0\n"
+
+
+def test_finalizers_do_not_change_what_functions_give(server):
+    """Lua collects garbage while a function makes its strings, and a __gc may call the same function."""
+    long = "Long: " + "q" * 6000
+    assert server.get("/finalizers/values?a=1%202&bb=333&c", long, "Many: 1", "Many: 2").text == "true|\n"
 
 
 def test_a_loop_over_receiveuntil_ends_without_an_error_line(server):

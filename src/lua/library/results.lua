@@ -8,6 +8,7 @@ return {
     FIXED = -4, -- it cannot be changed
     BAD_VALUE = -5,
     DUE = -6, -- values have to be fetched first, which waits
+    SEVERAL = -7, -- there is a list of values
 
     -- Throws what another result below 0 says. Level: of the script, as error() counts where this is called.
     fail = function(result, level)

@@ -8,10 +8,9 @@ ffi.cdef [[
 typedef struct ngx_http_request_s ngx_http_request_t;
 typedef struct ngx_stream_lua_request_s ngx_stream_lua_request_t;
 
-typedef struct { const char *data; size_t len; } script_variable_text;
-int script_ffi_variable(const char *name, size_t len, script_variable_text *out);
-int script_ffi_variable_fetched(const char *name, size_t len, script_variable_text *out);
-int script_ffi_capture(int number, script_variable_text *out);
+int script_ffi_variable(const char *name, size_t len, const char **out);
+int script_ffi_variable_fetched(const char *name, size_t len, const char **out);
+int script_ffi_capture(int number, const char **out);
 int script_ffi_variable_set(const char *name, size_t len, const char *value, size_t value_len);
 ]]
 local C = ffi.C
@@ -19,7 +18,7 @@ local text_of = ffi.string
 local error, type = error, type
 local setmetatable = setmetatable
 
-local out = ffi.new("script_variable_text[1]")
+local out = ffi.new("const char *[1]")
 
 local NONE, FIXED, DUE = results.NONE, results.FIXED, results.DUE
 local fail, as_text = results.fail, results.as_text
@@ -37,8 +36,8 @@ local function get_variable(_, name)
     else
         error("bad variable name", 2)
     end
-    if result == 0 then
-        return (text_of(out[0].data, out[0].len))
+    if result >= 0 then
+        return (text_of(out[0], result)) -- out[0] is read before a finalizer may run
     end
     if result ~= NONE then
         fail(result, 2)

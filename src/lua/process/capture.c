@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "lua/vm/log.h"
 #include "lua/vm/names.h"
-#include "lua/vm/scratch.h"
 #include "lua/vm/thread.h"
 
 /* What stands before a line's bytes. */
@@ -31,8 +30,8 @@ struct script_capture {
 
 /* Called by FFI (library/process/errlog.lua). 1: done; 0: lua_capture_error_log is not set; -1: that is no level. */
 int script_ffi_capture_filter(int level);
-/* 1: the oldest line, which is removed; 0: there is none; -1: lua_capture_error_log is not set. */
-int script_ffi_capture_take(struct script_text *line, int *level, double *time);
+/* The oldest line, which is removed: its bytes (LOG_LINE_MAX at most) and their number. -1: there is none; -2: lua_capture_error_log is not set. */
+int script_ffi_capture_take(char *line, int *level, double *time);
 
 /* This thread is between lock and unlock. A signal handler (lua_time_limit) that writes a line then must not wait for it. */
 static __thread volatile bool is_inside;
@@ -153,28 +152,26 @@ int script_ffi_capture_filter(int level)
     return 1;
 }
 
-int script_ffi_capture_take(struct script_text *line, int *level, double *time)
+int script_ffi_capture_take(char *line, int *level, double *time)
 {
     struct script_capture *capture = capture_of_running();
-    int found = 0;
+    int len = -1;
 
     if (capture == NULL) {
-        return -1;
+        return -2;
     }
-    char *data = script_scratch(LOG_LINE_MAX); /* now: what fails writes a line */
     lock(capture);
     if (capture->used != 0) {
         struct kept_line kept = oldest(capture);
 
-        ring_read(capture, sizeof(kept), data, kept.len);
+        ring_read(capture, sizeof(kept), line, kept.len);
         drop_oldest(capture);
-        *line = (struct script_text){data, kept.len};
         *level = (int) kept.level;
         *time = kept.time;
-        found = 1;
+        len = (int) kept.len;
     }
     unlock(capture);
-    return found;
+    return len;
 }
 
 /* ---- raw_log and get_sys_filter_level ---- */

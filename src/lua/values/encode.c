@@ -57,12 +57,9 @@ static char *escape(char *out, const unsigned char *data, size_t len, unsigned k
     return out;
 }
 
-void script_ffi_escape_uri(const char *data, size_t len, int kind, struct script_text *out)
+int script_ffi_escape_uri(const char *data, size_t len, int kind, char *out)
 {
-    char *begin = script_scratch(3 * len);
-    char *end = escape(begin, (const unsigned char *) data, len, (unsigned) kind);
-
-    *out = (struct script_text){begin, (size_t) (end - begin)};
+    return (int) (escape(out, (const unsigned char *) data, len, (unsigned) kind) - out);
 }
 
 uintptr_t ngx_escape_uri(unsigned char *out, const unsigned char *data, size_t len, uintptr_t kind)
@@ -79,10 +76,9 @@ uintptr_t ngx_escape_uri(unsigned char *out, const unsigned char *data, size_t l
     return count;
 }
 
-void script_ffi_unescape_uri(const char *data, size_t len, struct script_text *out)
+int script_ffi_unescape_uri(const char *data, size_t len, char *out)
 {
-    char *begin = script_scratch(len);
-    char *at = begin;
+    char *at = out;
 
     for (size_t i = 0; i < len; i++) {
         char c = data[i];
@@ -100,20 +96,19 @@ void script_ffi_unescape_uri(const char *data, size_t len, struct script_text *o
         }
         *at++ = c;
     }
-    *out = (struct script_text){begin, (size_t) (at - begin)};
+    return (int) (at - out);
 }
 
 /* ---- base64 ---- */
 
-void script_ffi_encode_base64(const char *data, size_t len, int how, struct script_text *out)
+int script_ffi_encode_base64(const char *data, size_t len, int how, char *out)
 {
     static const char digits[2][65] =
         {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
          "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"};
     const char *digit = digits[(how & SCRIPT_BASE64_URL) != 0];
     const unsigned char *from = (const unsigned char *) data;
-    char *begin = script_scratch((len + 2) / 3 * 4);
-    char *at = begin;
+    char *at = out;
 
     for (; len >= 3; len -= 3, from += 3) {
         *at++ = digit[from[0] >> 2];
@@ -133,7 +128,7 @@ void script_ffi_encode_base64(const char *data, size_t len, int how, struct scri
             *at++ = '=';
         }
     }
-    *out = (struct script_text){begin, (size_t) (at - begin)};
+    return (int) (at - out);
 }
 
 /* Value of a digit, or -1. */
@@ -154,10 +149,9 @@ static int base64_value(unsigned char c, int how)
     return c == ((how & SCRIPT_BASE64_URL) != 0 ? '_' : '/') ? 63 : -1;
 }
 
-int script_ffi_decode_base64(const char *data, size_t len, int how, struct script_text *out)
+int script_ffi_decode_base64(const char *data, size_t len, int how, char *out)
 {
-    char *begin = script_scratch(len);
-    char *at = begin;
+    char *at = out;
     uint32_t bits = 0;
     unsigned digits = 0;
 
@@ -166,7 +160,7 @@ int script_ffi_decode_base64(const char *data, size_t len, int how, struct scrip
 
         if (value < 0) {
             if ((how & SCRIPT_BASE64_MIME) == 0) {
-                return 0;
+                return -1;
             }
             continue;
         }
@@ -178,7 +172,7 @@ int script_ffi_decode_base64(const char *data, size_t len, int how, struct scrip
         }
     }
     if (digits % 4 == 1) {
-        return 0;
+        return -1;
     }
     if (digits % 4 == 2) {
         *at++ = (char) (bits >> 4);
@@ -186,32 +180,25 @@ int script_ffi_decode_base64(const char *data, size_t len, int how, struct scrip
         *at++ = (char) (bits >> 10);
         *at++ = (char) (bits >> 2);
     }
-    *out = (struct script_text){begin, (size_t) (at - begin)};
-    return 1;
+    return (int) (at - out);
 }
 
 /* ---- SQL ---- */
 
-void script_ffi_quote_sql(const char *data, size_t len, struct script_text *out)
+int script_ffi_quote_sql(const char *data, size_t len, char *out)
 {
-    char *begin = script_scratch(2 * len + 2);
-    const char *end = sql_quote(begin, (struct str){data, len});
-
-    *out = (struct script_text){begin, (size_t) (end - begin)};
+    return (int) (sql_quote(out, (struct str){data, len}) - out);
 }
 
 /* ---- single characters ---- */
 
-int script_ffi_replace_char(const char *data, size_t len, int from, int to, struct script_text *out)
+int script_ffi_replace_char(const char *data, size_t len, int from, int to, char *out)
 {
     if (memchr(data, from, len) == NULL) {
         return 0;
     }
-    char *begin = script_scratch(len);
-
     for (size_t i = 0; i < len; i++) {
-        begin[i] = data[i] == (char) from ? (char) to : data[i];
+        out[i] = data[i] == (char) from ? (char) to : data[i];
     }
-    *out = (struct script_text){begin, len};
     return 1;
 }

@@ -4,32 +4,24 @@
 #include "base/text.h"
 #include "lua/values/ffi.h"
 
-enum { MD5_SIZE = 16, SHA1_SIZE = 20 };
+enum { MD5_SIZE = 16 };
 
-void script_ffi_md5_bin(const char *data, size_t len, struct script_text *out)
+void script_ffi_md5_bin(const char *data, size_t len, char *out)
 {
-    char *sum = script_scratch(MD5_SIZE);
-
-    md5_of((struct str){data, len}, (unsigned char *) sum);
-    *out = (struct script_text){sum, MD5_SIZE};
+    md5_of((struct str){data, len}, (unsigned char *) out);
 }
 
-void script_ffi_md5(const char *data, size_t len, struct script_text *out)
+void script_ffi_md5(const char *data, size_t len, char *out)
 {
     unsigned char sum[MD5_SIZE];
-    char *hex = script_scratch(2 * MD5_SIZE);
 
     md5_of((struct str){data, len}, sum);
-    hex_encode(hex, sum, sizeof(sum));
-    *out = (struct script_text){hex, 2 * MD5_SIZE};
+    hex_encode(out, sum, sizeof(sum));
 }
 
-void script_ffi_sha1_bin(const char *data, size_t len, struct script_text *out)
+void script_ffi_sha1_bin(const char *data, size_t len, char *out)
 {
-    char *sum = script_scratch(SHA1_SIZE);
-
-    sha1_of((struct str){data, len}, (unsigned char *) sum);
-    *out = (struct script_text){sum, SHA1_SIZE};
+    sha1_of((struct str){data, len}, (unsigned char *) out);
 }
 
 double script_ffi_crc32(const char *data, size_t len)

@@ -10,9 +10,7 @@
 
 enum {
     DFA_WORKSPACE = 256, /* integers */
-    ERROR_ROOM = 1024,   /* bytes of a message, without the pattern */
     JIT_STACK_FIRST = 32 << 10,
-    REPLACED_KEPT = 1 << 20, /* bytes of the text that grows */
 };
 
 /* The JIT's stack; without, it uses 32 KB of the machine's. Of this thread. */
@@ -34,12 +32,11 @@ static const struct {
     {SCRIPT_REGEX_JAVASCRIPT, PCRE2_ALT_BSUX | PCRE2_MATCH_UNSET_BACKREF},
 };
 
-static void script_regex_tell(struct str pattern, int error, size_t offset, struct script_text *out)
+/* Gives the bytes of the message. */
+static int script_regex_tell(struct str pattern, int error, size_t offset, char *out)
 {
     unsigned char text[256] = "unknown error";
-    size_t size = ERROR_ROOM + 2 * pattern.len;
-    char *begin = script_scratch(size);
-    struct writer writer = {begin, begin + size};
+    struct writer writer = {out, out + SCRIPT_REGEX_ERROR + 2 * pattern.len};
 
     pcre2_get_error_message(error, text, sizeof(text));
     writer_printf(&writer, "pcre2_compile() failed: %s in \"%.*s\"", (const char *) text,
@@ -47,10 +44,11 @@ static void script_regex_tell(struct str pattern, int error, size_t offset, stru
     if (offset < pattern.len) {
         writer_printf(&writer, " at \"%.*s\"", STR_ARG(str_skip(pattern, offset)));
     }
-    *out = (struct script_text){begin, (size_t) (writer.at - begin)};
+    return (int) (writer.at - out);
 }
 
-static pcre2_code *compile(struct str pattern, int flags, struct script_text *error_text)
+/* NULL: there is a message of so many bytes. */
+static pcre2_code *compile(struct str pattern, int flags, char *message, int *len)
 {
     uint32_t wanted = 0;
     int error;
@@ -62,20 +60,21 @@ static pcre2_code *compile(struct str pattern, int flags, struct script_text *er
     pcre2_code *code =
         pcre2_compile((PCRE2_SPTR) pattern.data, pattern.len, wanted, &error, &offset, NULL);
     if (code == NULL) {
-        script_regex_tell(pattern, error, offset, error_text);
+        *len = script_regex_tell(pattern, error, offset, message);
     }
     return code;
 }
 
-struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int flags,
-                                          double match_limit, struct script_text *error)
+int script_ffi_regex_new(const char *pattern, size_t len, int flags, double match_limit,
+                         struct script_regex **made, char *message)
 {
-    pcre2_code *code = compile((struct str){pattern, len}, flags, error);
+    int message_len = 0;
+    pcre2_code *code = compile((struct str){pattern, len}, flags, message, &message_len);
     uint32_t groups = 0, names = 0, name_size = 0;
     PCRE2_SPTR table = NULL;
 
     if (code == NULL) {
-        return NULL;
+        return message_len;
     }
     pcre2_pattern_info(code, PCRE2_INFO_CAPTURECOUNT, &groups);
     pcre2_pattern_info(code, PCRE2_INFO_NAMECOUNT, &names);
@@ -105,7 +104,8 @@ struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int f
         regex->is_fast =
             (flags & SCRIPT_REGEX_UTF) == 0 || (flags & SCRIPT_REGEX_NO_UTF_CHECK) != 0;
     }
-    return regex;
+    *made = regex;
+    return 0;
 }
 
 void script_ffi_regex_free(struct script_regex *regex)
@@ -188,21 +188,6 @@ static struct str part_of(const struct script_regex *regex, const char *subject,
     return from < 0 || to <= from ? STR("") : str_from(subject + from, subject + to);
 }
 
-void script_ffi_regex_expand(const struct script_regex *regex, const char *subject,
-                             const struct script_template *template, struct script_text *out)
-{
-    size_t len = 0;
-
-    for (int i = 0; i < template->count; i++) {
-        len += part_of(regex, subject, template->text, template->list + 2 * i).len;
-    }
-    char *at = script_scratch(len);
-    *out = (struct script_text){at, len};
-    for (int i = 0; i < template->count; i++) {
-        at = str_put(at, part_of(regex, subject, template->text, template->list + 2 * i));
-    }
-}
-
 /* Where to look next after the match that was looked for from `from`: on, in any case. */
 static size_t next_from(const struct script_regex *regex, struct str subject, size_t from)
 {
@@ -219,44 +204,51 @@ static size_t next_from(const struct script_regex *regex, struct str subject, si
     return last;
 }
 
-/* The text that grows while matches are replaced; of this thread. */
-static __thread struct buf replaced;
+/* What comes out of a replacement: bytes that have no room are only counted. */
+struct replaced {
+    char *out;
+    size_t size, len;
+};
 
-static void append_expanded(const struct script_regex *regex, const char *subject,
-                            const struct script_template *template)
+static void replaced_append(struct replaced *replaced, struct str text)
 {
-    for (int i = 0; i < template->count; i++) {
-        buf_append(&replaced, part_of(regex, subject, template->text, template->list + 2 * i));
+    if (text.len <= replaced->size && replaced->len <= replaced->size - text.len) {
+        str_put(replaced->out + replaced->len, text);
     }
+    replaced->len += text.len;
 }
 
 int script_ffi_regex_replace(struct script_regex *regex, const char *subject, size_t len,
-                             const struct script_template *template, struct script_text *out)
+                             const struct script_template *template, int most, char *out, int size)
 {
+    struct replaced replaced = {out, (size_t) size, 0};
     size_t copied = 0, from = 0;
-    int count = 0, result;
+    int result;
 
-    if (replaced.capacity > REPLACED_KEPT) {
-        buf_free(&replaced);
-    }
-    replaced.len = 0;
-    while (from <= len && (result = script_ffi_regex_match(regex, subject, len, from)) != 0) {
+    regex->replaced = 0;
+    while (regex->replaced < most && from <= len &&
+           (result = script_ffi_regex_match(regex, subject, len, from)) != 0) {
         if (result < 0) {
             return result;
         }
         size_t first = (size_t) regex->captures[0], last = (size_t) regex->captures[1];
 
         if (first > copied) {
-            buf_append(&replaced, str_from(subject + copied, subject + first));
+            replaced_append(&replaced, str_from(subject + copied, subject + first));
         }
-        append_expanded(regex, subject, template);
+        for (int i = 0; i < template->count; i++) {
+            replaced_append(&replaced,
+                            part_of(regex, subject, template->text, template->list + 2 * i));
+        }
         copied = last > copied ? last : copied;
         from = next_from(regex, (struct str){subject, len}, from);
-        count++;
+        regex->replaced++;
     }
-    buf_append(&replaced, str_from(subject + copied, subject + len));
-    *out = (struct script_text){replaced.data, replaced.len};
-    return count;
+    if (regex->replaced == 0) {
+        return 0;
+    }
+    replaced_append(&replaced, str_from(subject + copied, subject + len));
+    return replaced.len > INT32_MAX ? INT32_MAX : (int) replaced.len;
 }
 
 int script_ffi_regex_jit_stack(size_t size)

@@ -19,7 +19,14 @@ static int find_env(struct variable_env **out)
     return SCRIPT_VARIABLE_OK;
 }
 
-int script_ffi_capture(int number, struct str *out)
+/* Gives a value as the functions below do. */
+static int give_value(struct str value, const char **out)
+{
+    *out = value.data;
+    return (int) value.len;
+}
+
+int script_ffi_capture(int number, const char **out)
 {
     struct variable_env *env;
     int result = find_env(&env);
@@ -34,8 +41,7 @@ int script_ffi_capture(int number, struct str *out)
     if (number <= 0 || (unsigned) number >= count) {
         return SCRIPT_VARIABLE_NONE;
     }
-    *out = env->captures[number].data != NULL ? env->captures[number] : STR("");
-    return SCRIPT_VARIABLE_OK;
+    return give_value(env->captures[number].data != NULL ? env->captures[number] : STR(""), out);
 }
 
 static bool values_are_due(void)
@@ -53,21 +59,22 @@ static int fetch_values(lua_State *L, struct script_thread *thread)
     return 0;
 }
 
-int script_ffi_variable(const char *name, size_t len, struct str *out)
+int script_ffi_variable(const char *name, size_t len, const char **out)
 {
     return values_are_due() ? SCRIPT_VARIABLE_DUE : script_ffi_variable_fetched(name, len, out);
 }
 
-int script_ffi_variable_fetched(const char *name, size_t len, struct str *out)
+int script_ffi_variable_fetched(const char *name, size_t len, const char **out)
 {
     struct variable_env *env;
+    struct str value;
     int result = find_env(&env);
 
     if (result != SCRIPT_VARIABLE_OK) {
         return result;
     }
-    return variable_get_by_name(env, (struct str){name, len}, out) ? SCRIPT_VARIABLE_OK
-                                                                   : SCRIPT_VARIABLE_NONE;
+    return variable_get_by_name(env, (struct str){name, len}, &value) ? give_value(value, out)
+                                                                      : SCRIPT_VARIABLE_NONE;
 }
 
 int script_variable_set(struct variable_env *env, struct str name, struct str value)

@@ -24,11 +24,12 @@ int script_variable_set(struct variable_env *env, struct str name, struct str va
 
 /* ---- called by FFI (library/variables.lua) */
 
-int script_ffi_variable(const char *name, size_t len, struct str *out);
+/* These give the bytes of the value, which stays as long as the request, and their number. */
+int script_ffi_variable(const char *name, size_t len, const char **out);
 /* The same when values were fetched. */
-int script_ffi_variable_fetched(const char *name, size_t len, struct str *out);
+int script_ffi_variable_fetched(const char *name, size_t len, const char **out);
 /* $1 and so on, of the last regular expression: up to the last that took part in the match. */
-int script_ffi_capture(int number, struct str *out);
+int script_ffi_capture(int number, const char **out);
 /* value NULL: from here on it has none. */
 int script_ffi_variable_set(const char *name, size_t len, const char *value, size_t value_len);
 

@@ -8,6 +8,7 @@
     MODULE(properties, "properties.lua", "portunus.properties")                                    \
     MODULE(results, "results.lua", "portunus.results")                                             \
     MODULE(pointer, "pointer.lua", "portunus.pointer")                                             \
+    MODULE(buffer, "buffer.lua", "portunus.buffer")                                                \
     MODULE(core, "resty/core.lua", "resty.core")                                                   \
     MODULE(core_base, "resty/core/base.lua", "resty.core.base")                                    \
     MODULE(core_time, "resty/core/time.lua", "resty.core.time")                                    \

@@ -1,4 +1,4 @@
-/* The counters of the service by the names that FFI code of users knows: ngx_stat_active and so on. Implemented in ffi.c. */
+/* The counters of the service by the names that FFI code of users knows: ngx_stat_active and so on. Implemented in statistics.c. */
 #ifndef LUA_VM_STATISTICS_H
 #define LUA_VM_STATISTICS_H
 

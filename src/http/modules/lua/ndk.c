@@ -45,19 +45,31 @@ static struct request *stand_in(void)
     return &request;
 }
 
-int http_lua_ffi_value_compute(const struct value_function *function, const struct str *args,
-                               int count, struct str *out)
+int http_lua_ffi_value_compute(const struct value_function *function, int count, const char *first,
+                               size_t first_len, const char *second, size_t second_len, char *out,
+                               int size)
 {
+    struct str value;
+
     if (script_running() == NULL) {
         return LUA_FFI_BAD_VALUE;
     }
     bool has_request = script_running()->subject->kind == &http_lua_request_kind;
     struct request *request = has_request ? http_lua_running_request() : stand_in();
-    struct str *copies = arena_array(&request->arena, (size_t) count + 1, sizeof(*copies));
+    struct str args[2];
 
-    for (int i = 0; i < count; i++) {
-        copies[i] = arena_dup(&request->arena, args[i]);
+    if (count > 0) {
+        args[0] = arena_dup(&request->arena, (struct str){first, first_len});
     }
-    return function->compute(request, copies, (unsigned) count, out) ? LUA_FFI_OK
-                                                                     : LUA_FFI_BAD_VALUE;
+    if (count > 1) {
+        args[1] = arena_dup(&request->arena, (struct str){second, second_len});
+    }
+
+    if (!function->compute(request, args, (unsigned) count, &value)) {
+        return LUA_FFI_BAD_VALUE;
+    }
+    if (value.len <= (size_t) size) {
+        str_put(out, value);
+    }
+    return (int) value.len;
 }

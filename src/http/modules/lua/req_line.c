@@ -30,15 +30,12 @@ struct str http_lua_method_name(int number)
     return STR_NONE;
 }
 
-int http_lua_ffi_method(struct str *out)
+int http_lua_ffi_method(const char **out)
 {
     struct request *request;
     int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
-    if (result == LUA_FFI_OK) {
-        *out = request->method_name;
-    }
-    return result;
+    return result == LUA_FFI_OK ? http_lua_ffi_give(request->method_name, out) : result;
 }
 
 int http_lua_ffi_method_set(int number)

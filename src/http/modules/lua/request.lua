@@ -9,15 +9,16 @@ typedef struct { lua_ffi_str name, value; } http_lua_ffi_pair;
 typedef struct { lua_ffi_str rest; unsigned max, count; } script_args;
 
 const void *http_lua_ffi_value_function(const char *name, size_t len, int *least, int *most);
-int http_lua_ffi_value_compute(const void *function, const lua_ffi_str *args, int count, lua_ffi_str *out);
+int http_lua_ffi_value_compute(const void *function, int count, const char *first, size_t first_len, const char *second, size_t second_len,
+                               char *out, int size);
 int http_lua_ffi_request_fields(void);
 int http_lua_ffi_request_field(int number, http_lua_ffi_pair *out);
 int http_lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
 int http_lua_ffi_response_fields(void);
 int http_lua_ffi_response_made(void);
 int http_lua_ffi_response_field(int number, http_lua_ffi_pair *out);
-int http_lua_ffi_response_get(const char *name, size_t len, lua_ffi_str *out);
-int http_lua_ffi_response_next(const char *name, size_t len, int *number, lua_ffi_str *out);
+int http_lua_ffi_response_get(const char *name, size_t len, const char **out);
+int http_lua_ffi_response_next(const char *name, size_t len, int *number, const char **out);
 int http_lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
 int http_lua_ffi_status(void);
 int http_lua_ffi_status_set(int status);
@@ -26,10 +27,10 @@ int http_lua_ffi_bypass_checks(void);
 int http_lua_ffi_is_head_sent(void);
 int http_lua_ffi_is_subrequest(void);
 int http_lua_ffi_is_internal(void);
-int http_lua_ffi_method(lua_ffi_str *out);
+int http_lua_ffi_method(const char **out);
 int http_lua_ffi_method_set(int number);
 double http_lua_ffi_start_time(void);
-int http_lua_ffi_uri_args(lua_ffi_str *out);
+int http_lua_ffi_uri_args(const char **out);
 int script_ffi_args_next(script_args *args, char *room, http_lua_ffi_pair *out);
 ]]
 local C = ffi.C
@@ -38,13 +39,30 @@ local error, pcall, type, tostring, tonumber, rawget = error, pcall, type, tostr
 local lower, gsub, find = string.lower, string.gsub, string.find
 local select, setmetatable = select, setmetatable
 
-local out = ffi.new("lua_ffi_str[1]")
-local pair = ffi.new("http_lua_ffi_pair[1]")
-local place = ffi.new("int[1]")
-local args_state = ffi.new("script_args[1]")
-local usual_room = ffi.new("char[?]", 4096) -- for arguments of usual length
+local buffer = require "portunus.buffer"
+local SIZE = buffer.SIZE
 
-local BAD_VALUE = results.BAD_VALUE
+local out = ffi.new("const char *[1]") -- read once, before a finalizer may run
+
+-- A function that makes several strings reads memory of its own meanwhile, with which `make` makes it. When a finalizer (__gc) calls it then,
+-- that call gets another. (One that failed, for want of memory, stays in use.)
+local function exclusive(make)
+    local usual, is_in_use = make(), false
+    return function(a, b, c, d, e)
+        if is_in_use then
+            return make()(a, b, c, d, e)
+        end
+        is_in_use = true
+        local first, second = usual(a, b, c, d, e)
+        is_in_use = false
+        if second then
+            return first, second
+        end
+        return first
+    end
+end
+
+local BAD_VALUE, NONE, SEVERAL = results.BAD_VALUE, results.NONE, results.SEVERAL
 local fail, as_text = results.fail, results.as_text
 local MADE = C.http_lua_ffi_response_made() -- fields of a response that are no part of its list
 local MAX = 100 -- fields and arguments that are given unless a script says how many
@@ -57,13 +75,12 @@ exdata = has_exdata and exdata_of_thread or nil
 
 -- The function of a directive, as one of Lua.
 local function value_function(name)
-    local most = ffi.new("int[1]")
-    local compute = C.http_lua_ffi_value_function(name, #name, place, most)
+    local least, most = ffi.new("int[1]"), ffi.new("int[1]")
+    local compute = C.http_lua_ffi_value_function(name, #name, least, most)
     if compute == nil then
         return nil
     end
-    local fewest, most_of_all = place[0], most[0]
-    local texts = ffi.new("lua_ffi_str[?]", most_of_all + 1)
+    local fewest, most_of_all = least[0], most[0]
     return function(first, second, ...)
         local count = second ~= nil and 2 + select("#", ...) or first ~= nil and 1 or 0
         if count < fewest or count > most_of_all then
@@ -71,16 +88,16 @@ local function value_function(name)
         end
         first = as_text(first)
         second = as_text(second)
-        if count > 0 then
-            texts[0].data, texts[0].len = first, #first
+        local size, value = SIZE, buffer.usual
+        local len = C.http_lua_ffi_value_compute(compute, count, first, #first, second, #second, value, size)
+        while len > size do
+            size, value = len, buffer.make(len)
+            len = C.http_lua_ffi_value_compute(compute, count, first, #first, second, #second, value, size)
         end
-        if count > 1 then
-            texts[1].data, texts[1].len = second, #second
-        end
-        if C.http_lua_ffi_value_compute(compute, texts, count, out) ~= 0 then
+        if len < 0 then
             error("calling directive " .. name .. " failed with code -1", 2)
         end
-        return (text_of(out[0].data, out[0].len))
+        return (text_of(value, len))
     end
 end
 
@@ -136,41 +153,44 @@ local function put_in(values, name, value)
 end
 
 -- All fields, of which `at` gives one by number; those that come again as a list. The first `uncounted` are given whatever max is.
-local function give_fields(count, at, max, is_raw, uncounted)
-    max = max and tonumber(cast("int", max)) or MAX
-    if max <= 0 then
-        max = count
-    end
-    local fields, given, is_cut = {}, 0, nil
-    for i = 0, count - 1 do
-        if at(i, pair) == 0 then
-            if i >= uncounted then
-                if given == max then
-                    is_cut = "truncated"
-                    break
+local give_fields = exclusive(function()
+    local pair = ffi.new("http_lua_ffi_pair[1]")
+    return function(count, at, max, is_raw, uncounted)
+        max = max and tonumber(cast("int", max)) or MAX
+        if max <= 0 then
+            max = count
+        end
+        local fields, given, is_cut = {}, 0, nil
+        for i = 0, count - 1 do
+            if at(i, pair) == 0 then
+                if i >= uncounted then
+                    if given == max then
+                        is_cut = "truncated"
+                        break
+                    end
+                    given = given + 1
                 end
-                given = given + 1
-            end
-            local name = text_of(pair[0].name.data, pair[0].name.len)
-            local value = text_of(pair[0].value.data, pair[0].value.len)
-            if not is_raw then
-                name = lower(name)
-            end
-            if fields[name] == nil then
-                fields[name] = value
-            else
-                put_in(fields, name, value)
+                local name = text_of(pair[0].name.data, pair[0].name.len)
+                local value = text_of(pair[0].value.data, pair[0].value.len)
+                if not is_raw then
+                    name = lower(name)
+                end
+                if fields[name] == nil then
+                    fields[name] = value
+                else
+                    put_in(fields, name, value)
+                end
             end
         end
+        if not is_raw then
+            setmetatable(fields, fields_meta)
+        end
+        if is_cut then
+            return fields, is_cut
+        end
+        return fields
     end
-    if not is_raw then
-        setmetatable(fields, fields_meta)
-    end
-    if is_cut then
-        return fields, is_cut
-    end
-    return fields
-end
+end)
 
 -- A value, or a list of them, of one name; `set` is the function of C.
 local function set_field(set, name, value, appends, level)
@@ -234,11 +254,11 @@ function req.clear_header(name)
 end
 
 function req.get_method()
-    local result = C.http_lua_ffi_method(out)
-    if result ~= 0 then
-        fail(result, 2)
+    local len = C.http_lua_ffi_method(out)
+    if len < 0 then
+        fail(len, 2)
     end
-    return (text_of(out[0].data, out[0].len))
+    return (text_of(out[0], len))
 end
 
 function req.set_method(number)
@@ -265,48 +285,60 @@ function req.is_internal()
     return result == 1
 end
 
-function req.get_uri_args(max, fields)
-    local result = C.http_lua_ffi_uri_args(out)
-    if result ~= 0 then
-        fail(result, 2)
+-- Puts the arguments of a text into `fields`, `max` of them (0: all).
+local give_args = exclusive(function()
+    local args, pair, usual = ffi.new("script_args[1]"), ffi.new("http_lua_ffi_pair[1]"), ffi.new("char[?]", SIZE)
+    return function(text, len, max, fields)
+        local decoded = usual
+        if len > SIZE then
+            decoded = buffer.make(len)
+        end
+        local state = args[0]
+        state.rest.data, state.rest.len = text, len
+        state.count = 0
+        state.max = 0
+        local named = 0
+        local result = C.script_ffi_args_next(state, decoded, pair)
+        while result < 2 do
+            if result == 0 then
+                local name = text_of(pair[0].name.data, pair[0].name.len)
+                local value = true
+                if pair[0].value.data ~= nil then
+                    value = text_of(pair[0].value.data, pair[0].value.len)
+                end
+                put_in(fields, name, value)
+                named = named + 1
+                if named == max then
+                    break
+                end
+            end
+            result = C.script_ffi_args_next(state, decoded, pair)
+        end
+        -- Nameless ones are not given, but they count in what there was.
+        local is_cut = max > 0 and (state.count > max or (state.count == max and state.rest.data ~= nil))
+        if is_cut then
+            return fields, "truncated"
+        end
+        return fields
     end
+end)
+
+function req.get_uri_args(max, fields)
+    local len = C.http_lua_ffi_uri_args(out)
+    if len < 0 then
+        fail(len, 2)
+    end
+    local text = out[0]
     if fields then
         require("table.clear")(fields)
     else
         fields = {}
     end
-    if out[0].len == 0 then
+    if len == 0 then
         return fields
     end
-    local state = args_state[0]
-    state.rest.data, state.rest.len = out[0].data, out[0].len
-    state.count = 0
     max = max and tonumber(cast("int", max)) or MAX
-    max = max < 0 and 0 or max
-    state.max = 0
-    local named = 0
-    local room = out[0].len <= 4096 and usual_room or ffi.new("char[?]", out[0].len)
-    result = C.script_ffi_args_next(state, room, pair)
-    while result < 2 do
-        if result == 0 then
-            local name = text_of(pair[0].name.data, pair[0].name.len)
-            local value = true
-            if pair[0].value.data ~= nil then
-                value = text_of(pair[0].value.data, pair[0].value.len)
-            end
-            put_in(fields, name, value)
-            named = named + 1
-            if named == max then
-                break
-            end
-        end
-        result = C.script_ffi_args_next(state, room, pair)
-    end
-    -- Nameless ones are not given, but they count in what there was.
-    if max > 0 and (state.count > max or (state.count == max and state.rest.data ~= nil)) then
-        return fields, "truncated"
-    end
-    return fields
+    return give_args(text, len, max < 0 and 0 or max, fields)
 end
 
 package.preload["ngx.req"] = function()
@@ -333,22 +365,22 @@ local function get_response_field(_, name)
     if type(name) ~= "string" then
         name = as_text(name)
     end
-    local count = C.http_lua_ffi_response_get(name, #name, out)
-    if count == 1 then
-        return (text_of(out[0].data, out[0].len))
-    elseif count == 0 then
+    local len = C.http_lua_ffi_response_get(name, #name, out)
+    if len >= 0 then
+        return (text_of(out[0], len))
+    elseif len == NONE then
         return nil
-    elseif count < 0 then
-        fail(count, 2)
+    elseif len ~= SEVERAL then
+        fail(len, 2)
     end
-    local values = {}
-    place[0] = 0
-    for i = 1, count do
-        if C.http_lua_ffi_response_next(name, #name, place, out) ~= 0 then
-            break
+    local values, count, place = {}, 0, ffi.new("int[1]")
+    repeat
+        len = C.http_lua_ffi_response_next(name, #name, place, out)
+        if len >= 0 then
+            count = count + 1
+            values[count] = text_of(out[0], len)
         end
-        values[i] = text_of(out[0].data, out[0].len)
-    end
+    until len < 0
     return values
 end
 

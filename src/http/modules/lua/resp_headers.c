@@ -75,44 +75,53 @@ int http_lua_ffi_response_field(int number, struct http_lua_ffi_pair *out)
     return is_there ? LUA_FFI_OK : LUA_FFI_NONE;
 }
 
-int http_lua_ffi_response_next(const char *name, size_t len, int *number, struct str *out)
+/* The next field of the name in or after the position *number, which is advanced. NULL: there is none. */
+static const struct field *response_field_next(const struct request *request, struct str name,
+                                               int *number)
 {
-    const struct request *request = http_lua_running_request();
     const struct fields *fields = &request->response.fields;
 
     for (; *number < (int) fields->count; ++*number) {
         const struct field *field = &fields->items[*number];
 
-        if (!field->is_removed && is_meant(request, field->name, (struct str){name, len})) {
-            *out = field->value;
+        if (!field->is_removed && is_meant(request, field->name, name)) {
             ++*number;
-            return LUA_FFI_OK;
+            return field;
         }
     }
-    return LUA_FFI_NONE;
+    return NULL;
 }
 
-int http_lua_ffi_response_get(const char *name, size_t len, struct str *out)
+int http_lua_ffi_response_next(const char *name, size_t len, int *number, const char **out)
+{
+    const struct field *field =
+        response_field_next(http_lua_running_request(), (struct str){name, len}, number);
+
+    return field == NULL ? LUA_FFI_NONE : http_lua_ffi_give(field->value, out);
+}
+
+int http_lua_ffi_response_get(const char *name, size_t len, const char **out)
 {
     struct request *request;
     int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
     struct str value;
-    int count = 0;
+    int number = 0;
 
     if (result != LUA_FFI_OK) {
         return result;
     }
     for (int i = 0; i < MADE; i++) {
         if (made[i].is_asked && is_meant(request, made[i].name, (struct str){name, len}) &&
-            response_made_field(request, made[i].variable, out)) {
-            return 1;
+            response_made_field(request, made[i].variable, &value)) {
+            return http_lua_ffi_give(value, out);
         }
     }
-    for (int number = 0; http_lua_ffi_response_next(name, len, &number, &value) == LUA_FFI_OK;
-         count++) {
-        *out = count == 0 ? value : *out;
+    const struct field *field = response_field_next(request, (struct str){name, len}, &number);
+    if (field == NULL) {
+        return LUA_FFI_NONE;
     }
-    return count;
+    bool is_alone = response_field_next(request, (struct str){name, len}, &number) == NULL;
+    return is_alone ? http_lua_ffi_give(field->value, out) : LUA_FFI_SEVERAL;
 }
 
 /* ---- changing */

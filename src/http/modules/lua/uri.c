@@ -4,15 +4,12 @@
 #include "lua/values/args.h"
 #include "lua/vm/context.h"
 
-int http_lua_ffi_uri_args(struct str *out)
+int http_lua_ffi_uri_args(const char **out)
 {
     struct request *request;
     int result = http_lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
-    if (result == LUA_FFI_OK) {
-        *out = request->args;
-    }
-    return result;
+    return result == LUA_FFI_OK ? http_lua_ffi_give(request->args, out) : result;
 }
 
 void http_lua_check_bytes(lua_State *L, struct str text, const char *what, const char *hint)

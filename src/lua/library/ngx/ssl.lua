@@ -153,8 +153,9 @@ end
 local function secret(get, len)
     len = floor(len)
     local out = ffi.new("unsigned char[?]", len)
+    local request = here() -- a finalizer that runs here may change size
     size[0] = len
-    if get(here(), out, size, err) ~= 0 then
+    if get(request, out, size, err) ~= 0 then
         return failed()
     end
     if len == 0 then

@@ -7,7 +7,7 @@ ffi.cdef [[
 int script_ffi_log_level(void);
 void script_ffi_log_raw(int level, const char *data, size_t len);
 int script_ffi_capture_filter(int level);
-int script_ffi_capture_take(struct script_text *line, int *level, double *time);
+int script_ffi_capture_take(char *line, int *level, double *time);
 ]]
 
 local errlog = { version = "0.1.32" }
@@ -48,7 +48,7 @@ function errlog.set_filter_level(level)
     return true
 end
 
-local line = ffi.new("struct script_text[1]")
+local line = require("portunus.buffer").usual
 local level = ffi.new("int[1]")
 local time = ffi.new("double[1]")
 
@@ -64,16 +64,17 @@ function errlog.get_logs(max, list)
     end
     local count = 0
     while max <= 0 or count < max * 3 do
-        local found = C.script_ffi_capture_take(line, level, time)
-        if found < 0 then
+        local len = C.script_ffi_capture_take(line, level, time)
+        if len == -2 then
             return nil, not_set
         end
-        if found == 0 then
+        if len < 0 then
             break
         end
-        list[count + 1] = level[0]
-        list[count + 2] = time[0]
-        list[count + 3] = ffi.string(line[0].data, line[0].len)
+        local number, seconds, text = level[0], time[0], ffi.string(line, len)
+        list[count + 1] = number
+        list[count + 2] = seconds
+        list[count + 3] = text
         count = count + 3
     end
     list[count + 1] = nil

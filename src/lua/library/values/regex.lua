@@ -13,16 +13,13 @@ local type, tostring, tonumber, error, setmetatable = type, tostring, tonumber, 
 ngx.re = {}
 
 ffi.cdef [[
-struct script_regex { int *captures; int groups, name_count, name_size; const unsigned char *names; };
-struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int flags, double match_limit,
-                                          struct script_text *error);
+struct script_regex { int *captures; int groups, name_count, name_size, replaced; const unsigned char *names; };
+int script_ffi_regex_new(const char *pattern, size_t len, int flags, double match_limit, struct script_regex **made, char *message);
 void script_ffi_regex_free(struct script_regex *regex);
 int script_ffi_regex_match(struct script_regex *regex, const char *subject, size_t len, size_t from);
 struct script_template { const char *text; const int *list; int count; };
-void script_ffi_regex_expand(const struct script_regex *regex, const char *subject,
-                             const struct script_template *template, struct script_text *out);
 int script_ffi_regex_replace(struct script_regex *regex, const char *subject, size_t len,
-                             const struct script_template *template, struct script_text *out);
+                             const struct script_template *template, int most, char *out, int size);
 int script_ffi_regex_jit_stack(size_t size);
 void script_ffi_log_raw(int level, const char *data, size_t len);
 ]]
@@ -37,7 +34,12 @@ local GROUPS_MOST = 1000000
 local DOLLAR = 36 -- as a byte
 local PASSING_MOST = 100 -- patterns without the option o that are kept for a while
 
-local out = ffi.new("struct script_text")
+local ALL = 0x7fffffff -- matches
+local ERROR_SIZE = 1024 -- bytes of a message about a pattern, without that
+
+local buffer = require "portunus.buffer"
+local usual, SIZE, make = buffer.usual, buffer.SIZE, buffer.make
+local new_regex = ffi.new("struct script_regex *[1]")
 
 -- ---- options
 
@@ -105,10 +107,13 @@ end
 
 local function compile_new(pattern, options)
     passing = passing or new_ring()
-    local regex = C.script_ffi_regex_new(pattern, #pattern, options.flags, match_limit, out)
-    if regex == nil then
-        return nil, string_of(out.data, out.len)
+    local size = ERROR_SIZE + 2 * #pattern
+    local message = size <= SIZE and usual or make(size)
+    local len = C.script_ffi_regex_new(pattern, #pattern, options.flags, match_limit, new_regex, message)
+    if len ~= 0 then
+        return nil, string_of(message, len)
     end
+    local regex = new_regex[0]
     local made = {
         regex = gc(regex, C.script_ffi_regex_free),
         captures = regex.captures,
@@ -189,6 +194,9 @@ local function named_group(made, res, numbers)
     return list
 end
 
+-- How often patterns were used. When it changes while captures are read, a finalizer (__gc) may have changed them: then they are read again.
+local uses = 0
+
 -- The groups of the last match.
 local function collect(made, subject, res)
     local groups = made.groups
@@ -202,6 +210,18 @@ local function collect(made, subject, res)
             res[names[i]] = named_group(made, res, made.numbers[i])
         end
     end
+    return res
+end
+
+-- The same of the match that was looked for from `from`, once more.
+local function collect_again(made, subject, from, res)
+    local before
+    repeat
+        uses = uses + 1
+        before = uses
+        C.script_ffi_regex_match(made.regex, subject, #subject, from)
+        res = collect(made, subject, res)
+    until uses == before
     return res
 end
 
@@ -222,7 +242,9 @@ function ngx.re.match(subject, pattern, options, ctx, res)
     if type(subject) ~= "string" then
         subject = tostring(subject)
     end
-    local result = C.script_ffi_regex_match(made.regex, subject, #subject, ctx and begin_of(ctx) or 0)
+    local from = ctx and begin_of(ctx) or 0
+    uses = uses + 1
+    local result = C.script_ffi_regex_match(made.regex, subject, #subject, from)
     if result <= 0 then
         if result == 0 then
             return nil
@@ -232,7 +254,12 @@ function ngx.re.match(subject, pattern, options, ctx, res)
     if ctx then
         ctx.pos = made.captures[1] + 1
     end
-    return collect(made, subject, res)
+    local before = uses
+    res = collect(made, subject, res)
+    if uses ~= before then
+        res = collect_again(made, subject, from, res)
+    end
+    return res
 end
 
 function ngx.re.find(subject, pattern, options, ctx, nth)
@@ -243,6 +270,7 @@ function ngx.re.find(subject, pattern, options, ctx, nth)
     if type(subject) ~= "string" then
         subject = tostring(subject)
     end
+    uses = uses + 1
     local result = C.script_ffi_regex_match(made.regex, subject, #subject, ctx and begin_of(ctx) or 0)
     if result <= 0 then
         if result == 0 then
@@ -301,6 +329,7 @@ function iterator_meta.__call(iterator)
     if from > len then
         return nil
     end
+    uses = uses + 1
     local result = C.script_ffi_regex_match(made.regex, subject, len, from)
     if result <= 0 then
         iterator.from = len + 1
@@ -309,7 +338,11 @@ function iterator_meta.__call(iterator)
         end
         return nil, failed(result)
     end
+    local before = uses
     local res = collect(made, subject)
+    if uses ~= before then
+        res = collect_again(made, subject, from, res)
+    end
     iterator.from = next_from(made, subject, from)
     return res
 end
@@ -398,12 +431,6 @@ local function template_of(text)
     return parts
 end
 
--- What the template makes of the last match.
-local function expand(template, made, subject)
-    C.script_ffi_regex_expand(made.regex, subject, template.taken, out)
-    return (string_of(out.data, out.len))
-end
-
 -- A replacement: a template, or a function.
 local function replacement_of(replace)
     if type(replace) == "function" then
@@ -415,14 +442,36 @@ local function replacement_of(replace)
     return template_of(replace)
 end
 
-local function replaced(replacement, made, subject)
-    if type(replacement) == "table" then
-        return expand(replacement, made, subject)
+-- Replaces matches, so many at most, by what the template makes of them.
+local function replace_by_template(subject, made, template, most)
+    local size, out = SIZE, usual
+    if 2 * #subject > SIZE then
+        size = 2 * #subject
+        out = make(size)
     end
-    return (tostring(replacement(collect(made, subject))))
+    uses = uses + 1
+    local len = C.script_ffi_regex_replace(made.regex, subject, #subject, template.taken, most, out, size)
+    while len > size do
+        size = len
+        out = make(size)
+        uses = uses + 1
+        len = C.script_ffi_regex_replace(made.regex, subject, #subject, template.taken, most, out, size)
+    end
+    if len < 0 then
+        return nil, nil, failed(len)
+    end
+    local count = made.regex.replaced
+    if count == 0 then
+        return subject, 0
+    end
+    return string_of(out, len), count
 end
 
 local function replace_first(subject, made, replacement)
+    if type(replacement) == "table" then
+        return replace_by_template(subject, made, replacement, 1)
+    end
+    uses = uses + 1
     local result = C.script_ffi_regex_match(made.regex, subject, #subject, 0)
     if result <= 0 then
         if result == 0 then
@@ -431,32 +480,37 @@ local function replace_first(subject, made, replacement)
         return nil, nil, failed(result)
     end
     local first, last = made.captures[0], made.captures[1]
-    local text = replaced(replacement, made, subject)
+    local before, groups = uses, collect(made, subject)
+    if uses ~= before then
+        groups = collect_again(made, subject, 0, groups)
+    end
+    local text = tostring(replacement(groups))
     return sub(subject, 1, first) .. text .. sub(subject, max(first, last) + 1), 1
 end
 
 local function replace_all(subject, made, replacement)
     if type(replacement) == "table" then
-        local count = C.script_ffi_regex_replace(made.regex, subject, #subject, replacement.taken, out)
-        if count < 0 then
-            return nil, nil, failed(count)
-        end
-        return string_of(out.data, out.len), count
+        return replace_by_template(subject, made, replacement, ALL)
     end
     local pieces, piece_count, count = {}, 0, 0
     local from, copied, len = 0, 0, #subject
     while from <= len do
+        uses = uses + 1
         local result = C.script_ffi_regex_match(made.regex, subject, len, from)
         if result < 0 then
             return nil, nil, failed(result)
         elseif result == 0 then
             break
         end
-        local first, last = made.captures[0], made.captures[1]
-        from = next_from(made, subject, from)
+        local first, last, next_one = made.captures[0], made.captures[1], next_from(made, subject, from)
+        local before, groups = uses, collect(made, subject)
+        if uses ~= before then
+            groups = collect_again(made, subject, from, groups)
+        end
+        from = next_one
         count = count + 1
         pieces[piece_count + 1] = sub(subject, copied + 1, first)
-        pieces[piece_count + 2] = replaced(replacement, made, subject)
+        pieces[piece_count + 2] = tostring(replacement(groups))
         piece_count = piece_count + 2
         copied = max(copied, last)
     end
@@ -510,22 +564,31 @@ end
 -- And where the last match ended; or nil and a message.
 local function split(subject, made, from, most, res)
     local len, count, parts, copied = #subject, 0, 1, from
+    local groups = made.groups > 0 and {}
     while from <= len and copied < len and (most <= 0 or parts < most) do
+        uses = uses + 1
         local result = C.script_ffi_regex_match(made.regex, subject, len, from)
         if result < 0 then
             return nil, failed(result)
         elseif result == 0 then
             break
         end
-        local first, last = made.captures[0], made.captures[1]
-        from = next_from(made, subject, from)
+        local first, last, next_one = made.captures[0], made.captures[1], next_from(made, subject, from)
+        if groups then
+            local before = uses
+            collect(made, subject, groups)
+            if uses ~= before then
+                collect_again(made, subject, from, groups)
+            end
+        end
+        from = next_one
         if last > first or first > copied then
             parts = parts + 1
             count = count + 1
             res[count] = sub(subject, copied + 1, first)
             copied = last
             for i = 1, made.groups do
-                local text = group_of(made, subject, i)
+                local text = groups[i]
                 if text then
                     count = count + 1
                     res[count] = text

@@ -6,19 +6,20 @@ local string_of = ffi.string
 local type, tostring, error, select = type, tostring, error, select
 
 ffi.cdef [[
-struct script_text { const char *data; size_t len; };
-void script_ffi_md5(const char *data, size_t len, struct script_text *out);
-void script_ffi_md5_bin(const char *data, size_t len, struct script_text *out);
-void script_ffi_sha1_bin(const char *data, size_t len, struct script_text *out);
+void script_ffi_md5(const char *data, size_t len, char *out);
+void script_ffi_md5_bin(const char *data, size_t len, char *out);
+void script_ffi_sha1_bin(const char *data, size_t len, char *out);
 double script_ffi_crc32(const char *data, size_t len);
-void script_ffi_escape_uri(const char *data, size_t len, int kind, struct script_text *out);
-void script_ffi_unescape_uri(const char *data, size_t len, struct script_text *out);
-void script_ffi_encode_base64(const char *data, size_t len, int how, struct script_text *out);
-int script_ffi_decode_base64(const char *data, size_t len, int how, struct script_text *out);
-void script_ffi_quote_sql(const char *data, size_t len, struct script_text *out);
+int script_ffi_escape_uri(const char *data, size_t len, int kind, char *out);
+int script_ffi_unescape_uri(const char *data, size_t len, char *out);
+int script_ffi_encode_base64(const char *data, size_t len, int how, char *out);
+int script_ffi_decode_base64(const char *data, size_t len, int how, char *out);
+int script_ffi_quote_sql(const char *data, size_t len, char *out);
 ]]
 
-local out = ffi.new("struct script_text")
+local buffer = require "portunus.buffer"
+local usual, SIZE, make = buffer.usual, buffer.SIZE, buffer.make
+local MD5_SIZE, SHA1_SIZE = 16, 20 -- bytes
 
 -- A value that is no string becomes one; nil and false count as empty. This is written out in each function: with a function of its own,
 -- that one was compiled before the loop of the script, and the loop then was no trace of its own.
@@ -29,24 +30,24 @@ function ngx.md5(value)
     if type(value) ~= "string" then
         value = value and tostring(value) or ""
     end
-    C.script_ffi_md5(value, #value, out)
-    return (string_of(out.data, out.len))
+    C.script_ffi_md5(value, #value, usual)
+    return (string_of(usual, 2 * MD5_SIZE))
 end
 
 function ngx.md5_bin(value)
     if type(value) ~= "string" then
         value = value and tostring(value) or ""
     end
-    C.script_ffi_md5_bin(value, #value, out)
-    return (string_of(out.data, out.len))
+    C.script_ffi_md5_bin(value, #value, usual)
+    return (string_of(usual, MD5_SIZE))
 end
 
 function ngx.sha1_bin(value)
     if type(value) ~= "string" then
         value = value and tostring(value) or ""
     end
-    C.script_ffi_sha1_bin(value, #value, out)
-    return (string_of(out.data, out.len))
+    C.script_ffi_sha1_bin(value, #value, usual)
+    return (string_of(usual, SHA1_SIZE))
 end
 
 local sha1_bin = ngx.sha1_bin
@@ -109,16 +110,24 @@ function ngx.escape_uri(value, kind)
     if type(value) ~= "string" then
         value = value and tostring(value) or ""
     end
-    C.script_ffi_escape_uri(value, #value, kind, out)
-    return (string_of(out.data, out.len))
+    local out = usual
+    if 3 * #value > SIZE then
+        out = make(3 * #value)
+    end
+    local len = C.script_ffi_escape_uri(value, #value, kind, out)
+    return (string_of(out, len))
 end
 
 function ngx.unescape_uri(value)
     if type(value) ~= "string" then
         value = value and tostring(value) or ""
     end
-    C.script_ffi_unescape_uri(value, #value, out)
-    return (string_of(out.data, out.len))
+    local out = usual
+    if #value > SIZE then
+        out = make(#value)
+    end
+    local len = C.script_ffi_unescape_uri(value, #value, out)
+    return (string_of(out, len))
 end
 
 -- ---- base64
@@ -132,28 +141,42 @@ function ngx.encode_base64(value, no_padding)
     if type(value) ~= "string" then
         value = value and tostring(value) or ""
     end
-    C.script_ffi_encode_base64(value, #value, no_padding and NO_PADDING or 0, out)
-    return (string_of(out.data, out.len))
+    local out = usual
+    if (#value + 2) / 3 * 4 > SIZE then
+        out = make((#value + 2) / 3 * 4)
+    end
+    local len = C.script_ffi_encode_base64(value, #value, no_padding and NO_PADDING or 0, out)
+    return (string_of(out, len))
 end
 
 function ngx.decode_base64(value)
     if type(value) ~= "string" then
         error("string argument only", 2)
     end
-    if C.script_ffi_decode_base64(value, #value, 0, out) == 0 then
+    local out = usual
+    if #value > SIZE then
+        out = make(#value)
+    end
+    local len = C.script_ffi_decode_base64(value, #value, 0, out)
+    if len < 0 then
         return nil
     end
-    return (string_of(out.data, out.len))
+    return (string_of(out, len))
 end
 
 function ngx.decode_base64mime(value)
     if type(value) ~= "string" then
         error("string argument only", 2)
     end
-    if C.script_ffi_decode_base64(value, #value, MIME, out) == 0 then
+    local out = usual
+    if #value > SIZE then
+        out = make(#value)
+    end
+    local len = C.script_ffi_decode_base64(value, #value, MIME, out)
+    if len < 0 then
         return nil
     end
-    return (string_of(out.data, out.len))
+    return (string_of(out, len))
 end
 
 package.preload["ngx.base64"] = function()
@@ -163,18 +186,27 @@ package.preload["ngx.base64"] = function()
         if type(value) ~= "string" then
             return nil, "must provide a string"
         end
-        C.script_ffi_encode_base64(value, #value, URL + NO_PADDING, out)
-        return (string_of(out.data, out.len))
+        local out = usual
+        if (#value + 2) / 3 * 4 > SIZE then
+            out = make((#value + 2) / 3 * 4)
+        end
+        local len = C.script_ffi_encode_base64(value, #value, URL + NO_PADDING, out)
+        return (string_of(out, len))
     end
 
     function base64.decode_base64url(value)
         if type(value) ~= "string" then
             return nil, "must provide a string"
         end
-        if C.script_ffi_decode_base64(value, #value, URL, out) == 0 then
+        local out = usual
+        if #value > SIZE then
+            out = make(#value)
+        end
+        local len = C.script_ffi_decode_base64(value, #value, URL, out)
+        if len < 0 then
             return nil, "invalid input"
         end
-        return (string_of(out.data, out.len))
+        return (string_of(out, len))
     end
 
     return base64
@@ -187,6 +219,10 @@ function ngx.quote_sql_str(...)
         error("expecting one argument", 2)
     end
     local value = check_text((...), 1, "quote_sql_str")
-    C.script_ffi_quote_sql(value, #value, out)
-    return (string_of(out.data, out.len))
+    local out = usual
+    if 2 * #value + 2 > SIZE then
+        out = make(2 * #value + 2)
+    end
+    local len = C.script_ffi_quote_sql(value, #value, out)
+    return (string_of(out, len))
 end

@@ -9,12 +9,12 @@ ffi.cdef [[
 extern struct script_clock { uint64_t now_ms; long seconds; unsigned milliseconds; } clock_now;
 void script_ffi_update_time(void);
 double script_ffi_monotonic_ms(void);
-void script_ffi_clock_text(int which, struct script_text *out);
-void script_ffi_http_time(double seconds, int is_cookie, struct script_text *out);
+int script_ffi_clock_text(int which, char *out);
+int script_ffi_http_time(double seconds, int is_cookie, char *out);
 double script_ffi_parse_http_time(const char *data, size_t len);
 ]]
 
-local out = ffi.new("struct script_text")
+local out = require("portunus.buffer").usual
 local clock = C.clock_now
 local TODAY, LOCALTIME, UTCTIME = 0, 1, 2
 
@@ -31,34 +31,34 @@ function ngx.update_time()
 end
 
 function ngx.today()
-    C.script_ffi_clock_text(TODAY, out)
-    return (string_of(out.data, out.len))
+    local len = C.script_ffi_clock_text(TODAY, out)
+    return (string_of(out, len))
 end
 
 function ngx.localtime()
-    C.script_ffi_clock_text(LOCALTIME, out)
-    return (string_of(out.data, out.len))
+    local len = C.script_ffi_clock_text(LOCALTIME, out)
+    return (string_of(out, len))
 end
 
 function ngx.utctime()
-    C.script_ffi_clock_text(UTCTIME, out)
-    return (string_of(out.data, out.len))
+    local len = C.script_ffi_clock_text(UTCTIME, out)
+    return (string_of(out, len))
 end
 
 function ngx.http_time(seconds)
     if type(seconds) ~= "number" then
         error("number argument only", 2)
     end
-    C.script_ffi_http_time(seconds, 0, out)
-    return (string_of(out.data, out.len))
+    local len = C.script_ffi_http_time(seconds, 0, out)
+    return (string_of(out, len))
 end
 
 function ngx.cookie_time(seconds)
     if type(seconds) ~= "number" then
         error("number argument only", 2)
     end
-    C.script_ffi_http_time(seconds, 1, out)
-    return (string_of(out.data, out.len))
+    local len = C.script_ffi_http_time(seconds, 1, out)
+    return (string_of(out, len))
 end
 
 function ngx.parse_http_time(text)

@@ -3,9 +3,9 @@ local ffi = require "ffi"
 local C = ffi.C
 local string_of, byte = ffi.string, string.byte
 
-ffi.cdef [[ int script_ffi_replace_char(const char *data, size_t len, int from, int to, struct script_text *out); ]]
+ffi.cdef [[ int script_ffi_replace_char(const char *data, size_t len, int from, int to, char *out); ]]
 
-local out = ffi.new("struct script_text")
+local buffer = require "portunus.buffer"
 local utils = { version = "0.1.32" }
 
 -- Every `find` becomes `replacement`. Only single characters are replaced.
@@ -13,10 +13,11 @@ function utils.str_replace_char(text, find, replacement)
     if #find ~= 1 or #replacement ~= 1 then
         return text
     end
+    local out = #text <= buffer.SIZE and buffer.usual or buffer.make(#text)
     if C.script_ffi_replace_char(text, #text, byte(find), byte(replacement), out) == 0 then
         return text
     end
-    return (string_of(out.data, out.len))
+    return (string_of(out, #text))
 end
 
 return utils
