@@ -37,7 +37,7 @@ static bool gopher_make_request(struct exchange *x)
 
 static enum head_result gopher_read_head(struct exchange *x)
 {
-    if (x->protocol->channel->input(x).len == 0) {
+    if (exchange_input(x).len == 0) {
         return HEAD_MORE; /* who closes without a word has failed */
     }
     x->response.status = 200;
@@ -48,8 +48,8 @@ static enum head_result gopher_read_head(struct exchange *x)
 
 static enum body_result gopher_read_body(struct exchange *x, struct str *data)
 {
-    *data = x->protocol->channel->input(x);
-    x->protocol->channel->consume(x, data->len);
+    *data = exchange_input(x);
+    exchange_consume(x, data->len);
     return data->len != 0 ? BODY_DATA : BODY_MORE;
 }
 
