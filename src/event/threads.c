@@ -45,6 +45,7 @@ static void messages_ready(struct event_source *source, unsigned events)
 bool messages_init(void)
 {
     messages_destroy();
+    messages = NULL; /* of the process that this one was forked from */
     int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (fd == -1) {
         return false;
@@ -60,7 +61,6 @@ void messages_destroy(void)
         close(wake_source.fd);
         wake_source.fd = -1;
     }
-    messages = NULL;
 }
 
 void loop_post_from_thread(struct loop_message *message)
