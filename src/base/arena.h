@@ -15,8 +15,9 @@ struct arena_block;
 struct arena_cleanup;
 
 /*
- * What several arenas may take together; of its owner. `over` is called for each block that is taken beyond
- * limit + allowed, which is given all the same: it sees to it that no more is asked for. It may take memory, too.
+ * What several arenas may take together; of its owner. `over` is called for each block that is
+ * taken beyond limit + allowed, which is given all the same: it sees to it that no more is asked
+ * for. It may take memory, too.
  */
 struct arena_account {
     size_t used;    /* bytes in blocks */
@@ -42,7 +43,8 @@ struct arena {
 
 #define ARENA_BLOCK_SIZE 4096 /* bytes of the common block, its header included */
 
-/* So many bytes are taken because the operator has said so (the size of a buffer): they do not count. */
+/* So many bytes are taken because the operator has said so (the size of a buffer): they do not
+ * count. */
 static inline void arena_allow(struct arena *arena, size_t size)
 {
     if (arena->account != NULL) {
@@ -142,7 +144,8 @@ struct vec {
     size_t capacity; /* room, in items */
 };
 
-/* Room for one more, cleared, as a pointer to it; earlier pointers into the array may become stale. */
+/* Room for one more, cleared, as a pointer to it; earlier pointers into the array may become stale.
+ */
 #define vec_add(vec, arena, type) ((type *) vec_push(vec, arena, sizeof(type)))
 void *vec_push(struct vec *vec, struct arena *arena, size_t item_size);
 

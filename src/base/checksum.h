@@ -1,6 +1,5 @@
-/* Checksums and hashes: CRC-32, a seeded hash for untrusted keys, MD5 and SHA-1 for names, SHA-256, HMAC, random
- * bytes.
- * Implemented in checksum.c and hmac.c. */
+/* Checksums and hashes: CRC-32, a seeded hash for untrusted keys, MD5 and SHA-1 for names, SHA-256,
+ * HMAC, random bytes. Implemented in checksum.c and hmac.c. */
 #ifndef BASE_CHECKSUM_H
 #define BASE_CHECKSUM_H
 
@@ -28,7 +27,8 @@ uint64_t keyed_hash(struct str s);
 /* The same with a key of the caller's. */
 uint64_t siphash_1_3(struct str s, const uint64_t key[2]);
 
-/* Are they the same? Takes as long for any two of one length: for what a peer must not guess byte by byte. */
+/* Are they the same? Takes as long for any two of one length: for what a peer must not guess byte
+ * by byte. */
 bool secret_equal(struct str left, struct str right);
 
 /* Random bytes from a per-process generator seeded by getrandom; reseeds itself in a new process.

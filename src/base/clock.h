@@ -7,7 +7,8 @@
 
 #include "base/str.h"
 
-/* One reading; time.lua knows the first members by FFI. Texts are laid out when the second changes, not before. */
+/* One reading; time.lua knows the first members by FFI. Texts are laid out when the second changes,
+ * not before. */
 struct clock {
     uint64_t now_ms;       /* monotonic, milliseconds; deadlines are compared with it */
     time_t seconds;        /* since the epoch */
@@ -27,7 +28,8 @@ extern struct clock clock_now; /* of this process */
 void clock_update(void);
 /* The monotonic clock itself, nanoseconds, for what must be measured within a turn. */
 uint64_t clock_read_ns(void);
-/* A counter that runs at a steady rate of its own: for the ratio of two times. A few instructions. */
+/* A counter that runs at a steady rate of its own: for the ratio of two times. A few instructions.
+ */
 static inline uint64_t clock_ticks(void)
 {
 #if defined(__x86_64__)

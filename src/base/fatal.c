@@ -1,4 +1,5 @@
-/* The end of the process: the system has no memory left, or a pointer does not point to what it should. */
+/* The end of the process: the system has no memory left, or a pointer does not point to what it
+ * should. */
 #include "base/fatal.h"
 
 #include <errno.h>

@@ -106,8 +106,8 @@ static bool holds_names(int fd)
 }
 
 /*
- * Gives an open directory to its new owner. Where others can rename, somebody may have put a directory of root's with all that is
- * in it under this name: that one stays root's.
+ * Gives an open directory to its new owner. Where others can rename, somebody may have put a
+ * directory of root's with all that is in it under this name: that one stays root's.
  */
 static bool give_directory(int fd, const struct stat *info, uid_t uid)
 {

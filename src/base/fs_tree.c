@@ -1,5 +1,5 @@
-/* Trees of files: removed, copied, moved. Everything goes by open directories, so that nobody can lead it elsewhere by
- * changing a directory above. */
+/* Trees of files: removed, copied, moved. Everything goes by open directories, so that nobody can
+ * lead it elsewhere by changing a directory above. */
 #define _GNU_SOURCE
 #include "base/fs_tree.h"
 
@@ -142,7 +142,8 @@ static int open_beside(int directory, char *name, size_t size)
 }
 
 #define NAMES_MAX                                                                                  \
-    65536 /* bytes of the names of a file's attributes, and of the value of one, as Linux has it */
+    65536 /* bytes of the names of a file's attributes, and of the value of one, as Linux has it   \
+           */
 
 void fs_copy_attributes(int from, int to)
 {
@@ -309,7 +310,8 @@ bool fs_is_inside(int directory, const struct stat *of)
     return is_inside;
 }
 
-/* Goes into the directory `name`, which is made if it is not there. The former one is closed unless it is `kept`. */
+/* Goes into the directory `name`, which is made if it is not there. The former one is closed unless
+ * it is `kept`. */
 static int enter_directory(int at, int kept, const char *name, mode_t mode, int flags)
 {
     int next = -1;

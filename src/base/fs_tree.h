@@ -1,4 +1,5 @@
-/* Trees of files: names in open directories are removed, copied and moved. All of it blocks: for threads. */
+/* Trees of files: names in open directories are removed, copied and moved. All of it blocks: for
+ * threads. */
 #ifndef BASE_FS_TREE_H
 #define BASE_FS_TREE_H
 
@@ -30,13 +31,13 @@ bool fs_remove_tree(struct fs_location at);
 void fs_copy_attributes(int from, int to);
 
 /*
- * Copies an open file to a name, with permissions, attributes and the time of its last change, in one step as others see it: what
- * had that name is replaced.
+ * Copies an open file to a name, with permissions, attributes and the time of its last change, in
+ * one step as others see it: what had that name is replaced.
  */
 bool fs_copy_open(int source, struct fs_location to);
 
-/* The same of a regular file by name (EISDIR, EINVAL for others), or of a directory with what is in it, to a name that
- * nobody has (EEXIST). Files that are neither are left out of trees. */
+/* The same of a regular file by name (EISDIR, EINVAL for others), or of a directory with what is in
+ * it, to a name that nobody has (EEXIST). Files that are neither are left out of trees. */
 bool fs_copy_tree(struct fs_location from, struct fs_location to,
                   const struct fs_tree_rules *rules);
 
@@ -47,7 +48,8 @@ bool fs_move_tree(struct fs_location from, struct fs_location to,
 /* Is it this directory (`of`), or inside of it? */
 bool fs_is_inside(int directory, const struct stat *of);
 
-/* Makes the directories of a relative path, but its last component. Links are not followed unless follows_links. */
+/* Makes the directories of a relative path, but its last component. Links are not followed unless
+ * follows_links. */
 bool fs_make_parents(int directory, const char *path, mode_t mode, bool follows_links);
 
 #endif

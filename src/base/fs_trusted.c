@@ -89,8 +89,8 @@ bool fs_is_shared(int directory)
 }
 
 /*
- * May the link be followed? Its owner is to be trusted; and where a directory is wanted, which may be given away, nobody else may
- * have moved the link to this name.
+ * May the link be followed? Its owner is to be trusted; and where a directory is wanted, which may
+ * be given away, nobody else may have moved the link to this name.
  */
 static bool is_trusted(const struct walk *walk, uid_t owner)
 {

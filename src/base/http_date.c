@@ -144,7 +144,8 @@ static inline unsigned two_digits(const char *at)
     return tens > 9 || ones > 9 ? 100 : tens * 10 + ones;
 }
 
-/* Which of the names the three letters are that stand before another byte; `count` when it is none. */
+/* Which of the names the three letters are that stand before another byte; `count` when it is none.
+ */
 static inline unsigned find_name(const char (*names)[4], unsigned count, const char *at)
 {
     const char letters[4] = {at[0], at[1], at[2], '\0'};

@@ -7,7 +7,8 @@
 
 /* ---- writing ---- */
 
-/* A document on its way. A comma stands before all members but the first of an object, or a list. */
+/* A document on its way. A comma stands before all members but the first of an object, or a list.
+ */
 struct json {
     struct buf *out;
     struct arena *arena; /* of who writes it, for what it needs on the way; or NULL */
@@ -26,14 +27,16 @@ void json_close(struct json *json, char bracket);
 
 /* ---- reading ---- */
 
-/* A text that is being read; strings with escapes are decoded to the arena, others are slices of the text. */
+/* A text that is being read; strings with escapes are decoded to the arena, others are slices of
+ * the text. */
 struct json_text {
     const char *at;
     const char *end;
     struct arena *arena;
 };
 
-/* What the next value is: '{', '[', '"', '0' (a number), 't', 'f', 'n'; 0: none. Blanks before it are passed over. */
+/* What the next value is: '{', '[', '"', '0' (a number), 't', 'f', 'n'; 0: none. Blanks before it
+ * are passed over. */
 char json_peek(struct json_text *text);
 /* Passes this byte, after spaces. False: another one is there. */
 bool json_skip(struct json_text *text, char byte);
@@ -44,8 +47,9 @@ bool json_take_number(struct json_text *text, uint64_t *out);
 /* A string of UTF-8. */
 bool json_take_string(struct json_text *text, struct str *out);
 /*
- * The next member of an object whose '{' was passed: its name; its value stands next. *is_first is true before the first and
- * cleared by this. *is_end: there is none, and the '}' was passed. False: malformed.
+ * The next member of an object whose '{' was passed: its name; its value stands next. *is_first is
+ * true before the first and cleared by this. *is_end: there is none, and the '}' was passed. False:
+ * malformed.
  */
 bool json_next_member(struct json_text *text, bool *is_first, struct str *name, bool *is_end);
 /* The same for the next value of a list whose '[' was passed. */

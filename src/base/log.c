@@ -88,7 +88,8 @@ static void put_message(struct writer *writer, const struct record *record)
 
 #define MEMBERS_MAX 24
 
-/* Where the members of the line are that is being described: before make_printable, so values are as they came. */
+/* Where the members of the line are that is being described: before make_printable, so values are
+ * as they came. */
 struct log_members {
     unsigned count;
     struct {
@@ -131,7 +132,8 @@ static void line_put(struct json_line *line, struct str text)
     }
 }
 
-/* Bytes that are no UTF-8 become \xHH, as control characters do in the other format; these have JSON's own form. */
+/* Bytes that are no UTF-8 become \xHH, as control characters do in the other format; these have
+ * JSON's own form. */
 static void line_put_text(struct json_line *line, struct str text)
 {
     char escaped[8];
@@ -238,8 +240,9 @@ static bool is_control(char c, bool keeps_lines)
 }
 
 /*
- * A peer chooses part of what is logged: control characters (but tabs, and line ends where they are wanted) become
- * \xHH, so that nobody writes a line of his own. Works in place from the end, since the text only grows.
+ * A peer chooses part of what is logged: control characters (but tabs, and line ends where they are
+ * wanted) become \xHH, so that nobody writes a line of his own. Works in place from the end, since
+ * the text only grows.
  */
 static char *make_printable(char *start, char *at, const char *limit, bool keeps_lines)
 {
@@ -352,7 +355,8 @@ __attribute__((noinline)) static void write_start_line(const struct record *reco
     write_line(&standard_error, str_from(line, writer.at));
 }
 
-/* The JSON of a record whose message was laid out; what describe adds is laid out once more for it, for its values as they came. */
+/* The JSON of a record whose message was laid out; what describe adds is laid out once more for it,
+ * for its values as they came. */
 __attribute__((noinline)) static struct str write_json(const struct log *log,
                                                        const struct record *record,
                                                        const char *level, struct str message)
@@ -374,8 +378,8 @@ __attribute__((noinline)) static struct str write_json(const struct log *log,
 }
 
 /*
- * The dated line to the sinks. Lines are too long for a stack; while one is made another may have to be logged, in a signal
- * handler. A third is left out.
+ * The dated line to the sinks. Lines are too long for a stack; while one is made another may have
+ * to be logged, in a signal handler. A third is left out.
  */
 __attribute__((noinline)) static void write_record(const struct log *log,
                                                    const struct record *record)

@@ -65,15 +65,18 @@ struct log {
     enum log_level level;   /* the least important level that any sink takes: test this first */
     uint64_t connection;    /* number after '*'; 0 = none */
     const char *action;     /* "reading client request line"; NULL = none */
-    /* Adds its part to the end of the line; or NULL. Names come from log_member, so that they are members in JSON, too. */
+    /* Adds its part to the end of the line; or NULL. Names come from log_member, so that they are
+     * members in JSON, too. */
     void (*describe)(const struct log *log, struct writer *out);
     void *subject; /* of describe */
 };
 
-/* For describe: ", NAME: ", after which the value is written up to the next log_member, in quotes or not. The name is static. */
+/* For describe: ", NAME: ", after which the value is written up to the next log_member, in quotes
+ * or not. The name is static. */
 void log_member(struct writer *out, const char *name);
 
-/* Somebody who sees each line that goes to a sink, whatever the sink: as the sink gets it, but for the newline. */
+/* Somebody who sees each line that goes to a sink, whatever the sink: as the sink gets it, but for
+ * the newline. */
 struct log_tap {
     struct log_tap *next;
     /* On the thread that writes. May not log. */
@@ -93,8 +96,8 @@ void log_write(const struct log *log, enum log_level level, int error, const cha
     __attribute__((format(printf, 4, 5), cold));
 
 /*
- * A message whose line ends stay: a script's, with a traceback; of any bytes. At level LOG_STDERR it goes to the sinks all
- * the same. What describe adds is one line.
+ * A message whose line ends stay: a script's, with a traceback; of any bytes. At level LOG_STDERR
+ * it goes to the sinks all the same. What describe adds is one line.
  */
 void log_write_text(const struct log *log, enum log_level level, struct str text)
     __attribute__((cold));
@@ -135,13 +138,14 @@ bool log_file_open(struct log_file *file, const struct log *log);
 /* Opens the path again and puts the new file in the old one's descriptor number (dup3). */
 bool log_file_reopen(struct log_file *file, const struct log *log);
 
-/* Syslog as RFC 3164 or RFC 5424 lines to a unix or UDP address; what error_log and access_log share. */
+/* Syslog as RFC 3164 or RFC 5424 lines to a unix or UDP address; what error_log and access_log
+ * share. */
 struct syslog_target;
 /*
  * Parses what follows "syslog:" (server=…,facility=…,severity=…,tag=…,nohostname, or Tengine's
- * facility[:level[:target[:port][:ident]]]; format=rfc5424). Gives NULL and a reason in *error when it is not valid.
- * A host's name is looked up, which may wait. Memory from the arena; the socket is opened when first
- * used and closed with the arena.
+ * facility[:level[:target[:port][:ident]]]; format=rfc5424). Gives NULL and a reason in *error when
+ * it is not valid. A host's name is looked up, which may wait. Memory from the arena; the socket is
+ * opened when first used and closed with the arena.
  */
 struct syslog_target *syslog_target_parse(struct arena *arena, struct str text, struct str *error);
 /* Sends one message; severity < 0: the target's own. Never waits; a failure is logged once a minute

@@ -285,7 +285,8 @@ static bool parse_parameters(struct arena *arena, struct syslog_target *target, 
     return true;
 }
 
-/* The first word is neither "name=value" nor "nohostname": Tengine's form begins with a facility. */
+/* The first word is neither "name=value" nor "nohostname": Tengine's form begins with a facility.
+ */
 static bool is_colon_form(struct str text)
 {
     struct str rest = text;
@@ -458,7 +459,8 @@ static bool open_socket(struct syslog_target *target, const char **call)
     return true;
 }
 
-/* "<190>1 2026-11-06T08:49:37+00:00 host nginx 4711 - - " (RFC 5424, 6.2): no MSGID, no structured data. */
+/* "<190>1 2026-11-06T08:49:37+00:00 host nginx 4711 - - " (RFC 5424, 6.2): no MSGID, no structured
+ * data. */
 static void log_syslog_put_head_5424(struct writer *writer, const struct syslog_target *target,
                                      int severity)
 {
@@ -529,7 +531,8 @@ void syslog_send(struct syslog_target *target, int severity, struct str message)
 
     /*
      * A receiver that was started again has another socket at the same path, and a refusal of an
-     * earlier datagram is reported for the next: in both cases a second attempt with a new socket may do.
+     * earlier datagram is reported for the next: in both cases a second attempt with a new socket
+     * may do.
      */
     const char *call;
     bool is_sent = try_send(target, &datagram, &call) ||

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /*
- * Bytes of RAM that belong to this process alone: neither files nor memory that is shared with others. The kernel is asked once
- * a second at most, by the cached clock. 0: it does not tell.
+ * Bytes of RAM that belong to this process alone: neither files nor memory that is shared with
+ * others. The kernel is asked once a second at most, by the cached clock. 0: it does not tell.
  */
 uint64_t own_memory(void);
 

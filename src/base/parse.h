@@ -24,13 +24,14 @@ char *format_uint(char *at, uint64_t n);
 
 /* HTTP dates (RFC 9110, 5.6.7). parse takes all three forms and gives -1 for what is none. */
 time_t http_date_parse(struct str s);
-/* The same where letters may be of any case: Expires, whose reader is to be lenient (RFC 9110, 5.6.7). */
+/* The same where letters may be of any case: Expires, whose reader is to be lenient (RFC
+ * 9110, 5.6.7). */
 time_t http_date_parse_loosely(struct str s);
 #define HTTP_DATE_LENGTH 29
 /* "Sun, 06 Nov 1994 08:49:37 GMT": 29 bytes, no NUL. */
 char *http_date_format(char *at, time_t when);
-/* "Sun, 06-Nov-94 08:49:37 GMT", as nginx dates cookies, with four digits of years after 2037: at most as long;
- * gives the end, no NUL. */
+/* "Sun, 06-Nov-94 08:49:37 GMT", as nginx dates cookies, with four digits of years after 2037: at
+ * most as long; gives the end, no NUL. */
 char *cookie_date_format(char *at, time_t when);
 
 #endif

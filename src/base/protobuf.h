@@ -1,4 +1,5 @@
-/* Protocol Buffers: writing of messages, field after field, into a buffer; and reading of them. Knows no message. */
+/* Protocol Buffers: writing of messages, field after field, into a buffer; and reading of them.
+ * Knows no message. */
 #ifndef BASE_PROTOBUF_H
 #define BASE_PROTOBUF_H
 
@@ -53,8 +54,9 @@ void protobuf_put_signed(struct buf *out, unsigned field, int64_t value);
 void protobuf_put_fixed64(struct buf *out, unsigned field, uint64_t value);
 void protobuf_put_double(struct buf *out, unsigned field, double value);
 void protobuf_put_bytes(struct buf *out, unsigned field, struct str bytes);
-/* A string field: text that is not UTF-8 gets U+FFFD for each byte that is wrong, since readers refuse the whole message for it.
- * Of a longer text the first `most` bytes are written, whole characters. */
+/* A string field: text that is not UTF-8 gets U+FFFD for each byte that is wrong, since readers
+ * refuse the whole message for it. Of a longer text the first `most` bytes are written, whole
+ * characters. */
 void protobuf_put_text(struct buf *out, unsigned field, struct str text, size_t most);
 
 /* A message within one: what is put until it ends is in it. Gives its start, for protobuf_end. */

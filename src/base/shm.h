@@ -10,8 +10,8 @@
 #include "base/str.h"
 
 /*
- * A lock in shared memory. When its owner dies, the next taker gets it and a sign of that. Never held
- * across a wait of a fiber.
+ * A lock in shared memory. When its owner dies, the next taker gets it and a sign of that. Never
+ * held across a wait of a fiber.
  */
 struct shm_lock {
     _Alignas(16) char opaque[64]; /* a process-shared robust mutex */
@@ -32,7 +32,8 @@ struct slab *slab_init(void *memory, size_t size); /* NULL when size is under 8 
 void *slab_alloc(struct slab *slab, size_t size);  /* NULL when it is full; cleared */
 void slab_free(struct slab *slab, void *piece);
 size_t slab_available(struct slab *slab); /* bytes in free pages */
-/* Frees all pieces that are not in use: for whom a process that died has left some that nobody knows. Asks of each. */
+/* Frees all pieces that are not in use: for whom a process that died has left some that nobody
+ * knows. Asks of each. */
 void slab_keep(struct slab *slab, bool (*is_used)(void *arg, const void *piece), void *arg);
 
 /* What became of its memory. Read without the lock: the numbers need not agree to the instant. */

@@ -18,7 +18,8 @@ enum {
 
 #define NONE SHM_NO_RECORD
 
-/* Records lie in segments, which are taken when they are needed. The mapping has one place everywhere. */
+/* Records lie in segments, which are taken when they are needed. The mapping has one place
+ * everywhere. */
 struct shm_table {
     struct shm_lock lock;
     struct slab *slab;       /* of the zone */

@@ -5,8 +5,8 @@
 #include "base/shm.h"
 
 /*
- * The bytes of a key are not kept: 128 bits of a hash with a secret of the table stand for them, so that keys
- * of any length cost the same, and nobody outside can make two that meet.
+ * The bytes of a key are not kept: 128 bits of a hash with a secret of the table stand for them, so
+ * that keys of any length cost the same, and nobody outside can make two that meet.
  */
 struct shm_key {
     uint64_t words[2];
@@ -19,7 +19,8 @@ enum shm_record_kind {
     SHM_PLAIN  /* taken without a key: known by its number alone */
 };
 
-/* The beginning of each record; what its user keeps there follows. Numbers, not pointers, link them. */
+/* The beginning of each record; what its user keeps there follows. Numbers, not pointers, link
+ * them. */
 struct shm_record {
     struct shm_key key;
     uint32_t next;         /* of the same hash head, or of the free ones */
@@ -34,8 +35,9 @@ struct shm_record {
 struct shm_table;
 
 /*
- * The table that is the root of the zone, or a new one, which may take all of its memory by and by. head_size
- * bytes, cleared, are its user's own. record_size counts struct shm_record, and is a multiple of 8. NULL: no room.
+ * The table that is the root of the zone, or a new one, which may take all of its memory by and by.
+ * head_size bytes, cleared, are its user's own. record_size counts struct shm_record, and is a
+ * multiple of 8. NULL: no room.
  */
 struct shm_table *shm_table_of(struct zone *zone, size_t record_size, size_t head_size);
 
@@ -46,9 +48,9 @@ void *shm_table_head(const struct shm_table *table);
 struct shm_key shm_table_key(const struct shm_table *table, struct str bytes);
 
 /*
- * Everything below needs the lock, which is never held across a wait. True: a process died inside; the table was
- * repaired, records whose kind was set are there, their order of use is not known any more, and what their user
- * derived from them must be derived again.
+ * Everything below needs the lock, which is never held across a wait. True: a process died inside;
+ * the table was repaired, records whose kind was set are there, their order of use is not known any
+ * more, and what their user derived from them must be derived again.
  */
 bool shm_table_lock(struct shm_table *table);
 void shm_table_unlock(struct shm_table *table);

@@ -1,5 +1,5 @@
-/* Memory of one size that a worker takes and gives back all the time: some of it is kept, newest first, so that it is still in the
- * processor's cache. Of the main thread. */
+/* Memory of one size that a worker takes and gives back all the time: some of it is kept, newest
+ * first, so that it is still in the processor's cache. Of the main thread. */
 #ifndef BASE_SPARES_H
 #define BASE_SPARES_H
 
@@ -16,7 +16,8 @@ struct spares {
     unsigned count;
 };
 
-/* So many bytes, the same number at each call for these spares; not cleared. Ends the process when there is no memory. */
+/* So many bytes, the same number at each call for these spares; not cleared. Ends the process when
+ * there is no memory. */
 static inline void *spares_take(struct spares *spares, size_t size)
 {
     void *memory = spares->first;
@@ -30,7 +31,8 @@ static inline void *spares_take(struct spares *spares, size_t size)
     return memory;
 }
 
-/* The memory is kept if there is less than `most` of it; else, and where a sanitizer watches its use, it is freed. */
+/* The memory is kept if there is less than `most` of it; else, and where a sanitizer watches its
+ * use, it is freed. */
 static inline void spares_give(struct spares *spares, void *memory, unsigned most)
 {
 #ifdef POISON_IS_ON

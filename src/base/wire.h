@@ -1,4 +1,5 @@
-/* Numbers and pieces off the front of what a peer said: each gives false, and may have taken a part, when there is less. */
+/* Numbers and pieces off the front of what a peer said: each gives false, and may have taken a
+ * part, when there is less. */
 #ifndef BASE_WIRE_H
 #define BASE_WIRE_H
 

@@ -382,7 +382,8 @@ void cache_fail(struct cache_access *access, unsigned status, time_t until)
 
     cache_index_take(index);
     struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
-    /* Another that took the claim over may have stored something since: the failure does not hide it. */
+    /* Another that took the claim over may have stored something since: the failure does not hide
+     * it. */
     if (entry != NULL && entry->version == access->seen_version) {
         entry->flags &= (uint16_t) ~(ENTRY_FAILED | ENTRY_TIMED_OUT);
         entry->flags |= status == 504 ? ENTRY_TIMED_OUT : ENTRY_FAILED;
@@ -480,8 +481,9 @@ static void end_claim_of_dead(struct cache_access *access)
     cache_index_release(index);
 }
 
-/* Has what is waited for happened? Else how long until the next look, unless somebody wakes us: a claim
- * of this worker needs none before it ages; for one of another worker the first who waits looks. */
+/* Has what is waited for happened? Else how long until the next look, unless somebody wakes us: a
+ * claim of this worker needs none before it ages; for one of another worker the first who waits
+ * looks. */
 static bool has_changed(const struct waiter *waiter, uint64_t poll_ms, uint64_t *pause_ms)
 {
     struct claim claim = look_at_claim(waiter->access);

@@ -1,6 +1,6 @@
-/* The response cache: keys, a zone's index in shared memory, files, their loader and manager. Knows no
- * protocol: heads are bytes that the caller packs, bodies are bytes.
- * Implemented in access.c, content.c, fill.c, path.c and purge.c. */
+/* The response cache: keys, a zone's index in shared memory, files, their loader and manager. Knows
+ * no protocol: heads are bytes that the caller packs, bodies are bytes. Implemented in access.c,
+ * content.c, fill.c, path.c and purge.c. */
 #ifndef CACHE_CACHE_H
 #define CACHE_CACHE_H
 
@@ -120,25 +120,27 @@ struct cache_access {
 
 /* Looks the key up, counts a use. */
 enum cache_found cache_open(struct cache_access *access);
-/* The stored response is for other field values (meta.vary, meta.variant): looks up the one for these. */
+/* The stored response is for other field values (meta.vary, meta.variant): looks up the one for
+ * these. */
 enum cache_found cache_open_variant(struct cache_access *access,
                                     const uint8_t variant[CACHE_KEY_SIZE]);
 /* The key's hash with a variant, for comparing and storing. */
 void cache_variant(struct str text, uint8_t out[CACHE_KEY_SIZE]);
 
-/* Marks the key as being fetched by this request: is_mine. False: another is at it (is_updating). */
+/* Marks the key as being fetched by this request: is_mine. False: another is at it (is_updating).
+ */
 bool cache_claim(struct cache_access *access, uint64_t lock_age_ms);
 enum cache_lock_result { CACHE_LOCK_READY, CACHE_LOCK_TIMED_OUT, CACHE_LOCK_CANCELLED };
 /*
- * Waits until the other is done or timeout: then look again with cache_open. Not for one that has come round less often,
- * which may wait for this very request: that is timed out at once. MAY WAIT.
+ * Waits until the other is done or timeout: then look again with cache_open. Not for one that has
+ * come round less often, which may wait for this very request: that is timed out at once. MAY WAIT.
  */
 enum cache_lock_result cache_wait(struct cache_access *access, uint64_t timeout_ms);
 
 /*
- * Bytes of the stored body: from memory (bytes set), or from a file (fd, offset into it). The content
- * lives while a reference is held; cache_content_hold takes one more for output that is queued and
- * cache_content_release is what gives it back.
+ * Bytes of the stored body: from memory (bytes set), or from a file (fd, offset into it). The
+ * content lives while a reference is held; cache_content_hold takes one more for output that is
+ * queued and cache_content_release is what gives it back.
  */
 struct cache_body {
     struct str bytes; /* data NULL: in the file */
@@ -152,15 +154,15 @@ void cache_content_release(void *content);
 
 /*
  * Storing: begin makes a fill, write appends body bytes (small ones stay in memory, others go to a
- * temporary file), commit puts it in place under the key (and meta->variant), abort drops it. False:
- * logged, the response is not stored and the fill is gone. Nothing of meta has to be known before
- * commit; meta->body_size is taken from what was written. After commit access->content is what was
- * stored.
+ * temporary file), commit puts it in place under the key (and meta->variant), abort drops it.
+ * False: logged, the response is not stored and the fill is gone. Nothing of meta has to be known
+ * before commit; meta->body_size is taken from what was written. After commit access->content is
+ * what was stored.
  */
 bool cache_fill_begin(struct cache_access *access, struct wanted_path *temp_path);
 /*
- * The response was asked for so long before the fill began. False: it was purged since then, or may have been: before this service began,
- * of which single keys are not known.
+ * The response was asked for so long before the fill began. False: it was purged since then, or may
+ * have been: before this service began, of which single keys are not known.
  */
 bool cache_fill_date_back(struct cache_access *access, uint64_t ms);
 bool cache_fill_write(struct cache_access *access, struct str bytes);
@@ -168,9 +170,10 @@ bool cache_fill_commit(struct cache_access *access, const struct cache_meta *met
 void cache_fill_abort(struct cache_access *access);
 
 /*
- * No backend answered: up to the end of the second `until` others get CACHE_FAILED with this status (502 or 504) and ask no
- * backend. In the index only; what is stored stays, and is found again after that. Storing or purging ends it, and where
- * somebody has stored since the access looked, it does not begin.
+ * No backend answered: up to the end of the second `until` others get CACHE_FAILED with this status
+ * (502 or 504) and ask no backend. In the index only; what is stored stays, and is found again
+ * after that. Storing or purging ends it, and where somebody has stored since the access looked, it
+ * does not begin.
  */
 void cache_fail(struct cache_access *access, unsigned status, time_t until);
 
@@ -183,10 +186,11 @@ void cache_unclaim(struct cache_access *access);
 /* Ends the access: references, claim, unfinished fill. */
 void cache_close(struct cache_access *access);
 
-/* Removes a key with all its variants; true: it was there. MAY WAIT for the store, where the cache has `sync`. */
+/* Removes a key with all its variants; true: it was there. MAY WAIT for the store, where the cache
+ * has `sync`. */
 bool cache_purge(struct cache *cache, struct str key, const struct log *log);
-/* Removes all keys that begin with this (`…*`): they are unusable at once, files go by and by. Gives how
- * many were removed already (it looks for a second at most). MAY WAIT. */
+/* Removes all keys that begin with this (`…*`): they are unusable at once, files go by and by.
+ * Gives how many were removed already (it looks for a second at most). MAY WAIT. */
 uint64_t cache_purge_prefix(struct cache *cache, struct str prefix, const struct log *log);
 
 /* How a request was answered, for the counters: said once for each request that has a cache. */
@@ -202,7 +206,8 @@ enum cache_counter {
     CACHE_COUNTERS
 };
 void cache_count(const struct cache *cache, enum cache_counter which);
-/* Bytes of the body of such a request: given, or received; is_written: and the response was stored. */
+/* Bytes of the body of such a request: given, or received; is_written: and the response was stored.
+ */
 void cache_count_body(const struct cache *cache, enum cache_counter which, uint64_t bytes,
                       bool is_written);
 
@@ -211,8 +216,9 @@ enum cache_shared_counter {
     CACHE_SHARED_FETCHED,  /* fetches of this node for all */
     CACHE_SHARED_GIVEN,    /* of them: responses that the store took */
     CACHE_SHARED_WITHHELD, /* of them: those that were not for others */
-    CACHE_SHARED_DROPPED, /* of them: those that did not reach the store, or had no room on the way */
-    CACHE_SHARED_TAKEN,   /* responses of other nodes that were stored here */
+    CACHE_SHARED_DROPPED,  /* of them: those that did not reach the store, or had no room on the way
+                            */
+    CACHE_SHARED_TAKEN,    /* responses of other nodes that were stored here */
     CACHE_SHARED_TIMED_OUT,  /* requests that waited in vain for another node */
     CACHE_SHARED_GONE,       /* times that the store did not answer */
     CACHE_SHARED_UNREADABLE, /* times that it had nothing of a node with this password */

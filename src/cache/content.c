@@ -1,4 +1,5 @@
-/* Contents: small bodies in memory and larger ones as open files, kept while nothing has changed. */
+/* Contents: small bodies in memory and larger ones as open files, kept while nothing has changed.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -158,7 +159,8 @@ static bool is_current(const struct cache_content *content)
     return atomic_load_explicit(&content->entry->version, memory_order_acquire) == content->version;
 }
 
-/* Descriptors of deleted files keep their room on the disk; contents nobody asks for keep memory. */
+/* Descriptors of deleted files keep their room on the disk; contents nobody asks for keep memory.
+ */
 static void sweep(struct timer *timer)
 {
     list_each(item, &cache_kept.order) {

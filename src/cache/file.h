@@ -8,17 +8,19 @@
 
 #include "cache/cache.h"
 
-#define CACHE_FILE_MAGIC 0x0a316568636143f0ull /* f0 "Cache1" newline, on little-endian machines */
+#define CACHE_FILE_MAGIC                                                                           \
+    0x0a316568636143f0ull /* f0 "Cache1" newline, on little-endian machines                        \
+                           */
 enum { CACHE_FILE_VERSION = 1, CACHE_TEXTS_MAX = 16 << 20 };
 
-/* After the header stands the key on a line of its own, for grep and for tools that purge by it as they
- * do with nginx. Nothing here reads it: the key that counts is among the texts. */
+/* After the header stands the key on a line of its own, for grep and for tools that purge by it as
+ * they do with nginx. Nothing here reads it: the key that counts is among the texts. */
 #define CACHE_FILE_LABEL "\nKEY: "
 
 /*
- * The first bytes of a file, in the machine's byte order. After it and the line with the key, the texts
- * (key, etag, vary, head, one after the other) lie before the body when it was small enough to be
- * gathered in memory, else after it.
+ * The first bytes of a file, in the machine's byte order. After it and the line with the key, the
+ * texts (key, etag, vary, head, one after the other) lie before the body when it was small enough
+ * to be gathered in memory, else after it.
  */
 struct cache_file_header {
     uint64_t magic;                     /* CACHE_FILE_MAGIC */
@@ -67,8 +69,8 @@ static inline size_t cache_file_front_size(struct str key)
 {
     return sizeof(struct cache_file_header) + sizeof(CACHE_FILE_LABEL) - 1 + key.len + 1;
 }
-/* The header of a response; texts_offset, body_offset and body_size are set. The texts as they are to
- * be written go to out (cache_file_texts_size of them). */
+/* The header of a response; texts_offset, body_offset and body_size are set. The texts as they are
+ * to be written go to out (cache_file_texts_size of them). */
 void cache_file_header_make(struct cache_file_header *header, struct str key,
                             const struct cache_meta *meta);
 void cache_file_texts_write(struct cache_file_header *header, struct str key,

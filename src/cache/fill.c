@@ -1,4 +1,5 @@
-/* Storing a response: gathered in memory, a large one in a temporary file, put in place when whole. */
+/* Storing a response: gathered in memory, a large one in a temporary file, put in place when whole.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -102,7 +103,8 @@ static bool open_file(struct cache_access *access, struct cache_fill *fill)
     return true;
 }
 
-/* What a file begins with, the header and the key on a line of its own, as the first FRONT_PARTS parts. */
+/* What a file begins with, the header and the key on a line of its own, as the first FRONT_PARTS
+ * parts. */
 static void put_front(struct iovec *parts, const struct cache_file_header *header, struct str key)
 {
     parts[0] = (struct iovec){(void *) header, sizeof(*header)};
@@ -408,7 +410,8 @@ static void put_times(struct cache_meta *meta, const struct cache_meta *from)
     meta->date = from->date;
 }
 
-/* Writes the header of the file again if it is the content's still. False with errno, 0 if it is not. */
+/* Writes the header of the file again if it is the content's still. False with errno, 0 if it is
+ * not. */
 static bool rewrite_header(const struct cache_content *content, const struct cache_meta *meta,
                            uint64_t version, const char *name)
 {

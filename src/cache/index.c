@@ -277,7 +277,8 @@ static struct cache_entry *take_free(struct cache_index *index)
     return entry;
 }
 
-/* The entry that gives way: not used for longest, and not being fetched if there is such a one near. */
+/* The entry that gives way: not used for longest, and not being fetched if there is such a one
+ * near. */
 static struct cache_entry *oldest_idle(struct cache_index *index)
 {
     struct cache_entry *entry = entry_or_none(index, index->oldest);

@@ -1,4 +1,5 @@
-/* What the files of this package share: the index in shared memory, files, kept contents, the manager. */
+/* What the files of this package share: the index in shared memory, files, kept contents, the
+ * manager. */
 #ifndef CACHE_INTERNAL_H
 #define CACHE_INTERNAL_H
 
@@ -25,8 +26,8 @@ enum {
     CACHE_PORTION = 256,     /* entries looked at while the lock is held once */
 };
 
-/* How a file of the cache is opened to be read. No link is followed, and the worker does not wait at a pipe that somebody
- * has put in its place. */
+/* How a file of the cache is opened to be read. No link is followed, and the worker does not wait
+ * at a pipe that somebody has put in its place. */
 #define CACHE_OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
 
 /* ---- the index (index.c) ---- */
@@ -41,10 +42,11 @@ enum entry_flag {
 };
 
 /*
- * What is known of a key or of one of its variants. Lives in segments that are never given back, and
- * is referred to by number: so a pointer to one that was dropped is a pointer to some entry still,
- * and its hash tells whether it is the one that was meant. Nothing is pinned: who comes back to an
- * entry looks for it again under the lock (cache_index_again), so a worker that died holds nothing.
+ * What is known of a key or of one of its variants. Lives in segments that are never given back,
+ * and is referred to by number: so a pointer to one that was dropped is a pointer to some entry
+ * still, and its hash tells whether it is the one that was meant. Nothing is pinned: who comes back
+ * to an entry looks for it again under the lock (cache_index_again), so a worker that died holds
+ * nothing.
  */
 struct cache_entry {
     uint8_t hash[CACHE_KEY_SIZE]; /* zero when it is free */
@@ -118,10 +120,10 @@ struct cache_index {
     _Atomic bool is_cold;      /* files are being searched for still; read without the lock */
     _Atomic bool was_restored; /* the index file was read, or there was none */
     uint64_t born;             /* seconds of the epoch: when this index was made */
-    uint64_t
-        first_version; /* when the index file of an earlier service was read: purges of single keys before are not known */
-    unsigned levels[3];                   /* of the directory */
-    uint32_t path_length;                 /* bytes of path */
+    uint64_t first_version; /* when the index file of an earlier service was read: purges of single
+                               keys before are not known */
+    unsigned levels[3];     /* of the directory */
+    uint32_t path_length;   /* bytes of path */
     char path[CACHE_PATH_MAX];            /* the directory: the index is of no other */
     struct cache_cell cells[CACHE_CELLS]; /* without the lock */
 };
@@ -141,7 +143,8 @@ void cache_index_release(struct cache_index *index);
 
 /* Was this key purged by itself after that stamp? With the lock held. */
 bool cache_index_was_purged(struct cache_index *index, const uint8_t *main_hash, uint64_t version);
-/* Was this key purged by a prefix after that stamp? Takes the lock itself, if there are such rules. */
+/* Was this key purged by a prefix after that stamp? Takes the lock itself, if there are such rules.
+ */
 bool cache_index_is_purged(struct cache_index *index, struct str key, uint64_t version);
 
 /* All of the following with the lock held. */
@@ -192,7 +195,8 @@ static inline struct cache_index *cache_index_of(const struct cache *cache)
 
 /* "…/c/29/b7f54b2df7773722d382f4809d65029c", NUL-terminated. */
 void cache_file_name(const struct cache *cache, const uint8_t *hash, char name[CACHE_NAME_MAX]);
-/* A name for a file that is being written, in that directory (has levels, too) or beside its place. */
+/* A name for a file that is being written, in that directory (has levels, too) or beside its place.
+ */
 void cache_temp_name(const struct cache *cache, const struct wanted_path *temp, const uint8_t *hash,
                      char name[CACHE_NAME_MAX]);
 /* A name for what the package itself keeps in the cache's directory, while it is being written. */
@@ -280,8 +284,9 @@ enum content_result {
 /* Reads the file of access->hash: a new content with one reference. */
 enum content_result cache_content_read(const struct cache_access *access,
                                        struct cache_content **out);
-/* Is its file still where it was, and as long? A file that somebody has deleted is used no more; one that somebody has cut
- * is read again, and found to be broken. Asks the system at most once a second. */
+/* Is its file still where it was, and as long? A file that somebody has deleted is used no more;
+ * one that somebody has cut is read again, and found to be broken. Asks the system at most once a
+ * second. */
 bool cache_content_is_there(struct cache_content *content);
 /* A content of these, all copied; body may be NULL: then the caller sets fd or body. */
 struct cache_content *cache_content_new(struct cache *cache, struct str key,
@@ -302,8 +307,8 @@ void cache_access_main_hash(const struct cache_access *access, uint8_t *out);
 /* ---- work on threads (work.c) ---- */
 
 /*
- * Runs work(arg) on the thread pool "default" and waits until it is done, shielded; at once when there
- * is no pool, or outside a fiber. arg must live on the heap: a worker that is to end does not
+ * Runs work(arg) on the thread pool "default" and waits until it is done, shielded; at once when
+ * there is no pool, or outside a fiber. arg must live on the heap: a worker that is to end does not
  * wait for the thread. MAY WAIT.
  */
 void cache_work(void (*work)(void *arg), void *arg);
@@ -371,8 +376,9 @@ void cache_purger_free(struct cache_purger *purger);
 bool cache_purge_hash(struct cache *cache, const uint8_t hash[CACHE_KEY_SIZE],
                       const struct log *log);
 /*
- * Keys that begin with so many bytes of this MD5 are unusable from now on, in this node; the manager removes files. Where there
- * are too many such rules for a second all keys are, which is logged. MAY WAIT, for a second.
+ * Keys that begin with so many bytes of this MD5 are unusable from now on, in this node; the
+ * manager removes files. Where there are too many such rules for a second all keys are, which is
+ * logged. MAY WAIT, for a second.
  */
 void cache_purge_digest(struct cache *cache, uint64_t length, const uint8_t digest[CACHE_KEY_SIZE]);
 

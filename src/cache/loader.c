@@ -1,4 +1,5 @@
-/* The loader: looks through the directory for files that the index does not know, a bit at a time. */
+/* The loader: looks through the directory for files that the index does not know, a bit at a time.
+ */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* The manager of a cache: one fiber in one worker, held by a lease in the zone, that loads the index,
- * removes what is inactive or too much, looks after purges, and saves the index. */
+/* The manager of a cache: one fiber in one worker, held by a lease in the zone, that loads the
+ * index, removes what is inactive or too much, looks after purges, and saves the index. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>

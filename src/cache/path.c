@@ -53,8 +53,9 @@ static struct cache *cache_of_name(struct generation *generation, struct str nam
     return cache;
 }
 
-/* What declares a zone: zones of proxy_cache_path are not those of fastcgi_cache_path. One object for each word before
- * "cache", for the life of the process: a reload knows its zones again by it. */
+/* What declares a zone: zones of proxy_cache_path are not those of fastcgi_cache_path. One object
+ * for each word before "cache", for the life of the process: a reload knows its zones again by it.
+ */
 static const void *user_of(const struct conf_node *node)
 {
     static struct user {

@@ -176,9 +176,9 @@ static struct cache_rule *rule_place(struct cache_index *index, bool is_urgent)
 }
 
 /*
- * From now on what was stored before under keys with a prefix of so many bytes and this MD5 is not used. False: too many
- * rules, which a walk helps. While the index is loaded it does not, since files are missing in it: then all is purged; so it
- * is where there must be a rule.
+ * From now on what was stored before under keys with a prefix of so many bytes and this MD5 is not
+ * used. False: too many rules, which a walk helps. While the index is loaded it does not, since
+ * files are missing in it: then all is purged; so it is where there must be a rule.
  */
 static bool add_rule(struct cache *cache, uint64_t length, const uint8_t digest[CACHE_KEY_SIZE],
                      bool is_forced)

@@ -39,9 +39,9 @@ struct upload {
     const struct cache *cache;
     struct store *store;
     struct str key, bound, token;
-    struct str text; /* data NULL: it is not for others */
-    struct str main_key,
-        main_bound; /* of a variant: those of the key alone, which says by which fields responses vary */
+    struct str text;                 /* data NULL: it is not for others */
+    struct str main_key, main_bound; /* of a variant: those of the key alone, which says by which
+                                        fields responses vary */
     struct str vary;
     uint64_t began_ms; /* when the fetch began */
     uint64_t begun_ms; /* the same by the clock of the server that has the main key */
@@ -55,7 +55,8 @@ static struct {
     size_t bytes;
 } uploads;
 
-/* Bytes of texts that this worker gave, by the second in which they go, until the one that is counted. */
+/* Bytes of texts that this worker gave, by the second in which they go, until the one that is
+ * counted. */
 static struct {
     uint64_t second;
     uint64_t bytes, ending[KEPT_SECONDS];
@@ -121,7 +122,8 @@ static void learn_secrets(struct fetch_share *share, const struct cache *cache)
     }
 }
 
-/* Of the cache's name and a keyed hash of key and variant: the fetches of a cache are in all slots of a cluster. */
+/* Of the cache's name and a keyed hash of key and variant: the fetches of a cache are in all slots
+ * of a cluster. */
 void shared_fetch_open(struct shared_fetch *fetch, struct fetch_share *share,
                        const struct cache_access *access, const uint8_t *variant)
 {
@@ -155,9 +157,11 @@ static struct str number_text(struct arena *arena, uint64_t number)
 }
 
 /*
- * A fetch is a hash: `state` is fetch, response, varies or alone; `token` is of who fetches; `begun` and `given` are times of the store's clock in
- * milliseconds. ARGV: token, milliseconds of the lease, token of a response that is of no use. Gives the state; of one that is mine, when it began; of what was given its token,
- * how long ago the fetch began and the text was given, and the text.
+ * A fetch is a hash: `state` is fetch, response, varies or alone; `token` is of who fetches;
+ * `begun` and `given` are times of the store's clock in milliseconds. ARGV: token, milliseconds of
+ * the lease, token of a response that is of no use. Gives the state; of one that is mine, when it
+ * began; of what was given its token, how long ago the fetch began and the text was given, and the
+ * text.
  */
 static struct store_script claim_script = {
     .text = STORE_NOW_MS
@@ -260,8 +264,9 @@ enum shared_fetch_state shared_fetch_claim(struct shared_fetch *fetch, struct ar
 /* ---- giving ---- */
 
 /*
- * ARGV: token, state, text, milliseconds that it stays; of a variant of the key that was asked for, milliseconds since the fetch began, and
- * when it began by the clock of the server that has the key: the earlier of both holds. Another node may have taken over meanwhile.
+ * ARGV: token, state, text, milliseconds that it stays; of a variant of the key that was asked for,
+ * milliseconds since the fetch began, and when it began by the clock of the server that has the
+ * key: the earlier of both holds. Another node may have taken over meanwhile.
  */
 static struct store_script give_script = {
     .text = STORE_NOW_MS "local had = redis.call('HGET', KEYS[1], 'token')\n"

@@ -103,7 +103,8 @@ static bool is_same_target(const struct purge_target *one, const struct purge_ta
 
 /* ---- purges of this node ---- */
 
-/* A process that died inside has left a purge that is not whole: it matches none, or has the id of another one. */
+/* A process that died inside has left a purge that is not whole: it matches none, or has the id of
+ * another one. */
 static void log_lock(struct purge_log *log)
 {
     shm_lock_take(&log->lock);
@@ -184,7 +185,8 @@ void cache_sync_prefix(struct cache_sync *sync, uint64_t length,
 
 /* ---- the table ---- */
 
-/* What waited for the store counts from when it gets there: until then nobody else could know of it. */
+/* What waited for the store counts from when it gets there: until then nobody else could know of
+ * it. */
 static bool purge_item_get(void *owner, struct str name, struct arena *arena,
                            struct store_item *item)
 {
@@ -270,7 +272,8 @@ static void contact_name(const struct cache *cache, char name[CACHE_NAME_MAX])
     snprintf(name, CACHE_NAME_MAX, "%.*s/.sync", STR_ARG(cache->path->name));
 }
 
-/* The time of its file, which outlives this process: until then this node had all purges. 0: there is none. */
+/* The time of its file, which outlives this process: until then this node had all purges. 0: there
+ * is none. */
 static uint64_t contact_read(const struct cache *cache)
 {
     char name[CACHE_NAME_MAX];

@@ -1,4 +1,5 @@
-/* Purges that reach all nodes with a cache of this name: `sync` of *_cache_path. Implemented in sync.c. */
+/* Purges that reach all nodes with a cache of this name: `sync` of *_cache_path. Implemented in
+ * sync.c. */
 #ifndef CACHE_SYNC_H
 #define CACHE_SYNC_H
 
@@ -12,8 +13,9 @@ struct cache_sync *cache_sync_new(struct conf *conf, struct conf_node *node, str
                                   const struct store_sync_words *words);
 
 /*
- * This node has purged a key, or a prefix of so many bytes; the digest is MD5 of it. Other nodes get it. MAY WAIT, for the store's
- * timeout at most; what the store has not taken then, it gets later.
+ * This node has purged a key, or a prefix of so many bytes; the digest is MD5 of it. Other nodes
+ * get it. MAY WAIT, for the store's timeout at most; what the store has not taken then, it gets
+ * later.
  */
 void cache_sync_key(struct cache_sync *sync, const uint8_t digest[CACHE_KEY_SIZE]);
 void cache_sync_prefix(struct cache_sync *sync, uint64_t length,

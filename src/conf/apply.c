@@ -246,7 +246,8 @@ static bool takes_arguments(const struct directive *row, const struct conf_node 
     return node->count - 1 >= least && node->count - 1 <= most;
 }
 
-/* The row that may stand here: of several the first that takes so many arguments, or the first of all; NULL: none may. */
+/* The row that may stand here: of several the first that takes so many arguments, or the first of
+ * all; NULL: none may. */
 static const struct row_entry *choose_row(const struct conf_scope *scope,
                                           const struct conf_node *node,
                                           const struct row_entry *entry)
@@ -380,7 +381,8 @@ static void need_inherited(const struct conf_scope *scope)
     }
 }
 
-/* The statement runs on into a line that begins with a directive: the ";" of the first line may be missing. */
+/* The statement runs on into a line that begins with a directive: the ";" of the first line may be
+ * missing. */
 static bool hint_semicolon(struct conf *conf, const struct conf_node *node)
 {
     if (node->source == NULL || node->line == node->end_line) {
@@ -674,7 +676,8 @@ const void *conf_defaults(struct conf *conf, unsigned number)
     return engine->defaults[number];
 }
 
-/* ---- texts that come while the service runs, read by the rows of the reading that is in force ---- */
+/* ---- texts that come while the service runs, read by the rows of the reading that is in force
+ * ---- */
 
 void conf_later(const struct conf *conf, struct arena *arena, struct variable_set *set,
                 struct conf *out)

@@ -1,4 +1,5 @@
-/* Blocks of Lua in a configuration: `content_by_lua_block { … }`. Where such a block ends is for Lua's own grammar to say. */
+/* Blocks of Lua in a configuration: `content_by_lua_block { … }`. Where such a block ends is for
+ * Lua's own grammar to say. */
 #include "conf/internal.h"
 
 bool conf_is_code_block(struct str name)

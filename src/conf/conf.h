@@ -59,7 +59,8 @@ struct conf_message {
     struct str hint;    /* "did you mean …", or empty */
     struct str mark; /* the word that the caret stands under; empty: the one that the text quotes */
     int error;       /* errno or 0, shown as " (2: No such file or directory)" */
-    int braces; /* of an error that only counts braces: -1 a "}" is missing, 1 one is too many; else 0 */
+    int braces; /* of an error that only counts braces: -1 a "}" is missing, 1 one is too many; else
+                   0 */
 };
 
 struct directive_table;
@@ -77,7 +78,8 @@ struct conf {
     struct str conf_prefix; /* directory of the file, with trailing slash */
     struct str file_name;   /* of the main file, full */
     struct conf_file *files;
-    /* Where it is not NULL, files and what matches a glob come from this list, and none from the disk. */
+    /* Where it is not NULL, files and what matches a glob come from this list, and none from the
+     * disk. */
     const struct conf_file *kept;
     struct conf_node *root;        /* a block without name; its children are the main context */
     struct conf_message *messages; /* newest first; sorted by order when printed */
@@ -88,13 +90,14 @@ struct conf {
     bool is_later;              /* a text that came when the reading was over: see conf_later */
     unsigned next_order;
     struct map state; /* by name: what modules keep while the configuration is read */
-    /* Of all modules, in an order that never changes in one process; set before conf_apply. The first is empty:
-     * its number is that of keys whose table nobody has. */
+    /* Of all modules, in an order that never changes in one process; set before conf_apply. The
+     * first is empty: its number is that of keys whose table nobody has. */
     struct conf_table *tables;
     unsigned table_count;
     void *generation; /* struct generation *, of src/server */
     /* Handed down by src/server, or NULL: what is known of a directive that no table has, put
-     * in parentheses after "unknown directive"; empty when nothing is. context: where it stands (enum context). */
+     * in parentheses after "unknown directive"; empty when nothing is. context: where it stands
+     * (enum context). */
     struct str (*explain_unknown)(struct conf *conf, struct str directive, uint32_t context);
 };
 
@@ -147,9 +150,10 @@ void conf_report(const struct conf *conf, const struct log *log, bool is_verbose
 struct str conf_nearest(struct str word, const struct str *candidates, size_t count);
 
 /*
- * What differs between two trees, as lines for people: listen addresses, certificates, then directives and blocks by their place.
- * Blocks are the same when their arguments are; a `server` without arguments by its names and addresses. Neither tree was
- * applied. Gives the number of differences. In diff.c.
+ * What differs between two trees, as lines for people: listen addresses, certificates, then
+ * directives and blocks by their place. Blocks are the same when their arguments are; a `server`
+ * without arguments by its names and addresses. Neither tree was applied. Gives the number of
+ * differences. In diff.c.
  */
 unsigned conf_diff(const struct conf *old, const struct conf *next, struct buf *out);
 

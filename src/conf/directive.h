@@ -137,9 +137,8 @@ struct directive {
     const char *replaced_by;
     bool is_free_form;  /* BLOCK whose lines are entries, not directives (types, map, …) */
     const char *source; /* "file:line" of the row, or of the macro that makes it; `nginx -ll` */
-    bool
-        is_late; /* variables that are named in `http` must be known only where a server has no such row of
-                          its own, as with lists that nginx compiles for each server */
+    bool is_late; /* variables that are named in `http` must be known only where a server has no
+                     such row of its own, as with lists that nginx compiles for each server */
 };
 
 #define ARGS_ANY UINT16_MAX
@@ -188,17 +187,17 @@ struct directive {
 #define ARGS(least, most) .min_args = least, .max_args = most
 
 /*
- * What settings are found by. It stands beside their struct, so that code which reads settings does not name the
- * rows that fill them. The number is the same in every reading of one process.
+ * What settings are found by. It stands beside their struct, so that code which reads settings does
+ * not name the rows that fill them. The number is the same in every reading of one process.
  */
 struct settings_key {
-    unsigned
-        number; /* place in conf_scope.settings; given by conf_apply; 0 = no reading had its table */
+    unsigned number; /* place in conf_scope.settings; given by conf_apply; 0 = no reading had its
+                        table */
 };
 
 /*
- * Defines `const TYPE *NAME(const OWNER *owner)`: the settings of a table in a struct that has those of all tables, such as a
- * location of http or a server of stream.
+ * Defines `const TYPE *NAME(const OWNER *owner)`: the settings of a table in a struct that has
+ * those of all tables, such as a location of http or a server of stream.
  */
 #define TYPED_SETTINGS(NAME, TYPE, KEY, OWNER)                                                     \
     static inline const TYPE *NAME(const OWNER *owner)                                             \
@@ -273,8 +272,8 @@ struct conf_scope {
  */
 bool conf_apply(struct conf *conf);
 /*
- * Apply of rows such as types_hash_max_size, whose numbers nothing follows from: 0 is an error all the same, as with nginx, which could not
- * build such a table. Below a server it is accepted.
+ * Apply of rows such as types_hash_max_size, whose numbers nothing follows from: 0 is an error all
+ * the same, as with nginx, which could not build such a table. Below a server it is accepted.
  */
 bool conf_hash_size_check(struct conf_scope *scope, const struct directive *row,
                           struct conf_node *node, void *settings);
@@ -290,14 +289,16 @@ struct conf_scope *conf_enter(struct conf_scope *parent, struct conf_node *node,
 struct variable_set;
 
 /*
- * For a text that comes while the service runs: what is read by *out stands in `arena` and changes nothing of the reading,
- * which must live as long. Variables are those of `set`, and cannot be defined; zones cannot be made.
+ * For a text that comes while the service runs: what is read by *out stands in `arena` and changes
+ * nothing of the reading, which must live as long. Variables are those of `set`, and cannot be
+ * defined; zones cannot be made.
  */
 void conf_later(const struct conf *conf, struct arena *arena, struct variable_set *set,
                 struct conf *out);
 
-/* The world of one more block in `outer`, for such a text: its copy, to be given to conf_enter with a node whose children
- * conf_parse_text made. Errors are in later->messages. Not on a fiber's stack: see fiber_call_on_main. */
+/* The world of one more block in `outer`, for such a text: its copy, to be given to conf_enter with
+ * a node whose children conf_parse_text made. Errors are in later->messages. Not on a fiber's
+ * stack: see fiber_call_on_main. */
 struct conf_scope *conf_scope_later(struct conf *later, const struct conf_scope *outer);
 
 /* Settings as this scope sees them. */
@@ -315,30 +316,34 @@ static inline bool conf_is_default(const struct conf_scope *scope)
 /* Was the row (by name) set in this very block? */
 bool conf_is_set(const struct conf_scope *scope, const struct settings_key *key, const char *name);
 
-/* What a block with lines of its own does with those of the block around it: rows `LIST_inherit`. */
+/* What a block with lines of its own does with those of the block around it: rows `LIST_inherit`.
+ */
 enum list_inherit { LIST_INHERIT_OFF, LIST_INHERIT_ON, LIST_INHERIT_MERGE };
 extern const struct directive_word list_inherit_words[];
 
-/* A list with such a row. Its items begin with a struct str, the name that lines of the block itself override. */
+/* A list with such a row. Its items begin with a struct str, the name that lines of the block
+ * itself override. */
 struct inherited_list {
     const struct settings_key *key;
-    const char *
-        row; /* REPEAT_APPEND: the list, whose inherited lines are replaced by the first one of the block */
-    size_t offset;     /* of its struct vec in the settings */
+    const char *row; /* REPEAT_APPEND: the list, whose inherited lines are replaced by the first one
+                        of the block */
+    size_t offset;   /* of its struct vec in the settings */
     size_t item_size;  /* bytes */
     bool ignores_case; /* in names */
 };
 
 /*
- * For a finish hook: puts what holds in this block into the list. With "merge" these are the lines of the outer block whose names the block
- * itself does not have, and then its own; with "off" its own. A block that cannot have such lines (`if`, limit_except) has those around it.
+ * For a finish hook: puts what holds in this block into the list. With "merge" these are the lines
+ * of the outer block whose names the block itself does not have, and then its own; with "off" its
+ * own. A block that cannot have such lines (`if`, limit_except) has those around it.
  */
 void conf_list_inherit(const struct conf_scope *scope, const struct inherited_list *list,
                        enum list_inherit inherit);
 
 /*
- * A hint for the newest message, which is about a file or a word that some directive of this block or of those around
- * it names: where that is. `prefix` begins the names of the directives that are asked ("ssl_").
+ * A hint for the newest message, which is about a file or a word that some directive of this block
+ * or of those around it names: where that is. `prefix` begins the names of the directives that are
+ * asked ("ssl_").
  */
 void conf_hint_origin(const struct conf_scope *scope, const char *prefix);
 

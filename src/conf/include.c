@@ -25,7 +25,8 @@ void *conf_state(struct conf *conf, const char *key, size_t size)
     return state;
 }
 
-/* The whole of a file, from the disk, or for a rollback from conf->kept, a record of config_history. False with errno. */
+/* The whole of a file, from the disk, or for a rollback from conf->kept, a record of
+ * config_history. False with errno. */
 static bool read_text(const struct conf *conf, struct str name, struct str *text)
 {
     if (conf->kept == NULL) {

@@ -38,7 +38,8 @@ enum code_end {
     CODE_QUOTE,        /* the string ended inside a string in quotes */
 };
 
-/* `at` is after the opening brace. *close: the closing brace, or where the bracket (of *level) or string opens. */
+/* `at` is after the opening brace. *close: the closing brace, or where the bracket (of *level) or
+ * string opens. */
 enum code_end conf_code_block(const char *at, const char *end, const char **close, int *level);
 
 /* ---- include.c */

@@ -132,7 +132,8 @@ static struct str words_so_far(const struct lexer *lexer)
     return text;
 }
 
-/* A statement that the end of the text, or a brace, cuts off. quote_line: where a quote opens; 0 = none does. */
+/* A statement that the end of the text, or a brace, cuts off. quote_line: where a quote opens; 0 =
+ * none does. */
 static void hint_unfinished(struct lexer *lexer, unsigned quote_line)
 {
     struct str words = words_so_far(lexer);
@@ -349,7 +350,8 @@ static void complain_of_bracket(struct lexer *lexer, const char *start, const ch
                   is_in_stream(lexer->block) ? "" : ", the inlined Lua code may be too long");
 }
 
-/* `content_by_lua_block {`: the text up to the brace that closes it is the last word of a statement. */
+/* `content_by_lua_block {`: the text up to the brace that closes it is the last word of a
+ * statement. */
 static void read_code(struct lexer *lexer)
 {
     const char *start = ++lexer->at;

@@ -27,8 +27,9 @@ struct lint {
 };
 
 /*
- * Checks a tree that was applied without an error, in the order of the file; each finding is a line "FILE:LINE: [RULE] REASON; CHANGE". A rule
- * is off in a directive that has the comment "# lint: -RULE" on one of its lines, of a block up to the "{". Gives the number of findings.
+ * Checks a tree that was applied without an error, in the order of the file; each finding is a line
+ * "FILE:LINE: [RULE] REASON; CHANGE". A rule is off in a directive that has the comment "# lint:
+ * -RULE" on one of its lines, of a block up to the "{". Gives the number of findings.
  */
 unsigned lint_run(struct lint *lint, const struct lint_rule *const *tables);
 
@@ -39,10 +40,12 @@ bool lint_options_check(struct str off, const struct lint_rule *const *tables, s
 void lint_report(struct lint *lint, const struct conf_node *node, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The next directive of this name in a block, after `last` or from the beginning (NULL); or NULL. */
+/* The next directive of this name in a block, after `last` or from the beginning (NULL); or NULL.
+ */
 const struct conf_node *lint_next(const struct conf_node *block, const struct conf_node *last,
                                   const char *name);
-/* The same of the nearest block around a node that has such a directive; *block is that block. NULL: none has. */
+/* The same of the nearest block around a node that has such a directive; *block is that block.
+ * NULL: none has. */
 const struct conf_node *lint_inherited(const struct conf_node *block, const char *name,
                                        const struct conf_node **of);
 

@@ -38,7 +38,8 @@ static unsigned shortest(const struct literals *set)
     return least;
 }
 
-/* Of two sets of texts, each of which a match must contain one of, the one that is rarer: longer texts, then fewer. */
+/* Of two sets of texts, each of which a match must contain one of, the one that is rarer: longer
+ * texts, then fewer. */
 static void take_better(struct literals *best, const struct literals *other)
 {
     unsigned mine = shortest(best);

@@ -28,7 +28,8 @@ static void add_message(struct conf *conf, struct conf_message *message)
     conf->error_count += is_fatal(message);
 }
 
-/* Finish hooks of a block in which a directive failed run without messages: theirs would follow from that one. */
+/* Finish hooks of a block in which a directive failed run without messages: theirs would follow
+ * from that one. */
 static bool is_muted(const struct conf *conf)
 {
     return conf->engine != NULL && conf->engine->mute != NULL;
@@ -40,9 +41,9 @@ static bool is_finishing(const struct conf *conf)
 }
 
 /*
- * The line that a message names is the one at which nginx would have stopped reading: the ';' or '{' of its directive;
- * the '}' of a block that was read to its end; for what a finish hook found, the '}' of the outermost block. order: by it
- * messages are sorted for the report.
+ * The line that a message names is the one at which nginx would have stopped reading: the ';' or
+ * '{' of its directive; the '}' of a block that was read to its end; for what a finish hook found,
+ * the '}' of the outermost block. order: by it messages are sorted for the report.
  */
 static void place_message(const struct conf *conf, struct conf_message *message,
                           const struct conf_node *node)
@@ -65,7 +66,8 @@ static void place_message(const struct conf *conf, struct conf_message *message,
     message->source = at_end ? NULL : node->source;
 }
 
-/* Is there an equal message for this line already? A finish hook finds a mistake again in each block that inherits it. */
+/* Is there an equal message for this line already? A finish hook finds a mistake again in each
+ * block that inherits it. */
 static bool was_said(const struct conf *conf, const struct conf_message *message)
 {
     for (const struct conf_message *old = conf->messages; old != NULL; old = old->next) {
@@ -416,7 +418,8 @@ static unsigned distance(struct str a, struct str b)
     return rows[a.len % 3][b.len];
 }
 
-/* How far apart two words are where they differ first: TLSv1.4 is nearer to TLSv1.3 than to TLSv1.1. */
+/* How far apart two words are where they differ first: TLSv1.4 is nearer to TLSv1.3 than to
+ * TLSv1.1. */
 static int gap_of(struct str a, struct str b)
 {
     size_t i = 0;

@@ -42,9 +42,10 @@ struct regex_group {
 enum regex_result { REGEX_NO_MATCH, REGEX_MATCH, REGEX_INVALID };
 
 /*
- * One match of a pattern that became known while a request is served (ssi): compiled, matched, freed, on the
- * worker's own stack. groups gets the groups of a match by number, $0 first, in the arena. REGEX_INVALID
- * for what is no pattern, which is logged. Bounded as regex_match is; never waits.
+ * One match of a pattern that became known while a request is served (ssi): compiled, matched,
+ * freed, on the worker's own stack. groups gets the groups of a match by number, $0 first, in the
+ * arena. REGEX_INVALID for what is no pattern, which is logged. Bounded as regex_match is; never
+ * waits.
  */
 enum regex_result regex_match_once(struct arena *arena, struct str pattern, struct str subject,
                                    const struct log *log, struct vec *groups);

@@ -60,7 +60,8 @@ static void finish_constant(struct template *template, struct arena *arena)
     template->constant.len--; /* the NUL is not counted */
 }
 
-/* 1 + the place of the first part with this variable, among those that there are; 0 = none has it. */
+/* 1 + the place of the first part with this variable, among those that there are; 0 = none has it.
+ */
 static unsigned find_same(const struct template *template, const struct variable *variable)
 {
     for (unsigned i = 0; i < template->count; i++) {
@@ -187,8 +188,8 @@ static struct str part_value(const struct template_part *part, struct variable_e
     return variable_get(env, part->variable, &value) ? value : STR_NONE;
 }
 
-/* A variable may match an expression (map), whose captures are then those of the whole text: nginx takes captures when
- * all variables are known. */
+/* A variable may match an expression (map), whose captures are then those of the whole text: nginx
+ * takes captures when all variables are known. */
 static void eval_parts(const struct template *template, struct variable_env *env,
                        struct str *values)
 {

@@ -27,15 +27,16 @@ struct variable_env;
 struct variable;
 
 /*
- * What variables are asked of: a request, a connection in its handshake, a session, the answer to a probe. Each kind
- * is one static struct, and its address distinguishes it from the others. Code that evaluates something embeds a struct
- * variable_env and names its kind there; a getter finds the struct around it, since it is never called for another kind.
+ * What variables are asked of: a request, a connection in its handshake, a session, the answer to a
+ * probe. Each kind is one static struct, and its address distinguishes it from the others. Code
+ * that evaluates something embeds a struct variable_env and names its kind there; a getter finds
+ * the struct around it, since it is never called for another kind.
  */
 struct subject_kind {
     const char *name; /* "request", for debuggers */
     /*
-     * What this kind says itself of names whose getters take another kind (ended by an empty name), or NULL.
-     * Everything else of that kind is not found.
+     * What this kind says itself of names whose getters take another kind (ended by an empty name),
+     * or NULL. Everything else of that kind is not found.
      */
     const struct variable *variables;
 };
@@ -100,7 +101,8 @@ struct variable *variable_define(struct conf *conf, const struct conf_node *node
 /* The same of a word "$name", for directives that define a variable: it is CHANGEABLE. */
 struct variable *variable_define_word(struct conf *conf, const struct conf_node *node,
                                       struct str word);
-/* Gives a variable that was defined a value made of the environment alone: it may be asked of any subject. */
+/* Gives a variable that was defined a value made of the environment alone: it may be asked of any
+ * subject. */
 static inline void variable_compute(struct variable *variable,
                                     bool (*get)(struct variable_env *env,
                                                 const struct variable *variable, struct str *out),
@@ -111,8 +113,8 @@ static inline void variable_compute(struct variable *variable,
     variable->kind = &any_subject;
 }
 /*
- * The variable that `set` assigns: defined by that, unless a family has such names. A member gives what its family says
- * wherever nothing was assigned to it.
+ * The variable that `set` assigns: defined by that, unless a family has such names. A member gives
+ * what its family says wherever nothing was assigned to it.
  */
 struct variable *variable_assignable_word(struct conf *conf, const struct conf_node *node,
                                           struct str word);
@@ -144,8 +146,8 @@ struct template_part {
     struct str text;                 /* PART_TEXT */
     const struct variable *variable; /* PART_VARIABLE */
     unsigned capture;                /* PART_CAPTURE: 0 to 9 */
-    unsigned
-        same; /* PART_VARIABLE: 1 + the place of the first part with this variable; 0 = it is that. A text has one value of each */
+    unsigned same; /* PART_VARIABLE: 1 + the place of the first part with this variable; 0 = it is
+                      that. A text has one value of each */
 };
 
 struct template
@@ -165,7 +167,8 @@ struct template
  * variable is missing`, `invalid variable name`).
  */
 struct template *template_compile(struct conf *conf, const struct conf_node *node, struct str text);
-/* Texts one after the other, each with values of its own: a variable that changes when it is asked is asked for each. */
+/* Texts one after the other, each with values of its own: a variable that changes when it is asked
+ * is asked for each. */
 struct template *template_join(struct conf *conf, const struct vec *templates);
 /*
  * Makes it a path: a relative value gets the prefix (with its slash) in front. The constant is made

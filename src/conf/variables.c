@@ -166,7 +166,8 @@ void variable_add_all(struct conf *conf, struct variable_set *set, const struct 
     }
 }
 
-/* In a text that came later: requests under way have no place for its value, so that it is asked for each time. */
+/* In a text that came later: requests under way have no place for its value, so that it is asked
+ * for each time. */
 static struct variable *use_later(struct conf *conf, const struct conf_node *node,
                                   const struct variable_set *set, struct str name)
 {

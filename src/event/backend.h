@@ -29,7 +29,8 @@ struct event_backend {
     void (*forget)(struct event_source *source);
     /* Another source has the descriptor from now on, registered as it is. */
     void (*move)(struct event_source *to);
-    /* Waits at most timeout_ms (-1: for ever). Events gathered are delivered by the next call. False: there are none. */
+    /* Waits at most timeout_ms (-1: for ever). Events gathered are delivered by the next call.
+     * False: there are none. */
     bool (*wait)(int timeout_ms);
     /* Delivers so many events at most. False: there are no more. */
     bool (*deliver)(unsigned most);

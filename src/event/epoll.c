@@ -141,8 +141,8 @@ static void epoll_remove(struct event_source *source)
 }
 
 /*
- * Listeners to the front: the kernel woke this process for a connection instead of another one, which sleeps on,
- * so it is accepted before anything that may take long.
+ * Listeners to the front: the kernel woke this process for a connection instead of another one,
+ * which sleeps on, so it is accepted before anything that may take long.
  */
 static void listeners_first(void)
 {

@@ -40,8 +40,8 @@ static void fiber_deadline_clear(struct fiber_timer *fiber_timer)
 }
 
 /*
- * Stacks that were not needed for a second lose their memory. The timer rests when all is quiet, until a fiber waits:
- * those that never do share one stack.
+ * Stacks that were not needed for a second lose their memory. The timer rests when all is quiet,
+ * until a fiber waits: those that never do share one stack.
  */
 static void trim(struct timer *timer)
 {

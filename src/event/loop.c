@@ -13,7 +13,9 @@
 #define EVENTS_AT_ONCE 4 /* between two calls of an observer, and looks at urgent work */
 #define URGENT_MOST 8    /* pending at a time: they share one write of log lines */
 #define URGENT_PASSED 32 /* events and deferred work that pass urgent work at most */
-#define SETTLE_ROUNDS 64 /* rounds of fibers and deferred work before events get their turn again */
+#define SETTLE_ROUNDS                                                                              \
+    64 /* rounds of fibers and deferred work before events get their turn again                    \
+        */
 
 static struct {
     const struct event_backend *backend;
@@ -156,7 +158,8 @@ static void loop_settle(void)
     run_last();
 }
 
-/* Until the first timer is to be looked at, and no longer than this (-1: no matter how long); in milliseconds. */
+/* Until the first timer is to be looked at, and no longer than this (-1: no matter how long); in
+ * milliseconds. */
 static int sleep_for(int timeout_ms)
 {
     /* Work may have been deferred outside of a turn, or by the very last of this one. */
@@ -239,8 +242,8 @@ static inline uint64_t stall_ticks(void)
 }
 
 /*
- * A turn whose work took long is reported. The clock is read once a turn, after the wait; the share of the wait in the time
- * between two readings is that of the ticks.
+ * A turn whose work took long is reported. The clock is read once a turn, after the wait; the share
+ * of the wait in the time between two readings is that of the ticks.
  */
 static void note_stall(uint64_t slept_ticks)
 {

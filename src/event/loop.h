@@ -110,14 +110,16 @@ void loop_defer_next(struct deferred *deferred);
 void loop_defer_last(struct deferred *deferred);
 
 /*
- * The same for what a peer waits for. When several of these are pending, or some tens of events have passed one, all
- * deferred-last work runs before the next event, and so it does before fibers run, so that nobody waits for the rest of a
- * long turn.
+ * The same for what a peer waits for. When several of these are pending, or some tens of events
+ * have passed one, all deferred-last work runs before the next event, and so it does before fibers
+ * run, so that nobody waits for the rest of a long turn.
  */
 void loop_defer_last_urgent(struct deferred *deferred);
-/* For a callback that stands for many events, between two of them: urgent work runs if enough is pending, or has passed it. */
+/* For a callback that stands for many events, between two of them: urgent work runs if enough is
+ * pending, or has passed it. */
 void loop_run_urgent(void);
-/* Before code that may take long (scripts): urgent work that is pending runs now, on the worker's own stack. */
+/* Before code that may take long (scripts): urgent work that is pending runs now, on the worker's
+ * own stack. */
 void loop_finish_urgent(void);
 
 /* What the shards' watch reads in shared memory: one padded cell per worker. */
@@ -131,7 +133,8 @@ struct loop_options {
     unsigned events_per_turn; /* epoll_events, default 512 */
     struct loop_pulse *pulse; /* or NULL */
     const struct log *log;
-    /* Called after a turn whose work took this long or longer, on the loop's stack; stall_ms 0: never. */
+    /* Called after a turn whose work took this long or longer, on the loop's stack; stall_ms 0:
+     * never. */
     void (*stalled)(uint64_t took_ms);
     uint64_t stall_ms;
 };
@@ -154,8 +157,9 @@ void loop_stop(void);
 void loop_turn(int timeout_ms);
 
 /*
- * Calls for code that has to know how busy this loop is. On the loop's stack. begins: after the wait, before any
- * event, and clock_now is fresh; continues: after every few events; ends: before the wait, which sleeps or not.
+ * Calls for code that has to know how busy this loop is. On the loop's stack. begins: after the
+ * wait, before any event, and clock_now is fresh; continues: after every few events; ends: before
+ * the wait, which sleeps or not.
  */
 struct loop_observer {
     void (*begins)(void);
@@ -175,8 +179,8 @@ struct loop_pause {
 };
 
 /*
- * The next turn, if it would sleep, pauses first. Others that watch the same sockets may be woken for what comes. The
- * pause must stay valid until then.
+ * The next turn, if it would sleep, pauses first. Others that watch the same sockets may be woken
+ * for what comes. The pause must stay valid until then.
  */
 void loop_pause(const struct loop_pause *pause);
 /* Number of pauses that were made so far. */
@@ -215,8 +219,9 @@ void event_remove(struct event_source *source);
 void event_forget(struct event_source *source);
 
 /*
- * `to`, which has a `ready` of its own, takes over the descriptor of `from` together with its registration; events of this
- * turn that are still to be delivered go to it. `from` has no descriptor afterwards.
+ * `to`, which has a `ready` of its own, takes over the descriptor of `from` together with its
+ * registration; events of this turn that are still to be delivered go to it. `from` has no
+ * descriptor afterwards.
  */
 void event_move(struct event_source *from, struct event_source *to);
 
@@ -255,13 +260,14 @@ bool thread_pool_withdraw(struct thread_pool *pool, struct thread_job *job);
 void thread_pool_free(struct thread_pool *pool);
 /* How a call on a thread went. */
 enum thread_called {
-    THREAD_CALL_DONE,    /* it has returned */
-    THREAD_CALL_REFUSED, /* it did not run: the queue is full, or there is no memory */
-    THREAD_CALL_CANCELLED /* it did not run and never will: the fiber was cancelled before a thread took it */
+    THREAD_CALL_DONE,     /* it has returned */
+    THREAD_CALL_REFUSED,  /* it did not run: the queue is full, or there is no memory */
+    THREAD_CALL_CANCELLED /* it did not run and never will: the fiber was cancelled before a thread
+                             took it */
 };
 /*
- * From a fiber: runs run(arg) on a thread and waits until it has returned. arg may not lie on the fiber's stack: a worker
- * that is to end waits for the thread for a limited time. MAY WAIT.
+ * From a fiber: runs run(arg) on a thread and waits until it has returned. arg may not lie on the
+ * fiber's stack: a worker that is to end waits for the thread for a limited time. MAY WAIT.
  */
 enum thread_called thread_pool_call(struct thread_pool *pool, void (*run)(void *arg), void *arg);
 /* Is a thread busy with any of these calls, or about to be, for a fiber that waits? */
@@ -269,14 +275,14 @@ bool thread_calls_are_running(void);
 
 /*
  * The run of all fibers of this worker: deadlines of fibers are kept in the loop's heap and woken
- * fibers run in the turn that woke them. Called once by the worker after loop_init. stack_size: bytes of address space for
- * each; 0 = the usual.
+ * fibers run in the turn that woke them. Called once by the worker after loop_init. stack_size:
+ * bytes of address space for each; 0 = the usual.
  */
 bool loop_host_fibers(unsigned max_fibers, size_t stack_size);
 
 /*
- * From a fiber that works on and on, and may have nothing to wait for: events get a turn where this one has lasted for some
- * milliseconds. MAY WAIT. False: the fiber was cancelled.
+ * From a fiber that works on and on, and may have nothing to wait for: events get a turn where this
+ * one has lasted for some milliseconds. MAY WAIT. False: the fiber was cancelled.
  */
 bool loop_share(void);
 

@@ -7,10 +7,12 @@
 
 struct heap timers;
 
-/* While timers fire: what is set then is due in a later turn, or those that set each other would keep the worker from all else. */
+/* While timers fire: what is set then is due in a later turn, or those that set each other would
+ * keep the worker from all else. */
 static uint64_t set_at_least_ms;
 
-/* A key is a deadline and a number below it, so that of those due in one millisecond the first that was set fires first. */
+/* A key is a deadline and a number below it, so that of those due in one millisecond the first that
+ * was set fires first. */
 static uint64_t key_of(uint64_t deadline_ms)
 {
     static uint32_t number;

@@ -15,10 +15,12 @@ enum { ALTERNATE_SIZE = 64 * 1024 }; /* bytes, if the system does not want more 
 static void (*report_crash)(const struct fiber_crash *crash);
 static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
 enum { CRASH_SIGNALS = sizeof(crash_signals) / sizeof(crash_signals[0]) };
-/* The handlers that ours replaced: the default, or a sanitizer's. They get the signal after the report. */
+/* The handlers that ours replaced: the default, or a sanitizer's. They get the signal after the
+ * report. */
 static struct sigaction previous[CRASH_SIGNALS];
 
-/* Which fiber was running, and whose guard page below its stack the address is in, if it is in one: a stack overflow. */
+/* Which fiber was running, and whose guard page below its stack the address is in, if it is in one:
+ * a stack overflow. */
 static void collect_frame(struct fiber_crash *crash, const void *address)
 {
     const struct stack_pool *pool = &stack_pool;
@@ -53,7 +55,8 @@ static void on_crash(int number, siginfo_t *info, void *context)
     }
     report_crash(&crash);
     errno = saved_errno;
-    /* A fault happens again when the handler returns, so that the core file shows the instruction. A sent signal does not. */
+    /* A fault happens again when the handler returns, so that the core file shows the instruction.
+     * A sent signal does not. */
     if (info->si_code <= 0) {
         raise(number);
     }

@@ -38,8 +38,9 @@ static void complain(const char *rule, const struct fiber *fiber)
 }
 
 /*
- * The code on the running fiber has broken a rule of this interface. The fiber is cancelled, so that the code returns. Inside a
- * shield a wait reports no cancellation, and the code would continue as if the awaited event had come: there the worker panics.
+ * The code on the running fiber has broken a rule of this interface. The fiber is cancelled, so
+ * that the code returns. Inside a shield a wait reports no cancellation, and the code would
+ * continue as if the awaited event had come: there the worker panics.
  */
 static __attribute__((cold, noinline)) enum wait_result give_up(const char *rule)
 {

@@ -29,11 +29,13 @@ enum fiber_started {
    doubt. */
 struct fiber;
 
-/* A value of the running fiber, for the code that it works for: each has its own, NULL when it starts. The loop has one as well. */
+/* A value of the running fiber, for the code that it works for: each has its own, NULL when it
+ * starts. The loop has one as well. */
 extern __thread void *fiber_word;
 
 /* Something a fiber waits for. Embedded in the thing that will happen. At most one fiber waits on
-   one. Owned by the struct that embeds it, which must not be freed while a fiber waits. All zero is right. */
+   one. Owned by the struct that embeds it, which must not be freed while a fiber waits. All zero is
+   right. */
 struct wait_point {
     struct fiber *waiter; /* the fiber that waits here now, or NULL */
     bool is_signalled; /* happened while nobody waited; the next wait returns at once and clears */
@@ -53,8 +55,8 @@ struct fiber_host {
     /* Optional: put a woken fiber into the loop's run queue; the loop then calls fiber_resume once.
        NULL: woken fibers gather here and the loop calls fiber_run_ready. */
     void (*post)(struct fiber *fiber);
-    /* Optional: called when the running fiber has broken this rule and was asked to return, with its subject or
-       NULL. Without it such a fiber ends the process. */
+    /* Optional: called when the running fiber has broken this rule and was asked to return, with
+       its subject or NULL. Without it such a fiber ends the process. */
     void (*broken)(const char *rule, const void *subject);
 };
 
@@ -80,8 +82,8 @@ struct fiber_options {
     struct fiber_host host; /* how deadlines are kept; without it every deadline must be NEVER */
     enum fiber_guard guard; /* do not even try a better one; for tests */
     bool paint_stacks;      /* fill stacks with a pattern to measure their use; slow, for tests */
-    /* Called for weaker guards, a smaller pool, and a broken canary (which then aborts). May be NULL.
-       Must not wait. */
+    /* Called for weaker guards, a smaller pool, and a broken canary (which then aborts). May be
+       NULL. Must not wait. */
     void (*say)(const char *message);
 };
 
@@ -157,15 +159,16 @@ static inline enum fiber_started fiber_start_joinable(void (*run)(void *), void 
     return fiber_launch(run, arg, handle, NULL);
 }
 
-/* From now on the worker's own stack starts fibers of a new era. Those that live are of former ones, and
-   so is what they start. */
+/* From now on the worker's own stack starts fibers of a new era. Those that live are of former
+   ones, and so is what they start. */
 void fiber_era_begin(void);
 
 /* How many fibers of former eras live: while there are any, what they use must stay. */
 size_t fiber_former_count(void);
 
-/* What the running fiber works on, for the host's `broken`; its joinable children have it, too, until they are detached.
-   Must live as long as they do, or be set to NULL before. On the worker's own stack: nothing. */
+/* What the running fiber works on, for the host's `broken`; its joinable children have it, too,
+   until they are detached. Must live as long as they do, or be set to NULL before. On the worker's
+   own stack: nothing. */
 void fiber_set_subject(const void *subject);
 
 /* The running fiber; NULL on the worker's own stack. */
@@ -193,8 +196,8 @@ void fiber_detach(struct fiber_handle *handle);
 void fiber_cancel(struct fiber *fiber);
 
 /*
- * The same for a while: the fiber itself takes it back with fiber_interrupt_end, once for each call, when it has returned
- * to where it can go on. From any stack.
+ * The same for a while: the fiber itself takes it back with fiber_interrupt_end, once for each
+ * call, when it has returned to where it can go on. From any stack.
  */
 void fiber_interrupt(struct fiber *fiber);
 void fiber_interrupt_end(void);
@@ -220,13 +223,14 @@ enum wait_result fiber_wait(struct wait_point *point, uint64_t deadline_ms);
 /* Waits until the deadline: WAIT_TIMED_OUT, or WAIT_CANCELLED. */
 enum wait_result fiber_sleep(uint64_t deadline_ms);
 
-/* Lets events and the other ready fibers have a turn of the loop: WAIT_READY in the next one, or WAIT_CANCELLED. */
+/* Lets events and the other ready fibers have a turn of the loop: WAIT_READY in the next one, or
+ * WAIT_CANCELLED. */
 enum wait_result fiber_yield(void);
 
 /*
- * The running fiber takes a place at the end of the ready queue, and runs on: it may start others, whose waits come back
- * here, but not wait itself. With fiber_await_turn it continues after those that were queued before it: at once when there is
- * none. For a host without post.
+ * The running fiber takes a place at the end of the ready queue, and runs on: it may start others,
+ * whose waits come back here, but not wait itself. With fiber_await_turn it continues after those
+ * that were queued before it: at once when there is none. For a host without post.
  */
 void fiber_queue(void);
 enum wait_result fiber_await_turn(void);
@@ -241,14 +245,16 @@ void wait_signal(struct wait_point *point);
 /* The same, but always queues: for callers in the middle of something. */
 void wait_signal_later(struct wait_point *point);
 
-/* The same, but before all that are ready: for a fiber that ends and hands its result to the one that waits for it. */
+/* The same, but before all that are ready: for a fiber that ends and hands its result to the one
+ * that waits for it. */
 void wait_signal_first(struct wait_point *point);
 
 /* Runs the fibers that were queued before this call. True if there are more by now, so that the
    loop must not sleep. From the worker's own stack, once per turn of the loop before it sleeps. */
 bool fiber_run_ready(void);
 
-/* Are fibers queued? Then the loop must not sleep: what it did since fiber_run_ready has woken some. */
+/* Are fibers queued? Then the loop must not sleep: what it did since fiber_run_ready has woken
+ * some. */
 extern struct fiber *fiber_first_ready; /* oldest first; of this package to write */
 static inline bool fiber_has_ready(void)
 {
@@ -278,9 +284,9 @@ void fiber_timer_fired(struct fiber_timer *timer);
    must not wait; what it wakes is queued. On the worker's own stack it is a plain call. */
 void fiber_call_on_main(void (*fn)(void *), void *arg);
 
-/* Takes SIGSEGV, SIGBUS, SIGABRT, SIGFPE and SIGILL on an alternate stack, calls report (which must be async-signal-safe and
-   is given facts, no text), then lets the signal do what it would have done before. 0, or -1 with
-   errno. Once per process; forked children inherit it. */
+/* Takes SIGSEGV, SIGBUS, SIGABRT, SIGFPE and SIGILL on an alternate stack, calls report (which must
+   be async-signal-safe and is given facts, no text), then lets the signal do what it would have
+   done before. 0, or -1 with errno. Once per process; forked children inherit it. */
 int fiber_crash_install(void (*report)(const struct fiber_crash *crash));
 
 #endif

@@ -12,8 +12,8 @@
 #endif
 
 /* Saves the caller where *save says, then calls run(arg) on the stack that ends below top (a
-   multiple of 16), then fiber_finish() there, and continues where that says. Gives true if the code that
-   switched back here was that end, false if it was fiber_switch_to. */
+   multiple of 16), then fiber_finish() there, and continues where that says. Gives true if the code
+   that switched back here was that end, false if it was fiber_switch_to. */
 bool fiber_switch_start(void **save, void *top, void (*run)(void *), void *arg) FIBER_HIDDEN;
 
 /* Saves the caller where *save says and continues at target. Gives the same as fiber_switch_start.

@@ -18,7 +18,8 @@ static struct {
     ucontext_t *call_return; /* where to go after that */
 } passing;
 
-/* What fiber_switch_* return after the switch back to `here`: was it the end of a fiber? fiber_switch_call's calls run first. */
+/* What fiber_switch_* return after the switch back to `here`: was it the end of a fiber?
+ * fiber_switch_call's calls run first. */
 static bool arrive(ucontext_t *here)
 {
     while (passing.call != NULL) {

@@ -7,7 +7,8 @@
 
 const char *__asan_default_options(void); /* asked for by the sanitizer's library */
 
-/* Undefined behaviour may be an illegal instruction (make asan): that is reported with its stack. */
+/* Undefined behaviour may be an illegal instruction (make asan): that is reported with its stack.
+ */
 const char *__asan_default_options(void)
 {
     return "handle_sigill=1";

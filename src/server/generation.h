@@ -1,6 +1,7 @@
 /* A generation: one reading of the configuration and everything that hangs on it.
- * Implemented in configuration/error_log.c, configuration/generation_files.c, configuration/log_pipe.c,
- * configuration/thread_pools.c, configuration/zones.c, process/cells.c and worker/worker.c. */
+ * Implemented in configuration/error_log.c, configuration/generation_files.c,
+ * configuration/log_pipe.c, configuration/thread_pools.c, configuration/zones.c, process/cells.c
+ * and worker/worker.c. */
 #ifndef SERVER_GENERATION_H
 #define SERVER_GENERATION_H
 
@@ -110,11 +111,11 @@ struct generation {
     const struct module *const *modules; /* NULL-ended */
     void *http;                          /* struct http_main *: of src/http */
     void *stream;                        /* struct stream_main *: of src/stream */
-    size_t
-        fiber_stack_size; /* bytes of address space that modules want for each fiber; 0 = the usual */
-    unsigned slots;       /* workers */
-    bool has_agent;       /* WORKER_AGENT is wanted */
-    uint32_t agent_connections;      /* connections that it may open */
+    size_t fiber_stack_size;    /* bytes of address space that modules want for each fiber; 0 = the
+                                   usual */
+    unsigned slots;             /* workers */
+    bool has_agent;             /* WORKER_AGENT is wanted */
+    uint32_t agent_connections; /* connections that it may open */
     uint32_t background_connections; /* those of WORKER_BACKGROUND; 0: it is not wanted */
     bool is_sharded;
     bool is_test;             /* -t: nothing is bound, no process started */
@@ -125,12 +126,12 @@ struct generation {
 /* The log file of this path, opened with the generation and shared by all that name it; path
  * "stderr" and syslog are for the caller. */
 struct log_file *generation_log_file(struct generation *generation, struct str path);
-/* The pipe to the program of a target "pipe:COMMAND", shared by all that name it; opened with the generation. NULL after
- * conf_error. */
+/* The pipe to the program of a target "pipe:COMMAND", shared by all that name it; opened with the
+ * generation. NULL after conf_error. */
 struct log_pipe *generation_log_pipe(struct conf *conf, const struct conf_node *node,
                                      struct str target);
-/* Writes a line (without its newline) whole, but cut at PIPE_BUF bytes. Never waits: when the program does not read, the
- * line is lost, counted as limited, and reported once a minute. */
+/* Writes a line (without its newline) whole, but cut at PIPE_BUF bytes. Never waits: when the
+ * program does not read, the line is lost, counted as limited, and reported once a minute. */
 void log_pipe_write(struct log_pipe *pipe, struct str line);
 /* A directory that the generation needs. Same name twice is one. */
 struct wanted_path *generation_path(struct generation *generation, struct conf_node *node,
@@ -151,11 +152,12 @@ void generation_want_thread_pool(struct generation *generation, const struct con
                                  struct str name);
 /* In a worker: that pool, made at its first use; NULL when there is none of that name. */
 struct thread_pool *worker_thread_pool(struct str name);
-/* The same for a module's own work: one of so many threads and jobs that wait where no `thread_pool` line names it. */
+/* The same for a module's own work: one of so many threads and jobs that wait where no
+ * `thread_pool` line names it. */
 struct thread_pool *worker_own_thread_pool(struct str name, unsigned threads, unsigned max_queue);
 
-/* What error_log takes, at main, http, server and location level: file, stderr, syslog:, memory:, pipe:,
- * with a level. Adds to the chain. */
+/* What error_log takes, at main, http, server and location level: file, stderr, syslog:, memory:,
+ * pipe:, with a level. Adds to the chain. */
 bool error_log_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                      void *settings);
 
@@ -166,23 +168,27 @@ extern unsigned worker_slot;
 /* What a process that runs the hooks of modules is for. Only the first has listening sockets. */
 enum worker_role {
     WORKER_SERVES,
-    WORKER_AGENT, /* the privileged agent: scripts run there, with the master's rights */
-    WORKER_BACKGROUND, /* work that no request waits for, with the rights of workers; no script runs there */
+    WORKER_AGENT,      /* the privileged agent: scripts run there, with the master's rights */
+    WORKER_BACKGROUND, /* work that no request waits for, with the rights of workers; no script runs
+                          there */
     WORKER_ROLES
 };
 extern enum worker_role worker_role;
 /* "worker process", and so on. */
 extern const char *const worker_role_names[WORKER_ROLES];
-/* The role of a slot: those after the workers' are the agent's and that of the background process. */
+/* The role of a slot: those after the workers' are the agent's and that of the background process.
+ */
 enum worker_role worker_role_of(const struct generation *generation, unsigned slot);
 
 /* Is this worker on its way out: answers should close their connections, parked ones are let go. */
 extern bool worker_is_quitting;
 
-/* It is because newer workers serve: an idle connection that was announced as kept is not closed for that. */
+/* It is because newer workers serve: an idle connection that was announced as kept is not closed
+ * for that. */
 extern bool worker_is_replaced;
 
-/* In shared memory: the whole service got QUIT and ends after `shutdown_delay`. Until then it accepts, and asks clients to leave. */
+/* In shared memory: the whole service got QUIT and ends after `shutdown_delay`. Until then it
+ * accepts, and asks clients to leave. */
 extern _Atomic bool *service_drains;
 static inline bool service_is_draining(void)
 {
@@ -190,9 +196,9 @@ static inline bool service_is_draining(void)
 }
 
 /*
- * Requests of one worker that may be worked on at one time, and how many of these places are kept for
- * connections that have none at work. From worker_requests, or from the machine's memory; set by
- * capacity_init. Without it (unit tests) there is no limit.
+ * Requests of one worker that may be worked on at one time, and how many of these places are kept
+ * for connections that have none at work. From worker_requests, or from the machine's memory; set
+ * by capacity_init. Without it (unit tests) there is no limit.
  */
 struct capacity {
     uint32_t requests;
@@ -218,7 +224,8 @@ struct slot_counters {
     uint64_t tls_failures;    /* handshakes that failed */
     uint64_t h2_connections;  /* of clients, that spoke HTTP/2 */
     uint64_t reload_failures; /* configurations that were not fit to take the place of another */
-    /* Why handshakes failed, or what was wrong with a client's certificate; for lack of time they are not in tls_failures. */
+    /* Why handshakes failed, or what was wrong with a client's certificate; for lack of time they
+     * are not in tls_failures. */
     uint64_t tls_no_protocol, tls_no_cipher, tls_timeouts, tls_rejected;
     uint64_t tls_no_certificate, tls_expired, tls_revoked, tls_unverified;
     uint64_t respawned; /* workers that took the place of one that died */
@@ -234,7 +241,8 @@ struct slot_counters {
 };
 extern struct slot_counters *counters_mine;   /* this worker's */
 void counters_sum(struct slot_counters *sum); /* over all slots */
-/* Process ids of the workers that serve, as many as there are and at most `max`; gives their number. */
+/* Process ids of the workers that serve, as many as there are and at most `max`; gives their
+ * number. */
 unsigned workers_pids(pid_t *pids, unsigned max);
 /* That of the worker with this slot; 0: there is none just now. */
 pid_t workers_pid(unsigned slot);

@@ -27,22 +27,23 @@ struct module {
     /* In the master (and with -t), after all directives were applied; may add to the generation.
      * False after conf_error. */
     bool (*configured)(struct conf *conf, struct generation *generation);
-    /* In the master (and with -t, as generation->is_test says), when logs and zones are open. False = the start, the
-     * reload or the test fails; the reason was logged. */
+    /* In the master (and with -t, as generation->is_test says), when logs and zones are open. False
+     * = the start, the reload or the test fails; the reason was logged. */
     bool (*opened)(struct generation *generation);
     /* In each worker before it serves. False = the worker exits with code 2. */
     bool (*worker_start)(struct generation *generation);
     /* The generation in this worker is going to end (reload or quit): idle things are let go. */
     void (*worker_quit)(struct generation *generation);
-    /* The worker ends though something is open still (TERM, worker_shutdown_timeout): breaks it off.
-     * A few turns of the loop follow. Optional. */
+    /* The worker ends though something is open still (TERM, worker_shutdown_timeout): breaks it
+     * off. A few turns of the loop follow. Optional. */
     void (*worker_abort)(struct generation *generation);
     /* Nothing is open any more; last words. */
     void (*worker_end)(struct generation *generation);
 
     /*
-     * Of the module that has the block of a protocol: the rows of variables of a module of that protocol, for the manual.
-     * Lists are numbered from 0; NULL: the module has no more, or belongs to another protocol.
+     * Of the module that has the block of a protocol: the rows of variables of a module of that
+     * protocol, for the manual. Lists are numbered from 0; NULL: the module has no more, or belongs
+     * to another protocol.
      */
     const struct variable *(*variables_of)(const struct module *module, unsigned list);
     /* Of `-t --lint`, ended by a NULL name; or NULL. */
@@ -71,14 +72,15 @@ struct loaded_module {
 
 /*
  * load_module and `load` of dso: opens the object (its symbol is named as the file without .so, or
- * found by the symbol `module_exported`), checks the magic and adds it. Where the file is not there, or is a module of
- * nginx's, the one of that name in the folder of --modules-path is opened. One that is linked in
- * already is skipped with a notice; one that is not there, or that dlopen(3) refuses since it is nginx's, with a
- * warning. False after conf_error.
+ * found by the symbol `module_exported`), checks the magic and adds it. Where the file is not
+ * there, or is a module of nginx's, the one of that name in the folder of --modules-path is opened.
+ * One that is linked in already is skipped with a notice; one that is not there, or that dlopen(3)
+ * refuses since it is nginx's, with a warning. False after conf_error.
  */
 bool module_load(struct conf *conf, const struct conf_node *node, struct str path);
 
-/* "loaded modules:" lines of -V and -m: those of the reading, then those that load_module would find beside it. */
+/* "loaded modules:" lines of -V and -m: those of the reading, then those that load_module would
+ * find beside it. */
 void modules_list(struct generation *generation, struct buf *out);
 
 #endif

@@ -14,9 +14,10 @@ struct monitor {
 };
 
 /*
- * Forks a process with this title that runs serve(fd, arg) and ends. It has no other descriptors than standard input, output and error,
- * and no signal but SIGKILL reaches it: serve returns at the end of the input, which comes when the process that asks ends. To be called in
- * `worker_start`, before there are threads. False with errno.
+ * Forks a process with this title that runs serve(fd, arg) and ends. It has no other descriptors
+ * than standard input, output and error, and no signal but SIGKILL reaches it: serve returns at the
+ * end of the input, which comes when the process that asks ends. To be called in `worker_start`,
+ * before there are threads. False with errno.
  */
 bool monitor_start(struct monitor *monitor, struct str title, void (*serve)(int fd, void *arg),
                    void *arg);

@@ -291,8 +291,8 @@ static bool cursor_set(struct store_cursor *cursor, struct str text)
 }
 
 /*
- * Gives {is_whole, the end of the stream, entries}. A cursor is not in the stream any more if the stream has had entries
- * after it that were trimmed, or ends before it.
+ * Gives {is_whole, the end of the stream, entries}. A cursor is not in the stream any more if the
+ * stream has had entries after it that were trimmed, or ends before it.
  */
 static struct store_script read_script = {
     .text = "local after, most = ARGV[1], tonumber(ARGV[2])\n"

@@ -1,4 +1,5 @@
-/* Connections to servers of a store: commands are pipelined, replies come in the order of the commands. */
+/* Connections to servers of a store: commands are pipelined, replies come in the order of the
+ * commands. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -341,7 +342,8 @@ static const char *link_greet(struct store_link *link, struct arena *arena, uint
     return wrong == NULL ? error_text(arena, reply) : wrong;
 }
 
-/* Whom its certificate must be for: the server as it was written, or the address that a cluster or sentinel gave. */
+/* Whom its certificate must be for: the server as it was written, or the address that a cluster or
+ * sentinel gave. */
 static struct str node_host(const struct store_node *node, char text[ADDR_TEXT_MAX])
 {
     return node->host.len != 0 ? node->host
@@ -512,7 +514,8 @@ void store_node_retire(struct store_node *node)
     requests_fail(&node->waiting);
 }
 
-/* The connection for the next command, or NULL; *is_starting: there will be one. A spare is made while the first is stalled. */
+/* The connection for the next command, or NULL; *is_starting: there will be one. A spare is made
+ * while the first is stalled. */
 static struct store_link *node_link(struct store_node *node, bool *is_starting)
 {
     struct store_link *free_link = NULL;
@@ -546,8 +549,8 @@ bool store_node_connect(struct store_node *node)
 }
 
 /*
- * The request was not answered in time, or its caller has left, which says nothing about the server. The connection keeps it, to know
- * which reply is its own.
+ * The request was not answered in time, or its caller has left, which says nothing about the
+ * server. The connection keeps it, to know which reply is its own.
  */
 static void request_abandon(struct store_request *request, bool has_timed_out)
 {

@@ -54,7 +54,8 @@ static bool owed_is_own(void *arg, const void *piece)
     return piece == owed || (const void *) owed->heads == piece;
 }
 
-/* What a process that died inside has left may be torn: the names are forgotten, and all that the store lacks is sent. */
+/* What a process that died inside has left may be torn: the names are forgotten, and all that the
+ * store lacks is sent. */
 static void owed_lock(struct owed *owed)
 {
     if (!shm_lock_take(&owed->lock)) {

@@ -1,4 +1,5 @@
-/* The names of items that this node changed and the store does not have yet, in shared memory: first in, first out. */
+/* The names of items that this node changed and the store does not have yet, in shared memory:
+ * first in, first out. */
 #ifndef STORE_OWED_H
 #define STORE_OWED_H
 
@@ -22,8 +23,9 @@ struct owed {
     uint64_t secret[2]; /* of the hash */
     uint64_t number;    /* of the last note */
     /*
-     * A command that failed may still reach the store, after one that was sent later. So each has the number of failures before it, and
-     * the store refuses those of this node that have less than one that it has carried out.
+     * A command that failed may still reach the store, after one that was sent later. So each has
+     * the number of failures before it, and the store refuses those of this node that have less
+     * than one that it has carried out.
      */
     uint64_t node; /* this one; random */
     _Atomic uint64_t failures;
@@ -49,8 +51,8 @@ void owed_note(struct owed *owed, struct str name);
 void owed_note_clear(struct owed *owed);
 bool owed_has(struct owed *owed, struct str name);
 /*
- * Takes up to `most` names that nobody else has taken, as struct owed_name in the arena. They stay noted, and others may take them
- * again after busy_until_ms (clock_now.now_ms time).
+ * Takes up to `most` names that nobody else has taken, as struct owed_name in the arena. They stay
+ * noted, and others may take them again after busy_until_ms (clock_now.now_ms time).
  */
 void owed_take(struct owed *owed, size_t most, uint64_t busy_until_ms, struct arena *arena,
                struct vec *names);
@@ -66,8 +68,9 @@ void owed_set_sign(struct owed *owed, bool *sign);
 /* Is the first place of a stream after the second? */
 bool owed_is_after(const struct store_cursor *one, const struct store_cursor *other);
 /*
- * A reply shows items as they were at a place of the stream; workers take such replies at the same time. False: this node has taken items of
- * a newer state, so that one of this reply may be older than what it has. Otherwise this state is the newest.
+ * A reply shows items as they were at a place of the stream; workers take such replies at the same
+ * time. False: this node has taken items of a newer state, so that one of this reply may be older
+ * than what it has. Otherwise this state is the newest.
  */
 bool owed_see(struct owed *owed, const struct store_cursor *place);
 /* The stream ends here: its store lost what came after, or it is another one. */

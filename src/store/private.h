@@ -115,8 +115,8 @@ struct store {
     bool is_running;
     struct fiber *watcher;  /* keeps the map of servers */
     struct wait_point wake; /* the watcher is to look now */
-    bool
-        is_ending; /* the worker ends: requests under way are served, each connection ends when nothing is awaited on it */
+    bool is_ending; /* the worker ends: requests under way are served, each connection ends when
+                       nothing is awaited on it */
     bool is_closed; /* nothing is sent any more */
     struct store_node *nodes[STORE_NODES_MAX];
     unsigned node_count;
@@ -148,12 +148,13 @@ void store_node_retire(struct store_node *node);
 bool store_node_connect(struct store_node *node);
 bool store_node_is_up(const struct store_node *node);
 /*
- * Sends a command, whose reply will be in the arena; NULL: not now. The bytes and the arena live until store_node_reply has
- * returned, which has to be called.
+ * Sends a command, whose reply will be in the arena; NULL: not now. The bytes and the arena live
+ * until store_node_reply has returned, which has to be called.
  */
 struct store_request *store_node_send(struct store_node *node, struct str bytes, bool is_asking,
                                       struct arena *arena);
-/* Waits for its reply: STORE_OK, and *reply is in the arena, maybe an error. The request is freed, or the connection's. MAY WAIT. */
+/* Waits for its reply: STORE_OK, and *reply is in the arena, maybe an error. The request is freed,
+ * or the connection's. MAY WAIT. */
 enum store_result store_node_reply(struct store_request *request, uint64_t deadline_ms,
                                    struct str *reply);
 
@@ -188,7 +189,8 @@ void store_route_free(struct store *store);
 struct store_node *store_route(struct store *store, struct str key);
 /* The map of servers is not right any more. */
 void store_route_is_old(struct store *store);
-/* Sends a command about a key to its server, follows redirections, and gives the reply. MAY WAIT. */
+/* Sends a command about a key to its server, follows redirections, and gives the reply. MAY WAIT.
+ */
 enum store_result store_ask(const struct store_call *call, struct str key, const struct str *words,
                             size_t count, struct str *reply);
 /* Sends commands together, and gives their replies: as store_ask, in the time of one. MAY WAIT. */

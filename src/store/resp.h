@@ -1,4 +1,5 @@
-/* Redis' protocol, RESP2 and RESP3: where a reply ends, its values, and commands. Pure functions. */
+/* Redis' protocol, RESP2 and RESP3: where a reply ends, its values, and commands. Pure functions.
+ */
 #ifndef STORE_RESP_H
 #define STORE_RESP_H
 
@@ -18,8 +19,9 @@ enum resp_result {
 };
 
 /*
- * How far a reply was scanned. All zero before its first byte. Each byte is looked at once, in however many pieces the reply
- * comes. Nesting needs no memory: only the number of values that are still to come is kept.
+ * How far a reply was scanned. All zero before its first byte. Each byte is looked at once, in
+ * however many pieces the reply comes. Nesting needs no memory: only the number of values that are
+ * still to come is kept.
  */
 struct resp_scan {
     size_t at;        /* bytes of the reply that were scanned */
@@ -30,8 +32,9 @@ struct resp_scan {
 };
 
 /*
- * Continues with `input`, which begins with the reply and has all bytes that came so far. RESP_WHOLE: the reply is the first
- * scan->at bytes. size_max: bytes of a reply at most. Streamed strings and aggregates, which Redis does not send, are RESP_BAD.
+ * Continues with `input`, which begins with the reply and has all bytes that came so far.
+ * RESP_WHOLE: the reply is the first scan->at bytes. size_max: bytes of a reply at most. Streamed
+ * strings and aggregates, which Redis does not send, are RESP_BAD.
  */
 enum resp_result resp_scan(struct resp_scan *scan, struct str input, size_t size_max);
 
@@ -41,7 +44,8 @@ enum resp_type {
     RESP_INTEGER, /* number */
     RESP_NULL,
     RESP_BOOLEAN, /* number: 0 or 1 */
-    RESP_LIST, /* number: values that follow and belong to it; of a map, its keys and values in turn */
+    RESP_LIST, /* number: values that follow and belong to it; of a map, its keys and values in turn
+                */
     RESP_PUSH, /* the same; not the reply to a command */
 };
 
@@ -52,8 +56,8 @@ struct resp_value {
 };
 
 /*
- * Takes the head of the next value off *reply, which resp_scan found to be whole; attributes are skipped. False: there is none. The
- * values of a list come after it.
+ * Takes the head of the next value off *reply, which resp_scan found to be whole; attributes are
+ * skipped. False: there is none. The values of a list come after it.
  */
 bool resp_next(struct str *reply, struct resp_value *value);
 /* Skips so many values with all that belongs to them. False: there are not so many. */

@@ -1,4 +1,5 @@
-/* Which server a command goes to: the only one, the primary that sentinels name, or by the slot of its key. */
+/* Which server a command goes to: the only one, the primary that sentinels name, or by the slot of
+ * its key. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -143,7 +144,8 @@ static void server_addrs(struct store *store, const struct store_server *server,
     }
 }
 
-/* All of the configuration, as servers of this worker: numbers in `nodes`, at most `most`. MAY WAIT. */
+/* All of the configuration, as servers of this worker: numbers in `nodes`, at most `most`. MAY
+ * WAIT. */
 static unsigned configured_nodes(struct store *store, struct arena *arena, bool is_sentinel,
                                  int *numbers, unsigned most)
 {
@@ -236,7 +238,8 @@ static void look_sentinel(struct store *store, struct arena *arena)
     }
 }
 
-/* One range of CLUSTER SLOTS, which has `count` values: first, last, the primary, replicas. from: whom a server without a name is. */
+/* One range of CLUSTER SLOTS, which has `count` values: first, last, the primary, replicas. from:
+ * whom a server without a name is. */
 static bool take_range(struct store *store, const struct addr *from, struct str *reply,
                        int64_t count, uint8_t *slots)
 {
@@ -489,8 +492,8 @@ static bool store_is_usable(const struct store *store)
 }
 
 /*
- * The reply to a command that was sent to this server (request NULL: that failed), after redirections. node NULL: there is no
- * server.
+ * The reply to a command that was sent to this server (request NULL: that failed), after
+ * redirections. node NULL: there is no server.
  */
 static enum store_result follow(const struct store_call *call, struct store_node *node,
                                 struct str bytes, struct store_request *request, struct str *reply)

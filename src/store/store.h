@@ -1,9 +1,11 @@
 /*
- * State that several nodes share: keys and values in a store that the configuration names (`redis_store`). Free of what a key is for.
+ * State that several nodes share: keys and values in a store that the configuration names
+ * (`redis_store`). Free of what a key is for.
  *
- * Every key has a TTL. No call waits longer than the store's timeout, 10 ms by default: then it fails, and the caller continues with
- * what it has. Calls are made on a fiber of a worker. Losses and returns of the store are logged once and counted here.
- * Implemented in calls.c, module.c and words.c.
+ * Every key has a TTL. No call waits longer than the store's timeout, 10 ms by default: then it
+ * fails, and the caller continues with what it has. Calls are made on a fiber of a worker. Losses
+ * and returns of the store are logged once and counted here. Implemented in calls.c, module.c and
+ * words.c.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -40,8 +42,8 @@ struct store_counts {
 /* ---- when the configuration is read ---- */
 
 /*
- * The store of this name; an empty name: the only one. NULL after conf_error. The line of the store may come later in the
- * main context.
+ * The store of this name; an empty name: the only one. NULL after conf_error. The line of the store
+ * may come later in the main context.
  */
 struct store *store_named(struct conf *conf, const struct conf_node *node, struct str name);
 
@@ -65,7 +67,8 @@ const struct store_counts *store_counts_of(const struct store *store);
 /* Bytes of the largest reply that is taken. When the configuration was read. */
 uint64_t store_reply_max(const struct store *store);
 
-/* `sync`, `sync=NAME` and `sync_interval=TIME` of a zone; where it may be strict, `sync=strict` and `sync=NAME:strict`. */
+/* `sync`, `sync=NAME` and `sync_interval=TIME` of a zone; where it may be strict, `sync=strict` and
+ * `sync=NAME:strict`. */
 struct store_sync_words {
     bool is_wanted;
     struct str store; /* empty: the only one */
@@ -97,8 +100,9 @@ struct store_call {
 };
 
 /*
- * The name of a key: PREFIX, the version of its value's shape, what it is for, the zone, and what it is in there (or nothing). Keys of
- * one purpose and zone are in one slot of a cluster, so that a script may use several. In the arena.
+ * The name of a key: PREFIX, the version of its value's shape, what it is for, the zone, and what
+ * it is in there (or nothing). Keys of one purpose and zone are in one slot of a cluster, so that a
+ * script may use several. In the arena.
  */
 struct store_key {
     unsigned version;
@@ -110,8 +114,9 @@ struct str store_key_text(const struct store *store, struct arena *arena,
                           const struct store_key *key);
 
 /*
- * 256 bits for hashes that stand for items in names of keys: the same on all nodes whose stores have this password and prefix, and not
- * known to others where there is a password. When the configuration was read.
+ * 256 bits for hashes that stand for items in names of keys: the same on all nodes whose stores
+ * have this password and prefix, and not known to others where there is a password. When the
+ * configuration was read.
  */
 void store_secret(const struct store *store, struct str purpose, struct str zone, uint64_t out[4]);
 
@@ -125,8 +130,8 @@ struct store_found {
 void store_get_all(const struct store_call *call, const struct str *keys, size_t count,
                    struct store_found *found);
 /*
- * Some keys (struct str, added) with names of a pattern as of SCAN, some of them twice; *cursor is "0" at first, and when these were
- * the last. Of a cluster: those of one server. MAY WAIT.
+ * Some keys (struct str, added) with names of a pattern as of SCAN, some of them twice; *cursor is
+ * "0" at first, and when these were the last. Of a cluster: those of one server. MAY WAIT.
  */
 enum store_result store_scan(const struct store_call *call, struct str pattern, struct str *cursor,
                              struct vec *keys);
@@ -154,14 +159,15 @@ struct store_words {
     size_t count;
 };
 /*
- * Runs a script. All keys are in one slot of a cluster (store_key). *reply gets the reply, for resp_next; it is no error. The script
- * is sent whole only to a server that does not know it.
+ * Runs a script. All keys are in one slot of a cluster (store_key). *reply gets the reply, for
+ * resp_next; it is no error. The script is sent whole only to a server that does not know it.
  */
 enum store_result store_run(const struct store_call *call, struct store_script *script,
                             const struct store_words *keys, const struct store_words *args,
                             struct str *reply);
 
-/* A lock that ends by itself after lease_ms. token: of the holder, unique. STORE_ABSENT: another one has it, or had it. */
+/* A lock that ends by itself after lease_ms. token: of the holder, unique. STORE_ABSENT: another
+ * one has it, or had it. */
 enum store_result store_lock(const struct store_call *call, struct str key, struct str token,
                              uint64_t lease_ms);
 /* The holder has it for so long again. */
@@ -189,9 +195,9 @@ enum store_result store_stream_add(const struct store_call *call, const struct s
 enum store_result store_stream_end(const struct store_call *call, struct str key,
                                    struct store_cursor *cursor);
 /*
- * At most `most` entries after the cursor, which is set to the last of them: struct store_entry in the arena. STORE_ABSENT: entries after
- * the cursor were trimmed, or the stream is another one; the cursor is at its end then, and what the reader keeps has to be read
- * again.
+ * At most `most` entries after the cursor, which is set to the last of them: struct store_entry in
+ * the arena. STORE_ABSENT: entries after the cursor were trimmed, or the stream is another one; the
+ * cursor is at its end then, and what the reader keeps has to be read again.
  */
 enum store_result store_stream_read(const struct store_call *call, struct str key,
                                     struct store_cursor *cursor, unsigned most,

@@ -188,7 +188,8 @@ static void exchange_run(void *arg)
     while (fiber_sleep(clock_now.now_ms + pause_ms) != WAIT_CANCELLED) {
         pause_ms = table->interval_ms;
         fiber_shield_begin(); /* a reload does not interrupt what has been sent */
-        /* Changes that come before a name was sent are read first, so that a page of them does not show older values. */
+        /* Changes that come before a name was sent are read first, so that a page of them does not
+         * show older values. */
         bool is_read = table->owed->is_clear || table_read(table) == STORE_OK;
         if (table->kind->exchanged != NULL) {
             table->kind->exchanged(table->owner, table, is_read);

@@ -57,7 +57,8 @@ bool table_next_place(struct str *reply, struct store_cursor *place);
 
 /* ---- table_send.c ---- */
 
-/* Sends these names (struct owed_name), or with none of them extends the life of the keys. MAY WAIT. */
+/* Sends these names (struct owed_name), or with none of them extends the life of the keys. MAY
+ * WAIT. */
 enum store_result table_send_names(struct store_table *table, const struct store_call *call,
                                    struct vec *names);
 /* Sends all that waits; deadline_ms 0: each call has its own. MAY WAIT. */

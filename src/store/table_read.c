@@ -58,9 +58,9 @@ static unsigned table_page(const struct store_table *table)
 }
 
 /*
- * A value in the hash is the time in milliseconds at which it ends, 0 for none, a space, and the encrypted text. KEYS: the hash, the
- * stream. ARGV: most bytes of the reply; names. Gives {the end of the stream, for each name, as far as they have room, how long it lasts
- * and the text}.
+ * A value in the hash is the time in milliseconds at which it ends, 0 for none, a space, and the
+ * encrypted text. KEYS: the hash, the stream. ARGV: most bytes of the reply; names. Gives {the end
+ * of the stream, for each name, as far as they have room, how long it lasts and the text}.
  */
 static struct store_script values_script = {
     .text = STORE_NOW_MS
@@ -131,8 +131,8 @@ static enum store_result take_values(struct store_table *table, struct arena *ar
 }
 
 /*
- * A reply is asked for again where another worker has meanwhile taken a newer one, whose items these would overwrite. Where that
- * happens each time, all items are read again later. MAY WAIT.
+ * A reply is asked for again where another worker has meanwhile taken a newer one, whose items
+ * these would overwrite. Where that happens each time, all items are read again later. MAY WAIT.
  */
 enum store_result table_fetch(struct store_table *table, const struct store_call *call,
                               const struct str *names, size_t count)
@@ -167,8 +167,9 @@ enum store_result table_fetch(struct store_table *table, const struct store_call
 /* ---- reading all ---- */
 
 /*
- * KEYS: as above. ARGV: TTL, an epoch for items that have none, origin. Gives {the epoch, 1: it is new, the end of the stream}. An empty
- * stream gets an entry, so that a node that reads from its end on notices when entries after it were trimmed.
+ * KEYS: as above. ARGV: TTL, an epoch for items that have none, origin. Gives {the epoch, 1: it is
+ * new, the end of the stream}. An empty stream gets an entry, so that a node that reads from its
+ * end on notices when entries after it were trimmed.
  */
 static struct store_script open_script = {
     .text =
@@ -289,9 +290,9 @@ static enum store_result compare_items(struct store_table *table, bool sends)
 }
 
 /*
- * Reads all items, and compares. What this node has beyond them counts only where the store has lost something: it is empty, began
- * again since this node read it, or ends before what this node read (the replica that took over was behind). Otherwise others have
- * dropped it. MAY WAIT.
+ * Reads all items, and compares. What this node has beyond them counts only where the store has
+ * lost something: it is empty, began again since this node read it, or ends before what this node
+ * read (the replica that took over was behind). Otherwise others have dropped it. MAY WAIT.
  */
 static enum store_result read_all(struct store_table *table)
 {
@@ -360,7 +361,8 @@ static bool names_of(const struct vec *entries, struct arena *arena, struct vec 
     return true;
 }
 
-/* A page of the stream. *count: entries that came. STORE_ABSENT: all items have to be read. MAY WAIT. */
+/* A page of the stream. *count: entries that came. STORE_ABSENT: all items have to be read. MAY
+ * WAIT. */
 static enum store_result read_changes(struct store_table *table, struct owed_place *place,
                                       size_t *count)
 {

@@ -9,16 +9,17 @@ enum {
     PRUNED_MOST = 100,       /* expired items that one call removes */
 };
 
-/* ARGV[2]: failures before this command. One that comes after a later one of this node changes nothing, and gives ''. */
+/* ARGV[2]: failures before this command. One that comes after a later one of this node changes
+ * nothing, and gives ''. */
 #define FENCE                                                                                      \
     "local fence = tonumber(redis.call('GET', KEYS[4]) or 0) or 0\n"                               \
     "if tonumber(ARGV[2]) < fence then return '' end\n"                                            \
     "if tonumber(ARGV[2]) > fence then redis.call('SET', KEYS[4], ARGV[2]) end\n"
 
 /*
- * KEYS: hash, sorted set of what expires, stream, fence. ARGV: TTL, failures, most names in the stream, origin, an epoch for items that
- * have none, most expired items that go; then for each item its name, how long it lasts (0: it stays, -1: it goes) and the text. Gives
- * where the stream ends.
+ * KEYS: hash, sorted set of what expires, stream, fence. ARGV: TTL, failures, most names in the
+ * stream, origin, an epoch for items that have none, most expired items that go; then for each item
+ * its name, how long it lasts (0: it stays, -1: it goes) and the text. Gives where the stream ends.
  */
 static struct store_script write_script = {
     .text = FENCE STORE_NOW_MS
@@ -42,7 +43,8 @@ static struct store_script write_script = {
     "  place = redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[3], '*', ARGV[4], name)\n"
     "end\n" TABLE_EXTEND "return place"};
 
-/* KEYS as above. ARGV: TTL, failures, an epoch that says that items were dropped, origin. An empty name in the stream: read all. Gives as above. */
+/* KEYS as above. ARGV: TTL, failures, an epoch that says that items were dropped, origin. An empty
+ * name in the stream: read all. Gives as above. */
 static struct store_script clear_script = {
     .text = FENCE "redis.call('DEL', KEYS[1], KEYS[2])\n"
                   "redis.call('HSET', KEYS[1], '', ARGV[3])\n"
@@ -55,7 +57,8 @@ static struct str failures_text(const struct store_table *table, struct arena *a
     return table_number(arena, (int64_t) atomic_load(&table->owed->failures));
 }
 
-/* Runs a script with a fence. STORE_REFUSED: others of this node have failed since it was made. MAY WAIT. */
+/* Runs a script with a fence. STORE_REFUSED: others of this node have failed since it was made. MAY
+ * WAIT. */
 static enum store_result run_fenced(const struct store_table *table, const struct store_call *call,
                                     struct store_script *script, const struct store_words *args)
 {

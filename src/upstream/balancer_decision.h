@@ -1,5 +1,5 @@
-/* Groups whose balancer is a program: it says of each attempt where the request goes, to whomever it likes.
- * Implemented in worker/run_time.c. */
+/* Groups whose balancer is a program: it says of each attempt where the request goes, to whomever
+ * it likes. Implemented in worker/run_time.c. */
 #ifndef UPSTREAM_BALANCER_DECISION_H
 #define UPSTREAM_BALANCER_DECISION_H
 
@@ -39,8 +39,8 @@ struct balancer_decision {
 };
 
 /*
- * A group of this one address, which has the director's settings for idle connections. It lives as those that are made at run
- * time do.
+ * A group of this one address, which has the director's settings for idle connections. It lives as
+ * those that are made at run time do.
  */
 struct upstream_group *upstream_directed(struct upstream_group *director, const struct addr *addr);
 

@@ -1,5 +1,5 @@
-/* TLS towards a service of the operator's (a store, an engine of discovery), as blocks of the main context have it.
- * Implemented in settings/client_tls.c. */
+/* TLS towards a service of the operator's (a store, an engine of discovery), as blocks of the main
+ * context have it. Implemented in settings/client_tls.c. */
 #ifndef UPSTREAM_CLIENT_TLS_H
 #define UPSTREAM_CLIENT_TLS_H
 
@@ -14,7 +14,8 @@ struct client_tls {
     struct tls_context *context;
 };
 
-/* After the block was read: makes the context. block: "redis_store", its name is node's argument. False after conf_error. */
+/* After the block was read: makes the context. block: "redis_store", its name is node's argument.
+ * False after conf_error. */
 bool client_tls_finish(struct conf *conf, const struct conf_node *node, const char *block,
                        struct client_tls *own);
 

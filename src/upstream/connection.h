@@ -52,8 +52,9 @@ struct upstream_connection_options {
     unsigned hops;      /* how often the request came from this service itself (net/conn/own.h) */
     bool tells_timeout; /* the caller logs a timeout itself */
     /*
-     * What is said as soon as a fresh plain connection is up; all of it was sent, or is queued, when it is given. Over TCP it
-     * leaves with the segment that ends the handshake: a segment, and a wake-up of the peer, less.
+     * What is said as soon as a fresh plain connection is up; all of it was sent, or is queued,
+     * when it is given. Over TCP it leaves with the segment that ends the handshake: a segment, and
+     * a wake-up of the peer, less.
      */
     struct str first;
     unsigned open_max; /* connections to the peer in all workers; 0 = no limit. Above it the
@@ -65,13 +66,14 @@ enum upstream_connect_result {
     UPSTREAM_CONNECT_FAILED,    /* see error: logged as nginx does, `connect() failed` */
     UPSTREAM_CONNECT_TIMED_OUT, /* logged: `upstream timed out`, unless tells_timeout */
     UPSTREAM_CONNECT_CANCELLED,
-    UPSTREAM_CONNECT_ERROR, /* our own trouble (descriptors, *_bind): logged; the peer is not to blame, nginx
-                       answers 500 */
+    UPSTREAM_CONNECT_ERROR, /* our own trouble (descriptors, *_bind): logged; the peer is not to
+                       blame, nginx answers 500 */
 };
 
 /*
- * Requests of one kind may use each other's connections. All that makes a connection what it is for the peer is in
- * here: what is spoken, our own address, what was announced, names and certificates of both sides.
+ * Requests of one kind may use each other's connections. All that makes a connection what it is for
+ * the peer is in here: what is spoken, our own address, what was announced, names and certificates
+ * of both sides.
  */
 struct upstream_connection_kind {
     const void *tag, *language; /* as upstream_connection_options say; of pools: language is NULL */
@@ -84,11 +86,12 @@ struct upstream_connection_kind {
 #define UPSTREAM_CONNECTION_MAGIC 0x11c00f1eu
 
 /*
- * A connection to a peer. The conn's user is this struct and its owner wakes `wake`; a protocol that
- * shares the connection among requests puts an owner of its own there and keeps its state here.
+ * A connection to a peer. The conn's user is this struct and its owner wakes `wake`; a protocol
+ * that shares the connection among requests puts an owner of its own there and keeps its state
+ * here.
  *
- * TCP_NODELAY is not set at first: a request that leaves by one write does not need it. Code that may
- * write again before the peer has answered sets it.
+ * TCP_NODELAY is not set at first: a request that leaves by one write does not need it. Code that
+ * may write again before the peer has answered sets it.
  */
 struct upstream_connection {
     uint32_t magic;
@@ -108,13 +111,13 @@ struct upstream_connection {
     const struct conn_owner *owner; /* while it is idle: the protocol's, to be put back */
     bool is_quiet;                  /* a protocol says: all that was asked was answered, so that it
                                        may end with a reset and leave no TIME_WAIT */
-    bool
-        is_taken; /* a protocol says: no request may join the one that is on it, or take it when it is idle */
+    bool is_taken; /* a protocol says: no request may join the one that is on it, or take it when it
+                      is idle */
     bool is_doomed; /* closes when the last user lets go */
     uint64_t opened_ms;
     uint64_t idle_since_ms; /* while it is idle */
-    uint64_t
-        keeps_ms; /* a protocol says: so long the peer keeps it open while it is idle; UINT64_MAX = not known */
+    uint64_t keeps_ms;      /* a protocol says: so long the peer keeps it open while it is idle;
+                               UINT64_MAX = not known */
     unsigned requests;      /* carried so far, the current ones included */
     bool is_reused;         /* was kept: when it fails before an answer began, the peer is not
                                     to blame and the request may be repeated on another */
@@ -131,8 +134,8 @@ struct upstream_connection {
 };
 
 /*
- * A connection for pick->peer: an idle one, a shared one with room, or a fresh one, connected, its TLS
- * handshake done. MAY WAIT: for these; for its turn under open_max. *error gets the errno.
+ * A connection for pick->peer: an idle one, a shared one with room, or a fresh one, connected, its
+ * TLS handshake done. MAY WAIT: for these; for its turn under open_max. *error gets the errno.
  */
 enum upstream_connect_result upstream_connection_open(
     struct upstream_pick *pick, const struct upstream_connection_options *options,
@@ -146,23 +149,25 @@ struct upstream_target {
 };
 
 /*
- * A fresh connection to the target that is up, its TLS handshake done; conn_close ends it. No group counts it. Of the
- * options those hold that make a connection. MAY WAIT. *error gets the errno; what went wrong was logged.
+ * A fresh connection to the target that is up, its TLS handshake done; conn_close ends it. No group
+ * counts it. Of the options those hold that make a connection. MAY WAIT. *error gets the errno;
+ * what went wrong was logged.
  */
 enum upstream_connect_result upstream_connection_reach(
     const struct upstream_target *target, const struct upstream_connection_options *options,
     uint64_t deadline_ms, struct conn **out, int *error);
 
-/* This request is done with it and it may carry another: to the idle pool, within the group's limits,
- * else closed. */
+/* This request is done with it and it may carry another: to the idle pool, within the group's
+ * limits, else closed. */
 void upstream_connection_keep(struct upstream_connection *connection);
 /* It is in doubt: closed. With other users on it: when the last of them lets go. */
 void upstream_connection_close(struct upstream_connection *connection);
 /* A kept connection ended as it was used, without a word: the peer may end others as soon. */
 void upstream_connection_note_end(const struct upstream_pick *pick);
 /*
- * A request waits on a fresh connection and hears nothing: the peer may serve few connections at a time, and one that is idle here,
- * whatever its kind, may have its turn. Closes the one that was idle longest. False: there is none.
+ * A request waits on a fresh connection and hears nothing: the peer may serve few connections at a
+ * time, and one that is idle here, whatever its kind, may have its turn. Closes the one that was
+ * idle longest. False: there is none.
  */
 bool upstream_connection_give_way(const struct upstream_connection *waiting);
 /* The conn's owner for a connection that carries one request at a time: wakes connection->wake. */

@@ -1,7 +1,6 @@
-/* Active health checks: who probes a peer when, and what the results mean. How a probe speaks is handed
- * down by the protocols' layer.
- * Implemented in health/health.c, health/health_settings.c, health/health_talk.c and
- * health/health_worker.c. */
+/* Active health checks: who probes a peer when, and what the results mean. How a probe speaks is
+ * handed down by the protocols' layer. Implemented in health/health.c, health/health_settings.c,
+ * health/health_talk.c and health/health_worker.c. */
 #ifndef UPSTREAM_HEALTH_H
 #define UPSTREAM_HEALTH_H
 
@@ -36,14 +35,16 @@ struct health_subject {
     const struct peer *peer;
 };
 
-/* A check that several nodes make together: of each peer one of them makes the probes. Handed down by src/shared/upstream. */
+/* A check that several nodes make together: of each peer one of them makes the probes. Handed down
+ * by src/shared/upstream. */
 enum health_turn {
     HEALTH_TURN_OURS,
     HEALTH_TURN_OTHERS,
     HEALTH_TURN_UNKNOWN /* nodes cannot agree: each makes the probe, for itself */
 };
 struct health_sharing {
-    /* Whose turn is the probe that is due? *leads_until_ms: if it is ours, so are those until then. MAY WAIT. */
+    /* Whose turn is the probe that is due? *leads_until_ms: if it is ours, so are those until then.
+     * MAY WAIT. */
     enum health_turn (*turn)(const struct health_subject *subject, uint64_t *leads_until_ms);
     /* It was ours, its result counts, and the next one is planned. */
     void (*probed)(const struct health_subject *subject);
@@ -84,15 +85,17 @@ struct health_settings {
 bool health_add(struct conf *conf, const struct conf_node *node, struct upstream_group *group,
                 struct health_settings *settings);
 
-/* The defaults of `health_check`, and its words in any protocol: interval=, jitter=, fails=, passes=, port=, mandatory,
- * persistent. False: the word is not one of them (*is_known says so), or its value is wrong. */
+/* The defaults of `health_check`, and its words in any protocol: interval=, jitter=, fails=,
+ * passes=, port=, mandatory, persistent. False: the word is not one of them (*is_known says so), or
+ * its value is wrong. */
 void health_settings_init(struct health_settings *settings);
 bool health_word_read(struct health_settings *settings, struct str word, bool *is_known);
 /* Do the words go together? False after conf_error. */
 bool health_words_check(struct conf *conf, const struct conf_node *node,
                         const struct health_settings *settings);
 
-/* A `match` block: first member of a protocol's own. It may be named before it is read: then node is NULL until then. */
+/* A `match` block: first member of a protocol's own. It may be named before it is read: then node
+ * is NULL until then. */
 struct health_match {
     struct str name;
     const struct conf_node *node;    /* the block, or NULL */
@@ -124,29 +127,30 @@ bool health_fail(struct health_probe *probe, const char *reason, int error);
 /* Sends bytes. False: probe->reason and error tell. */
 bool health_send(struct health_probe *probe, struct str bytes);
 
-/* Waits for more input, which is in conn_input then, up to max bytes of it; *is_end when the peer has
- * sent its last byte instead. MAY WAIT. False: no more in time, or broken; reason tells. */
+/* Waits for more input, which is in conn_input then, up to max bytes of it; *is_end when the peer
+ * has sent its last byte instead. MAY WAIT. False: no more in time, or broken; reason tells. */
 bool health_receive(struct health_probe *probe, size_t max, bool *is_end);
 
 /* ---- in a worker ---- */
 
 /*
  * In each worker: a fiber that starts probes when they are due, each a fiber of its own. One worker
- * makes each probe: the worker that first moves peer_check.next_ms forward. One that dies in the middle is followed by
- * another when that time has come. False: no memory, no stack.
+ * makes each probe: the worker that first moves peer_check.next_ms forward. One that dies in the
+ * middle is followed by another when that time has come. False: no memory, no stack.
  */
 bool health_worker_start(struct upstream_set *set);
 
-/* Ends them: probes under way are broken off and count for nothing. Everything is given back by fibers
- * that run in the next turn of the loop. */
+/* Ends them: probes under way are broken off and count for nothing. Everything is given back by
+ * fibers that run in the next turn of the loop. */
 void health_worker_quit(struct upstream_set *set);
 
 /* From the time that a probe is due until another node, or worker, takes it for lost. */
 uint64_t health_lost_after_ms(const struct health_settings *settings);
 
 /*
- * Another node has probed the peer: that is its state now, and it is probed here only after wait_ms, if no more comes. Where this node makes the
- * probes, the result is an old one, and does not count.
+ * Another node has probed the peer: that is its state now, and it is probed here only after
+ * wait_ms, if no more comes. Where this node makes the probes, the result is an old one, and does
+ * not count.
  */
 void health_learn(const struct health_subject *subject, bool is_healthy, uint64_t wait_ms);
 

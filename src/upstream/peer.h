@@ -9,14 +9,15 @@
 
 #include "upstream/upstream.h"
 
-/* What one worker does at a peer: a cell for each slot, so that a worker that died can be subtracted.
- * Written by that worker alone, and on a cache line of its own: it changes with every request. */
+/* What one worker does at a peer: a cell for each slot, so that a worker that died can be
+ * subtracted. Written by that worker alone, and on a cache line of its own: it changes with every
+ * request. */
 struct peer_use {
     _Alignas(64) _Atomic uint32_t active; /* requests in progress */
     _Atomic uint32_t open;                /* connections, idle ones too */
     _Atomic uint32_t waiting;             /* requests that wait for a connection */
-    /* Of balancers that look at requests under way (least_time inflight): how many have no answer yet,
-     * and the sum of the times when they were picked, monotonic milliseconds. */
+    /* Of balancers that look at requests under way (least_time inflight): how many have no answer
+     * yet, and the sum of the times when they were picked, monotonic milliseconds. */
     _Atomic uint32_t unanswered;
     _Atomic uint64_t unanswered_since_ms; /* the sum */
     _Atomic uint32_t held;                /* peer lists of the worker name the cell */
@@ -42,8 +43,8 @@ struct peer_check {
     _Atomic uint64_t probes, failures; /* so far */
     _Atomic uint64_t turns;            /* times that the peer became unhealthy */
     _Atomic uint32_t rise, fall;       /* good or bad answers in a row */
-    _Atomic uint64_t
-        leads_until_ms; /* until then this node makes the probes for all; 0 = it does not (health.h) */
+    _Atomic uint64_t leads_until_ms;   /* until then this node makes the probes for all; 0 = it does
+                                          not (health.h) */
 };
 
 /*
@@ -59,7 +60,8 @@ struct peer_cell {
     _Atomic uint64_t picked_at_ms;  /* of balancers that let old measurements fade (least_time) */
     _Atomic uint32_t times_us[PEER_TIMES]; /* moving averages, by enum peer_time; 0 = not known */
 
-    /* For who reads figures: attempts that failed so far; how often it became unavailable by that. */
+    /* For who reads figures: attempts that failed so far; how often it became unavailable by that.
+     */
     _Atomic uint64_t failures, unavailable;
     _Atomic uint64_t
         down_since_ms; /* unavailable or unhealthy since then, monotonic; 0 = it is not */
@@ -117,7 +119,8 @@ static inline bool peer_is_down(const struct peer *peer)
     return order == PEER_AS_CONFIGURED ? peer->server->is_down : order == PEER_ORDERED_DOWN;
 }
 
-/* It has become unavailable, or unhealthy; or is neither any more. Of no effect where it was so already. */
+/* It has become unavailable, or unhealthy; or is neither any more. Of no effect where it was so
+ * already. */
 void peer_went_down(struct peer_cell *cell);
 void peer_came_up(struct peer_cell *cell);
 /* What was counted of it begins again at 0. */
@@ -125,7 +128,8 @@ void peer_reset_figures(struct peer_cell *cell);
 /* When it was picked last in any worker, monotonic; 0: never. */
 uint64_t peer_selected_ms(const struct peer_cell *cell);
 
-/* Orders that it takes no requests, or takes them again: in all workers of this generation, where they share its cell. */
+/* Orders that it takes no requests, or takes them again: in all workers of this generation, where
+ * they share its cell. */
 void peer_set_down(struct upstream_group *group, struct peer *peer, bool is_down);
 
 /* Peers that are alternatives to each other: the primary ones, or the backups. */
@@ -136,7 +140,8 @@ struct peer_set {
     void *balancer_data;   /* made by balancer->prepare: rings, tables; freed by balancer->forget */
 };
 
-/* All peers of a group at one time. Replaced when names resolve again; code that uses it holds a reference. */
+/* All peers of a group at one time. Replaced when names resolve again; code that uses it holds a
+ * reference. */
 struct peer_list {
     unsigned references;             /* of this worker: the group's, and one for each pick */
     unsigned number;                 /* the group's first list has 1, each further one more */
@@ -156,7 +161,8 @@ struct balancer {
     void (*prepare)(struct upstream_group *group, struct peer_set *set);
     void (*forget)(struct peer_set *set);
     struct peer *(*pick)(struct upstream_pick *pick, struct peer_set *set);
-    /* Optional: a program. Before each attempt it says in pick->decision where it goes (balancer_decision.h). */
+    /* Optional: a program. Before each attempt it says in pick->decision where it goes
+     * (balancer_decision.h). */
     void (*direct)(struct upstream_pick *pick);
     /* Optional: pick->peer was chosen, by this balancer or because the request is bound to it;
      * pick->picked_ms is set. */
@@ -189,13 +195,13 @@ struct stickiness {
 };
 
 /*
- * May this peer take the request now? Not when it is down, unhealthy, draining (unless bound), had its
- * try, failed max_fails times within fail_timeout, or has max_conns requests.
+ * May this peer take the request now? Not when it is down, unhealthy, draining (unless bound), had
+ * its try, failed max_fails times within fail_timeout, or has max_conns requests.
  */
 bool peer_may_serve(const struct upstream_pick *pick, const struct peer *peer, bool is_bound);
 
-/* The weight in force: grows after slow_start, falls after failures. In units of 1/PEER_WEIGHT_UNIT, so
- * that the weight of 1 can grow, too; never 0 but after failures. */
+/* The weight in force: grows after slow_start, falls after failures. In units of
+ * 1/PEER_WEIGHT_UNIT, so that the weight of 1 can grow, too; never 0 but after failures. */
 #define PEER_WEIGHT_UNIT 100
 unsigned peer_weight_now(const struct peer *peer);
 

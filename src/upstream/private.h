@@ -1,8 +1,8 @@
 /* What the files of this layer share with each other: cells, peer lists, idle pools, watched names.
- * Implemented in cells/cells.c, connections/pinned.c, connections/pool.c, peers/peers.c, peers/servers.c,
- * peers/servers_file.c, peers/watch.c, picking/direct.c, picking/pick.c, picking/queue.c,
- * picking/round_robin.c, settings/block.c, settings/finish.c, settings/group.c, worker/group_state.c,
- * worker/run_time.c and worker/worker.c. */
+ * Implemented in cells/cells.c, connections/pinned.c, connections/pool.c, peers/peers.c,
+ * peers/servers.c, peers/servers_file.c, peers/watch.c, picking/direct.c, picking/pick.c,
+ * picking/queue.c, picking/round_robin.c, settings/block.c, settings/finish.c, settings/group.c,
+ * worker/group_state.c, worker/run_time.c and worker/worker.c. */
 #ifndef UPSTREAM_PRIVATE_H
 #define UPSTREAM_PRIVATE_H
 
@@ -20,13 +20,14 @@ struct server_saving;
 struct peer_local {
     struct list
         busy; /* connections in use, by in_pool: where a shared one with room is looked for */
-    struct list
-        waiters; /* struct upstream_connection_waiter: who waits for a connection, in the order of coming */
+    struct list waiters; /* struct upstream_connection_waiter: who waits for a connection, in the
+                            order of coming */
     struct peer_cell *cell;
     unsigned idle;     /* connections in idle pools that lead here */
     unsigned holds;    /* peer lists of this worker that name the cell */
     unsigned open_max; /* as the last caller said; 0 = no limit */
-    /* The peer has ended idle connections: the youngest had been idle for so long. Believed until then; 0 = it has not. */
+    /* The peer has ended idle connections: the youngest had been idle for so long. Believed until
+     * then; 0 = it has not. */
     uint64_t ends_after_ms;
     uint64_t ends_until_ms;
     unsigned turns; /* connections that our own waiters got since other workers had theirs */
@@ -60,8 +61,8 @@ struct group_state {
     struct list resolving; /* struct resolve_waiter: requests that wait for names */
     struct watch *watches; /* servers whose names are watched */
     bool has_unused_names; /* of dynamic_resolve: some were not resolved yet, see watch_first_use */
-    unsigned
-        users; /* picks under way, connections, and who holds it: a run-time group with users stays */
+    unsigned users; /* picks under way, connections, and who holds it: a run-time group with users
+                       stays */
     struct run_time_group *run_time; /* the whole of a run-time group; else NULL */
     struct group_state *left;        /* the next one that was left behind: see group_end */
     struct server_table *table;   /* the group's servers since they changed; NULL: they did not */
@@ -91,7 +92,8 @@ void upstream_set_add(struct conf *conf, struct upstream_set *set, struct upstre
 /* A server with the defaults of `server`. */
 void upstream_server_init(struct upstream_server *server, struct str written);
 
-/* Reads the inside of an `upstream` block, which is in a scope of the outer block; the group has its name and its set. */
+/* Reads the inside of an `upstream` block, which is in a scope of the outer block; the group has
+ * its name and its set. */
 bool upstream_block_read(struct conf_scope *scope, struct conf_node *node,
                          struct upstream_group *group);
 /* What upstream_finish does with a set. */
@@ -109,8 +111,8 @@ struct known_address {
     struct peer_cell *cell;
 };
 
-/* Makes the shared memory for all groups of the set, and takes over what the former generation knew.
- * False after conf_error. */
+/* Makes the shared memory for all groups of the set, and takes over what the former generation
+ * knew. False after conf_error. */
 bool cells_lay_out(struct conf *conf, struct upstream_set *set);
 
 /* Workers of the reading. */
@@ -131,7 +133,8 @@ struct peer_cell *cell_of_server(const struct upstream_group *group,
 void cell_claim(struct upstream_group *group, const struct upstream_server *server,
                 struct known_address *address);
 
-/* Notes which addresses the name of a server has now, for the next worker and the next generation. */
+/* Notes which addresses the name of a server has now, for the next worker and the next generation.
+ */
 void cells_remember(struct upstream_group *group, const struct upstream_server *server,
                     const struct known_address *addresses, unsigned count);
 /* These are no longer of a name: their server has gone, or has another name. */
@@ -150,14 +153,15 @@ struct peer_local *cell_local(const struct upstream_group *group, struct peer_ce
 
 /* ---- servers that change (servers.c, servers_file.c) ---- */
 
-/* Some servers of a group: kept while something names them; a pin keeps the servers alone, a hold their cells, too. NULL is fine
- * for the others than hold. */
+/* Some servers of a group: kept while something names them; a pin keeps the servers alone, a hold
+ * their cells, too. NULL is fine for the others than hold. */
 void server_table_pin(struct server_table *table);
 void server_table_unpin(struct server_table *table);
 void server_table_hold(struct server_table *table);
 void server_table_release(struct server_table *table);
 
-/* Reads the address of a server that has its `written` and `service`. NULL, or what is wrong with it. */
+/* Reads the address of a server that has its `written` and `service`. NULL, or what is wrong with
+ * it. */
 const char *upstream_server_parse(struct arena *arena, uint16_t default_port,
                                   struct upstream_server *server);
 
@@ -170,7 +174,8 @@ void servers_worker_start(const struct upstream_set *set);
 /* The beginning of a state file; the number of its servers follows. */
 #define SERVERS_FILE_HEAD "# servers: "
 
-/* What holds of the group's servers, by what servers_read gives, and whether the file says so. For the thread that writes. */
+/* What holds of the group's servers, by what servers_read gives, and whether the file says so. For
+ * the thread that writes. */
 struct shm_lock *servers_file_lock(const struct upstream_group *group);
 uint64_t servers_version(const struct upstream_group *group);
 _Atomic uint64_t *servers_file_version(const struct upstream_group *group);
@@ -185,8 +190,9 @@ uint64_t servers_set_handed_over(const struct upstream_group *group, bool is_han
 /* The set of this reading has groups that can change. */
 void servers_may_be_handed_over(struct conf *conf, struct upstream_set *set);
 /*
- * The state file of this name is read for the next generation: groups of the generation in force that write it change no more, and what
- * they have changed is in the file. That ends if the reading fails. Blocks for the time that their threads write, a second at most.
+ * The state file of this name is read for the next generation: groups of the generation in force
+ * that write it change no more, and what they have changed is in the file. That ends if the reading
+ * fails. Blocks for the time that their threads write, a second at most.
  */
 void servers_hand_over(struct conf *conf, const struct upstream_set *set, struct str file);
 
@@ -231,13 +237,15 @@ struct watch;
 
 /* Makes what is needed to watch the names of a group; their addresses are those remembered. */
 void watch_prepare(struct upstream_group *group);
-/* The group has other servers: names that came are watched, those that are gone are not any more. */
+/* The group has other servers: names that came are watched, those that are gone are not any more.
+ */
 void watch_renew(struct upstream_group *group);
 /* Starts asking. False when there are no fibers left. */
 bool watch_start(struct upstream_group *group);
 /* Ends the fibers, when they run next. */
 void watch_quit(struct upstream_group *group);
-/* Frees what watch_prepare made. A fiber that was asked to end and did not run since frees the rest. */
+/* Frees what watch_prepare made. A fiber that was asked to end and did not run since frees the
+ * rest. */
 void watch_free(struct group_state *state);
 
 /* The addresses that the name of this server has now. */
@@ -248,8 +256,8 @@ bool watch_has_failed(const struct upstream_group *group, const struct upstream_
 /* The only watched name of a group has these addresses from now on. */
 void watch_answer(struct upstream_group *group, const struct resolved *found);
 
-/* For the first requests of a group with dynamic_resolve: has its names resolved and waits until each was answered, at
- * most for resolver_timeout. MAY WAIT. */
+/* For the first requests of a group with dynamic_resolve: has its names resolved and waits until
+ * each was answered, at most for resolver_timeout. MAY WAIT. */
 enum wait_result watch_first_use(struct upstream_group *group);
 /* Asks for the names of a group without addresses, and waits until all were answered. MAY WAIT. */
 enum wait_result watch_wait(struct upstream_group *group);
@@ -264,10 +272,12 @@ void pools_close(struct group_state *state);
 void pools_close_peer(struct group_state *state, const struct peer_local *local);
 /* Closes all idle ones, frees the pools. */
 void pools_free(struct group_state *state);
-/* The group's pools are not looked at for any that could give way; its end may be near without pools_free. */
+/* The group's pools are not looked at for any that could give way; its end may be near without
+ * pools_free. */
 void pools_forget(struct group_state *state);
 
-/* From now on idle connections to peers give way when connections run out, after those of clients. */
+/* From now on idle connections to peers give way when connections run out, after those of clients.
+ */
 void pools_worker_start(void);
 void pools_worker_end(void);
 

@@ -1,7 +1,7 @@
 /*
- * The servers of a group as they change while the service runs: what an API reads and writes. All workers of a generation
- * have the same; a request sees a change as soon as it is made. Only groups with `zone` can change.
- * Implemented in cells/cells.c, peers/servers.c and peers/servers_file.c.
+ * The servers of a group as they change while the service runs: what an API reads and writes. All
+ * workers of a generation have the same; a request sees a change as soon as it is made. Only groups
+ * with `zone` can change. Implemented in cells/cells.c, peers/servers.c and peers/servers_file.c.
  */
 #ifndef UPSTREAM_SERVERS_H
 #define UPSTREAM_SERVERS_H
@@ -42,7 +42,8 @@ struct server_entry {
 /* Can the servers of this group change? */
 bool servers_may_change(const struct upstream_group *group);
 
-/* What the configuration, or who changed it since, says of the group: struct server_entry in the arena. */
+/* What the configuration, or who changed it since, says of the group: struct server_entry in the
+ * arena. */
 struct servers_list {
     uint64_t version; /* raised with each change */
     uint32_t next_id; /* of the next server that comes */
@@ -53,7 +54,8 @@ void servers_read(struct upstream_group *group, struct arena *arena, struct serv
 /* Bytes that its servers take of its zone. */
 size_t servers_size(struct upstream_group *group);
 
-/* Can this server be one of the group? NULL: yes; else what is wrong with its address, as text without its end. */
+/* Can this server be one of the group? NULL: yes; else what is wrong with its address, as text
+ * without its end. */
 const char *servers_check(const struct upstream_group *group, const struct server_entry *entry,
                           struct arena *arena);
 
@@ -67,12 +69,13 @@ enum servers_result {
     SERVERS_HANDED_OVER, /* the next generation has read them, or reads them now */
 };
 
-/* The group has these servers from now on, in all workers. list: as it was read, with changes. Does not wait. */
+/* The group has these servers from now on, in all workers. list: as it was read, with changes. Does
+ * not wait. */
 enum servers_result servers_write(struct upstream_group *group, const struct servers_list *list);
 
 /*
- * Waits until the state file of the group, if it has one, holds what was written before. MAY WAIT, for the disk. False: it does
- * not, which was logged; or the fiber was cancelled.
+ * Waits until the state file of the group, if it has one, holds what was written before. MAY WAIT,
+ * for the disk. False: it does not, which was logged; or the fiber was cancelled.
  */
 bool servers_save(struct upstream_group *group, const struct log *log);
 
@@ -82,7 +85,8 @@ void servers_sync(struct upstream_group *group);
 /* Addresses that are no longer of the group and still have requests. */
 unsigned servers_zombies(const struct upstream_group *group);
 
-/* The group's queue, of all workers. Each counts its requests by itself, so that those of one that died are not counted for ever. */
+/* The group's queue, of all workers. Each counts its requests by itself, so that those of one that
+ * died are not counted for ever. */
 struct servers_queue {
     _Atomic uint64_t overflows; /* requests that found it full so far */
     uint32_t slots;

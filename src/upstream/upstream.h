@@ -1,7 +1,6 @@
-/* Groups of servers: what the configuration says of them, and picking one peer for a request. Knows no
- * protocol.
- * Implemented in picking/pick.c, settings/block.c, settings/finish.c, settings/group.c, worker/run_time.c
- * and worker/worker.c. */
+/* Groups of servers: what the configuration says of them, and picking one peer for a request. Knows
+ * no protocol. Implemented in picking/pick.c, settings/block.c, settings/finish.c,
+ * settings/group.c, worker/run_time.c and worker/worker.c. */
 #ifndef UPSTREAM_UPSTREAM_H
 #define UPSTREAM_UPSTREAM_H
 
@@ -34,8 +33,8 @@ struct server_records;
 struct stickiness;
 
 /*
- * Whose groups they are: http's or stream's. Each has a set of its own in a reading, so that names of one do not clash
- * with those of the other.
+ * Whose groups they are: http's or stream's. Each has a set of its own in a reading, so that names
+ * of one do not clash with those of the other.
  */
 struct upstream_subsystem {
     const char *name;               /* "http", "stream" */
@@ -128,8 +127,8 @@ struct upstream_group {
 
     unsigned queue_max;        /* requests that wait when no peer may take them; 0 = none */
     uint64_t queue_timeout_ms; /* longest wait in the queue */
-    bool
-        queues_at_max_conns; /* the queue is only for peers at max_conns: there is no `queue` directive */
+    bool queues_at_max_conns;  /* the queue is only for peers at max_conns: there is no `queue`
+                                  directive */
 
     struct str state_file; /* `state`, full and NUL-terminated; empty = none */
     struct server_record
@@ -169,13 +168,13 @@ struct upstream_set {
     struct map ports_left_out; /* uint16_t * by name: of blocks that were used before they came */
     struct map status_zones;   /* struct upstream_group * by `status_zone` */
     struct upstream_set *next; /* of those that run in this worker */
-    /* Of who changes groups while the service runs (changes.h): is there word of this one? *out NULL: it is gone. NULL =
-     * nobody does. */
+    /* Of who changes groups while the service runs (changes.h): is there word of this one? *out
+     * NULL: it is gone. NULL = nobody does. */
     bool (*find_changed)(struct str name, struct upstream_group **out);
     /* Visits the groups that were changed so. */
     void (*each_changed)(void (*visit)(struct upstream_group *group, void *arg), void *arg);
-    /* Changes a group: it is the block of this text from now on, or with NULL there is none. Gives a status of HTTP, and in
-     * words what came of it. On a fiber it MAY WAIT, for a store. */
+    /* Changes a group: it is the block of this text from now on, or with NULL there is none. Gives
+     * a status of HTTP, and in words what came of it. On a fiber it MAY WAIT, for a store. */
     unsigned (*change)(struct str name, const struct str *text, const struct log *log,
                        struct str *said);
     bool is_running;  /* in this worker: between start and end */
@@ -184,8 +183,9 @@ struct upstream_set {
 
 /* ---- when the configuration is read ---- */
 
-/* The tables of ngx_http_upstream_module and ngx_stream_upstream_module that are of this package: the settings in an
- * `upstream` block (struct upstream_group) with the rows that stand inside, and the `upstream` row of the outer block. */
+/* The tables of ngx_http_upstream_module and ngx_stream_upstream_module that are of this package:
+ * the settings in an `upstream` block (struct upstream_group) with the rows that stand inside, and
+ * the `upstream` row of the outer block. */
 extern struct settings_key upstream_http_group_key, upstream_stream_group_key;
 extern const struct directive_table upstream_http_group_table, upstream_http_block_table;
 extern const struct directive_table upstream_stream_group_table, upstream_stream_block_table;
@@ -206,8 +206,9 @@ struct upstream_set *upstream_set_of(struct conf *conf, const struct upstream_su
 /*
  * The group that a *_pass directive names: an upstream block (it may come later in the file), or an
  * implicit group for an address ("host", "host:port", "unix:/path"), made once for each name and
- * port. default_port 0: there is none, a port must be written. NULL after conf_error (`upstream "x" may not have
- * port N`, `invalid port in upstream "x"`, `no port in upstream "x"`, …). Unknown names are looked up by upstream_finish.
+ * port. default_port 0: there is none, a port must be written. NULL after conf_error (`upstream "x"
+ * may not have port N`, `invalid port in upstream "x"`, `no port in upstream "x"`, …). Unknown
+ * names are looked up by upstream_finish.
  */
 struct upstream_group *upstream_use(struct conf *conf, const struct upstream_subsystem *subsystem,
                                     const struct conf_node *node, struct str address,
@@ -220,31 +221,32 @@ struct str upstream_shown_name(const struct upstream_group *group);
 void upstream_set_resolver(struct upstream_set *set, const struct resolver_settings *resolver,
                            uint64_t timeout_ms);
 
-/* The error_log of the outer block, for lines about no request: names that are watched, health checks. */
+/* The error_log of the outer block, for lines about no request: names that are watched, health
+ * checks. */
 void upstream_set_error_log(struct upstream_set *set, struct log_sink *const *error_log);
 
 /*
- * After the whole http or stream block: resolves the servers' names (one that does not resolve is a warning),
- * checks the groups, lays out shared memory. False after conf_error.
+ * After the whole http or stream block: resolves the servers' names (one that does not resolve is a
+ * warning), checks the groups, lays out shared memory. False after conf_error.
  */
 bool upstream_finish(struct conf *conf, const struct upstream_subsystem *subsystem);
 
 /*
- * The group that a target with variables names, among those of the running generation: a block of that
- * name, or the implicit group of its host and port. `name` is the target as it was evaluated, port the
- * default that holds where none is written in it (0: none). NULL: there is none.
+ * The group that a target with variables names, among those of the running generation: a block of
+ * that name, or the implicit group of its host and port. `name` is the target as it was evaluated,
+ * port the default that holds where none is written in it (0: none). NULL: there is none.
  */
 struct upstream_group *upstream_find(const struct upstream_set *set, struct str name,
                                      uint16_t port);
 /*
- * One that was found by a name may be changed, deleted or forgotten while its finder waits: it stays as it is until it is let
- * go, as often as it was held.
+ * One that was found by a name may be changed, deleted or forgotten while its finder waits: it
+ * stays as it is until it is let go, as often as it was held.
  */
 void upstream_group_hold(struct upstream_group *group);
 void upstream_group_let_go(struct upstream_group *group);
 
-/* Hooks of the subsystem's module. start: peers, idle pools, resolving, health checks begin. quit: idle connections
- * are closed, names are not watched any more. May be called more than once. */
+/* Hooks of the subsystem's module. start: peers, idle pools, resolving, health checks begin. quit:
+ * idle connections are closed, names are not watched any more. May be called more than once. */
 bool upstream_worker_start(struct generation *generation,
                            const struct upstream_subsystem *subsystem);
 void upstream_worker_quit(struct generation *generation,
@@ -268,13 +270,14 @@ enum pick_result {
     PICK_CANCELLED, /* the fiber was cancelled while it waited in the queue */
 };
 
-/* The choice of a peer for one request, over its attempts. Embedded in the exchange; all zero at first. */
+/* The choice of a peer for one request, over its attempts. Embedded in the exchange; all zero at
+ * first. */
 struct upstream_pick {
-    struct upstream_group *group; /* that is picked from */
-    struct balancer_decision *
-        decision; /* where a program says that it goes (balancer_decision.h); NULL = the group has none */
-    struct peer_list *list; /* held by a reference from upstream_pick_begin to _end */
-    struct peer *peer;      /* in use now, or NULL */
+    struct upstream_group *group;       /* that is picked from */
+    struct balancer_decision *decision; /* where a program says that it goes (balancer_decision.h);
+                                           NULL = the group has none */
+    struct peer_list *list;             /* held by a reference from upstream_pick_begin to _end */
+    struct peer *peer;                  /* in use now, or NULL */
     struct pinned_connections
         *pinned; /* of the client's connection, or NULL: where it has connections, it goes */
     struct variable_env *env; /* where keys of balancers are evaluated */
@@ -299,23 +302,25 @@ struct upstream_pick {
 /* Takes a reference on the group's peers as they are now. */
 void upstream_pick_begin(struct upstream_pick *pick, struct upstream_group *group);
 
-/* The next peer, never one that was attempted. MAY WAIT: in the queue; for names that were not resolved
- * yet. */
+/* The next peer, never one that was attempted. MAY WAIT: in the queue; for names that were not
+ * resolved yet. */
 enum pick_result upstream_pick_next(struct upstream_pick *pick);
 
-/* Are there peers left that had no attempt? Says whether a failure can be followed by another attempt. */
+/* Are there peers left that had no attempt? Says whether a failure can be followed by another
+ * attempt. */
 bool upstream_pick_has_next(const struct upstream_pick *pick);
 
 /*
- * Is the peer in use none of the group any more, since its name resolves to others, down, or unhealthy as checks say? Cheap
- * while the group's peers are those of before.
+ * Is the peer in use none of the group any more, since its name resolves to others, down, or
+ * unhealthy as checks say? Cheap while the group's peers are those of before.
  */
 bool upstream_pick_is_gone(struct upstream_pick *pick);
 
 /* Of stream: the peer is connected, for balancers that go by that time. */
 void upstream_pick_connected(struct upstream_pick *pick);
 
-/* The head of the answer (of stream: its first byte) is there: response time so far, stickiness that learns or sets a cookie. */
+/* The head of the answer (of stream: its first byte) is there: response time so far, stickiness
+ * that learns or sets a cookie. */
 void upstream_pick_responded(struct upstream_pick *pick);
 
 /* The use of pick->peer is over; peer becomes NULL. */
@@ -327,8 +332,8 @@ void upstream_pick_end(struct upstream_pick *pick);
 /*
  * A group for addresses known at run time only (a *_pass with variables whose name is no group):
  * the name is an address or one to be resolved with these settings, which may be NULL; the lookup's
- * arena is not used. MAY WAIT. The group lives as long as the worker; groups of the same name, port and
- * settings are one. NULL: not resolved, with *reason for the message; or cancelled.
+ * arena is not used. MAY WAIT. The group lives as long as the worker; groups of the same name, port
+ * and settings are one. NULL: not resolved, with *reason for the message; or cancelled.
  */
 struct upstream_group *upstream_at_run_time(struct upstream_set *set,
                                             const struct dns_lookup *wanted, uint16_t port,

@@ -1,4 +1,5 @@
-/* A log that tests look at: `messages` has its lines, "[level] text\n" each, without date and process. */
+/* A log that tests look at: `messages` has its lines, "[level] text\n" each, without date and
+ * process. */
 #ifndef TESTS_BASE_MEMORY_LOG_H
 #define TESTS_BASE_MEMORY_LOG_H
 

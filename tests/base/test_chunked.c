@@ -1,4 +1,5 @@
-/* Tests of the chunked decoder (RFC 9112, 7.1): however the input is cut, the same comes out; what is doubtful is refused. */
+/* Tests of the chunked decoder (RFC 9112, 7.1): however the input is cut, the same comes out; what
+ * is doubtful is refused. */
 #include "base/unit.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Tests of syslog targets: what may be configured, what is sent, what happens without a receiver. */
+/* Tests of syslog targets: what may be configured, what is sent, what happens without a receiver.
+ */
 #include "base/unit.h"
 
 #include <arpa/inet.h>

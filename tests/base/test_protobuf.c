@@ -1,4 +1,5 @@
-/* Tests of Protocol Buffers: examples of its documentation, lengths at their limits, text that is no UTF-8. */
+/* Tests of Protocol Buffers: examples of its documentation, lengths at their limits, text that is
+ * no UTF-8. */
 #include "base/unit.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Tests of encodings and escapes. The sets were compared with what Debian's nginx sends and logs. */
+/* Tests of encodings and escapes. The sets were compared with what Debian's nginx sends and logs.
+ */
 #include "base/unit.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* accept_client: the load of accept_ways: light short connections one after the other on each of some clients, and
- * heavy requests at a rate of their own, whether the last is answered or not. */
+/* accept_client: the load of accept_ways: light short connections one after the other on each of
+ * some clients, and heavy requests at a rate of their own, whether the last is answered or not. */
 
 #define _GNU_SOURCE
 #include "accept_ways.h"

@@ -1,5 +1,6 @@
-/* accept_steering: BPF programs that choose among the sockets of SO_REUSEPORT, for accept_ways. Written by hand as
- * instructions, because nothing that compiles them is needed elsewhere in this tree. */
+/* accept_steering: BPF programs that choose among the sockets of SO_REUSEPORT, for accept_ways.
+ * Written by hand as instructions, because nothing that compiles them is needed elsewhere in this
+ * tree. */
 
 #define _GNU_SOURCE
 #include "accept_ways.h"
@@ -30,7 +31,8 @@ static _Noreturn void fail(const char *what)
     exit(1);
 }
 
-/* Classic BPF: a random one of the given workers. An index that the group lacks makes the kernel choose by its hash. */
+/* Classic BPF: a random one of the given workers. An index that the group lacks makes the kernel
+ * choose by its hash. */
 static void attach_classic(int fd, const unsigned char *workers, unsigned count)
 {
     struct sock_filter code[2 + 2 * WORKERS_MAX];
@@ -174,8 +176,9 @@ static void put_map(struct text *text, uint8_t registers, int fd)
     put(text, 0, 0, 0, 0);
 }
 
-/* r6: the context, r7: the worker of the hash, r8: now, r9: the pulses. Asks workers from r7 on, ring-wise, until one
- * sleeps or is awake for less than the bound; where there is none it is r7 after all. */
+/* r6: the context, r7: the worker of the hash, r8: now, r9: the pulses. Asks workers from r7 on,
+ * ring-wise, until one sleeps or is awake for less than the bound; where there is none it is r7
+ * after all. */
 static void write_choice(struct text *text, int sockets)
 {
     unsigned choose = 0, jumps[2 * WORKERS_MAX], count = 0;

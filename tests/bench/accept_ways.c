@@ -1,4 +1,5 @@
-/* accept_ways: in which way do new connections reach workers that are free? Measures one way; one line of JSON. */
+/* accept_ways: in which way do new connections reach workers that are free? Measures one way; one
+ * line of JSON. */
 
 #define _GNU_SOURCE
 #include "accept_ways.h"
@@ -40,7 +41,8 @@ static _Noreturn void fail(const char *what)
     exit(1);
 }
 
-/* The number of a line of a file of /proc that begins with a word: its column-th after it; 0 where there is none. */
+/* The number of a line of a file of /proc that begins with a word: its column-th after it; 0 where
+ * there is none. */
 static uint64_t kernel_count(const char *path, const char *word, unsigned column)
 {
     char line[512];

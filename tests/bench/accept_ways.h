@@ -1,4 +1,5 @@
-/* accept_ways: in which way new connections reach workers; what the parts of the measuring program share. */
+/* accept_ways: in which way new connections reach workers; what the parts of the measuring program
+ * share. */
 
 #ifndef BENCH_ACCEPT_WAYS_H
 #define BENCH_ACCEPT_WAYS_H
@@ -37,7 +38,8 @@ struct plan {
     bool registers_only; /* no load: what it costs to start and end */
 };
 
-/* Since when a worker is awake, in ns of CLOCK_MONOTONIC; 0: it sleeps in epoll_wait. A cache line each. */
+/* Since when a worker is awake, in ns of CLOCK_MONOTONIC; 0: it sleeps in epoll_wait. A cache line
+ * each. */
 struct pulse {
     _Atomic uint64_t awake_since;
     char rest[56];
@@ -91,10 +93,12 @@ static inline uint64_t clock_ns(clockid_t clock)
     return (uint64_t) t.tv_sec * 1000000000u + (uint64_t) t.tv_nsec;
 }
 
-/* The client process: makes the load that the plan asks for and leaves what it found in shared->outcome. */
+/* The client process: makes the load that the plan asks for and leaves what it found in
+ * shared->outcome. */
 void client_run(void);
 
-/* The worker process `self`, with the listening sockets of all, by worker and address; never returns. */
+/* The worker process `self`, with the listening sockets of all, by worker and address; never
+ * returns. */
 _Noreturn void worker_run(unsigned self, int (*listeners)[ADDRESSES_MAX]);
 
 #endif

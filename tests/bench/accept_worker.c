@@ -1,4 +1,5 @@
-/* accept_worker: a worker of accept_ways: it watches listening sockets in the way that is measured, and answers. */
+/* accept_worker: a worker of accept_ways: it watches listening sockets in the way that is measured,
+ * and answers. */
 
 #define _GNU_SOURCE
 #include "accept_ways.h"

@@ -21,8 +21,8 @@ struct chunks {
     uint64_t left;    /* bytes of this chunk; while its size is read, what was read of it */
 };
 
-/* Reads as much of a body as is here. Adds the bytes of data to *body_bytes and gives the bytes that
- * were used, with the state CHUNKS_END when the body is whole; -1 for what is no chunked body.
+/* Reads as much of a body as is here. Adds the bytes of data to *body_bytes and gives the bytes
+ * that were used, with the state CHUNKS_END when the body is whole; -1 for what is no chunked body.
  * RFC 9112, section 7.1. */
 ptrdiff_t chunks_read(struct chunks *chunks, const char *data, size_t size, uint64_t *body_bytes);
 

@@ -1,6 +1,6 @@
-/* coding_cost: what the libraries take for a body when nothing is around them: `coding_cost gzip|br|zstd
- * LEVEL FILE COUNT` encodes a file so many times, as a server that keeps what it can from one body to
- * the next, and prints one line of JSON. */
+/* coding_cost: what the libraries take for a body when nothing is around them: `coding_cost
+ * gzip|br|zstd LEVEL FILE COUNT` encodes a file so many times, as a server that keeps what it can
+ * from one body to the next, and prints one line of JSON. */
 
 #define _GNU_SOURCE
 #include <brotli/encode.h>
@@ -20,7 +20,8 @@ enum {
 static char input[INPUT_MAX];
 static char output[OUTPUT_MAX];
 
-/* Each encodes `size` bytes of input, at a level, and gives the bytes that came of them; 0: failed. */
+/* Each encodes `size` bytes of input, at a level, and gives the bytes that came of them; 0: failed.
+ */
 typedef size_t encode(size_t size, int level);
 
 static size_t encode_gzip(size_t size, int level)

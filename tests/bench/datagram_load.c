@@ -1,6 +1,7 @@
 /*
- * Load of UDP, and the backend that echoes it: clients that each have a socket, some of whom wait for an answer at any time.
- * datagram_load SERVER_PORT BACKEND_PORT CLIENTS WAITING DATAGRAMS BYTES: prints answers, lost ones and microseconds.
+ * Load of UDP, and the backend that echoes it: clients that each have a socket, some of whom wait
+ * for an answer at any time. datagram_load SERVER_PORT BACKEND_PORT CLIENTS WAITING DATAGRAMS
+ * BYTES: prints answers, lost ones and microseconds.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

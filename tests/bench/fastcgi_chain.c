@@ -1,5 +1,5 @@
-/* fastcgi_chain: a FastCGI application on libfcgi that asks a second service for each request, by HTTP on a connection
- * that it keeps, and passes its body on: `fastcgi_chain PORT`. */
+/* fastcgi_chain: a FastCGI application on libfcgi that asks a second service for each request, by
+ * HTTP on a connection that it keeps, and passes its body on: `fastcgi_chain PORT`. */
 #define _GNU_SOURCE
 #include "response.h"
 
@@ -30,7 +30,8 @@ static int service_connect(int port)
     return setsockopt(service, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
-/* Asks, and waits for the whole answer. Gives the bytes of its body, which lies behind `head`, or -1. */
+/* Asks, and waits for the whole answer. Gives the bytes of its body, which lies behind `head`, or
+ * -1. */
 static int64_t service_ask(char *answer, struct head *head)
 {
     size_t size = 0;

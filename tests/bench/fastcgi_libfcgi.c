@@ -1,5 +1,5 @@
-/* fastcgi_libfcgi: the smallest FastCGI application on libfcgi, as many are: one request at a time, and one
- * connection; spawn-fcgi starts several processes of it. The answer has 13 bytes. */
+/* fastcgi_libfcgi: the smallest FastCGI application on libfcgi, as many are: one request at a time,
+ * and one connection; spawn-fcgi starts several processes of it. The answer has 13 bytes. */
 #include <fcgiapp.h>
 
 int main(void)

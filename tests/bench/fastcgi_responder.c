@@ -1,5 +1,6 @@
-/* fastcgi_responder: a fast FastCGI application on epoll, for benchmarks and tests: kept connections, many
- * requests on one, TCP or unix socket. `fastcgi_responder -h` tells its options. */
+/* fastcgi_responder: a fast FastCGI application on epoll, for benchmarks and tests: kept
+ * connections, many requests on one, TCP or unix socket. `fastcgi_responder -h` tells its options.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>

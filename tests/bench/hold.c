@@ -1,5 +1,5 @@
-/* hold: opens very many kept connections, from as many addresses of 127.0.0.0/8 as their ports take, and does with them
- * what standard input says. */
+/* hold: opens very many kept connections, from as many addresses of 127.0.0.0/8 as their ports
+ * take, and does with them what standard input says. */
 #define _GNU_SOURCE
 #include "response.h"
 #include "options.h"
@@ -26,8 +26,8 @@ enum {
     STALL_SECONDS = 60       /* without any event for so long: give up what is under way */
 };
 
-/* One a line, and the next when the answer to the last has come. The command line is that of the load generator: -i
- * says how many connections, -S how many addresses to leave to others. */
+/* One a line, and the next when the answer to the last has come. The command line is that of the
+ * load generator: -i says how many connections, -S how many addresses to leave to others. */
 static const char commands_text[] = "ask COUNT, lost";
 
 enum state {

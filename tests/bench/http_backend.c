@@ -1,5 +1,6 @@
-/* http_backend: a fast HTTP/1.1 origin server on epoll, one process, for benchmarks: every request gets the same
- * answer, on a kept connection or (-c) on one that it closes. `http_backend -h` tells its options. */
+/* http_backend: a fast HTTP/1.1 origin server on epoll, one process, for benchmarks: every request
+ * gets the same answer, on a kept connection or (-c) on one that it closes. `http_backend -h` tells
+ * its options. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
@@ -77,7 +78,8 @@ static void client_new(int fd)
     connections++;
 }
 
-/* Sends what is due, as far as there is room. False: the connection is over, and the client gone. */
+/* Sends what is due, as far as there is room. False: the connection is over, and the client gone.
+ */
 static bool client_send(struct client *client)
 {
     bool wanted_room = client->wants_room;

@@ -1,8 +1,10 @@
-/* minimal: the least that a server can do, for the tables to be read against: one process, one epoll, no log, nothing parsed.
- * Each request gets the same answer; a connection ends after it where the client speaks HTTP/1.0, or TLS.
+/* minimal: the least that a server can do, for the tables to be read against: one process, one
+ * epoll, no log, nothing parsed. Each request gets the same answer; a connection ends after it
+ * where the client speaks HTTP/1.0, or TLS.
  *
- *   minimal PORT                          accept4, recv, send, close, and epoll_ctl for a connection that stays
- *   minimal PORT CERTIFICATE KEY TICKETS  full handshakes, with so many session tickets for each */
+ *   minimal PORT                          accept4, recv, send, close, and epoll_ctl for a
+ * connection that stays minimal PORT CERTIFICATE KEY TICKETS  full handshakes, with so many session
+ * tickets for each */
 
 #define _GNU_SOURCE
 #include <errno.h>

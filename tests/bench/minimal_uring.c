@@ -1,5 +1,6 @@
-/* minimal_uring: minimal.c on io_uring instead of epoll, with all that saves calls: multishot accept, a ring of buffers for what is
- * received, sends and closes submitted by the call that waits, completions run by it as well (DEFER_TASKRUN).
+/* minimal_uring: minimal.c on io_uring instead of epoll, with all that saves calls: multishot
+ * accept, a ring of buffers for what is received, sends and closes submitted by the call that
+ * waits, completions run by it as well (DEFER_TASKRUN).
  *
  *   minimal_uring PORT
  *

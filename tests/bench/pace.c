@@ -1,5 +1,5 @@
-/* pace: opens a connection at each tick of a clock, whatever became of those before, asks once on each, and tells
- * when each began, was connected, and had its answer. */
+/* pace: opens a connection at each tick of a clock, whatever became of those before, asks once on
+ * each, and tells when each began, was connected, and had its answer. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -99,7 +99,8 @@ static bool connection_send(struct connection *c)
     return send(c->fd, request, length, MSG_NOSIGNAL) == (ssize_t) length;
 }
 
-/* Reads what is there. False: the connection is at its end, `is_answered` if the server closed it. */
+/* Reads what is there. False: the connection is at its end, `is_answered` if the server closed it.
+ */
 static bool connection_read(struct connection *c, bool *is_answered)
 {
     ssize_t got;

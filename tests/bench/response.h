@@ -20,8 +20,9 @@ struct head {
 };
 
 /* Finds the response head at the start of data and reads it. Gives 1 when it is whole, 0 when more
- * is needed, -1 for what is no response, is longer than HEAD_MAX, or has another transfer coding than
- * chunked. Does not wait. Not for threads: it remembers the last head. RFC 9112, sections 2, 4 and 6. */
+ * is needed, -1 for what is no response, is longer than HEAD_MAX, or has another transfer coding
+ * than chunked. Does not wait. Not for threads: it remembers the last head. RFC 9112, sections 2, 4
+ * and 6. */
 int head_find(const char *data, size_t size, struct head *head);
 
 #endif

@@ -1,6 +1,6 @@
-/* turns: loaded into a server (LD_PRELOAD), counts what its workers' turns of the loop were for. The counts lie in
- * the file that TURNS_FILE names, as six 64-bit numbers in the order of `struct counts`, and are the sum over all
- * processes that the server forks. */
+/* turns: loaded into a server (LD_PRELOAD), counts what its workers' turns of the loop were for.
+ * The counts lie in the file that TURNS_FILE names, as six 64-bit numbers in the order of `struct
+ * counts`, and are the sum over all processes that the server forks. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -42,7 +42,8 @@ static void count(_Atomic uint64_t *what)
     atomic_fetch_add_explicit(what, 1, memory_order_relaxed);
 }
 
-/* Finds what is called through; before the constructors of other libraries call it, or with ours. */
+/* Finds what is called through; before the constructors of other libraries call it, or with ours.
+ */
 static void next_find(void)
 {
     if (next_recvmsg != NULL)

@@ -1,5 +1,5 @@
-/* A cache as a worker has it, without http: a configuration is read, a loop and fibers run, and requests are
- * accesses. */
+/* A cache as a worker has it, without http: a configuration is read, a loop and fibers run, and
+ * requests are accesses. */
 #ifndef TESTS_CACHE_FIXTURE_H
 #define TESTS_CACHE_FIXTURE_H
 

@@ -1,4 +1,5 @@
-/* Requests and one key: missing, stored, found in memory and on disk, expired, claimed, waited for. */
+/* Requests and one key: missing, stored, found in memory and on disk, expired, claimed, waited for.
+ */
 #define _GNU_SOURCE
 #include "cache/fixture.h"
 
@@ -574,7 +575,8 @@ static void failures_are_remembered_beside_what_is_stored(void **state)
     assert_int_equal(look("key"), CACHE_MISS);
 }
 
-/* A claim has an age: the one that comes after it may be done before the failure of the first is known. */
+/* A claim has an age: the one that comes after it may be done before the failure of the first is
+ * known. */
 static void a_late_failure_does_not_hide_what_is_fresh(void **state)
 {
     struct cache_access first, second;

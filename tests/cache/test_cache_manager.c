@@ -293,7 +293,8 @@ static void the_lease_of_a_dead_worker_is_taken_at_once(void **state)
     turn_until(manager->is_running);
 }
 
-/* It has the master's rights: workers could not read what it writes. Even a lease that nobody has is not its own. */
+/* It has the master's rights: workers could not read what it writes. Even a lease that nobody has
+ * is not its own. */
 static void the_agent_keeps_no_cache(void **state)
 {
     begin("");

@@ -100,7 +100,8 @@ static void a_full_queue_refuses(void **state)
     thread_pool_free(pool);
 }
 
-/* What is taken out of the queue leaves its place to others, wherever it stood; what a thread has cannot be. */
+/* What is taken out of the queue leaves its place to others, wherever it stood; what a thread has
+ * cannot be. */
 static void a_job_is_withdrawn(void **state)
 {
     struct thread_pool *pool = thread_pool_new(STR("small"), 1, 3);

@@ -201,7 +201,8 @@ static void without_guards_a_canary_stops_the_overflow_at_the_next_switch(void *
     assert_non_null(strstr(output, "fiber stack 1 has overflowed"));
 }
 
-/* ---- Breaches of the rules: without a host that wants to know they end the process with a word ---- */
+/* ---- Breaches of the rules: without a host that wants to know they end the process with a word
+ * ---- */
 
 static void wait_on_main(void)
 {

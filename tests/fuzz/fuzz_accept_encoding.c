@@ -1,5 +1,5 @@
-/* Fuzz target: Accept-Encoding, and Accept. A weight is one; what a coding has hangs on no other coding's name; a type
- * that is chosen was named. */
+/* Fuzz target: Accept-Encoding, and Accept. A weight is one; what a coding has hangs on no other
+ * coding's name; a type that is chosen was named. */
 #include <stdlib.h>
 #include <string.h>
 

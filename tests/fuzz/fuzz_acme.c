@@ -1,7 +1,9 @@
 /*
- * Fuzz target: what a hostile CA sends. The first byte says which: an answer of HTTP, whole or in two parts; a chain of certificates; a
- * time, a Retry-After, a URL; an object of JSON as directory, order, authorization and window; or what a process that a CA has taken over asks of its monitor. What is given is inside the bounds, nobody
- * without the key makes a chain that is taken, and the monitor, which has no folder and no hook here, does nothing.
+ * Fuzz target: what a hostile CA sends. The first byte says which: an answer of HTTP, whole or in
+ * two parts; a chain of certificates; a time, a Retry-After, a URL; an object of JSON as directory,
+ * order, authorization and window; or what a process that a CA has taken over asks of its monitor.
+ * What is given is inside the bounds, nobody without the key makes a chain that is taken, and the
+ * monitor, which has no folder and no hook here, does nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -97,7 +99,8 @@ static void check_url(struct str text)
     check(acme_url_parse(text, false, &url));
 }
 
-/* A URL that is taken may be asked, a token goes to a file's and a header's text as it is, a name is one that was ordered. */
+/* A URL that is taken may be asked, a token goes to a file's and a header's text as it is, a name
+ * is one that was ordered. */
 static void read_object(struct arena *arena, const json_t *object)
 {
     struct acme_identifier names[] = {{STR("*.a.test"), false}, {STR("192.0.2.1"), true}};

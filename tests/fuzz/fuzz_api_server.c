@@ -1,4 +1,5 @@
-/* Fuzz target: the body of POST and PATCH of an upstream's server, and values of JSON that are passed over. */
+/* Fuzz target: the body of POST and PATCH of an upstream's server, and values of JSON that are
+ * passed over. */
 #include <stdlib.h>
 
 #include "base/json.h"

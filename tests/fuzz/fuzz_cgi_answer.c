@@ -1,5 +1,6 @@
-/* Fuzz target: answers of the CGI kinds and status lines, in pieces of any size. What is kept lies in the
- * request's memory, a body is never longer than announced, and how the bytes arrive makes no difference. */
+/* Fuzz target: answers of the CGI kinds and status lines, in pieces of any size. What is kept lies
+ * in the request's memory, a body is never longer than announced, and how the bytes arrive makes no
+ * difference. */
 #include <stdlib.h>
 
 #include "base/buf.h"

@@ -1,4 +1,5 @@
-/* Fuzzing of `-t --diff`: two texts, with a NUL between them. A text does not differ from itself. */
+/* Fuzzing of `-t --diff`: two texts, with a NUL between them. A text does not differ from itself.
+ */
 #include <stdlib.h>
 
 #include "conf/conf.h"

@@ -1,4 +1,5 @@
-/* Fuzz target: what dav_ext reads from clients, the field If and the bodies of PROPFIND, PROPPATCH and LOCK. */
+/* Fuzz target: what dav_ext reads from clients, the field If and the bodies of PROPFIND, PROPPATCH
+ * and LOCK. */
 #include <stdlib.h>
 
 #include "http/modules/content/dav_ext/bodies.h"

@@ -1,4 +1,5 @@
-/* Fuzz target: what engines of discovery send. The first byte says which answer it is; addresses that come out can be kept and written. */
+/* Fuzz target: what engines of discovery send. The first byte says which answer it is; addresses
+ * that come out can be kept and written. */
 #include <stdlib.h>
 
 #include "upstream/discovery/private.h"

@@ -1,5 +1,5 @@
-/* Fuzzes the reader of DNS answers: any bytes as the answer to questions for A, AAAA and SRV records of
- * www.example with the id 0x1234; and any text as a name. */
+/* Fuzzes the reader of DNS answers: any bytes as the answer to questions for A, AAAA and SRV
+ * records of www.example with the id 0x1234; and any text as a name. */
 #include <stdlib.h>
 
 #include "net/resolver/dns.h"

@@ -1,5 +1,5 @@
-/* Fuzz target: what a FastCGI backend sends. However it is cut, and whether the link is shared or not, the same answer
- * comes out. */
+/* Fuzz target: what a FastCGI backend sends. However it is cut, and whether the link is shared or
+ * not, the same answer comes out. */
 #include <stdlib.h>
 
 #include "event/loop.h"

@@ -1,6 +1,6 @@
 /*
- * Fuzz target: X-Forwarded-For, as realip and geo follow it. With everybody trusted and nobody believed beyond the
- * list, the client is one that the list names; with nobody trusted it stays.
+ * Fuzz target: X-Forwarded-For, as realip and geo follow it. With everybody trusted and nobody
+ * believed beyond the list, the client is one that the list names; with nobody trusted it stays.
  */
 #include <stdlib.h>
 

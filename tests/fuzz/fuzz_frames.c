@@ -1,4 +1,5 @@
-/* Fuzzes HTTP/2's frames: heads, what they allow, padding and priorities, on payloads of their own memory. */
+/* Fuzzes HTTP/2's frames: heads, what they allow, padding and priorities, on payloads of their own
+ * memory. */
 #include <stdlib.h>
 #include <string.h>
 

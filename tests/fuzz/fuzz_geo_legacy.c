@@ -1,6 +1,6 @@
 /*
- * Fuzz target: a GeoIP database of the legacy format. The first 16 bytes are an address, the rest the file: whatever it says, what is found
- * lies within it.
+ * Fuzz target: a GeoIP database of the legacy format. The first 16 bytes are an address, the rest
+ * the file: whatever it says, what is found lies within it.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /*
- * Fuzz target: the decoder of gzip, whole and in pieces. Both fail, or both give the same. The first byte says how the
- * text is cut.
+ * Fuzz target: the decoder of gzip, whole and in pieces. Both fail, or both give the same. The
+ * first byte says how the text is cut.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* Fuzz target: frames that an HTTP/2 backend sends. Nothing breaks, and an answer that is whole when it comes at once
- * is the same however it is cut. */
+/* Fuzz target: frames that an HTTP/2 backend sends. Nothing breaks, and an answer that is whole
+ * when it comes at once is the same however it is cut. */
 #include <stdlib.h>
 
 #include "event/loop.h"

@@ -1,7 +1,8 @@
 /*
- * Fuzz target: all that an HTTP/2 client may send, to a server with handlers that answer. A socket pair stands for the
- * network. Nothing breaks, the connection and its streams end when their client has, and what the server sent is
- * well-formed: frames that may be, header blocks that are whole and decode.
+ * Fuzz target: all that an HTTP/2 client may send, to a server with handlers that answer. A socket
+ * pair stands for the network. Nothing breaks, the connection and its streams end when their client
+ * has, and what the server sent is well-formed: frames that may be, header blocks that are whole
+ * and decode.
  */
 #define _GNU_SOURCE
 #include "http_server.h"
@@ -95,7 +96,8 @@ static void listen_to(int client)
 
 /* ---- the client ---- */
 
-/* Sends all of it, in parts of `step` bytes; the loop turns after each. Then the client goes away. */
+/* Sends all of it, in parts of `step` bytes; the loop turns after each. Then the client goes away.
+ */
 static void talk(struct str text, size_t step)
 {
     struct addr nobody = {0};
@@ -131,8 +133,8 @@ static void talk(struct str text, size_t step)
 }
 
 /*
- * Frames from a denser text, so that what the fuzzer changes are mostly still frames: type, flags, stream and length are
- * a byte each.
+ * Frames from a denser text, so that what the fuzzer changes are mostly still frames: type, flags,
+ * stream and length are a byte each.
  */
 static void append_frames(struct buf *text, struct str dense)
 {
@@ -162,7 +164,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1 || size > INPUT_MAX) {
         return 0;
     }
-    /* The first byte says how the rest is cut, whether it is dense, and whether it stands behind a preface. */
+    /* The first byte says how the rest is cut, whether it is dense, and whether it stands behind a
+     * preface. */
     struct str rest = {(const char *) data + 1, size - 1};
     bool has_preface = data[0] < 240;
     text.len = 0;

@@ -1,6 +1,7 @@
 /*
- * Fuzz target: all that an HTTP/3 backend may send on its streams, to an exchange that reads a response; QUIC itself is left out
- * (tests/http/fake_quic.h). Nothing breaks, and a response that is whole when it comes at once is the same however it is cut.
+ * Fuzz target: all that an HTTP/3 backend may send on its streams, to an exchange that reads a
+ * response; QUIC itself is left out (tests/http/fake_quic.h). Nothing breaks, and a response that
+ * is whole when it comes at once is the same however it is cut.
  */
 #include <stdlib.h>
 

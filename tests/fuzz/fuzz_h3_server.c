@@ -1,7 +1,8 @@
 /*
- * Fuzz target: all that an HTTP/3 client may send on its streams, to a server with handlers that answer; QUIC itself is left out
- * (tests/http/fake_quic.h). Nothing breaks, the connection and its streams end when their client has, and what the server sent
- * is well-formed: frames that may be, field sections that are whole and decode.
+ * Fuzz target: all that an HTTP/3 client may send on its streams, to a server with handlers that
+ * answer; QUIC itself is left out (tests/http/fake_quic.h). Nothing breaks, the connection and its
+ * streams end when their client has, and what the server sent is well-formed: frames that may be,
+ * field sections that are whole and decode.
  */
 #define _GNU_SOURCE
 #include "http_server.h"
@@ -24,7 +25,8 @@ static void begin(void)
 
 /* ---- what the server says ---- */
 
-/* The server's sections may refer to entries that were never acknowledged: only if its encoder is wrong. */
+/* The server's sections may refer to entries that were never acknowledged: only if its encoder is
+ * wrong. */
 static void check_section(const struct qpack_decoder *decoder, struct str block)
 {
     struct qpack_section section = {.max_string = 65536};

@@ -1,4 +1,5 @@
-/* Fuzzes the reader of ClientHellos: any bytes, given at once and in growing pieces; both must say the same. */
+/* Fuzzes the reader of ClientHellos: any bytes, given at once and in growing pieces; both must say
+ * the same. */
 #include <stdlib.h>
 
 #include "stream/modules/ssl_preread/hello.h"

@@ -1,4 +1,5 @@
-/* Fuzzes the HPACK decoder: blocks one after another against one table, and each field back and forth. */
+/* Fuzzes the HPACK decoder: blocks one after another against one table, and each field back and
+ * forth. */
 #include <stdlib.h>
 
 #include "http/message/hpack.h"

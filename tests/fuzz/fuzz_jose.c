@@ -1,6 +1,6 @@
 /*
- * Fuzz target: key sets and tokens. The first byte says which: a key set, or a token that is checked with keys of each kind. Nobody
- * who does not have the keys makes a token that is accepted.
+ * Fuzz target: key sets and tokens. The first byte says which: a key set, or a token that is
+ * checked with keys of each kind. Nobody who does not have the keys makes a token that is accepted.
  */
 #include <stdlib.h>
 

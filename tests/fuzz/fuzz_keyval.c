@@ -1,4 +1,5 @@
-/* Fuzz target: pairs of keys and values as JSON, and the store they go to: what is shown of it reads back as the same. */
+/* Fuzz target: pairs of keys and values as JSON, and the store they go to: what is shown of it
+ * reads back as the same. */
 #include <stdlib.h>
 
 #include "base/log.h"

@@ -1,4 +1,5 @@
-/* Fuzz target: a client's name in a search filter: nothing of it ends the assertion that it stands in. */
+/* Fuzz target: a client's name in a search filter: nothing of it ends the assertion that it stands
+ * in. */
 #include <stdlib.h>
 
 #include "base/text.h"

@@ -1,4 +1,5 @@
-/* Fuzz target: error log lines as JSON are one object of valid UTF-8 on one line, whatever is in them, and no longer than others. */
+/* Fuzz target: error log lines as JSON are one object of valid UTF-8 on one line, whatever is in
+ * them, and no longer than others. */
 #include <stdlib.h>
 
 #include "base/json.h"

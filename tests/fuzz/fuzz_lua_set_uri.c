@@ -1,5 +1,6 @@
-/* Fuzz target: ngx.req.set_uri. It refuses what it says it refuses and nothing else; what it takes is the request's URI, byte for
- * byte; and that ends no request line, and is the same again when whoever it goes on to reads it. */
+/* Fuzz target: ngx.req.set_uri. It refuses what it says it refuses and nothing else; what it takes
+ * is the request's URI, byte for byte; and that ends no request line, and is the same again when
+ * whoever it goes on to reads it. */
 #include <lauxlib.h>
 #include <stdint.h>
 #include <stdlib.h>

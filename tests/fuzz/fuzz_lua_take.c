@@ -1,5 +1,5 @@
-/* Fuzz target: what belongs to one receive of a socket of Lua. However the input is cut, the same bytes come out, and none is
- * lost or looked at twice. */
+/* Fuzz target: what belongs to one receive of a socket of Lua. However the input is cut, the same
+ * bytes come out, and none is lost or looked at twice. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 
 #define DELIMITER_MAX 15
 
-/* Receives again and again until the input is used up; all that was received, with a mark at each end. */
+/* Receives again and again until the input is used up; all that was received, with a mark at each
+ * end. */
 static void receive_all(enum take_kind kind, struct str text, struct str input, size_t step,
                         struct buf *out)
 {
@@ -61,7 +62,8 @@ static void split_all(struct str text, struct str input, struct buf *out)
     }
 }
 
-/* Is it all of it, but perhaps for an end that may be the beginning of a delimiter? That is held back. */
+/* Is it all of it, but perhaps for an end that may be the beginning of a delimiter? That is held
+ * back. */
 static bool is_beginning(struct str given, struct str all, struct str text)
 {
     size_t held = all.len - given.len;

@@ -1,5 +1,6 @@
-/* Fuzz target: what clients and authentication servers of mail say. The first byte chooses the parser. Slices that come out lie
- * in what went in; commands and answers are the same whole and byte by byte. */
+/* Fuzz target: what clients and authentication servers of mail say. The first byte chooses the
+ * parser. Slices that come out lie in what went in; commands and answers are the same whole and
+ * byte by byte. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -31,7 +32,8 @@ static void take_line(struct str input, bool (*read)(struct str, struct mail_com
     }
 }
 
-/* How far a command of IMAP goes when so many bytes come at first, then one by one. 0: it is not whole. */
+/* How far a command of IMAP goes when so many bytes come at first, then one by one. 0: it is not
+ * whole. */
 static size_t extent(struct str input, size_t at_first)
 {
     struct imap_seen seen = {0};

@@ -1,5 +1,6 @@
-/* Fuzz target: memcached's answers to all commands of memc, whole and byte by byte. A body is never longer than announced,
- * and a connection is kept only behind a whole answer. The first byte says which command it is. */
+/* Fuzz target: memcached's answers to all commands of memc, whole and byte by byte. A body is never
+ * longer than announced, and a connection is kept only behind a whole answer. The first byte says
+ * which command it is. */
 #include <stdlib.h>
 
 #include "http/exchange.h"

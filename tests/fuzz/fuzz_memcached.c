@@ -1,5 +1,5 @@
-/* Fuzz target: memcached's answers, whole and byte by byte. The value is never longer than announced, and a
- * connection is kept only behind a whole one. */
+/* Fuzz target: memcached's answers, whole and byte by byte. The value is never longer than
+ * announced, and a connection is kept only behind a whole one. */
 #include <stdlib.h>
 
 #include "http/exchange.h"

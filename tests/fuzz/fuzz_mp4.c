@@ -1,6 +1,6 @@
 /*
- * Fuzz target: a moov box is cut, and what comes of it, cut again from its beginning, is as long. The first bytes say what is
- * wanted.
+ * Fuzz target: a moov box is cut, and what comes of it, cut again from its beginning, is as long.
+ * The first bytes say what is wanted.
  */
 #include <stdlib.h>
 

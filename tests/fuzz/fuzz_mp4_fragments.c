@@ -1,6 +1,7 @@
 /*
- * Fuzz target: a moov box and what tells of fragments: a moof box, a sidx, a mfra. The first bytes say what is wanted, and which of them
- * the rest is behind the moov box. The new moov box reads as one without samples; a fragment that is moved stays one.
+ * Fuzz target: a moov box and what tells of fragments: a moof box, a sidx, a mfra. The first bytes
+ * say what is wanted, and which of them the rest is behind the moov box. The new moov box reads as
+ * one without samples; a fragment that is moved stays one.
  */
 #include <stdlib.h>
 

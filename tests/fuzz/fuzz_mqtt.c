@@ -1,5 +1,5 @@
-/* Fuzzes the reader of CONNECT of MQTT, and what is written of it: pieces say the same as the whole; what is written is read
- * as what was said. */
+/* Fuzzes the reader of CONNECT of MQTT, and what is written of it: pieces say the same as the
+ * whole; what is written is read as what was said. */
 #include <stdlib.h>
 
 #include "stream/words/mqtt.h"

@@ -1,7 +1,9 @@
 /*
- * Fuzz target: what an OpenID provider says of itself, claims of ID tokens, and what a browser brings back. The first byte says which. Metadata that
- * are taken have the issuer of the configuration and URLs without spaces, with TLS; claims that are taken are for this client, of this issuer and of
- * this login. Nobody makes a state that opens; one of this server opens with its cookie only, and leads to a path of it.
+ * Fuzz target: what an OpenID provider says of itself, claims of ID tokens, and what a browser
+ * brings back. The first byte says which. Metadata that are taken have the issuer of the
+ * configuration and URLs without spaces, with TLS; claims that are taken are for this client, of
+ * this issuer and of this login. Nobody makes a state that opens; one of this server opens with its
+ * cookie only, and leads to a path of it.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* Fuzz target: what a health check reads. However the bytes are cut, an answer means the same; what is
- * kept of it is bounded. The first byte chooses the kind of answer, the second how it is cut. */
+/* Fuzz target: what a health check reads. However the bytes are cut, an answer means the same; what
+ * is kept of it is bounded. The first byte chooses the kind of answer, the second how it is cut. */
 #include <stdlib.h>
 
 #include "http/exchange/probe/probe.h"

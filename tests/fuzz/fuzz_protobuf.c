@@ -1,4 +1,5 @@
-/* Fuzz target: reading of Protocol Buffers. Fields lie in the message, and what is read is used up. */
+/* Fuzz target: reading of Protocol Buffers. Fields lie in the message, and what is read is used up.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Fuzz target: the proxy's parser of answers. However the input is cut, the same head, body and end come out, and a
- * connection is kept only when all of the input was used. */
+/* Fuzz target: the proxy's parser of answers. However the input is cut, the same head, body and end
+ * come out, and a connection is kept only when all of the input was used. */
 #include <stdlib.h>
 
 #include "http/modules/backends/proxy/proxy.h"

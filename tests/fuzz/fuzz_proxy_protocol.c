@@ -1,4 +1,5 @@
-/* Fuzzes the reader of PROXY protocol headers: any bytes, also cut short, every TLV by name, and those of vendors. */
+/* Fuzzes the reader of PROXY protocol headers: any bytes, also cut short, every TLV by name, and
+ * those of vendors. */
 #include <stdlib.h>
 
 #include "shared/variables/proxy_vendor.h"

@@ -1,4 +1,5 @@
-/* Fuzzes QPACK: encoder streams and field sections against one table, feedback against an encoder, and each field back and forth. */
+/* Fuzzes QPACK: encoder streams and field sections against one table, feedback against an encoder,
+ * and each field back and forth. */
 #include <stdlib.h>
 
 #include "base/arena.h"

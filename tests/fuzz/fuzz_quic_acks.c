@@ -1,4 +1,5 @@
-/* Fuzzes loss detection by a peer that acknowledges whatever it likes, whenever: what is counted stays true. */
+/* Fuzzes loss detection by a peer that acknowledges whatever it likes, whenever: what is counted
+ * stays true. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Fuzzes what QUIC reads of datagrams: headers, frames, transport parameters, tokens. What was read and is written is read the same. */
+/* Fuzzes what QUIC reads of datagrams: headers, frames, transport parameters, tokens. What was read
+ * and is written is read the same. */
 #include <stdlib.h>
 #include <string.h>
 

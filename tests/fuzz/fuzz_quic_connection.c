@@ -1,6 +1,7 @@
 /*
- * Fuzzes a server's connection with the frames of packets that were authentic: a client may say anything. The input is a row of
- * packets, each its space in one byte, its size in two, its payload. The owner echoes.
+ * Fuzzes a server's connection with the frames of packets that were authentic: a client may say
+ * anything. The input is a row of packets, each its space in one byte, its size in two, its
+ * payload. The owner echoes.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Fuzzes the receiving half of a stream: frames of any order, overlap and size, against a plain array. */
+/* Fuzzes the receiving half of a stream: frames of any order, overlap and size, against a plain
+ * array. */
 #include <stdlib.h>
 #include <string.h>
 

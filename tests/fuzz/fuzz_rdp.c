@@ -1,4 +1,5 @@
-/* Fuzzes the reader of connection requests of RDP: pieces say the same as the whole, a cookie is a part of it. */
+/* Fuzzes the reader of connection requests of RDP: pieces say the same as the whole, a cookie is a
+ * part of it. */
 #include <stdlib.h>
 
 #include "stream/modules/rdp_preread/request.h"

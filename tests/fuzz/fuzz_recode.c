@@ -1,6 +1,6 @@
 /*
- * Fuzz target: recoding to and from UTF-8 in pieces, against the same in one piece; and back again. The first byte
- * says how the text is cut.
+ * Fuzz target: recoding to and from UTF-8 in pieces, against the same in one piece; and back again.
+ * The first byte says how the text is cut.
  */
 #include <stdlib.h>
 

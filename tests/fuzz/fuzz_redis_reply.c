@@ -1,5 +1,5 @@
-/* Fuzz target: the end of Redis' answers. How they are cut makes no difference, and nothing is taken beyond the end. The
- * first byte is the number of answers. */
+/* Fuzz target: the end of Redis' answers. How they are cut makes no difference, and nothing is
+ * taken beyond the end. The first byte is the number of answers. */
 #include <stdlib.h>
 
 #include "http/modules/backends/redis2/reply.h"

@@ -1,4 +1,5 @@
-/* Fuzz target: replies of Redis. How they are cut makes no difference, and a whole one has its values within its bytes. */
+/* Fuzz target: replies of Redis. How they are cut makes no difference, and a whole one has its
+ * values within its bytes. */
 #include <stdlib.h>
 
 #include "store/resp.h"

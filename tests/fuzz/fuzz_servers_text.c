@@ -1,4 +1,5 @@
-/* Fuzz target: the servers of a group as another node sent them. What is read is within bounds, and is written so that it reads as the same. */
+/* Fuzz target: the servers of a group as another node sent them. What is read is within bounds, and
+ * is written so that it reads as the same. */
 #include <stdlib.h>
 
 #include "shared/upstream/servers_text.h"

@@ -1,4 +1,5 @@
-/* Fuzz target: a response as another node gave it. What is read lies inside the text, and is written so that it reads as the same. */
+/* Fuzz target: a response as another node gave it. What is read lies inside the text, and is
+ * written so that it reads as the same. */
 #include <stdlib.h>
 
 #include "http/exchange/cache/shared_text.h"

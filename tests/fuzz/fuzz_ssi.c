@@ -1,4 +1,5 @@
-/* Fuzz target: SSI pages. However a page is cut, the same text and directives come out; each is read. */
+/* Fuzz target: SSI pages. However a page is cut, the same text and directives come out; each is
+ * read. */
 #include <stdlib.h>
 
 #include "http/modules/filters/ssi/scan.h"

@@ -1,6 +1,7 @@
 /*
- * Fuzz target: the search for several texts, against one that looks at each place for each pattern. The input is
- * lines of patterns up to an empty line, then the text; its first byte says how the text is cut.
+ * Fuzz target: the search for several texts, against one that looks at each place for each pattern.
+ * The input is lines of patterns up to an empty line, then the text; its first byte says how the
+ * text is cut.
  */
 #include <stdlib.h>
 

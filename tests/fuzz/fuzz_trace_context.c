@@ -1,4 +1,5 @@
-/* Fuzz target: traceparent and tracestate. A context that was read comes back as it was; a state that is one ends where it says. */
+/* Fuzz target: traceparent and tracestate. A context that was read comes back as it was; a state
+ * that is one ends where it says. */
 #include <stdlib.h>
 #include <string.h>
 

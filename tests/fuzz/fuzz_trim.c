@@ -1,6 +1,6 @@
 /*
- * Fuzz target: trimming HTML in pieces, against the same in one piece; no more goes out than came in. The first byte says how the
- * text is cut, and what is trimmed besides.
+ * Fuzz target: trimming HTML in pieces, against the same in one piece; no more goes out than came
+ * in. The first byte says how the text is cut, and what is trimmed besides.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 /*
- * Fuzz target: User-Agent, as user_agent and browser read it. Which value a table gives follows from the words and versions of
- * the text alone: a second look at it, byte after byte, finds the same.
+ * Fuzz target: User-Agent, as user_agent and browser read it. Which value a table gives follows
+ * from the words and versions of the text alone: a second look at it, byte after byte, finds the
+ * same.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 /*
- * Fuzz target: Basic credentials, and the user file that is searched for them. The first line is the field, the rest
- * the file: however it is cut, and however long its lines are, the same password is found as by a search of the whole.
+ * Fuzz target: Basic credentials, and the user file that is searched for them. The first line is
+ * the field, the rest the file: however it is cut, and however long its lines are, the same
+ * password is found as by a search of the whole.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Fuzz target: the reader of XML. Starts and ends match, and what it gives lies in the document or is not longer. */
+/* Fuzz target: the reader of XML. Starts and ends match, and what it gives lies in the document or
+ * is not longer. */
 #include <stdlib.h>
 
 #include "http/message/xml.h"

@@ -1,4 +1,5 @@
-/* For fuzz targets of the HTTP wires: a server in memory, with handlers that answer in all the ways that a wire knows. */
+/* For fuzz targets of the HTTP wires: a server in memory, with handlers that answer in all the ways
+ * that a wire knows. */
 #ifndef TESTS_FUZZ_HTTP_SERVER_H
 #define TESTS_FUZZ_HTTP_SERVER_H
 
@@ -111,7 +112,8 @@ static void drop_line(struct log_sink *sink, enum log_level level, struct str li
     }
 }
 
-/* A server with this configuration, whose locations all answer as above. Gives its first address. */
+/* A server with this configuration, whose locations all answer as above. Gives its first address.
+ */
 static struct http_listen *server_begin(struct str text)
 {
     static struct log_sink sink = {.level = LOG_INFO, .write = drop_line};

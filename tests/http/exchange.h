@@ -1,6 +1,6 @@
 /*
- * Exchanges without a backend, for unit tests and fuzzing: a request as the fixture makes it, and a channel whose
- * input is a text that arrives as far as the test says.
+ * Exchanges without a backend, for unit tests and fuzzing: a request as the fixture makes it, and a
+ * channel whose input is a text that arrives as far as the test says.
  */
 #ifndef TESTS_HTTP_EXCHANGE_H
 #define TESTS_HTTP_EXCHANGE_H
@@ -49,7 +49,8 @@ static inline void backend_sends(struct str text, size_t bytes)
     is_backend_closed = false;
 }
 
-/* What is left of a protocol's answer, a byte more at a time or all at once; the body is appended to *body. */
+/* What is left of a protocol's answer, a byte more at a time or all at once; the body is appended
+ * to *body. */
 static inline enum body_result read_whole_body(struct exchange *x, struct buf *body)
 {
     for (;;) {
@@ -92,7 +93,8 @@ struct taken_answer {
     struct buf body;
 };
 
-/* Takes the answer of a fresh exchange. A body is never longer than announced, and a link is kept only behind a whole one. */
+/* Takes the answer of a fresh exchange. A body is never longer than announced, and a link is kept
+ * only behind a whole one. */
 static inline void take_answer(struct exchange *x, struct str input, size_t at_first,
                                struct taken_answer *out)
 {

@@ -1,6 +1,7 @@
 /*
- * QUIC without packets, for tests of HTTP/3: the functions of net/quic/quic.h on memory. The test is the client: it gives
- * bytes of streams with fake_give and looks at what was written. Output counts as sent, and as acknowledged, in fake_turn.
+ * QUIC without packets, for tests of HTTP/3: the functions of net/quic/quic.h on memory. The test
+ * is the client: it gives bytes of streams with fake_give and looks at what was written. Output
+ * counts as sent, and as acknowledged, in fake_turn.
  */
 #ifndef TESTS_HTTP_FAKE_QUIC_H
 #define TESTS_HTTP_FAKE_QUIC_H

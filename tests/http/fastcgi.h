@@ -1,5 +1,5 @@
-/* A FastCGI request without a server around it: what a backend sends comes through a socket pair, cut as the test
- * wants, and is read as an exchange reads it. */
+/* A FastCGI request without a server around it: what a backend sends comes through a socket pair,
+ * cut as the test wants, and is read as an exchange reads it. */
 #ifndef TESTS_HTTP_FASTCGI_H
 #define TESTS_HTTP_FASTCGI_H
 

@@ -1,6 +1,6 @@
 /*
- * src/http without sockets, for unit tests: a configuration is read as the server reads it, and requests go through
- * the engine to a wire that keeps what it is given.
+ * src/http without sockets, for unit tests: a configuration is read as the server reads it, and
+ * requests go through the engine to a wire that keeps what it is given.
  */
 #ifndef TESTS_HTTP_FIXTURE_H
 #define TESTS_HTTP_FIXTURE_H
@@ -90,7 +90,8 @@ static const struct http_wire wire = {.send_head = wire_head,
                                       .has_lost_client = wire_has_lost_client,
                                       .sent = wire_sent};
 
-/* ---- a handler for every location: 200 with the location's name, or the status that the arguments are ---- */
+/* ---- a handler for every location: 200 with the location's name, or the status that the arguments
+ * are ---- */
 
 static enum handler_result say_where(struct request *asked)
 {
@@ -169,7 +170,8 @@ static inline void assert_unread(const char *text, const char *message, unsigned
 
 /* ---- requests ---- */
 
-/* A request with this head on the address of that number (in order of the file), parsed and set up; not started. */
+/* A request with this head on the address of that number (in order of the file), parsed and set up;
+ * not started. */
 static inline unsigned prepare(unsigned address, const char *text)
 {
     static const struct head_limits limits = {.line_max = 8192,

@@ -1,5 +1,5 @@
-/* A request by HTTP/2 without a server around it: what a backend sends comes through a socket pair, cut as the
- * test wants, and is read as an exchange reads it. */
+/* A request by HTTP/2 without a server around it: what a backend sends comes through a socket pair,
+ * cut as the test wants, and is read as an exchange reads it. */
 #ifndef TESTS_HTTP_H2_CLIENT_H
 #define TESTS_HTTP_H2_CLIENT_H
 

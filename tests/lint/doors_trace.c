@@ -1,6 +1,6 @@
-/* The trace behind make doors: loaded before a program that was compiled with -finstrument-functions,
- * it writes each function that is entered or left, and each wait for events, to a file of the process
- * below the folder $DOORS. doors.py reads it. */
+/* The trace behind make doors: loaded before a program that was compiled with
+ * -finstrument-functions, it writes each function that is entered or left, and each wait for
+ * events, to a file of the process below the folder $DOORS. doors.py reads it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -52,7 +52,8 @@ static struct trace *trace_create(void)
     return made;
 }
 
-/* A child stands as deep in calls as its parent, so that it begins with what its parent had written. */
+/* A child stands as deep in calls as its parent, so that it begins with what its parent had
+ * written. */
 static void trace_inherit(void)
 {
     struct trace *parent = trace;

@@ -1,4 +1,5 @@
-/* Lua waits where it is called: many threads that wait in every place of Lua, are woken in any order, killed and collected. */
+/* Lua waits where it is called: many threads that wait in every place of Lua, are woken in any
+ * order, killed and collected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

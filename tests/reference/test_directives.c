@@ -1,6 +1,6 @@
 /*
- * Holds the rows of all linked modules against the facts in directives.tsv: name, contexts, block or line, count of
- * arguments, default. Where we differ on purpose, deviations.h says so and why.
+ * Holds the rows of all linked modules against the facts in directives.tsv: name, contexts, block
+ * or line, count of arguments, default. Where we differ on purpose, deviations.h says so and why.
  */
 #include "base/unit.h"
 
@@ -250,7 +250,8 @@ static void compare(const struct module *module, const struct fact *fact)
         differ(fact->module, fact->name, ARGUMENTS, ours, fact->arity);
     }
     if (row->initial == NULL && (row->type == TYPE_OBSOLETE || row->replaced_by != NULL)) {
-        return; /* what has no effect has no default, and that of an older name is the newer one's */
+        return; /* what has no effect has no default, and that of an older name is the newer one's
+                 */
     }
     ours = row->initial == NULL ? STR("") : str_of(row->initial);
     if (!is_one_of(ours, fact->initial)) {

@@ -1,4 +1,5 @@
-/* Tests of explanations in shared memory: found by id, overwritten from the oldest on, users that die inside. */
+/* Tests of explanations in shared memory: found by id, overwritten from the oldest on, users that
+ * die inside. */
 #include "base/unit.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Tests of pairs that two processes of a node change: what one has written, and the other takes of another node meanwhile. */
+/* Tests of pairs that two processes of a node change: what one has written, and the other takes of
+ * another node meanwhile. */
 #include "base/unit.h"
 
 #include "base/log.h"

@@ -23,7 +23,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The value as a line has it. The input is a copy of its own, so that a byte read too far is seen. */
+/* The value as a line has it. The input is a copy of its own, so that a byte read too far is seen.
+ */
 static struct str put(struct str value, enum log_escape escape)
 {
     struct log_line line = {.buf = &buf, .escape = escape, .fixed = LOG_WORD};

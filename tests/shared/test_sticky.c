@@ -290,7 +290,8 @@ static void sessions_are_bounded(void **state)
     drop_zone();
 }
 
-/* What other nodes are to get: a session that begins, moves, or was given long ago; and which of those they know made room. */
+/* What other nodes are to get: a session that begins, moves, or was given long ago; and which of
+ * those they know made room. */
 static void sessions_of_several_nodes(void **state)
 {
     make_zone(256 * 1024);

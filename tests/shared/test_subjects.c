@@ -1,4 +1,5 @@
-/* Tests of variables that several kinds of subject are asked for: one map, one template, three kinds. */
+/* Tests of variables that several kinds of subject are asked for: one map, one template, three
+ * kinds. */
 #include "conf/fixture.h"
 
 #include "conf/template.h"

@@ -1,7 +1,8 @@
 /*
- * Many nodes with one limit, in virtual time: the code of limit_req with `sync` decides and exchanges, and the script of the store runs as
- * it does in Redis. Each run is the same for the same seed. Without arguments: tests of the bounds that docs/scaling-out.md promises.
- * With the word "table": the figures of its plot.
+ * Many nodes with one limit, in virtual time: the code of limit_req with `sync` decides and
+ * exchanges, and the script of the store runs as it does in Redis. Each run is the same for the
+ * same seed. Without arguments: tests of the bounds that docs/scaling-out.md promises. With the
+ * word "table": the figures of its plot.
  */
 #include "base/unit.h"
 
@@ -243,7 +244,8 @@ bool limit_zone_name(const struct limit_zone *zone, struct variable_env *env,
     return true;
 }
 
-/* One exchange is a call of what would run on a fiber: its first sleep is over at once, its second one ends it. */
+/* One exchange is a call of what would run on a fiber: its first sleep is over at once, its second
+ * one ends it. */
 static unsigned sleeps;
 
 enum wait_result fiber_sleep(uint64_t deadline_ms)
@@ -459,7 +461,8 @@ static void repeatable(void **state)
     assert_true(one.passed == other.passed && one.asked == other.asked);
 }
 
-/* Clocks of nodes that differ by hours and run apart by 200 ppm, and a store whose clock jumps by a second: nothing changes. */
+/* Clocks of nodes that differ by hours and run apart by 200 ppm, and a store whose clock jumps by a
+ * second: nothing changes. */
 static void clocks(void **state)
 {
     struct scenario scenario = usual;
@@ -470,7 +473,8 @@ static void clocks(void **state)
     assert_within(&outcome, 5.0);
 }
 
-/* Half of the nodes lose the store for 4 s: meanwhile these limit by themselves, and what they counted is added afterwards. */
+/* Half of the nodes lose the store for 4 s: meanwhile these limit by themselves, and what they
+ * counted is added afterwards. */
 static void partition(void **state)
 {
     struct scenario scenario = usual;

@@ -1,11 +1,13 @@
-/* Tests of Redis' protocol: where replies end, in whatever pieces they come, their values, and commands. */
+/* Tests of Redis' protocol: where replies end, in whatever pieces they come, their values, and
+ * commands. */
 #include "base/unit.h"
 
 #include "store/resp.h"
 
 enum { SIZE_MOST = 4096 };
 
-/* Gives the size of the first reply in the text; 0: it is not whole; -1: it is bad. The pieces are of `step` bytes. */
+/* Gives the size of the first reply in the text; 0: it is not whole; -1: it is bad. The pieces are
+ * of `step` bytes. */
 static int size_of(const char *text, size_t step)
 {
     struct resp_scan scan = {.at = 0};

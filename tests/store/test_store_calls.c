@@ -1,4 +1,5 @@
-/* Tests of the calls of a store with a real Redis: keys, conditions, numbers, locks, streams, tables. Skipped where there is none. */
+/* Tests of the calls of a store with a real Redis: keys, conditions, numbers, locks, streams,
+ * tables. Skipped where there is none. */
 #define _GNU_SOURCE
 #include "base/unit.h"
 

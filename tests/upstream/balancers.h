@@ -1,6 +1,6 @@
 /*
- * For the tests of balancers: a group of peers without configuration, names or sockets, and picks that are made of it
- * one try after the other.
+ * For the tests of balancers: a group of peers without configuration, names or sockets, and picks
+ * that are made of it one try after the other.
  */
 #ifndef TESTS_UPSTREAM_BALANCERS_H
 #define TESTS_UPSTREAM_BALANCERS_H

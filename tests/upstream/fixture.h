@@ -1,6 +1,6 @@
 /*
- * src/upstream as a worker has it: a configuration is read as the server reads it, the loop turns, fibers run,
- * peers are sockets of the test's own.
+ * src/upstream as a worker has it: a configuration is read as the server reads it, the loop turns,
+ * fibers run, peers are sockets of the test's own.
  */
 #ifndef TESTS_UPSTREAM_FIXTURE_H
 #define TESTS_UPSTREAM_FIXTURE_H

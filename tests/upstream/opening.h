@@ -1,4 +1,5 @@
-/* For tests of connections to peers: a group of one peer that listens, and requests that open links to it. */
+/* For tests of connections to peers: a group of one peer that listens, and requests that open links
+ * to it. */
 #ifndef TESTS_UPSTREAM_OPENING_H
 #define TESTS_UPSTREAM_OPENING_H
 

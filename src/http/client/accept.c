@@ -1,4 +1,5 @@
-/* From an accepted descriptor to the protocol that its client speaks: the PROXY protocol's header, TLS, the preface. */
+/* From an accepted descriptor to the protocol that its client speaks: the PROXY protocol's header,
+ * TLS, the preface. */
 #include <errno.h>
 #include <unistd.h>
 

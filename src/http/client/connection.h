@@ -17,8 +17,8 @@ struct pinned_connections;
 struct request;
 
 /*
- * Where a connection stands, from its accept to its end. stages.c has the table of them: what the loop tells at each, and
- * what becomes of it when the worker goes.
+ * Where a connection stands, from its accept to its end. stages.c has the table of them: what the
+ * loop tells at each, and what becomes of it when the worker goes.
  */
 enum connection_stage {
     STAGE_PROXY_HEADER, /* the PROXY protocol's header is awaited */
@@ -30,8 +30,8 @@ enum connection_stage {
     STAGE_ENDING,       /* to be closed at the end of this turn, when its log lines are written */
 };
 
-/* Bytes of a fresh input buffer; more than client_header_buffer_size's 1k, since it is released when the connection is idle. Of requests it may be
- * smaller: see v1/heads.c. */
+/* Bytes of a fresh input buffer; more than client_header_buffer_size's 1k, since it is released
+ * when the connection is idle. Of requests it may be smaller: see v1/heads.c. */
 #define CONNECTION_FIRST_BUFFER 4096
 
 #define HTTP_CONNECTION_MAGIC 0x477c0227u
@@ -77,9 +77,10 @@ void connections_abort(void);
 /* ---- the connection ---- */
 
 /*
- * Makes one for what a listener has brought, which is spoken with by `protocol`; counts it. conn has addresses, number and TLS of it.
- * TCP continues in tcp.h. Other transports, whose conn has no descriptor and which bring requests as streams, call connection_set_local
- * and connection_serve, end by themselves, and call connection_free then.
+ * Makes one for what a listener has brought, which is spoken with by `protocol`; counts it. conn
+ * has addresses, number and TLS of it. TCP continues in tcp.h. Other transports, whose conn has no
+ * descriptor and which bring requests as streams, call connection_set_local and connection_serve,
+ * end by themselves, and call connection_free then.
  */
 struct http_connection *connection_on(const struct http_listen *listen, struct conn *conn,
                                       const struct http_protocol *protocol);
@@ -97,8 +98,9 @@ struct connection_details *connection_details(struct http_connection *connection
 /* Client's address as text, without port; "unix:" for a unix socket. */
 struct str connection_address(struct http_connection *connection);
 /*
- * How often requests of this connection were passed on by this very service already (net/conn/own.h). To be asked once
- * its first bytes were read: by then the worker that connected has noted it.
+ * How often requests of this connection were passed on by this very service already
+ * (net/conn/own.h). To be asked once its first bytes were read: by then the worker that connected
+ * has noted it.
  */
 unsigned connection_ask_hops(struct http_connection *connection);
 static inline unsigned connection_hops(struct http_connection *connection)
@@ -107,8 +109,8 @@ static inline unsigned connection_hops(struct http_connection *connection)
                                        : connection_ask_hops(connection);
 }
 /*
- * The server whose settings hold for what no request has chosen a server for: the one that the TLS handshake named, as with
- * nginx, else the default of the address.
+ * The server whose settings hold for what no request has chosen a server for: the one that the TLS
+ * handshake named, as with nginx, else the default of the address.
  */
 static inline const struct http_server *connection_server(const struct http_connection *connection)
 {
@@ -131,7 +133,8 @@ static inline void connection_peer(const struct http_connection *connection, str
 {
     conn_peer(connection->conn, out);
 }
-/* The same where it is IPv4 and nobody needs it as a text that is kept (connection_address); else NULL. */
+/* The same where it is IPv4 and nobody needs it as a text that is kept (connection_address); else
+ * NULL. */
 static inline const struct sockaddr_in *connection_brief_ipv4(
     const struct http_connection *connection)
 {
@@ -162,7 +165,8 @@ static inline int connection_fd(const struct http_connection *connection)
     return connection->conn->source.fd;
 }
 
-/* What carries it, for those who pass it on to net/tls, net/relay or lua/sockets: they do not look into it (make lint checks it). */
+/* What carries it, for those who pass it on to net/tls, net/relay or lua/sockets: they do not look
+ * into it (make lint checks it). */
 static inline struct conn *connection_carrier(const struct http_connection *connection)
 {
     return connection->conn;
@@ -173,12 +177,14 @@ static inline bool connection_peer_is_gone(const struct http_connection *connect
 {
     return conn_peer_is_gone(connection->conn);
 }
-/* Its protocol looks at it as if the loop had reported input. The connection may be gone afterwards. */
+/* Its protocol looks at it as if the loop had reported input. The connection may be gone
+ * afterwards. */
 static inline void connection_report_input(const struct http_connection *connection)
 {
     connection->conn->owner->input(connection->conn);
 }
-/* Waits until the client has taken all that was given; timed out when it took nothing for so long. MAY WAIT. */
+/* Waits until the client has taken all that was given; timed out when it took nothing for so long.
+ * MAY WAIT. */
 static inline enum wait_result connection_wait_sent(const struct http_connection *connection,
                                                     uint64_t timeout_ms)
 {
@@ -190,7 +196,8 @@ static inline void connection_send_at_once(const struct http_connection *connect
     conn_set_nodelay(connection->conn, true);
 }
 
-/* Before what may take long, once the response was sent: its last bytes do not wait for the end of the connection. */
+/* Before what may take long, once the response was sent: its last bytes do not wait for the end of
+ * the connection. */
 static inline void connection_push(struct http_connection *connection)
 {
     conn_push(connection->conn);

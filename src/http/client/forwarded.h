@@ -1,4 +1,5 @@
-/* For whom trusted proxies speak, by the fields X-Forwarded-For of a request. Implemented in connection.c. */
+/* For whom trusted proxies speak, by the fields X-Forwarded-For of a request. Implemented in
+ * connection.c. */
 #ifndef HTTP_CLIENT_FORWARDED_H
 #define HTTP_CLIENT_FORWARDED_H
 

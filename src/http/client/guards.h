@@ -1,4 +1,5 @@
-/* Guards: how often a client may do what costs more here than there, for protocols with frames. Implemented in connection.c. */
+/* Guards: how often a client may do what costs more here than there, for protocols with frames.
+ * Implemented in connection.c. */
 #ifndef HTTP_CLIENT_GUARDS_H
 #define HTTP_CLIENT_GUARDS_H
 

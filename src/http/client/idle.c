@@ -1,4 +1,5 @@
-/* Connections between requests: they are kept without buffers, and pass to the next worker on a reload. */
+/* Connections between requests: they are kept without buffers, and pass to the next worker on a
+ * reload. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
-/* The end of a TCP connection, and the lingering close: our side is shut, and what the client still sends is read and dropped. A client that was answered
- * by early data (RFC 8446, 2.3) finishes the handshake before. */
+/* The end of a TCP connection, and the lingering close: our side is shut, and what the client still
+ * sends is read and dropped. A client that was answered by early data (RFC 8446, 2.3) finishes the
+ * handshake before. */
 #include "base/fatal.h"
 #include "base/clock.h"
 #include "http/client/stages.h"

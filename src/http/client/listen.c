@@ -83,7 +83,8 @@ static int parse_word(struct conf_scope *scope, const struct conf_node *node,
     return 0;
 }
 
-/* QUIC brings TLS of its own and has no TCP socket: parameters that are about either are refused. */
+/* QUIC brings TLS of its own and has no TCP socket: parameters that are about either are refused.
+ */
 static bool check_quic(struct conf_scope *scope, const struct conf_node *node,
                        const struct http_main *main, struct listen_line *line)
 {
@@ -175,7 +176,8 @@ static struct http_listen *new_listen(struct conf *conf, const struct conf_node 
     return listen;
 }
 
-/* A line without any protocol only says that the server is to be found there, too: the address has what others say. */
+/* A line without any protocol only says that the server is to be found there, too: the address has
+ * what others say. */
 static void warn_of_protocols(struct conf *conf, const struct conf_node *node,
                               const struct http_listen *listen, const struct listen_line *line)
 {

@@ -106,8 +106,8 @@ const char *connection_action(const struct http_connection *connection)
 
 /* ---- the worker goes ---- */
 
-/* The client's connection that this is, or NULL: backends have none. Whatever a listener's connections belong to begins
- * with a magic number. */
+/* The client's connection that this is, or NULL: backends have none. Whatever a listener's
+ * connections belong to begins with a magic number. */
 static struct http_connection *client_of(const struct conn *conn)
 {
     struct http_connection *connection = conn->listener != NULL ? conn->user : NULL;
@@ -125,8 +125,8 @@ static void quit_one(struct conn *conn, void *arg)
 }
 
 /*
- * The successor gets connections in pieces, and those that wait for their turn are served here meanwhile: hundreds of
- * thousands take it more than a second.
+ * The successor gets connections in pieces, and those that wait for their turn are served here
+ * meanwhile: hundreds of thousands take it more than a second.
  */
 enum { QUIT_PIECE = 256, QUIT_EVERY_MS = 1 };
 

@@ -13,14 +13,16 @@ void http_handed_over(struct listener *listener, int fd, const struct addr *peer
 
 /* ---- for protocols; on the loop's stack, and the connection may be gone afterwards ---- */
 
-/* Idle from now on: without buffers, and with the time of keep-alive. To be called at STAGE_SERVING only. */
+/* Idle from now on: without buffers, and with the time of keep-alive. To be called at STAGE_SERVING
+ * only. */
 void connection_go_idle(struct http_connection *connection);
 /* When the worker quits: does the connection, once it is idle, go over to the newer generation? */
 bool connection_can_hand_over(const struct http_connection *connection);
-/* For conn_owner.hand_over: gives an idle connection to another worker. False: it stays, since it is TLS, is not idle, or came
- * from another worker less than a second ago. */
+/* For conn_owner.hand_over: gives an idle connection to another worker. False: it stays, since it
+ * is TLS, is not idle, or came from another worker less than a second ago. */
 bool idle_hand_over(struct conn *conn, struct handover *to);
-/* Ends our side; reads and drops what follows until the client closes or time is up (RFC 9112, 9.6). */
+/* Ends our side; reads and drops what follows until the client closes or time is up (RFC
+ * 9112, 9.6). */
 void connection_linger(struct http_connection *connection);
 /* Ends at the end of this turn: who sees its end may look for the log line at once. */
 void connection_end_later(struct http_connection *connection);

@@ -33,7 +33,8 @@ static int identity_weight(struct str accepted)
     return weight == WEIGHT_NONE && accept_encoding_weight(accepted, STR("*")) == 0 ? 0 : weight;
 }
 
-/* What the text says of a coding: its weight; 0: it is not taken, or the body as it is is liked better. */
+/* What the text says of a coding: its weight; 0: it is not taken, or the body as it is is liked
+ * better. */
 static int weight_in(struct str accepted, struct str token)
 {
     int weight = accept_encoding_weight(accepted, token);

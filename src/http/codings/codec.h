@@ -1,6 +1,7 @@
 /*
- * What encodes and decodes bodies: the state of a library and the room for its output. Not of a request: a worker keeps
- * some of them and uses them again, since making one costs more than a small body.
+ * What encodes and decodes bodies: the state of a library and the room for its output. Not of a
+ * request: a worker keeps some of them and uses them again, since making one costs more than a
+ * small body.
  */
 #ifndef HTTP_CODINGS_CODEC_H
 #define HTTP_CODINGS_CODEC_H
@@ -54,8 +55,8 @@ struct codec_kind {
     enum codec_step (*step)(struct codec *codec, struct str *in, enum codec_aim aim,
                             const struct log *log);
     void (*free)(struct codec *codec);
-    bool
-        has_deep_stack; /* a step needs more than a fiber should keep: it runs on the worker's own stack */
+    bool has_deep_stack; /* a step needs more than a fiber should keep: it runs on the worker's own
+                            stack */
 };
 
 struct codec {
@@ -67,7 +68,8 @@ struct codec {
 
 /* Bytes of one of this shape, about. */
 size_t codec_memory(const struct codec_shape *shape);
-/* One that is at the beginning of a body; another of this shape that was given back, if there is one. */
+/* One that is at the beginning of a body; another of this shape that was given back, if there is
+ * one. */
 struct codec *codec_take(const struct codec_shape *shape, int64_t length);
 /* Back for the next body. A few are kept, of some megabytes at most. */
 void codec_give(struct codec *codec);

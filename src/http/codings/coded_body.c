@@ -10,7 +10,8 @@
 #include "http/request/wire.h"
 #include "server/generation.h"
 
-/* Below this much output a body may expand as it likes: the ratio says something about longer ones. */
+/* Below this much output a body may expand as it likes: the ratio says something about longer ones.
+ */
 #define EXPANSION_FREE (1024u * 1024)
 
 static uint64_t memory_in_use; /* bytes of the codecs that bodies have in this worker, about */
@@ -75,7 +76,8 @@ static struct codec *codec_of(struct coded_body *body, enum codec_aim aim)
     return body->codec;
 }
 
-/* A few bytes that claim to be very many: what a backend or a file does to its clients has a bound. */
+/* A few bytes that claim to be very many: what a backend or a file does to its clients has a bound.
+ */
 static bool is_within_ratio(struct coded_body *body, struct request *request)
 {
     if (body->ratio_max == 0 || body->out <= EXPANSION_FREE ||
@@ -134,7 +136,8 @@ static enum codec_step codec_step(struct step_call *call)
     return call->result;
 }
 
-/* The input has ended too early: the client gets what there is of it before the connection ends. MAY WAIT. Gives false. */
+/* The input has ended too early: the client gets what there is of it before the connection ends.
+ * MAY WAIT. Gives false. */
 static bool pass_rest(struct coded_body *body, struct request *request)
 {
     struct request *main = request->main;
@@ -211,8 +214,8 @@ static bool code_piece(struct coded_body *body, struct request *request, struct 
 }
 
 /*
- * The flush of a handler that waits for more has no bytes of its own: then all that came so far leaves, at the
- * cost of some bytes (RFC 1951 has an empty block for it).
+ * The flush of a handler that waits for more has no bytes of its own: then all that came so far
+ * leaves, at the cost of some bytes (RFC 1951 has an empty block for it).
  */
 static enum codec_aim aim_of(const struct body_piece *piece, bool is_last)
 {
@@ -285,7 +288,8 @@ static bool has_memory(struct request *request, uint64_t bytes)
     return false;
 }
 
-/* The place of a body in the request; a response that an error page takes the place of may have had one. */
+/* The place of a body in the request; a response that an error page takes the place of may have had
+ * one. */
 static struct coded_body *body_at(struct request *request, const void *key)
 {
     struct coded_body *body = request_data(request, key, sizeof(*body));

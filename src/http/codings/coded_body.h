@@ -41,16 +41,17 @@ struct encoder {
     /* The codec for a body of so many bytes; -1: nobody knows. */
     struct codec_shape (*shape_for)(const struct encoder_settings *settings, int64_t length);
     /*
-     * Is there one that does it better when it gets the whole body, of so many bytes, at once? Then such a body is
-     * gathered, unless a part of it has to leave before. May be NULL: no.
+     * Is there one that does it better when it gets the whole body, of so many bytes, at once? Then
+     * such a body is gathered, unless a part of it has to leave before. May be NULL: no.
      */
     bool (*whole_shape_for)(const struct encoder_settings *settings, int64_t length,
                             struct codec_shape *shape);
 };
 
 /*
- * Of a header filter, when response_coding() gave the coding: the body is encoded, and the head says so. Not when the
- * codecs at work in this worker take compression_memory_limit: this is logged and counted, and the body stays as it is.
+ * Of a header filter, when response_coding() gave the coding: the body is encoded, and the head
+ * says so. Not when the codecs at work in this worker take compression_memory_limit: this is logged
+ * and counted, and the body stays as it is.
  */
 void response_encode(struct request *request, const struct encoder *encoder,
                      const struct encoder_settings *settings);
@@ -65,7 +66,8 @@ struct decoder {
 /* The same for a body that is encoded: it leaves in clear text. */
 void response_decode(struct request *request, const struct decoder *decoder);
 
-/* $gzip_ratio and similar variables: how many times smaller the body became, with two decimal places; false: it was not encoded. */
+/* $gzip_ratio and similar variables: how many times smaller the body became, with two decimal
+ * places; false: it was not encoded. */
 bool encoded_ratio(struct variable_env *env, const struct content_coding *coding, struct str *out);
 
 #endif

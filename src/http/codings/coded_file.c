@@ -23,8 +23,8 @@ const struct directive_word coded_file_words[] = {
 /* The codings of the place, the best for this client first. */
 struct candidates {
     const struct coding_hook *hooks[CANDIDATES_MAX];
-    int weights
-        [CANDIDATES_MAX]; /* 0: sent to everybody (`always`), or asked after for Vary alone */
+    int weights[CANDIDATES_MAX]; /* 0: sent to everybody (`always`), or asked after for Vary alone
+                                  */
     unsigned count;
 };
 
@@ -65,7 +65,8 @@ static int encoder_weight(struct request *request)
     return best;
 }
 
-/* The file in this coding, open, or NULL. What is no regular file is passed over, and what is known to be absent. */
+/* The file in this coding, open, or NULL. What is no regular file is passed over, and what is known
+ * to be absent. */
 static struct file *open_coded(struct request *request, struct str path,
                                const struct content_coding *coding, struct absent_names *absent)
 {

@@ -17,8 +17,8 @@ struct coded_file_settings {
 };
 
 /*
- * Answers with the file that was encoded before, path and suffix, in the coding that the client likes best. HANDLER_NEXT:
- * there is none for it. path is NUL-terminated. MAY WAIT.
+ * Answers with the file that was encoded before, path and suffix, in the coding that the client
+ * likes best. HANDLER_NEXT: there is none for it. path is NUL-terminated. MAY WAIT.
  */
 enum handler_result response_coded_file(struct request *request, struct str path);
 

@@ -156,8 +156,9 @@ static bool is_expired(const struct request *request, struct str expires)
 }
 
 /*
- * As nginx has it: what tells how long an answer may be stored (Expires, then Cache-Control) decides, where it
- * is there; an answer that says nothing is compressed, unless a validator speaks against it.
+ * As nginx has it: what tells how long an answer may be stored (Expires, then Cache-Control)
+ * decides, where it is there; an answer that says nothing is compressed, unless a validator speaks
+ * against it.
  */
 static bool agrees_for_proxies(struct request *request, unsigned proxied)
 {

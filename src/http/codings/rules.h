@@ -1,4 +1,5 @@
-/* Rules about clients and proxies, the same for all modules that encode, decode, or send what was encoded before. */
+/* Rules about clients and proxies, the same for all modules that encode, decode, or send what was
+ * encoded before. */
 #ifndef HTTP_CODINGS_RULES_H
 #define HTTP_CODINGS_RULES_H
 
@@ -13,8 +14,8 @@ extern struct settings_key http_gzip_key;
 extern const struct directive_table http_gzip_table;
 
 /*
- * Do gzip_http_version, gzip_disable and, for requests that came through a proxy, gzip_proxied agree? Looks
- * at the response head for the latter.
+ * Do gzip_http_version, gzip_disable and, for requests that came through a proxy, gzip_proxied
+ * agree? Looks at the response head for the latter.
  */
 bool gzip_rules_allow(struct request *request);
 

@@ -145,7 +145,8 @@ void location_fresh(void *settings)
     }
 }
 
-/* A method as limit_except takes it: with GET goes HEAD. METHOD_OTHER: it takes none of this name. */
+/* A method as limit_except takes it: with GET goes HEAD. METHOD_OTHER: it takes none of this name.
+ */
 static unsigned limited_method(struct str name)
 {
     unsigned method = method_named_nocase(name);

@@ -12,7 +12,8 @@
 #include "http/routing/response_settings.h"
 #include "http/routing/settings.h"
 
-/* Heads of responses have room for so much (v1/wire.c counts the lines of fixed length together). */
+/* Heads of responses have room for so much (v1/wire.c counts the lines of fixed length together).
+ */
 enum { SERVER_TAG_MAX = 128 };
 
 /* `root` and `alias` exclude each other, and each may come once. */

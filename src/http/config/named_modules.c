@@ -1,5 +1,6 @@
-/* Modules in name: what nginx, or Tengine, does in modules of their own is done elsewhere here; filters by the wire (v1/wire.c). Lines that
- * load modules, and readers of `-m`, may ask for them. */
+/* Modules in name: what nginx, or Tengine, does in modules of their own is done elsewhere here;
+ * filters by the wire (v1/wire.c). Lines that load modules, and readers of `-m`, may ask for them.
+ */
 #include "server/module.h"
 
 #include "http/routing/hooks.h"
@@ -21,14 +22,16 @@ const struct module ngx_http_postpone_filter_module = {
     .kind = MODULE_HTTP,
 };
 
-/* proxy_cache_purge and similar directives are rows of the modules that cache (src/http/exchange/cache). */
+/* proxy_cache_purge and similar directives are rows of the modules that cache
+ * (src/http/exchange/cache). */
 const struct module ngx_http_cache_purge_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_cache_purge_module",
     .kind = MODULE_HTTP,
 };
 
-/* Tengine 2 has two for SPDY, in whose place HTTP/2 is spoken: ngx_http_spdy_module has the directives. */
+/* Tengine 2 has two for SPDY, in whose place HTTP/2 is spoken: ngx_http_spdy_module has the
+ * directives. */
 const struct module ngx_http_spdy_filter_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_spdy_filter_module",

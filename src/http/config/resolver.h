@@ -1,4 +1,5 @@
-/* The rows `resolver` and `resolver_file` of http: which name servers answer at run time. Implemented in core_values.c. */
+/* The rows `resolver` and `resolver_file` of http: which name servers answer at run time.
+ * Implemented in core_values.c. */
 #ifndef HTTP_CONFIG_RESOLVER_H
 #define HTTP_CONFIG_RESOLVER_H
 

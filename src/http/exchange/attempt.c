@@ -18,14 +18,16 @@
 #define ONE_WRITE (16 * 1024)
 /* Reads in a row that find something before others of the worker get their turn. */
 #define AT_ONCE_MAX 16
-/* A peer says nothing for so long: it may be able to serve only those connections that rest here. */
+/* A peer says nothing for so long: it may be able to serve only those connections that rest here.
+ */
 #define GIVE_WAY_MS 500
 /* Interim responses (1xx) of one attempt; a backend that sends more is at fault. */
 #define INTERIM_MAX 32
 
 /* ---- notes for the $upstream_ variables ---- */
 
-/* The group as the configuration has it. A name that a request gave is not shown: not of CONNECT, either, whose target is one. */
+/* The group as the configuration has it. A name that a request gave is not shown: not of CONNECT,
+ * either, whose target is one. */
 static struct str group_logged(const struct exchange *x)
 {
     if (!x->group->is_at_run_time) {
@@ -39,7 +41,8 @@ static struct str group_counted(const struct exchange *x)
     return x->group->status_zone.len != 0 ? x->group->status_zone : group_logged(x);
 }
 
-/* Attempts at addresses that clients may choose are counted together: they would take all series. */
+/* Attempts at addresses that clients may choose are counted together: they would take all series.
+ */
 void attempt_begin(struct exchange *x, struct str name)
 {
     struct request *request = x->request;
@@ -114,7 +117,8 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Nobody was woken. Bytes went since somebody looked, or came that were of no use: when was the last of them? */
+/* Nobody was woken. Bytes went since somebody looked, or came that were of no use: when was the
+ * last of them? */
 static void io_deadline_look(const struct exchange *x, struct io_deadline *deadline)
 {
     const struct channel *channel = x->protocol->channel;
@@ -150,8 +154,9 @@ static uint64_t io_deadline_end(struct exchange *x, const struct io_deadline *de
 }
 
 /*
- * When an idle connection to the peer is to give way. A backend that serves few connections at a time (a pool of processes,
- * a single thread) has accepted ours in its kernel, and may be waiting on one that we hold: we would wait for ourselves.
+ * When an idle connection to the peer is to give way. A backend that serves few connections at a
+ * time (a pool of processes, a single thread) has accepted ours in its kernel, and may be waiting
+ * on one that we hold: we would wait for ourselves.
  */
 #define GIVE_WAY_DUE(x)                                                                            \
     ((x)->waits_ms == 0 || (x)->attempt->bytes_received != 0                                       \
@@ -347,8 +352,8 @@ static enum attempt_result connect_peer(struct exchange *x, struct failure *fail
 
 /* ---- sending ---- */
 
-/* Queues the request and lets it go, with the body that was read before or by a fiber that reads it. False: there is
- * no fiber left for that. */
+/* Queues the request and lets it go, with the body that was read before or by a fiber that reads
+ * it. False: there is no fiber left for that. */
 static bool send_request(struct exchange *x)
 {
     const struct request_body *body = request_passed_body(x->request);
@@ -487,8 +492,9 @@ static enum attempt_result attempt_read_head(struct exchange *x, struct failure 
 }
 
 /*
- * The one repetition that nobody ordered: a kept connection ended before a byte of the response came, as one does that the peer
- * closes at that moment. Not of what may go once, nor where *_next_upstream says `off`.
+ * The one repetition that nobody ordered: a kept connection ended before a byte of the response
+ * came, as one does that the peer closes at that moment. Not of what may go once, nor where
+ * *_next_upstream says `off`.
  */
 static bool may_repeat(const struct exchange *x)
 {

@@ -24,7 +24,8 @@ static void describe_upstream(const struct log_context *log_context, struct writ
     struct str peer = x->pick.peer != NULL ? x->pick.peer->name : STR_NONE;
 
     if (peer.len == 0 && x->request->log.action == NULL && x->attempts.count != 0) {
-        /* None is being chosen: the last one led to what happens now, an error page for instance. */
+        /* None is being chosen: the last one led to what happens now, an error page for instance.
+         */
         peer = vec_at(&x->attempts, struct attempt, x->attempts.count - 1)->peer;
     } else if (peer.len == 0 && x->group != NULL && x->pick.group != NULL &&
                x->pick.decision == NULL) {
@@ -162,8 +163,8 @@ static void let_group_go(void *group)
     upstream_group_let_go(group);
 }
 
-/* Turns a target with variables into a group, which stays until the request has been logged: the log tells its name. MAY WAIT
- * for the resolver. */
+/* Turns a target with variables into a group, which stays until the request has been logged: the
+ * log tells its name. MAY WAIT for the resolver. */
 static enum handler_result find_target(struct exchange *x)
 {
     struct request *request = x->request;
@@ -248,7 +249,8 @@ static enum peer_outcome outcome_of(unsigned kind)
     return (kind & (NEXT_403 | NEXT_404 | NEXT_NOT_FOUND)) != 0 ? PEER_SERVED : PEER_FAILED;
 }
 
-/* What the group's balancer, which is a program, says of the attempt that comes. False: no request could be made. */
+/* What the group's balancer, which is a program, says of the attempt that comes. False: no request
+ * could be made. */
 static bool take_decision(struct exchange *x)
 {
     struct balancer_decision *decision = x->pick.decision;

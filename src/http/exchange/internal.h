@@ -19,13 +19,14 @@ struct failure {
     unsigned status; /* 502, 504, or what the backend answered */
 };
 
-/* exchange.c: asks a backend and passes its response on. HANDLER_NEXT: it is_followed, and the response is to continue. MAY
- * WAIT. */
+/* exchange.c: asks a backend and passes its response on. HANDLER_NEXT: it is_followed, and the
+ * response is to continue. MAY WAIT. */
 enum handler_result exchange_fetch(struct exchange *x);
 /* *_intercept_errors: the response has an error page here, and *result leads to it. */
 bool exchange_intercepts(struct exchange *x, enum handler_result *result);
 
-/* Does another location answer instead, an error page or what X-Accel-Redirect names? *result leads to it. */
+/* Does another location answer instead, an error page or what X-Accel-Redirect names? *result leads
+ * to it. */
 static inline bool exchange_is_replaced(struct exchange *x, enum handler_result *result)
 {
     const struct upstream_response *response = &x->response;
@@ -35,7 +36,8 @@ static inline bool exchange_is_replaced(struct exchange *x, enum handler_result 
             upstream_response_redirects(x, result));
 }
 
-/* attempt.c: pick->peer is asked until it answers or fails: connect, send, read the head. MAY WAIT. */
+/* attempt.c: pick->peer is asked until it answers or fails: connect, send, read the head. MAY WAIT.
+ */
 enum attempt_result exchange_ask_peer(struct exchange *x, struct failure *failure);
 /* Notes the start of an attempt in x->attempts, under the name of a peer or group. */
 void attempt_begin(struct exchange *x, struct str name);
@@ -52,13 +54,14 @@ void exchange_log_early_end(struct exchange *x);
 /* What has to be had of the body before anything else: all of it, unless it is streamed. Gives what
  * request_read_body does. MAY WAIT. */
 enum handler_result sent_body_prepare(struct exchange *x);
-/* The next piece; NULL: the end alone. False: that is not what was announced; the body counts as cut. */
+/* The next piece; NULL: the end alone. False: that is not what was announced; the body counts as
+ * cut. */
 bool sent_body_give(struct exchange *x, const struct body_piece *piece, bool is_last);
 /* It will not be whole. refusal: the status that the client gets, or 0. */
 void sent_body_cut(struct exchange *x, unsigned refusal);
 
-/* upload.c: the request's body on its way to the backend while its response may come already. What goes wrong with
- * the client's part is in x->sent. */
+/* upload.c: the request's body on its way to the backend while its response may come already. What
+ * goes wrong with the client's part is in x->sent. */
 bool upload_start(struct exchange *x);
 void upload_stop(struct exchange *x);
 /* Is the body still on its way? */
@@ -67,8 +70,8 @@ bool upload_is_under_way(const struct exchange *x);
 bool upload_join(struct exchange *x);
 
 /*
- * relay.c: the accepted response's body to the client and the cache hook. The response's head was not
- * started yet. MAY WAIT.
+ * relay.c: the accepted response's body to the client and the cache hook. The response's head was
+ * not started yet. MAY WAIT.
  */
 enum handler_result relay_response(struct exchange *x);
 
@@ -87,10 +90,11 @@ static inline uint64_t sent_so_far(const struct exchange *x)
 }
 
 /*
- * Waits for something to happen at the backend. What counts is whose turn it is: while bytes of the request are on their
- * way, the socket has to take some within send_timeout; while the client's part of the body is awaited, upload.c watches
- * the client, and nothing is asked of the backend; after that it has to show itself within read_timeout of the last
- * byte either way. WAIT_TIMED_OUT is logged. MAY WAIT.
+ * Waits for something to happen at the backend. What counts is whose turn it is: while bytes of the
+ * request are on their way, the socket has to take some within send_timeout; while the client's
+ * part of the body is awaited, upload.c watches the client, and nothing is asked of the backend;
+ * after that it has to show itself within read_timeout of the last byte either way. WAIT_TIMED_OUT
+ * is logged. MAY WAIT.
  */
 struct io_deadline {
     uint64_t since_ms; /* the last byte either way */

@@ -1,9 +1,11 @@
-/* Logins that hold for a connection and not for a request (NTLM; Negotiate, RFC 4559): the backend's connection that
- * carried one belongs to the client's, so that nobody else speaks by it in his name. */
+/* Logins that hold for a connection and not for a request (NTLM; Negotiate, RFC 4559): the
+ * backend's connection that carried one belongs to the client's, so that nobody else speaks by it
+ * in his name. */
 #include "http/client/connection.h"
 #include "http/exchange/internal.h"
 
-/* Is one of the words of a list a scheme of such logins? What follows a scheme (RFC 9110, 11.4) looks like none. */
+/* Is one of the words of a list a scheme of such logins? What follows a scheme (RFC 9110, 11.4)
+ * looks like none. */
 static bool names_scheme(struct str value)
 {
     while (value.data != NULL) {

@@ -1,5 +1,5 @@
-/* Tunnels by fibers: where the client's bytes have frames around them, and while the request's body is still on its way,
- * which goes first, as it was announced. */
+/* Tunnels by fibers: where the client's bytes have frames around them, and while the request's body
+ * is still on its way, which goes first, as it was announced. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -20,7 +20,8 @@ struct pump {
     bool is_over;               /* one direction has broken off: the other is to end */
 };
 
-/* Waits for room towards a side. False: it broke, does not read, or the tunnel is over. MAY WAIT. */
+/* Waits for room towards a side. False: it broke, does not read, or the tunnel is over. MAY WAIT.
+ */
 static bool wait_for_room(struct conn *conn, uint64_t timeout_ms)
 {
     conn_flush(conn);
@@ -81,7 +82,8 @@ static void run_upward(void *arg)
 {
     struct pump *pump = arg;
 
-    /* The new protocol begins after the request, whose body may still be on its way (RFC 9110, 7.8). */
+    /* The new protocol begins after the request, whose body may still be on its way (RFC
+     * 9110, 7.8). */
     if (!upload_join(pump->x)) {
         pump->is_over = true;
     } else {
@@ -93,13 +95,15 @@ static void run_upward(void *arg)
     }
 }
 
-/* Is there more to do for the fibers? Where the client's bytes have no frames a relay takes over from the body's end on. */
+/* Is there more to do for the fibers? Where the client's bytes have no frames a relay takes over
+ * from the body's end on. */
 static bool goes_on(const struct pump *pump)
 {
     return tunnel_is_framed(pump->x->request) || upload_is_under_way(pump->x);
 }
 
-/* Until when something has to go either way. The request's body has time limits of its own, by which its fiber ends. */
+/* Until when something has to go either way. The request's body has time limits of its own, by
+ * which its fiber ends. */
 static uint64_t pump_end(const struct pump *pump)
 {
     const struct exchange_settings *settings = pump->x->settings;

@@ -36,8 +36,8 @@ static bool must_drain(const struct exchange *x)
 }
 
 /*
- * A large piece that is the last thing in the connection's buffer is passed on with the buffer itself.
- * False: it has to be copied.
+ * A large piece that is the last thing in the connection's buffer is passed on with the buffer
+ * itself. False: it has to be copied.
  */
 static bool hand_on(struct exchange *x, struct body_piece *piece)
 {
@@ -57,8 +57,9 @@ static bool hand_on(struct exchange *x, struct body_piece *piece)
 }
 
 /*
- * A client that does not keep up has the spool between it and the backend: where buffering says so, and where the
- * connection may not wait, whatever buffering says. Bytes of a subrequest wait for their place in the response as well.
+ * A client that does not keep up has the spool between it and the backend: where buffering says so,
+ * and where the connection may not wait, whatever buffering says. Bytes of a subrequest wait for
+ * their place in the response as well.
  */
 static void choose_spool(struct relay *relay, uint64_t size)
 {
@@ -83,7 +84,8 @@ static void choose_spool(struct relay *relay, uint64_t size)
     }
 }
 
-/* $upstream_response_length: what came after the head, with what frames it (chunk sizes, records, frames), as with nginx. */
+/* $upstream_response_length: what came after the head, with what frames it (chunk sizes, records,
+ * frames), as with nginx. */
 static uint64_t relay_length(const struct relay *relay)
 {
     struct exchange *x = relay->x;
@@ -93,7 +95,8 @@ static uint64_t relay_length(const struct relay *relay)
                                  : x->attempt->bytes_received - relay->head_received;
 }
 
-/* A part of the body has come: it goes to who keeps it, and to the client, straight or through the spool. MAY WAIT. */
+/* A part of the body has come: it goes to who keeps it, and to the client, straight or through the
+ * spool. MAY WAIT. */
 static void relay_take(struct relay *relay, struct str bytes)
 {
     struct exchange *x = relay->x;
@@ -272,8 +275,9 @@ bool exchange_skip_body(struct exchange *x)
 }
 
 /*
- * proxy_method HEAD for another method: the head speaks of a body that is not there. A client of HTTP/1 gets it as it is, as with
- * nginx, but on a connection that ends, where it cannot wait for the body; over HTTP/2 the length is left out (RFC 9113, 8.1.1).
+ * proxy_method HEAD for another method: the head speaks of a body that is not there. A client of
+ * HTTP/1 gets it as it is, as with nginx, but on a connection that ends, where it cannot wait for
+ * the body; over HTTP/2 the length is left out (RFC 9113, 8.1.1).
  */
 static void begin_without_body(struct request *request)
 {

@@ -10,7 +10,8 @@
     (FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_KEEP_ALIVE) |                                   \
      FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_CONTENT_LENGTH))
 
-/* Fields that are not passed on in an interim response: it has no body, and no connection changes with it. */
+/* Fields that are not passed on in an interim response: it has no body, and no connection changes
+ * with it. */
 #define NOT_IN_INTERIM                                                                             \
     (FIELDS_OF_CONNECTION | FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_TRAILER) |           \
      FIELD_BIT(FIELD_TE))
@@ -107,7 +108,8 @@ static void take_last_modified(struct request *request, const struct field *fiel
     response->last_modified_text = field->value.len == HTTP_DATE_LENGTH ? field->value : STR_NONE;
 }
 
-/* One that was changed on the way to a path is ours, to be made absolute as all of ours; the backend's own is not. */
+/* One that was changed on the way to a path is ours, to be made absolute as all of ours; the
+ * backend's own is not. */
 static void take_location(struct exchange *x, const struct field *field)
 {
     struct field changed = *field;
@@ -160,7 +162,8 @@ static void exchange_response_take_field(struct exchange *x, const struct field 
     }
 }
 
-/* Does a backend's field go to the client? Every part of a response asks this, with what has no place in it. */
+/* Does a backend's field go to the client? Every part of a response asks this, with what has no
+ * place in it. */
 static inline bool is_passed(const struct exchange *x, const struct field *field, uint64_t not_here)
 {
     const struct map *hidden = x->settings->hidden;
@@ -195,7 +198,8 @@ struct fields *upstream_trailers(struct exchange *x)
     return passed_fields(x, x->response.trailers, FIELDS_NOT_IN_TRAILERS);
 }
 
-/* The whole was asked for: may parts of it be given instead? nginx takes "none" for an offer, too. */
+/* The whole was asked for: may parts of it be given instead? nginx takes "none" for an offer, too.
+ */
 static bool offers_ranges(const struct exchange *x)
 {
     const struct field *field = fields_get(&x->response.fields, FIELD_ACCEPT_RANGES);

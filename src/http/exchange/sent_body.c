@@ -1,4 +1,5 @@
-/* The one owner of what is announced of a request's body to a backend, and of how much of it was sent. */
+/* The one owner of what is announced of a request's body to a backend, and of how much of it was
+ * sent. */
 #include "http/exchange/internal.h"
 #include "http/request/body.h"
 #include "http/request/wire.h"
@@ -25,8 +26,9 @@ int64_t sent_body_length(const struct exchange *x)
 }
 
 /*
- * One of unknown length that came together with the head has a length, which applications want to know. HTTP/2 brings it
- * in frames of its own, which are looked at when the fiber lets go of the loop. MAY WAIT, for a turn.
+ * One of unknown length that came together with the head has a length, which applications want to
+ * know. HTTP/2 brings it in frames of its own, which are looked at when the fiber lets go of the
+ * loop. MAY WAIT, for a turn.
  */
 static bool may_be_announced(const struct exchange *x)
 {

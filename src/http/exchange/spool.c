@@ -1,4 +1,5 @@
-/* The spool of an exchange: a queue of memory and of ranges of files, and the fiber that empties it. */
+/* The spool of an exchange: a queue of memory and of ranges of files, and the fiber that empties
+ * it. */
 #include "http/exchange/spool.h"
 
 #include <errno.h>
@@ -246,7 +247,8 @@ static void write_is_done(struct thread_job *job)
     wait_signal(&write->done);
 }
 
-/* With aio_write and `aio threads` a thread waits for the disk, not the worker. False: errno. MAY WAIT. */
+/* With aio_write and `aio threads` a thread waits for the disk, not the worker. False: errno. MAY
+ * WAIT. */
 static bool write_bytes(struct request *request, int fd, struct str bytes)
 {
     struct write_job write = {.job = {.work = write_on_thread, .done = write_is_done},
@@ -269,8 +271,8 @@ static bool write_bytes(struct request *request, int fd, struct str bytes)
 }
 
 /*
- * As much as the temporary file may hold: all of what is stored, or those who wait for it would wait for a client that reads slowly.
- * False: it cannot be written.
+ * As much as the temporary file may hold: all of what is stored, or those who wait for it would
+ * wait for a client that reads slowly. False: it cannot be written.
  */
 static bool put_file(struct spool *spool, struct str *bytes)
 {

@@ -1,5 +1,6 @@
-/* A tunnel: after 101 or an accepted CONNECT bytes go both ways, unread, until both sides have ended. Where the client's bytes
- * have no frames around them a relay carries them, and the request continues without a fiber. */
+/* A tunnel: after 101 or an accepted CONNECT bytes go both ways, unread, until both sides have
+ * ended. Where the client's bytes have no frames around them a relay carries them, and the request
+ * continues without a fiber. */
 #include <errno.h>
 
 #include "base/fatal.h"

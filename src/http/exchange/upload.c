@@ -1,5 +1,5 @@
-/* The request's body on its way to a backend as the client sends it (*_request_buffering off): a fiber
- * of its own, so that an early response is noticed. */
+/* The request's body on its way to a backend as the client sends it (*_request_buffering off): a
+ * fiber of its own, so that an early response is noticed. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -52,8 +52,8 @@ static void keep_body(struct upload *upload)
 }
 
 /*
- * What the client has sent by now, at least a byte: chunks that came together leave together. MAY WAIT for
- * the first. -1: it broke off; 0: the end, when nothing came before it.
+ * What the client has sent by now, at least a byte: chunks that came together leave together. MAY
+ * WAIT for the first. -1: it broke off; 0: the end, when nothing came before it.
  */
 static ssize_t upload_gather(struct upload *upload)
 {
@@ -72,7 +72,8 @@ static ssize_t upload_gather(struct upload *upload)
     return n;
 }
 
-/* What went to a peer that has not looked at it, for this one. False: as of send_pieces. MAY WAIT. */
+/* What went to a peer that has not looked at it, for this one. False: as of send_pieces. MAY WAIT.
+ */
 static bool give_kept(struct upload *upload)
 {
     struct exchange *x = upload->exchange;

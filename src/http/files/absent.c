@@ -87,7 +87,8 @@ struct absent_names absent_names(struct request *request, struct str path)
         return names;
     }
     names.directory = directory_of(request, path);
-    /* Before the look: a name that appears after it finds the ctime older than now, and moves it. */
+    /* Before the look: a name that appears after it finds the ctime older than now, and moves it.
+     */
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
     if (stat(names.directory, &st) != 0) {
         names.slot = NULL;
@@ -101,8 +102,9 @@ struct absent_names absent_names(struct request *request, struct str path)
 }
 
 /*
- * Is the name not in the directory as it was known? Both are asked of one descriptor, since a path may lead elsewhere by now, and
- * back again. A link that leads nowhere is not absent: what it leads to may appear in another directory.
+ * Is the name not in the directory as it was known? Both are asked of one descriptor, since a path
+ * may lead elsewhere by now, and back again. A link that leads nowhere is not absent: what it leads
+ * to may appear in another directory.
  */
 static bool is_absent(const struct absent_names *names, struct str name)
 {

@@ -4,8 +4,8 @@
 
 #include "conf/directive.h"
 
-/* Reads "user:rw group:r all:r" of a line to a file mode; who made a file may always read and write it. False after
- * conf_error. */
+/* Reads "user:rw group:r all:r" of a line to a file mode; who made a file may always read and write
+ * it. False after conf_error. */
 bool access_mode_read(struct conf_scope *scope, const struct conf_node *node, unsigned *out);
 
 /* The same for the directories above such files: users who may read may enter, too. */

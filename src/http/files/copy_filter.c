@@ -111,7 +111,8 @@ static ssize_t read_offloaded(struct request *request, struct read_job *read)
     return read->n;
 }
 
-/* Memory that is read into. The last few that were used are kept: warm, and no page of theirs is fresh. */
+/* Memory that is read into. The last few that were used are kept: warm, and no page of theirs is
+ * fresh. */
 struct read_buffer {
     struct read_buffer *next; /* of the free ones */
     size_t size;              /* bytes of data */

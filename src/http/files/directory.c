@@ -130,7 +130,8 @@ static void free_entries(void *arg)
     free(((struct vec *) arg)->items);
 }
 
-/* Room for twice as many entries. The array is on the heap: an arena would keep all that were too small. */
+/* Room for twice as many entries. The array is on the heap: an arena would keep all that were too
+ * small. */
 static void grow(struct request *request, struct vec *entries)
 {
     size_t added = entries->capacity == 0 ? FIRST_ENTRIES : entries->capacity;

@@ -28,13 +28,14 @@ struct directory {
 };
 
 /*
- * Opens the one that the URI leads to, which ends in a slash. HANDLER_NEXT: done; else why not, which was logged. Blocks for
- * the disk.
+ * Opens the one that the URI leads to, which ends in a slash. HANDLER_NEXT: done; else why not,
+ * which was logged. Blocks for the disk.
  */
 enum handler_result directory_open(struct directory *directory, struct request *request);
 /*
- * The next name, which holds until the call after it. What a symbolic link leads to is given, or the link itself where
- * that is nothing. False: there is no more, or the request ends. MAY WAIT for others to have their turn.
+ * The next name, which holds until the call after it. What a symbolic link leads to is given, or
+ * the link itself where that is nothing. False: there is no more, or the request ends. MAY WAIT for
+ * others to have their turn.
  */
 bool directory_next(struct directory *directory, struct directory_entry *out);
 void directory_close(struct directory *directory);
@@ -48,8 +49,9 @@ struct directory_view {
 };
 
 /*
- * All names that are left, in order, as an array of struct directory_entry, which counts towards request_memory_limit and lives as
- * long as the request; and closes it. MAY WAIT for others to have their turn. False: the request ends.
+ * All names that are left, in order, as an array of struct directory_entry, which counts towards
+ * request_memory_limit and lives as long as the request; and closes it. MAY WAIT for others to have
+ * their turn. False: the request ends.
  */
 bool directory_read(struct directory *directory, const struct directory_view *view,
                     struct vec *entries);

@@ -1,5 +1,5 @@
-/* Files to be served: which rules hold at a location, what is taken from memory, and the answer made
- * of a file. */
+/* Files to be served: which rules hold at a location, what is taken from memory, and the answer
+ * made of a file. */
 #define _GNU_SOURCE
 #include "http/files/file.h"
 
@@ -94,8 +94,8 @@ static struct file_options options_of(struct request *request, struct str path, 
 /* ---- without open_file_cache: contents and descriptors, checked for each request ---- */
 
 /*
- * A descriptor holds its file's blocks even when it was removed: so it is kept for a moment only, which is
- * long for a file that is asked for again and again.
+ * A descriptor holds its file's blocks even when it was removed: so it is kept for a moment only,
+ * which is long for a file that is asked for again and again.
  */
 static void close_unused(struct timer *timer)
 {

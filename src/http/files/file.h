@@ -33,9 +33,9 @@ struct file_cache_settings {
 #define FILE_CONTENTS_MAX_SENDFILE (8 * 1024)
 
 /*
- * A file as one or many requests use it; counted references. Small regular files carry their contents,
- * larger ones keep their descriptor for a while: a later request that finds device, inode, size, mtime
- * and ctime unchanged (one stat) sends from memory, or from that descriptor.
+ * A file as one or many requests use it; counted references. Small regular files carry their
+ * contents, larger ones keep their descriptor for a while: a later request that finds device,
+ * inode, size, mtime and ctime unchanged (one stat) sends from memory, or from that descriptor.
  *
  * What the kernel says with that: each change of contents moves ctime, which nobody can set. ctime
  * comes from a clock that ticks (1 to 10 ms), so contents are trusted only if ctime was older than
@@ -92,33 +92,34 @@ struct file {
  */
 struct file *file_open(struct request *request, struct str path);
 /*
- * What of the request's place decides whether a file may be opened, besides the system: a text for keys under which the
- * outcome is kept. Empty where links are allowed.
+ * What of the request's place decides whether a file may be opened, besides the system: a text for
+ * keys under which the outcome is kept. Empty where links are allowed.
  */
 struct str file_access_key(struct request *request);
 /* Status only: no descriptor, no contents (try_files, `if -f`, index). */
 struct file *file_stat(struct request *request, struct str path);
 void file_release(void *file);
 /*
- * The directory at a path (NUL-terminated), O_PATH, as disable_symlinks allows it: for work on the names in it. The caller
- * closes it. -1 with errno.
+ * The directory at a path (NUL-terminated), O_PATH, as disable_symlinks allows it: for work on the
+ * names in it. The caller closes it. -1 with errno.
  */
 int file_open_directory(struct request *request, struct str path);
 
-/* A file that others keep the bytes of: so long, changed then, opened at that path. For response_describe_file. */
+/* A file that others keep the bytes of: so long, changed then, opened at that path. For
+ * response_describe_file. */
 struct file *file_of_status(struct str path, uint64_t size, time_t mtime);
 
 /* Lays out etag and last_modified. */
 void file_describe(struct file *file);
 
 /*
- * The head of an answer that is made of this file, or of a part of it, and is so long: status 200, validators, type; ranges are
- * allowed. Before response_start.
+ * The head of an answer that is made of this file, or of a part of it, and is so long: status 200,
+ * validators, type; ranges are allowed. Before response_start.
  */
 void response_describe_file(struct request *request, struct file *file, uint64_t length);
 
-/* Sends this part of the file, which has it. Takes over the reference. MAY WAIT. False: the client is
- * gone. */
+/* Sends this part of the file, which has it. Takes over the reference. MAY WAIT. False: the client
+ * is gone. */
 bool response_send_part(struct request *request, struct file *file, uint64_t offset, uint64_t size,
                         bool is_last);
 /*
@@ -130,40 +131,40 @@ enum handler_result response_file(struct request *request, struct file *file);
 /* What a file that was opened answers with: 200, 301 for a directory, 403, 404, or 500. */
 unsigned file_status(const struct file *file);
 /*
- * Answers with what was opened, for GET and HEAD: the file, a redirect to the directory with a slash at its end, or a failure. Takes
- * over the reference. MAY WAIT.
+ * Answers with what was opened, for GET and HEAD: the file, a redirect to the directory with a
+ * slash at its end, or a failure. Takes over the reference. MAY WAIT.
  */
 enum handler_result response_opened_file(struct request *request, struct file *file);
 /* Sends the client of a directory's name to the one with a slash at its end. */
 enum handler_result response_directory_slash(struct request *request);
 
 /*
- * The status that a failure to open comes to (404, 403, 500). It is logged as nginx does: `open() "P" failed (2: No such
- * file or directory)`, what is absent only where log_not_found wants it.
+ * The status that a failure to open comes to (404, 403, 500). It is logged as nginx does: `open()
+ * "P" failed (2: No such file or directory)`, what is absent only where log_not_found wants it.
  */
 unsigned file_failure(struct request *request, const struct file *file);
 /* Answers with that status. Releases the file. */
 enum handler_result request_fail_file(struct request *request, struct file *file);
 
 /*
- * What handlers of one kind of file begin with: the file at the URI, for GET and HEAD. NULL: *result is what the handler
- * returns; HANDLER_NEXT where something else is there, as a directory.
+ * What handlers of one kind of file begin with: the file at the URI, for GET and HEAD. NULL:
+ * *result is what the handler returns; HANDLER_NEXT where something else is there, as a directory.
  */
 struct file *request_open_file(struct request *request, enum handler_result *result);
 
 /* Are pieces of files read into memory before the wire has them? */
 bool response_reads_files(const struct request *request);
 /*
- * response_send for a body that is in a file, or a part of it: what wants bytes after the range filter gets them
- * (copy_filter.c). MAY WAIT. False: the client is gone.
+ * response_send for a body that is in a file, or a part of it: what wants bytes after the range
+ * filter gets them (copy_filter.c). MAY WAIT. False: the client is gone.
  */
 bool response_send_file(struct request *request, const struct body_piece *piece, bool is_last);
 /* A body filter wants bytes, not pieces of files: before response_start. */
 void response_needs_memory(struct request *request);
 
 /*
- * For storage that may be slow: file_open on a thread, and the disk alone says what is there, not what is kept of files. *out is set
- * when it was done. MAY WAIT.
+ * For storage that may be slow: file_open on a thread, and the disk alone says what is there, not
+ * what is kept of files. *out is set when it was done. MAY WAIT.
  */
 enum thread_called file_open_offloaded(struct request *request, const struct offload_pool *pool,
                                        struct str path, struct file **out);
@@ -171,7 +172,8 @@ enum thread_called file_open_offloaded(struct request *request, const struct off
 /* Forgets everything (worker end, tests). */
 void file_cache_drop(void);
 
-/* The pool that `aio` names at the place of the request; NULL: there is none, and that was logged. */
+/* The pool that `aio` names at the place of the request; NULL: there is none, and that was logged.
+ */
 struct thread_pool *request_thread_pool(struct request *request);
 
 #endif

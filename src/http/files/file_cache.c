@@ -68,8 +68,8 @@ static inline uint64_t load_word(const char *at)
 }
 
 /*
- * A hash under a secret of this process, since with open_file_cache_errors a client chooses what is kept. Cheaper than
- * keyed_hash, which is made for tables without a bound.
+ * A hash under a secret of this process, since with open_file_cache_errors a client chooses what is
+ * kept. Cheaper than keyed_hash, which is made for tables without a bound.
  */
 uint64_t file_cache_hash(struct str path)
 {

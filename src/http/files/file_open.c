@@ -198,8 +198,8 @@ static int open_checked(const struct file_options *options, char *path, int flag
 /* ---- contents ---- */
 
 /*
- * Is it a type of file system of this machine, on which each change of contents moves ctime? Others (NFS,
- * FUSE, CIFS, 9p …) keep status of their own for a while.
+ * Is it a type of file system of this machine, on which each change of contents moves ctime? Others
+ * (NFS, FUSE, CIFS, 9p …) keep status of their own for a while.
  */
 static bool is_local_type(unsigned long type)
 {

@@ -7,7 +7,8 @@
 
 /* The whole body, where it is in memory; else empty: for response.whole. */
 struct str kept_body_whole(const struct cache_access *access);
-/* Sends what was found for this access, after response_start. MAY WAIT. False: the client is gone. */
+/* Sends what was found for this access, after response_start. MAY WAIT. False: the client is gone.
+ */
 bool response_send_kept(struct request *request, const struct cache_access *access, bool is_last);
 
 #endif

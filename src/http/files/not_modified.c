@@ -1,5 +1,6 @@
-/* Conditional requests (RFC 9110, 13): If-Modified-Since, If-Unmodified-Since, If-Match, If-None-Match. Backends judge
- * those that they get: only what the cache kept from them is judged here, with what is made here. */
+/* Conditional requests (RFC 9110, 13): If-Modified-Since, If-Unmodified-Since, If-Match,
+ * If-None-Match. Backends judge those that they get: only what the cache kept from them is judged
+ * here, with what is made here. */
 #include "base/parse.h"
 #include "http/routing/hooks.h"
 #include "http/request/request.h"

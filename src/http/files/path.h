@@ -11,8 +11,8 @@ bool request_map_path(struct request *request, struct str *path, size_t *root_le
  * (regex location). */
 bool request_alias_prefix(const struct request *request, size_t *length);
 /*
- * At this location, whose alias a regex chose, the URI is added to it: try_files has found a file so. NULL: as nobody had
- * said anything.
+ * At this location, whose alias a regex chose, the URI is added to it: try_files has found a file
+ * so. NULL: as nobody had said anything.
  */
 void request_alias_add_uri(struct request *request, const struct http_location *location);
 /* The name below the directory, which ends in a slash; NUL-terminated. */

@@ -1,4 +1,5 @@
-/* Old browsers, by their User-Agent: what several directives do differently for them. Pure functions. */
+/* Old browsers, by their User-Agent: what several directives do differently for them. Pure
+ * functions. */
 #ifndef HTTP_MESSAGE_AGENT_H
 #define HTTP_MESSAGE_AGENT_H
 

@@ -12,7 +12,8 @@
 
 /* Digits alone, as seconds; what does not fit is the longest. */
 bool cache_seconds(struct str text, int64_t *out);
-/* The number of a directive that begins with the name: of "max-age=", max-age=12 or max-age="12". */
+/* The number of a directive that begins with the name: of "max-age=", max-age=12 or max-age="12".
+ */
 bool cache_control_seconds(struct str directive, struct str name, int64_t *out);
 
 #endif

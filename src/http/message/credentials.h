@@ -12,8 +12,8 @@ struct credentials {
     struct str password; /* any bytes but NUL */
 };
 
-/* Parses the value of the field; what is decoded goes to the arena. False: another scheme, no valid base64, no
- * colon, or no user in front of it. */
+/* Parses the value of the field; what is decoded goes to the arena. False: another scheme, no valid
+ * base64, no colon, or no user in front of it. */
 bool credentials_parse(struct arena *arena, struct str value, struct credentials *out);
 
 #endif

@@ -26,8 +26,8 @@ struct dav_origin {
 };
 
 /*
- * Destination (10.3): a path, or a URL with this scheme and this host, whatever its port. *path is decoded and normalised,
- * as that of a request would be. FOREIGN: the URL of another host.
+ * Destination (10.3): a path, or a URL with this scheme and this host, whatever its port. *path is
+ * decoded and normalised, as that of a request would be. FOREIGN: the URL of another host.
  */
 enum dav_destination dav_destination_parse(struct arena *arena, struct str value,
                                            const struct dav_origin *origin, struct str *path);

@@ -6,8 +6,8 @@
 #include "base/fatal.h"
 
 /*
- * The ring of bytes has three times the limit: entries never wrap, and neither the live ones nor the one that is
- * evicted last overlap what is written, so that an entry can be made of another.
+ * The ring of bytes has three times the limit: entries never wrap, and neither the live ones nor
+ * the one that is evicted last overlap what is written, so that an entry can be made of another.
  */
 #define RING_TIMES 3
 

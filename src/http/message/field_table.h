@@ -1,6 +1,6 @@
 /*
- * A dynamic table of QPACK (RFC 9204, 3.2): entries in a ring, oldest first out. Entries are numbered from 0 in the
- * order of their insertion, as the RFC's absolute indexes are.
+ * A dynamic table of QPACK (RFC 9204, 3.2): entries in a ring, oldest first out. Entries are
+ * numbered from 0 in the order of their insertion, as the RFC's absolute indexes are.
  */
 #ifndef HTTP_MESSAGE_FIELD_TABLE_H
 #define HTTP_MESSAGE_FIELD_TABLE_H
@@ -34,7 +34,8 @@ struct field_table {
     size_t limit;      /* most that the capacity may become */
 };
 
-/* Of a field, for look-ups in tables of both forms (HPACK's as well). Not for what an attacker may fill: it is not keyed. */
+/* Of a field, for look-ups in tables of both forms (HPACK's as well). Not for what an attacker may
+ * fill: it is not keyed. */
 uint32_t field_hash(struct str name, struct str value);
 
 void field_table_init(struct field_table *table, size_t limit);
@@ -43,8 +44,9 @@ void field_table_free(struct field_table *table);
 /* Evicts what does not fit any more. At most table->limit. */
 void field_table_set_capacity(struct field_table *table, size_t capacity);
 /*
- * Inserts an entry, evicting the oldest ones as needed. Name and value may belong to an entry of this table, even to
- * one that is evicted. False: it is larger than the capacity; the table is as it was.
+ * Inserts an entry, evicting the oldest ones as needed. Name and value may belong to an entry of
+ * this table, even to one that is evicted. False: it is larger than the capacity; the table is as
+ * it was.
  */
 bool field_table_insert(struct field_table *table, struct str name, struct str value,
                         uint8_t static_index);

@@ -72,8 +72,8 @@ enum field_id {
 _Static_assert(FIELD_COUNT <= 64, "each number has a bit in fields.seen");
 #define FIELD_BIT(id) ((uint64_t) 1 << (id))
 
-/* Of a connection alone: they do not go further, and HTTP/2 has none of them (RFC 9113, 8.2.2). Proxy-Connection
- * is one as well. */
+/* Of a connection alone: they do not go further, and HTTP/2 has none of them (RFC 9113, 8.2.2).
+ * Proxy-Connection is one as well. */
 #define FIELDS_OF_CONNECTION                                                                       \
     (FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_KEEP_ALIVE) |                                   \
      FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_UPGRADE))
@@ -96,12 +96,12 @@ struct field {
     bool is_removed; /* stays in the list, is not sent */
     bool is_early;   /* of a response: sent before its ETag */
     bool is_added;   /* add_header put it there: it says nothing of what a body is */
-    bool
-        is_list; /* an error page of our own put it there: what else is to be in it goes after its value */
+    bool is_list; /* an error page of our own put it there: what else is to be in it goes after its
+                     value */
 };
 
-/* Is it of a connection alone? Such fields have no place in frames of a response (RFC 9113, 8.2.2; RFC 9114, 4.2); TE belongs to
- * requests. */
+/* Is it of a connection alone? Such fields have no place in frames of a response (RFC 9113, 8.2.2;
+ * RFC 9114, 4.2); TE belongs to requests. */
 static inline bool field_is_of_connection(const struct field *field)
 {
     if (field->id == FIELD_OTHER) {
@@ -168,14 +168,15 @@ bool fields_joined(const struct fields *fields, struct arena *arena, enum field_
 bool fields_by_variable_name(const struct fields *fields, struct arena *arena, struct str name,
                              struct str *out);
 
-/* A value that variables gave: nobody ends a field or begins another with it (RFC 9110, 5.5). The bytes that
- * would are blanks in a copy. */
+/* A value that variables gave: nobody ends a field or begins another with it (RFC 9110, 5.5). The
+ * bytes that would are blanks in a copy. */
 struct str field_value_safe(struct arena *arena, struct str value);
 
 /* The value of the cookie of this name, in any case, that a Set-Cookie field sets; false = none. */
 bool fields_set_cookie(const struct fields *fields, struct str name, struct str *out);
 
-/* Writes the line "name: value" (RFC 9112, 5), of both lengths and 4 bytes; gives the place after it. */
+/* Writes the line "name: value" (RFC 9112, 5), of both lengths and 4 bytes; gives the place after
+ * it. */
 static inline char *field_put(char *at, struct str name, struct str value)
 {
     at = str_put(at, name);
@@ -189,19 +190,21 @@ static inline char *field_put(char *at, struct str name, struct str value)
     for (struct field *field = (fields)->items;                                                    \
          field != NULL && field < (fields)->items + (fields)->count; field++)
 
-/* A field out of a compressed head (HPACK, QPACK). Its slices are in the arena, in a static table or in the input. */
+/* A field out of a compressed head (HPACK, QPACK). Its slices are in the arena, in a static table
+ * or in the input. */
 struct coded_field {
     struct str name; /* lower case as sent; checked by the caller */
     struct str value;
-    uint8_t
-        static_index; /* of the name: HPACK's in its static table, 1 to 61, or 1 + QPACK's; 0 = none */
-    uint32_t
-        longest_coded; /* bytes of the longer of its two strings, as they were sent; 0 = none was sent */
-    bool never_indexed; /* the sender wants it in no table (RFC 7541, 7.1.3) */
+    uint8_t static_index; /* of the name: HPACK's in its static table, 1 to 61, or 1 + QPACK's; 0 =
+                             none */
+    uint32_t longest_coded; /* bytes of the longer of its two strings, as they were sent; 0 = none
+                               was sent */
+    bool never_indexed;     /* the sender wants it in no table (RFC 7541, 7.1.3) */
 };
 
-/* What a log line has of a value that may be unsound: up to its first byte that no value may have, which follows as \xHH, as nginx
- * has it of lines. In the arena where it is not the value itself. */
+/* What a log line has of a value that may be unsound: up to its first byte that no value may have,
+ * which follows as \xHH, as nginx has it of lines. In the arena where it is not the value itself.
+ */
 struct str field_value_shown(struct arena *arena, struct str value);
 
 /* May it be a field's value: no byte that ends a line or a text (RFC 9113, 8.2.1)? */

@@ -139,7 +139,8 @@ bool frame_unpad(const struct frame_head *head, struct str *payload,
     return true;
 }
 
-/* A member of the dictionary: "u=3", "i", "i=?0", with parameters after ';' that mean nothing here. */
+/* A member of the dictionary: "u=3", "i", "i=?0", with parameters after ';' that mean nothing here.
+ */
 static void priority_member(struct str member, uint8_t *urgency, bool *is_incremental)
 {
     struct str rest = member;

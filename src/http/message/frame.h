@@ -74,8 +74,8 @@ const char *frame_name(uint8_t type);
 char *frame_put(char *at, uint32_t length, uint8_t type, uint8_t flags, uint32_t stream);
 
 /*
- * What can be checked of a frame from its head alone (RFC 9113, 6.x): sizes, stream zero or not. V2_NO_ERROR
- * or the error; *is_stream_error: of the stream only.
+ * What can be checked of a frame from its head alone (RFC 9113, 6.x): sizes, stream zero or not.
+ * V2_NO_ERROR or the error; *is_stream_error: of the stream only.
  */
 enum v2_error frame_check(const struct frame_head *head, uint32_t max_size, bool *is_stream_error);
 
@@ -91,8 +91,8 @@ struct frame_priority frame_priority_read(const char *at);
 bool frame_unpad(const struct frame_head *head, struct str *payload,
                  struct frame_priority *priority);
 
-/* "u=3, i" (RFC 9218, 4): urgency 0 to 7, incremental. Unknown parts are ignored. What is not said has its default, or
- * stays as it is. */
+/* "u=3, i" (RFC 9218, 4): urgency 0 to 7, incremental. Unknown parts are ignored. What is not said
+ * has its default, or stays as it is. */
 void priority_parse(struct str value, uint8_t *urgency, bool *is_incremental);
 void priority_merge(struct str value, uint8_t *urgency, bool *is_incremental);
 

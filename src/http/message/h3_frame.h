@@ -1,4 +1,5 @@
-/* Frames, settings and stream types of HTTP/3 (RFC 9114, 6.2 and 7): reading and writing. Pure functions on slices. */
+/* Frames, settings and stream types of HTTP/3 (RFC 9114, 6.2 and 7): reading and writing. Pure
+ * functions on slices. */
 #ifndef HTTP_MESSAGE_H3_FRAME_H
 #define HTTP_MESSAGE_H3_FRAME_H
 
@@ -67,12 +68,14 @@ struct h3_reader {
     uint8_t size;
 };
 
-/* Takes an integer off *input, which may give it in pieces. False: there is no more input, and it is not whole. */
+/* Takes an integer off *input, which may give it in pieces. False: there is no more input, and it
+ * is not whole. */
 bool h3_read_integer(struct h3_reader *reader, struct str *input, uint64_t *out);
 /* The same of a frame's head: its type and the length of its payload. */
 bool h3_read_frame(struct h3_reader *reader, struct str *input, uint64_t *type, uint64_t *length);
 
-/* May a frame of this type be sent by a client on a request's stream? On a control stream? SETTINGS that come again are the caller's. */
+/* May a frame of this type be sent by a client on a request's stream? On a control stream? SETTINGS
+ * that come again are the caller's. */
 bool h3_frame_is_of_request(uint64_t type);
 bool h3_frame_is_of_control(uint64_t type);
 

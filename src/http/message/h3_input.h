@@ -1,4 +1,5 @@
-/* Frames of HTTP/3 as their bytes come on a stream: where a reader is in them, and what it collects of a payload. */
+/* Frames of HTTP/3 as their bytes come on a stream: where a reader is in them, and what it collects
+ * of a payload. */
 #ifndef HTTP_MESSAGE_H3_INPUT_H
 #define HTTP_MESSAGE_H3_INPUT_H
 
@@ -28,7 +29,8 @@ struct h3_input {
 
 /* Frees what was collected of a frame. */
 void h3_input_free(struct h3_input *input);
-/* Keeps the next bytes of a payload, at most `left`. The caller has checked that the whole is not too long. */
+/* Keeps the next bytes of a payload, at most `left`. The caller has checked that the whole is not
+ * too long. */
 void h3_input_collect(struct h3_input *input, struct str bytes);
 
 /* ---- control streams ---- */
@@ -39,8 +41,8 @@ void h3_input_collect(struct h3_input *input, struct str bytes);
 bool h3_frame_is_known_control(uint64_t type);
 
 /*
- * Reads bytes of a control stream. may_follow: the head of a frame was read; whole: a known one is in block. After either, nothing
- * more is read where it gives false.
+ * Reads bytes of a control stream. may_follow: the head of a frame was read; whole: a known one is
+ * in block. After either, nothing more is read where it gives false.
  */
 struct h3_control_reader {
     bool (*may_follow)(void *arg, const struct h3_input *input);

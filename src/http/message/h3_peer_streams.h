@@ -1,6 +1,6 @@
 /*
- * Streams of one direction of HTTP/3 (RFC 9114, 6.2; RFC 9204, 4.2): the control stream and the two of QPACK that the peer has
- * opened, on connections of clients and to backends alike.
+ * Streams of one direction of HTTP/3 (RFC 9114, 6.2; RFC 9204, 4.2): the control stream and the two
+ * of QPACK that the peer has opened, on connections of clients and to backends alike.
  */
 #ifndef HTTP_MESSAGE_H3_PEER_STREAMS_H
 #define HTTP_MESSAGE_H3_PEER_STREAMS_H
@@ -13,7 +13,8 @@
 struct h3_peer_rules {
     enum h3_error push_error; /* of a push stream, which nobody may open here */
     bool (*is_sound)(const void *arg);
-    /* The connection fails, with a reason such as "opened a push stream"; is_sound is false from now on. */
+    /* The connection fails, with a reason such as "opened a push stream"; is_sound is false from
+     * now on. */
     void (*fail)(void *arg, uint64_t error, const char *reason);
     /* One of an unknown type, or that ended before its type, was refused: counted. */
     void (*refused)(void *arg);

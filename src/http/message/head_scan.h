@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * How far header lines that come in parts were looked at, so that nothing is looked at twice. All zero: not
- * yet.
+ * How far header lines that come in parts were looked at, so that nothing is looked at twice. All
+ * zero: not yet.
  */
 struct fields_scan {
     uint32_t line;    /* where the open line begins: those before it are whole and sound */

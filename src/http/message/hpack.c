@@ -113,8 +113,8 @@ static void *allocate(size_t count, size_t size)
 }
 
 /*
- * The ring has twice the limit: entries never wrap, and the live ones, which have at most `limit` bytes, end
- * before what is written in front of them.
+ * The ring has twice the limit: entries never wrap, and the live ones, which have at most `limit`
+ * bytes, end before what is written in front of them.
  */
 static void make_rings(struct hpack_table *table)
 {
@@ -146,8 +146,8 @@ static void shrink(struct hpack_table *table, size_t size)
     }
 }
 
-/* A new entry, whose bytes the caller has not got from this table; NULL: it is larger than the table, which
- * is empty now. */
+/* A new entry, whose bytes the caller has not got from this table; NULL: it is larger than the
+ * table, which is empty now. */
 static struct hpack_entry *entry_insert(struct hpack_table *table, struct str name,
                                         struct str value)
 {

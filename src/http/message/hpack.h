@@ -13,7 +13,8 @@
 
 #define HPACK_TABLE_DEFAULT 4096 /* bytes, as RFC 7541 counts them */
 
-/* A dynamic table: entries in a ring, newest first. Memory of its own, freed by hpack_table_free. */
+/* A dynamic table: entries in a ring, newest first. Memory of its own, freed by hpack_table_free.
+ */
 struct hpack_entry;
 struct hpack_table {
     char *bytes;                 /* ring of names and values; NULL until something is inserted */
@@ -42,8 +43,8 @@ enum hpack_result {
     HPACK_BAD,   /* COMPRESSION_ERROR: the connection ends (RFC 9113, 4.3) */
 };
 
-/* The next field of a block that is whole (HEADERS and its CONTINUATIONs joined). Sizes above max_string
- * are HPACK_BAD. */
+/* The next field of a block that is whole (HEADERS and its CONTINUATIONs joined). Sizes above
+ * max_string are HPACK_BAD. */
 enum hpack_result hpack_decode(struct hpack_table *table, struct str *block, struct arena *arena,
                                size_t max_string, struct coded_field *field);
 
@@ -62,14 +63,15 @@ struct hpack_form {
 
 char *hpack_put_field(char *at, struct hpack_table *table, struct hpack_form form, struct str name,
                       struct str value);
-/* The whole field that was inserted as this number (table->first after it was); NULL: it is gone. */
+/* The whole field that was inserted as this number (table->first after it was); NULL: it is gone.
+ */
 char *hpack_put_number(char *at, const struct hpack_table *table, unsigned number);
 /* A new limit by the peer's SETTINGS_HEADER_TABLE_SIZE: said at the start of the next block. */
 void hpack_encoder_limit(struct hpack_table *table, uint32_t limit);
 char *hpack_put_limit(char *at, struct hpack_table *table);
 
-/* Huffman (RFC 7541, 5.2): by table, a byte at a time. Decoding gives -1 when it is malformed (EOS, bad
- * padding) or room is too small. */
+/* Huffman (RFC 7541, 5.2): by table, a byte at a time. Decoding gives -1 when it is malformed (EOS,
+ * bad padding) or room is too small. */
 ptrdiff_t huffman_decode(struct str in, char *out, size_t room);
 size_t huffman_size(struct str text); /* bytes when encoded */
 char *huffman_encode(char *at, struct str text);

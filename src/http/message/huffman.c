@@ -1,5 +1,5 @@
-/* The Huffman code of HPACK (RFC 7541, 5.2 and appendix B): both ways by tables, which are made from the
- * lengths of the codes when they are needed first. */
+/* The Huffman code of HPACK (RFC 7541, 5.2 and appendix B): both ways by tables, which are made
+ * from the lengths of the codes when they are needed first. */
 #include "http/message/frame.h"
 #include "http/message/hpack.h"
 
@@ -9,8 +9,9 @@
 #define LOOKUP_BITS 12 /* two codes of usual text, or one that is longer, have room in it */
 
 /*
- * Bits of each symbol's code. The code is canonical: codes of one length follow each other in the order
- * of their symbols, after those that are shorter; so the lengths say all (appendix B has the same).
+ * Bits of each symbol's code. The code is canonical: codes of one length follow each other in the
+ * order of their symbols, after those that are shorter; so the lengths say all (appendix B has the
+ * same).
  */
 static const uint8_t code_bits[SYMBOLS] = {
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, /* 0 */

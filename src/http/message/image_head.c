@@ -85,7 +85,8 @@ static bool parse_jpeg(struct str bytes, struct image_head *out)
             at += 2;
             continue;
         }
-        /* The end, or a scan; 0 is no marker, and decoders look for one after it, where we would read a length. */
+        /* The end, or a scan; 0 is no marker, and decoders look for one after it, where we would
+         * read a length. */
         if (marker == 0xd9 || marker == 0xda || marker == 0) {
             return false;
         }

@@ -1,4 +1,5 @@
-/* What the first bytes of an image say: its kind and size, before anybody decodes it. A pure function on a slice. */
+/* What the first bytes of an image say: its kind and size, before anybody decodes it. A pure
+ * function on a slice. */
 #ifndef HTTP_MESSAGE_IMAGE_HEAD_H
 #define HTTP_MESSAGE_IMAGE_HEAD_H
 
@@ -26,7 +27,8 @@ struct image_head {
 /* False: it is no image, or one that is cut off before its size. */
 bool image_head_parse(struct str bytes, struct image_head *out);
 
-/* How often a decoder may have to go over all pixels of a JPEG: once for each scan. 0 for other kinds. */
+/* How often a decoder may have to go over all pixels of a JPEG: once for each scan. 0 for other
+ * kinds. */
 unsigned image_scans(enum image_kind kind, struct str bytes);
 
 #endif

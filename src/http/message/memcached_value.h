@@ -16,8 +16,8 @@ struct memcached_value {
 /* "VALUE key flags length", without its end. NULL, or which part is wrong: "flags", "length". */
 const char *memcached_value_parse(struct str line, struct memcached_value *out);
 
-/* What has to follow the value: END_OF_VALUE, of which *seen bytes were taken. Takes more of them off a piece and says how
- * many; false: that is something else. */
+/* What has to follow the value: END_OF_VALUE, of which *seen bytes were taken. Takes more of them
+ * off a piece and says how many; false: that is something else. */
 #define MEMCACHED_VALUE_END "\r\nEND\r\n"
 bool memcached_value_ends(struct str piece, unsigned *seen, size_t *used);
 

@@ -4,8 +4,8 @@
 
 #include "base/str.h"
 
-/* Methods (RFC 9110, 9.3; RFC 4918, 9; RFC 5789), one bit each. One list serves the enum and the names.
- * X(METHOD, "NAME", bit) */
+/* Methods (RFC 9110, 9.3; RFC 4918, 9; RFC 5789), one bit each. One list serves the enum and the
+ * names. X(METHOD, "NAME", bit) */
 #define KNOWN_METHODS(X)                                                                           \
     X(METHOD_GET, "GET", 0)                                                                        \
     X(METHOD_HEAD, "HEAD", 1)                                                                      \
@@ -31,8 +31,8 @@ enum http_method {
 #undef METHOD_ENUM
 };
 
-/* The number of a method's name; METHOD_OTHER when it is none of the known. Names are in upper case (RFC 9110,
- * 9.1); in configurations any case will do. */
+/* The number of a method's name; METHOD_OTHER when it is none of the known. Names are in upper case
+ * (RFC 9110, 9.1); in configurations any case will do. */
 unsigned method_named(struct str name);
 unsigned method_named_nocase(struct str name);
 

@@ -58,7 +58,8 @@ static enum parse_result bad_head(struct head *head, unsigned status, const char
     return PARSE_BAD;
 }
 
-/* A header line that is none: shown is what was good of it, and the byte with which that ends. The input ends at `limit`. */
+/* A header line that is none: shown is what was good of it, and the byte with which that ends. The
+ * input ends at `limit`. */
 static enum parse_result bad_line(struct head *head, struct str line, const char *limit)
 {
     const char *at = line.data;
@@ -81,8 +82,9 @@ static enum parse_result bad_line(struct head *head, struct str line, const char
 enum line_end { LINE_ENDED, LINE_OPEN, LINE_BROKEN };
 
 /*
- * Finds the end of a line from `at` on: LF, or CR and LF. *text_end gets the end of the text, *next the
- * start of the next line. Tabs are text. LINE_BROKEN at any other control byte, a bare CR among them
+ * Finds the end of a line from `at` on: LF, or CR and LF. *text_end gets the end of the text, *next
+ * the start of the next line. Tabs are text. LINE_BROKEN at any other control byte, a bare CR among
+ * them
  * (*text_end is there).
  */
 static inline enum line_end find_line_end(const struct scan *scan, const char *at,
@@ -269,8 +271,8 @@ static enum parse_result parse_request_line(struct head *head)
 enum name_kind { NAME_USUAL, NAME_ODD, NAME_BAD };
 
 /*
- * The end of the name at the start of a line, which is its colon, and what the name is made of. Most
- * hold only usual characters; the others are looked at byte by byte.
+ * The end of the name at the start of a line, which is its colon, and what the name is made of.
+ * Most hold only usual characters; the others are looked at byte by byte.
  */
 static inline const char *find_colon(const struct scan *scan, const char *at, const char *text_end,
                                      const struct head_limits *limits, enum name_kind *kind)
@@ -348,8 +350,8 @@ static inline enum parse_result parse_field(const struct scan *scan, struct str 
 }
 
 /*
- * Header lines of the input from the one at lines->line on; what was seen of it holds no end. lines->line gets where
- * the open one begins, or the end of all.
+ * Header lines of the input from the one at lines->line on; what was seen of it holds no end.
+ * lines->line gets where the open one begins, or the end of all.
  */
 static inline __attribute__((always_inline)) enum parse_result read_lines(
     struct fields_scan *lines, struct str input, const struct field_reading *reading,
@@ -421,7 +423,8 @@ static struct fields_scan scan_begin(const struct head *head, uint32_t used)
         struct fields_scan){.line = used, .seen = used, .headers = head->headers, .is_begun = true};
 }
 
-/* Looks at what is new, `taken` as in struct field_reading. False: the lines are still open, and sound. */
+/* Looks at what is new, `taken` as in struct field_reading. False: the lines are still open, and
+ * sound. */
 static bool scan_on(struct fields_scan *scan, struct str input, const struct head_limits *limits,
                     uint32_t taken)
 {

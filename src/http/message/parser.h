@@ -49,24 +49,23 @@ struct repeated;
 /* How header lines are read, and where they go. */
 struct field_reading {
     const struct head_limits *limits;
-    struct arena *arena;   /* memory of the fields */
-    struct fields *fields; /* fresh */
-    struct repeated *
-        repeat; /* the block of a former head, or NULL: saves the parsing of one that equals it, and
-                                 else becomes this one */
+    struct arena *arena;     /* memory of the fields */
+    struct fields *fields;   /* fresh */
+    struct repeated *repeat; /* the block of a former head, or NULL: saves the parsing of one that
+                                equals it, and else becomes this one */
     uint32_t taken; /* bytes before them that count against limits->head_max; 0 to begin with */
 };
 
 /*
- * Parses from the first byte of input. Call again with more input and fresh fields after PARSE_MORE, but not before
- * head_wants_parsing says so.
+ * Parses from the first byte of input. Call again with more input and fresh fields after
+ * PARSE_MORE, but not before head_wants_parsing says so.
  */
 enum parse_result head_parse(struct str input, const struct field_reading *reading,
                              struct head *head);
 
 /*
- * After PARSE_MORE, with more input: is the head whole now, or wrong? Looks at each byte once, whatever the
- * pieces are in which they come, and takes no memory.
+ * After PARSE_MORE, with more input: is the head whole now, or wrong? Looks at each byte once,
+ * whatever the pieces are in which they come, and takes no memory.
  */
 bool head_wants_parsing(struct head_scan *scan, struct str input, const struct head_limits *limits);
 
@@ -76,10 +75,10 @@ enum parse_result fields_parse(struct str input, const struct field_reading *rea
                                struct head *head, uint32_t *used);
 
 /*
- * The same for lines that come in parts: called with all of them from the first on, and again with more
- * after PARSE_MORE. They are parsed when they are whole (and as they come first); in between only new bytes
- * are looked at. What is wrong is reported at the same byte however they come. The fields are emptied, their
- * room is used again; they hold only what PARSE_DONE leaves there.
+ * The same for lines that come in parts: called with all of them from the first on, and again with
+ * more after PARSE_MORE. They are parsed when they are whole (and as they come first); in between
+ * only new bytes are looked at. What is wrong is reported at the same byte however they come. The
+ * fields are emptied, their room is used again; they hold only what PARSE_DONE leaves there.
  */
 enum parse_result fields_parse_parts(struct fields_scan *scan, struct str input,
                                      const struct field_reading *reading, struct head *head,

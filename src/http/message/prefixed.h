@@ -23,7 +23,8 @@ struct prefixed_string {
 
 /* prefixed_get of an integer that does not fit its prefix, or of nothing. */
 enum prefixed prefixed_get_long(struct str *from, unsigned bits, uint64_t *out);
-/* Takes an integer with a prefix of so many bits off *from. *from is as it was when it is not whole. */
+/* Takes an integer with a prefix of so many bits off *from. *from is as it was when it is not
+ * whole. */
 static inline enum prefixed prefixed_get(struct str *from, unsigned bits, uint64_t *out)
 {
     uint64_t mask = (1u << bits) - 1;
@@ -35,13 +36,15 @@ static inline enum prefixed prefixed_get(struct str *from, unsigned bits, uint64
     *from = str_skip(*from, 1);
     return PREFIXED_WHOLE;
 }
-/* Takes a string: the length has a prefix of so many bits, the bit before it says that it is packed. */
+/* Takes a string: the length has a prefix of so many bits, the bit before it says that it is
+ * packed. */
 enum prefixed prefixed_get_string(struct str *from, unsigned bits, size_t max,
                                   struct prefixed_string *out);
 
 /*
- * The text of a string that is packed, to a room: its bytes, or -1 where it is malformed or too long. A whole byte of padding is let
- * pass, which RFC 7541, 5.2 calls an error: nginx does, and clients send it.
+ * The text of a string that is packed, to a room: its bytes, or -1 where it is malformed or too
+ * long. A whole byte of padding is let pass, which RFC 7541, 5.2 calls an error: nginx does, and
+ * clients send it.
  */
 ptrdiff_t prefixed_unpack(struct str coded, char *room, size_t size);
 

@@ -1,5 +1,5 @@
-/* QPACK (RFC 9204): field sections of HTTP/3, both ways. Pure functions on slices; who calls owns the streams.
- * Implemented in qpack_decode.c and qpack_encode.c. */
+/* QPACK (RFC 9204): field sections of HTTP/3, both ways. Pure functions on slices; who calls owns
+ * the streams. Implemented in qpack_decode.c and qpack_encode.c. */
 #ifndef HTTP_MESSAGE_QPACK_H
 #define HTTP_MESSAGE_QPACK_H
 
@@ -47,14 +47,16 @@ void qpack_decoder_free(struct qpack_decoder *decoder);
 /* Bytes of the peer's encoder stream, in order. False: QPACK_ENCODER_STREAM_ERROR. */
 bool qpack_decoder_feed(struct qpack_decoder *decoder, struct str bytes);
 
-/* Begins a whole section by its prefix: QPACK_FIELD, QPACK_BLOCKED or QPACK_BAD. max_string is set already. */
+/* Begins a whole section by its prefix: QPACK_FIELD, QPACK_BLOCKED or QPACK_BAD. max_string is set
+ * already. */
 enum qpack_result qpack_section_begin(const struct qpack_decoder *decoder, struct str block,
                                       struct qpack_section *section);
 /* The next field. */
 enum qpack_result qpack_decode(const struct qpack_decoder *decoder, struct qpack_section *section,
                                struct arena *arena, struct coded_field *field);
 
-/* Instructions of our decoder stream; each has PREFIXED_INTEGER_ROOM. The first two give `at` where nothing is to be said. */
+/* Instructions of our decoder stream; each has PREFIXED_INTEGER_ROOM. The first two give `at` where
+ * nothing is to be said. */
 char *qpack_put_acknowledgment(char *at, struct qpack_decoder *decoder,
                                const struct qpack_section *section, uint64_t stream);
 char *qpack_put_increment(char *at, struct qpack_decoder *decoder);
@@ -66,8 +68,9 @@ char *qpack_put_cancellation(char *at, uint64_t stream);
 #define QPACK_SECTIONS_MAX 64        /* sections that refer to entries and are not acknowledged */
 
 /*
- * The encoder refers to entries only after the peer has acknowledged them: its sections never block. A field gets
- * into the table when it is sent for the second time. Freed by qpack_encoder_free.
+ * The encoder refers to entries only after the peer has acknowledged them: its sections never
+ * block. A field gets into the table when it is sent for the second time. Freed by
+ * qpack_encoder_free.
  */
 struct qpack_encoder {
     struct field_table table;
@@ -109,7 +112,8 @@ static inline size_t qpack_field_room(struct str name, struct str value)
     return name.len + value.len + 24;
 }
 
-/* Begins a section of a stream. The room is QPACK_PREFIX_ROOM, and qpack_field_room for each field. */
+/* Begins a section of a stream. The room is QPACK_PREFIX_ROOM, and qpack_field_room for each field.
+ */
 void qpack_begin(struct qpack_writer *writer, struct qpack_encoder *encoder, uint64_t stream,
                  char *room);
 /* stays_out: the field is not worth an entry, or secret. */

@@ -28,7 +28,8 @@ struct insertion {
     char *scratch;        /* of the limit's size, for what is unpacked; from malloc, or NULL */
 };
 
-/* The text of a string, in the scratch room where it has to be unpacked. False: malformed, or too long. */
+/* The text of a string, in the scratch room where it has to be unpacked. False: malformed, or too
+ * long. */
 static bool unpack_string(const struct qpack_decoder *decoder, struct insertion *insertion,
                           size_t from, const struct prefixed_string *string, struct str *out)
 {
@@ -241,7 +242,8 @@ bool qpack_decoder_feed(struct qpack_decoder *decoder, struct str bytes)
 
 /* ---- field sections ---- */
 
-/* The required insert count, of which the prefix has the lowest part (4.5.1.1). False: malformed. */
+/* The required insert count, of which the prefix has the lowest part (4.5.1.1). False: malformed.
+ */
 static bool decode_required(const struct qpack_decoder *decoder, uint64_t coded, uint64_t *required)
 {
     uint64_t entries = decoder->table.limit / FIELD_TABLE_OVERHEAD;

@@ -19,8 +19,9 @@
 #define CODED_OVERHEAD 8  /* bytes of a coded field beside them */
 
 /*
- * How fields that this process sent lately are coded where no table has them. Most responses repeat what others said: then
- * it is looked up. The same for all connections; never made of what stays out of tables.
+ * How fields that this process sent lately are coded where no table has them. Most responses repeat
+ * what others said: then it is looked up. The same for all connections; never made of what stays
+ * out of tables.
  */
 static struct recent {
     uint32_t hash;
@@ -172,7 +173,8 @@ static bool table_is_allowed(const struct qpack_encoder *encoder)
            encoder->peer_capacity >= FIELD_TABLE_OVERHEAD * ENTRY_SHARE;
 }
 
-/* The table is in use from the first insertion on: the peer gets its capacity. False: it allows none. */
+/* The table is in use from the first insertion on: the peer gets its capacity. False: it allows
+ * none. */
 static bool table_begin(struct qpack_encoder *encoder)
 {
     if (encoder->table.capacity != 0) {
@@ -250,8 +252,8 @@ static bool table_insert(struct qpack_writer *writer, unsigned static_index, str
 }
 
 /*
- * Is it one of the oldest, with new ones waiting for its place? It is referred to no more, or it would never be evicted
- * (RFC 9204, 2.1.1.1).
+ * Is it one of the oldest, with new ones waiting for its place? It is referred to no more, or it
+ * would never be evicted (RFC 9204, 2.1.1.1).
  */
 static bool is_draining(const struct field_table *table, uint64_t number)
 {
@@ -294,7 +296,8 @@ static bool table_find(const struct qpack_encoder *encoder, const struct qpack_s
            str_equal(field_entry_value(table, entry), value);
 }
 
-/* The number of an entry to refer to. False: the field goes as a literal; it may have been inserted for the next time. */
+/* The number of an entry to refer to. False: the field goes as a literal; it may have been inserted
+ * for the next time. */
 static bool find_or_insert(struct qpack_writer *writer, uint32_t hash, unsigned static_index,
                            struct str name, struct str value, uint64_t *number)
 {
@@ -330,7 +333,8 @@ static bool find_or_insert(struct qpack_writer *writer, uint32_t hash, unsigned 
 
 /* ---- field sections ---- */
 
-/* Has this encoder referred to the field lately, and may it do so again? Then the entry need not be looked for and compared. */
+/* Has this encoder referred to the field lately, and may it do so again? Then the entry need not be
+ * looked for and compared. */
 static bool recent_has_entry(const struct qpack_encoder *encoder, const struct recent *recent)
 {
     const struct field_table *table = &encoder->table;
@@ -405,7 +409,8 @@ static void recent_make(struct recent *recent, uint32_t hash, struct str name, s
     recent->coded_len = (uint8_t) (end - recent->coded);
 }
 
-/* By the lengths and the ends: names and values that begin alike are more usual than those that end alike. */
+/* By the lengths and the ends: names and values that begin alike are more usual than those that end
+ * alike. */
 static uint32_t recent_hash(struct str name, struct str value)
 {
     uint64_t hash = name.len * 0x9e3779b97f4a7c15u + value.len;

@@ -19,8 +19,8 @@ const struct qpack_static *qpack_static_get(uint64_t index);
 /* Which of the known fields has the name of this entry. */
 enum field_id qpack_static_field(uint64_t index);
 /*
- * The entry of this name, which is in lower case, and value: true. False: *index is one of the same name, or
- * QPACK_STATIC_COUNT where there is none.
+ * The entry of this name, which is in lower case, and value: true. False: *index is one of the same
+ * name, or QPACK_STATIC_COUNT where there is none.
  */
 bool qpack_static_find(struct str name, struct str value, unsigned *index);
 

@@ -1,5 +1,5 @@
-/* Header blocks that come again: clients send the same fields with request after request, backends with
- * answer after answer. */
+/* Header blocks that come again: clients send the same fields with request after request, backends
+ * with answer after answer. */
 #ifndef HTTP_MESSAGE_REPEAT_H
 #define HTTP_MESSAGE_REPEAT_H
 
@@ -16,9 +16,9 @@ struct field_reading;
 #define REPEAT_FIELDS 24  /* most fields of a block that is remembered */
 
 /*
- * A header block as it was parsed last: its bytes, from after the request line to the empty line, and
- * where its fields lie in them. The same lines under the same limits mean the same fields, so that those
- * which equal it from the first on need not be parsed. All zero is empty.
+ * A header block as it was parsed last: its bytes, from after the request line to the empty line,
+ * and where its fields lie in them. The same lines under the same limits mean the same fields, so
+ * that those which equal it from the first on need not be parsed. All zero is empty.
  */
 struct repeated {
     uint32_t len; /* bytes of the block; 0 = none */
@@ -34,9 +34,10 @@ struct repeated {
 };
 
 /*
- * The lines that the input has in common with reading->repeat, from the first on, as fields that are slices of
- * the input; *used gets their length. True: it is the whole block, to its empty line. room: bytes that it may have. False: what follows
- * is to be parsed (from the start of the input, when *used is 0).
+ * The lines that the input has in common with reading->repeat, from the first on, as fields that
+ * are slices of the input; *used gets their length. True: it is the whole block, to its empty line.
+ * room: bytes that it may have. False: what follows is to be parsed (from the start of the input,
+ * when *used is 0).
  */
 bool repeat_recall(const struct field_reading *reading, uint32_t room, struct str input,
                    uint32_t *used);

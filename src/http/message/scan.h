@@ -1,4 +1,5 @@
-/* Scans of request heads, sixteen bytes at a time where the machine can: ends of lines, names, blanks. */
+/* Scans of request heads, sixteen bytes at a time where the machine can: ends of lines, names,
+ * blanks. */
 #ifndef HTTP_MESSAGE_SCAN_H
 #define HTTP_MESSAGE_SCAN_H
 
@@ -85,8 +86,8 @@ static inline unsigned blank_bits(__m128i bytes)
 }
 
 /*
- * Whole blocks first; the rest with a block that ends at the end and overlaps what was seen. Only an
- * input that is shorter than a block is looked at byte by byte.
+ * Whole blocks first; the rest with a block that ends at the end and overlaps what was seen. Only
+ * an input that is shorter than a block is looked at byte by byte.
  */
 #define SCAN_FUNCTION(name, bits)                                                                  \
     static inline const char *name(const struct scan *scan, const char *at)                        \

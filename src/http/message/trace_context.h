@@ -1,4 +1,5 @@
-/* Trace context of requests: the fields traceparent and tracestate (W3C Trace Context). Pure functions. */
+/* Trace context of requests: the fields traceparent and tracestate (W3C Trace Context). Pure
+ * functions. */
 #ifndef HTTP_MESSAGE_TRACE_CONTEXT_H
 #define HTTP_MESSAGE_TRACE_CONTEXT_H
 
@@ -22,8 +23,8 @@ struct traceparent {
 };
 
 /*
- * Reads a field value (3.2.2). One of a later version is read as far as version 00 has it. False: it is none, and *out is not to
- * be used; the request begins a trace of its own.
+ * Reads a field value (3.2.2). One of a later version is read as far as version 00 has it. False:
+ * it is none, and *out is not to be used; the request begins a trace of its own.
  */
 bool traceparent_parse(struct str value, struct traceparent *out);
 /* Writes TRACEPARENT_SIZE characters of version 00; gives the place after them. */

@@ -1,4 +1,5 @@
-/* Sets of media types: gzip_types, ssi_types, sub_filter_types and similar directives, and whether a response is in one. */
+/* Sets of media types: gzip_types, ssi_types, sub_filter_types and similar directives, and whether
+ * a response is in one. */
 #ifndef HTTP_MESSAGE_TYPE_SET_H
 #define HTTP_MESSAGE_TYPE_SET_H
 
@@ -16,9 +17,9 @@ struct type_set {
 };
 
 /*
- * Of a row `X_types` (CUSTOM_FIELD(S, member, type_set_apply), a `struct type_set *`; ARGS(1, ARGS_ANY),
- * REPEAT_APPEND): reads a line. The first word of the row's .initial is in each set, whatever is
- * written, as with nginx; a word that comes again is warned of.
+ * Of a row `X_types` (CUSTOM_FIELD(S, member, type_set_apply), a `struct type_set *`; ARGS(1,
+ * ARGS_ANY), REPEAT_APPEND): reads a line. The first word of the row's .initial is in each set,
+ * whatever is written, as with nginx; a word that comes again is warned of.
  */
 bool type_set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                     void *settings);

@@ -23,8 +23,8 @@ struct uri {
 bool uri_normalise(struct arena *arena, struct str target, bool merge_slashes, struct uri *out);
 
 /*
- * Is what follows a location's prefix a way up? "/files" of "/files../x" leaves "../x", which after another
- * path with a slash at its end is outside of it.
+ * Is what follows a location's prefix a way up? "/files" of "/files../x" leaves "../x", which after
+ * another path with a slash at its end is outside of it.
  */
 bool uri_climbs(struct str rest);
 
@@ -32,7 +32,8 @@ bool uri_climbs(struct str rest);
  * bytes? */
 bool uri_is_safe(struct str path);
 
-/* The part after the last dot of the last segment, which does not begin with it; empty when there is none. */
+/* The part after the last dot of the last segment, which does not begin with it; empty when there
+ * is none. */
 struct str uri_extension(struct str path);
 
 #endif

@@ -151,7 +151,8 @@ static uint32_t reference_value(struct str name)
                                   : 0;
 }
 
-/* One blank or line end: in an attribute it is a blank, else the end of a line is a line feed (2.11, 3.3.3). */
+/* One blank or line end: in an attribute it is a blank, else the end of a line is a line feed
+ * (2.11, 3.3.3). */
 static size_t put_space(char *at, struct str raw, bool is_attribute)
 {
     bool is_two = raw.data[0] == '\r' && raw.len > 1 && raw.data[1] == '\n';
@@ -196,7 +197,8 @@ static bool xml_decode(struct arena *arena, struct str raw, bool is_attribute, s
 #define XML_SPACE STR("http://www.w3.org/XML/1998/namespace")
 #define XMLNS_SPACE STR("http://www.w3.org/2000/xmlns/")
 
-/* "xml" stands for its own namespace, and nothing else does; "xmlns" for none that could be said. */
+/* "xml" stands for its own namespace, and nothing else does; "xmlns" for none that could be said.
+ */
 static bool may_bind(struct str prefix, struct str space)
 {
     return !str_is(prefix, "xmlns") && !str_equal(space, XMLNS_SPACE) &&
@@ -283,7 +285,8 @@ static bool read_attribute(struct xml_reader *reader, struct str *rest)
            bind(reader, is_default ? STR_NONE : str_skip(attribute.tag, 6), attribute.value);
 }
 
-/* The names of all attributes, once all prefixes are known: two of one name are an error, however they are written. */
+/* The names of all attributes, once all prefixes are known: two of one name are an error, however
+ * they are written. */
 static bool name_attributes(struct xml_reader *reader, struct xml_open *open)
 {
     for (unsigned i = 0; i < reader->attribute_count; i++) {

@@ -1,7 +1,8 @@
 /*
- * A reader of small XML documents that peers send: elements with their namespaces (XML 1.0, Namespaces in XML 1.0). UTF-8
- * only. A document type is refused, so there are no entities but the five that XML has and numbers; comments and processing
- * instructions are skipped. A pure function on a slice.
+ * A reader of small XML documents that peers send: elements with their namespaces (XML 1.0,
+ * Namespaces in XML 1.0). UTF-8 only. A document type is refused, so there are no entities but the
+ * five that XML has and numbers; comments and processing instructions are skipped. A pure function
+ * on a slice.
  */
 #ifndef HTTP_MESSAGE_XML_H
 #define HTTP_MESSAGE_XML_H
@@ -68,14 +69,15 @@ struct xml_reader {
 void xml_begin(struct xml_reader *reader, struct arena *arena, struct str document);
 enum xml_event xml_next(struct xml_reader *reader);
 
-/* The next child of the element that is being read, over texts: XML_START, whose element is read to its end before the next call;
- * XML_END after the last one; or XML_ERROR. */
+/* The next child of the element that is being read, over texts: XML_START, whose element is read to
+ * its end before the next call; XML_END after the last one; or XML_ERROR. */
 enum xml_event xml_next_child(struct xml_reader *reader);
 
 /* After XML_START: reads on to the end of that element. False: XML_ERROR. */
 bool xml_skip(struct xml_reader *reader);
 
-/* The outermost element begins, of this name in the namespace "DAV:"; what precedes it is blanks. */
+/* The outermost element begins, of this name in the namespace "DAV:"; what precedes it is blanks.
+ */
 bool xml_read_root(struct xml_reader *reader, const char *local);
 /* The outermost element has ended, and nothing follows it. */
 bool xml_read_end(struct xml_reader *reader);

@@ -13,22 +13,24 @@ struct body_filter {
     /* The next piece; MAY WAIT. False: the client is gone, stop. */
     bool (*send)(struct body_filter *filter, struct request *request,
                  const struct body_piece *piece, bool is_last);
-    bool
-        takes_files; /* it cuts pieces of files by their offsets: filters that read them come after it */
+    bool takes_files; /* it cuts pieces of files by their offsets: filters that read them come after
+                         it */
 };
 
 /* The piece goes nowhere: the request is over its memory. Gives false. */
 bool response_drop(const struct body_piece *piece);
 
 /*
- * The end of all filters. As many bytes go to the wire as the head has announced: what is more, or the end before that, ends the
- * connection, or the stream, in place of the response (RFC 9112, 6.3). Logged. MAY WAIT.
+ * The end of all filters. As many bytes go to the wire as the head has announced: what is more, or
+ * the end before that, ends the connection, or the stream, in place of the response (RFC
+ * 9112, 6.3). Logged. MAY WAIT.
  */
 bool response_to_wire(struct request *request, const struct body_piece *piece, bool is_last);
 
 /*
- * A filter of the response, or the wire, did not take a piece: a part of the body is gone, so that nothing more of it is sent, and
- * the connection or the stream ends without an end of the body. Not where a filter has withdrawn the response. Gives false.
+ * A filter of the response, or the wire, did not take a piece: a part of the body is gone, so that
+ * nothing more of it is sent, and the connection or the stream ends without an end of the body. Not
+ * where a filter has withdrawn the response. Gives false.
  */
 bool response_break(struct request *request);
 
@@ -44,7 +46,8 @@ static inline bool body_filter_next(struct body_filter *filter, struct request *
     return is_sound || response_break(request);
 }
 
-/* Puts a filter before those that are there: it sees what the handler gives (ranges, copies of files). */
+/* Puts a filter before those that are there: it sees what the handler gives (ranges, copies of
+ * files). */
 static inline void response_add_filter(struct request *request, struct body_filter *filter)
 {
     filter->next = request->response.filters;
@@ -52,8 +55,8 @@ static inline void response_add_filter(struct request *request, struct body_filt
 }
 
 /*
- * Behind a piece: filters work, and may leave so little of a body that the client is never waited for. Other requests get
- * their turn. MAY WAIT. False: stop.
+ * Behind a piece: filters work, and may leave so little of a body that the client is never waited
+ * for. Other requests get their turn. MAY WAIT. False: stop.
  */
 static inline bool response_goes_on(const struct request *request)
 {
@@ -61,8 +64,8 @@ static inline bool response_goes_on(const struct request *request)
 }
 
 /*
- * Puts a filter after those that are there, next to the wire: for filters that change the body, so that
- * bytes pass them in the order in which the header filters ran (sub, ssi, gzip).
+ * Puts a filter after those that are there, next to the wire: for filters that change the body, so
+ * that bytes pass them in the order in which the header filters ran (sub, ssi, gzip).
  */
 static inline void response_append_filter(struct request *request, struct body_filter *filter)
 {

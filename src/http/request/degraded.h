@@ -6,7 +6,8 @@
 
 struct request;
 
-/* Does this worker take as much memory as `degradation` names, or more? It is looked at once a second; what changes is logged. */
+/* Does this worker take as much memory as `degradation` names, or more? It is looked at once a
+ * second; what changes is logged. */
 bool request_is_degraded(const struct request *request);
 
 #endif

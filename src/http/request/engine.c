@@ -128,8 +128,8 @@ static enum handler_result delay_refusal(struct request *request, enum handler_r
     return result;
 }
 
-/* The handler that answers: the location's own handler, or, where there is none or it says that this is not its affair, those that serve
- * files. */
+/* The handler that answers: the location's own handler, or, where there is none or it says that
+ * this is not its affair, those that serve files. */
 static enum handler_result produce_content(struct request *request)
 {
     const struct http_location *answering = request->answering;
@@ -210,7 +210,8 @@ static enum handler_result add_slash(struct request *request)
     return request_fail(request, 301);
 }
 
-/* One pass from where `restart` says to the content. HANDLER_NEXT: it is to be produced. MAY WAIT. */
+/* One pass from where `restart` says to the content. HANDLER_NEXT: it is to be produced. MAY WAIT.
+ */
 static enum handler_result pass(struct request *request)
 {
     enum handler_result result = HANDLER_NEXT;
@@ -307,7 +308,8 @@ static enum handler_result end_circle(struct request *request)
     return request_fail(request, 508);
 }
 
-/* What comes before the first pass of a client's own request. HANDLER_AGAIN: nothing against it. MAY WAIT. */
+/* What comes before the first pass of a client's own request. HANDLER_AGAIN: nothing against it.
+ * MAY WAIT. */
 static enum handler_result receive_request(struct request *request)
 {
     enum handler_result result = HANDLER_AGAIN;
@@ -395,7 +397,8 @@ static enum handler_result end_over_memory(struct request *request, enum handler
     return HANDLER_DONE;
 }
 
-/* A circle that was ended is not begun again by each request on the way back: two of each make thousands. */
+/* A circle that was ended is not begun again by each request on the way back: two of each make
+ * thousands. */
 static bool wants_post_action(const struct request *request, enum handler_result result)
 {
     return result != HANDLER_CLOSED && !request->is_over_memory &&

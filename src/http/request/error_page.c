@@ -19,8 +19,8 @@ static const struct str padding =
              "<!-- a padding to disable MSIE and Chrome friendly error page -->" CRLF
              "<!-- a padding to disable MSIE and Chrome friendly error page -->" CRLF);
 
-/* After these the next request on the connection could not be distinguished from the rest of this one, or
- * nobody should wait for it. */
+/* After these the next request on the connection could not be distinguished from the rest of this
+ * one, or nobody should wait for it. */
 static bool ends_connection(unsigned status)
 {
     switch (status) {

@@ -10,7 +10,8 @@ static bool is_meant(const struct field_change *change, struct str name)
                              : str_equal_nocase(name, change->name);
 }
 
-/* Replaces the first of that name and removes the others; an empty value removes all. True: there was one. */
+/* Replaces the first of that name and removes the others; an empty value removes all. True: there
+ * was one. */
 static bool replace_field(struct fields *fields, const struct field_change *change)
 {
     bool is_set = false;
@@ -71,7 +72,8 @@ static void change_connection(struct request *request, const struct field_change
     }
 }
 
-/* A path is made absolute, as a redirect's; anything else takes the place of what a backend sent. */
+/* A path is made absolute, as a redirect's; anything else takes the place of what a backend sent.
+ */
 static void change_location(struct request *request, const struct field_change *change)
 {
     struct response *response = &request->response;
@@ -155,7 +157,8 @@ static struct request *sharing_parent(const struct request *request)
     return request->has_own_headers ? NULL : request->parent;
 }
 
-/* The host of a value that no client could send: what a configuration or a script writes may hold any bytes but those of a path. */
+/* The host of a value that no client could send: what a configuration or a script writes may hold
+ * any bytes but those of a path. */
 static bool host_from_text(struct arena *arena, struct str value, struct str *host)
 {
     const char *bracket = value.data[0] == '[' ? str_find_char(value, ']') : NULL;
@@ -197,7 +200,8 @@ static bool change_host(struct request *request, struct str value)
     return true;
 }
 
-/* A length that is less than the body's cuts what is passed on; without the field again all of it is. */
+/* A length that is less than the body's cuts what is passed on; without the field again all of it
+ * is. */
 static void change_passed_length(struct request *request, const struct field_change *change)
 {
     int64_t length = -1;

@@ -1,10 +1,12 @@
-/* Fields of requests and of responses, set, replaced and removed by whom the configuration tells to. */
+/* Fields of requests and of responses, set, replaced and removed by whom the configuration tells
+ * to. */
 #ifndef HTTP_REQUEST_FIELD_CHANGE_H
 #define HTTP_REQUEST_FIELD_CHANGE_H
 
 #include "http/request/request.h"
 
-/* Name and value live as long as the request, and nobody ends a field with them (field_value_safe). */
+/* Name and value live as long as the request, and nobody ends a field with them (field_value_safe).
+ */
 struct field_change {
     struct str name;
     enum field_id id;   /* of the name */
@@ -23,14 +25,15 @@ struct field_change {
      FIELD_BIT(FIELD_REFRESH))
 
 /*
- * A field of the response, wherever that has its place. How a body is framed is not for it to say: Transfer-Encoding stays as it is, and
- * a length can be removed, or set where no body follows.
+ * A field of the response, wherever that has its place. How a body is framed is not for it to say:
+ * Transfer-Encoding stays as it is, and a length can be removed, or set where no body follows.
  */
 void response_change_field(struct request *request, const struct field_change *change);
 
 /*
- * A field of the request. What a subrequest changes, its parents see: they share the fields, as with nginx. The length of a body that is
- * still to be read stays what the client said. False: the value of Host is none, and nothing was changed.
+ * A field of the request. What a subrequest changes, its parents see: they share the fields, as
+ * with nginx. The length of a body that is still to be read stays what the client said. False: the
+ * value of Host is none, and nothing was changed.
  */
 bool request_change_field(struct request *request, const struct field_change *change);
 

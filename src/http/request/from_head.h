@@ -1,4 +1,5 @@
-/* From the head of a client's request to the request: the rules that hold for every version. What is wrong is logged by the wire format. */
+/* From the head of a client's request to the request: the rules that hold for every version. What
+ * is wrong is logged by the wire format. */
 #ifndef HTTP_REQUEST_FROM_HEAD_H
 #define HTTP_REQUEST_FROM_HEAD_H
 
@@ -7,8 +8,9 @@
 #include "http/request/request.h"
 
 /*
- * The host that was asked for last, which most often comes again: its parts are found without a look at each byte. Kept only when the name
- * is in lower case, so that the parts are slices of the value.
+ * The host that was asked for last, which most often comes again: its parts are found without a
+ * look at each byte. Kept only when the name is in lower case, so that the parts are slices of the
+ * value.
  */
 struct known_host {
     char value[64];
@@ -28,10 +30,12 @@ static inline bool known_host_is(const struct known_host *known, struct str valu
 bool host_split(struct known_host *known, struct arena *arena, struct str value, struct str *host,
                 struct str *port);
 
-/* The server, by request->head.host where that was valid: the default one of the address otherwise, and where there is only one. Sets the location. */
+/* The server, by request->head.host where that was valid: the default one of the address otherwise,
+ * and where there is only one. Sets the location. */
 void request_choose_server(struct request *request, bool is_host_valid);
 
-/* Where headers.has_repeats: the first field that may be there once only, and is there again; *former is the one before it. NULL: there is none. */
+/* Where headers.has_repeats: the first field that may be there once only, and is there again;
+ * *former is the one before it. NULL: there is none. */
 const struct field *request_repeated_field(const struct request *request,
                                            const struct field **former);
 
@@ -50,7 +54,8 @@ static inline bool request_set_length(struct request *request)
     return is_valid;
 }
 
-/* Does the client ask for 100 (Continue)? Any other expectation is overlooked, as nginx does (RFC 9110, 10.1.1). */
+/* Does the client ask for 100 (Continue)? Any other expectation is overlooked, as nginx does (RFC
+ * 9110, 10.1.1). */
 static inline bool request_wants_continue(const struct request *request)
 {
     const struct field *expect = fields_get(&request->headers, FIELD_EXPECT);
@@ -64,7 +69,8 @@ static inline void request_set_no_path(struct request *request)
     request_set_uri_of_target(request, STR(""), STR_NONE, false);
 }
 
-/* The path of the target and what follows '?' in it, to uri and args. False: it is not valid, and uri is empty. */
+/* The path of the target and what follows '?' in it, to uri and args. False: it is not valid, and
+ * uri is empty. */
 static inline bool request_set_path(struct request *request, struct str path)
 {
     struct uri uri;
@@ -81,13 +87,13 @@ static inline bool request_set_path(struct request *request, struct str path)
 /* Why a head is refused; status 0: it is not. */
 struct head_refusal {
     unsigned status;
-    const char *
-        reason; /* for the log; NULL: the path is not valid, which each version says in its own form */
+    const char *reason; /* for the log; NULL: the path is not valid, which each version says in its
+                           own form */
 };
 
 /*
- * The target, but for that of CONNECT: path is its path and what follows '?'. Empty: the target names the whole server, as "*" does. "?…" is
- * what follows an authority without a path.
+ * The target, but for that of CONNECT: path is its path and what follows '?'. Empty: the target
+ * names the whole server, as "*" does. "?…" is what follows an authority without a path.
  */
 static inline struct head_refusal request_set_target(struct request *request, struct str path)
 {
@@ -111,8 +117,8 @@ static inline bool request_accepts_connect(const struct request *request)
 }
 
 /*
- * CONNECT (RFC 9110, 9.3.6): the target is host and port, the URI is that of the whole server. What follows the head is not for us to read as
- * a request, whatever becomes of this one.
+ * CONNECT (RFC 9110, 9.3.6): the target is host and port, the URI is that of the whole server. What
+ * follows the head is not for us to read as a request, whatever becomes of this one.
  */
 void request_set_tunnel(struct request *request);
 /* Its host and port are there. */

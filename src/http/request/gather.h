@@ -12,8 +12,8 @@
 /* Part of a filter. Zero but for `filter` is empty. */
 struct gather {
     struct body_filter *filter; /* on whose behalf: bytes go to the next one */
-    char *
-        data; /* GATHER_SIZE bytes, or NULL: nothing was gathered yet; malloc'ed, goes with the request */
+    char *data; /* GATHER_SIZE bytes, or NULL: nothing was gathered yet; malloc'ed, goes with the
+                   request */
     size_t len;
 };
 

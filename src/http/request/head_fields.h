@@ -1,4 +1,5 @@
-/* Heads of responses for wires with streams; and their fields, in the order that nginx has, for wires that encode each field (HTTP/3). */
+/* Heads of responses for wires with streams; and their fields, in the order that nginx has, for
+ * wires that encode each field (HTTP/3). */
 #ifndef HTTP_REQUEST_HEAD_FIELDS_H
 #define HTTP_REQUEST_HEAD_FIELDS_H
 
@@ -11,13 +12,14 @@ struct request;
 
 /* What encodes a field. It is embedded in the wire's own struct. */
 struct head_encoder {
-    /* stays_out: the field is not worth an entry in a table, or secret. Name and value are valid during the call. */
+    /* stays_out: the field is not worth an entry in a table, or secret. Name and value are valid
+     * during the call. */
     void (*put)(struct head_encoder *encoder, struct str name, struct str value, bool stays_out);
 };
 
 /*
- * The head is about to be sent: is_head_sent, is_header_only, and the status as HTTP/2 and HTTP/3 have it. is_websocket: the request
- * is an extended CONNECT. True: nothing follows the head.
+ * The head is about to be sent: is_head_sent, is_header_only, and the status as HTTP/2 and HTTP/3
+ * have it. is_websocket: the request is an extended CONNECT. True: nothing follows the head.
  */
 bool head_begin(struct request *request, bool is_websocket);
 

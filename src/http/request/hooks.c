@@ -19,7 +19,8 @@ static const char *const phase_names[] = {
     "dav",        "slowfs",       "static",        "log",
 };
 
-/* As nginx documents it; "length" are the trailers of headers_filter, which say that no length is known. */
+/* As nginx documents it; "length" are the trailers of headers_filter, which say that no length is
+ * known. */
 static const char *const filter_names[] = {
     "keyval",       "not_modified", "session_sticky", "srcache", "headers",
     "userid",       "trim",         "footer",         "gunzip",  "sub",
@@ -52,7 +53,8 @@ static size_t rank_of(const struct order *order, const char *name)
     return rank;
 }
 
-/* Does a placed hook stand where `name` does (0), before it (-1) or after it (1)? 2: nobody can say. */
+/* Does a placed hook stand where `name` does (0), before it (-1) or after it (1)? 2: nobody can
+ * say. */
 static int compare_names(const struct order *order, const struct entry *placed, const char *name)
 {
     size_t left = rank_of(order, placed->name);

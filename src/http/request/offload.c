@@ -107,7 +107,8 @@ static void count_inside(const struct offload_job *job, unsigned change)
     job->client->inside += change;
 }
 
-/* Of those that may enter the one whose client has the fewest inside, the first of them; or NULL. */
+/* Of those that may enter the one whose client has the fewest inside, the first of them; or NULL.
+ */
 static struct waiter *find_next(const struct offload_shares *shares)
 {
     struct waiter *next = NULL;
@@ -177,7 +178,8 @@ static enum thread_called run_job(const struct offload_job *job, void (*work)(vo
     if (called != THREAD_CALL_DONE) {
         return called;
     }
-    /* A place that came too late: an idle thread would take the job at once, and the end would wait for it. */
+    /* A place that came too late: an idle thread would take the job at once, and the end would wait
+     * for it. */
     called = fiber_is_cancelled() ? THREAD_CALL_CANCELLED : thread_pool_call(threads, work, arg);
     leave(job);
     return called;

@@ -10,13 +10,15 @@
 #include "http/request/body_filter.h"
 #include "http/request/request.h"
 
-/* Bytes that a place holds while others come first, and those that all of the owner's hold; who gives more waits. */
+/* Bytes that a place holds while others come first, and those that all of the owner's hold; who
+ * gives more waits. */
 #define ORDERED_HELD_MAX 32768
 #define ORDERED_OWN_MAX (256 * 1024)
 
 /*
- * The output of a response to which subrequests add beside its owner. The one that adds something, or ends, sends
- * what is due: one fiber at a time, so a filter sees one. Zero but for filter and request at first.
+ * The output of a response to which subrequests add beside its owner. The one that adds something,
+ * or ends, sends what is due: one fiber at a time, so a filter sees one. Zero but for filter and
+ * request at first.
  */
 struct ordered {
     struct body_filter *filter; /* after which all of it goes */
@@ -45,8 +47,8 @@ void ordered_init(struct ordered *ordered, struct body_filter *filter, struct re
 struct ordered_slot *ordered_slot(struct ordered *ordered);
 /* No more comes. Sends what is due. MAY WAIT. */
 void ordered_end(struct ordered_slot *slot);
-/* What the owner gives, after all places. After the last piece all was sent. MAY WAIT. False: the client is gone, or
- * the wait was cancelled. */
+/* What the owner gives, after all places. After the last piece all was sent. MAY WAIT. False: the
+ * client is gone, or the wait was cancelled. */
 bool ordered_send(struct ordered *ordered, const struct body_piece *piece, bool is_last);
 /* Bytes that wait for their turn; more than any limit where the next ones might have to wait. */
 uint64_t ordered_backlog(const struct ordered_slot *slot);

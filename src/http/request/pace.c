@@ -38,7 +38,8 @@ static uint64_t window_end(const struct pace *pace, const struct min_rate *rule)
     return pace->since_ms + left_ms;
 }
 
-/* Did the client move enough in the window, where that is over? Requests that share its connection share what it has to do. */
+/* Did the client move enough in the window, where that is over? Requests that share its connection
+ * share what it has to do. */
 static bool window_is_good(struct request *request, struct pace *pace, const struct min_rate *rule,
                            uint64_t position)
 {

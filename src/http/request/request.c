@@ -17,8 +17,8 @@ const struct subject_kind request_subject = {.name = "request"};
 #define MEMORY_STOP 64
 
 /*
- * It takes more memory than it may. What it has asked for is given; from here on its waits are cancelled and nothing
- * more is sent of it, so that its fiber returns: see request_run.
+ * It takes more memory than it may. What it has asked for is given; from here on its waits are
+ * cancelled and nothing more is sent of it, so that its fiber returns: see request_run.
  */
 static void memory_is_over(struct arena_account *account)
 {

@@ -25,7 +25,8 @@ enum uri_state {
     URI_MOVED,     /* likewise, and post-rewrite searches a location for it */
 };
 
-/* Whether a span of the request is recorded: decided by the module that traces, and kept here, since each request is asked for it. */
+/* Whether a span of the request is recorded: decided by the module that traces, and kept here,
+ * since each request is asked for it. */
 enum trace_decision { TRACE_UNDECIDED, TRACE_SKIPPED, TRACE_RECORDED };
 
 enum http_version { HTTP_0_9 = 9, HTTP_1_0 = 10, HTTP_1_1 = 11, HTTP_2 = 20, HTTP_3 = 30 };
@@ -54,16 +55,17 @@ struct client {
 /* What variables of http are asked of. */
 extern const struct subject_kind request_subject;
 
-/* Code that works for a request and adds to its log lines, after the request's own words. It is in a struct
- * that lives as long as the request, and is put into request->log_contexts. */
+/* Code that works for a request and adds to its log lines, after the request's own words. It is in
+ * a struct that lives as long as the request, and is put into request->log_contexts. */
 struct log_context {
     void (*describe)(const struct log_context *log_context, struct writer *out);
     struct log_context *next; /* tells after it */
 };
 
 /*
- * Called when the client has left: does work on the request continue all the same: then its fiber is not cancelled.
- * Asked each time that something tells of it, on whatever stack; never of a connection that this server ends itself.
+ * Called when the client has left: does work on the request continue all the same: then its fiber
+ * is not cancelled. Asked each time that something tells of it, on whatever stack; never of a
+ * connection that this server ends itself.
  */
 struct abort_watcher {
     bool (*goes_on)(struct abort_watcher *watcher);
@@ -76,8 +78,9 @@ struct body_watcher {
 };
 
 /*
- * What the head of a request says of where it goes: the wire formats fill it, and a subrequest has its parent's. Method and fields,
- * which modules change, are beside it in struct request; where they change the field Host, host and port follow (request/field_change.h).
+ * What the head of a request says of where it goes: the wire formats fill it, and a subrequest has
+ * its parent's. Method and fields, which modules change, are beside it in struct request; where
+ * they change the field Host, host and port follow (request/field_change.h).
  */
 struct request_head {
     struct str line;           /* as received, without line end */
@@ -90,13 +93,13 @@ struct request_head {
 
 /* The body of a request on its way in: what its head said of it, and how far reading it is. */
 struct incoming_body {
-    int64_t length; /* as Content-Length has it; -1 = none or chunked */
-    int64_t
-        sent_length; /* the same as the client's head had it: a body given instead changes nothing of that */
+    int64_t length;         /* as Content-Length has it; -1 = none or chunked */
+    int64_t sent_length;    /* the same as the client's head had it: a body given instead changes
+                               nothing of that */
     uint64_t passed_length; /* with is_length_given: so much of the body is passed on at most */
-    uint64_t
-        timeout_ms; /* who reads it waits so long for more, and may try again after that; 0: client_body_timeout */
-    uint64_t received;            /* bytes as received, frames included */
+    uint64_t timeout_ms;    /* who reads it waits so long for more, and may try again after that; 0:
+                               client_body_timeout */
+    uint64_t received;      /* bytes as received, frames included */
     struct request_body *body;    /* once it was read; or NULL */
     struct fields *trailers;      /* of a chunked one, once it was read; or NULL */
     struct body_watcher *watcher; /* or NULL */
@@ -116,8 +119,9 @@ struct incoming_body {
 };
 
 /*
- * The response on its way to the client: what the wire counts of it, and how fast it goes. Positions of HTTP/1 are those of the
- * connection (conn->queued, conn->sent); HTTP/2 and HTTP/3 count per stream.
+ * The response on its way to the client: what the wire counts of it, and how fast it goes.
+ * Positions of HTTP/1 are those of the connection (conn->queued, conn->sent); HTTP/2 and HTTP/3
+ * count per stream.
  */
 struct request_delivery {
     uint64_t interim_bytes; /* of interim responses */
@@ -133,7 +137,8 @@ struct request_delivery {
 
 struct request_trace;
 
-/* What is called on the way of a request that is observed; each may be NULL. None of these may wait. Times are those of clock_read_ns. */
+/* What is called on the way of a request that is observed; each may be NULL. None of these may
+ * wait. Times are those of clock_read_ns. */
 struct request_trace_calls {
     /* A handler of a phase was asked. */
     void (*asked)(struct request_trace *trace, struct request *request, request_handler run,
@@ -150,7 +155,8 @@ struct request_trace_calls {
                       uint64_t began_ns);
 };
 
-/* An observer of a request and of its subrequests (debug_request, spans). It lives as long as the main request. */
+/* An observer of a request and of its subrequests (debug_request, spans). It lives as long as the
+ * main request. */
 struct request_trace {
     struct request_trace *next;
     const struct request_trace_calls *calls;
@@ -180,11 +186,11 @@ struct request {
     const struct client *client; /* who asks, where that is not the other end of the connection:
                                      request_set_client; of a main request; or NULL */
 
-    const struct http_server *server;     /* that it is for */
-    const struct http_location *location; /* whose settings hold now */
-    const struct http_location
-        *answering; /* whose handler answers: the last location that named one; NULL =
-                                              that passes it on, but settings hold that say not where to */
+    const struct http_server *server;      /* that it is for */
+    const struct http_location *location;  /* whose settings hold now */
+    const struct http_location *answering; /* whose handler answers: the last location that named
+                                              one; NULL = that passes it on, but settings hold that
+                                              say not where to */
 
     struct request_head head;
 
@@ -231,9 +237,9 @@ struct request {
     unsigned is_pipelined : 1;   /* its head was in the buffer before the response to the former was
                                     sent */
     unsigned uri_has_quoted : 1; /* the target held %XX */
-    unsigned is_error_redirect : 1; /* an error page is being asked for */
-    unsigned
-        is_lingering_forced : 1; /* the connection closes only after what the client still sends was read */
+    unsigned is_error_redirect : 1;   /* an error page is being asked for */
+    unsigned is_lingering_forced : 1; /* the connection closes only after what the client still
+                                         sends was read */
     unsigned
         has_own_headers : 1; /* of a subrequest: what it changes in them its parent does not see */
     unsigned is_completed : 1;    /* the whole response was given to the client: "OK" */
@@ -252,12 +258,13 @@ void request_free(struct request *request);
 void request_count_for(struct request *request, struct request *main);
 
 /*
- * What a module keeps for a request, found by the address of something of its own: `size` bytes in its arena,
- * cleared when they are asked for first. Size 0: NULL when there is none yet.
+ * What a module keeps for a request, found by the address of something of its own: `size` bytes in
+ * its arena, cleared when they are asked for first. Size 0: NULL when there is none yet.
  */
 void *request_data(struct request *request, const void *key, size_t size);
 
-/* Before more is read of its connection than the wire does by itself: see struct http_wire, keep_head. */
+/* Before more is read of its connection than the wire does by itself: see struct http_wire,
+ * keep_head. */
 void request_keep_head(struct request *request);
 /* What was given so far leaves now, not at the end of the turn. */
 void request_flush(struct request *request);
@@ -270,15 +277,17 @@ static inline bool request_is_encrypted(const struct request *request)
     return connection_tls(request->connection) != NULL;
 }
 
-/* The client: the other end of the connection (len 0: a unix socket without a name), or whom it speaks for. */
+/* The client: the other end of the connection (len 0: a unix socket without a name), or whom it
+ * speaks for. */
 void request_client(const struct request *request, struct addr *out);
 /* The same as text, without port; "unix:" for a unix socket. Lives as long as the request. */
 struct str request_client_text(const struct request *request);
-/* From here on this client asks, for subrequests and the log, too. Variables that were used keep their values. */
+/* From here on this client asks, for subrequests and the log, too. Variables that were used keep
+ * their values. */
 void request_set_client(struct request *request, const struct addr *addr);
 
-/* From here on this is asked for, with these arguments: the target as the client sent it does not say so any more. Nothing else assigns
- * these members (make lint checks it). */
+/* From here on this is asked for, with these arguments: the target as the client sent it does not
+ * say so any more. Nothing else assigns these members (make lint checks it). */
 static inline void request_set_uri(struct request *request, struct str uri, struct str args)
 {
     request->uri = uri;
@@ -293,7 +302,8 @@ static inline void request_set_uri_of_target(struct request *request, struct str
     request->is_target_stale = false;
     request->uri_has_quoted = has_quoted;
 }
-/* For files: they are looked for under another URI. Gives the former, which is put back in the same way; the target stays what it is. */
+/* For files: they are looked for under another URI. Gives the former, which is put back in the same
+ * way; the target stays what it is. */
 static inline struct str request_swap_uri(struct request *request, struct str uri)
 {
     struct str former = request->uri;

@@ -90,8 +90,8 @@ static void compute_limits(struct request *request)
     }
 }
 
-/* Codes whose body is the file that was asked for; an error page's own age means nothing to the client. What a
- * backend says of its own answer stays. */
+/* Codes whose body is the file that was asked for; an error page's own age means nothing to the
+ * client. What a backend says of its own answer stays. */
 static bool tells_modification(unsigned status)
 {
     return status == 200 || status == 206 || status == 304;
@@ -111,7 +111,8 @@ static enum handler_result finish_head(struct request *request, header_filter *f
         }
         if ((response->status >= 400 && given < 400 && !response->keeps_head) ||
             response->hold.refusal != 0) {
-            return HANDLER_FAIL; /* a condition or a range cannot be met, or somebody withdraws it */
+            return HANDLER_FAIL; /* a condition or a range cannot be met, or somebody withdraws it
+                                  */
         }
         if (response->hold.is_held) {
             response->hold.filters_left = filter + 1;
@@ -255,7 +256,8 @@ static bool break_off(struct request *request, const struct body_piece *piece, c
     return response_drop(piece);
 }
 
-/* As much of the body as was said of it (is_length_set). One that ends before that ends the connection. MAY WAIT. */
+/* As much of the body as was said of it (is_length_set). One that ends before that ends the
+ * connection. MAY WAIT. */
 static bool send_within_length(struct request *request, const struct body_piece *piece,
                                bool is_last)
 {

@@ -23,9 +23,8 @@ struct body_piece {
     off_t offset;     /* of the file piece in it */
     uint64_t size;    /* bytes of the file piece */
     bool is_volatile; /* bytes are copied: the memory is reused after the call */
-    bool
-        is_flush; /* what was given so far shall leave now (a streaming handler waits for more); on a
-                      piece without bytes a compressor, too, lets go what it holds */
+    bool is_flush; /* what was given so far shall leave now (a streaming handler waits for more); on
+                      a piece without bytes a compressor, too, lets go what it holds */
     void (*release)(void *arg); /* or NULL */
     void *release_arg;          /* given to release */
 };
@@ -52,14 +51,13 @@ struct head_hold {
 
 /* Which part of the body the client gets. */
 struct body_range {
-    uint64_t
-        body_offset; /* where the first piece that is given stands in the body; not 0 with slices only, which may set it
-                             when the head was made */
+    uint64_t body_offset;    /* where the first piece that is given stands in the body; not 0 with
+                                slices only, which may set it    when the head was made */
     uint64_t start;          /* of the one range that is cut out of the body, when the head is */
     uint64_t end;            /* end of that range; 0 = there is none */
     unsigned is_allowed : 1; /* a handler that can serve ranges of this body sets it */
-    unsigned
-        is_single : 1; /* several ranges at once are not served: the body may be long, and its pieces come one after the other */
+    unsigned is_single : 1;  /* several ranges at once are not served: the body may be long, and its
+                                pieces come one after the other */
 };
 
 struct response {
@@ -87,35 +85,36 @@ struct response {
     struct str whole; /* the whole body, when a handler has it in memory; see response_memory */
     struct body_filter *filters; /* first body filter, or NULL: pieces go to the wire */
     uint64_t body_given; /* bytes of it that went to the wire, where its length was announced */
-    unsigned is_head_sent : 1; /* the client may have seen it: nothing of it can change */
-    unsigned is_complete : 1;  /* the last piece was given */
-    unsigned
-        is_length_set : 1; /* a script or more_set_headers has said content_length: the body is cut to it */
+    unsigned is_head_sent : 1;  /* the client may have seen it: nothing of it can change */
+    unsigned is_complete : 1;   /* the last piece was given */
+    unsigned is_length_set : 1; /* a script or more_set_headers has said content_length: the body is
+                                   cut to it */
     unsigned lacks_body : 1; /* its head was that of an answer to HEAD: the length means nothing */
     unsigned lacks_end : 1;  /* a filter has let all of it through but its end: it is cut there */
     unsigned is_broken : 1;  /* a part of the body is gone: see response_break */
-    unsigned is_header_only : 1; /* HEAD, 204, 304: no body follows */
-    unsigned is_chunked : 1;     /* set by the wire */
-    unsigned is_tunnel : 1;      /* bytes both ways follow the head: no framing (101, CONNECT) */
-    unsigned
-        is_unconditional : 1; /* a backend has acted: If-Match and similar fields are not judged again */
-    unsigned is_error_page : 1; /* an error page is being made: no second one unless recursive */
-    unsigned is_built_in : 1;   /* the server's own page for a failure or a redirect */
+    unsigned is_header_only : 1;   /* HEAD, 204, 304: no body follows */
+    unsigned is_chunked : 1;       /* set by the wire */
+    unsigned is_tunnel : 1;        /* bytes both ways follow the head: no framing (101, CONNECT) */
+    unsigned is_unconditional : 1; /* a backend has acted: If-Match and similar fields are not
+                                      judged again */
+    unsigned is_error_page : 1;    /* an error page is being made: no second one unless recursive */
+    unsigned is_built_in : 1;      /* the server's own page for a failure or a redirect */
     unsigned is_coded_file : 1; /* a file that has a content coding: parts of it are not served */
     unsigned is_coding_chosen : 1; /* coding holds; NULL then means none */
     unsigned keeps_coding : 1;     /* a backend said no-transform: nothing is encoded or decoded */
-    unsigned
-        is_of_subrequest : 1; /* the piece that goes through the filters comes from a subrequest, and its filters */
-    unsigned
-        keeps_head : 1; /* a header filter has made this very head of a failure: no page takes its place */
+    unsigned is_of_subrequest : 1; /* the piece that goes through the filters comes from a
+                                      subrequest, and its filters */
+    unsigned keeps_head : 1; /* a header filter has made this very head of a failure: no page takes
+                                its place */
     unsigned is_dropped : 1; /* a header filter has the client dropped: nothing is answered */
-    unsigned
-        reads_offloaded : 1; /* its files are on storage that may be slow: threads read them, whatever `aio` says */
-    unsigned needs_memory : 1; /* a body filter needs bytes, not pieces of files: they are read
-                                  before it (copy_filter.c) */
+    unsigned reads_offloaded : 1; /* its files are on storage that may be slow: threads read them,
+                                     whatever `aio` says */
+    unsigned needs_memory : 1;    /* a body filter needs bytes, not pieces of files: they are read
+                                     before it (copy_filter.c) */
 };
 
-/* Is last_modified sent? Not where a field of that name is among the others, which a script has set. */
+/* Is last_modified sent? Not where a field of that name is among the others, which a script has
+ * set. */
 static inline bool response_tells_modified(const struct response *response)
 {
     return response->last_modified != -1 &&
@@ -124,22 +123,24 @@ static inline bool response_tells_modified(const struct response *response)
 
 /* ---- what handlers do with it (response.c, error_page.c) ---- */
 
-/* Runs the header filters, sends the head. HANDLER_DONE when no body follows (HEAD, 304 …), HANDLER_NEXT:
- * send the body; HANDLER_FAIL/HANDLER_CLOSED. */
+/* Runs the header filters, sends the head. HANDLER_DONE when no body follows (HEAD, 304 …),
+ * HANDLER_NEXT: send the body; HANDLER_FAIL/HANDLER_CLOSED. */
 enum handler_result response_start(struct request *request);
 /* Body pieces, through the filters. MAY WAIT. False: the client is gone. */
 bool response_send(struct request *request, const struct body_piece *piece, bool is_last);
 /*
- * A header filter that makes the head of what is in the body (its length, a failure) holds the head back, of HEAD, too: the
- * handler gives the body all the same. When it has seen enough its body filter calls response_resume, which runs the filters
- * after it and sends the head: HANDLER_NEXT, the body may follow; HANDLER_DONE, none does; else give false. Or response_withdraw,
- * before the last piece has passed: the handler ends.
+ * A header filter that makes the head of what is in the body (its length, a failure) holds the head
+ * back, of HEAD, too: the handler gives the body all the same. When it has seen enough its body
+ * filter calls response_resume, which runs the filters after it and sends the head: HANDLER_NEXT,
+ * the body may follow; HANDLER_DONE, none does; else give false. Or response_withdraw, before the
+ * last piece has passed: the handler ends.
  */
 void response_hold(struct request *request);
 enum handler_result response_resume(struct request *request);
 /*
- * For filters, as long as the head was not sent: nothing of the response goes out; a failure of this status, or a redirect to
- * `location`, takes its place. Gives false, as a body filter does then.
+ * For filters, as long as the head was not sent: nothing of the response goes out; a failure of
+ * this status, or a redirect to `location`, takes its place. Gives false, as a body filter does
+ * then.
  */
 bool response_withdraw(struct request *request, unsigned status, struct str location);
 /* A whole response of one memory piece (not volatile). The usual end of a small handler. */
@@ -150,8 +151,8 @@ struct buf;
 enum handler_result response_gathered(struct request *request, unsigned status,
                                       struct str content_type, struct buf *text);
 /*
- * A body that is made piece by piece (produced.c). make appends some more of it and may not wait; others get their turn between
- * two calls. False: that was all.
+ * A body that is made piece by piece (produced.c). make appends some more of it and may not wait;
+ * others get their turn between two calls. False: that was all.
  */
 struct body_maker {
     bool (*make)(void *arg, struct buf *out);
@@ -168,26 +169,30 @@ enum handler_result response_produced(struct request *request, unsigned status,
  * as configured). */
 enum handler_result response_redirect(struct request *request, unsigned status,
                                       struct str location);
-/* For header filters: another Location, which is made absolute after them as configured; empty = none. */
+/* For header filters: another Location, which is made absolute after them as configured; empty =
+ * none. */
 void response_set_location(struct request *request, struct str location);
-/* Location as the client gets it, in the request's arena: "/path" as "http://host:port/path" unless absolute_redirect is off. */
+/* Location as the client gets it, in the request's arena: "/path" as "http://host:port/path" unless
+ * absolute_redirect is off. */
 struct str response_sent_location(struct request *request);
-/* What HANDLER_FAIL leads to: error_page of the location, else the built-in page (special pages). */
+/* What HANDLER_FAIL leads to: error_page of the location, else the built-in page (special pages).
+ */
 enum handler_result response_error(struct request *request);
 /*
- * The built-in page for a request that is not worked on: without filters, and without waiting, so that it can be
- * called on the loop's stack. Over HTTP/2 without a page.
+ * The built-in page for a request that is not worked on: without filters, and without waiting, so
+ * that it can be called on the loop's stack. Over HTTP/2 without a page.
  */
 void response_refuse(struct request *request, unsigned status);
 /* Has this place an error_page for the status that may be shown now? */
 bool response_has_page(const struct request *request, unsigned status);
-/* The media type of files with this extension, by types and default_type at the place of the request. */
+/* The media type of files with this extension, by types and default_type at the place of the
+ * request. */
 struct str response_type_of(const struct request *request, struct str extension);
 /* Sets content_type to that of the URI's extension. */
 void response_set_type(struct request *request);
 /*
- * A filter makes another body of it: its length is not announced any more, and no ranges of it are served. The
- * validators stay, the ETag as a weak one (RFC 9110, 8.8.1), or both are left out.
+ * A filter makes another body of it: its length is not announced any more, and no ranges of it are
+ * served. The validators stay, the ETag as a weak one (RFC 9110, 8.8.1), or both are left out.
  */
 void response_change_body(struct request *request, bool keeps_validators);
 

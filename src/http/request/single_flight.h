@@ -19,7 +19,8 @@ void single_flight_init(struct single_flight *flight);
 /* The caller asks, and says when it has its answer, or has failed. */
 void single_flight_begin(struct single_flight *flight);
 void single_flight_end(struct single_flight *flight);
-/* Waits until the request that asks has ended. False: the waiting request was cancelled. MAY WAIT. */
+/* Waits until the request that asks has ended. False: the waiting request was cancelled. MAY WAIT.
+ */
 bool single_flight_wait(struct single_flight *flight);
 /* Has an attempt failed less than so many milliseconds ago? */
 bool single_flight_has_failed(const struct single_flight *flight, uint64_t within_ms);

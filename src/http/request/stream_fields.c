@@ -1,4 +1,5 @@
-/* The fields of a head that comes on a stream: which they are, and whether they may be (RFC 9113, 8.2 and 8.3). */
+/* The fields of a head that comes on a stream: which they are, and whether they may be (RFC
+ * 9113, 8.2 and 8.3). */
 #include "http/request/stream_head.h"
 
 void stream_head_refuse(struct stream_head *head, unsigned status, const char *reason,
@@ -25,7 +26,8 @@ void stream_head_refuse_text(struct stream_head *head, const char *reason, struc
 
 enum name_kind { NAME_GOOD, NAME_ODD, NAME_MALFORMED };
 
-/* Lower case letters, digits and hyphens are usual; other visible characters are odd (RFC 9113, 8.2.1). */
+/* Lower case letters, digits and hyphens are usual; other visible characters are odd (RFC
+ * 9113, 8.2.1). */
 static enum name_kind check_name(struct str name, bool underscores)
 {
     enum name_kind kind = NAME_GOOD;

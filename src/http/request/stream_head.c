@@ -1,4 +1,5 @@
-/* What the fields of a head that came on a stream say of the request: server, target, framing (RFC 9113, 8.3). */
+/* What the fields of a head that came on a stream say of the request: server, target, framing (RFC
+ * 9113, 8.3). */
 #include <stdlib.h>
 
 #include "base/text.h"
@@ -83,8 +84,8 @@ static void find_server(struct stream_head *head)
     set_host(head, head->has[PSEUDO_AUTHORITY] ? head->pseudo[PSEUDO_AUTHORITY] : field->value);
     if (request_is_encrypted(request) &&
         !protocol_is_on(protocol, request->connection->listen, request->server)) {
-        /* The connection was made for another server (9.1.2): the client comes again on one of its own. In plain
-         * there is none of its own: who speaks there is known only by then. */
+        /* The connection was made for another server (9.1.2): the client comes again on one of its
+         * own. In plain there is none of its own: who speaks there is known only by then. */
         stream_head_refuse(head, 421, protocol->off, NULL);
     }
 }
@@ -133,8 +134,9 @@ static void set_tunnel_target(struct stream_head *head)
 #define WEBSOCKET_KEY_BYTES 16
 
 /*
- * Extended CONNECT for WebSocket (RFC 8441): to whom it is passed on it is what HTTP/1.1 has for it, a GET
- * with Upgrade. The key, which HTTP/2 has not, need not be secret: it proves that the peer is no cache.
+ * Extended CONNECT for WebSocket (RFC 8441): to whom it is passed on it is what HTTP/1.1 has for
+ * it, a GET with Upgrade. The key, which HTTP/2 has not, need not be secret: it proves that the
+ * peer is no cache.
  */
 static void become_upgrade(struct stream_head *head)
 {
@@ -189,7 +191,8 @@ static void check_is_there(struct stream_head *head, enum pseudo which, const ch
     }
 }
 
-/* What has to be there (8.3.1), and of which bytes: what goes into a line of HTTP/1 must not end it. */
+/* What has to be there (8.3.1), and of which bytes: what goes into a line of HTTP/1 must not end
+ * it. */
 static void check_pseudo(struct stream_head *head)
 {
     struct str method = head->pseudo[PSEUDO_METHOD];

@@ -1,6 +1,7 @@
 /*
- * Heads and trailers of requests that come as fields on a stream (RFC 9113, 8.2 and 8.3; RFC 9114, 4.2 and 4.3): what they may be, and what they
- * say. Knows neither frames nor the compression of fields. HTTP/2 and HTTP/3 hand in one field after the other, then ask for the whole.
+ * Heads and trailers of requests that come as fields on a stream (RFC 9113, 8.2 and 8.3; RFC
+ * 9114, 4.2 and 4.3): what they may be, and what they say. Knows neither frames nor the compression
+ * of fields. HTTP/2 and HTTP/3 hand in one field after the other, then ask for the whole.
  * Implemented in stream_head.c and stream_fields.c.
  */
 #ifndef HTTP_REQUEST_STREAM_HEAD_H
@@ -19,8 +20,8 @@ enum pseudo {
 };
 
 /*
- * What is known of a field's name without a look at it, where a static table of the protocol has it as a sound one: enum field_id, or which
- * pseudo-field it is.
+ * What is known of a field's name without a look at it, where a static table of the protocol has it
+ * as a sound one: enum field_id, or which pseudo-field it is.
  */
 typedef uint8_t stream_name;
 #define STREAM_PSEUDO(which) (0x80 | (which))
@@ -47,14 +48,15 @@ struct stream_head {
     uint32_t count; /* fields */
     uint32_t regulars; /* fields that are no pseudo-fields */
     uint32_t cookies;
-    size_t size; /* bytes of names and values */
-    unsigned
-        status; /* to refuse the request with; 0 = none. 400: it is malformed, which is an error of the stream, too */
+    size_t size;     /* bytes of names and values */
+    unsigned status; /* to refuse the request with; 0 = none. 400: it is malformed, which is an
+                        error of the stream, too */
     struct str name, value; /* of the field that was wrong; or a text, and NULL */
     const char *reason;
 };
 
-/* Notes what is wrong, if it is the first thing: the rest is taken all the same, for the sake of compression. field may be NULL. */
+/* Notes what is wrong, if it is the first thing: the rest is taken all the same, for the sake of
+ * compression. field may be NULL. */
 __attribute__((cold, noinline)) void stream_head_refuse(struct stream_head *head, unsigned status,
                                                         const char *reason,
                                                         const struct coded_field *field);
@@ -64,7 +66,8 @@ __attribute__((cold, noinline)) void stream_head_refuse_text(struct stream_head 
 /* The next field. */
 void stream_head_take(struct stream_head *head, const struct coded_field *field, stream_name name);
 
-/* What fields count when they are unpacked; beyond so many times the limit of a head they are a bomb, and the connection ends. */
+/* What fields count when they are unpacked; beyond so many times the limit of a head they are a
+ * bomb, and the connection ends. */
 #define STREAM_HEAD_EXPANSION_MAX 4
 static inline size_t stream_head_unpacked(const struct stream_head *head)
 {

@@ -1,4 +1,5 @@
-/* Subrequests: requests without a head of their own on the wire, on fibers beside their parent's. */
+/* Subrequests: requests without a head of their own on the wire, on fibers beside their parent's.
+ */
 #include "http/request/subrequest.h"
 #include "http/request/body.h"
 #include "http/request/body_filter.h"
@@ -332,7 +333,8 @@ static void subrequest_count(struct request *parent, int more)
     parent->main->subrequests_running += (unsigned) more;
 }
 
-/* A body filter that failed ends the responses that the body was to become part of, too, as with nginx. */
+/* A body filter that failed ends the responses that the body was to become part of, too, as with
+ * nginx. */
 static void break_parents(struct request *child, const struct sub_state *state)
 {
     if (!child->response.is_broken || state->sub == NULL || state->sub->output == SUBREQUEST_NONE) {
@@ -403,7 +405,8 @@ static void join_ended(struct subrequests *begun)
     }
 }
 
-/* A fiber of its own also keeps the depth of subrequests inside each other from adding up on one stack. */
+/* A fiber of its own also keeps the depth of subrequests inside each other from adding up on one
+ * stack. */
 static enum handler_result start_child(struct request *parent, struct sub_state *state)
 {
     struct subrequests *begun = parent->subrequests_begun;

@@ -13,7 +13,8 @@ bool temp_path_read(struct conf_scope *scope, struct conf_node *node, struct wan
 
 /*
  * Makes a file of a new name there, mode 0600, open for reading and writing; the caller owns the
- * descriptor and unlinks the file. *name is in the request's arena, NUL-terminated. -1: logged (crit).
+ * descriptor and unlinks the file. *name is in the request's arena, NUL-terminated. -1: logged
+ * (crit).
  */
 int temp_file_open(struct request *request, const struct wanted_path *path, struct str *name);
 

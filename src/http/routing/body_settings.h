@@ -1,4 +1,5 @@
-/* Settings of ngx_http_core_module about request bodies, at a location. A member without a comment is the value of the directive of its name. */
+/* Settings of ngx_http_core_module about request bodies, at a location. A member without a comment
+ * is the value of the directive of its name. */
 #ifndef HTTP_ROUTING_BODY_SETTINGS_H
 #define HTTP_ROUTING_BODY_SETTINGS_H
 

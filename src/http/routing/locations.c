@@ -336,7 +336,8 @@ static bool is_without_slash(const struct http_location *location, struct str ur
            location->name.data[uri.len] == '/' && str_starts(location->name, uri);
 }
 
-/* The location, by its whole name or by a prefix, that is meant by a URI which lacks its slash: 301 to the name with it. Or NULL. */
+/* The location, by its whole name or by a prefix, that is meant by a URI which lacks its slash: 301
+ * to the name with it. Or NULL. */
 static const struct http_location *find_slashed(const struct location_index *index, struct str uri)
 {
     for (unsigned i = 0; i < index->exact_count; i++) {

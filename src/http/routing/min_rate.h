@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Bytes a second that a client has to move at least, over each window of the time that it is waited for. */
+/* Bytes a second that a client has to move at least, over each window of the time that it is waited
+ * for. */
 struct min_rate {
     uint64_t bytes; /* 0 = no rule */
     uint64_t window_ms;

@@ -1,4 +1,5 @@
-/* Settings of ngx_http_core_module about responses, at a location. A member without a comment is the value of the directive of its name. */
+/* Settings of ngx_http_core_module about responses, at a location. A member without a comment is
+ * the value of the directive of its name. */
 #ifndef HTTP_ROUTING_RESPONSE_SETTINGS_H
 #define HTTP_ROUTING_RESPONSE_SETTINGS_H
 
@@ -41,7 +42,8 @@ struct response_settings {
     bool recursive_error_pages;
     struct vec early_hints; /* struct template * */
     struct template *post_action;
-    /* Derived: "nginx/1.31.5", of the Server field and for error pages; empty = neither tells it. */
+    /* Derived: "nginx/1.31.5", of the Server field and for error pages; empty = neither tells it.
+     */
     struct str server_text;
 };
 

@@ -45,9 +45,9 @@ struct http_main {
     struct vec servers;            /* struct http_server * */
     struct variable_set variables; /* all that are known */
     struct vec listens;            /* struct http_listen * */
-    struct vec
-        protocols; /* const struct http_protocol *: that are spoken with clients, the usual one first */
-    struct str *offers; /* what clients are offered in TLS, by the set of protocols that are on */
+    struct vec protocols; /* const struct http_protocol *: that are spoken with clients, the usual
+                             one first */
+    struct str *offers;   /* what clients are offered in TLS, by the set of protocols that are on */
     const struct http_handshake *handshake; /* of TLS; NULL: no module has it */
     struct vec
         locations; /* struct http_location *: every location, unnamed ones and servers' own too */
@@ -61,7 +61,8 @@ struct http_main {
     uint64_t degraded_from; /* bytes of memory: see request/degraded.h; 0 = never */
 };
 
-/* ngx_http_core_module, server level. A member without a comment is the value of the directive of its name. */
+/* ngx_http_core_module, server level. A member without a comment is the value of the directive of
+ * its name. */
 struct http_server {
     struct vec names;           /* struct server_name: as written, in order */
     struct str name;            /* the first, for $server_name and redirects */
@@ -124,8 +125,8 @@ struct content_handler {
 };
 
 /*
- * ngx_http_core_module, location level: also http, server, if and limit_except blocks. A member without a
- * comment is the value of the directive of its name (docs/directives/).
+ * ngx_http_core_module, location level: also http, server, if and limit_except blocks. A member
+ * without a comment is the value of the directive of its name (docs/directives/).
  */
 /* error_log_tag: what else error log lines of requests say. */
 struct log_tag {
@@ -150,12 +151,13 @@ struct http_location {
     /* Scripts in handshakes with backends, for this request; of a module, or NULL. */
     const struct tls_client_hooks *(*backend_hooks)(struct request *request);
     bool is_internal; /* `internal`; inherited */
-    bool is_bare; /* a fetch of ours: handlers and filters of the blocks around are not its own */
-    bool
-        has_steps; /* something is to be done here before the content: any of these lists, or limit_except */
+    bool is_bare;   /* a fetch of ours: handlers and filters of the blocks around are not its own */
+    bool has_steps; /* something is to be done here before the content: any of these lists, or
+                       limit_except */
     struct handler_list rewrite, preaccess, access, precontent,
         log; /* what this place really runs */
-    /* Where it has no handler of its own: asked in turn for what ends in a slash; and for all that is not answered then. */
+    /* Where it has no handler of its own: asked in turn for what ends in a slash; and for all that
+     * is not answered then. */
     struct handler_list directory_handlers, content_handlers;
     header_filter *header_filters; /* NULL-ended, in order */
     /* NULL-ended, by rank; NULL when there are none: see request/hooks.h. */
@@ -215,7 +217,8 @@ static inline void *server_settings(const struct http_server *server,
     return server->settings[key->number];
 }
 
-/* This handler answers at the place; settings are what it reads, or NULL. The last one said holds. */
+/* This handler answers at the place; settings are what it reads, or NULL. The last one said holds.
+ */
 static inline void content_set(struct http_location *location, request_handler run,
                                const void *settings)
 {
@@ -248,7 +251,8 @@ bool locations_finish(struct conf *conf, struct http_location *root);
 struct http_location *location_enter_unnamed(struct conf_scope *scope, struct conf_node *node,
                                              uint32_t context);
 
-/* Once the main level's log is known: locations without error_log of their own get it (http/config/core_finish.c). */
+/* Once the main level's log is known: locations without error_log of their own get it
+ * (http/config/core_finish.c). */
 void locations_set_logs(struct http_main *main, struct log_sink *fallback);
 
 /* ---- searches ---- */
@@ -263,8 +267,8 @@ static inline const struct http_server *server_find(const struct http_listen *li
 }
 
 /*
- * The location of a URI below a server's root. Regex captures are left in env. *lacks_slash: the URI and a
- * slash are the name of a location that wants it.
+ * The location of a URI below a server's root. Regex captures are left in env. *lacks_slash: the
+ * URI and a slash are the name of a location that wants it.
  */
 const struct http_location *location_find(const struct http_location *root, struct str uri,
                                           struct variable_env *env, bool *lacks_slash);

@@ -131,7 +131,8 @@ static void wait_on(struct v1_connection *c)
     }
 }
 
-/* Times that a connection which sends request after request continues before others get their turn. */
+/* Times that a connection which sends request after request continues before others get their turn.
+ */
 #define PUMP_ROUNDS 8
 
 /* Is there input to read or to parse, and has the client taken what it asked for so far? */
@@ -400,7 +401,8 @@ static bool wants_lingering(const struct request *request)
     }
 }
 
-/* A body that was to end with the connection and broke off: only a reset tells the client that it is not whole. */
+/* A body that was to end with the connection and broke off: only a reset tells the client that it
+ * is not whole. */
 static bool must_reset(const struct request *request)
 {
     const struct response *response = &request->response;

@@ -6,8 +6,9 @@
 #include "server/generation.h"
 
 /*
- * How large a fresh buffer is: small where what clients send is small, since a request keeps the one that its head lies in for as
- * long as it waits. A read that fills a small one makes those after it large, until so many reads in a row would have fitted.
+ * How large a fresh buffer is: small where what clients send is small, since a request keeps the
+ * one that its head lies in for as long as it waits. A read that fills a small one makes those
+ * after it large, until so many reads in a row would have fitted.
  */
 #define SMALL_BUFFER 512
 #define LARGE_READS 64

@@ -7,8 +7,8 @@
 #include "server/generation.h"
 
 /*
- * The steps below give 0, or the status with which the request is refused: `return REFUSE(request, 400, FORMAT, …)` logs
- * why and gives the status.
+ * The steps below give 0, or the status with which the request is refused: `return REFUSE(request,
+ * 400, FORMAT, …)` logs why and gives the status.
  */
 #define REFUSE(request, status, ...)                                                               \
     ({                                                                                             \
@@ -39,7 +39,8 @@ static unsigned check_repeats(struct request *request)
                   STR_ARG(field->value), STR_ARG(former->name), STR_ARG(former->value));
 }
 
-/* The last value of Host that was split, of all connections: the next request has, as a rule, the same. */
+/* The last value of Host that was split, of all connections: the next request has, as a rule, the
+ * same. */
 static struct known_host last_host;
 
 /* Host (RFC 9112, 3.2): the target's authority wins over the field, which must be there in 1.1. */
@@ -159,7 +160,8 @@ static unsigned set_target(struct request *request, const struct head *head)
                   refusal.reason == NULL ? "client sent invalid request" : refusal.reason);
 }
 
-/* What is known of a bad head: enough for its log line, and for the server whose error page it gets. */
+/* What is known of a bad head: enough for its log line, and for the server whose error page it
+ * gets. */
 static void take_what_is_good(struct request *request, const struct head *head)
 {
     const struct field *host = fields_get(&request->headers, FIELD_HOST);
@@ -181,7 +183,8 @@ static void take_what_is_good(struct request *request, const struct head *head)
 
 unsigned v1_request_setup(struct request *request, const struct head *head)
 {
-    /* Without any of these a request has no body, and its version says whether the connection is kept. */
+    /* Without any of these a request has no body, and its version says whether the connection is
+     * kept. */
     const uint64_t message_fields = FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_CONTENT_LENGTH) |
                                     FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_EXPECT);
     unsigned status = 0;

@@ -16,7 +16,8 @@
 
 #define V1_CONNECTION_MAGIC 0x43c011c7u
 
-/* A client's connection while it speaks HTTP/1: http_connection.wire_state. Small: it stays while the connection is idle. */
+/* A client's connection while it speaks HTTP/1: http_connection.wire_state. Small: it stays while
+ * the connection is idle. */
 struct v1_connection {
     struct http_connection *connection;
     struct conn *conn;            /* of it */
@@ -56,12 +57,14 @@ struct v1_texts {
 
 extern struct settings_key v1_key; /* struct v1_texts */
 
-/* HTTP/1, for which ngx_http_core_module registers: what clients speak who ask for nothing else (connection.c). */
+/* HTTP/1, for which ngx_http_core_module registers: what clients speak who ask for nothing else
+ * (connection.c). */
 extern const struct http_protocol v1_protocol;
 
 /* heads.c: reads and starts requests while there is input and nothing to wait for. */
 void v1_pump(struct v1_connection *c);
-/* The log line of a head that was there in part when the client left (400) or its time was up (408). */
+/* The log line of a head that was there in part when the client left (400) or its time was up
+ * (408). */
 void v1_log_open_head(struct v1_connection *c, unsigned status, int error, const char *reason);
 
 /* Sees to a connection whose requests ended or whose output moved: logs and recycles what was sent,
@@ -76,8 +79,9 @@ void v1_log_first(struct request *request);
 struct request *v1_former(const struct request *request);
 
 /*
- * Fills a new request from its head: version, host, server, framing (RFC 9112, 6.3). 0, or the status
- * to refuse it with (logged). From a head that is bad already it takes what it can, for the log.
+ * Fills a new request from its head: version, host, server, framing (RFC 9112, 6.3). 0, or the
+ * status to refuse it with (logged). From a head that is bad already it takes what it can, for the
+ * log.
  */
 unsigned v1_request_setup(struct request *request, const struct head *head);
 

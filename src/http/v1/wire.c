@@ -21,7 +21,8 @@
 /* More unsent bytes than this, and a handler that gives more waits. */
 #define UNSENT_MAX (64 * 1024)
 
-/* keepalive_disable: is it a browser that cannot do with a kept connection? MSIE 6 only after a POST. */
+/* keepalive_disable: is it a browser that cannot do with a kept connection? MSIE 6 only after a
+ * POST. */
 static bool browser_loses_keepalive(const struct request *request, unsigned disabled)
 {
     const struct field *agent = fields_get(&request->headers, FIELD_USER_AGENT);
@@ -167,8 +168,8 @@ static char *put_connection(char *at, const struct request *request)
 }
 
 /*
- * May the body that a handler gave whole go after the head at once? Not when a filter wants to see it, when it
- * is larger than what is worth copying, or when its speed is limited.
+ * May the body that a handler gave whole go after the head at once? Not when a filter wants to see
+ * it, when it is larger than what is worth copying, or when its speed is limited.
  */
 static bool takes_whole(const struct request *request)
 {
@@ -235,7 +236,8 @@ static char *put_in_order(char *at, const struct response *response)
     return put_validators(at, response, position);
 }
 
-/* The whole head in the order that nginx has: Last-Modified and Location stand after Connection where they are late. */
+/* The whole head in the order that nginx has: Last-Modified and Location stand after Connection
+ * where they are late. */
 static char *v1_wire_put_head(char *at, struct request *request)
 {
     const struct response *response = &request->response;
@@ -303,8 +305,8 @@ static enum wait_result wait_at_pace(struct request *request, uint32_t below)
 }
 
 /*
- * Waits until fewer than `below` bytes are unsent. False: the client is gone, or does not read; what is queued is
- * dropped then. MAY WAIT.
+ * Waits until fewer than `below` bytes are unsent. False: the client is gone, or does not read;
+ * what is queued is dropped then. MAY WAIT.
  */
 static bool wait_for_client(struct request *request, uint32_t below)
 {
@@ -325,7 +327,8 @@ static bool wait_for_client(struct request *request, uint32_t below)
     return result == WAIT_READY && !conn->is_broken;
 }
 
-/* How many bytes may go now under limit_rate; waits until some may. 0: the client is gone. MAY WAIT. */
+/* How many bytes may go now under limit_rate; waits until some may. 0: the client is gone. MAY
+ * WAIT. */
 static uint64_t wait_for_rate(struct request *request, uint64_t wanted)
 {
     struct conn *conn = v1_conn(request);
@@ -347,7 +350,8 @@ static uint64_t wait_for_rate(struct request *request, uint64_t wanted)
     }
 }
 
-/* A head that is longer than limit_rate lets go at once leaves in parts, as with nginx. MAY WAIT. */
+/* A head that is longer than limit_rate lets go at once leaves in parts, as with nginx. MAY WAIT.
+ */
 static void write_slowly(struct request *request, struct str head)
 {
     while (head.len != 0) {
@@ -616,7 +620,8 @@ const struct http_wire v1_wire = {
     .former = v1_former,
 };
 
-/* ---- the module: what heads of responses have at every location, laid out when the configuration is read ---- */
+/* ---- the module: what heads of responses have at every location, laid out when the configuration
+ * is read ---- */
 
 struct settings_key v1_key;
 

@@ -1,4 +1,5 @@
-/* Request bodies of HTTP/2: DATA as it comes, held within the window, read as a handler asks for it. */
+/* Request bodies of HTTP/2: DATA as it comes, held within the window, read as a handler asks for
+ * it. */
 #include "http/request/body.h"
 #include "http/v2/v2.h"
 #include "server/generation.h"
@@ -68,7 +69,8 @@ static void v2_body_store(struct v2_stream *stream, struct str bytes)
     stream->in_end += (uint32_t) bytes.len;
 }
 
-/* The body is not what was announced: a handler that reads it gets 400, and the stream ends with an error. */
+/* The body is not what was announced: a handler that reads it gets 400, and the stream ends with an
+ * error. */
 static void break_body(struct v2_stream *stream)
 {
     stream->error = V2_PROTOCOL_ERROR;

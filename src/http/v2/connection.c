@@ -41,7 +41,8 @@ static void connection_ended(struct http_connection *connection)
     free(c);
 }
 
-/* Everything was sent: the connection ends, with a lingering close where the client may still be sending. */
+/* Everything was sent: the connection ends, with a lingering close where the client may still be
+ * sending. */
 static void connection_finish(struct v2_connection *c)
 {
     struct http_connection *connection = c->connection;
@@ -190,12 +191,13 @@ static void on_drained(struct conn *conn)
     v2_settle(state_of(connection));
 }
 
-/* After its stream was abandoned, what is left of a frame has this time, or as long as it had at first. */
+/* After its stream was abandoned, what is left of a frame has this time, or as long as it had at
+ * first. */
 #define PART_GRACE_MS 5000
 
 /*
- * A frame, or a header block, is not whole in time. The stream that it would begin is lost; the connection is
- * only when the frame continues to hold up all others.
+ * A frame, or a header block, is not whole in time. The stream that it would begin is lost; the
+ * connection is only when the frame continues to hold up all others.
  */
 static void give_up_part(struct v2_connection *c)
 {
@@ -222,7 +224,8 @@ static void give_up_part(struct v2_connection *c)
         clock_now.now_ms + (timeout_ms < PART_GRACE_MS ? PART_GRACE_MS : timeout_ms);
 }
 
-/* Has the client taken nothing for too long? What was queued in this very turn, as by a stream whose time is up, does not count. */
+/* Has the client taken nothing for too long? What was queued in this very turn, as by a stream
+ * whose time is up, does not count. */
 static bool is_stalled(const struct v2_connection *c)
 {
     return c->deadline.was_unsent && conn_unsent(c->conn) != 0 &&

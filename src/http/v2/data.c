@@ -92,8 +92,8 @@ struct file_part {
 };
 
 /*
- * DATA frames of a file: many with one read, and the reading is no more than sendfile would do, which would
- * be asked for each frame alone.
+ * DATA frames of a file: many with one read, and the reading is no more than sendfile would do,
+ * which would be asked for each frame alone.
  */
 static bool put_file(struct v2_stream *stream, struct file_part from, size_t chunk, bool is_last)
 {

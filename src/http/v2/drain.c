@@ -1,6 +1,7 @@
 /*
- * Streams whose answer is whole and whose request is not: what still comes of it is read and dropped for a
- * moment, so that a client which is about to end gets no RST_STREAM, and a malformed end is reported.
+ * Streams whose answer is whole and whose request is not: what still comes of it is read and
+ * dropped for a moment, so that a client which is about to end gets no RST_STREAM, and a malformed
+ * end is reported.
  */
 #include "base/clock.h"
 #include "http/v2/v2.h"

@@ -1,4 +1,5 @@
-/* Errors: a stream is woken, cancelled or reset, the whole connection fails; guards, which let it fail. */
+/* Errors: a stream is woken, cancelled or reset, the whole connection fails; guards, which let it
+ * fail. */
 #include <stdarg.h>
 #include <stdio.h>
 

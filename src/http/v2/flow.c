@@ -53,7 +53,8 @@ static bool has_rival(const struct v2_stream *stream)
     return stream->is_incremental && !list_is_empty(&c->scheduler.waiting[stream->urgency]);
 }
 
-/* After those that have had less than this one, each by its share. One that comes new has no credit. */
+/* After those that have had less than this one, each by its share. One that comes new has no
+ * credit. */
 static void push_by_pass(struct v2_stream *stream, struct list *list)
 {
     struct list *at = list->prev;
@@ -67,7 +68,8 @@ static void push_by_pass(struct v2_stream *stream, struct list *list)
     list_push_front(at, &stream->turn_node);
 }
 
-/* To the list of those that wait. One that is not incremental continues before others of its urgency. */
+/* To the list of those that wait. One that is not incremental continues before others of its
+ * urgency. */
 static void wait_for_turn(struct v2_stream *stream)
 {
     struct v2_connection *c = stream->connection;
@@ -137,8 +139,8 @@ void v2_serve(struct v2_connection *c)
 /* ---- waiting ---- */
 
 /*
- * The client does not take what it asked for. When nothing else moves, either, the connection is held for
- * nothing, and ends; else this stream does.
+ * The client does not take what it asked for. When nothing else moves, either, the connection is
+ * held for nothing, and ends; else this stream does.
  */
 void v2_give_up(struct v2_stream *stream)
 {

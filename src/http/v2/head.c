@@ -24,7 +24,8 @@ static void set_priority(const struct stream_head *head, struct v2_stream *strea
     }
 }
 
-/* The request is answered with its status, and its stream ends with an error where it was malformed. */
+/* The request is answered with its status, and its stream ends with an error where it was
+ * malformed. */
 static void begin_refused(struct v2_connection *c, struct stream_head *head)
 {
     struct request *request = head->request;
@@ -69,8 +70,8 @@ static void begin_request(struct v2_connection *c, struct stream_head *head, uin
 /* ---- the block ---- */
 
 /*
- * A block that belongs to no stream is decoded all the same: it changes the table. *has_fault: it would have
- * been wrong as trailers. False: the connection has failed.
+ * A block that belongs to no stream is decoded all the same: it changes the table. *has_fault: it
+ * would have been wrong as trailers. False: the connection has failed.
  */
 static bool decode_unused(struct v2_connection *c, struct str block, bool *has_fault)
 {
@@ -151,7 +152,8 @@ static void take_stale(struct v2_connection *c, uint32_t id, uint8_t flags, stru
     }
 }
 
-/* The worker has no place for another stream of this connection: it may be asked for again (RFC 9113, 8.7). */
+/* The worker has no place for another stream of this connection: it may be asked for again (RFC
+ * 9113, 8.7). */
 static void refuse_stream(struct v2_connection *c, uint32_t id, struct str block)
 {
     struct log log;

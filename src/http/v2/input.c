@@ -5,10 +5,12 @@
 #define READ_ROUNDS 8 /* reads of one connection before others get their turn */
 /* Unsent bytes above which a client that does not read is not read, either. */
 #define UNSENT_STOP (256 * 1024)
-/* Responses that wait to be sent, above which the client is not read: small bodies may have large heads. */
+/* Responses that wait to be sent, above which the client is not read: small bodies may have large
+ * heads. */
 #define FINISHED_MAX 128
 
-/* Takes the preface off the input. False: there is not all of it yet, or the connection has failed. */
+/* Takes the preface off the input. False: there is not all of it yet, or the connection has failed.
+ */
 static bool take_preface(struct v2_connection *c)
 {
     struct str input = conn_input(c->conn);
@@ -42,8 +44,8 @@ static void refuse_frame(struct v2_connection *c, const struct frame_head *head,
     }
 }
 
-/* The longest frame of a kind that is read whole. Header blocks have their limit, with what HEADERS may have
- * besides: padding and an old priority. */
+/* The longest frame of a kind that is read whole. Header blocks have their limit, with what HEADERS
+ * may have besides: padding and an old priority. */
 static uint32_t frame_limit(const struct v2_connection *c, uint8_t type)
 {
     return type == FRAME_HEADERS || type == FRAME_CONTINUATION
@@ -129,7 +131,8 @@ static void take_part(struct v2_connection *c)
     }
 }
 
-/* Works on a frame of which the head is there. False: more of it has to come, or the connection has failed. */
+/* Works on a frame of which the head is there. False: more of it has to come, or the connection has
+ * failed. */
 static bool take_frame(struct v2_connection *c)
 {
     struct conn *conn = c->conn;

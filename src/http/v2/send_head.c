@@ -8,8 +8,8 @@
 /* A whole body up to this size leaves with its head. */
 #define COPY_MAX 4096
 
-/* The names that the server knows: their numbers in HPACK's static table, and which values do not go to the
- * encoder's table (RFC 7541, 7.1.3). */
+/* The names that the server knows: their numbers in HPACK's static table, and which values do not
+ * go to the encoder's table (RFC 7541, 7.1.3). */
 static const struct hpack_form form_of[FIELD_COUNT] = {
     [FIELD_HOST] = {38, false},
     [FIELD_CONTENT_LENGTH] = {28, false},

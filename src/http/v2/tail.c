@@ -1,12 +1,14 @@
 /*
- * Tails: what is left of an answer that is in memory or in files. The stream holds it, and it is sent as windows open
- * and turns come, on the loop's stack: a client that does not read keeps no fiber.
+ * Tails: what is left of an answer that is in memory or in files. The stream holds it, and it is
+ * sent as windows open and turns come, on the loop's stack: a client that does not read keeps no
+ * fiber.
  */
 #include "base/clock.h"
 #include "http/request/pace.h"
 #include "http/v2/v2.h"
 
-/* Bytes of a piece whose memory is used again that are worth a copy, rather than a fiber that waits. */
+/* Bytes of a piece whose memory is used again that are worth a copy, rather than a fiber that
+ * waits. */
 #define COPY_MAX (64 * 1024)
 
 /* A piece that is held. */

@@ -32,8 +32,9 @@ extern struct settings_key v2_server_key;
 extern struct settings_key v2_location_key;
 
 /*
- * What a client may do, in frames: at most `burst` at once and `rate` a second after that. One list serves
- * the enum, the limits and the log line. X(id, burst, rate, "what too many of are logged as")
+ * What a client may do, in frames: at most `burst` at once and `rate` a second after that. One list
+ * serves the enum, the limits and the log line. X(id, burst, rate, "what too many of are logged
+ * as")
  */
 #define V2_GUARDS(X)                                                                               \
     X(GUARD_RESETS, 200, 20, "streams that it cancelled")                                          \
@@ -49,9 +50,10 @@ extern struct settings_key v2_location_key;
 enum v2_guard { V2_GUARDS(CLIENT_GUARD_ID) GUARD_COUNT };
 
 /*
- * The longest frame that a client may send. Its bytes are never held because the frame is long: DATA is handed
- * on as it comes, and its windows bound it; other kinds have limits of their own. Below what a head can tell, so
- * that a frame which is too long can be sent, and seen to be refused.
+ * The longest frame that a client may send. Its bytes are never held because the frame is long:
+ * DATA is handed on as it comes, and its windows bound it; other kinds have limits of their own.
+ * Below what a head can tell, so that a frame which is too long can be sent, and seen to be
+ * refused.
  */
 #define V2_FRAME_MAX (1024 * 1024)
 
@@ -108,7 +110,8 @@ struct v2_scheduler {
     bool ignores_weights; /* the client sends priorities of RFC 9218, or says that it sends none */
 };
 
-/* Until when a frame or a header block that is there in part has to be whole, and output has to leave. */
+/* Until when a frame or a header block that is there in part has to be whole, and output has to
+ * leave. */
 struct v2_deadline {
     uint64_t ends_ms;     /* a frame or block that is there in part has to be whole then */
     uint64_t part_taken;  /* bytes of DATA that had come when that was set */
@@ -196,8 +199,8 @@ struct v2_connection {
 };
 
 /*
- * What a stream holds of its answer (tail.c); in the request's arena. Turns and ends know it by these functions alone: what
- * continues is a fiber that waits, or a tail.
+ * What a stream holds of its answer (tail.c); in the request's arena. Turns and ends know it by
+ * these functions alone: what continues is a fiber that waits, or a tail.
  */
 struct v2_tail {
     struct v2_stream *stream;
@@ -269,8 +272,8 @@ static inline uint64_t v2_chunk_size(const struct request *request)
 bool v2_is_on(const struct http_server *server);
 
 /* connection.c */
-/* Sees to everything that may go on: sends, recycles, gives turns, rests or closes. On the loop's stack
- * only. The connection may be gone afterwards. */
+/* Sees to everything that may go on: sends, recycles, gives turns, rests or closes. On the loop's
+ * stack only. The connection may be gone afterwards. */
 void v2_settle(struct v2_connection *c);
 /* Does the same at the end of this turn; may be called from anywhere. */
 static inline void v2_settle_later(struct v2_connection *c)
@@ -283,15 +286,16 @@ static inline void v2_settle_later(struct v2_connection *c)
 /* input.c: reads and works until there is nothing more, or others are to have their turn. */
 void v2_pump(struct v2_connection *c);
 
-/* receive.c: works on one frame. Its payload is whole; of DATA and what means nothing here it is yet to come. */
+/* receive.c: works on one frame. Its payload is whole; of DATA and what means nothing here it is
+ * yet to come. */
 void v2_receive(struct v2_connection *c, const struct frame_head *head, struct str payload);
 
 /* head.c: a header block that is whole. HEADERS of a new stream, or trailers. */
 void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct str block);
 
 /* errors.c */
-/* The connection ends with this error (RFC 9113, 5.4.1): GOAWAY, requests are cancelled. Logs "client …"; reason is a format of printf;
- * NULL: it was logged. */
+/* The connection ends with this error (RFC 9113, 5.4.1): GOAWAY, requests are cancelled. Logs
+ * "client …"; reason is a format of printf; NULL: it was logged. */
 __attribute__((format(printf, 3, 4))) void v2_fail(struct v2_connection *c, enum v2_error error,
                                                    const char *reason, ...);
 /* RST_STREAM to the client, its request is cancelled. */
@@ -352,7 +356,8 @@ void v2_put_end(struct v2_stream *stream);
 /* May the rest of this piece be held by the stream, so that nobody has to wait for the client? */
 bool v2_tail_may_hold(const struct v2_stream *stream, const struct body_piece *piece, uint64_t left,
                       bool is_last);
-/* Holds it, after what is held already; who calls has asked v2_try_grant, and been given nothing. */
+/* Holds it, after what is held already; who calls has asked v2_try_grant, and been given nothing.
+ */
 void v2_tail_hold(struct v2_stream *stream, const struct body_piece *piece, uint64_t from,
                   uint64_t size);
 /* Nothing more comes after what is held. */
@@ -376,11 +381,14 @@ static inline void v2_tail_drop(struct v2_stream *stream)
 }
 
 /* flow.c */
-/* How many bytes of DATA may leave now, at most `wanted`. MAY WAIT. 0: the stream is over, or is_leaving was set. */
+/* How many bytes of DATA may leave now, at most `wanted`. MAY WAIT. 0: the stream is over, or
+ * is_leaving was set. */
 size_t v2_grant(struct v2_stream *stream, uint64_t wanted);
-/* The same without waiting, and without limit_rate. 0: the stream is woken when there may be some. */
+/* The same without waiting, and without limit_rate. 0: the stream is woken when there may be some.
+ */
 size_t v2_try_grant(struct v2_stream *stream, uint64_t wanted);
-/* Until when (in ms) the client has to take something, if it has taken nothing since this was asked. */
+/* Until when (in ms) the client has to take something, if it has taken nothing since this was
+ * asked. */
 uint64_t v2_io_deadline(struct v2_stream *stream);
 /* It has not: logged; the connection ends when nothing else moves on it. */
 void v2_give_up(struct v2_stream *stream);
@@ -404,7 +412,8 @@ void v2_weights_change(struct v2_connection *c, uint32_t id, const struct frame_
 void v2_weights_ended(struct v2_stream *stream);
 
 /* body.c */
-/* DATA begins, of so many bytes without padding: what its head tells. c->part says what becomes of them. */
+/* DATA begins, of so many bytes without padding: what its head tells. c->part says what becomes of
+ * them. */
 void v2_data_begin(struct v2_connection *c, const struct frame_head *head, uint32_t size);
 /* A part of DATA has come: bytes of the body, bytes of padding, the last of the stream or not. */
 void v2_data_part(struct v2_connection *c, struct str bytes, uint32_t padding, bool is_last);

@@ -1,6 +1,7 @@
 /*
- * Weights and dependencies of RFC 7540 (5.3), for clients that send no others. What depends on a stream comes after it,
- * by urgency; what waits side by side has its share by weight, also below groups that are no streams.
+ * Weights and dependencies of RFC 7540 (5.3), for clients that send no others. What depends on a
+ * stream comes after it, by urgency; what waits side by side has its share by weight, also below
+ * groups that are no streams.
  */
 #include "http/v2/v2.h"
 

@@ -10,8 +10,8 @@ static void drop_piece(const struct body_piece *piece)
 }
 
 /*
- * The piece to the client, or what is left of it to the stream's tail. MAY WAIT. False: the stream is over. The piece
- * is the tail's then, or released.
+ * The piece to the client, or what is left of it to the stream's tail. MAY WAIT. False: the stream
+ * is over. The piece is the tail's then, or released.
  */
 static bool give_piece(struct v2_stream *stream, const struct body_piece *piece, uint64_t size,
                        bool is_last)
@@ -82,7 +82,8 @@ static bool v2_send_body(struct request *request, const struct body_piece *piece
     return true;
 }
 
-/* The code that makes the body has made all of it: nothing waits for the client any more, see tail.c. */
+/* The code that makes the body has made all of it: nothing waits for the client any more, see
+ * tail.c. */
 static void v2_leave(struct request *request)
 {
     struct v2_stream *stream = request->wire_state;

@@ -1,8 +1,10 @@
-/* Request bodies of HTTP/3: read from the QUIC stream as a handler asks for them; what no handler reads keeps the window closed. */
+/* Request bodies of HTTP/3: read from the QUIC stream as a handler asks for them; what no handler
+ * reads keeps the window closed. */
 #include "http/request/body.h"
 #include "http/v3/v3.h"
 
-/* The body is not what was announced: a handler that reads it gets 400, and the stream ends with an error. */
+/* The body is not what was announced: a handler that reads it gets 400, and the stream ends with an
+ * error. */
 static void break_body(struct v3_stream *stream)
 {
     stream->error = H3_MESSAGE_ERROR;

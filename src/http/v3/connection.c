@@ -49,7 +49,8 @@ static struct str phrase_of(const struct v3_connection *c)
     return c->reason == NULL ? STR("excessive load") : str_of(c->reason);
 }
 
-/* Until then the client may close by itself: a library drops what it has received, and the client not yet read, when we close. */
+/* Until then the client may close by itself: a library drops what it has received, and the client
+ * not yet read, when we close. */
 static uint64_t lingers_until_ms(const struct v3_connection *c)
 {
     const struct http_location *location = c->connection->last_location;
@@ -59,7 +60,8 @@ static uint64_t lingers_until_ms(const struct v3_connection *c)
                : c->answered_ms + location->connections->lingering_timeout_ms;
 }
 
-/* The last response was sent: the connection is closed once all was acknowledged, and the client has had time to read it. */
+/* The last response was sent: the connection is closed once all was acknowledged, and the client
+ * has had time to read it. */
 static void v3_connection_finish(struct v3_connection *c)
 {
     uint64_t now_ms = clock_now.now_ms;
@@ -82,8 +84,8 @@ static bool is_idle(const struct v3_connection *c)
     return c->stream_count == 0 && list_is_empty(&c->finished);
 }
 
-/* The worker ends. A connection that was in use lately moves to a newer worker at once. Others stay with a replaced worker for
- * their keep-alive time: their next response is the last. */
+/* The worker ends. A connection that was in use lately moves to a newer worker at once. Others stay
+ * with a replaced worker for their keep-alive time: their next response is the last. */
 static void leave_with_worker(struct v3_connection *c)
 {
     if (!worker_is_replaced || !is_idle(c) || clock_now.now_ms < lingers_until_ms(c)) {

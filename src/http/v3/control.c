@@ -1,5 +1,6 @@
 /*
- * Streams of one direction (RFC 9114, 6.2): the control streams with SETTINGS, GOAWAY and priorities, and the two of QPACK.
+ * Streams of one direction (RFC 9114, 6.2): the control streams with SETTINGS, GOAWAY and
+ * priorities, and the two of QPACK.
  */
 #include "http/v3/v3.h"
 
@@ -57,7 +58,8 @@ static void take_settings(struct v3_connection *c, struct str payload)
     qpack_encoder_allow(&c->encoder, c->peer.table_capacity);
 }
 
-/* GOAWAY, MAX_PUSH_ID and CANCEL_PUSH have one integer, and nothing follows from it: nothing is pushed. */
+/* GOAWAY, MAX_PUSH_ID and CANCEL_PUSH have one integer, and nothing follows from it: nothing is
+ * pushed. */
 static void take_integer(struct v3_connection *c, struct str payload)
 {
     struct h3_reader reader = {.size = 0};
@@ -159,7 +161,8 @@ static bool may_follow(void *arg, const struct h3_input *input)
 
 /* ---- QPACK ---- */
 
-/* Entries have come. Sections that need still more are blocked again, and wait for the next ones: each is looked at once. */
+/* Entries have come. Sections that need still more are blocked again, and wait for the next ones:
+ * each is looked at once. */
 static void unblock(struct v3_connection *c)
 {
     struct list waiting;

@@ -12,7 +12,8 @@
 
 /* ---- decoding ---- */
 
-/* The worker has no slot for another request of this connection: it may be sent again (RFC 9114, 4.1.1). */
+/* The worker has no slot for another request of this connection: it may be sent again (RFC
+ * 9114, 4.1.1). */
 static void refuse_stream(struct v3_stream *stream)
 {
     struct v3_connection *c = stream->connection;
@@ -222,8 +223,9 @@ void v3_start_all(struct v3_connection *c)
 }
 
 /*
- * Reading a head and answering the request are too much code together for the processor's cache of instructions: of
- * many requests that come in one turn some heads are read first, then these requests are answered.
+ * Reading a head and answering the request are too much code together for the processor's cache of
+ * instructions: of many requests that come in one turn some heads are read first, then these
+ * requests are answered.
  */
 static void start_later(struct v3_stream *stream)
 {

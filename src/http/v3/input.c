@@ -99,8 +99,8 @@ static void block_stream(struct v3_stream *stream)
 }
 
 /*
- * Decodes a section, which is in the input of the QUIC stream, and stays there while it is blocked, or was kept. False: nothing more
- * is to be read now.
+ * Decodes a section, which is in the input of the QUIC stream, and stays there while it is blocked,
+ * or was kept. False: nothing more is to be read now.
  */
 static bool take_section(struct v3_stream *stream)
 {

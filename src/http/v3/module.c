@@ -197,7 +197,8 @@ static unsigned quic_port(const struct http_server *server)
     return 0;
 }
 
-/* Tells clients of other versions where HTTP/3 is (RFC 7838, 3), unless the response says something else. */
+/* Tells clients of other versions where HTTP/3 is (RFC 7838, 3), unless the response says something
+ * else. */
 static void add_alt_svc(struct request *request)
 {
     struct fields *fields = &request->response.fields;

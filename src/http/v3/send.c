@@ -20,7 +20,8 @@ void v3_go_away(struct v3_connection *c)
     v3_settle_later(c);
 }
 
-/* Unsent instructions above which the encoder makes no more, and a client that takes no feedback loses its connection. */
+/* Unsent instructions above which the encoder makes no more, and a client that takes no feedback
+ * loses its connection. */
 #define INSTRUCTIONS_UNSENT_MAX 8192
 
 void v3_send_instructions(struct v3_connection *c)

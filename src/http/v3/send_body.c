@@ -134,8 +134,8 @@ static uint64_t unsent_most(const struct v3_stream *stream)
 }
 
 /*
- * Waits until fewer bytes than this are unsent, for send_timeout at most. False: the stream is over, or the client took
- * nothing for so long, or less than send_min_rate. MAY WAIT.
+ * Waits until fewer bytes than this are unsent, for send_timeout at most. False: the stream is
+ * over, or the client took nothing for so long, or less than send_min_rate. MAY WAIT.
  */
 static bool wait_to_send(struct v3_stream *stream, uint64_t below)
 {
@@ -161,7 +161,8 @@ static bool wait_to_send(struct v3_stream *stream, uint64_t below)
     return result == WAIT_READY;
 }
 
-/* How many of the wanted bytes limit_rate allows now; waits until it allows some. 0: the client is gone. MAY WAIT. */
+/* How many of the wanted bytes limit_rate allows now; waits until it allows some. 0: the client is
+ * gone. MAY WAIT. */
 static uint64_t wait_for_rate(struct v3_stream *stream, uint64_t wanted)
 {
     struct request *request = stream->request;
@@ -183,8 +184,9 @@ static uint64_t wait_for_rate(struct v3_stream *stream, uint64_t wanted)
 }
 
 /*
- * May QUIC get all of the piece at once, however much is unsent? So it is with the last pieces of a response (v3_leave):
- * QUIC refers to their memory or file, or copies no more than COPY_MAX, and the fiber ends without waiting for the client.
+ * May QUIC get all of the piece at once, however much is unsent? So it is with the last pieces of a
+ * response (v3_leave): QUIC refers to their memory or file, or copies no more than COPY_MAX, and
+ * the fiber ends without waiting for the client.
  */
 static bool may_leave(const struct v3_stream *stream, const struct body_piece *piece, uint64_t size,
                       bool is_last)

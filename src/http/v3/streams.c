@@ -25,7 +25,8 @@ static void await_head(struct v3_stream *stream)
     timer_set(&stream->timer, clock_now.now_ms + server->client_header_timeout_ms);
 }
 
-/* A response waits for its client only: for send_timeout since it took something, and by send_min_rate. */
+/* A response waits for its client only: for send_timeout since it took something, and by
+ * send_min_rate. */
 static void wait_for_client(struct v3_stream *stream)
 {
     struct request *request = stream->request;
@@ -165,7 +166,8 @@ static void cancelled_by_client(struct v3_stream *stream, uint64_t code)
     }
     if (!stream->has_head && stream->input.part == H3_PART_BLOCKED &&
         stream->quic->is_input_reset) {
-        /* It has ended its side of a request that waits for entries: there is an answer, as nginx has it. */
+        /* It has ended its side of a request that waits for entries: there is an answer, as nginx
+         * has it. */
         leave_blocked(stream);
         stream->is_input_ended = true;
         v3_refuse_head(stream, 400, "client reset a stream with blocked header fields");
@@ -249,7 +251,8 @@ void v3_cancel_sections(struct v3_stream *stream)
     }
 }
 
-/* No more is sent of it: what waited does not count, and a response that has lost some was not a whole one. */
+/* No more is sent of it: what waited does not count, and a response that has lost some was not a
+ * whole one. */
 static void note_end(struct v3_stream *stream)
 {
     bool is_stopped = stream->quic != NULL && stream->quic->is_output_stopped && !stream->is_reset;

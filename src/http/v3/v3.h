@@ -18,7 +18,8 @@
 #include "net/quic/quic.h"
 #include "net/quic/token.h"
 
-/* ngx_http_v3_module, server level. A member without a comment is the value of the directive of its name. */
+/* ngx_http_v3_module, server level. A member without a comment is the value of the directive of its
+ * name. */
 struct v3_settings {
     bool http3;
     bool http3_hq; /* HTTP/0.9 over QUIC, for tests of the transport */
@@ -53,8 +54,8 @@ static inline struct v3_settings *v3_settings_of(const struct http_server *serve
 }
 
 /*
- * What a client may do: at most `burst` at once and `rate` a second after that. One list serves the enum, the limits
- * and the log line. X(id, burst, rate, "what too many of are logged as")
+ * What a client may do: at most `burst` at once and `rate` a second after that. One list serves the
+ * enum, the limits and the log line. X(id, burst, rate, "what too many of are logged as")
  */
 #define V3_GUARDS(X)                                                                               \
     X(V3_GUARD_RESETS, 200, 20, "streams that it cancelled")                                       \
@@ -77,7 +78,8 @@ enum v3_guard { V3_GUARDS(CLIENT_GUARD_ID) V3_GUARD_COUNT };
 #define V3_PRIORITIES_KEPT 16 /* PRIORITY_UPDATE frames for streams that have not begun */
 
 #define V3_ONE_WAY_MAX                                                                             \
-    8 /* streams of one direction that a client may have open: three, and some that mean nothing */
+    8 /* streams of one direction that a client may have open: three, and some that mean nothing   \
+       */
 
 #define V3_CONNECTION_MAGIC 0x43c033c7u
 
@@ -125,8 +127,8 @@ struct v3_connection {
     uint64_t answered_ms;    /* when all of the last response had been acknowledged; 0 = none yet */
     uint64_t flush_until_ms; /* the client has had time to acknowledge the last response */
     struct h3_settings peer; /* once has_settings */
-    struct head_limits
-        limits; /* of heads: those of the server, without client_header_buffer_size, as nginx has it */
+    struct head_limits limits; /* of heads: those of the server, without client_header_buffer_size,
+                                  as nginx has it */
     struct known_host known_host;
     uint64_t copies_seen;   /* of decoder.duplicated */
     uint64_t feedback_seen; /* of encoder.cancelled */
@@ -257,7 +259,8 @@ void v3_body_ended(struct v3_stream *stream);
 void v3_stream_opened(struct v3_connection *c, struct quic_stream *quic);
 /* A stream whose request has not begun ends, with this error. It is freed. */
 void v3_stream_drop(struct v3_stream *stream, uint64_t error);
-/* No more of it is read: the client's encoder does not wait for acknowledgments of its sections (RFC 9204, 4.4.2). */
+/* No more of it is read: the client's encoder does not wait for acknowledgments of its sections
+ * (RFC 9204, 4.4.2). */
 void v3_cancel_sections(struct v3_stream *stream);
 /* Bytes of it that have been sent. */
 static inline uint64_t v3_sent(const struct v3_stream *stream)

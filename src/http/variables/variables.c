@@ -162,8 +162,8 @@ const struct variable core_variables[] = {
 };
 
 /*
- * Of Tengine: names so usual that a configuration for nginx may use them for itself, in `set` or as the
- * name of a group in an expression. They mean this only where nobody else defines them.
+ * Of Tengine: names so usual that a configuration for nginx may use them for itself, in `set` or as
+ * the name of a group in an expression. They mean this only where nobody else defines them.
  */
 const struct variable optional_variables[] = {
     {NAMED("raw_uri"), .doc = "Path of the request as it was sent, without arguments.",

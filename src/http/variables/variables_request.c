@@ -73,7 +73,8 @@ VARIABLE_GET(get_raw_uri)
     return variable_give(out, str_cut(&rest, '?'));
 }
 
-/* A target whose %xx have their letters in upper case (RFC 3986, 6.2.2.1), and without a fragment. */
+/* A target whose %xx have their letters in upper case (RFC 3986, 6.2.2.1), and without a fragment.
+ */
 static struct str normalized(struct arena *arena, struct str target)
 {
     char *copy;

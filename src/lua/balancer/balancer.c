@@ -11,7 +11,8 @@
 #define SECONDS_MOST 4e6                                     /* of a timeout */
 #define HAS_REQUEST ((uint32_t) (SCRIPT_ALL & ~SCRIPT_INIT)) /* "no request found" elsewhere */
 
-/* The choice of a peer for which the balancer script runs. Such a script never waits: there is one at a time. */
+/* The choice of a peer for which the balancer script runs. Such a script never waits: there is one
+ * at a time. */
 static struct upstream_pick *asked;
 
 /* ---- the phase ---- */
@@ -190,7 +191,8 @@ static int get_last_failure(lua_State *L, struct script_thread *thread)
     return 2;
 }
 
-/* Milliseconds of an argument in seconds, SECONDS_MOST at most; 0 = nil. An error is thrown for what is none. */
+/* Milliseconds of an argument in seconds, SECONDS_MOST at most; 0 = nil. An error is thrown for
+ * what is none. */
 static uint64_t check_seconds(lua_State *L, int index, const char *name)
 {
     if (lua_isnoneornil(L, index)) {

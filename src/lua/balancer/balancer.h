@@ -1,4 +1,5 @@
-/* balancer_by_lua: where a request or a session goes, as a script says before each attempt (upstream/balancer_decision.h). */
+/* balancer_by_lua: where a request or a session goes, as a script says before each attempt
+ * (upstream/balancer_decision.h). */
 #ifndef LUA_BALANCER_BALANCER_H
 #define LUA_BALANCER_BALANCER_H
 
@@ -22,11 +23,13 @@
             .doc = "Lua that selects the peer before each attempt."                                \
     }
 
-/* The group that is being read has this balancer, whose `direct` calls script_balance. False after conf_error. */
+/* The group that is being read has this balancer, whose `direct` calls script_balance. False after
+ * conf_error. */
 bool script_balancer_read(struct conf_scope *scope, const struct conf_node *node,
                           const struct balancer *balancer);
 
-/* Reads balancer_keepalive: how many connections rest that ngx.balancer.enable_keepalive lets rest. */
+/* Reads balancer_keepalive: how many connections rest that ngx.balancer.enable_keepalive lets rest.
+ */
 bool script_balancer_keepalive_apply(struct conf_scope *scope, const struct directive *row,
                                      struct conf_node *node, void *settings);
 

@@ -7,8 +7,9 @@
 #include "server/generation.h"
 
 /*
- * Bytes of address space for each fiber where there is Lua. gsub in a function of gsub takes 9 KB a level; Lua ends it with
- * "stack overflow" when its own stack is full, some 5,500 levels deep. Memory that was not touched costs nothing.
+ * Bytes of address space for each fiber where there is Lua. gsub in a function of gsub takes 9 KB a
+ * level; Lua ends it with "stack overflow" when its own stack is full, some 5,500 levels deep.
+ * Memory that was not touched costs nothing.
  */
 #define FIBER_STACK ((size_t) 64 << 20)
 
@@ -140,7 +141,8 @@ struct script_code *script_code_new(struct conf_scope *scope, const struct conf_
     return code;
 }
 
-/* Handlers of requests, sessions and init_by_lua do; of the others OpenResty accepts an empty text. */
+/* Handlers of requests, sessions and init_by_lua do; of the others OpenResty accepts an empty text.
+ */
 static bool needs_text(struct str name)
 {
     return !str_starts(name, STR("init_worker_")) && !str_starts(name, STR("exit_worker_")) &&

@@ -1,4 +1,5 @@
-/* Lua of a subsystem from the reading of the configuration to the end of a worker: the hooks that http and stream have in common. */
+/* Lua of a subsystem from the reading of the configuration to the end of a worker: the hooks that
+ * http and stream have in common. */
 #ifndef LUA_CONFIG_MAIN_H
 #define LUA_CONFIG_MAIN_H
 
@@ -17,7 +18,8 @@ struct script_location {
     struct log_sink *const *error_log; /* its chain; NULL after it: that of the main level */
 };
 
-/* What a subsystem has of Lua. The first member of its settings of the main level; lives as long as the generation. */
+/* What a subsystem has of Lua. The first member of its settings of the main level; lives as long as
+ * the generation. */
 struct script_main {
     struct script_vm_options options;
     const struct script_location *location;
@@ -25,8 +27,8 @@ struct script_main {
 };
 
 /*
- * The settings of the subsystem's block are `main`: script_main_of finds them. `key` is the subsystem's own. What the block
- * says of code without a request is copied.
+ * The settings of the subsystem's block are `main`: script_main_of finds them. `key` is the
+ * subsystem's own. What the block says of code without a request is copied.
  */
 void script_main_set(struct conf_scope *scope, const char *key, struct script_main *main,
                      const struct script_location *location);

@@ -9,8 +9,8 @@
 #include "shared/tls/client.h"
 
 /*
- * The three ways to write a Lua text: NAME_block { … }, NAME 'text', NAME_file path; all fill the same member, a
- * struct script_code *. APPLY is script_code_apply, or calls it.
+ * The three ways to write a Lua text: NAME_block { … }, NAME 'text', NAME_file path; all fill the
+ * same member, a struct script_code *. APPLY is script_code_apply, or calls it.
  */
 #define SCRIPT_CODE_ROWS(NAME, CONTEXTS, SETTINGS, MEMBER, APPLY, DOC)                             \
     {NAME "_block",                                                                                \
@@ -62,7 +62,8 @@
         SCRIPT_CODE_BLOCK_ROWS("ssl_session_store_by_lua", CONTEXTS, SETTINGS, tls.store,          \
                                script_code_apply, "Lua that keeps a new session.")
 
-/* Rows of the scripts in handshakes with backends: SETTINGS has a member `backend`, a struct script_backend_codes. */
+/* Rows of the scripts in handshakes with backends: SETTINGS has a member `backend`, a struct
+ * script_backend_codes. */
 #define SCRIPT_BACKEND_ROWS(CONTEXTS, SETTINGS)                                                    \
     SCRIPT_CODE_BLOCK_ROWS("proxy_ssl_certificate_by_lua", CONTEXTS, SETTINGS,                     \
                            backend.certificate, script_code_apply,                                 \
@@ -76,7 +77,8 @@
             .doc = "Whether OpenSSL does not verify before proxy_ssl_verify_by_lua."               \
     }
 
-/* Those of cosockets and the cache, for each place: SETTINGS has a member `script`, a struct script_settings. */
+/* Those of cosockets and the cache, for each place: SETTINGS has a member `script`, a struct
+ * script_settings. */
 #define SCRIPT_PLACE_ROWS(CONTEXTS, SETTINGS)                                                       \
     {"lua_socket_connect_timeout", CONTEXTS, MSEC(SETTINGS, script.connect_timeout_ms),             \
      .initial = "60s", .doc = "How long a cosocket tries to connect."},                             \
@@ -156,7 +158,8 @@ bool script_tls_key_log_apply(struct conf_scope *scope, const struct directive *
                               struct conf_node *node, void *settings);
 bool script_tls_file_apply(struct conf_scope *scope, const struct directive *row,
                            struct conf_node *node, void *settings);
-/* The place was read: makes its context, one for all places that say the same. False after conf_error. */
+/* The place was read: makes its context, one for all places that say the same. False after
+ * conf_error. */
 bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls);
 
 /* Main level: SETTINGS has a member `script`, a struct script_main. */
@@ -254,11 +257,13 @@ bool script_core_apply(struct conf_scope *scope, const struct directive *row,
 bool script_cache_apply(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings);
 
-/* A text in an argument of the node; `name` is the directive's without _block and _file. NULL after conf_error. */
+/* A text in an argument of the node; `name` is the directive's without _block and _file. NULL after
+ * conf_error. */
 struct script_code *script_code_new(struct conf_scope *scope, const struct conf_node *node,
                                     struct str name, struct str text);
 
-/* What the options learn when all has been read, but for `subsystem`, which they have: chunks, paths, generation. */
+/* What the options learn when all has been read, but for `subsystem`, which they have: chunks,
+ * paths, generation. */
 void script_options_end(struct conf *conf, struct script_vm_options *options);
 
 #endif

@@ -26,7 +26,8 @@ bool script_tls_key_log_apply(struct conf_scope *scope, const struct directive *
     return true;
 }
 
-/* Every setting has its default: all such locations share one context, made when it is first used. */
+/* Every setting has its default: all such locations share one context, made when it is first used.
+ */
 static bool is_usual(const struct script_tls_settings *tls)
 {
     return tls->certificates.count == 0 && tls->trusted_certificate.len == 0 && tls->crl.len == 0 &&

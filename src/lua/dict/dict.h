@@ -1,5 +1,5 @@
-/* Shared dictionaries: keys and values in a zone of shared memory, by lua_shared_dict. Knows nothing of Lua's VM.
- * Implemented in lists.c, table.c and values.c. */
+/* Shared dictionaries: keys and values in a zone of shared memory, by lua_shared_dict. Knows
+ * nothing of Lua's VM. Implemented in lists.c, table.c and values.c. */
 #ifndef LUA_DICT_DICT_H
 #define LUA_DICT_DICT_H
 
@@ -29,8 +29,8 @@ struct script_dict_value {
     double number;  /* of a number; of a boolean: 0 or 1; of incr: what is added, then the sum */
     double init;    /* of incr: where a new key begins */
     double seconds; /* in: until it expires, 0 = never; out of ttl: how long still */
-    double
-        len; /* bytes of a string; out: also of one that has no room; a double, which Lua reads without an allocation */
+    double len; /* bytes of a string; out: also of one that has no room; a double, which Lua reads
+                   without an allocation */
     const char *data;   /* in: of a string */
     char *room;         /* out: where strings are copied */
     uint32_t room_size; /* bytes */
@@ -52,18 +52,19 @@ enum dict_result {
     DICT_NOT_LIST,
 };
 
-/* The bytes that a zone needs, so that as much is left for entries as in nginx where the directive says `size`. */
+/* The bytes that a zone needs, so that as much is left for entries as in nginx where the directive
+ * says `size`. */
 size_t dict_zone_size(size_t size);
 /* The table in the zone, made where there is none yet. NULL: the zone is too small. */
 struct dict_table *dict_table_of(struct zone *zone, size_t size);
 
 /*
- * What Lua calls, by FFI. Keys have 1 to 65535 bytes. Each takes the lock of the dictionary once. They do not wait, except
- * for others that hold the lock, which do no more than these.
+ * What Lua calls, by FFI. Keys have 1 to 65535 bytes. Each takes the lock of the dictionary once.
+ * They do not wait, except for others that hold the lock, which do no more than these.
  */
 
-/* The value of a key, and whether it is stale; a stale one only when it is asked for. DICT_NONE: there is none. A string with more
- * bytes than the room is not copied: len says how many it has. */
+/* The value of a key, and whether it is stale; a stale one only when it is asked for. DICT_NONE:
+ * there is none. A string with more bytes than the room is not copied: len says how many it has. */
 int script_ffi_dict_get(struct script_dict *dict, const char *key, size_t key_len, int wants_stale,
                         struct script_dict_value *out);
 /* Sets, adds, replaces by enum dict_set; a value of DICT_NONE removes. */
@@ -89,8 +90,8 @@ int script_ffi_dict_length(struct script_dict *dict, const char *key, size_t key
 void script_ffi_dict_flush_all(struct script_dict *dict);
 /* Removes entries that have expired, at most so many (0 = all); gives their number. */
 double script_ffi_dict_flush_expired(struct script_dict *dict, double most);
-/* Up to `most` keys (0 = all), those not used for longest first; each is two bytes of its length and its bytes, in the room. None is
- * written if they are longer, as out->len says. */
+/* Up to `most` keys (0 = all), those not used for longest first; each is two bytes of its length
+ * and its bytes, in the room. None is written if they are longer, as out->len says. */
 void script_ffi_dict_keys(struct script_dict *dict, double most, struct script_dict_value *out);
 double script_ffi_dict_capacity(const struct script_dict *dict);
 double script_ffi_dict_free_space(const struct script_dict *dict);

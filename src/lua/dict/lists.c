@@ -50,7 +50,8 @@ bool dict_list_mend(struct dict_table *table, struct dict_item *item, unsigned c
     return list.count != 0;
 }
 
-/* The list of a key; one that has expired is emptied. A new one where there is none. NULL: *result says why. */
+/* The list of a key; one that has expired is emptied. A new one where there is none. NULL: *result
+ * says why. */
 static struct dict_item *list_open(struct dict_table *table, struct str key, int *result)
 {
     uint32_t hash = dict_hash(key);

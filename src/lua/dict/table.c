@@ -1,4 +1,5 @@
-/* The table of a shared dictionary: heads of hash chains, items in the order of use; repaired after a death inside. */
+/* The table of a shared dictionary: heads of hash chains, items in the order of use; repaired after
+ * a death inside. */
 #include "lua/dict/table.h"
 
 #include <stdlib.h>
@@ -235,7 +236,8 @@ bool dict_evict(struct dict_table *table, bool *was_valid)
 
 /* ---- after a death inside ---- */
 
-/* Is the item as it was meant to be? Lists are repaired; one that has no element yet, or none any more, is nothing. */
+/* Is the item as it was meant to be? Lists are repaired; one that has no element yet, or none any
+ * more, is nothing. */
 static bool is_whole(struct dict_table *table, struct dict_item *item, unsigned char *marks)
 {
     return !item->is_torn && (item->type != DICT_LIST || dict_list_mend(table, item, marks));
@@ -297,7 +299,8 @@ void dict_unlock(struct dict_table *table)
     shm_lock_release(&table->lock);
 }
 
-/* ---- ngx.shared: a table with an object for each dictionary; library/dict/dict.lua has their methods ---- */
+/* ---- ngx.shared: a table with an object for each dictionary; library/dict/dict.lua has their
+ * methods ---- */
 
 /* The dictionary for what an object of ngx.shared has at 1; NULL: there is none. */
 static void *udata_to_zone(void *udata)

@@ -38,8 +38,9 @@ struct dict_node {
 };
 
 /*
- * What decides which entries there are, should a process die inside: the chains of the heads, and those of lists in the direction
- * of next. Each change of them is one store. All else is rebuilt from them, and what they do not reach is freed.
+ * What decides which entries there are, should a process die inside: the chains of the heads, and
+ * those of lists in the direction of next. Each change of them is one store. All else is rebuilt
+ * from them, and what they do not reach is freed.
  */
 struct dict_table {
     struct shm_lock lock;
@@ -66,7 +67,8 @@ static inline dict_ref dict_ref_of(const struct dict_table *table, const void *p
     return (dict_ref) ((size_t) ((const char *) piece - table->base) >> 4);
 }
 
-/* A store that decides what is there, should the process die: earlier ones come before it, later ones after. */
+/* A store that decides what is there, should the process die: earlier ones come before it, later
+ * ones after. */
 static inline void dict_decide(dict_ref *place, dict_ref value)
 {
     atomic_signal_fence(memory_order_seq_cst);
@@ -118,7 +120,8 @@ bool dict_evict(struct dict_table *table, bool *was_valid);
 
 /* Frees the elements of an item that is a list. */
 void dict_list_clear(struct dict_table *table, struct dict_item *item);
-/* After a death inside: recomputes counts and backward links. Elements are those that can be reached, and marked. False: there are none. */
+/* After a death inside: recomputes counts and backward links. Elements are those that can be
+ * reached, and marked. False: there are none. */
 bool dict_list_mend(struct dict_table *table, struct dict_item *item, unsigned char *marks);
 
 #endif

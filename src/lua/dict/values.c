@@ -120,7 +120,8 @@ static int script_values_check(int how, bool is_there)
     return (how == DICT_ADD || how == DICT_SAFE_ADD) && is_there ? DICT_EXISTS : DICT_OK;
 }
 
-/* how: DICT_SET, or add, replace and safe_*, of which the safe ones evict nothing. value->is_forcible: something valid was evicted. */
+/* how: DICT_SET, or add, replace and safe_*, of which the safe ones evict nothing.
+ * value->is_forcible: something valid was evicted. */
 static int set(struct dict_table *table, struct str key, int how, struct script_dict_value *value)
 {
     bool is_forcible = false, is_safe = how == DICT_SAFE_SET || how == DICT_SAFE_ADD;
@@ -275,7 +276,8 @@ double script_ffi_dict_flush_expired(struct script_dict *dict, double most)
     return count;
 }
 
-/* Writes the keys of items that have not expired to `out`, or to nowhere when it is NULL; gives their bytes. */
+/* Writes the keys of items that have not expired to `out`, or to nowhere when it is NULL; gives
+ * their bytes. */
 static size_t each_key(struct dict_table *table, double most, char *out)
 {
     size_t bytes = 0;

@@ -5,7 +5,8 @@
 #include "lua/dict/table.h"
 
 /*
- * dict_item_new, for which the entries used longest ago may be evicted; is_forcible is set when a valid one went. NULL: none may.
+ * dict_item_new, for which the entries used longest ago may be evicted; is_forcible is set when a
+ * valid one went. NULL: none may.
  */
 struct dict_item *dict_item_make(struct dict_table *table, struct str key, uint32_t hash,
                                  size_t value_len, bool *is_forcible);

@@ -1,4 +1,5 @@
-/* What ngx.errlog does (library/process/errlog.lua). The captured error log is a ring of bytes, with a header before each line. */
+/* What ngx.errlog does (library/process/errlog.lua). The captured error log is a ring of bytes,
+ * with a header before each line. */
 #include "lua/process/capture.h"
 
 #include <pthread.h>
@@ -28,12 +29,15 @@ struct script_capture {
     char *ring;
 };
 
-/* Called by FFI (library/process/errlog.lua). 1: done; 0: lua_capture_error_log is not set; -1: that is no level. */
+/* Called by FFI (library/process/errlog.lua). 1: done; 0: lua_capture_error_log is not set; -1:
+ * that is no level. */
 int script_ffi_capture_filter(int level);
-/* The oldest line, which is removed: its bytes (LOG_LINE_MAX at most) and their number. -1: there is none; -2: lua_capture_error_log is not set. */
+/* The oldest line, which is removed: its bytes (LOG_LINE_MAX at most) and their number. -1: there
+ * is none; -2: lua_capture_error_log is not set. */
 int script_ffi_capture_take(char *line, int *level, double *time);
 
-/* This thread is between lock and unlock. A signal handler (lua_time_limit) that writes a line then must not wait for it. */
+/* This thread is between lock and unlock. A signal handler (lua_time_limit) that writes a line then
+ * must not wait for it. */
 static __thread volatile bool is_inside;
 
 static void lock(struct script_capture *capture)

@@ -184,7 +184,8 @@ enum child_result child_wait(struct child *child)
     return CHILD_DONE;
 }
 
-/* Its status is taken as soon as there is one: a child that nobody waits for is no zombie until Lua collects it. */
+/* Its status is taken as soon as there is one: a child that nobody waits for is no zombie until Lua
+ * collects it. */
 static void life_ended(struct event_source *source, unsigned events)
 {
     (void) events;
@@ -209,15 +210,16 @@ static void reset_signals(void)
         signal(signo, SIG_DFL);
     }
     loop_restore_signals();
-    /* The mask that the loop has found is that of a process which was starting, and held its signals. */
+    /* The mask that the loop has found is that of a process which was starting, and held its
+     * signals. */
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /*
- * What the child does: nothing of ours stays open, no signal is held. Until the program is there it lives in our memory (vfork) and may change
- * nothing in it.
+ * What the child does: nothing of ours stays open, no signal is held. Until the program is there it
+ * lives in our memory (vfork) and may change nothing in it.
  */
 _Noreturn __attribute__((noinline)) static void run(const struct child_program *program,
                                                     const int fds[3])
@@ -228,7 +230,8 @@ _Noreturn __attribute__((noinline)) static void run(const struct child_program *
     if (dup2(fds[0], STDIN_FILENO) < 0 || dup2(fds[1], STDOUT_FILENO) < 0) {
         _exit(127);
     }
-    /* The log must still be there where the program is not found: others than standard ones close by exec. */
+    /* The log must still be there where the program is not found: others than standard ones close
+     * by exec. */
     syscall(SYS_close_range, 3, ~0u, CLOSE_BY_EXEC);
     if (dup2(err, STDERR_FILENO) >= 0) {
         execvp(program->args[0], program->args);
@@ -239,8 +242,8 @@ _Noreturn __attribute__((noinline)) static void run(const struct child_program *
 }
 
 /*
- * Not by fork: that copies the tables of all of our memory while everybody waits, 100 ms where there are many fibers. No handler of ours runs
- * in the child, which stands on our stack.
+ * Not by fork: that copies the tables of all of our memory while everybody waits, 100 ms where
+ * there are many fibers. No handler of ours runs in the child, which stands on our stack.
  */
 static pid_t script_child_start(const struct child_program *program, const int fds[3])
 {

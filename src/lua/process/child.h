@@ -30,9 +30,9 @@ struct child {
     size_t buffer_size;    /* bytes of one read */
     bool is_merged;        /* stderr goes where stdout goes */
     bool has_ended;
-    int status; /* of waitpid, once it has */
-    bool
-        is_reported; /* wait() has returned it: nothing can be read, written or shut down any more */
+    int status;       /* of waitpid, once it has */
+    bool is_reported; /* wait() has returned it: nothing can be read, written or shut down any more
+                       */
 };
 
 /* What is started. All texts are NUL-terminated. */
@@ -65,8 +65,8 @@ void child_end_close(struct child_end *end);
 enum child_result child_write(struct child_end *end, struct str data, size_t *written);
 /* When an operation that begins now times out. */
 uint64_t child_deadline(const struct child_end *end);
-/* Gets more input. CHILD_CLOSED: there is no more. CHILD_CANCELLED: the end was closed during the wait, or the fiber was cancelled. MAY WAIT
- * until the deadline. */
+/* Gets more input. CHILD_CLOSED: there is no more. CHILD_CANCELLED: the end was closed during the
+ * wait, or the fiber was cancelled. MAY WAIT until the deadline. */
 enum child_result child_read_more(struct child_end *end, size_t size, uint64_t deadline_ms);
 /* Until it has ended. MAY WAIT. */
 enum child_result child_wait(struct child *child);

@@ -23,8 +23,9 @@ static bool is_path(const struct listener *listener, struct str path)
 }
 
 /*
- * In init_worker_by_lua: this process does not accept on the unix socket of that path (with or without "unix:"), which others
- * go on to do. 0: so it is; -1: there is no such socket, or the process accepts already.
+ * In init_worker_by_lua: this process does not accept on the unix socket of that path (with or
+ * without "unix:"), which others go on to do. 0: so it is; -1: there is no such socket, or the
+ * process accepts already.
  */
 int ngx_lua_ffi_disable_listening_unix_socket(const struct name *name)
 {

@@ -64,7 +64,8 @@ static char **push_list(lua_State *L, int index, int *bad)
     return list;
 }
 
-/* The number at an index, which may be nil. What is less than a millisecond is one: 0 means none. */
+/* The number at an index, which may be nil. What is less than a millisecond is one: 0 means none.
+ */
 static void set_timeout(lua_State *L, int index, struct child_end *end, const char *name)
 {
     if (lua_isnoneornil(L, index)) {

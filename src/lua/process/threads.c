@@ -1,4 +1,5 @@
-/* ngx.run_worker_thread: Lua on a thread of a pool, in a VM of its own, which no other thread touches meanwhile. */
+/* ngx.run_worker_thread: Lua on a thread of a pool, in a VM of its own, which no other thread
+ * touches meanwhile. */
 #include "lua/process/threads.h"
 
 #include <lauxlib.h>
@@ -94,7 +95,8 @@ static int fail_plainly(lua_State *L, const char *message)
     return lua_error(L);
 }
 
-/* On the thread. Its arguments: names of the module and of the function, and what that is called with. */
+/* On the thread. Its arguments: names of the module and of the function, and what that is called
+ * with. */
 static int call_function(lua_State *L)
 {
     if (lua_gc(L, LUA_GCCOUNT, 0) > GARBAGE_MAX) {
@@ -228,7 +230,8 @@ static int push_results(lua_State *L, lua_State *from, bool is_failed)
     return lua_gettop(L);
 }
 
-/* Runs the call in the VM, and waits for it. MAY WAIT. Gives what went wrong, or NULL: is_failed tells. */
+/* Runs the call in the VM, and waits for it. MAY WAIT. Gives what went wrong, or NULL: is_failed
+ * tells. */
 static const char *run_in_vm(struct thread_work *work, struct thread_pool *pool)
 {
     lua_pushvalue(work->state, PLACE_CALL);
@@ -274,9 +277,8 @@ static int run_worker_thread(lua_State *L, struct script_thread *thread)
     reason = run_in_vm(work, pool);
     bool is_failed = work->is_failed;
     free(work);
-    give_back_vm(
-        vms,
-        vm); /* what lies on its stack stays until it is taken, and nobody takes it before we wait */
+    give_back_vm(vms, vm); /* what lies on its stack stays until it is taken, and nobody takes it
+                              before we wait */
     return reason != NULL ? script_threads_refuse(L, reason)
                           : push_results(L, vm->state, is_failed);
 }

@@ -21,7 +21,8 @@ void pools_begin(lua_State *L);
 
 /* The pool of this key, or NULL. */
 struct socket_pool *socket_pool_find(lua_State *L, struct str key);
-/* The same, made where there is none: with so many places. backlog: how many may wait for one; -1: nobody is held up. */
+/* The same, made where there is none: with so many places. backlog: how many may wait for one; -1:
+ * nobody is held up. */
 struct socket_pool *socket_pool_make(lua_State *L, struct str key, unsigned size, int64_t backlog);
 
 /* How one came to a place in a pool. */
@@ -33,8 +34,8 @@ enum pool_entry {
     POOL_CANCELLED,
 };
 
-/* A place for one more connection, and perhaps one that rests. socket_pool_leave, or socket_pool_keep, gives the place back. MAY WAIT where the
- * pool has a backlog. */
+/* A place for one more connection, and perhaps one that rests. socket_pool_leave, or
+ * socket_pool_keep, gives the place back. MAY WAIT where the pool has a backlog. */
 enum pool_entry socket_pool_enter(struct socket_pool *pool, uint64_t deadline_ms,
                                   struct idle_conn *out);
 /* The same without waiting and without a limit: for pools without a backlog. */
@@ -43,8 +44,8 @@ void socket_pool_join(struct socket_pool *pool);
 bool socket_pool_has_backlog(const struct socket_pool *pool);
 /* A connection of the pool was closed, or failed. The pool may be gone after this. */
 void socket_pool_leave(struct socket_pool *pool);
-/* A connection rests: goes to who waits for one, or is kept for so long (0: without end), and the one that rests longest goes where
- * there is no place. The pool is not the caller's any more. */
+/* A connection rests: goes to who waits for one, or is kept for so long (0: without end), and the
+ * one that rests longest goes where there is no place. The pool is not the caller's any more. */
 void socket_pool_keep(struct socket_pool *pool, const struct idle_conn *idle, uint64_t timeout_ms);
 
 #endif

@@ -75,8 +75,9 @@ static int fail_too_large(lua_State *L, const struct script_thread *thread,
 
 enum progress { PROGRESS_DONE, PROGRESS_PUSHED, PROGRESS_MORE, PROGRESS_TOO_LARGE };
 
-/* receiveany gives what is left of a buffer of lua_socket_buffer_size bytes at most, however much has arrived: where such buffers
- * begin and end is counted here, whatever the connection reads at once. */
+/* receiveany gives what is left of a buffer of lua_socket_buffer_size bytes at most, however much
+ * has arrived: where such buffers begin and end is counted here, whatever the connection reads at
+ * once. */
 static void buffer_begin(struct script_socket *socket, struct take *take, size_t available)
 {
     if (socket->buffer_rest == 0) {
@@ -98,7 +99,8 @@ static void buffer_use(struct script_socket *socket, size_t used, size_t availab
     socket->buffer_rest = rest < left ? rest : left;
 }
 
-/* Takes what there is. PROGRESS_PUSHED: all that is wanted lay there in one piece, and is on the stack. */
+/* Takes what there is. PROGRESS_PUSHED: all that is wanted lay there in one piece, and is on the
+ * stack. */
 static enum progress take_input(lua_State *L, struct script_socket *socket, struct take *take)
 {
     struct script_source *source = socket->source;

@@ -14,7 +14,8 @@ static const char *fault_of(lua_State *L, int type)
     return lua_pushfstring(L, "bad data type %s found", lua_typename(L, type));
 }
 
-/* Pushes the pieces of an array table, nested ones too, onto the stack as one string. Argument `argument` is blamed. */
+/* Pushes the pieces of an array table, nested ones too, onto the stack as one string. Argument
+ * `argument` is blamed. */
 static void push_table(lua_State *L, int index, int argument)
 {
     int length = (int) lua_objlen(L, index);

@@ -63,9 +63,11 @@ struct script_socket {
 
 /* ---- socket.c */
 
-/* The object of the table at index 1, which must be one: an error is thrown else. NULL: it was never connected. */
+/* The object of the table at index 1, which must be one: an error is thrown else. NULL: it was
+ * never connected. */
 struct script_socket *socket_check(lua_State *L);
-/* The same for what only a socket with a connection of its own can do: an error is thrown for one over somebody else's. */
+/* The same for what only a socket with a connection of its own can do: an error is thrown for one
+ * over somebody else's. */
 struct script_socket *socket_check_own(lua_State *L);
 /* A fresh one, on the stack. */
 struct script_socket *socket_new(lua_State *L);
@@ -73,7 +75,8 @@ struct script_socket *socket_new(lua_State *L);
 void socket_join(struct script_socket *socket, struct script_subject *subject);
 /* The object stays on the stack: scripts may take it out of its table while its function waits. */
 void socket_hold(lua_State *L);
-/* That of the table at index 1, made where there is none, and the thread's subject's from now on. */
+/* That of the table at index 1, made where there is none, and the thread's subject's from now on.
+ */
 struct script_socket *socket_make(lua_State *L, struct script_thread *thread);
 /* An error is thrown where it is not the thread's subject's. */
 void socket_demand_own(lua_State *L, const struct script_thread *thread,
@@ -99,7 +102,8 @@ enum upstream_connect_result socket_reach(struct script_thread *thread,
                                           struct script_socket *socket,
                                           struct socket_reaching *reaching);
 
-/* A thread was killed in the middle of something: nobody knows what is left on the way. Closes it, once no other thread is in it. */
+/* A thread was killed in the middle of something: nobody knows what is left on the way. Closes it,
+ * once no other thread is in it. */
 void socket_abandon(struct script_socket *socket);
 
 const struct script_settings *socket_settings(const struct script_thread *thread);
@@ -110,7 +114,8 @@ struct socket_log {
     const struct log *base; /* the subject's */
     const char *name;       /* whom it talks to; or empty */
 };
-/* Lines say whom it talks to (NULL, or empty: nobody); and there are none with lua_socket_log_errors off. */
+/* Lines say whom it talks to (NULL, or empty: nobody); and there are none with
+ * lua_socket_log_errors off. */
 void socket_log_begin(const struct script_thread *thread, const char *name, struct socket_log *out);
 /* "stream " or nothing, before "lua tcp socket …". */
 const char *socket_log_prefix(const struct script_thread *thread);
@@ -130,8 +135,8 @@ extern const struct script_row socket_read_rows[], socket_send_rows[], socket_co
     socket_option_rows[], socket_keep_rows[], socket_shutdown_rows[];
 void socket_tls_add(lua_State *L); /* adds sslhandshake and related methods to the table on top */
 
-/* The text of an argument that is a string, a number, nil, a boolean, or a table of such and of tables; it takes the argument's place.
- * An error is thrown for others. */
+/* The text of an argument that is a string, a number, nil, a boolean, or a table of such and of
+ * tables; it takes the argument's place. An error is thrown for others. */
 struct str script_check_pieces(lua_State *L, int index);
 
 void script_udp_add(lua_State *L); /* ngx.socket.udp */

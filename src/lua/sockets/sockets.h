@@ -19,7 +19,8 @@ enum script_got {
     SCRIPT_GOT_CANCELLED,
 };
 
-/* Where the bytes of a socket come from. Embedded in what has them; lives as long as the socket or its subject. */
+/* Where the bytes of a socket come from. Embedded in what has them; lives as long as the socket or
+ * its subject. */
 struct script_source {
     /* Bytes that have arrived and were not taken; and takes some of them. */
     struct str (*input)(struct script_source *source);
@@ -28,8 +29,8 @@ struct script_source {
     enum script_got (*more)(struct script_source *source, size_t wanted, uint64_t timeout_ms);
     const char *error; /* of a failure: as Lua sees it, "connection reset by peer" */
     struct conn *conn; /* that they come over, for getfd; or NULL */
-    bool
-        fails_again; /* reading again after a failure reports it again; else the socket is closed for reading */
+    bool fails_again;  /* reading again after a failure reports it again; else the socket is closed
+                          for reading */
 };
 
 /* What a socket over somebody else's connection can do. */
@@ -42,12 +43,14 @@ struct script_face {
 void script_sockets_add(lua_State *L);
 
 /*
- * Pushes a socket object over a connection that somebody else has: ngx.req.socket. It is of the thread's subject, and dead once that
- * has ended. What conn and source point to lives as long. conn's owner, when there is one, must have a NULL `input` or conn_wake_input.
+ * Pushes a socket object over a connection that somebody else has: ngx.req.socket. It is of the
+ * thread's subject, and dead once that has ended. What conn and source point to lives as long.
+ * conn's owner, when there is one, must have a NULL `input` or conn_wake_input.
  */
 void script_socket_push(lua_State *L, struct script_thread *thread, const struct script_face *face);
 
-/* What settimeout said to the socket at index 1 of how long connecting and handshakes may take, or the settings do. */
+/* What settimeout said to the socket at index 1 of how long connecting and handshakes may take, or
+ * the settings do. */
 uint64_t script_socket_connect_timeout(lua_State *L, const struct script_thread *thread);
 
 /* A source that reads a conn. */
@@ -59,7 +62,8 @@ struct script_conn_source {
 void script_conn_source_init(struct script_conn_source *source, struct conn *conn,
                              size_t buffer_size);
 
-/* The worker ends, or the configuration is replaced: idle connections of all pools are closed, and none is kept any more. */
+/* The worker ends, or the configuration is replaced: idle connections of all pools are closed, and
+ * none is kept any more. */
 void script_sockets_quit(void);
 
 #endif

@@ -5,8 +5,8 @@
 #include "lua/sockets/socket.h"
 #include "lua/vm/library.h"
 
-/* The metatable of sockets that connect, and of those over somebody else's connection, which may be sent to or not. It has the
- * functions itself: scripts walk over them there, and wrap them. */
+/* The metatable of sockets that connect, and of those over somebody else's connection, which may be
+ * sent to or not. It has the functions itself: scripts walk over them there, and wrap them. */
 static void push_metatable(lua_State *L, bool is_borrowed, bool is_sending)
 {
     const char *name = !is_borrowed ? "script tcp" : is_sending ? "script raw" : "script body";

@@ -87,8 +87,9 @@ static struct taken take_before(struct take *take, struct str input)
     return taken;
 }
 
-/* The byte does not continue what was seen of the delimiter. Gives all of it that cannot be its beginning any more. The byte is
- * used where it continues a shorter beginning: what else is read next begins after it. */
+/* The byte does not continue what was seen of the delimiter. Gives all of it that cannot be its
+ * beginning any more. The byte is used where it continues a shorter beginning: what else is read
+ * next begins after it. */
 static struct str delimiter_fall_back(struct delimiter *delimiter, char byte, size_t *used)
 {
     struct str text = delimiter->text;

@@ -18,16 +18,17 @@ enum take_kind {
 
 #define TAKE_NO_LIMIT UINT64_MAX
 
-/* A delimiter that is looked for. Lives from one receive to the next: what was seen of it is remembered. */
+/* A delimiter that is looked for. Lives from one receive to the next: what was seen of it is
+ * remembered. */
 struct delimiter {
-    struct str text; /* never empty */
-    uint32_t *
-        shorter; /* by length of a beginning of it: how long the longest one is that this ends with, less than it */
-    uint32_t seen;    /* bytes of it that have arrived last */
-    bool is_included; /* it is given with the rest … */
-    bool
-        is_apart; /* the pattern was met by a call of its own, where a limited receive had got something before it */
-    bool was_met; /* the pattern was met in a receive of limited size: the next one says so */
+    struct str text;   /* never empty */
+    uint32_t *shorter; /* by length of a beginning of it: how long the longest one is that this ends
+                          with, less than it */
+    uint32_t seen;     /* bytes of it that have arrived last */
+    bool is_included;  /* it is given with the rest … */
+    bool is_apart;     /* the pattern was met by a call of its own, where a limited receive had got
+                          something before it */
+    bool was_met;      /* the pattern was met in a receive of limited size: the next one says so */
 };
 
 /* Fills `shorter`, which has text.len + 1 places. */
@@ -47,7 +48,8 @@ struct taken {
     bool is_done;     /* nothing more is wanted */
 };
 
-/* Takes a piece of the input, which is not empty. Not done and nothing used of a rest: call again. */
+/* Takes a piece of the input, which is not empty. Not done and nothing used of a rest: call again.
+ */
 struct taken take_step(struct take *take, struct str input);
 
 #endif

@@ -12,8 +12,8 @@ struct socket_target {
 };
 
 /*
- * Its address: one of those that the name has. NULL, or why not, as scripts see it: a text on the stack of L. MAY WAIT: for the
- * resolver of the place.
+ * Its address: one of those that the name has. NULL, or why not, as scripts see it: a text on the
+ * stack of L. MAY WAIT: for the resolver of the place.
  */
 const char *socket_target_find(lua_State *L, struct script_thread *thread,
                                const struct socket_target *target, struct addr *out);

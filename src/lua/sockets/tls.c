@@ -218,7 +218,8 @@ static int shake_hands(lua_State *L, struct script_thread *thread, struct script
     return give_session(L, thread, socket, handshake);
 }
 
-/* A fresh connection in place of one that was kept and is somebody else's for the peer. 0, or what is to be returned. MAY WAIT. */
+/* A fresh connection in place of one that was kept and is somebody else's for the peer. 0, or what
+ * is to be returned. MAY WAIT. */
 static int reconnect(lua_State *L, struct script_thread *thread, struct script_socket *socket)
 {
     struct socket_reaching reaching = {.timeout_ms = script_socket_connect_timeout(L, thread)};
@@ -240,7 +241,8 @@ static int reconnect(lua_State *L, struct script_thread *thread, struct script_s
     return 0;
 }
 
-/* What the pointers of setclientcert point to stays while this function waits, also when another thread sets others. */
+/* What the pointers of setclientcert point to stays while this function waits, also when another
+ * thread sets others. */
 static void hold_certificate(lua_State *L)
 {
     luaL_checkstack(L, 2, NULL);

@@ -120,7 +120,8 @@ static struct udp_socket *udp_make(lua_State *L)
 
 /* ---- setpeername */
 
-/* Our own address: what bind said, or one that a peer of the unix kind can answer to. False: any. */
+/* Our own address: what bind said, or one that a peer of the unix kind can answer to. False: any.
+ */
 static bool find_local(lua_State *L, const struct addr *peer, struct addr *out)
 {
     struct str text;

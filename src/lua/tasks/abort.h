@@ -14,8 +14,8 @@ void script_abort_begin(struct script_abort *abort);
 /* The run is over. */
 void script_abort_end(struct script_abort *abort, struct script_subject *subject);
 
-/* The client has left: runs the callback as a thread beside those that there are. False: there is none, or it could not be
- * started. */
+/* The client has left: runs the callback as a thread beside those that there are. False: there is
+ * none, or it could not be started. */
 bool script_abort_tell(struct script_abort *abort, struct script_subject *subject);
 
 /* ngx.on_abort, where it may be called in these phases. */

@@ -29,7 +29,8 @@ static int yield(lua_State *L, struct script_thread *thread)
     return lua_yield(L, lua_gettop(L));
 }
 
-/* Does a thread run there, or wait? Of one that has frames: `at` may also be one that has yielded since. */
+/* Does a thread run there, or wait? Of one that has frames: `at` may also be one that has yielded
+ * since. */
 static bool is_in_thread(const lua_State *coroutine)
 {
     if (script_running() == NULL) {
@@ -94,7 +95,8 @@ static int script_coroutine_keep(lua_State *L, struct script_thread *thread)
     return 0;
 }
 
-/* Each coroutine that runs another takes of the stack of C, and has one of Lua that ends nowhere near: 100,000 may. */
+/* Each coroutine that runs another takes of the stack of C, and has one of Lua that ends nowhere
+ * near: 100,000 may. */
 static int check_stack(lua_State *L)
 {
     if (fiber_is_deep()) {
@@ -134,7 +136,8 @@ static int phase_without(lua_State *L)
     return 1;
 }
 
-/* Scripts of phases where nothing waits run on the main coroutine in OpenResty: here on the one of their thread. */
+/* Scripts of phases where nothing waits run on the main coroutine in OpenResty: here on the one of
+ * their thread. */
 static int is_on_main(lua_State *L)
 {
     const struct script_thread *thread = script_running();

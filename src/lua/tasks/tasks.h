@@ -7,7 +7,8 @@
 
 struct generation;
 
-/* Adds ngx.sleep, ngx.thread and ngx.timer to the table on top; coroutine.* and ngx.semaphore are made what they are. */
+/* Adds ngx.sleep, ngx.thread and ngx.timer to the table on top; coroutine.* and ngx.semaphore are
+ * made what they are. */
 void script_tasks_add(lua_State *L);
 
 /* The generation is going to end here: its timers that wait run now, with premature = true. */

@@ -29,8 +29,9 @@ static int script_thread_collect(lua_State *L, struct script_thread *ended)
 }
 
 /*
- * The first of the arguments that has ended, or NULL. Those that were waited for or killed are passed over, but for the
- * last one: *is_forgotten is set for it, also where others still run (so does OpenResty). May throw.
+ * The first of the arguments that has ended, or NULL. Those that were waited for or killed are
+ * passed over, but for the last one: *is_forgotten is set for it, also where others still run (so
+ * does OpenResty). May throw.
  */
 static struct script_thread *find_ended(lua_State *L, int count, bool *is_forgotten)
 {
@@ -108,7 +109,8 @@ static int kill_thread(lua_State *L, struct script_thread *thread)
     }
     script_kill(other);
     script_thread_forget(other);
-    fiber_queue(); /* it goes before we do, so that what it was in (a socket, a pipe) is free by then */
+    fiber_queue(); /* it goes before we do, so that what it was in (a socket, a pipe) is free by
+                      then */
     fiber_await_turn();
     lua_pushinteger(L, 1);
     return 1;

@@ -222,7 +222,8 @@ bool script_tls_use_key(SSL *ssl, EVP_PKEY *key, char **error)
     return true;
 }
 
-/* The connection whose certificate the running script chooses: of a client, or (is_upstream) of a backend while it shakes hands. */
+/* The connection whose certificate the running script chooses: of a client, or (is_upstream) of a
+ * backend while it shakes hands. */
 static SSL *chosen(bool is_upstream, char **error)
 {
     SSL *ssl = is_upstream ? script_tls_upstream_ssl() : script_tls_ssl();
@@ -280,7 +281,8 @@ static int clear(SSL *ssl)
     return SCRIPT_TLS_OK;
 }
 
-/* ---- the same by the names that scripts call; the first argument is what get_request gave, and is not needed ---- */
+/* ---- the same by the names that scripts call; the first argument is what get_request gave, and is
+ * not needed ---- */
 
 #define FOR_EACH_SIDE(ROW) ROW(, ssl_, false) ROW(proxy_ssl_, proxy_ssl_, true)
 

@@ -67,7 +67,8 @@ SCRIPT_FFI_NAME(client_random, ssl_client_random);
 SCRIPT_FFI_NAME(server_random, ssl_server_random);
 SCRIPT_FFI_NAME(session_master_key, ssl_session_master_key);
 
-/* Keying material that a script asks for (RFC 5705); src/lua/library/ngx/ssl.lua declares it, too. */
+/* Keying material that a script asks for (RFC 5705); src/lua/library/ngx/ssl.lua declares it, too.
+ */
 struct script_tls_export {
     unsigned char *out;
     size_t size;
@@ -171,7 +172,8 @@ static int look_away(int is_good, X509_STORE_CTX *context)
     return 1;
 }
 
-/* Authorities that clients' certificates may come from; the names of those of `chain` are sent. False: no memory. */
+/* Authorities that clients' certificates may come from; the names of those of `chain` are sent.
+ * False: no memory. */
 static bool trust(SSL *ssl, STACK_OF(X509) * chain, STACK_OF(X509) * trusted)
 {
     X509_STORE *store = X509_STORE_new();

@@ -64,7 +64,8 @@ static void script_handshake_describe(const struct log *log, struct writer *out)
     }
 }
 
-/* ---- ngx.ctx of a connection, for what comes after its handshake: with OpenSSL's object, which lives as long */
+/* ---- ngx.ctx of a connection, for what comes after its handshake: with OpenSSL's object, which
+ * lives as long */
 
 struct pooled_context {
     struct script_vm *vm;

@@ -1,4 +1,5 @@
-/* The module script.tls: what ngx.ssl and similar modules (src/lua/library/ngx) have of functions in C. Each gives nil and a reason when it fails. */
+/* The module script.tls: what ngx.ssl and similar modules (src/lua/library/ngx) have of functions
+ * in C. Each gives nil and a reason when it fails. */
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stddef.h>
@@ -250,7 +251,8 @@ static int set_protocols(lua_State *L, struct script_thread *thread)
 
 /* ---- sessions ---- */
 
-/* The identifier of the session that a script keeps or looks for; after the handshake, of the connection's own. {0}: there is none. */
+/* The identifier of the session that a script keeps or looks for; after the handshake, of the
+ * connection's own. {0}: there is none. */
 static struct str session_id_of(const struct script_handshake *handshake, const SSL *ssl)
 {
     const SSL_SESSION *session = handshake != NULL ? handshake->session : NULL;

@@ -20,7 +20,8 @@ static int chain_gc(lua_State *L)
     return 0;
 }
 
-/* The chain of an argument in DER, as long as it is on the stack; NULL: nil and the reason are pushed. */
+/* The chain of an argument in DER, as long as it is on the stack; NULL: nil and the reason are
+ * pushed. */
 static STACK_OF(X509) * check_chain(lua_State *L, int index)
 {
     struct str der = script_check_str(L, index);
@@ -39,7 +40,8 @@ static STACK_OF(X509) * check_chain(lua_State *L, int index)
     return *place;
 }
 
-/* The certificate after the first, which must have issued it if that is checked; NULL: *reason says why. */
+/* The certificate after the first, which must have issued it if that is checked; NULL: *reason says
+ * why. */
 static X509 *issuer_of(STACK_OF(X509) * chain, bool is_checked, const char **reason)
 {
     X509 *leaf = sk_X509_value(chain, 0);
@@ -223,7 +225,8 @@ static int fail_briefly(lua_State *L, const char *reason, lua_Integer most)
     return 2;
 }
 
-/* response, chain, most bytes of a reason → true and when the next is due (nil: not said); nil and a reason */
+/* response, chain, most bytes of a reason → true and when the next is due (nil: not said); nil and
+ * a reason */
 static int validate(lua_State *L, struct script_thread *thread)
 {
     struct str der = script_check_str(L, 1);
@@ -265,7 +268,8 @@ static int validate(lua_State *L, struct script_thread *thread)
     return 2;
 }
 
-/* An answer that the client gets with the certificate; "no status req": it has not asked for one. */
+/* An answer that the client gets with the certificate; "no status req": it has not asked for one.
+ */
 static int set_status_response(lua_State *L, struct script_thread *thread)
 {
     struct str der = script_check_str(L, 1);

@@ -1,6 +1,7 @@
 /*
- * ngx.ssl and similar modules: what scripts know and decide of TLS. The functions are called by FFI (src/lua/library/ngx/ssl.lua …), so none of them
- * waits; those whose names begin with ngx_ are known to scripts of users by these names, in http and in stream.
+ * ngx.ssl and similar modules: what scripts know and decide of TLS. The functions are called by FFI
+ * (src/lua/library/ngx/ssl.lua …), so none of them waits; those whose names begin with ngx_ are
+ * known to scripts of users by these names, in http and in stream.
  */
 #ifndef LUA_TLS_TLS_H
 #define LUA_TLS_TLS_H
@@ -19,7 +20,8 @@ enum { SCRIPT_TLS_OK = 0, SCRIPT_TLS_ERROR = -1, SCRIPT_TLS_DECLINED = -5 };
 
 /* ---- scripts in handshakes (handshake.c) ---- */
 
-/* Does the handshake continue after a script that ended so? Not after an error, ngx.exit(ngx.ERROR) or a status of 300 and more. */
+/* Does the handshake continue after a script that ended so? Not after an error, ngx.exit(ngx.ERROR)
+ * or a status of 300 and more. */
 static inline bool script_tls_agrees(enum script_end end, int exit_code)
 {
     return end == SCRIPT_ENDED ||
@@ -62,8 +64,9 @@ bool script_handshake_run(const struct script_handshake_call *call,
                           struct script_handshake *handshake);
 
 /*
- * Where ngx.ctx of a client's handshake is kept until the connection ends, for script_handshake_call.context; the other: its place
- * among the contexts of the VM, or LUA_NOREF: there is none.
+ * Where ngx.ctx of a client's handshake is kept until the connection ends, for
+ * script_handshake_call.context; the other: its place among the contexts of the VM, or LUA_NOREF:
+ * there is none.
  */
 int *script_handshake_context(SSL *ssl, struct script_vm *vm);
 int script_handshake_context_of(const SSL *ssl, const struct script_vm *vm);

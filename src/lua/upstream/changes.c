@@ -3,7 +3,8 @@
 #include "lua/vm/function.h"
 #include "lua/vm/thread.h"
 
-/* Nobody changes groups in this process: there is no dyups_interface in the configuration, or no worker yet, or it ends. */
+/* Nobody changes groups in this process: there is no dyups_interface in the configuration, or no
+ * worker yet, or it ends. */
 #define STATUS_NOBODY 503
 
 static int change(lua_State *L, struct script_thread *thread, const struct str *text)

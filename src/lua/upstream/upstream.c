@@ -39,8 +39,9 @@ static void demand_count(lua_State *L, int count, const char *message)
 
 /* ---- copies ----
  *
- * Whatever makes something in Lua may collect garbage, and finalizers may wait: groups and their peers may go meanwhile. So
- * what a script gets is copied first, in one go, to memory that Lua frees. */
+ * Whatever makes something in Lua may collect garbage, and finalizers may wait: groups and their
+ * peers may go meanwhile. So what a script gets is copied first, in one go, to memory that Lua
+ * frees. */
 
 struct scratch {
     struct arena arena;

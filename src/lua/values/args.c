@@ -39,7 +39,8 @@ static struct str decoded(struct str text, char *room)
     return str_from(room, script_args_decode(room, text));
 }
 
-/* Stores the value on top under the name below it, in the table below both: beside those that are there. */
+/* Stores the value on top under the name below it, in the table below both: beside those that are
+ * there. */
 static void script_args_store(lua_State *L)
 {
     lua_pushvalue(L, -2);

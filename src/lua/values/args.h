@@ -28,22 +28,25 @@ enum script_args_result {
     SCRIPT_ARGS_MORE, /* there is more, and max was reached */
 };
 
-/* The next one, decoded where it has to be into `room`, which is as long as the text. Gives an enum script_args_result. */
+/* The next one, decoded where it has to be into `room`, which is as long as the text. Gives an enum
+ * script_args_result. */
 int script_ffi_args_next(struct script_args *args, char *room, struct script_arg *out);
 
 /*
- * Reads arguments into the table on top of the stack: a name without `=` is true, one that comes again a list. `max`: so many at most, 0 =
- * all of them. False: there were more.
+ * Reads arguments into the table on top of the stack: a name without `=` is true, one that comes
+ * again a list. `max`: so many at most, 0 = all of them. False: there were more.
  */
 bool script_args_read(lua_State *L, struct str text, unsigned max);
 
-/* The two results of a function that reads them, with the table on top: that, and "truncated" where there were more. */
+/* The two results of a function that reads them, with the table on top: that, and "truncated" where
+ * there were more. */
 int script_args_give(lua_State *L, struct str text, unsigned max);
 
 /* The argument that says how many are read. */
 unsigned script_args_max(lua_State *L, int index);
 
-/* Pushes the table at `index` written as arguments; an error is thrown where it holds what cannot be. */
+/* Pushes the table at `index` written as arguments; an error is thrown where it holds what cannot
+ * be. */
 void script_args_write(lua_State *L, int index);
 
 /* Adds ngx.encode_args and ngx.decode_args to the table on top. */

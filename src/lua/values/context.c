@@ -39,8 +39,8 @@ static int set_context(lua_State *L)
 #define NO_REQUEST_CONTEXT (-100) /* what OpenResty's function gives where nobody can have one */
 
 /*
- * The place of ngx.ctx in the table ngx_lua_ctx_tables of the registry, for FFI code of users; LUA_NOREF: it has none yet. Scripts
- * in handshakes have theirs with the connection.
+ * The place of ngx.ctx in the table ngx_lua_ctx_tables of the registry, for FFI code of users;
+ * LUA_NOREF: it has none yet. Scripts in handshakes have theirs with the connection.
  */
 static int context_reference(void *r, int *is_in_handshake, int *of_handshake)
 {

@@ -4,7 +4,8 @@
 
 /* ---- percent ---- */
 
-/* Bit `kind` of escapes[c] says that ngx.escape_uri encodes the byte where it is asked for that kind. */
+/* Bit `kind` of escapes[c] says that ngx.escape_uri encodes the byte where it is asked for that
+ * kind. */
 #define ALL 0x7f
 #define KINDS 7
 #define TEXT_KINDS 0x1f /* all but those of memcached */

@@ -1,6 +1,7 @@
 /*
- * What library/values calls, by FFI. None of these waits. Bytes that come out are written to a buffer of the caller, which has to have room
- * for the most that there may be; functions that return int give their number (library/buffer.lua says why).
+ * What library/values calls, by FFI. None of these waits. Bytes that come out are written to a
+ * buffer of the caller, which has to have room for the most that there may be; functions that
+ * return int give their number (library/buffer.lua says why).
  */
 #ifndef LUA_VALUES_FFI_H
 #define LUA_VALUES_FFI_H
@@ -31,8 +32,8 @@ double script_ffi_crc32(const char *data, size_t len);
 /* ---- encodings (encode.c) */
 
 /*
- * Percent-encodes for a kind, 0 to 6 as above, and gives the end of what it wrote; without `out` the number of bytes that it would
- * encode. Libraries call it by this name.
+ * Percent-encodes for a kind, 0 to 6 as above, and gives the end of what it wrote; without `out`
+ * the number of bytes that it would encode. Libraries call it by this name.
  */
 uintptr_t ngx_escape_uri(unsigned char *out, const unsigned char *data, size_t len, uintptr_t kind);
 
@@ -62,8 +63,8 @@ double script_ffi_parse_http_time(const char *data, size_t len);    /* -1: it is
 
 /* A pattern, compiled. What Lua sees is above `code`. */
 struct script_regex {
-    int *
-        captures; /* of the last match: begin and end of each group, from 0; -1 where it took no part */
+    int *captures;  /* of the last match: begin and end of each group, from 0; -1 where it took no
+                       part */
     int groups;     /* without $0 */
     int name_count; /* named groups */
     int name_size;  /* bytes of an entry in names: number (two bytes), name, NUL */
@@ -95,8 +96,8 @@ enum {
 
 enum { SCRIPT_REGEX_ERROR = 1024 }; /* bytes of a message, without the pattern */
 /*
- * Compiles a pattern. 0: that was made; or the bytes of a message that says why not, at most SCRIPT_REGEX_ERROR + 2 * len. Needs 32 KB of
- * stack.
+ * Compiles a pattern. 0: that was made; or the bytes of a message that says why not, at most
+ * SCRIPT_REGEX_ERROR + 2 * len. Needs 32 KB of stack.
  */
 int script_ffi_regex_new(const char *pattern, size_t len, int flags, double match_limit,
                          struct script_regex **made, char *message);
@@ -111,8 +112,9 @@ struct script_template {
     int count;        /* parts */
 };
 /*
- * Replaces matches, so many at most, by what the template makes of them. Gives the bytes of the whole text, which is only complete if it has
- * no more than `size` of them; without a match 0; or an error of PCRE2 below 0.
+ * Replaces matches, so many at most, by what the template makes of them. Gives the bytes of the
+ * whole text, which is only complete if it has no more than `size` of them; without a match 0; or
+ * an error of PCRE2 below 0.
  */
 int script_ffi_regex_replace(struct script_regex *regex, const char *subject, size_t len,
                              const struct script_template *template, int most, char *out, int size);

@@ -1,4 +1,5 @@
-/* Adds to ngx what library/values has; and times: the clock of this turn of the loop, dates of HTTP. */
+/* Adds to ngx what library/values has; and times: the clock of this turn of the loop, dates of
+ * HTTP. */
 #include <lauxlib.h>
 #include <stdio.h>
 #include <time.h>

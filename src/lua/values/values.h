@@ -1,4 +1,5 @@
-/* What Lua computes: hashes, encodings, times, regular expressions; and the parts of the API that are written in Lua. */
+/* What Lua computes: hashes, encodings, times, regular expressions; and the parts of the API that
+ * are written in Lua. */
 #ifndef LUA_VALUES_VALUES_H
 #define LUA_VALUES_VALUES_H
 

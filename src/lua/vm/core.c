@@ -78,7 +78,8 @@ static int compat_number(void)
 
 static char getenv_key; /* its address: Lua's own os.getenv, in the registry */
 
-/* os.getenv while init_by_lua runs: the values that `env` gives are not in the environment of the master. */
+/* os.getenv while init_by_lua runs: the values that `env` gives are not in the environment of the
+ * master. */
 static int get_variable(lua_State *L, struct script_thread *thread)
 {
     struct str name = script_check_str(L, 1);
@@ -140,7 +141,8 @@ void script_core_add(struct script_vm *vm, lua_State *L)
     lua_pop(L, 1);
 }
 
-/* __newindex of the globals: what one request leaves there others find, though they had rather not. */
+/* __newindex of the globals: what one request leaves there others find, though they had rather not.
+ */
 static int write_global(lua_State *L, struct script_thread *thread)
 {
     const struct log *log = script_log_of(thread);

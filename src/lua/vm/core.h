@@ -13,7 +13,8 @@ void script_core_add(struct script_vm *vm, lua_State *L);
 unsigned script_ffi_phase(void);
 unsigned script_ffi_phase_number(void);
 
-/* init_by_lua has run: os.getenv is Lua's own again, since workers have the environment that `env` makes. May throw. */
+/* init_by_lua has run: os.getenv is Lua's own again, since workers have the environment that `env`
+ * makes. May throw. */
 void script_restore_getenv(lua_State *L);
 
 /* Globals that are written from now on are logged. May throw. */

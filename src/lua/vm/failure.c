@@ -1,4 +1,5 @@
-/* Errors that nobody caught: the lines in the log, with the ways through all coroutines that led to them. */
+/* Errors that nobody caught: the lines in the log, with the ways through all coroutines that led to
+ * them. */
 #include "lua/vm/failure.h"
 
 #include <lauxlib.h>
@@ -67,7 +68,8 @@ static void add_way(lua_State *L, lua_State *of, int number, int level)
     lua_concat(L, 3);
 }
 
-/* Pushes the ways that were kept for the error at index 1, and gives their number: an empty text and 0 where none were. */
+/* Pushes the ways that were kept for the error at index 1, and gives their number: an empty text
+ * and 0 where none were. */
 static int push_kept(lua_State *L)
 {
     int count = 0;
@@ -98,7 +100,8 @@ void script_failure_keep(lua_State *L, lua_State *failed)
     lua_insert(L, 1);
     int count = push_kept(L);
 
-    /* A line of the log ends there: of coroutines that are nested deeper only the number is kept. */
+    /* A line of the log ends there: of coroutines that are nested deeper only the number is kept.
+     */
     if (lua_objlen(L, -1) < LOG_LINE_MAX) {
         add_way(L, failed, count, 0);
     }
@@ -129,7 +132,8 @@ static struct log log_of(const struct script_subject *subject, enum script_phase
     return log;
 }
 
-/* No longer than a line of the log is. Takes nothing from Lua, so that it may be called outside of protected calls. */
+/* No longer than a line of the log is. Takes nothing from Lua, so that it may be called outside of
+ * protected calls. */
 static void script_failure_say(const struct log *log, const char *what, const char *message,
                                const char *way)
 {

@@ -1,6 +1,7 @@
 /*
- * Interrupts: a hook of LuaJIT that runs once, in front of the next instruction, where it may collect garbage and throw. There is
- * one hook for a whole VM: that of a script is kept meanwhile, and is back before ours works.
+ * Interrupts: a hook of LuaJIT that runs once, in front of the next instruction, where it may
+ * collect garbage and throw. There is one hook for a whole VM: that of a script is kept meanwhile,
+ * and is back before ours works.
  */
 #include "lua/vm/interrupt.h"
 
@@ -56,8 +57,8 @@ static void push_hook(lua_State *L)
 }
 
 /*
- * Runs a script's hook: nothing waits in it, and only its end or an error leaves it. No function of C is between the hook and the function that
- * it is called for, which debuggers expect at level 2.
+ * Runs a script's hook: nothing waits in it, and only its end or an error leaves it. No function of
+ * C is between the hook and the function that it is called for, which debuggers expect at level 2.
  */
 static void run_hook(lua_State *L, lua_Debug *where)
 {
@@ -80,7 +81,8 @@ static void run_hook(lua_State *L, lua_Debug *where)
     }
 }
 
-/* debug.sethook([thread,] function, ...); LuaJIT's, which is the first upvalue, checks the arguments and sets the mask. */
+/* debug.sethook([thread,] function, ...); LuaJIT's, which is the first upvalue, checks the
+ * arguments and sets the mask. */
 static int set_hook(lua_State *L)
 {
     int index = lua_isthread(L, 1) ? 2 : 1;

@@ -12,12 +12,13 @@ enum script_interrupt {
 };
 
 /*
- * What runs now in the VM, or runs next, does this before its next instruction of interpreted code. Compiled code does not
- * look. May be called in a signal handler, and while Lua allocates.
+ * What runs now in the VM, or runs next, does this before its next instruction of interpreted code.
+ * Compiled code does not look. May be called in a signal handler, and while Lua allocates.
  */
 void script_interrupt(struct script_vm *vm, enum script_interrupt why);
 
-/* Replaces debug.sethook and debug.gethook: while a hook of a script runs, vm->is_in_hook is set. */
+/* Replaces debug.sethook and debug.gethook: while a hook of a script runs, vm->is_in_hook is set.
+ */
 void script_interrupts_add(lua_State *L);
 
 #endif

@@ -23,7 +23,8 @@
     MODULE(ngx_proxyssl, "ngx/proxyssl.lua", "ngx.proxyssl")                                       \
     MODULE(ngx_ocsp, "ngx/ocsp.lua", "ngx.ocsp")
 
-/* Modules of lua-resty-core of which scripts ask no more than that they are there: what they add to ngx is built in. */
+/* Modules of lua-resty-core of which scripts ask no more than that they are there: what they add to
+ * ngx is built in. */
 static const char *const parts_of_core[] = {
     "base64", "coroutine", "ctx",      "exit",   "hash",   "misc", "ndk", "param",
     "phase",  "request",   "response", "shdict", "socket", "uri",  "var", "worker",

@@ -6,7 +6,8 @@
 
 #include "base/str.h"
 
-/* The text of a file, whose path begins at the root of the repository, under a name: SCRIPT_TEXT_OF(name). */
+/* The text of a file, whose path begins at the root of the repository, under a name:
+ * SCRIPT_TEXT_OF(name). */
 #define SCRIPT_TEXT(name, file)                                                                    \
     extern const char name##_begin[], name##_end[];                                                \
     __asm__(".pushsection .rodata\n"                                                               \
@@ -22,7 +23,8 @@ void script_library_add(lua_State *L);
 
 /* Pushes the text as a function. Throws where it is no Lua. */
 void script_text_load(lua_State *L, const char *name, struct str text);
-/* Runs a text; takes so many arguments from the stack, and leaves nothing. Throws what goes wrong. */
+/* Runs a text; takes so many arguments from the stack, and leaves nothing. Throws what goes wrong.
+ */
 void script_text_run(lua_State *L, const char *name, struct str text, int arguments);
 
 #endif

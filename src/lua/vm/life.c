@@ -21,7 +21,8 @@ static void script_life_describe(const struct log *log, struct writer *out)
     writer_put(out, STR("init_worker_by_lua*"));
 }
 
-/* Runs a chunk that belongs to the process, with lines to `base`. False: it has failed, which was logged. */
+/* Runs a chunk that belongs to the process, with lines to `base`. False: it has failed, which was
+ * logged. */
 static bool script_life_run(struct script_vm *vm, enum script_phase phase,
                             const struct script_code *code, const struct log *base)
 {
@@ -50,7 +51,8 @@ static int guard(lua_State *L)
     return 0;
 }
 
-/* False for errors; a file that is not there is a warning only, since it may come before it is wanted. */
+/* False for errors; a file that is not there is a warning only, since it may come before it is
+ * wanted. */
 static bool script_life_check(const struct script_vm_options *options)
 {
     const struct generation *generation = options->generation;
@@ -87,8 +89,8 @@ static struct script_vm *vm_begin(const struct script_vm_options *options, const
 }
 
 /*
- * At the first start the log of the command line takes notices and worse, whatever error_log says: what init_by_lua logs and
- * the log of the configuration does not take goes there.
+ * At the first start the log of the command line takes notices and worse, whatever error_log says:
+ * what init_by_lua logs and the log of the configuration does not take goes there.
  */
 struct start_log {
     struct log log;

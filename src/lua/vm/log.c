@@ -41,8 +41,8 @@ static void push_text(lua_State *L, int index)
 }
 
 /*
- * Pushes "content_by_lua(nginx.conf:41):2: f(): ", who says it; of files the base name. Only functions written in Lua
- * have their name there, not chunks ("main") and functions of C.
+ * Pushes "content_by_lua(nginx.conf:41):2: f(): ", who says it; of files the base name. Only
+ * functions written in Lua have their name there, not chunks ("main") and functions of C.
  */
 static void push_place(lua_State *L)
 {

@@ -10,12 +10,15 @@
 #include "lua/vm/thread.h"
 #include "server/generation.h"
 
-/* What has to be free after a collection for the script to go on: a collection for each few allocations is no way to go on. */
+/* What has to be free after a collection for the script to go on: a collection for each few
+ * allocations is no way to go on. */
 #define FREE_SHARE 8
 
 #define FINALIZERS_MOST 100 /* that may fail in one collection */
 #define LOG_EVERY_MS 60000
-#define GRACE_SHARE 4 /* part of the limit that may be taken beyond it where a script has failed */
+#define GRACE_SHARE                                                                                \
+    4 /* part of the limit that may be taken beyond it where a script has failed                   \
+       */
 #define LARGE_PART ((size_t) 1 << 20) /* bytes of a part of a table that may be refused */
 
 /* Does a finalizer run? Lua's collector rests then. */
@@ -25,8 +28,9 @@ static bool is_collecting(const struct script_vm *vm)
 }
 
 /*
- * There is too much. Interpreted code comes to script_memory_is_short by its next instruction. Compiled code leaves its trace only where
- * the collector has marked all: it is made to do that at its next allocation. These calls set numbers, and allocate nothing.
+ * There is too much. Interpreted code comes to script_memory_is_short by its next instruction.
+ * Compiled code leaves its trace only where the collector has marked all: it is made to do that at
+ * its next allocation. These calls set numbers, and allocate nothing.
  */
 static void limit_reached(struct script_vm *vm)
 {
@@ -41,8 +45,9 @@ static void limit_reached(struct script_vm *vm)
 }
 
 /*
- * Compiled loops that do nothing but fill a table never leave their trace. Of all that compiled code asks for, LuaJIT lives with a
- * NULL for the parts of tables, which it asks for before it changes anything: 8 bytes for 2^n + 1 slots, 24 for each of 2^n nodes.
+ * Compiled loops that do nothing but fill a table never leave their trace. Of all that compiled
+ * code asks for, LuaJIT lives with a NULL for the parts of tables, which it asks for before it
+ * changes anything: 8 bytes for 2^n + 1 slots, 24 for each of 2^n nodes.
  */
 static bool is_part_of_table(size_t size)
 {
@@ -133,7 +138,8 @@ bool script_memory_is_short(struct script_vm *vm, lua_State *L)
         vm->failed_at = 0;
         return false;
     }
-    /* What failed leaves things on stacks that are still seen there for a while: nobody else fails for those. */
+    /* What failed leaves things on stacks that are still seen there for a while: nobody else fails
+     * for those. */
     uint64_t most = vm->failed_at + limit / FREE_SHARE;
     if (vm->failed_at != 0 && vm->memory < most && vm->memory < limit + limit / GRACE_SHARE) {
         vm->check_at = most;

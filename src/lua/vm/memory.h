@@ -9,8 +9,9 @@
 #include "lua/vm/vm.h"
 
 /*
- * Memory for the VM `arg` (a lua_Alloc). No allocation is refused for the limit, since compiled code of LuaJIT does not live with
- * that: what reaches the limit is looked at by script_memory_is_short, soon after.
+ * Memory for the VM `arg` (a lua_Alloc). No allocation is refused for the limit, since compiled
+ * code of LuaJIT does not live with that: what reaches the limit is looked at by
+ * script_memory_is_short, soon after.
  */
 void *script_memory_alloc(void *arg, void *old, size_t old_size, size_t size);
 

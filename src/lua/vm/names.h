@@ -1,4 +1,5 @@
-/* Names by which FFI code of users finds C functions in the executable, as in OpenResty. docs/lua.md lists them. */
+/* Names by which FFI code of users finds C functions in the executable, as in OpenResty.
+ * docs/lua.md lists them. */
 #ifndef LUA_VM_NAMES_H
 #define LUA_VM_NAMES_H
 

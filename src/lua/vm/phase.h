@@ -38,11 +38,13 @@ enum script_phase {
     SCRIPT_OF_REQUEST = SCRIPT_SET | SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS |
                         SCRIPT_PRECONTENT | SCRIPT_CONTENT | SCRIPT_HEADER_FILTER |
                         SCRIPT_BODY_FILTER | SCRIPT_LOG | SCRIPT_BALANCER,
-    /* Those in which ngx.exit is noted and returns; the last one counts. Elsewhere it ends the script. */
+    /* Those in which ngx.exit is noted and returns; the last one counts. Elsewhere it ends the
+       script. */
     SCRIPT_EXIT_RETURNS = SCRIPT_HEADER_FILTER | SCRIPT_BALANCER | SCRIPT_SESSION_STORE,
 };
 
-/* What the log says before the message of an error there: "lua entry thread aborted: runtime error: ", and so on. */
+/* What the log says before the message of an error there: "lua entry thread aborted: runtime error:
+ * ", and so on. */
 const char *script_phase_failure(enum script_phase phase);
 /* The same of a file, in the phases of a process: "init_by_lua_file error: ". */
 const char *script_phase_failure_of_file(enum script_phase phase);

@@ -1,4 +1,5 @@
-/* What Lua says to a client. The arguments are gone through twice: for the length, and for the text. */
+/* What Lua says to a client. The arguments are gone through twice: for the length, and for the
+ * text. */
 #include "lua/vm/said.h"
 
 #include <lauxlib.h>

@@ -1,4 +1,5 @@
-/* The settings that http and stream have in common for Lua: what lua_* directives say of a place. */
+/* The settings that http and stream have in common for Lua: what lua_* directives say of a place.
+ */
 #ifndef LUA_VM_SETTINGS_H
 #define LUA_VM_SETTINGS_H
 

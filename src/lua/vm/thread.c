@@ -181,7 +181,8 @@ void script_push_threads(lua_State *L)
     lua_rawset(L, LUA_REGISTRYINDEX);
 }
 
-/* In the table of spawned threads: this one is what it is, or, with NULL, was one. L has room for a few values. */
+/* In the table of spawned threads: this one is what it is, or, with NULL, was one. L has room for a
+ * few values. */
 static void note_thread(lua_State *L, const struct script_thread *thread, const void *what)
 {
     script_push_threads(L);
@@ -202,7 +203,8 @@ static bool has_usual_globals(const struct script_thread *thread)
            lua_topointer(thread->subject->vm->state, LUA_GLOBALSINDEX);
 }
 
-/* Lua threads of entries are used again, where nobody has seen them fail or leave in the middle; spawned ones scripts know. */
+/* Lua threads of entries are used again, where nobody has seen them fail or leave in the middle;
+ * spawned ones scripts know. */
 static void thread_free(struct script_thread *thread)
 {
     struct script_vm *vm = thread->subject->vm;
@@ -253,7 +255,8 @@ void script_resumed(struct script_thread *thread)
     }
 }
 
-/* Runs the function below the arguments on top of the thread's stack; its results stay, from 1 on. Gives how it ended. */
+/* Runs the function below the arguments on top of the thread's stack; its results stay, from 1 on.
+ * Gives how it ended. */
 static enum script_end run_protected(struct script_thread *thread, int arguments)
 {
     lua_State *L = thread->state;
@@ -282,7 +285,8 @@ static enum script_end run_protected(struct script_thread *thread, int arguments
 
 /* ---- entry threads ---- */
 
-/* One of the run that has not ended, or NULL. Ended ones are freed on the way; with kills_all the others are killed. */
+/* One of the run that has not ended, or NULL. Ended ones are freed on the way; with kills_all the
+ * others are killed. */
 static struct script_thread *look_for_child(struct script_thread *entry, bool kills_all)
 {
     struct script_thread *running = NULL;
@@ -309,7 +313,8 @@ static struct script_thread *look_for_child(struct script_thread *entry, bool ki
     return running;
 }
 
-/* Waits until all threads of this run have ended. Unless it went well so far, and continues like that, they are killed. */
+/* Waits until all threads of this run have ended. Unless it went well so far, and continues like
+ * that, they are killed. */
 static void end_run(struct script_thread *entry)
 {
     while (entry->end == SCRIPT_ENDED && look_for_child(entry, false) != NULL) {
@@ -379,7 +384,8 @@ enum script_end script_run(const struct script_call *call)
 
 /* ---- spawned threads ---- */
 
-/* What a thread leaves behind when it ends: its children have no parent, and threads that wait for it are woken. */
+/* What a thread leaves behind when it ends: its children have no parent, and threads that wait for
+ * it are woken. */
 static void tell_end(struct script_thread *thread)
 {
     struct script_thread *entry = thread->entry;
@@ -397,7 +403,8 @@ static void tell_end(struct script_thread *thread)
         entry->run_left = true;
         script_kill(entry);
     }
-    /* A parent that waits runs next, before threads that are ready: scripts see the results in the order of the ends. */
+    /* A parent that waits runs next, before threads that are ready: scripts see the results in the
+     * order of the ends. */
     if (thread->parent != NULL) {
         wait_signal_first(&thread->parent->child_ended);
     }
@@ -457,7 +464,8 @@ static enum fiber_started start_fiber(struct script_thread *thread)
                                : fiber_start_joinable(run_spawned, thread, &thread->handle);
 }
 
-/* A thread with a coroutine of its own, which takes what is on top of `from`, and stands there instead. May throw. */
+/* A thread with a coroutine of its own, which takes what is on top of `from`, and stands there
+ * instead. May throw. */
 static struct script_thread *thread_of_coroutine(struct script_thread *parent, lua_State *from,
                                                  int arguments)
 {

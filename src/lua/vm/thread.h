@@ -1,6 +1,7 @@
 /*
- * Threads of Lua: a Lua thread on a fiber. A function that has to wait waits where it is called: the fiber sleeps, with all
- * that Lua and C have on its stack (docs/decisions.md: Lua waits where it is called).
+ * Threads of Lua: a Lua thread on a fiber. A function that has to wait waits where it is called:
+ * the fiber sleeps, with all that Lua and C have on its stack (docs/decisions.md: Lua waits where
+ * it is called).
  */
 #ifndef LUA_VM_THREAD_H
 #define LUA_VM_THREAD_H
@@ -27,10 +28,12 @@ struct script_subject;
 struct script_thread;
 struct ssl_st;
 
-/* Something that belongs to a subject and has to be let go with it: a socket, a process, a timer. */
+/* Something that belongs to a subject and has to be let go with it: a socket, a process, a timer.
+ */
 struct script_resource {
     struct list node; /* in script_subject.resources, or alone */
-    /* The subject ends; the resource is off the list. Threads that wait on it were woken already. */
+    /* The subject ends; the resource is off the list. Threads that wait on it were woken already.
+     */
     void (*release)(struct script_resource *resource);
 };
 
@@ -42,27 +45,32 @@ struct script_subject_kind {
                                 struct fiber_handle *handle);
     /* Where its variables are; NULL = it has none. */
     struct variable_env *(*variables)(struct script_subject *subject);
-    /* Are there values of variables that have to be fetched, and fetching them (MAY WAIT). NULL: there never are. */
+    /* Are there values of variables that have to be fetched, and fetching them (MAY WAIT). NULL:
+     * there never are. */
     bool (*values_are_due)(struct script_subject *subject);
     void (*fetch_values)(struct script_subject *subject);
     /* Its client's connection; NULL, or gives NULL: it has none. */
     struct conn *(*client)(struct script_subject *subject);
-    /* OpenSSL's object of its client, and of the backend that it is connected to; NULL, or gives NULL: there is none. */
+    /* OpenSSL's object of its client, and of the backend that it is connected to; NULL, or gives
+     * NULL: there is none. */
     struct ssl_st *(*ssl)(struct script_subject *subject);
     struct ssl_st *(*upstream_ssl)(struct script_subject *subject);
     /* What it has of a handshake with a backend (lua/tls/backend.h); NULL: it has none. */
     struct script_backend *(*backend)(struct script_subject *subject);
-    /* The place (context.h) of a ngx.ctx that its own begins as a copy of; NULL, or gives LUA_NOREF: it begins empty. */
+    /* The place (context.h) of a ngx.ctx that its own begins as a copy of; NULL, or gives
+     * LUA_NOREF: it begins empty. */
     int (*context_before)(struct script_subject *subject);
     /* What lines of its timers say of it: ", client: …, server: …"; NULL = nothing. */
     void (*whom)(struct script_subject *subject, struct writer *out);
     /* The name of the group that it is passed on to, or was; NULL, or gives an empty text: none. */
     struct str (*group_name)(struct script_subject *subject);
-    /* How often what it works on came from this service itself (net/conn/own.h); NULL = it has not come at all. */
+    /* How often what it works on came from this service itself (net/conn/own.h); NULL = it has not
+     * come at all. */
     unsigned (*hops)(struct script_subject *subject);
 };
 
-/* What Lua works for: a request, a session, a handshake, a timer, a worker. Embedded in what the layer above has. */
+/* What Lua works for: a request, a session, a handshake, a timer, a worker. Embedded in what the
+ * layer above has. */
 struct script_subject {
     const struct script_subject_kind *kind;
     struct script_vm *vm;
@@ -90,8 +98,8 @@ enum script_end {
 struct script_thread {
     lua_State *state;
     int reference; /* that keeps the state, in the registry */
-    lua_State *
-        at; /* the coroutine of it that called a function which waits, last; after that to be compared only */
+    lua_State *at; /* the coroutine of it that called a function which waits, last; after that to be
+                      compared only */
     struct script_subject *subject;
     enum script_phase phase;
     struct script_thread *entry;  /* the one that the run began with; itself when it is that */
@@ -108,17 +116,19 @@ struct script_thread {
     bool has_ended;
     bool is_killed;    /* it returns at its next chance, and no Lua of it runs any more */
     bool is_forgotten; /* nobody will wait for it: freed when it ends */
-    bool
-        run_left; /* of an entry: a thread of the run has left (ngx.exit), and so the whole run ends */
-    int left_values; /* of a spawned one that failed: reference to what stood on its stack, or LUA_NOREF */
+    bool run_left;     /* of an entry: a thread of the run has left (ngx.exit), and so the whole run
+                          ends */
+    int left_values;   /* of a spawned one that failed: reference to what stood on its stack, or
+                          LUA_NOREF */
     bool lacks_memory; /* it failed by that: there was none for Lua */
     bool is_logged;    /* its failure was logged */
     jmp_buf *leave;    /* out of Lua, while it runs that; on the stack of the code that runs it */
 };
 
 /*
- * The thread that runs on this fiber; NULL when none does: in the loop, while Lua is called for no thread (a finalizer when a VM
- * ends), and on threads of pools, where VMs of worker threads are at work.
+ * The thread that runs on this fiber; NULL when none does: in the loop, while Lua is called for no
+ * thread (a finalizer when a VM ends), and on threads of pools, where VMs of worker threads are at
+ * work.
  */
 static inline struct script_thread *script_running(void)
 {
@@ -143,7 +153,8 @@ void script_subject_begin(struct script_subject *subject, const struct script_su
                           struct script_vm *vm, struct log *log);
 /* Its threads have ended. Lets go of its resources. */
 void script_subject_end(struct script_subject *subject);
-/* Its resources alone: the loop is going to end, and whatever waits on them does not run any more. */
+/* Its resources alone: the loop is going to end, and whatever waits on them does not run any more.
+ */
 void script_subject_let_go(struct script_subject *subject);
 
 /* What script_run is to do. */
@@ -151,7 +162,8 @@ struct script_call {
     struct script_subject *subject;
     enum script_phase phase;
     const struct script_code *code; /* NULL: begin pushes the function */
-    /* Pushes the function, where there is no code, and the arguments; gives their number. Or NULL: none. */
+    /* Pushes the function, where there is no code, and the arguments; gives their number. Or NULL:
+     * none. */
     int (*begin)(lua_State *L, void *arg);
     /* The results are on the stack, from 1 on. Or NULL. */
     void (*finish)(lua_State *L, void *arg);
@@ -159,20 +171,23 @@ struct script_call {
 };
 
 /*
- * Runs it as an entry thread on this very stack, and waits for the threads that it spawned (when it leaves or fails they are
- * killed). Errors are logged. MAY WAIT where the phase may.
+ * Runs it as an entry thread on this very stack, and waits for the threads that it spawned (when it
+ * leaves or fails they are killed). Errors are logged. MAY WAIT where the phase may.
  */
 enum script_end script_run(const struct script_call *call);
 
 /*
- * Another thread: a fiber that runs the function below the `arguments` on top of `from` (all are taken); its coroutine is
- * pushed there. It runs at once, until it first waits; the parent, if it is the caller, continues after the threads that were ready before (MAY WAIT). NULL:
- * no fiber is left; a message is pushed instead.
+ * Another thread: a fiber that runs the function below the `arguments` on top of `from` (all are
+ * taken); its coroutine is pushed there. It runs at once, until it first waits; the parent, if it
+ * is the caller, continues after the threads that were ready before (MAY WAIT). NULL: no fiber is
+ * left; a message is pushed instead.
  */
 struct script_thread *script_spawn(struct script_thread *parent, lua_State *from, int arguments);
-/* Nobody will wait for it any more. A spawned one that has ended is freed, another one when it ends. */
+/* Nobody will wait for it any more. A spawned one that has ended is freed, another one when it
+ * ends. */
 void script_thread_forget(struct script_thread *thread);
-/* Asks a thread to end: it stands where it is until its fiber has a turn. Of the running one: at its next wait. */
+/* Asks a thread to end: it stands where it is until its fiber has a turn. Of the running one: at
+ * its next wait. */
 void script_kill(struct script_thread *thread);
 
 /* What a coroutine is to us. */
@@ -183,25 +198,28 @@ enum script_coroutine {
 };
 enum script_coroutine script_thread_of(lua_State *L, int index, struct script_thread **out);
 
-/* Pushes the table of all spawned threads, by coroutine: what is not in there is COROUTINE_PLAIN. May throw. */
+/* Pushes the table of all spawned threads, by coroutine: what is not in there is COROUTINE_PLAIN.
+ * May throw. */
 void script_push_threads(lua_State *L);
 
-/* Throws an error in a finalizer (__gc) and in a debug hook, which nobody may leave but by their end: Lua collects no garbage, and calls
- * no hook, until then. */
+/* Throws an error in a finalizer (__gc) and in a debug hook, which nobody may leave but by their
+ * end: Lua collects no garbage, and calls no hook, until then. */
 void script_demand_leavable(lua_State *L);
 
-/* Throws "attempt to abort with pending subrequests" where a thread of the run waits for one. For ngx.exit and similar functions. */
+/* Throws "attempt to abort with pending subrequests" where a thread of the run waits for one. For
+ * ngx.exit and similar functions. */
 void script_demand_abortable(lua_State *L, const struct script_thread *thread);
 
 /*
- * The running thread goes, with all that it called, and no Lua of it runs any more, whatever pcall stands around. A thread that is
- * between here and Lua must have nothing to free, and have asked script_demand_leavable.
+ * The running thread goes, with all that it called, and no Lua of it runs any more, whatever pcall
+ * stands around. A thread that is between here and Lua must have nothing to free, and have asked
+ * script_demand_leavable.
  */
 _Noreturn void script_leave(struct script_thread *thread, enum script_end end);
 
 /*
- * After a wait: when the thread was killed meanwhile, or its fiber cancelled, it leaves. A function that says `waits` in its
- * row need not call it. A finalizer ends by an error first.
+ * After a wait: when the thread was killed meanwhile, or its fiber cancelled, it leaves. A function
+ * that says `waits` in its row need not call it. A finalizer ends by an error first.
  */
 void script_resumed(struct script_thread *thread);
 

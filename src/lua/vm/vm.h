@@ -21,13 +21,14 @@ struct script_subject;
 struct script_vm;
 struct template;
 
-/* A Lua text of the configuration: a directive's, or a file that one names. Lives as long as the generation. */
+/* A Lua text of the configuration: a directive's, or a file that one names. Lives as long as the
+ * generation. */
 struct script_code {
-    struct script_code *next; /* of the subsystem, newest first */
-    struct str text;          /* the source; of a file: empty */
-    struct template *path;    /* of a file: its full path; or NULL */
-    struct str
-        chunk; /* the name of the chunk of a text, as Lua takes it: "=content_by_lua(nginx.conf:41)" */
+    struct script_code *next;     /* of the subsystem, newest first */
+    struct str text;              /* the source; of a file: empty */
+    struct template *path;        /* of a file: its full path; or NULL */
+    struct str chunk;             /* the name of the chunk of a text, as Lua takes it:
+                                     "=content_by_lua(nginx.conf:41)" */
     unsigned number;              /* from 1, of its subsystem: where a VM keeps the function */
     const struct conf_node *node; /* where it stands */
 };
@@ -39,7 +40,8 @@ struct script_subsystem {
     bool is_stream;       /* some texts and functions differ between OpenResty's two modules */
     /* Adds what the subsystem has to the table ngx, which is on top of the stack. */
     void (*add)(struct script_vm *vm, lua_State *L);
-    /* The same for a VM that works on a thread: only what neither waits nor touches the loop. NULL: it has none. */
+    /* The same for a VM that works on a thread: only what neither waits nor touches the loop. NULL:
+     * it has none. */
     void (*add_to_thread)(struct script_vm *vm, lua_State *L);
 };
 
@@ -47,14 +49,15 @@ struct script_subsystem {
 struct script_vm_options {
     const struct script_subsystem *subsystem;
     struct generation *generation;
-    /* What the subsystem's outermost block says, for code that runs without a request: its settings, and its error_log. */
+    /* What the subsystem's outermost block says, for code that runs without a request: its
+     * settings, and its error_log. */
     const struct script_settings *settings;
     struct log log;
     struct str package_path; /* lua_package_path; empty = not said */
     struct str package_cpath;
-    uint64_t memory_limit; /* bytes that a VM may take; 0 = none */
-    uint64_t
-        time_limit_ms; /* lua_time_limit: … that a script may compute without a wait before that is logged; 0 = none */
+    uint64_t memory_limit;    /* bytes that a VM may take; 0 = none */
+    uint64_t time_limit_ms;   /* lua_time_limit: … that a script may compute without a wait before
+                                 that is logged; 0 = none */
     bool loads_core;          /* lua_load_resty_core: says nothing any more, for it is built in */
     bool restarts_calls;      /* lua_sa_restart: likewise, since signals interrupt nothing */
     int64_t trim_requests;    /* lua_malloc_trim: likewise, since workers trim by time */
@@ -77,8 +80,8 @@ struct script_vm_options {
 #define SCRIPT_VM_MAGIC 0x10a0517eu
 
 /*
- * A VM. One for each subsystem, made in the master when the configuration was read, and shared with workers by fork(2);
- * with `lua_code_cache off` one for each request.
+ * A VM. One for each subsystem, made in the master when the configuration was read, and shared with
+ * workers by fork(2); with `lua_code_cache off` one for each request.
  */
 struct script_vm {
     uint32_t magic;
@@ -95,11 +98,11 @@ struct script_vm {
     uint64_t check_at; /* bytes above which a safe point is asked for (memory.c) */
     uint64_t
         failed_at; /* bytes when a script failed for them last; 0 = none has since there was room */
-    uint64_t limit_logged_ms; /* when it was logged last that the limit was reached; 0 = never */
-    bool
-        is_collector_hurried; /* the limit was reached, so the collector runs a full cycle at once (memory.c) */
-    int step_share;               /* else the collector works in steps of this share, in percent */
-    bool is_in_hook;              /* a debug hook runs: nobody may wait, nor leave it */
+    uint64_t limit_logged_ms;  /* when it was logged last that the limit was reached; 0 = never */
+    bool is_collector_hurried; /* the limit was reached, so the collector runs a full cycle at once
+                                  (memory.c) */
+    int step_share;            /* else the collector works in steps of this share, in percent */
+    bool is_in_hook;           /* a debug hook runs: nobody may wait, nor leave it */
     volatile unsigned interrupts; /* enum script_interrupt that are to come (interrupt.c) */
     struct {                      /* the hook of a script, while ours is there */
         lua_Hook function;
@@ -109,8 +112,8 @@ struct script_vm {
     bool is_collector_stopped;    /* by collectgarbage("stop") */
     struct list subjects;         /* struct script_subject that are at work */
     struct script_nobody *nobody; /* of thread.c, or NULL */
-    void *parts
-        [8]; /* what the packages of src/lua keep for a VM, by enum script_part; freed with free(3) after Lua */
+    void *parts[8]; /* what the packages of src/lua keep for a VM, by enum script_part; freed with
+                       free(3) after Lua */
 };
 
 /* The packages that keep something in script_vm.parts. */
@@ -135,13 +138,14 @@ static inline struct script_vm *script_vm_of(lua_State *L)
     return vm;
 }
 
-/* Compiles alone: the message, in arena, or an empty text when it is well or not known before it runs. For -t. */
+/* Compiles alone: the message, in arena, or an empty text when it is well or not known before it
+ * runs. For -t. */
 struct str script_code_check(const struct script_code *code, struct arena *arena);
 
 /*
- * Pushes the function of the code onto L, compiled at its first use there. Gives 0, or the status that a request of
- * HTTP gets then (a file that is not there: 404); there is a message on the stack instead ("failed to load inlined Lua
- * code: …").
+ * Pushes the function of the code onto L, compiled at its first use there. Gives 0, or the status
+ * that a request of HTTP gets then (a file that is not there: 404); there is a message on the stack
+ * instead ("failed to load inlined Lua code: …").
  */
 int script_code_push(struct script_subject *subject, lua_State *L, const struct script_code *code);
 

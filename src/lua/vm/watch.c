@@ -23,7 +23,8 @@
 /* That of the timer. SIGPROF is for profilers. */
 #define WATCH_SIGNAL SIGRTMIN
 
-/* Ticks of half the limit in one turn of the loop: when Lua is asked to tell where it is, and when that is not awaited. */
+/* Ticks of half the limit in one turn of the loop: when Lua is asked to tell where it is, and when
+ * that is not awaited. */
 enum { TICKS_LATE = 2, TICKS_DEAF = 6 };
 
 static struct {
@@ -62,7 +63,8 @@ void script_watch_tell(lua_State *L)
     lua_pop(L, 1);
 }
 
-/* In a signal: Lua may be anywhere. hooks are made for that; a line of the log takes no memory and no lock. */
+/* In a signal: Lua may be anywhere. hooks are made for that; a line of the log takes no memory and
+ * no lock. */
 static void on_tick(int signo)
 {
     struct script_thread *thread = script_running();

@@ -1,4 +1,5 @@
-/* lua_time_limit: a script that computes for long without a wait is logged, since the whole worker waits with it. */
+/* lua_time_limit: a script that computes for long without a wait is logged, since the whole worker
+ * waits with it. */
 #ifndef LUA_VM_WATCH_H
 #define LUA_VM_WATCH_H
 
@@ -6,8 +7,9 @@
 #include <stdint.h>
 
 /*
- * From now on in this process, on this thread; 0 = nothing is logged. The lowest limit of several calls holds. A script
- * that takes longer is logged once for each turn of the loop, with a traceback; its worker continues.
+ * From now on in this process, on this thread; 0 = nothing is logged. The lowest limit of several
+ * calls holds. A script that takes longer is logged once for each turn of the loop, with a
+ * traceback; its worker continues.
  */
 void script_watch_begin(uint64_t limit_ms);
 

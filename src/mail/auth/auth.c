@@ -145,8 +145,8 @@ static uint64_t wait_end_ms(uint64_t seconds)
 }
 
 /*
- * Before the server is asked again. A client that has shut its side, whatever it said before, would be asked for without an
- * end. MAY WAIT. False: it has left, or the session is being broken off.
+ * Before the server is asked again. A client that has shut its side, whatever it said before, would
+ * be asked for without an end. MAY WAIT. False: it has left, or the session is being broken off.
  */
 static bool wait_to_ask(struct mail_session *session, uint64_t seconds)
 {

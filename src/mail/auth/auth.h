@@ -4,7 +4,8 @@
 
 #include "mail/session/session.h"
 
-/* ngx_mail_auth_http_module. A member without a comment is the value of the directive of its name. */
+/* ngx_mail_auth_http_module. A member without a comment is the value of the directive of its name.
+ */
 extern struct settings_key mail_auth_key;
 struct mail_auth {
     struct addr addr; /* of the server; len 0: there is none */

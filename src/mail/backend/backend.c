@@ -239,7 +239,8 @@ static void write_proxy_header(struct mail_backend *backend)
     conn_flush(backend->conn);
 }
 
-/* Has the session come from this service itself too often, and may the address be that, too? Then logged. */
+/* Has the session come from this service itself too often, and may the address be that, too? Then
+ * logged. */
 static bool comes_round(const struct mail_session *session, const struct addr *addr, unsigned *hops)
 {
     *hops = own_may_be(addr) ? conn_hops(session->conn) : 0;

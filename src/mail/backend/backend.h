@@ -1,4 +1,5 @@
-/* The backend of a session: connected to, logged in to, then the bytes go to and fro without a fiber. */
+/* The backend of a session: connected to, logged in to, then the bytes go to and fro without a
+ * fiber. */
 #ifndef MAIL_BACKEND_BACKEND_H
 #define MAIL_BACKEND_BACKEND_H
 
@@ -8,7 +9,8 @@
 
 enum mail_proxy_protocol { MAIL_PROXY_OFF, MAIL_PROXY_V1, MAIL_PROXY_V2 };
 
-/* ngx_mail_proxy_module. A member is the value of the directive of its name, with proxy_ before it but for these. */
+/* ngx_mail_proxy_module. A member is the value of the directive of its name, with proxy_ before it
+ * but for these. */
 extern struct settings_key mail_proxy_key;
 struct mail_proxy {
     bool proxy;      /* of `proxy` */
@@ -20,7 +22,8 @@ struct mail_proxy {
     unsigned protocol; /* enum mail_proxy_protocol */
 };
 
-/* A backend that is being logged in to, and then carried to. Of the heap: it lives until the session ends. */
+/* A backend that is being logged in to, and then carried to. Of the heap: it lives until the
+ * session ends. */
 struct mail_backend {
     struct mail_session *session;
     const struct mail_proxy *settings;
@@ -33,8 +36,8 @@ struct mail_backend {
 };
 
 /*
- * Takes the session to where the authentication server said: MAIL_PASSED_ON, or MAIL_OVER when that did not work out, and
- * the client was answered. MAY WAIT.
+ * Takes the session to where the authentication server said: MAIL_PASSED_ON, or MAIL_OVER when that
+ * did not work out, and the client was answered. MAY WAIT.
  */
 enum mail_step mail_pass_on(struct mail_session *session, const struct mail_upstream *place);
 
@@ -48,7 +51,8 @@ bool backend_read(struct mail_backend *backend);
 void backend_say(struct mail_backend *backend, struct str text);
 void backend_sayf(struct mail_backend *backend, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* The reply is none that leads on: `what` of it is logged, which says why where the client sees it. Gives false. */
+/* The reply is none that leads on: `what` of it is logged, which says why where the client sees it.
+ * Gives false. */
 bool backend_refuses(struct mail_backend *backend, struct str what);
 
 #endif

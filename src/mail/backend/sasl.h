@@ -1,4 +1,5 @@
-/* The dialogues of SASL (RFC 4422), which POP3, IMAP and SMTP have in common but for the bytes before a challenge. */
+/* The dialogues of SASL (RFC 4422), which POP3, IMAP and SMTP have in common but for the bytes
+ * before a challenge. */
 #ifndef MAIL_BACKEND_SASL_H
 #define MAIL_BACKEND_SASL_H
 
@@ -11,8 +12,8 @@ enum sasl_outcome {
 };
 
 /*
- * One exchange: `initial` is what came with the command, data NULL where nothing did. Challenges begin with `prefix` ("+ ",
- * "334 "). MAY WAIT.
+ * One exchange: `initial` is what came with the command, data NULL where nothing did. Challenges
+ * begin with `prefix` ("+ ", "334 "). MAY WAIT.
  */
 enum sasl_outcome sasl_converse(struct mail_session *session, unsigned method, struct str initial,
                                 struct str prefix);

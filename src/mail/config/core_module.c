@@ -1,4 +1,5 @@
-/* ngx_mail_module and ngx_mail_core_module: the blocks mail and server, and what no other module of mail owns. */
+/* ngx_mail_module and ngx_mail_core_module: the blocks mail and server, and what no other module of
+ * mail owns. */
 #include "mail/session/session.h"
 #include "server/module.h"
 #include "shared/variables/give.h"

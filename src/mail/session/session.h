@@ -34,8 +34,8 @@ enum mail_refusal {
 };
 
 /*
- * POP3, IMAP or SMTP, as clients speak it and as backends do. Of one module; all functions but greet (see there) run on the
- * session's fiber.
+ * POP3, IMAP or SMTP, as clients speak it and as backends do. Of one module; all functions but
+ * greet (see there) run on the session's fiber.
  */
 struct mail_protocol {
     struct str alpn;        /* its name in TLS (RFC 7301), after its length */
@@ -52,8 +52,8 @@ struct mail_protocol {
     enum mail_step (*serve)(struct mail_session *session);
     /* Writes why not. Never waits. */
     void (*refuse)(struct mail_session *session, enum mail_refusal why, struct str text);
-    /* Logs the client in at its backend, and writes to the client what there is to say then. MAY WAIT. False: it did not work
-     * out; logged. */
+    /* Logs the client in at its backend, and writes to the client what there is to say then. MAY
+     * WAIT. False: it did not work out; logged. */
     bool (*log_in)(struct mail_backend *backend);
 };
 
@@ -68,7 +68,8 @@ struct mail_session {
     const struct mail_server *server;
     struct fiber *fiber; /* that works on it, while it waits; else NULL */
     struct str upstream; /* the backend, for log lines; empty = none yet */
-    /* Set by who carries it without a fiber: the worker ends, break it off. It calls mail_session_end. */
+    /* Set by who carries it without a fiber: the worker ends, break it off. It calls
+     * mail_session_end. */
     void (*abort)(struct mail_session *session);
     void *carrier; /* of the code that set abort */
     struct log log;
@@ -99,7 +100,8 @@ void mail_accepted(struct listener *listener, int fd, const struct addr *peer);
 void mail_session_end(struct mail_session *session);
 /* Worker hook: breaks off all sessions. */
 void mail_sessions_abort(void);
-/* It is logged in and will rest: keeps what log lines need of it, and gives its other memory back. */
+/* It is logged in and will rest: keeps what log lines need of it, and gives its other memory back.
+ */
 void mail_session_shrink(struct mail_session *session);
 /* A fresh attempt to log in: what an earlier one left is forgotten. */
 void mail_attempt_begin(struct mail_session *session, unsigned method);
@@ -119,14 +121,16 @@ void mail_session_log_init(struct mail_session *session);
 
 /* ---- TLS (secure.c) */
 
-/* The handshake, and whether the client's certificate will do; the client was answered when not. MAY WAIT. False: the session is
- * over. */
+/* The handshake, and whether the client's certificate will do; the client was answered when not.
+ * MAY WAIT. False: the session is over. */
 bool mail_secure(struct mail_session *session);
-/* After STARTTLS was agreed to: drops what came in the clear, forgets what was said, and does the same. */
+/* After STARTTLS was agreed to: drops what came in the clear, forgets what was said, and does the
+ * same. */
 bool mail_starttls(struct mail_session *session);
 /* Is its connection encrypted? */
 bool mail_is_secure(const struct mail_session *session);
-/* A variable of its TLS, without "ssl_" (net/tls/tls.h); in session->attempt. False: there is none. */
+/* A variable of its TLS, without "ssl_" (net/tls/tls.h); in session->attempt. False: there is none.
+ */
 bool mail_tls_variable(struct mail_session *session, struct str name, struct str *out);
 /* Is STARTTLS on offer now? */
 bool mail_offers_starttls(const struct mail_session *session);
@@ -141,34 +145,39 @@ enum mail_line {
     MAIL_LINE_NONE,     /* the client left, or was silent for too long: the session is over */
 };
 
-/* Is the session to go on, as that was read? To a client whose command is too long `complaint` is said before. */
+/* Is the session to go on, as that was read? To a client whose command is too long `complaint` is
+ * said before. */
 bool mail_has_command(struct mail_session *session, enum mail_line read, struct str complaint);
 
 /* The next line, without its end, valid until the next read. MAY WAIT. */
 enum mail_line mail_read_line(struct mail_session *session, struct str *out);
 /*
- * More input than `had` bytes, for who looks at it himself and says in session->taken what of it is done. MAIL_LINE: there
- * is more. MAY WAIT.
+ * More input than `had` bytes, for who looks at it himself and says in session->taken what of it is
+ * done. MAIL_LINE: there is more. MAY WAIT.
  */
 enum mail_line mail_read_more(struct mail_session *session, size_t had);
 /* MAIL_LINE_TOO_LONG, and a line in the log. */
 enum mail_line mail_line_too_long(struct mail_session *session);
-/* Waits for the client's first bytes, of which nothing is done yet: WAIT_READY. WAIT_CANCELLED: it left, or the session ends. MAY WAIT. */
+/* Waits for the client's first bytes, of which nothing is done yet: WAIT_READY. WAIT_CANCELLED: it
+ * left, or the session ends. MAY WAIT. */
 enum wait_result mail_wait_input(struct mail_session *session, uint64_t deadline_ms);
-/* Waits until then with a client that says nothing more. MAY WAIT. False: it left, which is logged, or the session ends. */
+/* Waits until then with a client that says nothing more. MAY WAIT. False: it left, which is logged,
+ * or the session ends. */
 bool mail_wait_with_client(struct mail_session *session, uint64_t deadline_ms);
 /* Its connection has broken: nobody hears an answer. */
 bool mail_is_broken(const struct mail_session *session);
 /* Drops what is done, and gives what lies there. */
 struct str mail_input(struct mail_session *session);
-/* Waits until the client has taken most of what was said to it, and others have had their share of the worker: asked before
- * each of its commands is looked at, and between lines of others for it. MAY WAIT. False: it does not, or has left; logged. */
+/* Waits until the client has taken most of what was said to it, and others have had their share of
+ * the worker: asked before each of its commands is looked at, and between lines of others for it.
+ * MAY WAIT. False: it does not, or has left; logged. */
 bool mail_is_heard(struct mail_session *session);
 /* Writes to the client. */
 void mail_say(struct mail_session *session, struct str text);
 void mail_sayf(struct mail_session *session, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* The client said what is no command at all, and was answered so: has it done that too often? Then the session is over. */
+/* The client said what is no command at all, and was answered so: has it done that too often? Then
+ * the session is over. */
 enum mail_step mail_count_error(struct mail_session *session);
 
 /* "<number.seconds@name>", made once for a session. */

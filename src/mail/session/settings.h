@@ -30,7 +30,8 @@ struct mail_main {
     struct generation *generation; /* of this reading */
 };
 
-/* ngx_mail_core_module, server level. A member without a comment is the value of the directive of its name. */
+/* ngx_mail_core_module, server level. A member without a comment is the value of the directive of
+ * its name. */
 extern struct settings_key mail_server_key;
 struct mail_server {
     const struct mail_protocol *protocol; /* named, or guessed from a port; NULL = not known */

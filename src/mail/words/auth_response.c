@@ -25,7 +25,8 @@ static bool mail_answer_is_name(struct str name)
     return name.len != 0;
 }
 
-/* Clients and backends are given values as lines of their own protocol: none may hold the end of one. */
+/* Clients and backends are given values as lines of their own protocol: none may hold the end of
+ * one. */
 static bool is_value(struct str value)
 {
     return memchr(value.data, '\0', value.len) == NULL &&

@@ -1,4 +1,5 @@
-/* The answer of an authentication server: the fields of an HTTP response that matter to mail. Pure functions on slices. */
+/* The answer of an authentication server: the fields of an HTTP response that matter to mail. Pure
+ * functions on slices. */
 #ifndef MAIL_WORDS_AUTH_RESPONSE_H
 #define MAIL_WORDS_AUTH_RESPONSE_H
 
@@ -24,8 +25,9 @@ struct auth_response {
 enum auth_reading { AUTH_MORE, AUTH_DONE, AUTH_BAD };
 
 /*
- * Reads a head when it is there whole, to the empty line. `seen` is kept by the caller, zero at first: bytes that were looked
- * for the end already. What the status line says does not count, as with nginx.
+ * Reads a head when it is there whole, to the empty line. `seen` is kept by the caller, zero at
+ * first: bytes that were looked for the end already. What the status line says does not count, as
+ * with nginx.
  */
 enum auth_reading auth_response_read(struct str input, size_t *seen, struct auth_response *out);
 

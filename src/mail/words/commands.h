@@ -1,5 +1,5 @@
-/* What clients of mail say: commands of POP3 (RFC 1939), IMAP (RFC 3501) and SMTP (RFC 5321). Pure functions on slices.
- * Implemented in commands.c and imap.c. */
+/* What clients of mail say: commands of POP3 (RFC 1939), IMAP (RFC 3501) and SMTP (RFC 5321). Pure
+ * functions on slices. Implemented in commands.c and imap.c. */
 #ifndef MAIL_WORDS_COMMANDS_H
 #define MAIL_WORDS_COMMANDS_H
 
@@ -23,22 +23,24 @@ struct mail_command {
 };
 
 /*
- * Each takes a line without its end. False: it is no command: too many words, a carriage return inside, nothing. Slices
- * of *out point into the line.
+ * Each takes a line without its end. False: it is no command: too many words, a carriage return
+ * inside, nothing. Slices of *out point into the line.
  */
 bool smtp_command_read(struct str line, struct mail_command *out);
 /* What follows USER and PASS is one word, blanks and all. */
 bool pop3_command_read(struct str line, struct mail_command *out);
 
 /*
- * How much of the input is one command of IMAP, whose lines may end with literals ("{5}", and "{5+}" which nobody waits for:
- * RFC 7888). `seen` is kept by the caller, zero at the command's beginning: nothing is looked at twice.
+ * How much of the input is one command of IMAP, whose lines may end with literals ("{5}", and
+ * "{5+}" which nobody waits for: RFC 7888). `seen` is kept by the caller, zero at the command's
+ * beginning: nothing is looked at twice.
  */
 enum imap_extent {
     IMAP_MORE,    /* more of it must come */
     IMAP_LITERAL, /* the client waits for the permission to send a literal; ask again then */
     IMAP_WHOLE,   /* seen: its length, the end of its last line included */
-    IMAP_ENDLESS, /* a literal that nobody can take follows unasked: what is command and what is not is unknown from here on */
+    IMAP_ENDLESS, /* a literal that nobody can take follows unasked: what is command and what is not
+                     is unknown from here on */
 };
 struct imap_seen {
     size_t size;     /* bytes of whole lines, and of the literals before them */
@@ -48,8 +50,8 @@ struct imap_seen {
 enum imap_extent imap_command_extent(struct str input, struct imap_seen *seen);
 
 /*
- * Reads a whole command, with its line ends. Words with escapes are made in the arena. False: it is none; out->tag is what can
- * be answered to, "*" where there is no tag.
+ * Reads a whole command, with its line ends. Words with escapes are made in the arena. False: it is
+ * none; out->tag is what can be answered to, "*" where there is no tag.
  */
 bool imap_command_read(struct str text, struct arena *arena, struct mail_command *out);
 

@@ -3,8 +3,8 @@
 #include "mail/words/commands.h"
 
 /*
- * The number between the braces of a literal, after which a plus says that the client does not wait (RFC 7888). One that is too
- * large for us is the largest.
+ * The number between the braces of a literal, after which a plus says that the client does not wait
+ * (RFC 7888). One that is too large for us is the largest.
  */
 static bool read_length(struct str text, uint64_t *length, bool *is_awaited)
 {
@@ -20,8 +20,8 @@ static bool read_length(struct str text, uint64_t *length, bool *is_awaited)
 }
 
 /*
- * The length that the line announces at its end ("… {5}"). False: none. Where the client does not wait the bytes follow,
- * whatever stands before the brace: they may not be read as commands.
+ * The length that the line announces at its end ("… {5}"). False: none. Where the client does not
+ * wait the bytes follow, whatever stands before the brace: they may not be read as commands.
  */
 static bool announced(struct str line, uint64_t *length, bool *is_awaited)
 {
@@ -80,7 +80,8 @@ static bool is_tag_byte(unsigned char c)
     return c > ' ' && c < 0x7f && memchr("\"%()*+\\{}", c, 9) == NULL;
 }
 
-/* "\"" and "\\" stand for the second byte (RFC 3501, 9: quoted). A carriage return or a line feed does not belong there. */
+/* "\"" and "\\" stand for the second byte (RFC 3501, 9: quoted). A carriage return or a line feed
+ * does not belong there. */
 static bool read_quoted(struct str *text, struct arena *arena, struct str *out)
 {
     char *copy = arena_text(arena, text->len);

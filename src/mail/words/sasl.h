@@ -1,4 +1,5 @@
-/* What clients send to say who they are: PLAIN (RFC 4616), CRAM-MD5 (RFC 2195), and the words that ask for them (RFC 4422). */
+/* What clients send to say who they are: PLAIN (RFC 4616), CRAM-MD5 (RFC 2195), and the words that
+ * ask for them (RFC 4422). */
 #ifndef MAIL_WORDS_SASL_H
 #define MAIL_WORDS_SASL_H
 
@@ -28,7 +29,8 @@ extern const struct sasl_name sasl_names[];
 /* The way of this name, or 0. */
 unsigned sasl_method_named(struct str name);
 
-/* What is wrong with an answer, as the log says it; NULL: nothing. Slices of the results point into `text`, which is decoded. */
+/* What is wrong with an answer, as the log says it; NULL: nothing. Slices of the results point into
+ * `text`, which is decoded. */
 const char *sasl_plain_read(struct str text, struct str *login, struct str *password);
 const char *sasl_cram_md5_read(struct str text, struct str *login, struct str *digest);
 

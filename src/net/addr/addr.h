@@ -1,4 +1,5 @@
-/* Socket addresses: parsing, printing, comparing, CIDR networks. Implemented in addr.c and cidr.c. */
+/* Socket addresses: parsing, printing, comparing, CIDR networks. Implemented in addr.c and cidr.c.
+ */
 #ifndef NET_ADDR_ADDR_H
 #define NET_ADDR_ADDR_H
 
@@ -29,8 +30,8 @@ struct addr {
  * written to out (ADDR_TEXT_MAX).
  */
 size_t addr_format(const struct addr *addr, bool with_port, char *out);
-/* Writes the four bytes of an IPv4 address, 16 characters at most of which the end that is given are
- * meant. */
+/* Writes the four bytes of an IPv4 address, 16 characters at most of which the end that is given
+ * are meant. */
 char *addr_put_v4(char *at, const unsigned char *bytes);
 uint16_t addr_port(const struct addr *addr);
 void addr_set_port(struct addr *addr, uint16_t port);
@@ -47,18 +48,18 @@ bool addr_is_loopback(const struct addr *addr);
 bool addr_parse_ip(struct str text, struct addr *out);
 
 /*
- * "host:port", "[::1]:port": the part before the port, and the port; *port stays as it is where none
- * is written. Text that begins with "unix:" has none. False: what stands for the port is none.
+ * "host:port", "[::1]:port": the part before the port, and the port; *port stays as it is where
+ * none is written. Text that begins with "unix:" has none. False: what stands for the port is none.
  */
 bool addr_split_port(struct str text, struct str *host, uint16_t *port);
 
 /*
  * What `listen`, `server` of upstream, `resolver` take: [host|ip|*][:port], [ipv6][:port], port
  * alone (when allow_port_only), unix:path. Names are resolved by getaddrinfo: only while the
- * configuration is read (may wait). Gives all addresses. On failure false, and out->error is one of the
- * phrases that go before ` in "x"`: "invalid port", "no host", "host not found", "invalid host",
- * "invalid IPv6 address", "no path in the unix domain socket", "too long path in the unix domain
- * socket". With allow_port_only (`listen`) a port may be a range "8000-8010", which gives an
+ * configuration is read (may wait). Gives all addresses. On failure false, and out->error is one of
+ * the phrases that go before ` in "x"`: "invalid port", "no host", "host not found", "invalid
+ * host", "invalid IPv6 address", "no path in the unix domain socket", "too long path in the unix
+ * domain socket". With allow_port_only (`listen`) a port may be a range "8000-8010", which gives an
  * address for each; the text of a unix socket is its path to the end.
  */
 struct addr_list {

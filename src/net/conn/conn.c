@@ -315,7 +315,8 @@ void conn_close(struct conn *conn)
     if (conn->source.fd != -1) {
         event_forget(&conn->source);
         if (conn->is_fin_awaited) {
-            /* Where input is unread, close() resets the connection and drops what the socket held back. */
+            /* Where input is unread, close() resets the connection and drops what the socket held
+             * back. */
             shutdown(conn->source.fd, SHUT_WR);
         }
         close(conn->source.fd);

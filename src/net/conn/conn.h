@@ -35,8 +35,8 @@ struct conn_transport {
     void (*close)(struct conn *conn); /* before the descriptor is closed; frees transport_state */
     /* Our side ends, the queue is empty: says so in the transport's own words. Or NULL. */
     void (*end)(struct conn *conn);
-    /* The socket is writable: sends what the transport itself held back. May call the owner, who may close
-     * it. Or NULL. */
+    /* The socket is writable: sends what the transport itself held back. May call the owner, who
+     * may close it. Or NULL. */
     void (*drain)(struct conn *conn);
 };
 
@@ -56,7 +56,8 @@ struct conn_owner {
     /* The output queue became empty after it had been waiting; may be NULL. */
     void (*drained)(struct conn *conn);
     void (*timed_out)(struct conn *conn); /* the deadline passed; may be NULL */
-    /* It is idle: gives it to another worker, and closes it here. False: it stays. May be NULL: it always does. */
+    /* It is idle: gives it to another worker, and closes it here. False: it stays. May be NULL: it
+     * always does. */
     bool (*hand_over)(struct conn *conn, struct handover *to);
 };
 
@@ -159,18 +160,18 @@ void conn_pool_init(uint32_t limit);
 
 /*
  * A connection on a connected or accepted, non-blocking descriptor, which it owns from now on. NULL
- * when the limit is reached (the caller closes fd; see conn_longest_idle). fd is not registered with
- * the loop until the first wait for it, so that a short exchange may need no registration at all.
- * fd -1: a connection without a socket of its own (net/quic), which bears addresses, log and TLS; nothing is read from it or
- * written to it.
+ * when the limit is reached (the caller closes fd; see conn_longest_idle). fd is not registered
+ * with the loop until the first wait for it, so that a short exchange may need no registration at
+ * all. fd -1: a connection without a socket of its own (net/quic), which bears addresses, log and
+ * TLS; nothing is read from it or written to it.
  */
 struct conn *conn_new(int fd, const struct addr *peer, const struct conn_owner *owner,
                       struct log *log);
 
 /*
- * Backends leave a quarter of the connections to clients, and those to this service itself, each of which comes in
- * again, take three eighths at most: so a configuration in which it asks itself does not keep others out. Is there room for
- * one more of that kind?
+ * Backends leave a quarter of the connections to clients, and those to this service itself, each of
+ * which comes in again, take three eighths at most: so a configuration in which it asks itself does
+ * not keep others out. Is there room for one more of that kind?
  */
 static inline bool conn_pool_has_room(bool is_own)
 {
@@ -180,11 +181,12 @@ static inline bool conn_pool_has_room(bool is_own)
 /* A connection to a backend is in use, or rests, and does not count meanwhile. */
 void conn_backend_is_busy(struct conn *conn, bool is_busy);
 /*
- * It is up, and its peer may be this service: the requests that it will carry have come round `hops` times (own.h).
- * To be called before anything is sent. False: there are too many of these.
+ * It is up, and its peer may be this service: the requests that it will carry have come round
+ * `hops` times (own.h). To be called before anything is sent. False: there are too many of these.
  */
 bool conn_note_own(struct conn *conn, const struct addr *peer, unsigned hops);
-/* The same of a conn without a socket of its own: fd carries it. The caller says own_forget_at when that ends. */
+/* The same of a conn without a socket of its own: fd carries it. The caller says own_forget_at when
+ * that ends. */
 bool conn_note_own_by(struct conn *conn, int fd, const struct addr *peer, unsigned hops);
 
 /*
@@ -193,7 +195,8 @@ bool conn_note_own_by(struct conn *conn, int fd, const struct addr *peer, unsign
  * that; else it rests (is_idle) until its client speaks. It may be gone when this returns.
  */
 void conn_start(struct conn *conn);
-/* The same for one that has changed hands, and whose input buffer may hold bytes: the owner's input is called at once. */
+/* The same for one that has changed hands, and whose input buffer may hold bytes: the owner's input
+ * is called at once. */
 void conn_take_up(struct conn *conn);
 
 /*
@@ -209,7 +212,8 @@ void conn_fail(struct conn *conn, int error);
 void conn_reset(struct conn *conn);
 
 void conn_peer(const struct conn *conn, struct addr *out);
-/* How often what comes over this accepted connection came from this service itself: see own_hops (net/conn/own.h). */
+/* How often what comes over this accepted connection came from this service itself: see own_hops
+ * (net/conn/own.h). */
 unsigned conn_hops(const struct conn *conn);
 
 static inline uint64_t conn_number(const struct conn *conn)
@@ -243,8 +247,9 @@ static inline void conn_consume(struct conn *conn, size_t n)
 bool conn_fill(struct conn *conn, size_t first_size, size_t max_size);
 
 /*
- * After a failure while sending (the peer has answered and closed): reads what had arrived before it, up to max_size bytes, into
- * the input. Plain connections only; does nothing for others, nor for one that is sound.
+ * After a failure while sending (the peer has answered and closed): reads what had arrived before
+ * it, up to max_size bytes, into the input. Plain connections only; does nothing for others, nor
+ * for one that is sound.
  */
 void conn_fill_last(struct conn *conn, size_t max_size);
 
@@ -264,12 +269,13 @@ char *conn_buffer_alloc(uint32_t size);
 void conn_buffer_free(char *buffer, uint32_t size);
 
 /*
- * Puts other bytes, which lie elsewhere, in the place of the first `used` of the input: the next read gives these. Pointers
- * into the buffer become stale.
+ * Puts other bytes, which lie elsewhere, in the place of the first `used` of the input: the next
+ * read gives these. Pointers into the buffer become stale.
  */
 void conn_input_replace(struct conn *conn, size_t used, struct str bytes);
 
-/* A buffer for who frees it by a function of one argument: conn_buffer_release(struct conn_buffer *). */
+/* A buffer for who frees it by a function of one argument: conn_buffer_release(struct conn_buffer
+ * *). */
 struct conn_buffer {
     char *data; /* of conn_buffer_alloc or conn_input_detach; NULL = none */
     uint32_t size;
@@ -288,13 +294,14 @@ bool conn_resume_input(struct conn *conn);
  */
 enum wait_result conn_wait_input(struct conn *conn, uint64_t deadline_ms);
 /*
- * For fibers: waits until the deadline, unless the peer shuts its sending side or breaks off before (WAIT_READY), whatever
- * input is left to read. MAY WAIT. Needs what conn_wait_input needs.
+ * For fibers: waits until the deadline, unless the peer shuts its sending side or breaks off before
+ * (WAIT_READY), whatever input is left to read. MAY WAIT. Needs what conn_wait_input needs.
  */
 enum wait_result conn_wait_peer_closed(struct conn *conn, uint64_t deadline_ms);
 /*
  * Has the peer closed its side, or broken off, with no input left to read? Looks at the socket only
- * when the loop reported it. For a request that is worked on: the client that waits for its answer is gone.
+ * when the loop reported it. For a request that is worked on: the client that waits for its answer
+ * is gone.
  */
 bool conn_peer_is_gone(struct conn *conn);
 /* Owner's input callback of a connection whose fiber reads for itself: wakes it. */
@@ -307,8 +314,8 @@ void conn_wake_input(struct conn *conn);
 ssize_t conn_read(struct conn *conn, void *at, size_t size);
 
 /*
- * Moves up to `size` bytes from a plain socket into a pipe, none of which lie in the input buffer. Gives what conn_read
- * does. The pipe is non-blocking and has room.
+ * Moves up to `size` bytes from a plain socket into a pipe, none of which lie in the input buffer.
+ * Gives what conn_read does. The pipe is non-blocking and has room.
  */
 ssize_t conn_splice_in(struct conn *conn, int pipe, size_t size);
 
@@ -389,26 +396,26 @@ static inline void conn_flush_later(struct conn *conn)
 bool conn_flush(struct conn *conn);
 
 /*
- * Sends bytes at once, from where they lie; what the socket does not take is copied to the queue, as are all when
- * something waits already. false: it is broken.
+ * Sends bytes at once, from where they lie; what the socket does not take is copied to the queue,
+ * as are all when something waits already. false: it is broken.
  */
 bool conn_write_now(struct conn *conn, struct str bytes);
 
 /*
- * The same while nothing waits, but nothing is copied: gives how many of the bytes the socket took. None, and not broken: one
- * that connects is not up yet.
+ * The same while nothing waits, but nothing is copied: gives how many of the bytes the socket took.
+ * None, and not broken: one that connects is not up yet.
  */
 size_t conn_offer(struct conn *conn, struct str bytes);
 
 /*
- * Moves up to `size` bytes out of a pipe to a plain socket whose queue is empty. Those that it took; with fewer than `size`
- * it is broken, or the owner's `drained` is called when it takes more.
+ * Moves up to `size` bytes out of a pipe to a plain socket whose queue is empty. Those that it
+ * took; with fewer than `size` it is broken, or the owner's `drained` is called when it takes more.
  */
 size_t conn_splice_out(struct conn *conn, int pipe, size_t size);
 
 /*
- * Something is held back elsewhere because the socket took no more, and the queue is empty: `drained`, or the transport's
- * drain, is called when it is writable.
+ * Something is held back elsewhere because the socket took no more, and the queue is empty:
+ * `drained`, or the transport's drain, is called when it is writable.
  */
 void conn_want_drained(struct conn *conn);
 
@@ -417,7 +424,8 @@ void conn_want_drained(struct conn *conn);
  * WAIT. WAIT_CANCELLED also when it broke.
  */
 enum wait_result conn_wait_output(struct conn *conn, uint32_t below, uint64_t deadline_ms);
-/* The same for as long as it takes, while the socket continues to take bytes: timed out when it took nothing for so long. */
+/* The same for as long as it takes, while the socket continues to take bytes: timed out when it
+ * took nothing for so long. */
 enum wait_result conn_wait_sent(struct conn *conn, uint32_t below, uint64_t timeout_ms);
 
 /*
@@ -428,7 +436,8 @@ enum wait_result conn_wait_connected(struct conn *conn, uint64_t deadline_ms);
 
 /* The options; each makes its system call only when the state changes. */
 void conn_set_nodelay(struct conn *conn, bool on);
-/* The last bytes, which wait for the FIN (is_fin_awaited), leave now: what comes before the close may take long. */
+/* The last bytes, which wait for the FIN (is_fin_awaited), leave now: what comes before the close
+ * may take long. */
 void conn_push(struct conn *conn);
 /* Ends our sending side (after the queue is empty). */
 void conn_shutdown_output(struct conn *conn);
@@ -450,7 +459,8 @@ bool conn_watch(struct conn *conn);
 /*
  * Rest: buffers are given back, the connection goes to the end of the idle list, and the loop
  * watches it. The owner's input is called when the client speaks; the connection is off the list by
- * then. False with errno. One without a descriptor (QUIC) is only put on the list: its owner calls conn_unpark.
+ * then. False with errno. One without a descriptor (QUIC) is only put on the list: its owner calls
+ * conn_unpark.
  */
 bool conn_park(struct conn *conn);
 void conn_unpark(struct conn *conn);
@@ -460,7 +470,8 @@ void conn_unpark(struct conn *conn);
  * run out.
  */
 struct conn *conn_longest_idle(void);
-/* Visits idle ones, those that were busy last first, at most so many; a visit may close the one that it gets. */
+/* Visits idle ones, those that were busy last first, at most so many; a visit may close the one
+ * that it gets. */
 void conn_each_latest_idle(unsigned most, void (*visit)(struct conn *conn, void *arg), void *arg);
 
 /* Walks all connections of this worker, whatever they do; visit may close the one it is given. */
@@ -472,8 +483,8 @@ struct conn_walk {
     size_t at;
     bool has_begun;
 };
-/* Visits the next of those that were there when the walk began, looking at `places` places for them. False: it is
- * over. */
+/* Visits the next of those that were there when the walk began, looking at `places` places for
+ * them. False: it is over. */
 bool conn_walk(struct conn_walk *walk, size_t places, void (*visit)(struct conn *conn, void *arg),
                void *arg);
 

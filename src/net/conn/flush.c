@@ -33,7 +33,8 @@ static bool file_ended(const struct out_piece *piece, uint64_t n)
            st.st_size <= piece->offset + (off_t) n;
 }
 
-/* The flags of a send of `size` bytes. The last ones of the connection wait for the FIN, which follows in this turn. */
+/* The flags of a send of `size` bytes. The last ones of the connection wait for the FIN, which
+ * follows in this turn. */
 static int send_flags(struct conn *conn, uint64_t size)
 {
     if (!conn->is_last_output || size != conn_unsent(conn)) {
@@ -144,7 +145,8 @@ static void shut_down(struct conn *conn)
     shutdown(conn->source.fd, SHUT_WR);
 }
 
-/* The rule: one piece of memory, and the socket takes it whole. Else something is left, or it is broken. */
+/* The rule: one piece of memory, and the socket takes it whole. Else something is left, or it is
+ * broken. */
 static void send_simple(struct conn *conn)
 {
     struct out_piece *piece = conn->out;
@@ -255,7 +257,8 @@ bool conn_flush(struct conn *conn)
     return is_sound;
 }
 
-/* What the socket takes now of these bytes, while the queue is empty. It may be broken then, or not writable. */
+/* What the socket takes now of these bytes, while the queue is empty. It may be broken then, or not
+ * writable. */
 static size_t send_directly(struct conn *conn, struct str bytes)
 {
     size_t total = 0;

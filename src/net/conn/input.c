@@ -338,7 +338,8 @@ ssize_t conn_splice_in(struct conn *conn, int pipe, size_t size)
 /* Waits until the loop reports something of the input, or the connection breaks. MAY WAIT. */
 static enum wait_result wait_for_report(struct conn *conn, uint64_t deadline_ms)
 {
-    /* The flags of the connection say what there is; a signal from before would only wake us for nothing. */
+    /* The flags of the connection say what there is; a signal from before would only wake us for
+     * nothing. */
     conn->input_wait.is_signalled = false;
     if (!conn->source.is_registered && !conn_watch(conn)) {
         conn_break(conn, errno);

@@ -10,14 +10,15 @@
 #include "base/shm.h"
 
 /*
- * Pages that nothing needs take no memory. When a bucket is full one of its entries is forgotten: a request
- * counts as coming from elsewhere then, which a circle of requests cannot make use of.
+ * Pages that nothing needs take no memory. When a bucket is full one of its entries is forgotten: a
+ * request counts as coming from elsewhere then, which a circle of requests cannot make use of.
  */
 #define BUCKETS 32768u
 #define WAYS 8u /* a cache line */
 #define PORTS 65536u
 
-/* An entry, from its high bits on: the marks of our end and of the one it leads to, when it was closed, hops. */
+/* An entry, from its high bits on: the marks of our end and of the one it leads to, when it was
+ * closed, hops. */
 #define MARK_BITS 20u
 #define CLOSED_BITS 16u /* 0 = it is open */
 #define HOPS_BITS 8u
@@ -30,9 +31,8 @@
 struct own {
     _Atomic uint32_t is_used; /* something was noted since the start */
     char pad[60];
-    _Atomic uint64_t
-        listened[2]
-                [PORTS / 64]; /* a bit for each port, of TCP and of UDP; for paths by their hash */
+    _Atomic uint64_t listened[2][PORTS / 64]; /* a bit for each port, of TCP and of UDP; for paths
+                                                 by their hash */
     _Alignas(64) _Atomic uint64_t entries[BUCKETS][WAYS];
 };
 
@@ -168,7 +168,8 @@ static bool own_is_over(uint64_t entry)
     return closed != 0 && (tick_now() + CLOSED_MASK - closed) % CLOSED_MASK > TICKS_FOUND;
 }
 
-/* The entry with these marks, of which only those of our end count where `mask` says so; NULL = none. */
+/* The entry with these marks, of which only those of our end count where `mask` says so; NULL =
+ * none. */
 static _Atomic uint64_t *own_entry_find(const struct end *from, uint64_t marks, uint64_t mask)
 {
     _Atomic uint64_t *bucket = own->entries[from->hash % BUCKETS];

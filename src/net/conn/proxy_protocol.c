@@ -378,8 +378,8 @@ static void map_to_v6(struct addr *out, const struct addr *addr)
     memcpy(&out->v6.sin6_addr.s6_addr[12], &addr->v4.sin_addr, sizeof(addr->v4.sin_addr));
 }
 
-/* False: one of them is not of TCP over IP. A source of IPv6 that a PROXY header or X-Real-IP has named may have reached an IPv4 address
- * of ours. */
+/* False: one of them is not of TCP over IP. A source of IPv6 that a PROXY header or X-Real-IP has
+ * named may have reached an IPv4 address of ours. */
 static bool find_ends(struct header_ends *out, const struct addr *source,
                       const struct addr *destination)
 {

@@ -38,8 +38,9 @@ bool proxy_header_tlv(const struct proxy_header *header, struct str name, struct
 #define PROXY_HEADER_V1_MAX 107 /* bytes of the longest header of version 1 */
 
 /*
- * Writes a header of version 1 at `at` (PROXY_HEADER_V1_MAX bytes of room): source and destination. If only one is of IPv4, it is
- * written as IPv6 (::ffff:). Addresses that are not of IP become UNKNOWN. Gives its length.
+ * Writes a header of version 1 at `at` (PROXY_HEADER_V1_MAX bytes of room): source and destination.
+ * If only one is of IPv4, it is written as IPv6 (::ffff:). Addresses that are not of IP become
+ * UNKNOWN. Gives its length.
  */
 size_t proxy_header_write(const struct addr *source, const struct addr *destination, char *at);
 

@@ -93,7 +93,8 @@ bool datagram_connection_open(struct datagram_connection *connection, const stru
     return false;
 }
 
-/* The loop reports as long as something waits. One whose last read found several datagrams is read in batches. */
+/* The loop reports as long as something waits. One whose last read found several datagrams is read
+ * in batches. */
 static void connection_ready(struct event_source *source, unsigned events)
 {
     struct datagram_connection *connection =

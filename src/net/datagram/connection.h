@@ -15,7 +15,8 @@ struct datagram_connection;
 struct datagram_connection_owner {
     /* One from the backend; perhaps empty. The bytes are gone after the call. */
     void (*received)(struct datagram_connection *connection, struct str datagram);
-    /* The kernel has reported an error, of reading (ECONNREFUSED: nothing listens there) or of sending. */
+    /* The kernel has reported an error, of reading (ECONNREFUSED: nothing listens there) or of
+     * sending. */
     void (*failed)(struct datagram_connection *connection, int error, bool is_send);
 };
 
@@ -44,7 +45,8 @@ bool datagram_connection_open(struct datagram_connection *connection, const stru
 /* Sends one datagram now. False with errno: it is lost. */
 bool datagram_connection_send(struct datagram_connection *connection, struct str datagram);
 
-/* Reads no more until datagram_connection_resume; what comes waits in the kernel, as far as it has room. */
+/* Reads no more until datagram_connection_resume; what comes waits in the kernel, as far as it has
+ * room. */
 void datagram_connection_pause(struct datagram_connection *connection);
 /* False with errno. Does nothing when it is not paused. */
 bool datagram_connection_resume(struct datagram_connection *connection);

@@ -1,8 +1,9 @@
 /*
- * Which worker has which flow, in memory that all processes share. Buckets of one cache line with eight words; a word is 48
- * bits of a flow's hash and the number of a worker. There is no lock: a word changes by compare and swap. What finds no
- * place is not noted, and works as long as its client's datagrams come to the same worker. A number that belongs
- * to another worker by now leads to one that does not know the flow, and begins it: so a word may be wrong, not harmful.
+ * Which worker has which flow, in memory that all processes share. Buckets of one cache line with
+ * eight words; a word is 48 bits of a flow's hash and the number of a worker. There is no lock: a
+ * word changes by compare and swap. What finds no place is not noted, and works as long as its
+ * client's datagrams come to the same worker. A number that belongs to another worker by now leads
+ * to one that does not know the flow, and begins it: so a word may be wrong, not harmful.
  */
 #include <stdatomic.h>
 

@@ -1,4 +1,5 @@
-/* The flows of this worker: found by one look into a table, begun, ended, and those that give way. */
+/* The flows of this worker: found by one look into a table, begun, ended, and those that give way.
+ */
 #include "net/datagram/packet.h"
 #include "net/datagram/private.h"
 
@@ -171,8 +172,9 @@ static bool is_full(void)
 }
 
 /*
- * Is there a place for one more client? A sender that uses another's address never gets our answer, and so never comes back
- * after it: of those the oldest gives way. Clients that did come back keep their places.
+ * Is there a place for one more client? A sender that uses another's address never gets our answer,
+ * and so never comes back after it: of those the oldest gives way. Clients that did come back keep
+ * their places.
  */
 static bool room_for_one(const struct listener *listener)
 {
@@ -275,8 +277,8 @@ static void bind_again(struct datagram_flow *flow, const struct datagram *datagr
 }
 
 /*
- * Nobody has a flow at this address: does the datagram bear the id of one? Gives whether it was dealt with: *flow gets it, or
- * another worker, or it was dropped.
+ * Nobody has a flow at this address: does the datagram bear the id of one? Gives whether it was
+ * dealt with: *flow gets it, or another worker, or it was dropped.
  */
 static bool follow_id(struct datagram_port *port, const struct datagram *datagram, uint64_t hash,
                       bool was_passed, struct datagram_flow **flow)

@@ -1,6 +1,7 @@
 /*
- * Flows by the ids that backends gave their clients: a sender that comes from a new address, with the id of a flow, is the
- * client of that flow. The id that came last is whose it is; the table of all processes (directory.c) leads to the worker.
+ * Flows by the ids that backends gave their clients: a sender that comes from a new address, with
+ * the id of a flow, is the client of that flow. The id that came last is whose it is; the table of
+ * all processes (directory.c) leads to the worker.
  */
 #include <stdlib.h>
 #include <string.h>

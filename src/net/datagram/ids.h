@@ -1,5 +1,5 @@
-/* What QUIC and DTLS say in the clear of whose a datagram is: ids that a backend gives its client. Pure functions over one
- * datagram. */
+/* What QUIC and DTLS say in the clear of whose a datagram is: ids that a backend gives its client.
+ * Pure functions over one datagram. */
 #ifndef NET_DATAGRAM_IDS_H
 #define NET_DATAGRAM_IDS_H
 
@@ -17,14 +17,14 @@ enum datagram_ids {
 #define DATAGRAM_ID_MOST 31u
 
 /*
- * Of a datagram of the backend: the id that its client puts before what it says from here on; empty if it gives none, or one
- * that is shorter or longer than these. It lies in the datagram.
+ * Of a datagram of the backend: the id that its client puts before what it says from here on; empty
+ * if it gives none, or one that is shorter or longer than these. It lies in the datagram.
  */
 struct str datagram_id_given(enum datagram_ids kind, struct str datagram);
 
 /*
- * Of a datagram of a client: the id that it bears; empty if none, or too short. is_open: its length is not given, and only the
- * first so many bytes of this are the id.
+ * Of a datagram of a client: the id that it bears; empty if none, or too short. is_open: its length
+ * is not given, and only the first so many bytes of this are the id.
  */
 struct str datagram_id_borne(enum datagram_ids kind, struct str datagram, bool *is_open);
 

@@ -1,10 +1,11 @@
 /*
- * Mailboxes: how a worker gets datagrams of its flows that another one has read, since sockets outlive workers and groups
- * grow and shrink. A pair of unix sockets for each slot of a generation, made in the master before its workers start, so
- * that each of them has the way to all that came before; a message holds what gathered in one turn of the loop.
+ * Mailboxes: how a worker gets datagrams of its flows that another one has read, since sockets
+ * outlive workers and groups grow and shrink. A pair of unix sockets for each slot of a generation,
+ * made in the master before its workers start, so that each of them has the way to all that came
+ * before; a message holds what gathered in one turn of the loop.
  *
- * During an upgrade the workers of two binaries pass datagrams to each other (binaries.h). The numbers of their mailboxes
- * differ in one bit.
+ * During an upgrade the workers of two binaries pass datagrams to each other (binaries.h). The
+ * numbers of their mailboxes differ in one bit.
  */
 #define _GNU_SOURCE
 #include <errno.h>

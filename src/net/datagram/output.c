@@ -1,6 +1,6 @@
 /*
- * Datagrams to clients: gathered while the loop turns, and written with one system call for many. Successive ones of equal
- * size for one client are one buffer that the kernel cuts (UDP_SEGMENT).
+ * Datagrams to clients: gathered while the loop turns, and written with one system call for many.
+ * Successive ones of equal size for one client are one buffer that the kernel cuts (UDP_SEGMENT).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,13 +19,15 @@
 
 #define ITEMS_MOST 64u
 #define ROOM (4u * 65536u)
-/* What is cut must fit the smallest usual way (1280 bytes of IPv6 and its headers), as the kernel cuts no fragments. */
+/* What is cut must fit the smallest usual way (1280 bytes of IPv6 and its headers), as the kernel
+ * cuts no fragments. */
 #define SEGMENT_MOST 1232u
 #define SEGMENTS_MOST 64u
 #define SEGMENTED_MOST 60000u
 #define RETRY_MS 1
 
-/* One buffer for one client: a datagram, or several of `segment` bytes, of which the last may be shorter. */
+/* One buffer for one client: a datagram, or several of `segment` bytes, of which the last may be
+ * shorter. */
 struct item {
     struct datagram_flow *flow; /* only if its life is still this */
     uint32_t life;

@@ -1,5 +1,5 @@
-/* Datagrams that a listener takes one by one, without flows: for a protocol that has connections of its own (QUIC).
- * Implemented in flow.c, mailbox.c and taken.c. */
+/* Datagrams that a listener takes one by one, without flows: for a protocol that has connections of
+ * its own (QUIC). Implemented in flow.c, mailbox.c and taken.c. */
 #ifndef NET_DATAGRAM_PACKET_H
 #define NET_DATAGRAM_PACKET_H
 
@@ -40,11 +40,13 @@ bool datagram_port_is_wildcard(const struct datagram_port *port);
 /* The slot whose socket it reads. */
 unsigned datagram_port_slot(const struct datagram_port *port);
 
-/* This worker's number, 1 or more; 0 = it has none. Numbers are used again when a worker is gone. */
+/* This worker's number, 1 or more; 0 = it has none. Numbers are used again when a worker is gone.
+ */
 uint32_t datagram_worker(void);
 /* Gives the packet to another worker. False: it is gone. */
 bool datagram_pass_on(const struct datagram_packet *packet, uint32_t worker);
-/* Other workers, newer ones as well, may ask which worker has what a hash stands for; it works without a note, too. */
+/* Other workers, newer ones as well, may ask which worker has what a hash stands for; it works
+ * without a note, too. */
 void datagram_note(uint64_t hash);
 void datagram_unnote(uint64_t hash);
 /* 0: there is no note. One that is wrong has the number of any worker. */

@@ -1,4 +1,5 @@
-/* The addresses of a worker: reading begins, goes over to a newer worker, and ends; retired slots are emptied. */
+/* The addresses of a worker: reading begins, goes over to a newer worker, and ends; retired slots
+ * are emptied. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sock_diag.h>
@@ -158,12 +159,14 @@ static uint32_t lost_of(int fd)
                : 0;
 }
 
-/* A taker of datagrams as they are sees their ECN, and finds out itself how large they may be: none is cut on its way. */
+/* A taker of datagrams as they are sees their ECN, and finds out itself how large they may be: none
+ * is cut on its way. */
 static void prepare_taken(int fd, int family)
 {
     int on = 1, probe = IP_PMTUDISC_PROBE;
 
-    /* Several of one client may come as one message. Flows never do: an older program would take them for one datagram. */
+    /* Several of one client may come as one message. Flows never do: an older program would take
+     * them for one datagram. */
     setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
     setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on));
     if (family == AF_INET6) {
@@ -245,7 +248,8 @@ static bool is_served(const struct datagram_port *port)
     return port->first_fd != -1 && poll(&look_at, 1, 0) >= 0 && (look_at.revents & POLLHUP) == 0;
 }
 
-/* The master ends the sockets of an address that is served no longer: a worker that has a copy closes it. */
+/* The master ends the sockets of an address that is served no longer: a worker that has a copy
+ * closes it. */
 static void look_again(struct timer *timer)
 {
     for (struct datagram_port *port = datagram_ports, *next; port != NULL; port = next) {
@@ -288,7 +292,8 @@ void datagrams_stop(enum datagram_stop why)
     }
 }
 
-/* Reads a copy of its socket from now on, which the worker keeps when it lets the slot's go. False with errno. */
+/* Reads a copy of its socket from now on, which the worker keeps when it lets the slot's go. False
+ * with errno. */
 static bool port_keep_socket(struct datagram_port *port)
 {
     int copy = fcntl(port->source.fd, F_DUPFD_CLOEXEC, 0);

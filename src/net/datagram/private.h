@@ -7,7 +7,8 @@
 #include "net/datagram/table.h"
 #include "net/shards/listener.h"
 
-/* An address of this worker. Lives until the process ends, or in one process a reload drops the address. */
+/* An address of this worker. Lives until the process ends, or in one process a reload drops the
+ * address. */
 struct datagram_port {
     struct datagram_port *next;
     struct listener *listener; /* of the configuration in force */
@@ -20,7 +21,8 @@ struct datagram_port {
     int send_fd; /* what answers leave by: the slot's socket, or, when it reads no more, first_fd */
     uint32_t
         lost; /* datagrams of source that the kernel has dropped: those that the taker knows of */
-    int first_fd; /* copy of the first slot's socket, which stays while the address is served; owned; -1 */
+    int first_fd; /* copy of the first slot's socket, which stays while the address is served;
+                     owned; -1 */
 };
 
 /* A datagram that came for one of our addresses. */
@@ -36,8 +38,8 @@ extern struct datagram_port *datagram_ports;
 /* ---- flow.c ---- */
 
 /*
- * To the flow that it belongs to: of this worker, or of another one that it is passed on to (unless it was already), or
- * a new one.
+ * To the flow that it belongs to: of this worker, or of another one that it is passed on to (unless
+ * it was already), or a new one.
  */
 void datagram_deliver(struct datagram_port *port, const struct datagram *datagram, bool was_passed);
 /* Ends all flows of the port, or of all for NULL. */
@@ -80,7 +82,8 @@ uint32_t directory_lengths(void);
 
 /* The answer may say what the client will call itself. */
 void identity_learn(struct datagram_flow *flow, struct str answer);
-/* The flow whose id a client's datagram bears; NULL: none of this worker, *elsewhere says of which one, or 0. */
+/* The flow whose id a client's datagram bears; NULL: none of this worker, *elsewhere says of which
+ * one, or 0. */
 struct datagram_flow *identity_find(const struct datagram_port *port, struct str datagram,
                                     uint32_t *elsewhere);
 /* The flow ends. */
@@ -91,7 +94,8 @@ void identities_free(void);
 
 /* This worker's own number: 1 or more; 0 = it has none. */
 extern uint32_t mailbox_own;
-/* In a worker after fork: reads the mailbox of its slot, closes those of others. False with errno. */
+/* In a worker after fork: reads the mailbox of its slot, closes those of others. False with errno.
+ */
 bool mailbox_start(uint32_t generation, unsigned slot);
 void mailbox_stop(void);
 /* Passes a datagram on, at the end of this turn; false: that worker is gone. */

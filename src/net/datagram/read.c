@@ -142,7 +142,8 @@ static void make_key(const struct datagram_port *port, const struct addr *peer,
     }
 }
 
-/* The kernel counts over the life of the socket, which is longer than ours; a datagram has the number of when it came. */
+/* The kernel counts over the life of the socket, which is longer than ours; a datagram has the
+ * number of when it came. */
 static void note_lost(struct datagram_port *port, uint32_t lost)
 {
     uint32_t more = lost - port->lost;
@@ -170,7 +171,8 @@ static void read_take(struct datagram_port *port, unsigned i, bool is_own)
         read_controls(message, &datagram.key, &ancillary);
     }
     datagram.ecn = ancillary.ecn;
-    /* A socket that was one of QUIC may say so of its last datagrams when it serves flows already. */
+    /* A socket that was one of QUIC may say so of its last datagrams when it serves flows already.
+     */
     if (ancillary.lost != 0 && is_own && port->listener->taker != NULL) {
         note_lost(port, ancillary.lost);
     }

@@ -10,8 +10,8 @@ bool datagram_read_begin(void);
 void datagram_read_end(void);
 
 /*
- * Reads what waits at the source, but not for ever, and delivers it as the port's. Gives how many there were. The source
- * may be stopped by whom a datagram is delivered to: its memory must stay.
+ * Reads what waits at the source, but not for ever, and delivers it as the port's. Gives how many
+ * there were. The source may be stopped by whom a datagram is delivered to: its memory must stay.
  */
 unsigned datagram_read(struct datagram_port *port, const struct event_source *source);
 

@@ -1,4 +1,5 @@
-/* Spare sockets: to make one, watch it and close it is most of what a short session of UDP costs. */
+/* Spare sockets: to make one, watch it and close it is most of what a short session of UDP costs.
+ */
 #include "net/datagram/spare.h"
 
 #include <errno.h>
@@ -13,8 +14,9 @@
     1024u /* more than the ten milliseconds of rest need at 60,000 sessions a second */
 #define SHARE_OF_CONNECTIONS 8 /* no more than this part of worker_connections, either */
 /*
- * A datagram that found the socket just before it left its port may still be under way to it, on another processor. So
- * long, and over a turn of the loop at least, it is left alone, and emptied then: what was one client's never reaches another.
+ * A datagram that found the socket just before it left its port may still be under way to it, on
+ * another processor. So long, and over a turn of the loop at least, it is left alone, and emptied
+ * then: what was one client's never reaches another.
  */
 #define REST_MS 10
 #define KEPT_MS 1000   /* what nobody needs is closed */

@@ -1,4 +1,5 @@
-/* Things of this worker that are found by a hash: one look, then those of the same bucket. Private to this package. */
+/* Things of this worker that are found by a hash: one look, then those of the same bucket. Private
+ * to this package. */
 #ifndef NET_DATAGRAM_TABLE_H
 #define NET_DATAGRAM_TABLE_H
 

@@ -1,4 +1,5 @@
-/* How often packets are acknowledged: as the peer asks us, and as we ask the peer (draft-ietf-quic-ack-frequency). */
+/* How often packets are acknowledged: as the peer asks us, and as we ask the peer
+ * (draft-ietf-quic-ack-frequency). */
 #include "net/quic/private.h"
 
 #define ACK_THRESHOLD 1u /* an ACK for every second packet (RFC 9000, 13.2.2) */

@@ -3,7 +3,8 @@
 
 #define LOST_KEPT 512u /* lost packets of a space that may still be acknowledged */
 #define LOST_KEPT_IDLE                                                                             \
-    8u /* lost packets that are remembered when nothing is outstanding: the connection may be idle from now on */
+    8u /* lost packets that are remembered when nothing is outstanding: the connection may be idle \
+          from now on */
 #define REORDERING_MOST 1024u  /* packets */
 #define REORDER_SHIFT_LEAST 0u /* a packet is lost after two round trips, at the most */
 #define LOSSES_TO_HURRY 64u    /* packets */
@@ -86,7 +87,8 @@ static void ack_packet(struct ack_work *work, struct quic_sent *sent)
     quic_sent_drop(r, sent);
 }
 
-/* A packet that was declared lost has arrived: the path reorders more than was thought (RFC 9002, 6.1). */
+/* A packet that was declared lost has arrived: the path reorders more than was thought (RFC
+ * 9002, 6.1). */
 static void ack_lost_packet(struct ack_work *work, struct quic_sent *sent)
 {
     struct quic_recovery *r = work->r;
@@ -116,8 +118,9 @@ static void ack_lost_packet(struct ack_work *work, struct quic_sent *sent)
 }
 
 /*
- * Calls `found` for the packets of a list that the frame names. List and ranges are walked once, from the lowest number: what
- * was acknowledged before is in no list, so the way is as long as what is new and what is missing.
+ * Calls `found` for the packets of a list that the frame names. List and ranges are walked once,
+ * from the lowest number: what was acknowledged before is in no list, so the way is as long as what
+ * is new and what is missing.
  */
 static void ack_walk(struct ack_work *work, struct list *list,
                      void (*found)(struct ack_work *, struct quic_sent *))

@@ -15,7 +15,8 @@ struct ahead_part {
 
 static struct ahead_part ahead_parts[QUIC_AHEAD_READERS];
 
-/* Reads n bytes at least, at most `most`. Gives how many; fewer than n: the file has no more, or an error. */
+/* Reads n bytes at least, at most `most`. Gives how many; fewer than n: the file has no more, or an
+ * error. */
 static uint32_t ahead_pread(const struct quic_file_bytes *bytes, char *to, uint32_t n,
                             uint32_t most)
 {

@@ -1,4 +1,5 @@
-/* Reading files in larger parts than packets need: a system call for each packet would cost as much as to seal it. */
+/* Reading files in larger parts than packets need: a system call for each packet would cost as much
+ * as to seal it. */
 #ifndef NET_QUIC_AHEAD_H
 #define NET_QUIC_AHEAD_H
 

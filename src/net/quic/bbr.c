@@ -1,4 +1,5 @@
-/* BBR (draft-ietf-ccwg-bbr, version 3): the phases in which the path is probed, window and pace by the model. */
+/* BBR (draft-ietf-ccwg-bbr, version 3): the phases in which the path is probed, window and pace by
+ * the model. */
 #include "net/quic/bbr.h"
 
 #include <stdlib.h>

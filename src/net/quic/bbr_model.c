@@ -1,4 +1,5 @@
-/* BBR's model of the path: rate, RTT, bounds by losses, aggregation of ACKs (draft-ietf-ccwg-bbr, 5.5). */
+/* BBR's model of the path: rate, RTT, bounds by losses, aggregation of ACKs
+ * (draft-ietf-ccwg-bbr, 5.5). */
 #include "net/quic/bbr.h"
 
 #define BBR_HEADROOM_PERCENT 15u

@@ -1,4 +1,5 @@
-/* Connection ids (RFC 9000, 5.1): ours, by which datagrams find their connection, and those of the peer. */
+/* Connection ids (RFC 9000, 5.1): ours, by which datagrams find their connection, and those of the
+ * peer. */
 #include "net/quic/private.h"
 
 #include <openssl/rand.h>

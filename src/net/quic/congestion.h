@@ -1,14 +1,14 @@
-/* Congestion control: how many bytes may be in flight, and at what rate they leave. quic_cubic and quic_bbr behind one interface;
- * the recovery is the only caller, others read. Pure: time is an argument, in microseconds.
- * Implemented in pacer.c. */
+/* Congestion control: how many bytes may be in flight, and at what rate they leave. quic_cubic and
+ * quic_bbr behind one interface; the recovery is the only caller, others read. Pure: time is an
+ * argument, in microseconds. Implemented in pacer.c. */
 #ifndef NET_QUIC_CONGESTION_H
 #define NET_QUIC_CONGESTION_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A window does not grow beyond that: what is in flight may be memory of ours, and a peer that acknowledges early makes it grow.
- * Linux allows TCP connections between 4 and 16 MB. */
+/* A window does not grow beyond that: what is in flight may be memory of ours, and a peer that
+ * acknowledges early makes it grow. Linux allows TCP connections between 4 and 16 MB. */
 #define QUIC_WINDOW_MOST (16u * 1024 * 1024)
 
 struct quic_congestion;
@@ -158,9 +158,9 @@ struct quic_congestion {
     uint64_t delivered_us;
     uint64_t first_sent_us;
     uint64_t lost;
-    uint64_t
-        app_limited_until; /* delivered bytes up to which samples are limited by the application; 0: none is */
-    uint64_t next_round; /* delivered bytes at which the next round trip begins */
+    uint64_t app_limited_until; /* delivered bytes up to which samples are limited by the
+                                   application; 0: none is */
+    uint64_t next_round;        /* delivered bytes at which the next round trip begins */
     uint64_t rounds;
     uint32_t reductions; /* how often the window was reduced */
     struct quic_cubic_state cubic;
@@ -171,7 +171,8 @@ struct quic_congestion {
     uint64_t pacer_rest;  /* millionths of a token */
 };
 
-/* The window of the start, 10 datagrams (RFC 9002, 7.2), and the state of the algorithm. `control` and `datagram` are set. */
+/* The window of the start, 10 datagrams (RFC 9002, 7.2), and the state of the algorithm. `control`
+ * and `datagram` are set. */
 void quic_congestion_init(struct quic_congestion *c, uint64_t now_us);
 void quic_congestion_free(struct quic_congestion *c);
 /* RFC 9002, 7.2: two datagrams. */

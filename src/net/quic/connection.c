@@ -290,8 +290,8 @@ void quic_end_by_error(struct quic_connection *c, enum quic_end how, int error)
 }
 
 /*
- * ICMP says that nobody is there. While nothing was heard that is the answer; later it may be forged, or concern a route that
- * changes: probes go on, and it has to be said again.
+ * ICMP says that nobody is there. While nothing was heard that is the answer; later it may be
+ * forged, or concern a route that changes: probes go on, and it has to be said again.
  */
 void quic_refused_by_socket(struct quic_connection *c, int error)
 {

@@ -84,7 +84,8 @@ static void cubic_persistent(struct quic_congestion *c, uint64_t now_us)
 
 /* ---- slow start ---- */
 
-/* Whether the RTT of this round says that a queue builds up: conservative slow start begins; or that it does not. */
+/* Whether the RTT of this round says that a queue builds up: conservative slow start begins; or
+ * that it does not. */
 static void hystart_judge(struct quic_cubic_state *cubic)
 {
     if (cubic->round_samples < HYSTART_SAMPLES || cubic->last_min_us == UINT64_MAX) {
@@ -170,7 +171,8 @@ static void cubic_avoid(struct quic_congestion *c, const struct quic_sample *sam
 
 /* ---- the samples ---- */
 
-/* The application, and not the window, limited what was in flight (RFC 9002, 7.8; RFC 9438, 5.8). */
+/* The application, and not the window, limited what was in flight (RFC 9002, 7.8; RFC 9438, 5.8).
+ */
 static bool cubic_is_underused(const struct quic_congestion *c, const struct quic_sample *sample)
 {
     return c->is_app_limited && sample->in_flight < c->window / 4 * 3;

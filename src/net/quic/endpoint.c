@@ -1,4 +1,5 @@
-/* The server's side of a socket: datagrams to their connections, or to the worker that has them; new connections. */
+/* The server's side of a socket: datagrams to their connections, or to the worker that has them;
+ * new connections. */
 #include "net/quic/private.h"
 
 #include <openssl/rand.h>
@@ -27,8 +28,8 @@ static void count_limited(const struct datagram_port *port, uint64_t count)
 
 enum answer { ANSWER_NEGOTIATION, ANSWER_RESET, ANSWER_CLOSE, ANSWERS };
 
-/* Answers that cost us something, and that anybody can ask for with any address. Each kind has its own budget: a flood of one
- * does not silence the others. */
+/* Answers that cost us something, and that anybody can ask for with any address. Each kind has its
+ * own budget: a flood of one does not silence the others. */
 static bool may_answer(struct datagram_port *port, enum answer kind)
 {
     static uint64_t second;
@@ -67,7 +68,8 @@ static void negotiate(struct datagram_port *port, const struct datagram_packet *
     quic_udp_answer(port, packet, bytes, (size_t) (out.at - bytes));
 }
 
-/* Smaller than what came, so that two of us do not answer each other for ever (RFC 9000, 10.3.3). */
+/* Smaller than what came, so that two of us do not answer each other for ever (RFC 9000, 10.3.3).
+ */
 static void reset(struct datagram_port *port, const struct datagram_packet *packet,
                   const struct quic_secrets *secrets, struct str cid)
 {
@@ -346,7 +348,8 @@ static void initial_received(struct datagram_port *port, const struct datagram_p
 
 /* ---- every datagram ---- */
 
-/* The first packets after a Retry, whose id names the worker that sent it: a connection may have begun there, or none has. */
+/* The first packets after a Retry, whose id names the worker that sent it: a connection may have
+ * begun there, or none has. */
 static bool answers_retry(const struct datagram_packet *packet, const struct quic_secrets *secrets,
                           const struct quic_header *header)
 {
@@ -358,8 +361,9 @@ static bool answers_retry(const struct datagram_packet *packet, const struct qui
            token.is_retry && quic_cid_is(&token.retry_scid, header->dcid);
 }
 
-/* The worker that gave the id has the connection, if that is another one. A worker that a newer one has replaced begins none: it
- * gets packets that answer its Retry only if it has begun the connection before. */
+/* The worker that gave the id has the connection, if that is another one. A worker that a newer one
+ * has replaced begins none: it gets packets that answer its Retry only if it has begun the
+ * connection before. */
 static bool pass_on(const struct datagram_packet *packet, const struct quic_secrets *secrets,
                     const struct quic_header *header)
 {
@@ -437,7 +441,8 @@ static void port_ended(struct datagram_port *port)
     }
 }
 
-/* Each handshake at one moment takes two packets of the buffer: the clients of the others try again after a second. */
+/* Each handshake at one moment takes two packets of the buffer: the clients of the others try again
+ * after a second. */
 static void packets_lost(struct datagram_port *port, uint32_t count)
 {
     static time_t logged;

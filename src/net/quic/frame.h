@@ -1,4 +1,5 @@
-/* Frames (RFC 9000, 19; RFC 9221; draft-ietf-quic-ack-frequency): read from and written to slices; pure functions. */
+/* Frames (RFC 9000, 19; RFC 9221; draft-ietf-quic-ack-frequency): read from and written to slices;
+ * pure functions. */
 #ifndef NET_QUIC_FRAME_H
 #define NET_QUIC_FRAME_H
 
@@ -86,10 +87,10 @@ struct quic_frame {
         size_t padding; /* bytes in a row */
         struct {
             uint64_t number;
-            uint64_t threshold; /* packets that ask for an ACK: one is sent when more have come */
-            uint64_t delay_us;  /* and at the latest after it */
-            uint64_t
-                reordering; /* a packet that is missing for so many asks for an ACK at once; 0 = never */
+            uint64_t threshold;  /* packets that ask for an ACK: one is sent when more have come */
+            uint64_t delay_us;   /* and at the latest after it */
+            uint64_t reordering; /* a packet that is missing for so many asks for an ACK at once; 0
+                                    = never */
         } ack_frequency;
     };
 };
@@ -97,7 +98,8 @@ struct quic_frame {
 /* Takes one frame off the front of the payload. False: FRAME_ENCODING_ERROR. */
 bool quic_frame_read(struct str *payload, struct quic_frame *out);
 
-/* Walks the ranges of an ACK that was read, largest first. Begin with {0} in walk. False: no more. */
+/* Walks the ranges of an ACK that was read, largest first. Begin with {0} in walk. False: no more.
+ */
 struct quic_ack_walk {
     struct str rest;
     uint64_t left;
@@ -107,14 +109,15 @@ struct quic_ack_walk {
 bool quic_ack_next(const struct quic_frame *ack, struct quic_ack_walk *walk,
                    struct quic_range *range);
 
-/* Writes a frame that is not ACK; a STREAM whole. Nothing is written, and out->is_short set, where there is no room. */
+/* Writes a frame that is not ACK; a STREAM whole. Nothing is written, and out->is_short set, where
+ * there is no room. */
 void quic_frame_put(struct quic_out *out, const struct quic_frame *frame);
 /* Bytes before the data of a STREAM frame whose length field has two bytes. */
 size_t quic_stream_head_size(uint64_t id, uint64_t offset);
 
 /*
- * Writes an ACK of the numbers, the largest first, with as many ranges as there is room for; nothing where the first does not
- * fit. ecn: three counts, or NULL. Gives how many ranges it has.
+ * Writes an ACK of the numbers, the largest first, with as many ranges as there is room for;
+ * nothing where the first does not fit. ecn: three counts, or NULL. Gives how many ranges it has.
  */
 size_t quic_ack_put(struct quic_out *out, const struct quic_ranges *numbers, uint64_t delay,
                     const uint64_t *ecn);

@@ -64,9 +64,9 @@ static bool ids_fit(const struct quic_connection *c, const struct quic_parameter
 }
 
 /*
- * The peer is authentic now: the version that it takes for the chosen one has to be that of the packets, or somebody has changed
- * something on the way. The server of a connection that followed Version Negotiation has to confirm that it speaks no version
- * that we prefer (RFC 9368, 4).
+ * The peer is authentic now: the version that it takes for the chosen one has to be that of the
+ * packets, or somebody has changed something on the way. The server of a connection that followed
+ * Version Negotiation has to confirm that it speaks no version that we prefer (RFC 9368, 4).
  */
 static bool version_is_confirmed(const struct quic_connection *c)
 {
@@ -83,7 +83,8 @@ static bool version_is_confirmed(const struct quic_connection *c)
            (!c->was_negotiated || quic_version_choose(versions) == c->version);
 }
 
-/* The first of the versions that a client has which is ours, too; 0: it names none. False: it does not name the one it chose. */
+/* The first of the versions that a client has which is ours, too; 0: it names none. False: it does
+ * not name the one it chose. */
 static bool version_preferred(struct str versions, uint32_t *preferred)
 {
     size_t chosen, version;
@@ -101,8 +102,9 @@ static bool version_preferred(struct str versions, uint32_t *preferred)
 }
 
 /*
- * The version of a client is changed to one that it prefers and we have, without a round trip: the versions are compatible
- * (RFC 9368, 2.3; RFC 9369, 4). Its Initials may have the former version until it has seen one of ours.
+ * The version of a client is changed to one that it prefers and we have, without a round trip: the
+ * versions are compatible (RFC 9368, 2.3; RFC 9369, 4). Its Initials may have the former version
+ * until it has seen one of ours.
  */
 static bool version_change(struct quic_connection *c, uint32_t version)
 {
@@ -285,7 +287,8 @@ static void established(struct quic_connection *c)
         quic_confirm(c);
         quic_original_forget(c);
         if (c->own_cids[1].is_used && c->settings->preferred == NULL) {
-            /* Made for the default server's address, which the server that was chosen does not have. */
+            /* Made for the default server's address, which the server that was chosen does not
+             * have. */
             c->own_cids[1].is_to_send = true;
             c->pending |= QUIC_PENDING_NEW_CIDS;
         }
@@ -429,7 +432,8 @@ void quic_update_keys(struct quic_connection *c)
     struct quic_level *level = c->levels[QUIC_SPACE_APPLICATION];
     struct quic_keys next;
 
-    /* Not before something of this phase was acknowledged, and the peer has followed (RFC 9001, 6.1). */
+    /* Not before something of this phase was acknowledged, and the peer has followed (RFC
+     * 9001, 6.1). */
     if (!c->is_confirmed || !c->is_phase_acked || c->uses_next_phase != c->read_phase ||
         !quic_keys_make_next(&next, &level->write)) {
         return;

@@ -365,7 +365,8 @@ void quic_datagram_received(struct quic_connection *c, const struct datagram_pac
         c->recovery.is_amplification_limited =
             c->is_server && quic_path_room(path) < QUIC_DATAGRAM_LEAST;
     }
-    /* A reset cannot be distinguished from a packet before it does not open, and opening changes it. */
+    /* A reset cannot be distinguished from a packet before it does not open, and opening changes
+     * it. */
     bool may_be_reset = is_reset(c, datagram->bytes);
     if (packets_received(c, datagram, path) == 0 && may_be_reset) {
         log_info(c->conn->log, 0, "the peer has forgotten the QUIC connection");

@@ -1,4 +1,5 @@
-/* Tokens that servers gave us for our next connection to them (RFC 9000, 8.1.3): the last used first. */
+/* Tokens that servers gave us for our next connection to them (RFC 9000, 8.1.3): the last used
+ * first. */
 #include "net/quic/private.h"
 
 #include <stdlib.h>

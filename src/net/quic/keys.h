@@ -1,6 +1,6 @@
 /*
- * Keys of packets (RFC 9001, 5; RFC 9369, 3.3): secrets to keys, packets sealed and opened, headers protected. Contexts of
- * OpenSSL are made once for each key; nothing is allocated for a packet.
+ * Keys of packets (RFC 9001, 5; RFC 9369, 3.3): secrets to keys, packets sealed and opened, headers
+ * protected. Contexts of OpenSSL are made once for each key; nothing is allocated for a packet.
  */
 #ifndef NET_QUIC_KEYS_H
 #define NET_QUIC_KEYS_H
@@ -38,14 +38,16 @@ static inline bool quic_keys_are_there(const struct quic_keys *keys)
     return keys->aead != NULL;
 }
 
-/* Makes keys of a traffic secret. seals: for sending. False: OpenSSL has no such cipher, or no memory. */
+/* Makes keys of a traffic secret. seals: for sending. False: OpenSSL has no such cipher, or no
+ * memory. */
 bool quic_keys_make(struct quic_keys *keys, const struct tls_suite *suite, uint32_t version,
                     struct str secret, bool seals);
-/* Those of Initial packets, of the id that the client chose first. of_server: keys with which the server sends. */
+/* Those of Initial packets, of the id that the client chose first. of_server: keys with which the
+ * server sends. */
 bool quic_keys_make_initial(struct quic_keys *keys, uint32_t version, struct str dcid,
                             bool of_server, bool seals);
-/* The next generation of the keys (RFC 9001, 6): `next` shares the protection of headers, and may not outlive `keys`
- * unless quic_keys_replace puts it in its place. */
+/* The next generation of the keys (RFC 9001, 6): `next` shares the protection of headers, and may
+ * not outlive `keys` unless quic_keys_replace puts it in its place. */
 bool quic_keys_make_next(struct quic_keys *next, const struct quic_keys *keys);
 /* `next` takes the place of `keys`, which are freed but for the protection of headers. */
 void quic_keys_replace(struct quic_keys *keys, struct quic_keys *next);
@@ -55,14 +57,17 @@ void quic_keys_free(struct quic_keys *keys);
 uint64_t quic_keys_seal_most(const struct quic_keys *keys);
 uint64_t quic_keys_fail_most(const struct quic_keys *keys);
 
-/* Encrypts `size` bytes at `payload` in place, and writes the tag after them. The header is what lies before. */
+/* Encrypts `size` bytes at `payload` in place, and writes the tag after them. The header is what
+ * lies before. */
 bool quic_seal(struct quic_keys *keys, uint64_t number, const unsigned char *header,
                unsigned char *payload, size_t size);
-/* Opens `size` bytes, the tag included, in place: size - QUIC_TAG_SIZE are left. False: they are not authentic. */
+/* Opens `size` bytes, the tag included, in place: size - QUIC_TAG_SIZE are left. False: they are
+ * not authentic. */
 bool quic_open(struct quic_keys *keys, uint64_t number, const unsigned char *header,
                unsigned char *payload, size_t size);
 
-/* Masks for `count` samples of 16 bytes that lie one after the other (RFC 9001, 5.4); 5 bytes each. */
+/* Masks for `count` samples of 16 bytes that lie one after the other (RFC 9001, 5.4); 5 bytes each.
+ */
 #define QUIC_MASKS_MOST 64u
 bool quic_masks(const struct quic_keys *keys, const unsigned char *samples, size_t count,
                 unsigned char *masks);
@@ -78,8 +83,8 @@ struct quic_number {
 };
 
 /*
- * Takes the protection off the header of a packet of so many bytes: number->at is known, the others are found. False: the packet
- * is too short for a sample.
+ * Takes the protection off the header of a packet of so many bytes: number->at is known, the others
+ * are found. False: the packet is too short for a sample.
  */
 bool quic_unprotect(const struct quic_keys *keys, unsigned char *packet, size_t size,
                     struct quic_number *number);

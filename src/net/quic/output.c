@@ -1,4 +1,5 @@
-/* What is sent: packets are made of what waits, datagrams of packets, and trains of datagrams of one size. */
+/* What is sent: packets are made of what waits, datagrams of packets, and trains of datagrams of
+ * one size. */
 #include "net/quic/packer.h"
 
 #define LEAST_ROOM 64u      /* bytes for one more packet in a datagram */
@@ -254,7 +255,8 @@ static void count_sent(struct quic_path *path, struct quic_connection *c, size_t
     }
 }
 
-/* Datagrams of one size, until there is no more to send or a limit is met. False: nothing was sent. */
+/* Datagrams of one size, until there is no more to send or a limit is met. False: nothing was sent.
+ */
 static bool send_train(struct packer *p)
 {
     struct quic_connection *c = p->c;
@@ -309,7 +311,8 @@ static void send_mtu_probe(struct packer *p)
     }
 }
 
-/* A long response fills the window for as long as it lasts: then the probe would never leave. The first flight has priority. */
+/* A long response fills the window for as long as it lasts: then the probe would never leave. The
+ * first flight has priority. */
 static bool mtu_probe_goes_first(const struct quic_connection *c)
 {
     return c->recovery.congestion.delivered > FIRST_FLIGHT;

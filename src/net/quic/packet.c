@@ -8,7 +8,8 @@
 #define FIXED_BIT 0x40u
 #define KEY_PHASE 0x04u
 
-/* What each version has on the wire for the types Initial to Retry (RFC 9000, 17.2; RFC 9369, 3.2). */
+/* What each version has on the wire for the types Initial to Retry (RFC 9000, 17.2; RFC 9369, 3.2).
+ */
 static const uint8_t version_1_types[] = {0, 1, 2, 3};
 static const uint8_t version_2_types[] = {1, 2, 3, 0};
 

@@ -54,31 +54,34 @@ enum quic_packet_type {
 /* The part of a header that is not protected. Slices point into the datagram. */
 struct quic_header {
     enum quic_packet_type type;
-    uint32_t version; /* 0 with the short header */
-    struct str dcid;  /* at most QUIC_CID_MOST bytes, but 255 where the version is unknown */
-    struct str scid;  /* empty with the short header */
-    struct str token; /* of Initial and Retry */
-    struct str
-        payload; /* of a negotiation: the versions; of Retry: the tag; else from the packet number on */
-    size_t number_at; /* offset of the packet number */
-    size_t size;      /* bytes of this packet; others may follow in the datagram */
+    uint32_t version;   /* 0 with the short header */
+    struct str dcid;    /* at most QUIC_CID_MOST bytes, but 255 where the version is unknown */
+    struct str scid;    /* empty with the short header */
+    struct str token;   /* of Initial and Retry */
+    struct str payload; /* of a negotiation: the versions; of Retry: the tag; else from the packet
+                           number on */
+    size_t number_at;   /* offset of the packet number */
+    size_t size;        /* bytes of this packet; others may follow in the datagram */
 };
 
 bool quic_version_is_ours(uint32_t version);
 
 /*
- * Reads the header of the first packet of the datagram. cid_len: bytes of our connection ids, which the short header does
- * not tell. False: it is none, and what is left of the datagram is to be dropped.
+ * Reads the header of the first packet of the datagram. cid_len: bytes of our connection ids, which
+ * the short header does not tell. False: it is none, and what is left of the datagram is to be
+ * dropped.
  */
 bool quic_header_read(struct str datagram, unsigned cid_len, struct quic_header *out);
 
-/* Bytes (1 to 4) in which the number of a packet is sent when all up to `acked` are acknowledged (QUIC_NUMBER_NONE = none). */
+/* Bytes (1 to 4) in which the number of a packet is sent when all up to `acked` are acknowledged
+ * (QUIC_NUMBER_NONE = none). */
 unsigned quic_number_size(uint64_t number, uint64_t acked);
-/* The number of which the last `size` bytes came, when `largest` was the largest so far (QUIC_NUMBER_NONE = none). */
+/* The number of which the last `size` bytes came, when `largest` was the largest so far
+ * (QUIC_NUMBER_NONE = none). */
 uint64_t quic_number_decode(uint64_t largest, uint64_t truncated, unsigned size);
 
-/* Writes a long header of Initial, 0-RTT or Handshake with a length of two bytes at *length_at, to be filled in by
- * quic_length_set, and the packet number, whose first byte is at *number_at. */
+/* Writes a long header of Initial, 0-RTT or Handshake with a length of two bytes at *length_at, to
+ * be filled in by quic_length_set, and the packet number, whose first byte is at *number_at. */
 struct quic_long {
     enum quic_packet_type type;
     uint32_t version;
@@ -101,7 +104,8 @@ struct quic_short {
 void quic_short_put(struct quic_out *out, const struct quic_short *packet,
                     unsigned char **number_at);
 
-/* Whole packets. The ids are those that the receiver's packet had, the other way round; `random` greases. */
+/* Whole packets. The ids are those that the receiver's packet had, the other way round; `random`
+ * greases. */
 void quic_negotiation_put(struct quic_out *out, struct str dcid, struct str scid, uint32_t random);
 /* A Retry up to its integrity tag, which quic_retry_tag makes of it. */
 void quic_retry_put(struct quic_out *out, uint32_t version, const struct quic_cid *dcid,

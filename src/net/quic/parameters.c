@@ -31,7 +31,8 @@ enum parameter {
     MIN_ACK_DELAY = 0xff04de1b, /* draft-ietf-quic-ack-frequency, 3 */
 };
 
-/* The parameters that are numbers: where they go, what they are when absent, and what they may be. */
+/* The parameters that are numbers: where they go, what they are when absent, and what they may be.
+ */
 static const struct number_row {
     uint32_t id;
     uint16_t at; /* offset in struct quic_parameters */

@@ -1,4 +1,5 @@
-/* Paths (RFC 9000, 8 and 9): the limit before an address is proved, validation, migration, and the size of datagrams. */
+/* Paths (RFC 9000, 8 and 9): the limit before an address is proved, validation, migration, and the
+ * size of datagrams. */
 #include "net/quic/private.h"
 
 #include <openssl/rand.h>
@@ -47,8 +48,8 @@ struct quic_path *quic_path_of(struct quic_connection *c, const struct datagram_
     if (quic_path_is_same(&c->paths[1], datagram)) {
         return &c->paths[1];
     }
-    /* A move is under way: the address from which the peer was last known is not abandoned for one that anybody may have put
-     * on a packet of the peer's. */
+    /* A move is under way: the address from which the peer was last known is not abandoned for one
+     * that anybody may have put on a packet of the peer's. */
     if (!c->is_confirmed ||
         (c->paths[1].is_there && c->paths[1].is_validated && !c->paths[0].is_validated)) {
         return NULL;
@@ -93,7 +94,8 @@ void quic_path_challenge(struct quic_connection *c, struct quic_path *path)
     path->give_up_us = now_us + (wait_us < 1000000 ? 1000000 : wait_us);
 }
 
-/* What asks the connection for the client's address gets the new one: not before it is proved, since access is granted by it. */
+/* What asks the connection for the client's address gets the new one: not before it is proved,
+ * since access is granted by it. */
 static void tell_conn(struct quic_connection *c)
 {
     const struct quic_addr *peer = &c->paths[0].peer;

@@ -215,20 +215,20 @@ struct quic_connection {
     bool has_token_sent;
     bool is_address_validated; /* by a token */
     bool was_retried;
-    bool
-        was_negotiated; /* of a client: it chose this version since the server said that it has no other */
-    bool
-        was_idle_restarted; /* something that asks for an answer was sent since the last packet came */
+    bool was_negotiated; /* of a client: it chose this version since the server said that it has no
+                            other */
+    bool was_idle_restarted; /* something that asks for an answer was sent since the last packet
+                                came */
     bool is_streams_wait[2]; /* quic_stream_open gave NULL: of both directions, of one */
     bool uses_next_phase;    /* bit of the key phase that we send */
     bool read_phase;         /* bit of the key phase of levels[].read */
     bool is_phase_acked;     /* a packet of the phase that we send was acknowledged */
     bool has_heard;          /* an authentic packet has come */
-    bool
-        has_more_streams; /* the limit on ours of both directions was raised: the owner is to hear of it */
-    int send_error; /* of the socket of a client, to be looked at; 0 = none */
-    uint8_t
-        refusals; /* of a client: times that nobody was at the address, since the last packet came */
+    bool has_more_streams; /* the limit on ours of both directions was raised: the owner is to hear
+                              of it */
+    int send_error;        /* of the socket of a client, to be looked at; 0 = none */
+    uint8_t refusals; /* of a client: times that nobody was at the address, since the last packet
+                         came */
     unsigned pending; /* enum quic_pending */
 
     const struct quic_owner *owner;
@@ -251,8 +251,8 @@ struct quic_connection {
     struct quic_ack_rule asked; /* as we ask the peer */
     uint64_t asked_us;          /* when that was last thought over */
     struct quic_phases *phases; /* for reading; owned; NULL until a packet of another phase comes */
-    struct quic_keys *
-        first_read; /* for Initials of the version that the client began with, before it was changed; owned, or NULL */
+    struct quic_keys *first_read; /* for Initials of the version that the client began with, before
+                                     it was changed; owned, or NULL */
     uint64_t former_until_us;
     uint64_t phase_first;      /* the least number that came in the current phase */
     uint64_t phase_sent_first; /* the least number that was sent in the current phase */
@@ -351,7 +351,8 @@ struct quic_connection *quic_connection_new(const struct quic_settings *settings
                                             const struct quic_secrets *secrets, bool is_server,
                                             uint32_t version);
 void quic_connection_free(struct quic_connection *c);
-/* Instead of those of the listener: before there are streams. Our transport parameters are made again. */
+/* Instead of those of the listener: before there are streams. Our transport parameters are made
+ * again. */
 void quic_use_settings(struct quic_connection *c, const struct quic_settings *settings);
 /* It does not shake hands any more: it is established, or ends. */
 void quic_handshake_over(struct quic_connection *c);
@@ -399,7 +400,8 @@ void quic_set_token(struct quic_connection *c, struct str token);
 
 /* ---- kept_tokens.c ---- */
 
-/* A server gave it (NEW_TOKEN): kept for one connection of this key; copies. The last one counts. */
+/* A server gave it (NEW_TOKEN): kept for one connection of this key; copies. The last one counts.
+ */
 void quic_token_keep(uint64_t key, struct str token);
 /* The caller owns it; empty: there is none. */
 struct str quic_token_take(uint64_t key);
@@ -432,7 +434,8 @@ bool quic_frames_received(struct quic_connection *c, struct quic_packet_in *pack
 /* The least delay of an ACK that we promise: our timers have milliseconds. */
 #define QUIC_ACK_DELAY_LEAST_US 1000u
 void quic_ack_rules_init(struct quic_connection *c);
-/* A packet that asks for an ACK was received: is it to be sent at once? `level` has noted it; `before` is what was its largest. */
+/* A packet that asks for an ACK was received: is it to be sent at once? `level` has noted it;
+ * `before` is what was its largest. */
 bool quic_ack_is_due(const struct quic_connection *c, const struct quic_level *level,
                      uint64_t number, uint64_t before);
 void quic_ack_frequency_received(struct quic_connection *c, const struct quic_frame *frame);
@@ -458,7 +461,8 @@ struct quic_train {
 #define QUIC_TRAIN_DATAGRAMS 40u
 /* Where the next train is to be written: QUIC_TRAIN_MOST bytes. */
 unsigned char *quic_udp_room(void);
-/* What was written there leaves by the path, with others, when quic_udp_flush is called at the latest. */
+/* What was written there leaves by the path, with others, when quic_udp_flush is called at the
+ * latest. */
 void quic_udp_queue(struct quic_connection *c, const struct quic_path *path,
                     const struct quic_train *train);
 void quic_udp_flush(void);
@@ -478,8 +482,8 @@ void quic_streams_init(struct quic_connection *c);
 /* What the peer may open and send, by our own parameters: before it has. */
 void quic_streams_limit(struct quic_connection *c);
 void quic_streams_free(struct quic_connection *c);
-/* The stream that a frame of the peer is for. NULL: it is over, or *c was closed by an error. is_for_input: the frame is about
- * what the peer sends. */
+/* The stream that a frame of the peer is for. NULL: it is over, or *c was closed by an error.
+ * is_for_input: the frame is about what the peer sends. */
 struct quic_stream_state *quic_stream_for(struct quic_connection *c, uint64_t id, bool is_for_input,
                                           uint64_t frame_type);
 struct quic_stream_state *quic_stream_find(struct quic_connection *c, uint64_t id);
@@ -506,7 +510,8 @@ void quic_cid_make(struct quic_connection *c, struct quic_own_cid *own);
 void quic_cid_register(struct quic_own_cid *own);
 void quic_cid_unregister(struct quic_own_cid *own);
 void quic_cids_free(struct quic_connection *c);
-/* Packets with the id that the client chose, or had from a Retry, are not for the connection any more. */
+/* Packets with the id that the client chose, or had from a Retry, are not for the connection any
+ * more. */
 void quic_original_forget(struct quic_connection *c);
 void quic_cid_retired(struct quic_connection *c, uint64_t number, struct str used_by);
 void quic_cid_received(struct quic_connection *c, const struct quic_frame *frame);

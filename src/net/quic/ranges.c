@@ -46,7 +46,8 @@ static void ranges_grow(struct quic_ranges *ranges)
     ranges->capacity = (uint32_t) capacity;
 }
 
-/* The first range that ends at `number` or later: it has the number, touches it or lies above it. count: none. */
+/* The first range that ends at `number` or later: it has the number, touches it or lies above it.
+ * count: none. */
 static uint32_t ranges_first_ending_at(const struct quic_ranges *ranges, uint64_t number)
 {
     uint32_t low = 0, high = ranges->count;

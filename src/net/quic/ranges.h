@@ -1,4 +1,5 @@
-/* Sets of numbers as ranges: packet numbers that were received, bytes of a stream that arrived, were acknowledged or lost. */
+/* Sets of numbers as ranges: packet numbers that were received, bytes of a stream that arrived,
+ * were acknowledged or lost. */
 #ifndef NET_QUIC_RANGES_H
 #define NET_QUIC_RANGES_H
 
@@ -37,7 +38,8 @@ static inline struct quic_range quic_ranges_at(const struct quic_ranges *ranges,
 
 /* Adds start … end - 1. False, and nothing changes, when the set would have too many ranges. */
 bool quic_ranges_add(struct quic_ranges *ranges, uint64_t start, uint64_t end);
-/* Takes start … end - 1 out. False, and nothing changes, when a range would be split and there are too many. */
+/* Takes start … end - 1 out. False, and nothing changes, when a range would be split and there are
+ * too many. */
 bool quic_ranges_remove(struct quic_ranges *ranges, uint64_t start, uint64_t end);
 /* Takes out all numbers below this one. Never fails. */
 void quic_ranges_drop_below(struct quic_ranges *ranges, uint64_t number);
@@ -49,7 +51,8 @@ uint64_t quic_ranges_gap(const struct quic_ranges *ranges, uint64_t number);
 /* The first number from this one on that is in the set; UINT64_MAX: none. */
 uint64_t quic_ranges_next(const struct quic_ranges *ranges, uint64_t number);
 
-/* The packet numbers that were received in one space. All numbers below `below` count as received. */
+/* The packet numbers that were received in one space. All numbers below `below` count as received.
+ */
 struct quic_received {
     struct quic_ranges ranges; /* for the ACK frame, all at or above `below` */
     uint64_t below;
@@ -60,10 +63,11 @@ void quic_received_init(struct quic_received *received, uint32_t most);
 void quic_received_free(struct quic_received *received);
 /* Whether a packet number was received before; such a packet is discarded. */
 bool quic_received_has(const struct quic_received *received, uint64_t number);
-/* Never fails: when there are too many ranges, the lowest one is forgotten and `below` rises above it. */
+/* Never fails: when there are too many ranges, the lowest one is forgotten and `below` rises above
+ * it. */
 void quic_received_add(struct quic_received *received, uint64_t number);
-/* An ACK frame of ours that named `number` as its largest was acknowledged (RFC 9000, 13.2.4): these and lower ones are
- * reported no more, and late packets below are discarded. */
+/* An ACK frame of ours that named `number` as its largest was acknowledged (RFC 9000, 13.2.4):
+ * these and lower ones are reported no more, and late packets below are discarded. */
 void quic_received_reported(struct quic_received *received, uint64_t number);
 
 #endif

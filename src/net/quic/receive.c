@@ -63,7 +63,8 @@ void quic_receive_free(struct quic_receive *receive)
 
 /* ---- blocks ---- */
 
-/* A block from `start`, at most as large as the stream: a request without a body comes in one packet, with its end. */
+/* A block from `start`, at most as large as the stream: a request without a body comes in one
+ * packet, with its end. */
 static struct quic_block *block_new(const struct quic_receive *receive, uint64_t start)
 {
     uint64_t left = receive->final_size - start; /* much where the size is unknown */

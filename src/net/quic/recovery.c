@@ -264,8 +264,9 @@ uint64_t quic_recovery_deadline(const struct quic_recovery *r)
 }
 
 /*
- * The oldest packets of a space are to be repeated, though they may have arrived. After some probes without an answer all are:
- * what is sent first is then what the peer misses first, and not what was sent first.
+ * The oldest packets of a space are to be repeated, though they may have arrived. After some probes
+ * without an answer all are: what is sent first is then what the peer misses first, and not what
+ * was sent first.
  */
 static void recovery_probe(struct quic_recovery *r, enum quic_space space, uint32_t probes)
 {

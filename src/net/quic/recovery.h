@@ -1,14 +1,14 @@
 /*
- * Loss detection (RFC 9002): what was sent, what of it arrived, when to probe. Pure: time is an argument, in microseconds of a
- * monotonic clock that is never 0; nothing is sent here.
+ * Loss detection (RFC 9002): what was sent, what of it arrived, when to probe. Pure: time is an
+ * argument, in microseconds of a monotonic clock that is never 0; nothing is sent here.
  *
  * The connection, for each packet that asks for an acknowledgement:
  *     number = quic_recovery_number(r, space)       also for packets that ask for none
  *     sent = quic_sent_new(r); quic_sent_carry(r, sent, …) for each frame; sent->size = …
  *     quic_recovery_sent(r, space, sent, now)       or quic_sent_drop(r, sent)
- * For each ACK frame: quic_recovery_ack. After each of these, and after quic_recovery_expired: one timer at quic_recovery_deadline.
- * What may be sent now: quic_recovery_allowance and quic_recovery_probes.
- * Implemented in recovery.c, acks.c and sent.c.
+ * For each ACK frame: quic_recovery_ack. After each of these, and after quic_recovery_expired: one
+ * timer at quic_recovery_deadline. What may be sent now: quic_recovery_allowance and
+ * quic_recovery_probes. Implemented in recovery.c, acks.c and sent.c.
  */
 #ifndef NET_QUIC_RECOVERY_H
 #define NET_QUIC_RECOVERY_H
@@ -31,7 +31,8 @@
 
 enum quic_space { QUIC_SPACE_INITIAL, QUIC_SPACE_HANDSHAKE, QUIC_SPACE_APPLICATION, QUIC_SPACES };
 
-/* What a packet carried that must be sent again when it is lost, or of which the acknowledgement is of interest. */
+/* What a packet carried that must be sent again when it is lost, or of which the acknowledgement is
+ * of interest. */
 enum quic_carried_kind {
     QUIC_CARRIED_PING,                /* nothing to repeat; never reported */
     QUIC_CARRIED_ACK,                 /* id: the largest number that the ACK frame named */
@@ -94,7 +95,8 @@ struct quic_sent {
     struct quic_carried frames[QUIC_CARRIED_FEW];
 };
 
-/* Memory for the packets of all connections of a worker; it grows and is never given back before quic_sent_pool_free. */
+/* Memory for the packets of all connections of a worker; it grows and is never given back before
+ * quic_sent_pool_free. */
 struct quic_sent_pool {
     struct list free;               /* struct quic_sent */
     struct quic_carried_more *more; /* free ones */
@@ -120,14 +122,17 @@ struct quic_ack {
 enum quic_ack_result {
     QUIC_ACK_OLD,    /* nothing new */
     QUIC_ACK_NEW,    /* something was acknowledged */
-    QUIC_ACK_FORGED, /* a number that was never sent: PROTOCOL_VIOLATION (RFC 9000, 13.1 and 21.4) */
+    QUIC_ACK_FORGED, /* a number that was never sent: PROTOCOL_VIOLATION (RFC 9000, 13.1 and 21.4)
+                      */
 };
 
-/* How the owner hears what became of its frames. It may not call back into the recovery, except for its queries. */
+/* How the owner hears what became of its frames. It may not call back into the recovery, except for
+ * its queries. */
 struct quic_recovery_owner {
     void (*acked)(void *owner, enum quic_space space, const struct quic_carried *frame);
-    /* To be sent again, if it still matters. The packet is lost, or a probe repeats what it carried: the acknowledgement may
-     * still come, and each frame may be reported more than once. */
+    /* To be sent again, if it still matters. The packet is lost, or a probe repeats what it
+     * carried: the acknowledgement may still come, and each frame may be reported more than once.
+     */
     void (*lost)(void *owner, enum quic_space space, const struct quic_carried *frame);
 };
 
@@ -143,8 +148,8 @@ enum quic_ecn { QUIC_ECN_OFF, QUIC_ECN_TESTING, QUIC_ECN_CAPABLE, QUIC_ECN_FAILE
 
 struct quic_sent_space {
     struct list sent; /* struct quic_sent that are outstanding, by number */
-    struct list
-        lost; /* packets that were declared lost lately, by number: for acknowledgements that come after all */
+    struct list lost; /* packets that were declared lost lately, by number: for acknowledgements
+                         that come after all */
     uint32_t lost_count;
     uint32_t probes; /* packets to be sent without regard to the window */
     uint64_t next_number;
@@ -158,7 +163,8 @@ struct quic_sent_space {
     bool is_discarded;
 };
 
-/* Numbers of the application space that are left out: who acknowledges one has not seen what he says (RFC 9000, 21.4). */
+/* Numbers of the application space that are left out: who acknowledges one has not seen what he
+ * says (RFC 9000, 21.4). */
 struct quic_skips {
     uint64_t next; /* the next that is left out */
     uint64_t kept[QUIC_SKIPPED_KEPT];
@@ -168,10 +174,10 @@ struct quic_skips {
 struct quic_recovery {
     /* Set by the connection, at any time. */
     bool is_server;
-    bool has_handshake_keys; /* of the client, for its probes before anything is in flight */
-    bool
-        is_handshake_confirmed; /* RFC 9001, 4.1.2: the application space has its timer from then on */
-    bool is_peer_validated;     /* the peer has no limit of three times any more, or needs none */
+    bool has_handshake_keys;     /* of the client, for its probes before anything is in flight */
+    bool is_handshake_confirmed; /* RFC 9001, 4.1.2: the application space has its timer from then
+                                    on */
+    bool is_peer_validated;      /* the peer has no limit of three times any more, or needs none */
     bool is_amplification_limited; /* of a server: it may not send now, so no timer runs */
     uint64_t max_ack_delay_us;     /* of the peer's transport parameters; 25000 before */
 
@@ -217,7 +223,8 @@ void quic_recovery_init(struct quic_recovery *r, const struct quic_recovery_setu
 /* Frames are not reported. */
 void quic_recovery_free(struct quic_recovery *r);
 
-/* The number of the next packet of the space. It is used, or wasted. Now and then it leaves one out (RFC 9000, 21.4). */
+/* The number of the next packet of the space. It is used, or wasted. Now and then it leaves one out
+ * (RFC 9000, 21.4). */
 uint64_t quic_recovery_number(struct quic_recovery *r, enum quic_space space);
 
 /* A record for a packet that is being written. */
@@ -226,8 +233,8 @@ void quic_sent_carry(struct quic_recovery *r, struct quic_sent *sent,
                      const struct quic_carried *frame);
 /* The packet was not sent. */
 void quic_sent_drop(struct quic_recovery *r, struct quic_sent *sent);
-/* It was sent; number, size and is_ect are set. The record is the recovery's from here on. Fits all of these: the window, the
- * pacer, a probe that was due. */
+/* It was sent; number, size and is_ect are set. The record is the recovery's from here on. Fits all
+ * of these: the window, the pacer, a probe that was due. */
 void quic_recovery_sent(struct quic_recovery *r, enum quic_space space, struct quic_sent *sent,
                         uint64_t now_us);
 
@@ -237,32 +244,38 @@ enum quic_ack_result quic_recovery_ack(struct quic_recovery *r, enum quic_space 
 
 /* When quic_recovery_expired is to be called; QUIC_NEVER: not at all. */
 uint64_t quic_recovery_deadline(const struct quic_recovery *r);
-/* Reports lost packets, or asks for probes and reports what they should repeat. Does nothing before the deadline. */
+/* Reports lost packets, or asks for probes and reports what they should repeat. Does nothing before
+ * the deadline. */
 void quic_recovery_expired(struct quic_recovery *r, uint64_t now_us);
-/* Packets of the space that are to be sent at once, whatever the window: with the frames that were reported as lost, with new
- * ones, or with a PING. */
+/* Packets of the space that are to be sent at once, whatever the window: with the frames that were
+ * reported as lost, with new ones, or with a PING. */
 uint32_t quic_recovery_probes(const struct quic_recovery *r, enum quic_space space);
 
-/* Whether the next packet is to be marked ECT(0): where it works, and the first ten to find that out. */
+/* Whether the next packet is to be marked ECT(0): where it works, and the first ten to find that
+ * out. */
 bool quic_recovery_marks(const struct quic_recovery *r);
 
 /* Bytes that window and pacer let go now; 0: none. At least one datagram otherwise. */
 size_t quic_recovery_allowance(struct quic_recovery *r, uint64_t now_us);
-/* After an allowance of 0: when the pacer lets the next datagram go; QUIC_NEVER: the window is full, an ACK will tell. */
+/* After an allowance of 0: when the pacer lets the next datagram go; QUIC_NEVER: the window is
+ * full, an ACK will tell. */
 uint64_t quic_recovery_paced_until(struct quic_recovery *r, uint64_t now_us);
-/* The connection had nothing more to send though it was allowed to: the window does not grow by that. */
+/* The connection had nothing more to send though it was allowed to: the window does not grow by
+ * that. */
 void quic_recovery_app_limited(struct quic_recovery *r);
 
-/* PTO without back-off, for the other timers that are measured by it (RFC 9000, 8.2.4, 10.1, 10.2). */
+/* PTO without back-off, for the other timers that are measured by it (RFC 9000, 8.2.4, 10.1, 10.2).
+ */
 uint64_t quic_recovery_pto_us(const struct quic_recovery *r);
 
-/* The keys of the space are discarded (RFC 9002, 6.4): its packets are forgotten and no longer in flight. */
+/* The keys of the space are discarded (RFC 9002, 6.4): its packets are forgotten and no longer in
+ * flight. */
 void quic_recovery_discard(struct quic_recovery *r, enum quic_space space);
-/* All packets of the space are reported as lost, without a sign of congestion: after a Retry (Initial), when 0-RTT was refused
- * (application; before any 1-RTT packet was sent). */
+/* All packets of the space are reported as lost, without a sign of congestion: after a Retry
+ * (Initial), when 0-RTT was refused (application; before any 1-RTT packet was sent). */
 void quic_recovery_resend(struct quic_recovery *r, enum quic_space space);
-/* The path is another one (RFC 9002, 9.4 of RFC 9000): RTT, window and ECN begin again; what is in flight no longer counts. Not
- * called where only the port of the peer changed. */
+/* The path is another one (RFC 9002, 9.4 of RFC 9000): RTT, window and ECN begin again; what is in
+ * flight no longer counts. Not called where only the port of the peer changed. */
 void quic_recovery_new_path(struct quic_recovery *r, uint64_t now_us);
 /* Path MTU discovery found another size, bytes. */
 void quic_recovery_datagram_size(struct quic_recovery *r, uint32_t size);

@@ -4,7 +4,8 @@
 
 #include "net/quic/recovery.h"
 
-/* Declares packets of the space lost (RFC 9002, 6.1) and reports them; counts them in the sample. */
+/* Declares packets of the space lost (RFC 9002, 6.1) and reports them; counts them in the sample.
+ */
 void recovery_find_lost(struct quic_recovery *r, enum quic_space space, struct quic_sample *sample);
 /* Gives the sample to the congestion control, if it says anything. */
 void recovery_give_sample(struct quic_recovery *r, struct quic_sample *sample);

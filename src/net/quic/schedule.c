@@ -23,8 +23,8 @@ static struct quic_turn *turn_of(struct list *link)
 }
 
 /*
- * Where a stream that is not incremental goes: after those like it with lower ids, and before the first like it with a higher
- * one. The search is from the back, where new streams belong.
+ * Where a stream that is not incremental goes: after those like it with lower ids, and before the
+ * first like it with a higher one. The search is from the back, where new streams belong.
  */
 static struct list *turn_successor(struct list *waiting, const struct quic_turn *turn)
 {

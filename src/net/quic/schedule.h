@@ -1,4 +1,5 @@
-/* Which stream is sent next (RFC 9218): by urgency; incremental ones take turns, others go one after the other by id. */
+/* Which stream is sent next (RFC 9218): by urgency; incremental ones take turns, others go one
+ * after the other by id. */
 #ifndef NET_QUIC_SCHEDULE_H
 #define NET_QUIC_SCHEDULE_H
 

@@ -1,4 +1,5 @@
-/* The sending half of a stream: pieces of bytes, and which of them were sent, lost, acknowledged. */
+/* The sending half of a stream: pieces of bytes, and which of them were sent, lost, acknowledged.
+ */
 #include "net/quic/send.h"
 
 #include <stdlib.h>
@@ -353,7 +354,8 @@ void quic_send_commit(struct quic_send *send, struct quic_credit *connection,
 
 /* ---- what became of it ---- */
 
-/* Bytes above `acked` were acknowledged: most often the next ones, with no gap before or after them. */
+/* Bytes above `acked` were acknowledged: most often the next ones, with no gap before or after
+ * them. */
 static void send_note_acked(struct quic_send *send, uint64_t start, uint64_t end)
 {
     if (start == send->acked && send->acknowledged.count == 0) {

@@ -1,4 +1,5 @@
-/* The sending half of a stream, or the bytes of CRYPTO frames (RFC 9000, 3.1): what was written, sent, lost, acknowledged. */
+/* The sending half of a stream, or the bytes of CRYPTO frames (RFC 9000, 3.1): what was written,
+ * sent, lost, acknowledged. */
 #ifndef NET_QUIC_SEND_H
 #define NET_QUIC_SEND_H
 
@@ -29,8 +30,8 @@ struct quic_send {
     bool is_finished; /* quic_send_finish was called */
     bool is_fin_sent; /* the frame with FIN was sent or acknowledged */
     bool is_fin_acked;
-    bool
-        wants_reset; /* RESET_STREAM is to be sent; the caller does, and says quic_send_reset_sent */
+    bool wants_reset; /* RESET_STREAM is to be sent; the caller does, and says quic_send_reset_sent
+                       */
     struct quic_credit credit; /* of the stream; used: the next new byte */
     uint64_t acked;            /* all below was acknowledged and its memory given back */
     uint64_t queued;           /* bytes written in all */
@@ -53,7 +54,8 @@ void quic_send_free(struct quic_send *send);
 
 /* Writing. What comes after finish or reset is dropped (release is called). */
 void quic_send_copy(struct quic_send *send, struct str bytes);
-/* The memory stays as it is until release(arg) is called: when all of it was acknowledged, or the half ends. May be NULL. */
+/* The memory stays as it is until release(arg) is called: when all of it was acknowledged, or the
+ * half ends. May be NULL. */
 void quic_send_refer(struct quic_send *send, struct str bytes, void (*release)(void *), void *arg);
 /* Bytes of a file, read by quic_send_read; the descriptor is not owned. release as above. */
 struct quic_file_part {
@@ -97,17 +99,21 @@ struct quic_send_chunk {
     bool is_fin;
     bool is_again; /* it was sent before */
 };
-/* Chooses the next chunk, of at most `room` bytes, lost ones first. False: there is none (see quic_send_need), or room is 0 and
- * bytes would be needed. Changes nothing: the offset is needed to know the size of the frame's head. */
+/* Chooses the next chunk, of at most `room` bytes, lost ones first. False: there is none (see
+ * quic_send_need), or room is 0 and bytes would be needed. Changes nothing: the offset is needed to
+ * know the size of the frame's head. */
 bool quic_send_next(const struct quic_send *send, const struct quic_credit *connection,
                     uint32_t room, struct quic_send_chunk *chunk);
-/* Copies bytes of a chunk into the packet. False: a file was shorter than announced or could not be read. */
+/* Copies bytes of a chunk into the packet. False: a file was shorter than announced or could not be
+ * read. */
 bool quic_send_read(const struct quic_send *send, uint64_t offset, char *to, uint32_t len);
-/* The chunk, or its first bytes (len made smaller, is_fin then false), is in a packet. Uses the credits. */
+/* The chunk, or its first bytes (len made smaller, is_fin then false), is in a packet. Uses the
+ * credits. */
 void quic_send_commit(struct quic_send *send, struct quic_credit *connection,
                       const struct quic_send_chunk *chunk);
 
-/* What became of a chunk that was in a packet: any part of what was sent, in any order, any number of times. */
+/* What became of a chunk that was in a packet: any part of what was sent, in any order, any number
+ * of times. */
 void quic_send_acked(struct quic_send *send, const struct quic_send_chunk *chunk);
 void quic_send_lost(struct quic_send *send, const struct quic_send_chunk *chunk);
 void quic_send_reset_sent(struct quic_send *send);

@@ -56,7 +56,8 @@ static uint32_t word_at(const uint8_t *at)
     return (uint32_t) at[0] << 24 | (uint32_t) at[1] << 16 | (uint32_t) at[2] << 8 | at[3];
 }
 
-/* The half is changed by the other one: a step of four (draft-ietf-quic-load-balancers, four-pass encryption). */
+/* The half is changed by the other one: a step of four (draft-ietf-quic-load-balancers, four-pass
+ * encryption). */
 static void half_encrypt(EVP_CIPHER_CTX *ctx, const uint8_t *by, uint8_t *half, size_t whole,
                          uint8_t step)
 {
@@ -73,7 +74,8 @@ static void half_encrypt(EVP_CIPHER_CTX *ctx, const uint8_t *by, uint8_t *half, 
     }
 }
 
-/* Of an odd size both halves have a part of the byte in the middle: the upper four bits are those of the left one. */
+/* Of an odd size both halves have a part of the byte in the middle: the upper four bits are those
+ * of the left one. */
 static void halves_encrypt(EVP_CIPHER_CTX *ctx, uint8_t *bytes, size_t size)
 {
     size_t half = (size + 1) / 2;
@@ -118,7 +120,8 @@ bool quic_server_id_set_key(struct quic_server_id *server, struct arena *arena, 
            EVP_CIPHER_CTX_set_padding(ctx, 0) == 1;
 }
 
-/* The first byte, the name of the server and the nonce, of which the last is the beginning of the rest. */
+/* The first byte, the name of the server and the nonce, of which the last is the beginning of the
+ * rest. */
 static void server_id_put(const struct quic_server_id *server, uint8_t cid_size,
                           const uint8_t *nonce, uint8_t *out)
 {

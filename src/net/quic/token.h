@@ -1,5 +1,6 @@
-/* What is derived from the key of the service (quic_host_key): ids, tokens of addresses, tokens of stateless resets. All workers
- * of the service have the same, so that each understands what another one gave. Pure. */
+/* What is derived from the key of the service (quic_host_key): ids, tokens of addresses, tokens of
+ * stateless resets. All workers of the service have the same, so that each understands what another
+ * one gave. Pure. */
 #ifndef NET_QUIC_TOKEN_H
 #define NET_QUIC_TOKEN_H
 
@@ -15,7 +16,8 @@
 
 #define QUIC_SERVER_ID_MOST 7u
 
-/* What ids of ours say to balancers in front: which server of several has the connection (draft-ietf-quic-load-balancers). */
+/* What ids of ours say to balancers in front: which server of several has the connection
+ * (draft-ietf-quic-load-balancers). */
 struct quic_server_id {
     uint8_t size; /* bytes; 0: ids name no server */
     uint8_t bytes[QUIC_SERVER_ID_MOST];
@@ -39,8 +41,8 @@ struct quic_secrets {
 bool quic_secrets_make(struct quic_secrets *secrets, struct str host_key,
                        const struct quic_server_id *server);
 
-/* An id of ours, of cid_size bytes: names the worker and its slot, but says so to nobody else; and the server, where it has a
- * name, to balancers. */
+/* An id of ours, of cid_size bytes: names the worker and its slot, but says so to nobody else; and
+ * the server, where it has a name, to balancers. */
 struct quic_cid_names {
     uint16_t worker; /* datagram_worker */
     uint16_t slot;
@@ -52,7 +54,8 @@ struct quic_cid_names quic_cid_decode(const struct quic_secrets *secrets, struct
 
 void quic_reset_token(const struct quic_secrets *secrets, struct str cid, uint8_t *token);
 
-/* A token for the address: of a Retry it has the id that the client chose first, and the port counts. */
+/* A token for the address: of a Retry it has the id that the client chose first, and the port
+ * counts. */
 struct quic_token {
     bool is_retry;
     uint64_t made_s; /* seconds since the epoch */

@@ -1,4 +1,5 @@
-/* Datagrams on their way out: trains of many connections leave with one system call; the kernel cuts each (UDP_SEGMENT). */
+/* Datagrams on their way out: trains of many connections leave with one system call; the kernel
+ * cuts each (UDP_SEGMENT). */
 #define _GNU_SOURCE
 #include "net/quic/private.h"
 

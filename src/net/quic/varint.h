@@ -37,7 +37,8 @@ static inline bool quic_varint_read(struct str *from, uint64_t *out)
     return true;
 }
 
-/* Memory that is written to from the front. What does not fit sets `is_short`, and nothing more is written. */
+/* Memory that is written to from the front. What does not fit sets `is_short`, and nothing more is
+ * written. */
 struct quic_out {
     unsigned char *at;
     unsigned char *end;
@@ -73,7 +74,8 @@ static inline void quic_put_number(struct quic_out *out, uint64_t value, unsigne
     }
 }
 
-/* With a size of its own, 2, 4 or 8, where the value is not known yet or its place has a fixed size. */
+/* With a size of its own, 2, 4 or 8, where the value is not known yet or its place has a fixed
+ * size. */
 static inline void quic_put_varint_sized(struct quic_out *out, uint64_t value, unsigned size)
 {
     unsigned prefix = size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3;

@@ -1,4 +1,5 @@
-/* The worker's pipes for relays: few, since only a flow that is large uses one, while its bytes move. */
+/* The worker's pipes for relays: few, since only a flow that is large uses one, while its bytes
+ * move. */
 #define _GNU_SOURCE
 #include "net/relay/pipe.h"
 

@@ -8,13 +8,14 @@
 struct relay_pipe {
     int read_fd;
     int write_fd;
-    uint32_t
-        size; /* bytes that it has room for, at most: small packets take more of it than they hold */
-    uint32_t held;                /* bytes in it; its user's to keep */
+    uint32_t size; /* bytes that it has room for, at most: small packets take more of it than they
+                      hold */
+    uint32_t held; /* bytes in it; its user's to keep */
     struct relay_pipe *next_free; /* in the pool */
 };
 
-/* An empty one, or NULL: too many are in use, or there are no descriptors, or the user has too many pages in pipes. */
+/* An empty one, or NULL: too many are in use, or there are no descriptors, or the user has too many
+ * pages in pipes. */
 struct relay_pipe *relay_pipe_take(void);
 
 /* Back to the pool. What is left in it is lost. */

@@ -1,4 +1,5 @@
-/* Bytes between two connections: through a buffer of the worker, or, where there are many, through a pipe. */
+/* Bytes between two connections: through a buffer of the worker, or, where there are many, through
+ * a pipe. */
 #include "net/relay/relay.h"
 
 #include <errno.h>
@@ -20,8 +21,8 @@ static char buffer[BUFFER_MOST];
 
 /* ---- what may be done ---- */
 
-/* Bytes that the rate allows to read of a side now: a second's worth at the beginning of each second of the relay, as nginx
- * has it. */
+/* Bytes that the rate allows to read of a side now: a second's worth at the beginning of each
+ * second of the relay, as nginx has it. */
 static uint64_t allowed_by_rate(const struct relay *relay, const struct relay_side *side)
 {
     uint64_t seconds = (clock_now.now_ms - relay->started_ms) / 1000 + 1;
@@ -80,7 +81,8 @@ static ssize_t read_of_broken(const struct conn *conn, char *at, size_t size)
     return n;
 }
 
-/* Reads into the buffer until `most` bytes are there or nothing is left. Bytes; 0: nothing now, or it is over. */
+/* Reads into the buffer until `most` bytes are there or nothing is left. Bytes; 0: nothing now, or
+ * it is over. */
 static size_t read_some(struct relay_side *side, size_t most)
 {
     struct conn *conn = side->conn;
@@ -142,7 +144,8 @@ static size_t move_by_pipe(struct relay *relay, enum relay_end from, size_t most
     return (size_t) n;
 }
 
-/* A first piece leaves at once in any case, so that a session that says one thing needs no option. */
+/* A first piece leaves at once in any case, so that a session that says one thing needs no option.
+ */
 static void mind_delay(struct relay_side *to, bool is_second)
 {
     if (to->wants_nodelay && is_second) {

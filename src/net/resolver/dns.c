@@ -273,7 +273,8 @@ static void shorten_ttl(struct dns_answer *answer, uint32_t ttl_s)
 
 /*
  * Goes from alias to alias as far as the records of the message lead; answer->name is where they
- * end. A server may give them in any order. False: malformed, or more than DNS_ALIASES_MAX, as where they go in circles.
+ * end. A server may give them in any order. False: malformed, or more than DNS_ALIASES_MAX, as
+ * where they go in circles.
  */
 static bool follow_aliases(struct cursor records, unsigned count, struct dns_answer *answer)
 {
@@ -423,7 +424,8 @@ static enum dns_verdict read_sections(struct cursor *cursor, const struct header
         return DNS_ALIAS;
     }
     if (type == DNS_PTR && out->rcode == 0 && count != 0 && !has_soa) {
-        return DNS_MALFORMED; /* records, and none that was asked for: that says nothing about the name */
+        return DNS_MALFORMED; /* records, and none that was asked for: that says nothing about the
+                                 name */
     }
     out->has_ttl = has_soa;
     out->ttl_s = has_soa ? soa_ttl_s : 0;

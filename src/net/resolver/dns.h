@@ -1,5 +1,5 @@
-/* DNS messages: names, questions, and the answers to them. Pure functions on bytes with an end (RFC 1035,
- * 2181, 2308, 2782, 3596). */
+/* DNS messages: names, questions, and the answers to them. Pure functions on bytes with an end (RFC
+ * 1035, 2181, 2308, 2782, 3596). */
 #ifndef NET_RESOLVER_DNS_H
 #define NET_RESOLVER_DNS_H
 
@@ -30,7 +30,8 @@ enum {
     DNS_LOOKED_AT_MAX = 1024,              /* records of one message that are looked at */
 };
 
-/* A name as messages have it, without compression and in lower case: labels, a length before each. */
+/* A name as messages have it, without compression and in lower case: labels, a length before each.
+ */
 struct dns_name {
     uint8_t len;                      /* bytes in use, the last zero included; 0 = no name */
     unsigned char wire[DNS_NAME_MAX]; /* labels */
@@ -38,20 +39,22 @@ struct dns_name {
 
 /*
  * The name that a text means: labels with dots between them, one more dot may be at the end. False
- * when a label is empty or longer than 63 bytes, the whole longer than 255, or a byte is a blank or a
- * control character. Case is dropped.
+ * when a label is empty or longer than 63 bytes, the whole longer than 255, or a byte is a blank or
+ * a control character. Case is dropped.
  */
 bool dns_name_parse(struct str text, struct dns_name *out);
 
 /*
  * The text of a name, without a dot at its end, as a piece of the arena. False when a label holds
- * what no text form could be distinguished from another (a dot, a blank, a control character, a backslash).
+ * what no text form could be distinguished from another (a dot, a blank, a control character, a
+ * backslash).
  */
 bool dns_name_format(const struct dns_name *name, struct arena *arena, struct str *out);
 
 bool dns_name_equal(const struct dns_name *a, const struct dns_name *b);
 
-/* A question to the name server, recursion desired; gives the bytes written to out. RFC 1035, 4.1. */
+/* A question to the name server, recursion desired; gives the bytes written to out. RFC 1035, 4.1.
+ */
 size_t dns_query_write(const struct dns_name *name, uint16_t type, uint16_t id,
                        unsigned char out[DNS_QUERY_MAX]);
 
@@ -99,9 +102,9 @@ struct dns_question {
 
 /*
  * Reads a message as the answer to a question. Records and texts are made in the arena. Never
- * waits. A record that is cut short, or whose name points ahead or in circles, makes it DNS_MALFORMED; aliases
- * without an end, DNS_NO_NAME; an SRV
- * record whose target is no proper name, or ".", is left out.
+ * waits. A record that is cut short, or whose name points ahead or in circles, makes it
+ * DNS_MALFORMED; aliases without an end, DNS_NO_NAME; an SRV record whose target is no proper name,
+ * or ".", is left out.
  */
 enum dns_verdict dns_answer_read(struct str message, const struct dns_question *question,
                                  struct arena *arena, struct dns_answer *out);

@@ -106,7 +106,8 @@ struct resolver {
     struct resolver_entry *buckets[RESOLVER_BUCKETS];
 };
 
-/* A fiber that wants to know; on its stack or in its arena. Belongs to resolver_wait_begin and _end. */
+/* A fiber that wants to know; on its stack or in its arena. Belongs to resolver_wait_begin and
+ * _end. */
 struct resolver_waiter {
     struct list node;               /* on question->waiters while it has no answer */
     struct question *question;      /* that it waits for, while it has no answer */
@@ -147,8 +148,8 @@ void resolver_answer_release(struct resolver_answer *answer);
 void question_start(struct resolver *resolver, struct resolver_entry *entry);
 /* Joins those who wait. */
 void question_join(struct question *question, struct resolver_waiter *waiter, uint64_t deadline_ms);
-/* One who waited has no time left: ends the question if there are addresses that can be given, which
- * tells all who wait. */
+/* One who waited has no time left: ends the question if there are addresses that can be given,
+ * which tells all who wait. */
 void question_hurry(struct question *question);
 /* Tells all who wait that it failed, and frees it; nothing is remembered. */
 void question_abort(struct question *question);

@@ -79,7 +79,8 @@ static enum resolve_result failure_of(const struct query *query)
                                                  : RESOLVE_FAILED;
 }
 
-/* What the ends of the queries make together. *is_half: one family is known, of the other nothing. */
+/* What the ends of the queries make together. *is_half: one family is known, of the other nothing.
+ */
 static enum resolve_result combined_result(const struct question *question, bool *is_half)
 {
     bool is_missing = false;
@@ -289,7 +290,8 @@ static void question_ask(struct question *question)
     next_round(question);
 }
 
-/* There is room on the wire again: continues the questions that wait for their turn, if anything still waits for them. */
+/* There is room on the wire again: continues the questions that wait for their turn, if anything
+ * still waits for them. */
 static void start_queued(struct resolver *resolver)
 {
     while (resolver->on_wire_count < RESOLVER_AT_ONCE_MAX && !list_is_empty(&resolver->queued)) {

@@ -311,8 +311,8 @@ static void add_target(const struct dns_record *service, const struct resolver_a
 }
 
 /*
- * The addresses of all targets, which are asked at the same time. MAY WAIT. One target that is found
- * is enough; if none is, the gravest reason is given.
+ * The addresses of all targets, which are asked at the same time. MAY WAIT. One target that is
+ * found is enough; if none is, the gravest reason is given.
  */
 static enum resolve_result resolve_targets(const struct dns_lookup *lookup,
                                            const struct resolver_answer *services,

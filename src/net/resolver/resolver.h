@@ -1,5 +1,5 @@
-/* The DNS resolver: names to addresses and services, asked over UDP and TCP, with a cache (RFC 1035, 2782,
- * 3596, 2181). */
+/* The DNS resolver: names to addresses and services, asked over UDP and TCP, with a cache (RFC
+ * 1035, 2782, 3596, 2181). */
 #ifndef NET_RESOLVER_RESOLVER_H
 #define NET_RESOLVER_RESOLVER_H
 
@@ -14,7 +14,8 @@
 
 struct resolver_counts;
 
-/* Which name servers answer, and how their answers are used. Made when the configuration is read. */
+/* Which name servers answer, and how their answers are used. Made when the configuration is read.
+ */
 struct resolver_settings {
     struct vec servers; /* struct addr: name servers in order, with their ports; never empty */
     uint64_t valid_s;   /* an answer is kept so long; counts only with has_valid */
@@ -67,10 +68,10 @@ struct dns_lookup {
 };
 
 /*
- * The addresses of a name. Answers that are known come at once; else the name servers are asked, one
- * question for all who wait for the same name. MAY WAIT; needs a fiber when it has to. Settings that
- * say the same share one cache in a worker, so that they may go with their generation. An address in
- * place of a name is given back as it is.
+ * The addresses of a name. Answers that are known come at once; else the name servers are asked,
+ * one question for all who wait for the same name. MAY WAIT; needs a fiber when it has to. Settings
+ * that say the same share one cache in a worker, so that they may go with their generation. An
+ * address in place of a name is given back as it is.
  */
 enum resolve_result resolver_addresses(const struct dns_lookup *lookup, struct resolved *out);
 
@@ -82,19 +83,20 @@ enum resolve_result resolver_services(const struct dns_lookup *lookup, struct st
                                       struct resolved *out);
 
 /*
- * The name of an address (PTR), the first where there are several; lookup->name does not count. The owner of the address
- * may have it say what he likes: ask for the addresses of the name before it is believed. MAY WAIT.
+ * The name of an address (PTR), the first where there are several; lookup->name does not count. The
+ * owner of the address may have it say what he likes: ask for the addresses of the name before it
+ * is believed. MAY WAIT.
  */
 enum resolve_result resolver_name_of(const struct dns_lookup *lookup, const struct addr *addr,
                                      struct str *out);
 
-/* The result as text for messages, its number in front: "3: Host not found", "110: Operation timed out".
- * Made for `"%.*s could not be resolved (%s)"`. */
+/* The result as text for messages, its number in front: "3: Host not found", "110: Operation timed
+ * out". Made for `"%.*s could not be resolved (%s)"`. */
 const char *resolve_result_text(enum resolve_result result);
 
 /*
- * Forgets all answers, closes sockets, fails the questions under way (who waits for them is woken and
- * get RESOLVE_FAILED): when the worker ends, before loop_destroy.
+ * Forgets all answers, closes sockets, fails the questions under way (who waits for them is woken
+ * and get RESOLVE_FAILED): when the worker ends, before loop_destroy.
  */
 void resolver_close_all(void);
 

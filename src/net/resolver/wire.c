@@ -1,5 +1,5 @@
-/* The sockets of questions: datagrams to the name servers, TCP for what does not fit, and what comes
- * back (RFC 1035, 4.2; RFC 5452). */
+/* The sockets of questions: datagrams to the name servers, TCP for what does not fit, and what
+ * comes back (RFC 1035, 4.2; RFC 5452). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/socket.h>
@@ -52,7 +52,8 @@ static void log_failure(const struct question *question, unsigned server, int er
 
 /* ---- answers ---- */
 
-/* An alias was given without what it stands for: that is to be asked for. False: there are too many, or they go in circles. */
+/* An alias was given without what it stands for: that is to be asked for. False: there are too
+ * many, or they go in circles. */
 static bool query_follow(struct query *query, const struct dns_answer *answer)
 {
     query->aliases += answer->aliases;
@@ -106,8 +107,8 @@ static bool query_recall(struct query *query, enum dns_verdict *verdict)
     return true;
 }
 
-/* A server answered, but with nothing that helps: the next one is asked, unless it was the last. True:
- * the question is gone. */
+/* A server answered, but with nothing that helps: the next one is asked, unless it was the last.
+ * True: the question is gone. */
 static bool query_refused(struct query *query, enum dns_verdict verdict)
 {
     if (++query->refusals >= query->question->resolver->server_count) {

@@ -17,8 +17,10 @@
 #include "net/shards/room.h"
 #include "net/shards/slots.h"
 
-#define BURST_MOST 16      /* accepted in one turn without multi_accept */
-#define COALESCED_MOST 64  /* most connections accepted in one turn when the kernel collects them */
+#define BURST_MOST 16 /* accepted in one turn without multi_accept */
+#define COALESCED_MOST                                                                             \
+    64                     /* most connections accepted in one turn when the kernel collects them  \
+                            */
 #define DRAINED_MOST 256   /* from one socket that will not be watched any more */
 #define BURST_CONFIDENT 4u /* from here on more are believed to wait */
 #define BURST_SURE 7u
@@ -64,8 +66,8 @@ void acceptors_unwatch(void)
 }
 
 /*
- * The kernel asks those that watch a socket in the order in which they came, so this worker is now the last; and
- * what waits there is reported again.
+ * The kernel asks those that watch a socket in the order in which they came, so this worker is now
+ * the last; and what waits there is reported again.
  */
 static void queue_up(struct acceptor *acceptor)
 {
@@ -75,15 +77,17 @@ static void queue_up(struct acceptor *acceptor)
 
 /* ---- who is asked first ---- */
 
-/* This worker is the first again at its own sockets, as soon as its siblings have come there and queued up after it. */
+/* This worker is the first again at its own sockets, as soon as its siblings have come there and
+ * queued up after it. */
 static void come_first(void)
 {
     atomic_fetch_add_explicit(&shard_slot(own_slot)->order, 1, memory_order_relaxed);
 }
 
 /*
- * With many more connections than the mean it is after its siblings everywhere, so that it accepts only what
- * comes while they are busy. That is looked at now and then, since others queue up as well.
+ * With many more connections than the mean it is after its siblings everywhere, so that it accepts
+ * only what comes while they are busy. That is looked at now and then, since others queue up as
+ * well.
  */
 static void find_place(void)
 {
@@ -129,7 +133,8 @@ static bool accept_failed(struct acceptor *acceptor, int error)
     case EINTR:
         return true;
     case EINVAL:
-        /* The socket of a slot that was retired meanwhile (shard_close_top): none will ever come. */
+        /* The socket of a slot that was retired meanwhile (shard_close_top): none will ever come.
+         */
         event_remove(&acceptor->source);
         return false;
     case ECONNABORTED:
@@ -191,8 +196,9 @@ static bool wants_another(struct acceptor *acceptor, unsigned n)
 }
 
 /*
- * Connections in the accept queue. accept4() makes a socket and a file before it looks, so that finding none costs it seven
- * times as much as this question. 0 may also mean that the kernel does not tell: the next turn reports what waits.
+ * Connections in the accept queue. accept4() makes a socket and a file before it looks, so that
+ * finding none costs it seven times as much as this question. 0 may also mean that the kernel does
+ * not tell: the next turn reports what waits.
  */
 static unsigned connections_waiting(const struct acceptor *acceptor)
 {
@@ -230,8 +236,8 @@ static void count_accepted(const struct acceptor *acceptor)
 /* How an attempt to accept ended. */
 enum accept_result { ACCEPT_DONE, ACCEPT_AGAIN, ACCEPT_EMPTY, ACCEPT_STOPPED };
 
-/* is_sure: an event says that a connection waits. Otherwise nobody gives way to it, for it may not be there: with no
- * descriptor left the kernel does not even look. */
+/* is_sure: an event says that a connection waits. Otherwise nobody gives way to it, for it may not
+ * be there: with no descriptor left the kernel does not even look. */
 static enum accept_result accept_one(struct acceptor *acceptor, bool is_sure)
 {
     struct listener *listener = acceptor->listener;
@@ -358,7 +364,8 @@ static bool accept_from(struct listener *listener, enum acceptor_kind kind, unsi
     return true;
 }
 
-/* The sockets of siblings, after this worker's own: the nearest first, so that each has another helper. */
+/* The sockets of siblings, after this worker's own: the nearest first, so that each has another
+ * helper. */
 static bool lend_a_hand(struct listener *listener, unsigned slot, unsigned slots)
 {
     const struct shard_set *set = listener->shards;

@@ -33,10 +33,12 @@ struct acceptor *acceptor_new(struct listener *listener, enum acceptor_kind kind
                               int fd);
 void acceptor_free(struct acceptor *acceptor);
 
-/* Lets the kernel tell of connections on all those that this worker is to accept from now, or on none. */
+/* Lets the kernel tell of connections on all those that this worker is to accept from now, or on
+ * none. */
 void acceptors_watch(void);
 void acceptors_unwatch(void);
-/* Takes what waits at the sockets of this worker's group, watched or not. Gives the number of connections. */
+/* Takes what waits at the sockets of this worker's group, watched or not. Gives the number of
+ * connections. */
 unsigned acceptors_drain(void);
 /* The same for one that is new. False with errno logged. */
 bool acceptor_watch(struct acceptor *acceptor);

@@ -1,12 +1,12 @@
 /*
- * Accept coalescing, as network cards coalesce interrupts. With short connections by the thousand each new one wakes a
- * worker that sleeps, and the wake-up is paid by the one that connects: by the kernel's receiving side, or by a client
- * on the same machine. A worker that has emptied its accept queue therefore pauses for the time of some connections and
- * then takes what has come together.
+ * Accept coalescing, as network cards coalesce interrupts. With short connections by the thousand
+ * each new one wakes a worker that sleeps, and the wake-up is paid by the one that connects: by the
+ * kernel's receiving side, or by a client on the same machine. A worker that has emptied its accept
+ * queue therefore pauses for the time of some connections and then takes what has come together.
  *
- * A pause must not make clients wait that have nothing else to do. How many clients there are cannot be seen from here,
- * so the worker tries: some windows with pauses, some without, and it keeps what serves more. docs/decisions.md has the
- * figures.
+ * A pause must not make clients wait that have nothing else to do. How many clients there are
+ * cannot be seen from here, so the worker tries: some windows with pauses, some without, and it
+ * keeps what serves more. docs/decisions.md has the figures.
  */
 #include "net/shards/coalesce.h"
 

@@ -1,8 +1,10 @@
 /*
- * Sets that no configuration wants any more, while another listener serves their clients: `listen 127.0.0.1:80` that has become
- * `listen *:80`, or the reverse. Closing a listening socket resets what is in its queue and what shakes hands with it, and
- * as long as it is open the kernel prefers it. So its sockets are bound to an interface that does not exist: new
- * connections find the others, while those that have begun still end here, and are accepted by the process that has the sets.
+ * Sets that no configuration wants any more, while another listener serves their clients: `listen
+ * 127.0.0.1:80` that has become `listen *:80`, or the reverse. Closing a listening socket resets
+ * what is in its queue and what shakes hands with it, and as long as it is open the kernel prefers
+ * it. So its sockets are bound to an interface that does not exist: new connections find the
+ * others, while those that have begun still end here, and are accepted by the process that has the
+ * sets.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +28,8 @@ static bool hide(int fd)
     return setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &(int){INT_MAX}, sizeof(int)) == 0;
 }
 
-/* Does the listener serve clients of the address, which is one of its own machine's or a wildcard? */
+/* Does the listener serve clients of the address, which is one of its own machine's or a wildcard?
+ */
 static bool serves(const struct listener *listener, const struct addr *addr)
 {
     return !listener->options.is_datagram && listener->addr.any.sa_family == addr->any.sa_family &&
@@ -129,7 +132,8 @@ static bool accept_rest_of_set(const struct shard_set *set, shard_take *take, vo
     return true;
 }
 
-/* Has every connection that began with the set come to its queue? Asked before the queue is emptied. */
+/* Has every connection that began with the set come to its queue? Asked before the queue is
+ * emptied. */
 static bool leaving_is_over(const struct shard_set *set)
 {
     uint64_t age_ms = clock_now.now_ms - set->leaves_ms;

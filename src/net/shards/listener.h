@@ -1,5 +1,6 @@
 /* Listeners and shards: a SO_REUSEPORT socket per address and slot, which outlives workers.
- * Implemented in acceptor.c, bind_hint.c, inherit.c, leaving.c, retire.c, shards.c, slots.c and steer.c. */
+ * Implemented in acceptor.c, bind_hint.c, inherit.c, leaving.c, retire.c, shards.c, slots.c and
+ * steer.c. */
 #ifndef NET_SHARDS_LISTENER_H
 #define NET_SHARDS_LISTENER_H
 
@@ -66,27 +67,26 @@ struct listener {
      * NULL for datagrams.
      */
     void (*accepted)(struct listener *listener, int fd, const struct addr *peer);
-    /* A connection that another listener of this worker has accepted is served as if it had come here: it is the callee's,
-     * with what was read of it. NULL: none is taken. */
+    /* A connection that another listener of this worker has accepted is served as if it had come
+     * here: it is the callee's, with what was read of it. NULL: none is taken. */
     void (*passed)(struct listener *listener, struct conn *conn);
     /* For datagrams: a client speaks for the first time (net/datagram/flow.h); NULL for others. */
     void (*began)(struct listener *listener, struct datagram_flow *flow);
-    /* For datagrams: what identifies its clients, if not their addresses: a string that is valid until the next call. Empty: the
-     * address after all. NULL: it always does. */
+    /* For datagrams: what identifies its clients, if not their addresses: a string that is valid
+     * until the next call. Empty: the address after all. NULL: it always does. */
     struct str (*flow_key)(struct listener *listener, const struct addr *peer);
-    unsigned
-        flow_ids; /* for datagrams: the ids by which clients are found that come from another address: enum datagram_ids */
+    unsigned flow_ids; /* for datagrams: the ids by which clients are found that come from another
+                          address: enum datagram_ids */
     /* A parked connection comes over from an older generation. */
     void (*handed_over)(struct listener *listener, int fd, const struct addr *peer,
                         const void *state, size_t size);
     /* Takes every datagram as it is, without flows (net/datagram/packet.h); or NULL. */
     const struct datagram_taker *taker;
     const struct quic_service
-        *quic;  /* of the taker of QUIC: how it serves (net/quic/quic.h); or NULL */
-    void *user; /* of the layer above: its table of servers */
-    uint32_t
-        opening; /* of the layer above: what a connection begins with (TLS ...). One passes only to a
-                         listener that asks for the same */
+        *quic;        /* of the taker of QUIC: how it serves (net/quic/quic.h); or NULL */
+    void *user;       /* of the layer above: its table of servers */
+    uint32_t opening; /* of the layer above: what a connection begins with (TLS ...). One passes
+                         only to a listener that asks for the same */
     struct shard_set *shards; /* the service's sockets for it, set by shards_open; not owned */
 };
 
@@ -103,8 +103,8 @@ struct shard_set {
     unsigned count;                /* slots with a socket; 1 when not sharded */
     unsigned wanted; /* slots that the configuration in force wants; below count while it shrinks */
     unsigned room;   /* of fds */
-    unsigned
-        steered; /* of datagrams: slots that the program in force spreads clients over; 0 = none yet */
+    unsigned steered; /* of datagrams: slots that the program in force spreads clients over; 0 =
+                         none yet */
     unsigned steered_count;        /* number of these slots */
     struct id_steering steered_by; /* ids that the program knows; zero: none */
     bool is_sharded; /* SO_REUSEPORT group with a socket per slot; else all workers share fds[0] */
@@ -144,10 +144,10 @@ bool shards_open(struct listener *listeners, unsigned slots, bool is_sharded, bo
                  const struct log *log);
 
 /*
- * Steers new connections to slots [0, active) by a classic BPF program on the group; detaches it when every
- * socket of the group is meant, those that retire included. Of datagrams all of one client go to one slot, and
- * the program stays. False with errno logged: traffic goes to all, as before. Nothing to do, and true, for a set
- * of one socket.
+ * Steers new connections to slots [0, active) by a classic BPF program on the group; detaches it
+ * when every socket of the group is meant, those that retire included. Of datagrams all of one
+ * client go to one slot, and the program stays. False with errno logged: traffic goes to all, as
+ * before. Nothing to do, and true, for a set of one socket.
  */
 bool shard_steer(struct shard_set *set, unsigned active, const struct log *log);
 
@@ -157,8 +157,9 @@ int shard_fd(const struct shard_set *set, unsigned slot);
 /*
  * Slots from the top whose sockets the generation does not want any more are count - wanted. To
  * shrink, the master steers to `wanted` and hands each surplus socket to a surviving worker
- * (acceptor_adopt with a call for its end). When the worker says that the top one is done, it is ended
- * here for every process that still has it, and shard_top_retired brings the steering up to date.
+ * (acceptor_adopt with a call for its end). When the worker says that the top one is done, it is
+ * ended here for every process that still has it, and shard_top_retired brings the steering up to
+ * date.
  */
 void shard_close_top(struct shard_set *set);
 void shard_top_retired(struct shard_set *set, unsigned slot, const struct log *log);
@@ -170,20 +171,24 @@ void shard_top_retired(struct shard_set *set, unsigned slot, const struct log *l
 void shard_set_close(struct shard_set *set);
 
 /*
- * The same where another listener serves its clients from now on: its sockets get no new connection, and the set is taken out
- * of the registry. False: the kernel cannot, or it is no set of TCP; the set is as it was.
+ * The same where another listener serves its clients from now on: its sockets get no new
+ * connection, and the set is taken out of the registry. False: the kernel cannot, or it is no set
+ * of TCP; the set is as it was.
  */
 bool shard_set_leave(struct shard_set *set);
-/* Nobody wants the set: it leaves if one of the listeners serves its clients, or some of them; else it is closed. */
+/* Nobody wants the set: it leaves if one of the listeners serves its clients, or some of them; else
+ * it is closed. */
 void shard_set_end(struct shard_set *set, const struct listener *listeners);
-/* The listener of a connection's local address: the address itself rather than the wildcard. NULL = none. */
+/* The listener of a connection's local address: the address itself rather than the wildcard. NULL =
+ * none. */
 struct listener *listener_serving(struct listener *listeners, const struct addr *local);
 /*
- * A worker gets a connection, with its local address; the descriptor stays the caller's. False: none can take it now, it is
- * offered again later.
+ * A worker gets a connection, with its local address; the descriptor stays the caller's. False:
+ * none can take it now, it is offered again later.
  */
 typedef bool shard_take(int fd, const struct addr *local, void *arg);
-/* Accepts what has come to the sets that leave, and closes those to which nothing more can come. True: call it again soon. */
+/* Accepts what has come to the sets that leave, and closes those to which nothing more can come.
+ * True: call it again soon. */
 bool shard_sets_leaving(shard_take *take, void *arg);
 bool shard_set_is_leaving(void);
 /* This process has nothing to do with them, or ends. */
@@ -195,7 +200,8 @@ void shard_sets_leave_at_once(void);
  */
 void shards_close_all(bool keep_files);
 
-/* The worker that reads the slot's datagrams; a newer one's word takes the place of an older one's (net/datagram). */
+/* The worker that reads the slot's datagrams; a newer one's word takes the place of an older one's
+ * (net/datagram). */
 void shard_reader_set(unsigned slot, uint32_t reader);
 uint32_t shard_reader(unsigned slot);
 
@@ -227,17 +233,18 @@ void shard_counts(unsigned slot, struct shard_counts *counts);
 uint64_t shard_steerings(void);
 
 /*
- * Does the worker of slot `by`, one of `slots`, watch the socket of this slot while it accepts? Those of its group
- * (placement.h); a slot that retires (from `slots` on) belongs to the group of slot % slots.
+ * Does the worker of slot `by`, one of `slots`, watch the socket of this slot while it accepts?
+ * Those of its group (placement.h); a slot that retires (from `slots` on) belongs to the group of
+ * slot % slots.
  */
 bool shard_is_watched(unsigned slot, unsigned by, unsigned slots);
 
 /* ---- in a worker ---- */
 
 /*
- * Called once after fork: closes this process's copies of every listening socket that it does not watch as
- * the worker of slot `slot` of `slots`. slot -1: all of them (a helper process). Sockets that all workers share are kept
- * by every slot.
+ * Called once after fork: closes this process's copies of every listening socket that it does not
+ * watch as the worker of slot `slot` of `slots`. slot -1: all of them (a helper process). Sockets
+ * that all workers share are kept by every slot.
  */
 void shards_keep_slot(int slot, unsigned slots);
 
@@ -245,21 +252,23 @@ struct accept_options {
     uint32_t generation; /* of the worker */
     bool multi_accept;   /* all at once; else one per event, or a few if experience says so */
     bool is_shared;      /* the sockets are shared with other workers: EPOLLEXCLUSIVE */
-    unsigned
-        slots; /* workers of this generation: they lend each other a hand; 0, 1 = this one is alone */
-    /* Gives at most so many idle connections to the worker that reads a mailbox, or, with 0, only wakes it. Their
-     * number. Or NULL. */
+    unsigned slots; /* workers of this generation: they lend each other a hand; 0, 1 = this one is
+                       alone */
+    /* Gives at most so many idle connections to the worker that reads a mailbox, or, with 0, only
+     * wakes it. Their number. Or NULL. */
     unsigned (*hand_over)(int mailbox, unsigned most);
-    /* Connections that this worker has open, kept up to date, in memory that all processes share; NULL = none. */
+    /* Connections that this worker has open, kept up to date, in memory that all processes share;
+     * NULL = none. */
     const uint64_t *load;
     const uint64_t *accepted; /* connections that each accepted so far; as load */
     const uint64_t *requests; /* requests that it served so far; as load */
 };
 
 /*
- * Starts accepting on this slot's sockets, and on those of its siblings. The kernel wakes the first one that sleeps of
- * those that watch a socket: that is the slot's own worker when it sleeps, and when it is busy, a sibling. So
- * nobody waits for a busy worker while another one is idle, and nobody is woken for nothing. False with errno logged.
+ * Starts accepting on this slot's sockets, and on those of its siblings. The kernel wakes the first
+ * one that sleeps of those that watch a socket: that is the slot's own worker when it sleeps, and
+ * when it is busy, a sibling. So nobody waits for a busy worker while another one is idle, and
+ * nobody is woken for nothing. False with errno logged.
  */
 bool acceptors_start(struct listener *listeners, unsigned slot,
                      const struct accept_options *options);
@@ -268,19 +277,21 @@ bool acceptors_start(struct listener *listeners, unsigned slot,
 void acceptors_stop(void);
 
 /*
- * Looks at the socket of a sibling's slot now, and takes what waits there: the worker that was woken for it may be blocked.
+ * Looks at the socket of a sibling's slot now, and takes what waits there: the worker that was
+ * woken for it may be blocked.
  */
 void acceptors_look_at(unsigned slot);
 
 /*
- * Accepts from fd (owned from now on, closed on failure) as well: the socket of the retired slot `slot` of the
- * listener's address, until it is empty and no handshake is under way; then closes it and calls
- * done(arg) (not when acceptors_stop or acceptor_return come first). False with errno.
+ * Accepts from fd (owned from now on, closed on failure) as well: the socket of the retired slot
+ * `slot` of the listener's address, until it is empty and no handshake is under way; then closes it
+ * and calls done(arg) (not when acceptors_stop or acceptor_return come first). False with errno.
  */
 bool acceptor_adopt(struct listener *listener, unsigned slot, int fd, void (*done)(void *),
                     void *arg);
 
-/* Gives back what was adopted, since the slot is wanted again: closes the descriptor; done is not called. */
+/* Gives back what was adopted, since the slot is wanted again: closes the descriptor; done is not
+ * called. */
 void acceptor_return(struct listener *listener, unsigned slot);
 
 /* Number of adopted sockets that are not empty yet; a worker that wants to end waits for 0. */

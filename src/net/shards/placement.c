@@ -1,18 +1,20 @@
 /*
  * Which workers of a group accept. The rules:
  *
- * - A member that accepts judges itself every 5 ms. It leaves when the others could do its work too, in two windows
- *   running, the one that joined last first; where it waits for a core (run delay), it leaves unless the others are
- *   nearly full. The last one stays.
- *   Before it stops watching a socket it empties it: a connection may have woken nobody else.
- * - One that is busy for more than 60% of its time calls one that stands by. One that left soon after it had joined was
- *   of no use: it becomes calm for a time that doubles, and only a member that is nearly full calls meanwhile.
- * - A timer is set ahead by those that accept as they turn, at most every 0.5 ms. It expires when none has turned
- *   for 1.5 ms, and wakes one that stands by: if all that accept are stuck it takes what waits, and joins if they still
- *   are, or if that happens again and again. If they only sleep and the load is light, it joins as well: then all accept, the timer rests,
- *   and nothing runs while the service is idle.
- * - One that is 20 points busier than the mean gives idle connections to the one that is busy least, whether that accepts
- *   or not, at most 16 in a window, until it is within 5 points.
+ * - A member that accepts judges itself every 5 ms. It leaves when the others could do its work
+ * too, in two windows running, the one that joined last first; where it waits for a core (run
+ * delay), it leaves unless the others are nearly full. The last one stays. Before it stops watching
+ * a socket it empties it: a connection may have woken nobody else.
+ * - One that is busy for more than 60% of its time calls one that stands by. One that left soon
+ * after it had joined was of no use: it becomes calm for a time that doubles, and only a member
+ * that is nearly full calls meanwhile.
+ * - A timer is set ahead by those that accept as they turn, at most every 0.5 ms. It expires when
+ * none has turned for 1.5 ms, and wakes one that stands by: if all that accept are stuck it takes
+ * what waits, and joins if they still are, or if that happens again and again. If they only sleep
+ * and the load is light, it joins as well: then all accept, the timer rests, and nothing runs while
+ * the service is idle.
+ * - One that is 20 points busier than the mean gives idle connections to the one that is busy
+ * least, whether that accepts or not, at most 16 in a window, until it is within 5 points.
  */
 #include "net/shards/placement.h"
 
@@ -133,7 +135,8 @@ static void leave(uint64_t now_ns)
     acceptors_unwatch();
     watch_calls();
     if (placement_accepting() == 0) {
-        placement_join(); /* the others have gone meanwhile, and their call was thrown away as too old */
+        placement_join(); /* the others have gone meanwhile, and their call was thrown away as too
+                             old */
     } else {
         watch_over_group();
     }
@@ -194,7 +197,8 @@ static void call_ready(struct event_source *source, unsigned events)
     }
 }
 
-/* All that accept are stuck: what waits is taken. Once that did not help, or again and again, this worker joins. */
+/* All that accept are stuck: what waits is taken. Once that did not help, or again and again, this
+ * worker joins. */
 static void help(void)
 {
     unsigned taken = acceptors_drain();
@@ -210,8 +214,8 @@ static void help(void)
 }
 
 /*
- * Those that accept sleep. With little to do all accept; else another look follows, for one that was stopped in its
- * sleep does not wake up for what comes.
+ * Those that accept sleep. With little to do all accept; else another look follows, for one that
+ * was stopped in its sleep does not wake up for what comes.
  */
 static void help_sleepers(uint64_t now_ns)
 {

@@ -7,10 +7,11 @@
 #include <stdint.h>
 
 /*
- * The workers of a generation form groups of at most 16 neighbouring slots. The members of a group that accept watch
- * the sockets of all its slots, their own first, with EPOLLEXCLUSIVE; those on standby watch none, and serve what they
- * have. So under load no more workers wake up for new connections than are needed, and none that waits for a core; when
- * the load is light all accept. placement.c has the rules.
+ * The workers of a generation form groups of at most 16 neighbouring slots. The members of a group
+ * that accept watch the sockets of all its slots, their own first, with EPOLLEXCLUSIVE; those on
+ * standby watch none, and serve what they have. So under load no more workers wake up for new
+ * connections than are needed, and none that waits for a core; when the load is light all accept.
+ * placement.c has the rules.
  */
 #define PLACEMENT_GROUP_MOST 16u
 
@@ -20,8 +21,8 @@ unsigned placement_group_size(unsigned slots);
 /* ---- in the master ---- */
 
 /*
- * Before the workers of a generation start: what they share. Does nothing for a single worker, or when it is there
- * already. On failure it is logged, and all workers accept always.
+ * Before the workers of a generation start: what they share. Does nothing for a single worker, or
+ * when it is there already. On failure it is logged, and all workers accept always.
  */
 void placement_open(uint32_t generation, unsigned slots);
 /* Gives back what was opened for generations before this one. */
@@ -36,11 +37,13 @@ bool placement_is_served(uint32_t generation, unsigned slot, uint64_t since_ns);
 /* ---- in a worker, for the acceptors ---- */
 
 /*
- * This worker accepts from now on, as a member of its group if there is one. hand_over: as in struct accept_options.
+ * This worker accepts from now on, as a member of its group if there is one. hand_over: as in
+ * struct accept_options.
  */
 void placement_start(uint32_t generation, unsigned slot, unsigned slots,
                      unsigned (*hand_over)(int mailbox, unsigned most));
-/* Where this worker gets idle connections of others of its group: a descriptor, which stays placement's; -1 = nowhere. */
+/* Where this worker gets idle connections of others of its group: a descriptor, which stays
+ * placement's; -1 = nowhere. */
 int placement_mailbox(void);
 /* It accepts no more; somebody else is called if nobody does. */
 void placement_stop(void);

@@ -1,4 +1,5 @@
-/* Idle connections go from a busy worker to one that is less busy; how many that one can take. placement.c has the rules. */
+/* Idle connections go from a busy worker to one that is less busy; how many that one can take.
+ * placement.c has the rules. */
 #include "base/descriptors.h"
 #include "net/conn/conn.h"
 #include "net/shards/placement_state.h"
@@ -60,8 +61,8 @@ static unsigned take_room(unsigned member)
 }
 
 /*
- * Does the member turn? Connections would wait at one that stands still. One that may only sleep is woken, and counts
- * once it has turned.
+ * Does the member turn? Connections would wait at one that stands still. One that may only sleep is
+ * woken, and counts once it has turned.
  */
 static bool member_turns(unsigned member, uint64_t now_ns)
 {

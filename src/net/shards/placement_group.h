@@ -16,7 +16,8 @@ struct placement_member {
     _Atomic uint32_t
         delay_percent; /* share of the time in which it wanted to work and had no core */
     _Atomic uint32_t average_percent; /* busy, over 100 ms */
-    /* Connections that others may give it until its next window ends; those who give take theirs off. */
+    /* Connections that others may give it until its next window ends; those who give take theirs
+     * off. */
     _Atomic uint32_t offered;
     char pad[128 - 3 * sizeof(uint64_t) - 5 * sizeof(uint32_t)];
 };

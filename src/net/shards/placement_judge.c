@@ -1,4 +1,5 @@
-/* What a worker and its group are like, window by window: should it accept, should another one? placement.c has the rules. */
+/* What a worker and its group are like, window by window: should it accept, should another one?
+ * placement.c has the rules. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,8 +32,8 @@ bool placement_others_are_alive(uint64_t now_ns)
 }
 
 /*
- * How many other members that accept have turned just now? A worker that was stopped in its sleep is asleep still, and
- * would never wake: nothing is left to it.
+ * How many other members that accept have turned just now? A worker that was stopped in its sleep
+ * is asleep still, and would never wake: nothing is left to it.
  */
 static unsigned others_that_turned(uint64_t now_ns)
 {
@@ -81,7 +82,8 @@ static unsigned busy_together(void)
 
 /* ---- windows ---- */
 
-/* How long this process was ready to run but had no core so far; 0 where the kernel does not tell. */
+/* How long this process was ready to run but had no core so far; 0 where the kernel does not tell.
+ */
 static uint64_t run_delay_ns(void)
 {
     char text[96];

@@ -25,9 +25,9 @@ struct placement_state {
     struct event_source timer;
     uint64_t woke_ns; /* the turn under way began */
     unsigned (*hand_over)(int mailbox, unsigned most);
-    bool is_balancing; /* it gives connections away */
-    uint64_t poked_ns
-        [PLACEMENT_GROUP_MOST]; /* by member: when it was woken last, to see whether it turns */
+    bool is_balancing;                       /* it gives connections away */
+    uint64_t poked_ns[PLACEMENT_GROUP_MOST]; /* by member: when it was woken last, to see whether it
+                                                turns */
     unsigned strikes;
     unsigned stuck; /* times running that all were stuck */
     struct {
@@ -62,12 +62,13 @@ static inline bool placement_member_accepts(unsigned member)
 /* ---- placement_judge.c: what it and the others are like ---- */
 
 void placement_begin_window(uint64_t now_ns);
-/* A window of a member that accepts, or of one that stands by, has ended: notes what it was like, calls another member if
- * need be. True: this one should leave. The next window has to be begun. */
+/* A window of a member that accepts, or of one that stands by, has ended: notes what it was like,
+ * calls another member if need be. True: this one should leave. The next window has to be begun. */
 bool placement_judge(uint64_t now_ns);
 /* Does any other member that accepts turn, or sleep and so would wake? */
 bool placement_others_are_alive(uint64_t now_ns);
-/* Are those that accept so little busy that waking up for nothing costs nothing? What was judged long ago fades. */
+/* Are those that accept so little busy that waking up for nothing costs nothing? What was judged
+ * long ago fades. */
 bool placement_load_is_light(uint64_t now_ns);
 /* How busy a member was of late, in percent; what was judged long ago fades. */
 unsigned placement_busy_of_late(unsigned member, uint64_t now_ns);
@@ -75,11 +76,12 @@ unsigned placement_busy_of_late(unsigned member, uint64_t now_ns);
 /* ---- placement_balance.c: idle connections for others ---- */
 
 /*
- * How many connections may others give to this worker? A sixteenth of its connections and descriptors is left for what
- * comes until the next window ends.
+ * How many connections may others give to this worker? A sixteenth of its connections and
+ * descriptors is left for what comes until the next window ends.
  */
 void placement_offer_room(void);
-/* If this worker is much busier than the mean it gives idle connections to the one that is busy least. */
+/* If this worker is much busier than the mean it gives idle connections to the one that is busy
+ * least. */
 void placement_balance(uint64_t now_ns);
 
 #endif

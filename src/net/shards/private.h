@@ -42,8 +42,8 @@ enum open_result {
 };
 
 /*
- * Makes, binds and listens, but for datagrams. is_alone: refuses an address on which any other socket listens,
- * although it would share. Failures are logged.
+ * Makes, binds and listens, but for datagrams. is_alone: refuses an address on which any other
+ * socket listens, although it would share. Failures are logged.
  */
 enum open_result listen_socket(const struct addr *addr, const struct listen_options *options,
                                bool is_alone, const struct log *log, int *fd);

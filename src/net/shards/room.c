@@ -11,8 +11,10 @@
 #include "net/shards/placement.h"
 #include "net/shards/slots.h"
 
-#define PAUSE_MS 500    /* the longest pause; the end of a connection ends it sooner */
-#define REFUSE_MS 10000 /* after a pause that nothing ended: clients that find no room are closed */
+#define PAUSE_MS 500 /* the longest pause; the end of a connection ends it sooner */
+#define REFUSE_MS                                                                                  \
+    10000 /* after a pause that nothing ended: clients that find no room are closed                \
+           */
 #define LOG_EVERY_MS 1000
 #define IDLE_LOOKS_MOST 32 /* at connections, for one that can give way */
 
@@ -82,7 +84,8 @@ static bool sibling_has_room(void)
     return slots > 1 && shard_slot_sibling_has_room(own_slot, slots);
 }
 
-/* Siblings that have room take all until a sixteenth is free here: else each single place would be fought for. */
+/* Siblings that have room take all until a sixteenth is free here: else each single place would be
+ * fought for. */
 static bool may_resume(void)
 {
     return conn_pool.limit - conn_pool.used > conn_pool.limit / 16 || !sibling_has_room();
@@ -170,10 +173,10 @@ void room_taken(void)
 }
 
 /*
- * Somebody idle gives way. Where nobody can, clients wait in the kernel's queue for the next that leaves, but not for
- * long: if those that hold all the connections wait for the one that does not come in (a backend that is this
- * server), or never leave, the next ones are closed at once, as nginx does; but not while a sibling has room, to
- * which the master shows who waits here.
+ * Somebody idle gives way. Where nobody can, clients wait in the kernel's queue for the next that
+ * leaves, but not for long: if those that hold all the connections wait for the one that does not
+ * come in (a backend that is this server), or never leave, the next ones are closed at once, as
+ * nginx does; but not while a sibling has room, to which the master shows who waits here.
  */
 bool room_make(const struct listener *listener, bool *has_room)
 {

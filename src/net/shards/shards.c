@@ -36,7 +36,8 @@ struct shard_set *shard_set_numbered(uint32_t number)
 
 /* ---- a set ---- */
 
-/* The same in every binary that has the address, so that workers of two masters mean one socket by it. */
+/* The same in every binary that has the address, so that workers of two masters mean one socket by
+ * it. */
 static uint32_t number_for(const struct addr *addr, bool is_datagram)
 {
     uint32_t number = str_hash((struct str){(const char *) &addr->any, addr->len}) ^ is_datagram;
@@ -157,7 +158,8 @@ void shards_close_all(bool keep_files)
     }
 }
 
-/* Is it one that the worker of this slot watches? Of datagrams the first slot's, too: what an older worker answers from. */
+/* Is it one that the worker of this slot watches? Of datagrams the first slot's, too: what an older
+ * worker answers from. */
 static bool is_kept(const struct shard_set *set, unsigned i, unsigned slot, unsigned slots)
 {
     if (set->options.is_datagram) {

@@ -1,4 +1,5 @@
-/* What all processes of the service share about each slot; the part that others may see is in listener.h. */
+/* What all processes of the service share about each slot; the part that others may see is in
+ * listener.h. */
 #ifndef NET_SHARDS_SLOTS_H
 #define NET_SHARDS_SLOTS_H
 
@@ -7,8 +8,8 @@
 #include <stdint.h>
 
 /*
- * One slot. Its worker writes most of it; while one generation follows another there are two of them, and
- * siblings count what they take: so all of it is atomic.
+ * One slot. Its worker writes most of it; while one generation follows another there are two of
+ * them, and siblings count what they take: so all of it is atomic.
  */
 struct shard_slot {
     _Atomic uint64_t own;     /* connections that its own worker accepted */
@@ -24,7 +25,8 @@ struct shard_slot {
     /* Connections that it accepted and requests that it served so far: as load. */
     const uint64_t *_Atomic accepted;
     const uint64_t *_Atomic requests;
-    /* Raised when its worker has queued up again at its socket: siblings are then before it, and queue up after it. */
+    /* Raised when its worker has queued up again at its socket: siblings are then before it, and
+     * queue up after it. */
     _Atomic uint32_t order;
     /* Of slot 0: enum coalesce_level + 1 that was found best last; 0 = none yet. */
     _Atomic uint32_t coalesce;
@@ -54,10 +56,12 @@ uint64_t shard_slots_work(unsigned slots);
 /* Has the slot's worker many more connections than the mean of the `slots` workers? */
 bool shard_slot_is_ahead(unsigned slot, unsigned slots);
 
-/* How many more connections the slot's worker could keep, of `limit`, and leave a sixteenth for new ones. */
+/* How many more connections the slot's worker could keep, of `limit`, and leave a sixteenth for new
+ * ones. */
 unsigned shard_slot_free(unsigned slot, unsigned limit);
 
-/* Has any other of the `slots` workers that watch the slot's sockets room for one more connection? */
+/* Has any other of the `slots` workers that watch the slot's sockets room for one more connection?
+ */
 bool shard_slot_sibling_has_room(unsigned slot, unsigned slots);
 
 #endif

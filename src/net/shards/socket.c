@@ -106,7 +106,8 @@ static void apply_tcp(int fd, const struct addr *addr, const struct listen_optio
     }
 }
 
-/* Where a client may have asked several addresses, each datagram tells which: answers leave from there. */
+/* Where a client may have asked several addresses, each datagram tells which: answers leave from
+ * there. */
 static void apply_datagram(int fd, const struct addr *addr, const struct log *log)
 {
     if (addr_is_wildcard(addr) && addr->any.sa_family == AF_INET) {

@@ -43,9 +43,9 @@ static bool attach(int fd, unsigned n)
 #define KEEP BPF_STMT(BPF_MISC | BPF_TAX, 0)
 
 /*
- * The place is a hash of the client's address and port, % n. IPv4 (which a socket of IPv6 may get as well): the header
- * says its length. Of IPv6 what follows the fixed header is taken for the port: where extensions stand it is something else,
- * which costs nothing but an even spread.
+ * The place is a hash of the client's address and port, % n. IPv4 (which a socket of IPv6 may get
+ * as well): the header says its length. Of IPv6 what follows the fixed header is taken for the
+ * port: where extensions stand it is something else, which costs nothing but an even spread.
  */
 static bool attach_datagram(int fd, unsigned n)
 {
@@ -98,9 +98,10 @@ static bool attach_datagram(int fd, unsigned n)
         BPF_STMT(BPF_LDX | BPF_W | BPF_MEM, M_TEMP), BPF_STMT(BPF_ALU | BPF_XOR | BPF_X, 0)
 
 /*
- * Datagrams of QUIC: the connection id names the slot, masked (quic_cid_encode in net/quic/token.c). An id that the client has
- * made up names any number; that modulo n is its place: where it has not the size of ours, by its first bytes, since what follows
- * it differs from packet to packet. Offsets count from the UDP payload on.
+ * Datagrams of QUIC: the connection id names the slot, masked (quic_cid_encode in
+ * net/quic/token.c). An id that the client has made up names any number; that modulo n is its
+ * place: where it has not the size of ours, by its first bytes, since what follows it differs from
+ * packet to packet. Offsets count from the UDP payload on.
  */
 static bool attach_quic(int fd, const struct shard_set *set, unsigned n)
 {

@@ -1,4 +1,5 @@
-/* The server's side of the handshake: plain HTTP distinguished from TLS, the server chosen by name, ALPN. */
+/* The server's side of the handshake: plain HTTP distinguished from TLS, the server chosen by name,
+ * ALPN. */
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
@@ -16,7 +17,8 @@ static struct tls *tls_of_ssl(const SSL *ssl)
 
 /* ---- SNI ---- */
 
-/* The host name of a server_name extension (RFC 6066, 3), in lower case; false: it is not well formed. */
+/* The host name of a server_name extension (RFC 6066, 3), in lower case; false: it is not well
+ * formed. */
 static bool read_server_name(const unsigned char *at, size_t size, char *name, size_t *len)
 {
     const unsigned char *end = at + size;
@@ -53,8 +55,9 @@ static bool read_server_name(const unsigned char *at, size_t size, char *name, s
 }
 
 /*
- * The connection continues with another server's context. OpenSSL takes over its certificates, ciphers, authorities
- * and callbacks; what else is the chosen server's, is set here; what is not, README.md lists.
+ * The connection continues with another server's context. OpenSSL takes over its certificates,
+ * ciphers, authorities and callbacks; what else is the chosen server's, is set here; what is not,
+ * README.md lists.
  */
 static bool follow_context(struct tls *tls, struct tls_context *context)
 {
@@ -69,7 +72,8 @@ static bool follow_context(struct tls *tls, struct tls_context *context)
     SSL_set_options(ssl, SSL_CTX_get_options(ctx));
     SSL_set_min_proto_version(ssl, (int) SSL_CTX_get_min_proto_version(ctx));
     SSL_set_max_proto_version(ssl, (int) SSL_CTX_get_max_proto_version(ctx));
-    /* Without SSL_read_early_data from the first byte none can be read: tickets may not promise it. */
+    /* Without SSL_read_early_data from the first byte none can be read: tickets may not promise it.
+     */
     SSL_set_max_early_data(ssl, tls->reads_early ? SSL_CTX_get_max_early_data(ctx) : 0);
     return tls->way == NULL || tls->way->follow(tls);
 }
@@ -115,7 +119,8 @@ static bool offers_acme(SSL *ssl)
            size == sizeof(wanted) - 1 && memcmp(extension, wanted, size) == 0;
 }
 
-/* The context stays the one of the address; the server that the name leads to has no say, not even in a refusal. */
+/* The context stays the one of the address; the server that the name leads to has no say, not even
+ * in a refusal. */
 static bool answer_challenge(struct tls *tls, struct str name)
 {
     struct str certificate, key;
@@ -243,7 +248,8 @@ static bool is_tls(char first)
     return first == SSL3_RT_HANDSHAKE || ((unsigned char) first & 0x80) != 0;
 }
 
-/* The first bytes, which tell TLS from plain HTTP; they are read as those of any plain connection. */
+/* The first bytes, which tell TLS from plain HTTP; they are read as those of any plain connection.
+ */
 static enum tls_progress look_for_tls(struct conn *conn)
 {
     struct tls *tls = tls_of(conn);

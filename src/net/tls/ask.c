@@ -1,4 +1,5 @@
-/* Scripts that are asked in a handshake, and may wait: the step runs on a fiber, and OpenSSL never knows. */
+/* Scripts that are asked in a handshake, and may wait: the step runs on a fiber, and OpenSSL never
+ * knows. */
 #include <errno.h>
 #include <openssl/err.h>
 

@@ -1,4 +1,5 @@
-/* Between OpenSSL and the socket: ciphertext gathers, leaves, and is held when the socket is full. */
+/* Between OpenSSL and the socket: ciphertext gathers, leaves, and is held when the socket is full.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <openssl/err.h>
@@ -17,8 +18,8 @@
 /* ---- ciphertext on its way out ---- */
 
 /*
- * Records of one call gather here and leave with one send. Nothing waits between tls_gather_begin and
- * tls_gather_end, so that one room is enough for a worker.
+ * Records of one call gather here and leave with one send. Nothing waits between tls_gather_begin
+ * and tls_gather_end, so that one room is enough for a worker.
  */
 static char gather[RECORDS_PER_SEND * RECORD_ROOM];
 static uint32_t gathered;

@@ -1,4 +1,5 @@
-/* The client's side of TLS: the handshake on a fiber, who the peer must be, sessions that are resumed. */
+/* The client's side of TLS: the handshake on a fiber, who the peer must be, sessions that are
+ * resumed. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -97,7 +98,8 @@ static SSL_SESSION *session_find(uint64_t key)
     return entry->session;
 }
 
-/* Of TLS 1.2 it comes within the handshake; of TLS 1.3 after it, more than once (RFC 8446, 4.6.1). */
+/* Of TLS 1.2 it comes within the handshake; of TLS 1.3 after it, more than once (RFC 8446, 4.6.1).
+ */
 static int on_session(SSL *ssl, SSL_SESSION *session)
 {
     uintptr_t key = (uintptr_t) SSL_get_ex_data(ssl, session_key_index);

@@ -70,8 +70,8 @@ void tls_log_at(const struct log *log, enum log_level level, const char *what)
 }
 
 /*
- * What the TLS library says about records and messages is about what the peer sent: its fault. Ours are errors
- * of other parts of the library, of memory, and what it calls its own.
+ * What the TLS library says about records and messages is about what the peer sent: its fault. Ours
+ * are errors of other parts of the library, of memory, and what it calls its own.
  */
 static enum log_level level_of(unsigned long code)
 {

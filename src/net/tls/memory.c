@@ -1,4 +1,5 @@
-/* Memory of OpenSSL, which allocates and frees some two thousand small pieces in every handshake. */
+/* Memory of OpenSSL, which allocates and frees some two thousand small pieces in every handshake.
+ */
 #include <malloc.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
@@ -15,12 +16,12 @@
 #include "net/tls/private.h"
 
 /*
- * Pieces are cut from blocks of one class of sizes each, which begin at multiples of their size: so the head of
- * its block tells what a piece is, and none costs more than its own bytes. What is larger begins at such a
- * multiple itself, where no piece of a block can. The thread that began the process keeps some free pieces
- * of each class at hand and takes no lock for them; others, which seldom come here, have none. A block
- * whose pieces are all free, but for one of its class, is free for all, and gives its pages back to
- * the system, but for the first, when there are many such.
+ * Pieces are cut from blocks of one class of sizes each, which begin at multiples of their size: so
+ * the head of its block tells what a piece is, and none costs more than its own bytes. What is
+ * larger begins at such a multiple itself, where no piece of a block can. The thread that began the
+ * process keeps some free pieces of each class at hand and takes no lock for them; others, which
+ * seldom come here, have none. A block whose pieces are all free, but for one of its class, is free
+ * for all, and gives its pages back to the system, but for the first, when there are many such.
  */
 #define BLOCK_SIZE 65536u
 #define SIZE_MOST 20480u /* of a piece; a buffer for a record fits */
@@ -307,7 +308,8 @@ void __attribute__((constructor)) tls_memory_init(void)
     CRYPTO_set_mem_functions(memory_new, memory_resize, memory_free);
 }
 
-/* ---- OpenSSL as a whole: initialized once, indexes of what is attached to its objects, all contexts of this process ---- */
+/* ---- OpenSSL as a whole: initialized once, indexes of what is attached to its objects, all
+ * contexts of this process ---- */
 
 int tls_context_index = -1;
 int tls_index = -1;

@@ -185,7 +185,8 @@ void tls_messages_follow(struct tls *tls)
 
 /* ---- steps ---- */
 
-/* After the handshake a client hears tickets, a server nothing; nobody updates keys by messages (RFC 9001, 4.4 and 6). */
+/* After the handshake a client hears tickets, a server nothing; nobody updates keys by messages
+ * (RFC 9001, 4.4 and 6). */
 static bool is_allowed_late(struct tls_messages *messages, struct str bytes)
 {
     bool is_allowed = messages->tls->is_client;

@@ -132,7 +132,8 @@ static bool set_calls(struct tls_messages *messages, SSL *ssl)
            SSL_set_quic_tls_transport_params(ssl, (const unsigned char *) own.data, own.len) == 1;
 }
 
-/* SSL_set_SSL_CTX keeps what belongs to the connection: the extension of the transport parameters, too. */
+/* SSL_set_SSL_CTX keeps what belongs to the connection: the extension of the transport parameters,
+ * too. */
 bool tls_messages_went_over(struct tls *tls)
 {
     return true;

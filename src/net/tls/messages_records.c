@@ -1,6 +1,7 @@
 /*
- * Handshakes in messages with a library that has no calls for them: it reads and writes records over memory. What it writes is
- * opened here, and what it is to read is put in records, with the secrets that its key log tells.
+ * Handshakes in messages with a library that has no calls for them: it reads and writes records
+ * over memory. What it writes is opened here, and what it is to read is put in records, with the
+ * secrets that its key log tells.
  */
 #include "net/tls/messages_private.h"
 
@@ -112,7 +113,8 @@ bool tls_messages_put(struct tls_messages *messages, enum tls_level level, struc
     return true;
 }
 
-/* Opens a record in place: gives its inner type and the size without padding; 0 = it does not open. */
+/* Opens a record in place: gives its inner type and the size without padding; 0 = it does not open.
+ */
 static unsigned open_record(struct record_keys *keys, unsigned char *record, size_t *size)
 {
     unsigned char *body = record + RECORD_HEAD;
@@ -145,7 +147,8 @@ static bool use_own_secret(struct tls_messages *messages, enum tls_level level)
     return record_keys_make(&messages->opens, messages->suite, secret, false);
 }
 
-/* After the end of Finished, the next record that the library writes has the keys of the application. */
+/* After the end of Finished, the next record that the library writes has the keys of the
+ * application. */
 static bool follow_messages(struct tls_messages *messages, struct str bytes)
 {
     while (bytes.len != 0) {

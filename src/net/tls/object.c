@@ -1,5 +1,5 @@
-/* Certificates, keys, authorities and revocation lists: loaded once a reading, kept over readings while their
- * files stay the same. */
+/* Certificates, keys, authorities and revocation lists: loaded once a reading, kept over readings
+ * while their files stay the same. */
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/store.h>
@@ -122,13 +122,15 @@ static struct object_cache *cache_of(struct arena *arena)
     return newest;
 }
 
-/* Place and time decide, as in nginx: size says more of keys than of certificates, which would part them. */
+/* Place and time decide, as in nginx: size says more of keys than of certificates, which would part
+ * them. */
 static bool is_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_mtime == b->st_mtime;
 }
 
-/* A revocation list that was written within the same second, or got an old time, may not be missed: the system's own time of change counts. */
+/* A revocation list that was written within the same second, or got an old time, may not be missed:
+ * the system's own time of change counts. */
 static bool is_unchanged(const struct stat *a, const struct stat *b)
 {
     return is_same_file(a, b) && a->st_size == b->st_size &&

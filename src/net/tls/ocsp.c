@@ -1,4 +1,5 @@
-/* OCSP of clients' certificates: asked when the handshake is done, before the first request is read. */
+/* OCSP of clients' certificates: asked when the handshake is done, before the first request is
+ * read. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ocsp.h>
@@ -260,7 +261,8 @@ void tls_ocsp_forget(struct tls *tls)
     }
 }
 
-/* The client's chain up to its root. A session that was resumed does not have it: it is found again. */
+/* The client's chain up to its root. A session that was resumed does not have it: it is found
+ * again. */
 static STACK_OF(X509) * chain_of(struct tls *tls, X509 *peer)
 {
     STACK_OF(X509) *chain = SSL_get0_verified_chain(tls->ssl);

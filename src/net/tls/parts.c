@@ -1,4 +1,5 @@
-/* Parts of a context: its certificates, whom it trusts, and what tells its sessions from others'. */
+/* Parts of a context: its certificates, whom it trusts, and what tells its sessions from others'.
+ */
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -295,7 +296,8 @@ static bool digest_object(EVP_MD_CTX *md, const X509_OBJECT *object)
     return digest_certificate(md, X509_OBJECT_get0_X509(object));
 }
 
-/* The authorities and revocation lists themselves: another text in a file of the same name counts. */
+/* The authorities and revocation lists themselves: another text in a file of the same name counts.
+ */
 static bool digest_store(EVP_MD_CTX *md, X509_STORE *store)
 {
 #if OPENSSL_VERSION_NUMBER >= 0x40000000L
@@ -350,9 +352,10 @@ static bool digest_all(EVP_MD_CTX *md, SSL_CTX *ctx, const struct tls_settings *
 }
 
 /*
- * Sessions may be resumed by servers of the same certificates, client authorities and revocation lists (RFC 8446,
- * 4.6.1: what a session says was authenticated must hold where it is resumed). A client whose certificate was
- * revoked since comes with a session or a ticket that says nothing of it.
+ * Sessions may be resumed by servers of the same certificates, client authorities and revocation
+ * lists (RFC 8446, 4.6.1: what a session says was authenticated must hold where it is resumed). A
+ * client whose certificate was revoked since comes with a session or a ticket that says nothing of
+ * it.
  */
 bool tls_apply_session_id_context(SSL_CTX *ctx, const struct tls_settings *settings,
                                   struct arena *arena, struct str *error)

@@ -118,8 +118,8 @@ struct tls {
     bool is_asking;          /* the fiber is inside OpenSSL: nobody else may go there */
     bool has_waited;         /* that fiber has waited: the owner is called when it leaves OpenSSL */
     bool has_asked;          /* `asked` is to be taken up */
-    bool
-        is_abandoned; /* the connection was closed meanwhile: conn is NULL, and the fiber frees this */
+    bool is_abandoned; /* the connection was closed meanwhile: conn is NULL, and the fiber frees
+                          this */
 };
 
 static inline struct tls *tls_of(const struct conn *conn)
@@ -130,19 +130,20 @@ static inline struct tls *tls_of(const struct conn *conn)
 extern const struct conn_transport tls_transport;
 extern const struct conn_transport tls_transport_ktls;
 
-/* A step of the handshake has waited for something other than the socket, and can go on: the owner is called, later. */
+/* A step of the handshake has waited for something other than the socket, and can go on: the owner
+ * is called, later. */
 void tls_wake_owner(struct tls *tls);
 
 /* ---- ask.c: scripts in a handshake, who may wait ---- */
 
 /*
- * A step of a handshake with hooks, on a fiber: what it has come to. TLS_MORE also while it waits for a script: the owner's input
- * is called when that is over.
+ * A step of a handshake with hooks, on a fiber: what it has come to. TLS_MORE also while it waits
+ * for a script: the owner's input is called when that is over.
  */
 enum tls_progress tls_ask_step(struct tls *tls, enum tls_progress (*step)(struct tls *));
 /*
- * Around the call of a hook that may wait, in a callback of OpenSSL. False: the connection is broken, and nobody is asked, or it was closed
- * meanwhile.
+ * Around the call of a hook that may wait, in a callback of OpenSSL. False: the connection is
+ * broken, and nobody is asked, or it was closed meanwhile.
  */
 bool tls_ask_begin(struct tls *tls);
 bool tls_ask_end(struct tls *tls);
@@ -166,9 +167,10 @@ static inline struct tls_context *tls_context_of(const SSL_CTX *ctx)
 }
 
 /*
- * OpenSSL asks the callbacks of sessions and tickets that belong to the context that an SSL was made with, while
- * SSL_get_SSL_CTX gives the one that the name chose: which need not have a cache, keys, or anything. These give
- * the one whose callback it is, and the one that the chosen server is served with.
+ * OpenSSL asks the callbacks of sessions and tickets that belong to the context that an SSL was
+ * made with, while SSL_get_SSL_CTX gives the one that the name chose: which need not have a cache,
+ * keys, or anything. These give the one whose callback it is, and the one that the chosen server is
+ * served with.
  */
 static inline const struct tls_context *tls_session_context(const SSL *ssl)
 {
@@ -186,7 +188,8 @@ void tls_memory_init(void);
 
 /* ---- error.c ---- */
 
-/* What was left in OpenSSL's queue is forgotten. It costs as much as a record to do that when there is nothing. */
+/* What was left in OpenSSL's queue is forgotten. It costs as much as a record to do that when there
+ * is nothing. */
 /* What tls_last_failure gives is TLS_FAILURE_OTHER, unless tls_log_failure knows better. */
 void tls_forget_failure(void);
 
@@ -202,7 +205,8 @@ struct str tls_reason(struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Logs "WHAT failed (SSL: …)" of a connection, with the level that its fault has. */
 void tls_log_failure(const struct log *log, const char *what);
-/* How grave an error of OpenSSL is in a handshake with a backend: what we refuse ourselves is critical, as with nginx. */
+/* How grave an error of OpenSSL is in a handshake with a backend: what we refuse ourselves is
+ * critical, as with nginx. */
 enum log_level tls_backend_level(unsigned long code);
 /* The same with a level of its own. */
 void tls_log_at(const struct log *log, enum log_level level, const char *what);
@@ -212,8 +216,9 @@ void tls_log_errno(const struct log *log, int error, const char *what);
 /* ---- object.c: what is loaded from files ---- */
 
 /*
- * Each gives a reference of the caller's own, or NULL with *error. The name is a full path, or "data:…",
- * for keys "engine:…" and "store:…", too. Of one reading each is loaded once (arena; NULL = always again).
+ * Each gives a reference of the caller's own, or NULL with *error. The name is a full path, or
+ * "data:…", for keys "engine:…" and "store:…", too. Of one reading each is loaded once (arena; NULL
+ * = always again).
  */
 STACK_OF(X509) *
     tls_load_chain(struct arena *cache, struct arena *arena, struct str name, struct str *error);
@@ -238,8 +243,8 @@ struct tls_making {
 };
 
 bool tls_apply_certificates(struct tls_making *making, const struct tls_settings *settings);
-/* Is the key of the certificate's kind? One of another kind the library keeps for a certificate to come, and
- * says nothing. Else false with an error of OpenSSL. */
+/* Is the key of the certificate's kind? One of another kind the library keeps for a certificate to
+ * come, and says nothing. Else false with an error of OpenSSL. */
 bool tls_key_fits(X509 *certificate, EVP_PKEY *key);
 bool tls_apply_verification(struct tls_making *making, const struct tls_settings *settings);
 bool tls_apply_session_id_context(SSL_CTX *ctx, const struct tls_settings *settings,
@@ -257,8 +262,9 @@ void tls_identities_free(struct vec *identities);
 
 /* A whole SSL_CTX of the context's settings, which making->ctx gets, too; NULL with *error. */
 SSL_CTX *tls_ctx_new(struct tls_context *context, struct tls_making *making);
-/* The context is no longer used for new connections. OpenSSL, which empties its own cache when the last connection
- * has gone, no longer takes sessions out of the shared zone: that lives on, or is gone already. */
+/* The context is no longer used for new connections. OpenSSL, which empties its own cache when the
+ * last connection has gone, no longer takes sessions out of the shared zone: that lives on, or is
+ * gone already. */
 void tls_ctx_let_go(SSL_CTX *ctx);
 
 /* ---- session.c, ticket.c ---- */
@@ -268,7 +274,8 @@ bool tls_sessions_init(struct tls_context *context, SSL_CTX *ctx);
 void tls_session_drop(const struct tls_context *context, const SSL_SESSION *session);
 /* A context of this reading is used: where it is the last one its period counts. */
 void tls_ring_use(struct ticket_ring *ring, uint32_t reading);
-/* The key to encrypt with (name NULL), or the one of this name. 0 = none, 1 = found, 2 = an old one: the client should get a new ticket. */
+/* The key to encrypt with (name NULL), or the one of this name. 0 = none, 1 = found, 2 = an old
+ * one: the client should get a new ticket. */
 int tls_ring_find(struct ticket_ring *ring, const unsigned char *name, uint64_t now,
                   struct tls_ticket_key *out);
 bool tls_tickets_init(struct tls_context *context, SSL_CTX *ctx, struct arena *arena,
@@ -282,7 +289,8 @@ void tls_server_init(struct tls_context *context, SSL_CTX *ctx);
 
 #define RECORDS_PER_SEND 4
 
-/* A kind of BIO, of these functions, that is ready as soon as it is made. For the life of the process. */
+/* A kind of BIO, of these functions, that is ready as soon as it is made. For the life of the
+ * process. */
 BIO_METHOD *tls_bio_method_new(const char *name, int (*read)(BIO *, char *, int),
                                int (*write)(BIO *, const char *, int),
                                long (*ctrl)(BIO *, int, long, void *));
@@ -290,7 +298,8 @@ BIO_METHOD *tls_bio_method_new(const char *name, int (*read)(BIO *, char *, int)
 SSL *tls_ssl_new(struct tls *tls, SSL_CTX *ctx);
 /* The state of a connection that begins to speak TLS; is its transport from now on. */
 struct tls *tls_attach(struct conn *conn, struct tls_context *context);
-/* Ciphertext gathers between these two, and leaves with the second; false: the connection is broken. */
+/* Ciphertext gathers between these two, and leaves with the second; false: the connection is
+ * broken. */
 void tls_gather_begin(struct tls *tls);
 bool tls_gather_end(struct tls *tls, bool more_follows);
 /* The same without sending anything. */
@@ -375,8 +384,8 @@ void tls_staple_free(struct tls_staple *staple);
 
 /* Checks the settings of ssl_ocsp; false with *error. */
 bool tls_ocsp_init(struct tls_context *context, struct arena *arena, struct str *error);
-/* Is the client's certificate still good? Begins to ask its authority. TLS_DONE: known, see ocsp_error. TLS_MORE:
- * the owner's input is called when it is. */
+/* Is the client's certificate still good? Begins to ask its authority. TLS_DONE: known, see
+ * ocsp_error. TLS_MORE: the owner's input is called when it is. */
 enum tls_progress tls_ocsp_check(struct tls *tls);
 /* The connection ends while its question is open. */
 void tls_ocsp_forget(struct tls *tls);

@@ -11,8 +11,8 @@
 #define TLS_SEAL_EXTRA (12 + 16)
 
 /*
- * The text, encrypted, in the arena; `bound` is authenticated and not part of it. Empty: the library failed. On a fiber, or on the
- * loop's stack. One key takes 2^32 texts at most.
+ * The text, encrypted, in the arena; `bound` is authenticated and not part of it. Empty: the
+ * library failed. On a fiber, or on the loop's stack. One key takes 2^32 texts at most.
  */
 struct str tls_seal(const unsigned char key[TLS_SEAL_KEY], struct str bound, struct str text,
                     struct arena *arena);

@@ -1,4 +1,5 @@
-/* Secrets and keys of TLS 1.3, and of QUIC, which derives its own from them. Ciphers and hashes are fetched from OpenSSL once. */
+/* Secrets and keys of TLS 1.3, and of QUIC, which derives its own from them. Ciphers and hashes are
+ * fetched from OpenSSL once. */
 #ifndef NET_TLS_SECRET_H
 #define NET_TLS_SECRET_H
 
@@ -29,7 +30,8 @@ const struct tls_suite *tls_suite_of(unsigned number);
 
 /* RFC 2104; out has hash_size bytes. False: OpenSSL failed. */
 bool tls_hmac(const struct tls_suite *suite, struct str key, struct str bytes, unsigned char *out);
-/* HKDF-Expand-Label (RFC 8446, 7.1) with an empty context. size: at most the hash's. False: OpenSSL failed. */
+/* HKDF-Expand-Label (RFC 8446, 7.1) with an empty context. size: at most the hash's. False: OpenSSL
+ * failed. */
 bool tls_expand_label(const struct tls_suite *suite, struct str secret, const char *label,
                       unsigned char *out, size_t size);
 

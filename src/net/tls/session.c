@@ -62,8 +62,8 @@ static void reset(struct zone *zone)
 {
     struct session_store *store = zone->root;
 
-    /* A process died inside: what it left cannot be trusted, and sessions can be made again. Their memory
-     * stays taken until the zone goes. */
+    /* A process died inside: what it left cannot be trusted, and sessions can be made again. Their
+     * memory stays taken until the zone goes. */
     memset(store->buckets, 0, store->bucket_count * sizeof(store->buckets[0]));
     store->newest = store->oldest = NULL;
 }

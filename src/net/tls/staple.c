@@ -239,7 +239,8 @@ static X509 *find_issuer(const struct tls_identity *identity, X509_STORE *store)
     return issuer;
 }
 
-/* Where to ask: as configured, or as the certificate says. False: logged; there will be no staple. */
+/* Where to ask: as configured, or as the certificate says. False: logged; there will be no staple.
+ */
 static bool find_target(struct tls_staple *staple, const struct tls_identity *identity,
                         const struct log *log)
 {

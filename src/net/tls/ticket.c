@@ -1,4 +1,5 @@
-/* Keys of session tickets (RFC 5077; RFC 8446, 4.6.1): from files, or made here, for all workers. */
+/* Keys of session tickets (RFC 5077; RFC 8446, 4.6.1): from files, or made here, for all workers.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/core_names.h>
@@ -17,20 +18,22 @@
 #define LONG_FILE 80  /* name of 16 bytes, HMAC-SHA256 and AES-256 of 32 bytes each */
 
 /*
- * Keys that make themselves: the root of the zone. The next one is known to all workers before it is used,
- * the one before is good for as long as a session may live.
+ * Keys that make themselves: the root of the zone. The next one is known to all workers before it
+ * is used, the one before is good for as long as a session may live.
  */
 struct ticket_ring {
     struct shm_lock lock;
     uint64_t period_s; /* that a key encrypts; as long as the longest session */
-    /* What the configuration that was read last wants: it holds when one of its contexts is used, since it may be refused. */
+    /* What the configuration that was read last wants: it holds when one of its contexts is used,
+     * since it may be refused. */
     _Atomic uint64_t wanted_s;
     _Atomic uint32_t reading; /* its number */
     struct ring_key {
         struct tls_ticket_key key;
         uint64_t until; /* seconds of the wall clock: encrypts before; 0 = there is none */
     } current, previous;
-    /* Those that several nodes have in common: before the own ones. The place follows from the number of the period. */
+    /* Those that several nodes have in common: before the own ones. The place follows from the
+     * number of the period. */
     struct shared_key {
         struct tls_ticket_key key;
         uint64_t number; /* of periods since the epoch; 0 = there is none */
@@ -118,8 +121,8 @@ static bool ring_turn(struct ticket_ring *ring, uint64_t now)
 }
 
 /*
- * The key to encrypt with (name NULL), or the one of this name. 0 = there is none, 1 = found, 2 = an old one:
- * the client should get a new ticket. Under the lock.
+ * The key to encrypt with (name NULL), or the one of this name. 0 = there is none, 1 = found, 2 =
+ * an old one: the client should get a new ticket. Under the lock.
  */
 static int own_find(const struct ticket_ring *ring, const unsigned char *name, uint64_t now,
                     struct tls_ticket_key *out)
@@ -380,7 +383,8 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
     return 1;
 }
 
-/* As long as the longest session. Never 0, by which times would be divided: with `ssl_session_timeout 0` tickets are made all the same. */
+/* As long as the longest session. Never 0, by which times would be divided: with
+ * `ssl_session_timeout 0` tickets are made all the same. */
 static uint64_t ring_period_s(const struct tls_settings *settings)
 {
     uint64_t period_s = settings->ticket_period_s > settings->session_timeout_s

@@ -1,7 +1,7 @@
-/* TLS after struct conn: contexts made when the configuration is read, handshakes, what a connection
- * negotiated. All of OpenSSL is on this side of the face.
- * Implemented in accept.c, certificate.c, client.c, context.c, error.c, facts.c, memory.c, object.c,
- * objects.c, staple.c, ticket.c, transport.c and variable.c. */
+/* TLS after struct conn: contexts made when the configuration is read, handshakes, what a
+ * connection negotiated. All of OpenSSL is on this side of the face. Implemented in accept.c,
+ * certificate.c, client.c, context.c, error.c, facts.c, memory.c, object.c, objects.c, staple.c,
+ * ticket.c, transport.c and variable.c. */
 #ifndef NET_TLS_TLS_H
 #define NET_TLS_TLS_H
 
@@ -61,10 +61,10 @@ struct tls_settings {
     bool tickets;
     struct zone *ticket_zone; /* where keys of tickets live that are made by themselves, shared by
                                     all workers; NULL: the library's own, of this context alone */
-    uint64_t
-        ticket_period_s; /* that each of these encrypts, at least; session_timeout_s where that is longer */
-    struct vec ticket_keys;    /* struct str: files of 48 or 80 bytes; the first encrypts */
-    bool has_session_cache;    /* sessions are resumed by identifier: shared zone or builtin */
+    uint64_t ticket_period_s; /* that each of these encrypts, at least; session_timeout_s where that
+                                 is longer */
+    struct vec ticket_keys;   /* struct str: files of 48 or 80 bytes; the first encrypts */
+    bool has_session_cache;   /* sessions are resumed by identifier: shared zone or builtin */
     struct zone *session_zone; /* shared:…; or NULL */
     const struct tls_session_sharing
         *session_sharing;      /* other nodes get its sessions (sessions.h); NULL: they do not */
@@ -97,24 +97,27 @@ void tls_context_free(struct tls_context *context);
 int64_t tls_context_expires(const struct tls_context *context);
 
 /*
- * Whose certificate a client gets: asked in the handshake with the SNI name (lower case, empty when there
- * is none). Gives the context to go on with, or NULL: the handshake is rejected (unrecognized_name).
- * *protocols gets the ALPN list on offer in wire form ("\x02h2\x08http/1.1"), empty = no ALPN.
- * Certificates from variables: the owner calls tls_use_certificate inside it.
+ * Whose certificate a client gets: asked in the handshake with the SNI name (lower case, empty when
+ * there is none). Gives the context to go on with, or NULL: the handshake is rejected
+ * (unrecognized_name). *protocols gets the ALPN list on offer in wire form ("\x02h2\x08http/1.1"),
+ * empty = no ALPN. Certificates from variables: the owner calls tls_use_certificate inside it.
  */
 struct ssl_st;
 struct ssl_session_st;
 
 /*
- * What scripts are asked in a handshake, who may wait: then its steps run on a fiber. Each may be NULL. `ssl` is OpenSSL's object;
- * neither it nor conn may be touched when the fiber was cancelled: the connection is gone. MAY WAIT.
+ * What scripts are asked in a handshake, who may wait: then its steps run on a fiber. Each may be
+ * NULL. `ssl` is OpenSSL's object; neither it nor conn may be touched when the fiber was cancelled:
+ * the connection is gone. MAY WAIT.
  */
 struct tls_hooks {
-    /* The ClientHello is there, and no server was chosen. False: the handshake ends with an alert. */
+    /* The ClientHello is there, and no server was chosen. False: the handshake ends with an alert.
+     */
     bool (*hello)(struct conn *conn, struct ssl_st *ssl, void *arg);
     /* The server is chosen, and a certificate is needed. False: the handshake fails. */
     bool (*certify)(struct conn *conn, struct ssl_st *ssl, void *arg);
-    /* A client would resume a session: the session of this identifier, which is given away, or NULL: it is not known. */
+    /* A client would resume a session: the session of this identifier, which is given away, or
+     * NULL: it is not known. */
     struct ssl_session_st *(*fetch)(struct conn *conn, struct ssl_st *ssl, struct str id,
                                     void *arg);
     /* There is a new one, which may be resumed by its identifier. Never waits. */
@@ -127,7 +130,8 @@ struct tls_selector {
                                   void *arg);
     /* Later, when the certificate is needed; NULL, or gives false: the handshake fails (logged). */
     bool (*certify)(struct conn *conn, void *arg);
-    /* The scripts of the servers of this connection's address; NULL, or gives NULL: there are none. */
+    /* The scripts of the servers of this connection's address; NULL, or gives NULL: there are none.
+     */
     const struct tls_hooks *(*hooks)(struct conn *conn, void *arg);
     /* Fills the log that tells of what goes wrong after the handshake; NULL: the connection's. */
     void (*log)(struct conn *conn, struct log *out);
@@ -137,15 +141,16 @@ struct tls_selector {
 struct tls_certificate_cache;
 struct tls_certificate_cache *tls_certificate_cache_new(struct arena *arena, unsigned max,
                                                         uint64_t inactive_s, uint64_t valid_s);
-/* During certify: this connection's certificate, loaded from full file names or data made of variables.
- * cache may be NULL. passwords: struct str. False: logged; the handshake fails. */
+/* During certify: this connection's certificate, loaded from full file names or data made of
+ * variables. cache may be NULL. passwords: struct str. False: logged; the handshake fails. */
 bool tls_use_certificate(struct conn *conn, struct str certificate, struct str key,
                          const struct vec *passwords, struct tls_certificate_cache *cache);
 
 /*
- * Answers handshakes of a CA that offer acme-tls/1 alone (RFC 8737): gives, in the arena, the certificate of the challenge for this
- * name and its key, as tls_use_certificate takes them. False: there is none, and the handshake is one like others. For all
- * connections of TLS over TCP of this process.
+ * Answers handshakes of a CA that offer acme-tls/1 alone (RFC 8737): gives, in the arena, the
+ * certificate of the challenge for this name and its key, as tls_use_certificate takes them. False:
+ * there is none, and the handshake is one like others. For all connections of TLS over TCP of this
+ * process.
  */
 typedef bool tls_challenge_find(struct str name, struct arena *arena, struct str *certificate,
                                 struct str *key);
@@ -157,14 +162,16 @@ enum tls_progress {
     TLS_DONE,   /* established */
     TLS_MORE,   /* waits for the peer; conn_watch and try again when something happened */
     TLS_FAILED, /* logged as nginx does, with its level by fault; the connection is to be closed */
-    TLS_PLAIN, /* server: the client speaks plain HTTP: its bytes are the conn's input, TLS is gone */
+    TLS_PLAIN,  /* server: the client speaks plain HTTP: its bytes are the conn's input, TLS is gone
+                 */
 };
 
 /* Why the handshake failed that tls_handshake gave TLS_FAILED for last. */
 enum tls_failure { TLS_FAILURE_OTHER, TLS_NO_PROTOCOL, TLS_NO_CIPHER, TLS_REJECTED_CERTIFICATE };
 enum tls_failure tls_last_failure(void);
 
-/* The server's side on an accepted connection whose input may hold bytes already (after a PROXY header). */
+/* The server's side on an accepted connection whose input may hold bytes already (after a PROXY
+ * header). */
 bool tls_accept(struct conn *conn, struct tls_context *context,
                 const struct tls_selector *selector);
 /* Steps of the handshake, on either side, as far as it goes now. */
@@ -182,8 +189,9 @@ struct tls_client_objects {
 struct x509_store_ctx_st;
 
 /*
- * Scripts that are asked in a handshake of ours with a backend; each may be NULL, and gives false to let the handshake fail. They run on a
- * fiber of their own, which is cancelled when the handshake's time is over. MAY WAIT.
+ * Scripts that are asked in a handshake of ours with a backend; each may be NULL, and gives false
+ * to let the handshake fail. They run on a fiber of their own, which is cancelled when the
+ * handshake's time is over. MAY WAIT.
  */
 struct tls_client_hooks {
     bool (*certify)(struct ssl_st *ssl, void *arg); /* the backend asks for a certificate */
@@ -212,9 +220,10 @@ struct tls_client_options {
 };
 
 /*
- * A number, never 0, that two connections share only when their contexts and all that their options say of
- * names, certificates and protocols are the same: one may then stand for the other. It is the same as
- * long as the process lives, but for contexts whose files have changed. False alarms: 1 in 2^64.
+ * A number, never 0, that two connections share only when their contexts and all that their options
+ * say of names, certificates and protocols are the same: one may then stand for the other. It is
+ * the same as long as the process lives, but for contexts whose files have changed. False alarms: 1
+ * in 2^64.
  */
 uint64_t tls_client_identity(struct tls_context *context, const struct tls_client_options *options);
 
@@ -237,9 +246,9 @@ struct tls_connecting {
 };
 
 /*
- * The whole handshake on a connected conn, whose owner is set aside meanwhile. What goes wrong is logged, in
- * the handshake itself with the action; *error gets the errno or 0. The caller closes the connection
- * then. MAY WAIT.
+ * The whole handshake on a connected conn, whose owner is set aside meanwhile. What goes wrong is
+ * logged, in the handshake itself with the action; *error gets the errno or 0. The caller closes
+ * the connection then. MAY WAIT.
  */
 enum tls_connected tls_connect(struct conn *conn, const struct tls_connecting *connecting,
                                int *error);
@@ -249,8 +258,9 @@ static inline bool conn_is_tls(const struct conn *conn)
     return conn->transport != NULL;
 }
 
-/* The peer of an established connection, for callers that did not have tls_connect look: is its chain trusted (else *code and
- * *reason say why not), and, unless the name is empty, is its certificate for it? */
+/* The peer of an established connection, for callers that did not have tls_connect look: is its
+ * chain trusted (else *code and *reason say why not), and, unless the name is empty, is its
+ * certificate for it? */
 enum tls_trust { TLS_TRUSTED, TLS_UNTRUSTED, TLS_OTHER_NAME };
 enum tls_trust tls_peer_trust(const struct conn *conn, struct str name, long *code,
                               const char **reason);
@@ -264,17 +274,19 @@ void tls_session_free(void *session);
 void *tls_store_hold(void *store);
 void tls_store_free(void *store);
 
-/* OpenSSL's object of a connection, or NULL: for scripts, who ask it for what the face does not have. */
+/* OpenSSL's object of a connection, or NULL: for scripts, who ask it for what the face does not
+ * have. */
 struct ssl_st *tls_ssl(const struct conn *conn);
 
 /* What was negotiated. Texts are in the arena; false or empty: not known. */
 struct str tls_alpn(const struct conn *conn); /* as long as the connection */
 struct str tls_server_name(const struct conn *conn);
 bool tls_is_early(const struct conn *conn); /* early data, and the handshake is not finished */
-/* The result of verifying the client: 0 = good; else X509_V_ERR_…, text in *reason. has_certificate tells
- * whether one was sent. */
+/* The result of verifying the client: 0 = good; else X509_V_ERR_…, text in *reason. has_certificate
+ * tells whether one was sent. */
 long tls_verify_result(const struct conn *conn, bool *has_certificate, const char **reason);
-/* Does the result only say that the authority is not known: what TLS_VERIFY_OPTIONAL_NO_CA lets through? */
+/* Does the result only say that the authority is not known: what TLS_VERIFY_OPTIONAL_NO_CA lets
+ * through? */
 bool tls_verify_may_be_foreign(long result);
 /* What is wrong with it, for counters. */
 enum tls_certificate_fault {
@@ -289,21 +301,24 @@ bool tls_variable(const struct conn *conn, struct str name, struct arena *arena,
 /* name: "protocol", "cipher", "ciphers", "curve", "curves", "session_id", "session_reused",
  * "client_cert", … : the part after "ssl_" of the variables of ngx_http_ssl_module. */
 
-/* Between the end of the handshake and the first write: ciphertext that is held back for company leaves. */
+/* Between the end of the handshake and the first write: ciphertext that is held back for company
+ * leaves. */
 void tls_flush(struct conn *conn);
 
-/* Files and data that one reading has loaded are not read again by it; with `inherits` those of the reading
- * in force, too, when they did not change. Before the first context of that arena. */
+/* Files and data that one reading has loaded are not read again by it; with `inherits` those of the
+ * reading in force, too, when they did not change. Before the first context of that arena. */
 void tls_objects_begin(struct arena *arena, bool inherits);
 
-/* ssl_engine: an engine of the library does its work from now on. False with *error in the arena. */
+/* ssl_engine: an engine of the library does its work from now on. False with *error in the arena.
+ */
 bool tls_use_engine(struct str name, struct arena *arena, struct str *error);
 
 /* ---- keys of tickets that several nodes have in common ---- */
 
 /*
- * One key for each period since the epoch. This one's encrypts, those of the last and the next period decrypt as well; without it
- * the keys that this node makes for itself do. In the zone of ticket keys, for all workers.
+ * One key for each period since the epoch. This one's encrypts, those of the last and the next
+ * period decrypt as well; without it the keys that this node makes for itself do. In the zone of
+ * ticket keys, for all workers.
  */
 struct ticket_ring;
 #define TLS_RING_KEY 80 /* bytes: as in a file */
@@ -319,8 +334,8 @@ bool tls_ring_get(struct ticket_ring *ring, uint64_t number, unsigned char out[T
 /* NULL: the key goes. */
 void tls_ring_put(struct ticket_ring *ring, uint64_t number, const unsigned char key[TLS_RING_KEY]);
 
-/* In a worker: ticket keys rotate, certificate watches run, staples are fetched (through this function,
- * which the layer above hands down: an HTTP POST that MAY WAIT). */
+/* In a worker: ticket keys rotate, certificate watches run, staples are fetched (through this
+ * function, which the layer above hands down: an HTTP POST that MAY WAIT). */
 bool tls_worker_start(const struct log *log);
 /* It is going to end: no staple is waited for. */
 void tls_worker_quit(void);

@@ -17,8 +17,8 @@ struct ssl_st *tls_ssl(const struct conn *conn)
 /* ---- failures ---- */
 
 /*
- * What an SSL_… call failed with, once it is not a wait: logged; gives the errno of the connection. A broken
- * connection to an upstream is for those to tell who wanted something from it.
+ * What an SSL_… call failed with, once it is not a wait: logged; gives the errno of the connection.
+ * A broken connection to an upstream is for those to tell who wanted something from it.
  */
 static int transport_say_failure(struct tls *tls, int kind, const char *what)
 {
@@ -231,8 +231,8 @@ static ssize_t encrypt(struct tls *tls, const struct iovec *pieces, int count)
 }
 
 /*
- * What begins each way of writing: what is held goes first. 0: go on. Else what is to be returned, -1 with
- * errno included.
+ * What begins each way of writing: what is held goes first. 0: go on. Else what is to be returned,
+ * -1 with errno included.
  */
 static ssize_t write_begin(struct tls *tls)
 {
@@ -261,8 +261,8 @@ static ssize_t write_begin(struct tls *tls)
 }
 
 /*
- * Ends a write: n bytes were encrypted. They count as sent when the socket has them. After the last ones of
- * a connection its end is said at once, and all that waits for the FIN.
+ * Ends a write: n bytes were encrypted. They count as sent when the socket has them. After the last
+ * ones of a connection its end is said at once, and all that waits for the FIN.
  */
 static ssize_t write_end(struct tls *tls, ssize_t n, bool more_follows)
 {
@@ -465,8 +465,8 @@ const struct conn_transport tls_transport_ktls = {
 
 /* ---- the handshake ---- */
 
-/* The first early data makes the connection usable before the client's Finished. 1 = usable, 0 = as the
- * usual handshake, which continues, -1 = see SSL_get_error. */
+/* The first early data makes the connection usable before the client's Finished. 1 = usable, 0 = as
+ * the usual handshake, which continues, -1 = see SSL_get_error. */
 static int step_early(struct tls *tls)
 {
     size_t n;

@@ -23,11 +23,11 @@ struct watched_file {
 /* Of one context. On the heap. */
 struct tls_watch {
     struct tls_context *context;
-    struct vec files; /* struct watched_file */
-    bool
-        is_unsettled; /* something changed at the last look: loaded when the next finds it the same */
-    bool is_loading;  /* the job is with its thread */
-    bool is_orphaned; /* its context is gone */
+    struct vec files;  /* struct watched_file */
+    bool is_unsettled; /* something changed at the last look: loaded when the next finds it the same
+                        */
+    bool is_loading;   /* the job is with its thread */
+    bool is_orphaned;  /* its context is gone */
     struct thread_job job;
     struct arena arena;        /* of what is being loaded */
     struct arena current;      /* of what is in use since a change */

@@ -1,4 +1,5 @@
-/* From the configuration that runs to another one: a reload, a rollback, and its confirmation. Private to src/server. */
+/* From the configuration that runs to another one: a reload, a rollback, and its confirmation.
+ * Private to src/server. */
 #ifndef SERVER_CONFIGURATION_CHANGE_H
 #define SERVER_CONFIGURATION_CHANGE_H
 
@@ -11,19 +12,23 @@ enum change {
     CHANGE_NONE,
     CHANGE_RELOAD,   /* HUP: to the files on the disk */
     CHANGE_ROLLBACK, /* URG: to the configuration that ran before, of config_history */
-    CHANGE_RETURN, /* the last reload was not confirmed in time: to the one that was confirmed last */
+    CHANGE_RETURN, /* the last reload was not confirmed in time: to the one that was confirmed last
+                    */
 };
 
-/* What is left to do when `next` is requested while `before` has not begun: a rollback cancels a reload, else the newer one counts. */
+/* What is left to do when `next` is requested while `before` has not begun: a rollback cancels a
+ * reload, else the newer one counts. */
 enum change change_after(enum change before, enum change next);
 
 /*
- * The generation that is to take the place of `old`, opened; NULL when its configuration is not fit: the log says why, and
- * nothing has changed but counters_mine->reload_failures. May wait (disk, host names).
+ * The generation that is to take the place of `old`, opened; NULL when its configuration is not
+ * fit: the log says why, and nothing has changed but counters_mine->reload_failures. May wait
+ * (disk, host names).
  */
 struct generation *change_make(struct generation *old, enum change change);
 
-/* When the configuration in force is replaced unless it is confirmed: monotonic milliseconds; 0 = never. */
+/* When the configuration in force is replaced unless it is confirmed: monotonic milliseconds; 0 =
+ * never. */
 uint64_t change_due_ms(void);
 
 /* IO: the configuration in force is good. */

@@ -1,4 +1,5 @@
-/* ngx_core_module, ngx_thread_pool_module, ngx_conf_module, ngx_regex_module: the directives of the main level. */
+/* ngx_core_module, ngx_thread_pool_module, ngx_conf_module, ngx_regex_module: the directives of the
+ * main level. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <grp.h>
@@ -326,7 +327,8 @@ const struct module ngx_core_module = {
     .configured = configuration_core_module_configured,
 };
 
-/* ---- ngx_conf_module: include, which the reader has replaced by the files before anything is applied ---- */
+/* ---- ngx_conf_module: include, which the reader has replaced by the files before anything is
+ * applied ---- */
 
 static bool apply_include(struct conf_scope *scope, const struct directive *row,
                           struct conf_node *node, void *settings)

@@ -31,7 +31,8 @@ static const struct directive rows[] = {
     {0},
 };
 
-/* The first log stays when the configuration names none, or none that keeps what it gets: syslog and memory alone. */
+/* The first log stays when the configuration names none, or none that keeps what it gets: syslog
+ * and memory alone. */
 static struct log_sink *default_sink(struct generation *generation)
 {
     struct log_sink *sink = arena_new(&generation->arena, struct log_sink);

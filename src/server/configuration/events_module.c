@@ -41,7 +41,8 @@ static bool apply_worker_requests(struct conf_scope *scope, const struct directi
     return true;
 }
 
-/* One method is built. Those that there are everywhere it stands in for; the name of another is refused. */
+/* One method is built. Those that there are everywhere it stands in for; the name of another is
+ * refused. */
 static bool apply_use(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings)
 {

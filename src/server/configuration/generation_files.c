@@ -71,7 +71,8 @@ static void give_to_worker(const struct log_file *file, uid_t uid)
     struct stat info, link;
 
     if (lstat(file->path.data, &link) != 0 || S_ISLNK(link.st_mode)) {
-        return; /* users who can write to the folder can rename a link: what it leads to is not ours to give */
+        return; /* users who can write to the folder can rename a link: what it leads to is not ours
+                   to give */
     }
     if (fstat(file->fd, &info) != 0) {
         log_emerg(log_main, errno, "stat() \"%s\" failed", file->path.data);

@@ -15,8 +15,9 @@
 struct generation *generation_read(struct generation *old, bool is_test, bool is_verbose);
 
 /*
- * The same from a record of config_history in a directory, whose files take the place of those on the disk; sets its `kept`. Files
- * that the configuration only names (certificates, passwords, scripts) are read from the disk.
+ * The same from a record of config_history in a directory, whose files take the place of those on
+ * the disk; sets its `kept`. Files that the configuration only names (certificates, passwords,
+ * scripts) are read from the disk.
  */
 struct generation *generation_read_kept(struct generation *old, struct str directory,
                                         unsigned number, bool is_test, bool is_verbose);
@@ -47,7 +48,8 @@ bool generation_open_logs(struct generation *generation);
 /* Makes the wanted directories; false after a message. */
 bool generation_make_paths(struct generation *generation);
 
-/* Does a chain of error_log have a target that keeps what it gets: a file, standard error, a program? */
+/* Does a chain of error_log have a target that keeps what it gets: a file, standard error, a
+ * program? */
 bool error_log_is_kept(const struct log_sink *chain);
 
 /* Zones: all have memory now? False after a message. */

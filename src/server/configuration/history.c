@@ -363,7 +363,8 @@ static void prune(struct arena *arena, int directory, size_t count, const unsign
     }
 }
 
-/* Keeps what a generation was read from, as the successor of `before`; sets generation->kept. False with errno. */
+/* Keeps what a generation was read from, as the successor of `before`; sets generation->kept. False
+ * with errno. */
 static bool keep_at(int directory, struct str name, struct generation *generation, unsigned before)
 {
     struct history_entry former;
@@ -426,8 +427,9 @@ void history_state_keep(const struct generation *generation, unsigned return_to)
 }
 
 /*
- * The record that ran before: of the generation in force, which is kept now if it was not, or of the last start: then *return_to
- * becomes what that waits to return to, in this binary or in the one that is upgraded.
+ * The record that ran before: of the generation in force, which is kept now if it was not, or of
+ * the last start: then *return_to becomes what that waits to return to, in this binary or in the
+ * one that is upgraded.
  */
 static unsigned find_before(int directory, struct str name, struct generation *old,
                             unsigned *return_to)

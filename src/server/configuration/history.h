@@ -1,5 +1,5 @@
-/* `config_history`: the configurations that ran, each in a file of a directory. Private to src/server.
- * Implemented in history.c and history_record.c. */
+/* `config_history`: the configurations that ran, each in a file of a directory. Private to
+ * src/server. Implemented in history.c and history_record.c. */
 #ifndef SERVER_CONFIGURATION_HISTORY_H
 #define SERVER_CONFIGURATION_HISTORY_H
 
@@ -13,7 +13,8 @@
 #define HISTORY_MOST 1000                  /* configurations that may be kept */
 #define HISTORY_NUMBER_MOST 99999999
 
-/* A file with a certificate or a revocation list that a configuration names. Keys are neither copied nor hashed. */
+/* A file with a certificate or a revocation list that a configuration names. Keys are neither
+ * copied nor hashed. */
 struct history_certificate {
     struct history_certificate *next;
     struct str name;        /* full */
@@ -36,8 +37,9 @@ struct history_state {
 };
 
 /*
- * The text of a record (without its checksum) to an entry, whose strings are slices of it. False: malformed. A number of files or
- * certificates that the text has no room for is impossible: each takes bytes of it.
+ * The text of a record (without its checksum) to an entry, whose strings are slices of it. False:
+ * malformed. A number of files or certificates that the text has no room for is impossible: each
+ * takes bytes of it.
  */
 bool history_parse(struct arena *arena, struct str text, struct history_entry *out);
 
@@ -57,13 +59,15 @@ bool history_load(struct arena *arena, struct str directory, unsigned number,
 /* False, without a message, where there is none that can be read. */
 bool history_state_load(struct str directory, struct history_state *out);
 
-/* Writes the state of a generation that runs; a failure is logged. Nothing is done for one that was not kept. */
+/* Writes the state of a generation that runs; a failure is logged. Nothing is done for one that was
+ * not kept. */
 void history_state_keep(const struct generation *generation, unsigned return_to);
 
 /*
- * Keeps a configuration that is about to run, unless its text is that of the one that runs; `old` is the latter, NULL at the start. Sets
- * next->kept. Older records than `config_history` wants are removed, but not `return_to`. What cannot be written is logged, and is not kept.
- * Waits for the disk.
+ * Keeps a configuration that is about to run, unless its text is that of the one that runs; `old`
+ * is the latter, NULL at the start. Sets next->kept. Older records than `config_history` wants are
+ * removed, but not `return_to`. What cannot be written is logged, and is not kept. Waits for the
+ * disk.
  */
 void history_keep(struct generation *next, struct generation *old, unsigned return_to);
 

@@ -1,7 +1,8 @@
 /*
- * Tengine's "pipe:" targets: one pipe and one program for each distinct command of a generation. The master keeps both
- * ends, so that a program that is started again continues where the one before it ended; the process that logs has the writing
- * end. A program reads the end of its input when master and workers have left the generation.
+ * Tengine's "pipe:" targets: one pipe and one program for each distinct command of a generation.
+ * The master keeps both ends, so that a program that is started again continues where the one
+ * before it ended; the process that logs has the writing end. A program reads the end of its input
+ * when master and workers have left the generation.
  */
 #define _GNU_SOURCE
 #include "server/configuration/log_pipe.h"
@@ -106,7 +107,8 @@ struct log_pipe *generation_log_pipe(struct conf *conf, const struct conf_node *
 
 /* ---- pipes */
 
-/* Only our end does not block: the ends are two open files, and programs expect that reading waits. */
+/* Only our end does not block: the ends are two open files, and programs expect that reading waits.
+ */
 static bool open_pipe(struct log_pipe *pipe, uint64_t size)
 {
     int ends[2];

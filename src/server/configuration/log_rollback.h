@@ -1,4 +1,5 @@
-/* Tengine's "pipe:rollback": a process that writes a log and rotates it, by size and by time. Private to this package. */
+/* Tengine's "pipe:rollback": a process that writes a log and rotates it, by size and by time.
+ * Private to this package. */
 #ifndef SERVER_CONFIGURATION_LOG_ROLLBACK_H
 #define SERVER_CONFIGURATION_LOG_ROLLBACK_H
 
@@ -11,25 +12,27 @@
 struct log_rollback {
     struct str path;      /* full, NUL-terminated */
     uint64_t interval_ms; /* between two rotations; 0 = not by time */
-    uint64_t
-        adjust_ms; /* a rotation by time is late by a random part of this, so that hosts do not all rotate at once */
-    uint64_t size_max; /* bytes, of the file; 0 = any */
-    unsigned backups;  /* files that are kept: path.1 is the newest */
+    uint64_t adjust_ms; /* a rotation by time is late by a random part of this, so that hosts do not
+                           all rotate at once */
+    uint64_t size_max;  /* bytes, of the file; 0 = any */
+    unsigned backups;   /* files that are kept: path.1 is the newest */
 };
 
 #define LOG_ROLLBACK_BACKUPS_MAX 1000
 
 /*
- * Reads "PATH [interval=TIME] [baknum=NUMBER] [maxsize=SIZE] [adjust=TIME]", where the path is relative to the prefix; memory from
- * the arena. False with a reason in *error.
+ * Reads "PATH [interval=TIME] [baknum=NUMBER] [maxsize=SIZE] [adjust=TIME]", where the path is
+ * relative to the prefix; memory from the arena. False with a reason in *error.
  */
 bool log_rollback_parse(struct arena *arena, struct str prefix, struct str text,
                         struct log_rollback *out, struct str *error);
 
-/* Renames the file and its backups: the oldest is removed. A file that is not there is no failure. Blocks for the disk. */
+/* Renames the file and its backups: the oldest is removed. A file that is not there is no failure.
+ * Blocks for the disk. */
 void log_rollback_rotate(const struct log_rollback *rollback);
 
-/* The process: copies what it reads from `input` to the file until its end. Gives the exit status. Blocks. */
+/* The process: copies what it reads from `input` to the file until its end. Gives the exit status.
+ * Blocks. */
 int log_rollback_run(const struct log_rollback *rollback, int input);
 
 #endif

@@ -133,7 +133,8 @@ static bool is_left_out(const char *module)
     return false;
 }
 
-/* Modules that are left out on purpose, and what to do instead: docs/what-is-not-there.md has the reasons. */
+/* Modules that are left out on purpose, and what to do instead: docs/what-is-not-there.md has the
+ * reasons. */
 static const struct {
     const char *module, *instead;
 } never_built[] = {

@@ -1,5 +1,5 @@
-/* Modules that a build can be without, and their directives. Written by auto/not_built.py out of the
- * catalogue of facts, not by hand. Read by not_built.c alone. */
+/* Modules that a build can be without, and their directives. Written by auto/not_built.py out of
+ * the catalogue of facts, not by hand. Read by not_built.c alone. */
 #ifndef SERVER_NOT_BUILT_ROWS_H
 #define SERVER_NOT_BUILT_ROWS_H
 

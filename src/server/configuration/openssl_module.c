@@ -1,4 +1,5 @@
-/* ngx_openssl_module and ngx_openssl_cache_module: engines, and what one reading has loaded for the next. */
+/* ngx_openssl_module and ngx_openssl_cache_module: engines, and what one reading has loaded for the
+ * next. */
 #include "config.h"
 
 #ifdef HAVE_OPENSSL

@@ -1,4 +1,5 @@
-/* ngx_procs_module (Tengine's): processes of modules beside the workers. No module that there is has one, so that a block may name none. */
+/* ngx_procs_module (Tengine's): processes of modules beside the workers. No module that there is
+ * has one, so that a block may name none. */
 #include "conf/directive.h"
 #include "server/module.h"
 

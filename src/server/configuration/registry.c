@@ -84,7 +84,8 @@ static struct loaded_module *loaded_find(struct str path)
     return NULL;
 }
 
-/* With -t -q a module that is not needed, or that is done without, is no news: what matters is whether it all holds. */
+/* With -t -q a module that is not needed, or that is done without, is no news: what matters is
+ * whether it all holds. */
 static bool is_reported(void)
 {
     return !(server.options.is_quiet && server.options.test != 0);
@@ -96,8 +97,8 @@ static bool is_of_nginx(const char *why)
 }
 
 /*
- * Whatever could not be loaded is done without: many a configuration loads what it does not use. One of its
- * directives is the error, and names it (registry_skipped).
+ * Whatever could not be loaded is done without: many a configuration loads what it does not use.
+ * One of its directives is the error, and names it (registry_skipped).
  */
 static void skip(struct conf *conf, const struct conf_node *node, struct str path, struct str name,
                  const char *why)
@@ -155,9 +156,9 @@ static struct loaded_module *loaded_check(struct conf *conf, const struct conf_n
 }
 
 /*
- * Where the object may be: the name as it is written, below the prefix; and the file of that name in the folder of our
- * own modules, if the first is not there or is nginx's. So "modules/X.so" means our module X, whatever the prefix is
- * and others who have put modules below it.
+ * Where the object may be: the name as it is written, below the prefix; and the file of that name
+ * in the folder of our own modules, if the first is not there or is nginx's. So "modules/X.so"
+ * means our module X, whatever the prefix is and others who have put modules below it.
  */
 enum { OBJECT_PLACES = 2 };
 
@@ -172,7 +173,8 @@ static void list_objects(const struct conf *conf, struct str path,
     objects[1] = fs_full_name(conf->arena, usual, file);
 }
 
-/* Opens the object, or finds it open; NULL: it was skipped, or conf_error said what is wrong, and *is_good is false. */
+/* Opens the object, or finds it open; NULL: it was skipped, or conf_error said what is wrong, and
+ * *is_good is false. */
 static struct loaded_module *loaded_open(struct conf *conf, const struct conf_node *node,
                                          const struct str objects[OBJECT_PLACES], bool *is_good)
 {
@@ -354,7 +356,8 @@ static bool is_listed(const struct module *const *modules, const char *name)
     return *modules != NULL;
 }
 
-/* The folder of the program that runs, with a slash at the end; empty when the system does not say. */
+/* The folder of the program that runs, with a slash at the end; empty when the system does not say.
+ */
 static struct str program_folder(struct arena *arena)
 {
     char *path = arena_text(arena, PATH_MAX);
@@ -365,7 +368,8 @@ static struct str program_folder(struct arena *arena)
     return slash == NULL ? STR_NONE : str_from(path, slash + 1);
 }
 
-/* Is the object of a module that was built as one in the default directory, or, before the installation, beside the program? */
+/* Is the object of a module that was built as one in the default directory, or, before the
+ * installation, beside the program? */
 static bool is_object_there(struct generation *generation, const char *name)
 {
     struct arena *arena = &generation->arena;

@@ -17,8 +17,8 @@
  */
 bool registry_collect(struct conf *conf, struct generation *generation);
 
-/* The module that load_module named and could not load whose directive this may be, by the words of both names; or
- * empty. */
+/* The module that load_module named and could not load whose directive this may be, by the words of
+ * both names; or empty. */
 struct str registry_skipped(struct conf *conf, struct str directive);
 
 /*

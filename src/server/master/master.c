@@ -29,7 +29,8 @@
 #include "server/process/signals.h"
 #include "server/process/title.h"
 
-/* KILL once the delay is over this. With sanitizers leaks are looked for at the end of a process, which takes long on a busy machine. */
+/* KILL once the delay is over this. With sanitizers leaks are looked for at the end of a process,
+ * which takes long on a busy machine. */
 #ifdef WITH_SANITIZER
 #define ESCALATE_LAST_MS 4000
 #else
@@ -102,8 +103,8 @@ static void kill_all(void)
 /* ---- signals */
 
 /*
- * systemd gets a message that the service ends, but not by one of two masters that leaves it to the other: it would wait for
- * the other's end, and kill it at last.
+ * systemd gets a message that the service ends, but not by one of two masters that leaves it to the
+ * other: it would wait for the other's end, and kill it at last.
  */
 static void tell_end(void)
 {
@@ -170,7 +171,8 @@ static void master_quit(void)
     }
 }
 
-/* The service accepts for a while yet, where the configuration says so and no other master continues it. */
+/* The service accepts for a while yet, where the configuration says so and no other master
+ * continues it. */
 static void begin_to_quit(void)
 {
     uint64_t delay_ms = master.generation->core->shutdown_delay_ms;
@@ -487,8 +489,9 @@ static void respawn_due(void)
 }
 
 /*
- * The older master has ended, and systemd is our parent now. It asks whose child the main process is when it changes,
- * not later, and kills one that is not its own at once where it should stop it gently. So it changes twice.
+ * The older master has ended, and systemd is our parent now. It asks whose child the main process
+ * is when it changes, not later, and kills one that is not its own at once where it should stop it
+ * gently. So it changes twice.
  */
 static void tell_adopted(void)
 {

@@ -22,8 +22,8 @@ struct master {
     uint64_t drains_until_ms; /* QUIT came, and is obeyed then; 0 = it did not */
     uint64_t escalate_at_ms;  /* TERM again, or KILL; while is_terminating */
     unsigned escalate_delay_ms;
-    uint64_t *
-        respawn_at_ms; /* by slot, of all roles: a worker that died young waits until then; 0 = nothing */
+    uint64_t *respawn_at_ms; /* by slot, of all roles: a worker that died young waits until then; 0
+                                = nothing */
     uint32_t *gone; /* numbers of listeners of the last generation that have no successor */
     unsigned gone_count;
 };

@@ -92,8 +92,8 @@ bool master_is_waiting_for_workers(void)
     return false;
 }
 
-/* Listeners of the generation that goes which the next one does not have, or has with TLS or a PROXY header that their
-   parked connections did not begin with: these cannot be handed over. */
+/* Listeners of the generation that goes which the next one does not have, or has with TLS or a
+   PROXY header that their parked connections did not begin with: these cannot be handed over. */
 static void find_gone(const struct generation *old, const struct generation *next)
 {
     unsigned number = 0;

@@ -1,5 +1,6 @@
-/* Messages between two masters. Each names the listeners that its workers serve, and sends descriptors of pairs of sockets: one end
- * goes to a worker of the other master, the other end to a worker that quits. */
+/* Messages between two masters. Each names the listeners that its workers serve, and sends
+ * descriptors of pairs of sockets: one end goes to a worker of the other master, the other end to a
+ * worker that quits. */
 #define _GNU_SOURCE
 #include "server/master/other_master.h"
 
@@ -115,7 +116,8 @@ void other_master_inherit(void)
 
 /* ---- who serves what */
 
-/* A listener as the other master knows it as well: its address, and what a connection begins with. */
+/* A listener as the other master knows it as well: its address, and what a connection begins with.
+ */
 static uint32_t listener_print(const struct listener *listener)
 {
     const struct addr *addr = &listener->addr;
@@ -168,7 +170,8 @@ void other_master_send_mailboxes(void)
     }
 }
 
-/* A worker of the other master can be given datagrams. Workers that start from now on know it by this table. */
+/* A worker of the other master can be given datagrams. Workers that start from now on know it by
+ * this table. */
 static void take_mailbox(uint32_t number, int fd)
 {
     const struct channel_message message = {.type = CHANNEL_MAILBOX, .slot = number};

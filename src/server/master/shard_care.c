@@ -2,8 +2,9 @@
  * The master's care for the shards. Rules, by the numbers of docs/architecture.md:
  *   3. a slot that is not wanted any more gets no new connection, a survivor empties it, then it is
  *      closed, from the top;
- *   5. connections that a blocked worker was woken for are shown to others, and that is logged. New clients of QUIC, which
- *      only the worker of their slot reads, come to another worker once that was logged.
+ *   5. connections that a blocked worker was woken for are shown to others, and that is logged. New
+ * clients of QUIC, which only the worker of their slot reads, come to another worker once that was
+ * logged.
  */
 #include "server/master/shard_care.h"
 
@@ -178,8 +179,8 @@ static void steer(struct shard_set *set)
     }
 }
 
-/* Slots beyond what is wanted: each needs somebody who empties it. As long as there is another master, its workers may
- * want them; ours only lend a hand. */
+/* Slots beyond what is wanted: each needs somebody who empties it. As long as there is another
+ * master, its workers may want them; ours only lend a hand. */
 static void retire_slots(const struct generation *generation, struct shard_set *set)
 {
     if (another_master_lives()) {
@@ -393,8 +394,8 @@ static struct process *helper_for(const struct generation *generation, unsigned 
 }
 
 /*
- * Those that accept do not take what waits there: they may stand still, or have no room. All that stand by accept now;
- * where none does, one that sleeps is shown what waits.
+ * Those that accept do not take what waits there: they may stand still, or have no room. All that
+ * stand by accept now; where none does, one that sleeps is shown what waits.
  */
 static void show_waiting(const struct generation *generation, unsigned slot)
 {
@@ -427,7 +428,8 @@ static void replace_adopter(const struct generation *generation, pid_t pid)
     }
 }
 
-/* Another worker reads the datagrams of QUIC that wait: it serves new clients, and passes on the rest. */
+/* Another worker reads the datagrams of QUIC that wait: it serves new clients, and passes on the
+ * rest. */
 static void lend_datagrams(const struct generation *generation, unsigned slot)
 {
     struct process *survivor = survivor_for(generation, slot);
@@ -515,7 +517,8 @@ static bool was_accepted(const struct generation *generation)
     return accepted_before != before;
 }
 
-/* After some looks with nothing to do the master rests until a connection comes, or something changes. */
+/* After some looks with nothing to do the master rests until a connection comes, or something
+ * changes. */
 static void rest_if_quiet(const struct generation *generation, bool is_quiet)
 {
     if (was_accepted(generation) || !is_quiet) {

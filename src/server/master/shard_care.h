@@ -32,7 +32,8 @@ void shard_care_look(struct generation *generation);
 /* Is there anything to look for? */
 bool shard_care_has_to_look(const struct generation *generation);
 
-/* Can another worker take what comes to a socket of the set? Those of flows belong to one worker. */
+/* Can another worker take what comes to a socket of the set? Those of flows belong to one worker.
+ */
 bool shard_care_watches(const struct shard_set *set);
 
 /* Another master, older or newer, has the same sockets: nothing is taken away from it. */

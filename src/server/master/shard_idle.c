@@ -1,7 +1,8 @@
 /*
- * While no connection comes, the master does not check the listening sockets every 25 ms (shard_care_look): an epoll instance
- * with all of them wakes it when one comes. It watches without EPOLLEXCLUSIVE, so the kernel wakes a worker as well. Under load
- * the instance is closed: it would cost something for each connection.
+ * While no connection comes, the master does not check the listening sockets every 25 ms
+ * (shard_care_look): an epoll instance with all of them wakes it when one comes. It watches without
+ * EPOLLEXCLUSIVE, so the kernel wakes a worker as well. Under load the instance is closed: it would
+ * cost something for each connection.
  */
 #include "server/master/shard_idle.h"
 

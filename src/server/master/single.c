@@ -31,7 +31,8 @@ enum {
     LEAVING_LOOK_MS = 25, /* at sockets that no configuration wants */
 };
 
-/* After QUIT clients get so long, where worker_shutdown_timeout does not say it: who runs one process waits for its end. */
+/* After QUIT clients get so long, where worker_shutdown_timeout does not say it: who runs one
+ * process waits for its end. */
 #define QUIT_MS 1500
 
 /* Generations that connections and fibers may still belong to; freed when none is left. */
@@ -113,8 +114,8 @@ static void programs_due(struct timer *timer)
 }
 
 /*
- * Children are log programs, of which those of older generations end for good, and what modules have started. Programs in a group
- * of their own are left to the thread that waits for them.
+ * Children are log programs, of which those of older generations end for good, and what modules
+ * have started. Programs in a group of their own are left to the thread that waits for them.
  */
 static void reap(void)
 {

@@ -21,7 +21,8 @@
     "SPARE=XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX" \
     "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX"
 
-/* In the child: what `env` names, the sockets, the channel to this master, what QUIC needs, and where to report readiness. */
+/* In the child: what `env` names, the sockets, the channel to this master, what QUIC needs, and
+ * where to report readiness. */
 static char **make_environment(struct arena *arena, char *channel)
 {
     struct str list = shards_export(arena);
@@ -95,7 +96,8 @@ void master_upgrade(void)
     arena_free(&arena);
 }
 
-/* The new binary ended, or never started: this master gets its pid file and, after WINCH, its workers back. */
+/* The new binary ended, or never started: this master gets its pid file and, after WINCH, its
+ * workers back. */
 void master_upgrade_over(void)
 {
     struct str path = master.generation->core->pid_path;

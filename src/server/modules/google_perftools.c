@@ -23,7 +23,8 @@ static const struct perftools_settings *google_perftools_settings_of(struct gene
     return conf_settings(conf_main_scope(&generation->conf), &perftools_key);
 }
 
-/* With CPUPROFILE in the environment the library begins by itself, in the process that has loaded it: that is the master. */
+/* With CPUPROFILE in the environment the library begins by itself, in the process that has loaded
+ * it: that is the master. */
 static bool google_perftools_configured(struct conf *conf, struct generation *generation)
 {
     if (getenv("CPUPROFILE") != NULL) {

@@ -1,4 +1,5 @@
-/* Messages between the master and a worker, one descriptor each at most. Private to this package. */
+/* Messages between the master and a worker, one descriptor each at most. Private to this package.
+ */
 #ifndef SERVER_PROCESS_CHANNEL_H
 #define SERVER_PROCESS_CHANNEL_H
 
@@ -13,12 +14,14 @@ enum channel_type {
      * of the descriptor, or stays until its next answer. Comes again when there is a newer one yet.
      */
     CHANNEL_REPLACED,
-    CHANNEL_UPGRADED, /* as CHANNEL_REPLACED, by another master's workers: they pass on datagrams of QUIC only */
+    CHANNEL_UPGRADED, /* as CHANNEL_REPLACED, by another master's workers: they pass on datagrams of
+                         QUIC only */
     CHANNEL_TERMINATE, /* end at once */
     CHANNEL_REOPEN,    /* open the logs again */
     CHANNEL_GONE,      /* `listener` is not served by the next generation */
     CHANNEL_HANDOVER,  /* the descriptor brings parked connections of an older worker */
-    CHANNEL_ADOPT, /* the retired `slot` of `listener`: accept from the descriptor until it is empty */
+    CHANNEL_ADOPT, /* the retired `slot` of `listener`: accept from the descriptor until it is empty
+                    */
     CHANNEL_RETURN,   /* that slot is wanted again: close it */
     CHANNEL_LOOK,     /* connections wait at the socket of `slot`, a sibling's, on any listener */
     CHANNEL_ACCEPTED, /* the descriptor is a connection that was accepted for `listener` */
@@ -26,10 +29,11 @@ enum channel_type {
     /* To the master. */
     CHANNEL_READY,   /* it accepts */
     CHANNEL_RETIRED, /* the retired `slot` of `listener` is empty and closed */
-    /* To the other master of an upgrade; CHANNEL_HANDOVER, too, and CHANNEL_READY, where `listener` is the number of
-     * CHANNEL_SERVES that follow. */
+    /* To the other master of an upgrade; CHANNEL_HANDOVER, too, and CHANNEL_READY, where `listener`
+     * is the number of CHANNEL_SERVES that follow. */
     CHANNEL_SERVES, /* `listener` is a number by which both know one that our workers serve */
-    /* To the other master, and from it to its workers: the descriptor is the mailbox `slot` of a worker (net/datagram/binaries.h). */
+    /* To the other master, and from it to its workers: the descriptor is the mailbox `slot` of a
+       worker (net/datagram/binaries.h). */
     CHANNEL_MAILBOX,
 };
 

@@ -95,8 +95,8 @@ static bool has_option(int fd, int option, int value)
     return getsockopt(fd, SOL_SOCKET, option, &is, &len) == 0 && is == value;
 }
 
-/* Nothing else is touched: the number may be of a listening socket. One with FD_CLOEXEC did not come with the binary, or has been
- * taken before. */
+/* Nothing else is touched: the number may be of a listening socket. One with FD_CLOEXEC did not
+ * come with the binary, or has been taken before. */
 static bool is_mailbox(int fd)
 {
     return fd > STDERR_FILENO && fcntl(fd, F_GETFD) == 0 && has_option(fd, SO_DOMAIN, AF_UNIX) &&

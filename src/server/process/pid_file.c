@@ -51,7 +51,8 @@ static bool is_replaceable(const char *path)
     return lstat(path, &info) != 0 ? errno == ENOENT : S_ISREG(info.st_mode);
 }
 
-/* The file appears with its number in it: it is written beside, and renamed. False: that cannot be done here. */
+/* The file appears with its number in it: it is written beside, and renamed. False: that cannot be
+ * done here. */
 static bool replace(const char *path)
 {
     char beside[1024];
@@ -125,7 +126,8 @@ pid_t pid_file_read(struct str path)
     return (pid_t) pid;
 }
 
-/* Is it the file that this process has written last, by another of its names (/var/run is a link to /run)? */
+/* Is it the file that this process has written last, by another of its names (/var/run is a link to
+ * /run)? */
 static bool is_written_file(const char *path)
 {
     struct stat written;

@@ -8,14 +8,16 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-/* Writes the number of this process, mode 0644, so that readers never see half of it: by another file that takes
- * the place of PATH, where that can be. False after a message. Paths are NUL-terminated. */
+/* Writes the number of this process, mode 0644, so that readers never see half of it: by another
+ * file that takes the place of PATH, where that can be. False after a message. Paths are
+ * NUL-terminated. */
 bool pid_file_write(struct str path);
 /* -t: it can be opened or created; nothing is written. False after a message. */
 bool pid_file_touch(struct str path);
 /* Reads the number; 0 after a message. */
 pid_t pid_file_read(struct str path);
-/* Removes it, unless it is the file that was written last, by another name; a failure is an alert. */
+/* Removes it, unless it is the file that was written last, by another name; a failure is an alert.
+ */
 void pid_file_remove(struct str path);
 
 /* PATH.oldbin, where the older master's number lives during an upgrade. */

@@ -51,7 +51,8 @@ const struct log_file *server_first_log_file(void);
 void server_first_log_close(void);
 
 /* Becomes a daemon: double fork, session of its own, standard streams to /dev/null. The parent ends
-   when daemon_is_ready was called in the child, so that the program that started it finds the pid file. */
+   when daemon_is_ready was called in the child, so that the program that started it finds the pid
+   file. */
 bool daemon_start(const struct log *log);
 void daemon_is_ready(void);
 /* Standard error goes to the error log from now on, if that is a file. */

@@ -1,6 +1,6 @@
 /*
- * Elastic placement gathers kept connections on few workers. When these become busy, another worker joins (placement.h),
- * and gets some of them: idle ones, which are a descriptor and a few words.
+ * Elastic placement gathers kept connections on few workers. When these become busy, another worker
+ * joins (placement.h), and gets some of them: idle ones, which are a descriptor and a few words.
  */
 #include "server/worker/balance.h"
 

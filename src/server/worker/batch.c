@@ -1,4 +1,5 @@
-/* Messages with idle connections from one worker to another: descriptors, and a few bytes of state with each. */
+/* Messages with idle connections from one worker to another: descriptors, and a few bytes of state
+ * with each. */
 #include "server/worker/batch.h"
 
 #include <errno.h>

@@ -39,10 +39,12 @@ struct batch *batch_new(struct listener *listener);
 bool batch_takes(const struct batch *batch, const struct listener *listener, size_t size);
 /* Adds a descriptor, which the batch owns from now on; at most STATE_MOST bytes of state. */
 void batch_add(struct batch *batch, int fd, const void *state, size_t size);
-/* Sends it in one message, without waiting; the descriptors remain the batch's. False with errno. */
+/* Sends it in one message, without waiting; the descriptors remain the batch's. False with errno.
+ */
 bool batch_send(struct batch *batch, int to);
 
-/* How many descriptors the next message brings; 0 = none, or there is no message. It is not taken, nor are they. */
+/* How many descriptors the next message brings; 0 = none, or there is no message. It is not taken,
+ * nor are they. */
 unsigned batch_peek(int from);
 
 /* ---- a message that came: `size` bytes of data */

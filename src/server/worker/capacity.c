@@ -17,7 +17,8 @@
 
 struct capacity capacity = {.requests = UINT32_MAX};
 
-/* The limit of the control group (version 2) that a container has for its root; UINT64_MAX = none. */
+/* The limit of the control group (version 2) that a container has for its root; UINT64_MAX = none.
+ */
 static uint64_t memory_of_group(void)
 {
     char text[32];
@@ -43,7 +44,8 @@ static uint64_t memory(void)
     return of_group < of_machine ? of_group : of_machine;
 }
 
-/* What memory allows, but no less than two for each connection: nobody's first is refused for that. */
+/* What memory allows, but no less than two for each connection: nobody's first is refused for that.
+ */
 static uint32_t requests_for(const struct generation *generation)
 {
     uint64_t most = memory() / MEMORY_PART / REQUEST_BYTES / generation->slots;

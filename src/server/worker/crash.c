@@ -38,7 +38,8 @@ static void put_number(struct writer *line, uint64_t number)
 static const struct log_file *trace_file; /* NULL: the error log */
 static unsigned trace_frames;
 
-/* Should the lookup of names wait for a lock that the crashed code holds: then it ends here, too. */
+/* Should the lookup of names wait for a lock that the crashed code holds: then it ends here, too.
+ */
 static void end_in_time(unsigned seconds)
 {
     sigset_t set;

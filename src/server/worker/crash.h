@@ -7,7 +7,8 @@
 /* Takes the signals of crashes; the signal then does what it always does. */
 void crash_watch(void);
 
-/* How many frames of the stack are written after that line, and to which file; NULL: to that of the line. */
+/* How many frames of the stack are written after that line, and to which file; NULL: to that of the
+ * line. */
 void crash_trace(const struct log_file *file, unsigned frames);
 #define CRASH_FRAMES_MOST 200
 

@@ -332,8 +332,9 @@ static bool has_room_for(unsigned n)
 }
 
 /*
- * A sibling sends only what this worker has offered to take (placement.h). What it has opened since may stand in the way:
- * then connections that were idle for longer give way to those that were busy lately.
+ * A sibling sends only what this worker has offered to take (placement.h). What it has opened since
+ * may stand in the way: then connections that were idle for longer give way to those that were busy
+ * lately.
  */
 static void make_room_for_message(int from)
 {
@@ -472,8 +473,8 @@ static void incoming_ready(struct event_source *source, unsigned events)
 }
 
 /*
- * The socket was passed on, by a master or two, and any of them may have closed it on the way, with what was in it. So nothing is
- * sent before the worker at its end has said that it reads.
+ * The socket was passed on, by a master or two, and any of them may have closed it on the way, with
+ * what was in it. So nothing is sent before the worker at its end has said that it reads.
  */
 static void send_acceptance(int fd)
 {
@@ -525,7 +526,8 @@ static bool takes_within(const struct handover *handover, const struct listener 
 {
     const struct listener *next = listener_of(within.to, &listener->addr, listener->opening);
 
-    /* Those that were handed over already are met again: connections of all generations are visited. */
+    /* Those that were handed over already are met again: connections of all generations are
+     * visited. */
     return next != NULL && next != listener && next->handed_over != NULL;
 }
 

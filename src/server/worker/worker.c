@@ -139,7 +139,8 @@ static void quit_worker(void)
     worker_quit();
 }
 
-/* Workers of another master serve. Of one that is replaced already only flows end: those workers pass on nothing for them. */
+/* Workers of another master serve. Of one that is replaced already only flows end: those workers
+ * pass on nothing for them. */
 static void obey_upgrade(int fd)
 {
     if (worker_is_quitting) {

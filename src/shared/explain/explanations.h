@@ -1,6 +1,6 @@
 /*
- * Explanations of requests: texts in a zone of shared memory, the last that there is room for, each found by a random id.
- * What they say is the business of the module that adds them.
+ * Explanations of requests: texts in a zone of shared memory, the last that there is room for, each
+ * found by a random id. What they say is the business of the module that adds them.
  */
 #ifndef SHARED_EXPLAIN_EXPLANATIONS_H
 #define SHARED_EXPLAIN_EXPLANATIONS_H
@@ -16,7 +16,8 @@
 
 struct explanations;
 
-/* The explanations of a zone "NAME:SIZE"; those of the generation in force where it has the same zone. NULL after conf_error. */
+/* The explanations of a zone "NAME:SIZE"; those of the generation in force where it has the same
+ * zone. NULL after conf_error. */
 struct explanations *explanations_open(struct conf *conf, struct conf_node *node, struct str zone);
 
 /* The same in memory of its own, for tests. NULL: there is no room. */
@@ -25,10 +26,12 @@ struct explanations *explanations_of(struct zone *zone);
 /* Writes a new id of EXPLANATION_ID_SIZE bytes that cannot be guessed. */
 void explanation_id_make(char *id);
 
-/* Keeps a text under an id of explanation_id_make; the oldest ones make room. False: it is longer than EXPLANATION_MOST. Does not wait. */
+/* Keeps a text under an id of explanation_id_make; the oldest ones make room. False: it is longer
+ * than EXPLANATION_MOST. Does not wait. */
 bool explanation_keep(struct explanations *explanations, struct str id, struct str text);
 
-/* The text of this id in any zone of the configuration, copied to the arena. False: there is none. The id may be any bytes. */
+/* The text of this id in any zone of the configuration, copied to the arena. False: there is none.
+ * The id may be any bytes. */
 bool explanation_find(struct conf *conf, struct str id, struct arena *arena, struct str *text);
 
 /* Drops it from all zones of the configuration. */

@@ -1,4 +1,5 @@
-/* Values by the client's address, of GeoIP databases of the legacy format: what the geoip modules have in common. */
+/* Values by the client's address, of GeoIP databases of the legacy format: what the geoip modules
+ * have in common. */
 #ifndef SHARED_GEO_GEOIP_H
 #define SHARED_GEO_GEOIP_H
 
@@ -7,8 +8,8 @@
 #include "shared/geo/geo.h"
 #include "shared/geo/legacy.h"
 
-/* What libGeoIP is needed for: names by numbers of countries. Each gives NULL where there is none. The modules have it, by
- * geoip_library.h: the program itself is not linked with that library. */
+/* What libGeoIP is needed for: names by numbers of countries. Each gives NULL where there is none.
+ * The modules have it, by geoip_library.h: the program itself is not linked with that library. */
 struct geoip_library {
     unsigned (*country_count)(void);
     const char *(*code)(int country);
@@ -96,7 +97,8 @@ bool geoip_give(const struct geoip_lookup *lookup, enum geoip_value wanted, stru
         GEOIP_VARIABLE("geoip_area_code", GET, GEOIP_CITY_AREA, "Telephone area code."),           \
         GEOIP_VARIABLE("geoip_org", GET, GEOIP_ORG, "Organization.")
 
-/* Apply functions of rows whose settings are a struct geoip_settings: the file of a database, and "utf8". */
+/* Apply functions of rows whose settings are a struct geoip_settings: the file of a database, and
+ * "utf8". */
 bool geoip_country_apply(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings);
 bool geoip_region_apply(struct conf_scope *scope, const struct directive *row,

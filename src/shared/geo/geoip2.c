@@ -1,6 +1,7 @@
 /*
- * The geoip2 block: variables by databases of MaxMind's format. A file is read into memory, never mapped, so that one that is cut off while
- * it is used does no harm; with auto_reload each worker looks now and then whether it has changed, and reads it on a thread.
+ * The geoip2 block: variables by databases of MaxMind's format. A file is read into memory, never
+ * mapped, so that one that is cut off while it is used does no harm; with auto_reload each worker
+ * looks now and then whether it has changed, and reads it on a thread.
  */
 #include "shared/geo/geoip2.h"
 
@@ -118,7 +119,8 @@ static void free_file(void *arg)
 
 /* ---- auto_reload ---- */
 
-/* A look at the file on a thread. It has what it needs itself: its generation may be gone when it is done. */
+/* A look at the file on a thread. It has what it needs itself: its generation may be gone when it
+ * is done. */
 struct check_job {
     struct thread_job job;
     struct geoip2_database *database; /* of that generation; for the loop alone */
@@ -204,7 +206,8 @@ static void check_now_and_then(struct geoip2_database *database)
 
 /* ---- variables ---- */
 
-/* A value as text, in the request's memory: the file may be another one later. Containers are none. */
+/* A value as text, in the request's memory: the file may be another one later. Containers are none.
+ */
 static bool give_value(struct variable_env *env, const struct geo_value *value, struct str *out)
 {
     switch (value->kind) {
@@ -334,7 +337,8 @@ static bool geo_geoip2_read_word(struct conf *conf, const struct conf_node *node
     return is_default ? read_default(conf, node, value, out) : read_source(conf, node, value, out);
 }
 
-/* "$variable metadata build_epoch": what is no word of these is never found. Behind a default= it is a key as any other. */
+/* "$variable metadata build_epoch": what is no word of these is never found. Behind a default= it
+ * is a key as any other. */
 static void read_metadata(const struct conf_node *node, struct geoip2_variable *out)
 {
     static const char *const words[] = {"", "build_epoch", "last_check", "last_change"};

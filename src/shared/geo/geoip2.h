@@ -12,8 +12,8 @@ struct geoip2_settings {
 };
 
 /*
- * Reads a block, and defines its variables among those of the block around it. False after conf_error. Settings and clients outlive the
- * generation's variables.
+ * Reads a block, and defines its variables among those of the block around it. False after
+ * conf_error. Settings and clients outlive the generation's variables.
  */
 bool geoip2_read(struct conf *conf, const struct conf_node *node, struct geoip2_settings *settings,
                  const struct geo_clients *clients);

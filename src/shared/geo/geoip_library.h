@@ -1,4 +1,5 @@
-/* What the geoip modules take of libGeoIP. Included by them alone: they may be loadable objects, and are linked with it. */
+/* What the geoip modules take of libGeoIP. Included by them alone: they may be loadable objects,
+ * and are linked with it. */
 #ifndef SHARED_GEO_GEOIP_LIBRARY_H
 #define SHARED_GEO_GEOIP_LIBRARY_H
 

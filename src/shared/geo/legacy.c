@@ -4,8 +4,8 @@
 #include <arpa/inet.h>
 
 /*
- * The file: nodes of two branches each, little endian; records of cities or texts; a description; near the end three bytes 0xff,
- * the type, and for some types the number of nodes.
+ * The file: nodes of two branches each, little endian; records of cities or texts; a description;
+ * near the end three bytes 0xff, the type, and for some types the number of nodes.
  */
 enum {
     TYPE_SEARCH = 20, /* how far from the end the three bytes may be */
@@ -147,7 +147,8 @@ bool geo_legacy_find(const struct geo_legacy *db, const struct addr *addr, uint3
 
 /* ---- what leaves stand for ---- */
 
-/* The bytes of a leaf's record: from its place after the nodes to the end of the file. False: there is none. */
+/* The bytes of a leaf's record: from its place after the nodes to the end of the file. False: there
+ * is none. */
 static bool record_of(const struct geo_legacy *db, uint32_t leaf, struct str *out)
 {
     uint64_t at = (uint64_t) db->leaves * 2 * db->record_size + leaf;
@@ -221,7 +222,8 @@ static void put_region(struct geo_region *out, uint32_t number)
     out->region[1] = (char) ('A' + number % 26);
 }
 
-/* Numbers of the newer form: 1 … 676 regions of the US, then as many of Canada, then 360 for each country. */
+/* Numbers of the newer form: 1 … 676 regions of the US, then as many of Canada, then 360 for each
+ * country. */
 bool geo_legacy_region(const struct geo_legacy *db, uint32_t leaf, struct geo_region *out)
 {
     enum { REGIONS = 26 * 26, CANADA = 1 + REGIONS, WORLD = CANADA + REGIONS, A_COUNTRY = 360 };

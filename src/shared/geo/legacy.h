@@ -1,4 +1,5 @@
-/* GeoIP databases of the legacy format (".dat"): a trie of address bits, and what its leaves stand for. */
+/* GeoIP databases of the legacy format (".dat"): a trie of address bits, and what its leaves stand
+ * for. */
 #ifndef SHARED_GEO_LEGACY_H
 #define SHARED_GEO_LEGACY_H
 
@@ -17,7 +18,8 @@ enum geo_legacy_kind {
     GEO_LEGACY_TEXT,    /* a name: organisation, provider, domain, number of a network */
 };
 
-/* A database that was read. No byte of it is believed: whatever it says, nothing outside is touched. */
+/* A database that was read. No byte of it is believed: whatever it says, nothing outside is
+ * touched. */
 struct geo_legacy {
     struct str bytes;
     enum geo_legacy_kind kind;
@@ -28,7 +30,8 @@ struct geo_legacy {
     bool has_metro;       /* cities of the US have codes of an area and of a market */
 };
 
-/* A place. All in the database's bytes; texts are ISO 8859-1, and empty where the place has none. */
+/* A place. All in the database's bytes; texts are ISO 8859-1, and empty where the place has none.
+ */
 struct geo_city {
     unsigned country; /* number */
     struct str region;
@@ -42,8 +45,8 @@ struct geo_city {
 
 /* A region: its country by number, or by the code of two letters that stands in `code` first. */
 struct geo_region {
-    unsigned
-        country; /* number; 0 where the country is one of two that have regions: see is_us, is_canada */
+    unsigned country; /* number; 0 where the country is one of two that have regions: see is_us,
+                         is_canada */
     bool is_us;
     bool is_canada;
     char region[3]; /* two letters, or empty */
@@ -53,8 +56,9 @@ struct geo_region {
 bool geo_legacy_open(struct str bytes, struct geo_legacy *out);
 
 /*
- * The leaf of an address, as its number above db->leaves. False where the database says nothing of it, or where it is broken. An address
- * that is none of the internet, or one of IPv6 in a database of IPv4, is looked up as the last one; in a database of IPv6 as "::".
+ * The leaf of an address, as its number above db->leaves. False where the database says nothing of
+ * it, or where it is broken. An address that is none of the internet, or one of IPv6 in a database
+ * of IPv4, is looked up as the last one; in a database of IPv6 as "::".
  */
 bool geo_legacy_find(const struct geo_legacy *db, const struct addr *addr, uint32_t *leaf);
 

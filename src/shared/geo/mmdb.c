@@ -287,8 +287,8 @@ static inline uint32_t record_at(const unsigned char *node, unsigned size, unsig
     return four_bytes(node + 4 * branch);
 }
 
-/* Follows bits from a node, until they are used up or it is none. `size`, of records, is a constant: once for each bit of each
- * lookup it would be asked for else. */
+/* Follows bits from a node, until they are used up or it is none. `size`, of records, is a
+ * constant: once for each bit of each lookup it would be asked for else. */
 static inline __attribute__((always_inline)) uint32_t follow_records(const struct geo_mmdb *db,
                                                                      uint32_t node,
                                                                      const unsigned char *bits,

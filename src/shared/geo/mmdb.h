@@ -1,4 +1,5 @@
-/* Databases of MaxMind's format (".mmdb", version 2): a tree of address bits, and data of several types. */
+/* Databases of MaxMind's format (".mmdb", version 2): a tree of address bits, and data of several
+ * types. */
 #ifndef SHARED_GEO_MMDB_H
 #define SHARED_GEO_MMDB_H
 
@@ -8,7 +9,8 @@
 #include "base/str.h"
 #include "net/addr/addr.h"
 
-/* A database that was read. No byte of it is believed: whatever it says, nothing outside is touched, and a search ends. */
+/* A database that was read. No byte of it is believed: whatever it says, nothing outside is
+ * touched, and a search ends. */
 struct geo_mmdb {
     struct str tree;      /* nodes of two records each */
     struct str data;      /* values that records, and pointers among values, point into */
@@ -46,15 +48,17 @@ struct geo_value {
     size_t next;          /* place after its head: of a map or an array that of the first entry */
 };
 
-/* Finds the parts of a database in these bytes. NULL, or why it is none, as libmaxminddb says it. */
+/* Finds the parts of a database in these bytes. NULL, or why it is none, as libmaxminddb says it.
+ */
 const char *geo_mmdb_open(struct str bytes, struct geo_mmdb *out);
 
-/* The place of the data about an address. False: there is none. IPv4 addresses that are mapped into IPv6 are IPv4. */
+/* The place of the data about an address. False: there is none. IPv4 addresses that are mapped into
+ * IPv6 are IPv4. */
 bool geo_mmdb_find(const struct geo_mmdb *db, const struct addr *addr, size_t *place);
 
 /*
- * The value at a place, or what lies below it by keys of maps and numbers of arrays (from 0, or from the end by -1). False: there is none, or the
- * data is broken.
+ * The value at a place, or what lies below it by keys of maps and numbers of arrays (from 0, or
+ * from the end by -1). False: there is none, or the data is broken.
  */
 bool geo_mmdb_value(const struct geo_mmdb *db, size_t position, const struct str *path,
                     size_t count, struct geo_value *out);

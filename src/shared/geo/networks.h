@@ -24,8 +24,9 @@ struct geo_networks {
 void geo_networks_add(struct geo_networks *networks, const struct geo_network *line);
 
 /*
- * All as spans, of which the longest prefix gives the value; addresses in no network have value 0. Warns of
- * networks that come twice, and of those to delete that are not there; `values` are for these texts.
+ * All as spans, of which the longest prefix gives the value; addresses in no network have value 0.
+ * Warns of networks that come twice, and of those to delete that are not there; `values` are for
+ * these texts.
  */
 struct geo_span *geo_networks_spans(struct geo_networks *networks, struct conf *conf,
                                     const struct str *values, size_t *count);

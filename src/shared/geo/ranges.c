@@ -1,4 +1,5 @@
-/* Ranges of IPv4 addresses in order: chunks of a fixed size, so that a range in the middle moves few others. */
+/* Ranges of IPv4 addresses in order: chunks of a fixed size, so that a range in the middle moves
+ * few others. */
 #include "shared/geo/ranges.h"
 
 #define CHUNK_SIZE 256
@@ -69,7 +70,8 @@ static struct chunk *add_chunk(struct geo_ranges *ranges, size_t index)
     return chunk;
 }
 
-/* Room for one more at the position. A full chunk is cut in two; where one is appended to, after its end. */
+/* Room for one more at the position. A full chunk is cut in two; where one is appended to, after
+ * its end. */
 static void chunk_make_room(struct geo_ranges *ranges, struct range_position *position)
 {
     if (ranges->chunks.count == 0) {
@@ -120,8 +122,8 @@ static void take_out(struct geo_ranges *ranges, struct range_position position)
     }
 }
 
-/* What is left of `outer`, which stands before the position, when `inner` is cut out; and `inner` if that is to be
- * there. */
+/* What is left of `outer`, which stands before the position, when `inner` is cut out; and `inner`
+ * if that is to be there. */
 static void range_cut(struct geo_ranges *ranges, struct range_position position,
                       const struct geo_range *inner, bool is_kept)
 {

@@ -1,4 +1,5 @@
-/* The lines of a geo block with `ranges`: ranges of IPv4 addresses, kept in order while they are read. */
+/* The lines of a geo block with `ranges`: ranges of IPv4 addresses, kept in order while they are
+ * read. */
 #ifndef SHARED_GEO_RANGES_H
 #define SHARED_GEO_RANGES_H
 
@@ -29,8 +30,8 @@ enum geo_put geo_ranges_put(struct geo_ranges *ranges, struct geo_range range,
                             struct geo_range *other);
 
 /*
- * Takes the range out; false when no such range is there. As with nginx, where long ranges are kept as pieces of
- * 65536 addresses, such pieces can be taken out of a longer one.
+ * Takes the range out; false when no such range is there. As with nginx, where long ranges are kept
+ * as pieces of 65536 addresses, such pieces can be taken out of a longer one.
  */
 bool geo_ranges_delete(struct geo_ranges *ranges, uint32_t first, uint32_t last);
 

@@ -26,7 +26,8 @@ static size_t join_equal(struct geo_span *spans, size_t count)
     return kept;
 }
 
-/* Whole nodes that begin with a cache line: what is after the last key of a level is never looked at. */
+/* Whole nodes that begin with a cache line: what is after the last key of a level is never looked
+ * at. */
 static void *new_keys(struct arena *arena, size_t count, size_t key_size)
 {
     char *memory = arena_alloc(arena, count * key_size + 63);
@@ -92,7 +93,8 @@ static size_t node_size(const struct geo_tree *tree, unsigned level, size_t star
     return left < GEO_FAN_OUT ? left : GEO_FAN_OUT;
 }
 
-/* How many keys are not above the address. Of a whole node: so many comparisons at once as the machine has. */
+/* How many keys are not above the address. Of a whole node: so many comparisons at once as the
+ * machine has. */
 static size_t count_whole(const uint32_t *keys, uint32_t address)
 {
     uint32_t below = 0;
@@ -113,7 +115,8 @@ static size_t count_some(const uint32_t *keys, size_t count, uint32_t address)
     return below;
 }
 
-/* In each node the last key that is not above the address: the first one never is, as the node above says. */
+/* In each node the last key that is not above the address: the first one never is, as the node
+ * above says. */
 uint32_t geo_tree_find_v4(const struct geo_tree *tree, uint32_t address)
 {
     size_t at = 0;

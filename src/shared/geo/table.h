@@ -25,8 +25,8 @@ struct geo_span {
 #define GEO_LEVELS_MAX 8
 
 /*
- * The spans of one family as a tree without pointers: level 0 has the first address of every span, each
- * level above the first key of every node below. A search reads one node of each level.
+ * The spans of one family as a tree without pointers: level 0 has the first address of every span,
+ * each level above the first key of every node below. A search reads one node of each level.
  */
 struct geo_tree {
     const void *levels[GEO_LEVELS_MAX]; /* uint32_t of IPv4, struct geo_address of IPv6 */
@@ -36,8 +36,8 @@ struct geo_tree {
 };
 
 /*
- * Makes a tree of spans that rise, of which the first begins at address 0. Neighbours with one value become
- * one span. The array is changed; the tree is in the arena.
+ * Makes a tree of spans that rise, of which the first begins at address 0. Neighbours with one
+ * value become one span. The array is changed; the tree is in the arena.
  */
 void geo_tree_make(struct geo_tree *tree, struct arena *arena, struct geo_span *spans, size_t count,
                    bool is_v6);

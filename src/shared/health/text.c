@@ -38,7 +38,8 @@ static bool health_text_fits(const struct text_probe *text, struct str answer,
                                : str_find(answer, text->expected) != NULL;
 }
 
-/* A datagram was sent and nothing is expected back: only a refusal (ICMP), within this time, is a failure. */
+/* A datagram was sent and nothing is expected back: only a refusal (ICMP), within this time, is a
+ * failure. */
 static bool is_not_refused(struct health_probe *probe)
 {
     uint64_t enough_ms = clock_now.now_ms + REFUSAL_WAIT_MS;

@@ -1,4 +1,5 @@
-/* Probes of health checks that send a text and look for one in what comes back; over TCP, TLS or UDP. */
+/* Probes of health checks that send a text and look for one in what comes back; over TCP, TLS or
+ * UDP. */
 #ifndef SHARED_HEALTH_TEXT_H
 #define SHARED_HEALTH_TEXT_H
 
@@ -21,8 +22,8 @@ struct text_probe {
 bool text_probe_decode(struct arena *arena, struct str written, struct str *out);
 
 /*
- * The peer is healthy when what is expected has come. Where nothing is expected it is so, too: over TCP when the text has
- * left, over UDP when no refusal (ICMP) has come within a second. MAY WAIT.
+ * The peer is healthy when what is expected has come. Where nothing is expected it is so, too: over
+ * TCP when the text has left, over UDP when no refusal (ICMP) has come within a second. MAY WAIT.
  */
 bool text_probe_speak(struct health_probe *probe);
 

@@ -144,7 +144,8 @@ static bool open_gcm(struct jose_sealed *sealed)
     return gcm_open(&gcm, sealed->output);
 }
 
-/* CBC with HMAC (RFC 7518, 5.2.2): the first half of the key is the HMAC's. Nothing is decrypted before that was compared. */
+/* CBC with HMAC (RFC 7518, 5.2.2): the first half of the key is the HMAC's. Nothing is decrypted
+ * before that was compared. */
 static bool open_cbc(struct jose_sealed *sealed)
 {
     unsigned half = sealed->content->key_size / 2;

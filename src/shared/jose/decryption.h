@@ -4,7 +4,8 @@
 
 #include "shared/jose/keys.h"
 
-/* An encrypted token as it was read; everything was decoded, and has the sizes that its algorithms want. */
+/* An encrypted token as it was read; everything was decoded, and has the sizes that its algorithms
+ * want. */
 struct jose_sealed {
     const struct jose_algorithm *algorithm;
     const struct jose_content *content;
@@ -23,8 +24,8 @@ struct jose_sealed {
 };
 
 /*
- * Decrypts with a key that fits. False: it is not the key, or something was changed; nobody learns which. On the worker's own stack
- * or on a thread, where it may take milliseconds for RSA.
+ * Decrypts with a key that fits. False: it is not the key, or something was changed; nobody learns
+ * which. On the worker's own stack or on a thread, where it may take milliseconds for RSA.
  */
 bool jose_unseal(struct jose_sealed *sealed, const struct jose_key *key);
 

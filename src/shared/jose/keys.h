@@ -37,8 +37,9 @@ struct jose_keys {
 };
 
 /*
- * Reads a set, which is a JSON object with "keys", or one key alone. Keys that cannot be used are left out (RFC 7517, 5) and
- * logged with `name`, which says where the set is from. NULL: it has none that can be used; logged. On the worker's own stack.
+ * Reads a set, which is a JSON object with "keys", or one key alone. Keys that cannot be used are
+ * left out (RFC 7517, 5) and logged with `name`, which says where the set is from. NULL: it has
+ * none that can be used; logged. On the worker's own stack.
  */
 struct jose_keys *jose_keys_read(struct str text, const struct log *log, struct str name);
 void jose_keys_release(void *keys);

@@ -5,7 +5,8 @@
 
 #include "shared/jose/keys.h"
 
-/* Members and OpenSSL's names for them: the first two are the public key, the last five come together or not at all. */
+/* Members and OpenSSL's names for them: the first two are the public key, the last five come
+ * together or not at all. */
 /* clang-format off */
 static const struct rsa_member {
     const char *name;

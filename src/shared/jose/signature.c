@@ -49,7 +49,8 @@ static bool key_verifies(const struct jose_key *key, const EVP_MD *digest, bool 
     return is_match;
 }
 
-/* A token has r and s one after the other; OpenSSL wants DER. False: they are not of the curve's size. */
+/* A token has r and s one after the other; OpenSSL wants DER. False: they are not of the curve's
+ * size. */
 static bool ecdsa_to_der(struct str signature, unsigned size, unsigned char der[ECDSA_DER_MAX],
                          struct str *out)
 {

@@ -24,7 +24,8 @@ struct jose_token {
     int64_t not_before; /* `nbf`; INT64_MIN: it has none */
 };
 
-/* One token that is being checked. The first members are the caller's; all else is zero at first. Lives in an arena. */
+/* One token that is being checked. The first members are the caller's; all else is zero at first.
+ * Lives in an arena. */
 struct jose_check {
     struct arena *arena; /* of the worker: for what is decoded */
     struct str text;     /* the token in its compact form */
@@ -45,14 +46,16 @@ struct jose_check {
 };
 
 /*
- * Three steps: the first and the third on the worker's own stack, the second there or on a thread. A signed token is finished after
- * the first; the others do nothing then. Times are not looked at: jose_token_is_current.
+ * Three steps: the first and the third on the worker's own stack, the second there or on a thread.
+ * A signed token is finished after the first; the others do nothing then. Times are not looked at:
+ * jose_token_is_current.
  */
 void jose_check_begin(void *check);
 void jose_check_decrypt(void *check);
 void jose_check_end(void *check);
 
-/* The claims and the header of a signed token whose signature nobody has looked at. NULL: it is none. On the worker's own stack. */
+/* The claims and the header of a signed token whose signature nobody has looked at. NULL: it is
+ * none. On the worker's own stack. */
 struct jose_token *jose_token_unverified(struct arena *arena, struct str text);
 void jose_token_release(void *token);
 

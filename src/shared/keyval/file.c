@@ -110,9 +110,9 @@ static bool write_new(const char *name, struct keyval_store *store)
 }
 
 /*
- * The version is read first: of a change that comes meanwhile the text may have a part, and it is written once more. The process
- * names what it writes, since the lock is the zone's: while the program is upgraded the processes of two, with a zone each, write
- * the file.
+ * The version is read first: of a change that comes meanwhile the text may have a part, and it is
+ * written once more. The process names what it writes, since the lock is the zone's: while the
+ * program is upgraded the processes of two, with a zone each, write the file.
  */
 static int write_pairs(const struct keyval_zone *zone)
 {

@@ -1,4 +1,5 @@
-/* keyval and keyval_zone: variables whose values are found in a zone that changes while the service runs. */
+/* keyval and keyval_zone: variables whose values are found in a zone that changes while the service
+ * runs. */
 #include "shared/keyval/keyval.h"
 
 #include <stdlib.h>
@@ -51,7 +52,8 @@ static bool shared_keyval_get_value(struct variable_env *env, const struct varia
 
 /* ---- the file ---- */
 
-/* The file is written by a thread. On the heap: it may outlive the zone, which is the worker's then. */
+/* The file is written by a thread. On the heap: it may outlive the zone, which is the worker's
+ * then. */
 struct keyval_saving {
     struct thread_job job;
     struct list node;         /* on `savings` */
@@ -148,8 +150,8 @@ static enum keyval_result make_or_change(struct keyval_store *store, const struc
 }
 
 /*
- * Between a change and its note another process of this node may have taken what another node wrote before. From the note on none does, so that
- * the change is made again: it comes later.
+ * Between a change and its note another process of this node may have taken what another node wrote
+ * before. From the note on none does, so that the change is made again: it comes later.
  */
 static void change_stays(const struct keyval_zone *zone, const struct keyval_change *change,
                          struct str name, struct arena *arena)

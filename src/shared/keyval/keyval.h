@@ -1,4 +1,5 @@
-/* keyval and keyval_zone: variables whose values are found in a zone that changes while the service runs. Of any subject. */
+/* keyval and keyval_zone: variables whose values are found in a zone that changes while the service
+ * runs. Of any subject. */
 #ifndef SHARED_KEYVAL_KEYVAL_H
 #define SHARED_KEYVAL_KEYVAL_H
 
@@ -48,8 +49,8 @@ bool keyval_read(struct conf *conf, struct conf_node *node, const struct keyval_
 bool keyval_zone_read(struct conf *conf, struct conf_node *node, const struct keyval_kind *kind);
 
 /*
- * These changes (struct keyval_change) were made: they will be in the file soon, if there is one, and at other nodes. MAY WAIT, for
- * the store that the nodes share.
+ * These changes (struct keyval_change) were made: they will be in the file soon, if there is one,
+ * and at other nodes. MAY WAIT, for the store that the nodes share.
  */
 void keyval_changed(struct keyval_zone *zone, const struct vec *changes);
 /* All pairs were dropped, or some of them. MAY WAIT. */

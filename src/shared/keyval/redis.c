@@ -1,4 +1,5 @@
-/* keyval_zone_redis: what is fetched ahead for a request or a session, and what its variables give. */
+/* keyval_zone_redis: what is fetched ahead for a request or a session, and what its variables give.
+ */
 #include "shared/keyval/redis.h"
 
 #include <stdlib.h>
@@ -82,8 +83,9 @@ static void add_due(const struct keyval_fetches *fetches, const struct vec *vari
 }
 
 /*
- * The keys (struct due) that these variables have now and that were not fetched. Nothing of it is kept in `env`: a variable of a key may
- * have another value by the time at which the configuration asks for it. Nor in its arena: a script may ask many times.
+ * The keys (struct due) that these variables have now and that were not fetched. Nothing of it is
+ * kept in `env`: a variable of a key may have another value by the time at which the configuration
+ * asks for it. Nor in its arena: a script may ask many times.
  */
 static void find_due(struct keyval_fetches *fetches, const struct vec *variables,
                      struct variable_env *env, struct vec *due)

@@ -1,7 +1,8 @@
 /*
- * keyval_zone_redis: a zone whose pairs are keys of a Redis, "ZONE:KEY", which other programs may write, too. Variables do not wait; so
- * the values are fetched ahead, where a request or a session may wait, and variables find them in what was fetched.
- * Implemented in redis.c, redis_pairs.c and redis_zone.c.
+ * keyval_zone_redis: a zone whose pairs are keys of a Redis, "ZONE:KEY", which other programs may
+ * write, too. Variables do not wait; so the values are fetched ahead, where a request or a session
+ * may wait, and variables find them in what was fetched. Implemented in redis.c, redis_pairs.c and
+ * redis_zone.c.
  */
 #ifndef SHARED_KEYVAL_REDIS_H
 #define SHARED_KEYVAL_REDIS_H
@@ -17,7 +18,8 @@ struct keyval_fetched {
     enum {
         FETCHED_VALUE,
         FETCHED_NONE,  /* there is none */
-        FETCHED_FAILED /* the store did not answer in time: it is not asked again for this request */
+        FETCHED_FAILED /* the store did not answer in time: it is not asked again for this request
+                        */
     } what;
     struct str value;
 };
@@ -43,7 +45,8 @@ struct keyval_redis {
     struct store *store;
     struct str prefix; /* of keys: "ZONE:" */
     uint64_t ttl_ms;   /* of pairs that are written; 0: they stay */
-    /* What was fetched for the subject of these variables; NULL: it is one that cannot wait, as a handshake. */
+    /* What was fetched for the subject of these variables; NULL: it is one that cannot wait, as a
+     * handshake. */
     struct keyval_fetches *(*fetches)(struct variable_env *env);
 };
 
@@ -64,16 +67,18 @@ const struct vec *keyval_redis_variables(struct conf *conf, const struct keyval_
 /* Is there a key whose value was not fetched yet? Never waits. */
 bool keyval_redis_is_due(const struct vec *variables, struct variable_env *env);
 /*
- * Fetches those values, all in one round trip to each store; where a key is made of another value, in as many as there are links, 4 at
- * most. MAY WAIT, for the timeout of each store and round.
+ * Fetches those values, all in one round trip to each store; where a key is made of another value,
+ * in as many as there are links, 4 at most. MAY WAIT, for the timeout of each store and round.
  */
 void keyval_redis_fetch(const struct vec *variables, struct variable_env *env);
 
-/* struct variable.get and set. Neither waits: what was assigned is sent at once, and its reply is not awaited. */
+/* struct variable.get and set. Neither waits: what was assigned is sent at once, and its reply is
+ * not awaited. */
 bool keyval_redis_get(struct variable_env *env, const struct variable *variable, struct str *out);
 void keyval_redis_set(struct variable_env *env, const struct variable *variable, struct str value);
 
-/* ---- for those who administrate the pairs; each MAY WAIT, for half a second for each call of the store ---- */
+/* ---- for those who administrate the pairs; each MAY WAIT, for half a second for each call of the
+ * store ---- */
 
 enum keyval_redis_result {
     KEYVAL_REDIS_DONE,

@@ -125,7 +125,8 @@ enum keyval_redis_result keyval_redis_clear(const struct keyval_redis *redis, st
 
 /* ---- changes ---- */
 
-/* ARGV: what is expected of the keys, then three words for each. Gives 0, or what was not so: 1 there is a key, 2 there is none. */
+/* ARGV: what is expected of the keys, then three words for each. Gives 0, or what was not so: 1
+ * there is a key, 2 there is none. */
 static struct store_script change_script = {
     .text = "for _, key in ipairs(KEYS) do\n"
             "  local is_there = redis.call('EXISTS', key) == 1\n"

@@ -45,7 +45,8 @@ struct keyval_store {
     uint32_t heads_mask;
     uint32_t hand; /* the head that the next change looks through */
     struct entry **heads;
-    /* Pairs by length of the key, or of the network's prefix; the last one counts all keys that are as long or longer. */
+    /* Pairs by length of the key, or of the network's prefix; the last one counts all keys that are
+     * as long or longer. */
     uint32_t *lengths; /* NULL of KEYVAL_STRING */
     uint32_t lengths_count;
 };
@@ -501,7 +502,8 @@ static void free_entries(struct keyval_store *store, struct entry **entries, siz
     }
 }
 
-/* New entries where changes need them, in the order of these; false: there is no room for all, and none is taken. */
+/* New entries where changes need them, in the order of these; false: there is no room for all, and
+ * none is taken. */
 static bool make_entries(struct keyval_store *store, const struct vec *changes,
                          struct entry **entries)
 {

@@ -1,4 +1,5 @@
-/* Keys and values in a zone of shared memory, found by a text: all of it, an address in a network, or its beginning. */
+/* Keys and values in a zone of shared memory, found by a text: all of it, an address in a network,
+ * or its beginning. */
 #ifndef SHARED_KEYVAL_STORE_H
 #define SHARED_KEYVAL_STORE_H
 
@@ -36,7 +37,8 @@ enum keyval_result {
     KEYVAL_EXISTS,  /* a key that was to be made is there */
     KEYVAL_ABSENT,  /* one that was to be changed is not */
     KEYVAL_BAD_KEY, /* too long, empty, or no address */
-    KEYVAL_FULL /* the zone has no room for all of them; there may be some once keyval_visit has seen all of it */
+    KEYVAL_FULL     /* the zone has no room for all of them; there may be some once keyval_visit has
+                       seen all of it */
 };
 
 /* The store that is the root of the zone, or a new and empty one. NULL: no room. */
@@ -44,13 +46,15 @@ struct keyval_store *keyval_store_of(struct zone *zone, enum keyval_type type);
 
 enum keyval_type keyval_store_type(const struct keyval_store *store);
 
-/* A key in the one form by which all nodes know it: a network as "ADDRESS/BITS". In the arena, or the key itself; empty: it is none. */
+/* A key in the one form by which all nodes know it: a network as "ADDRESS/BITS". In the arena, or
+ * the key itself; empty: it is none. */
 struct str keyval_canonical(const struct keyval_store *store, struct str key, struct arena *arena);
 
 /* The value that a text has now, copied to the arena. */
 bool keyval_find(struct keyval_store *store, struct str text, struct arena *arena, struct str *out);
 
-/* Makes keys that are not there, or changes those that are: all of the changes or, unless KEYVAL_DONE, none. */
+/* Makes keys that are not there, or changes those that are: all of the changes or, unless
+ * KEYVAL_DONE, none. */
 enum keyval_result keyval_make(struct keyval_store *store, const struct vec *changes);
 enum keyval_result keyval_change(struct keyval_store *store, const struct vec *changes);
 /* All keys go, at once; keyval_visit gives their memory back. */
@@ -61,9 +65,10 @@ bool keyval_get(struct keyval_store *store, struct str key, struct arena *arena,
                 struct keyval_pair *out);
 
 /*
- * Sees some of the pairs that have not expired, in no order, and gives back the memory of those that have: *cursor is 0 at first.
- * False: these were the last. Between two calls others may change the store: a pair that was there all the time is seen once.
- * The store is locked for one call, so for a bounded time. visit may not wait; NULL: nobody looks. From any thread.
+ * Sees some of the pairs that have not expired, in no order, and gives back the memory of those
+ * that have: *cursor is 0 at first. False: these were the last. Between two calls others may change
+ * the store: a pair that was there all the time is seen once. The store is locked for one call, so
+ * for a bounded time. visit may not wait; NULL: nobody looks. From any thread.
  */
 bool keyval_visit(struct keyval_store *store, uint32_t *cursor,
                   void (*visit)(const struct keyval_pair *pair, void *arg), void *arg);

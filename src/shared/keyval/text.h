@@ -12,13 +12,15 @@ struct keyval_text_form {
     uint64_t timeout_ms; /* from now, of pairs that say nothing; 0: they stay */
 };
 
-/* {"key": "value", "key": {"value": "v", EXPIRY: ms}, "key": null}, to struct keyval_change. Strings are slices of the text or in the arena. False: malformed. */
+/* {"key": "value", "key": {"value": "v", EXPIRY: ms}, "key": null}, to struct keyval_change.
+ * Strings are slices of the text or in the arena. False: malformed. */
 bool keyval_text_read(struct str text, const struct keyval_text_form *form, struct arena *arena,
                       struct vec *changes);
 
 /*
- * Some of the pairs of a store, as keyval_visit gives them, as members of the object that is open; the point in time at which they
- * expire only `with_expiry`, as "expires". False: these were the last. From any thread.
+ * Some of the pairs of a store, as keyval_visit gives them, as members of the object that is open;
+ * the point in time at which they expire only `with_expiry`, as "expires". False: these were the
+ * last. From any thread.
  */
 bool keyval_text_put(struct json *json, struct keyval_store *store, uint32_t *cursor,
                      bool with_expiry);

@@ -56,7 +56,8 @@ static uint64_t excess_of(const struct bucket *bucket, const struct bucket_ask *
                : bucket_excess(bucket->excess, elapsed_ms(bucket, ask->now_ms), ask->per_minute);
 }
 
-/* A bucket for a new key; where there is no room, instead of the one that was not used for longest. */
+/* A bucket for a new key; where there is no room, instead of the one that was not used for longest.
+ */
 static struct bucket *bucket_add(struct shm_table *table, const struct bucket_ask *ask)
 {
     struct bucket *bucket = shm_table_add(table, &ask->key);
@@ -69,8 +70,8 @@ static struct bucket *bucket_add(struct shm_table *table, const struct bucket_as
 }
 
 /*
- * A shared one has in `spare` requests that others do not know, and a sign that it is listed to be exchanged. As a process may die before it
- * lists a bucket, that is wanted again from time to time.
+ * A shared one has in `spare` requests that others do not know, and a sign that it is listed to be
+ * exchanged. As a process may die before it lists a bucket, that is wanted again from time to time.
  */
 #define LISTED 0x80000000u
 #define LIST_AGAIN 1024u /* requests; a power of two */

@@ -5,18 +5,20 @@
 #include "base/shm_table.h"
 
 /*
- * A request is as many units as a minute has milliseconds: at N requests a minute a bucket loses N units each
- * millisecond, so that no rate has to be rounded.
+ * A request is as many units as a minute has milliseconds: at N requests a minute a bucket loses N
+ * units each millisecond, so that no rate has to be rounded.
  */
 #define REQUEST_UNITS 60000
 #define REQUESTS_MOST 1000000000000 /* of a burst, or a second: more is the same as no limit */
 
 #define BUCKET_RECORD_SIZE 56 /* bytes of a record in the zone */
 
-/* What the bucket holds with one request more, `elapsed_ms` after it held `before`; per_minute is the rate. */
+/* What the bucket holds with one request more, `elapsed_ms` after it held `before`; per_minute is
+ * the rate. */
 uint64_t bucket_excess(uint64_t before, uint64_t elapsed_ms, uint64_t per_minute);
 
-/* For how long a request must wait that exceeds the rate by so much: until `allowed` units are left. */
+/* For how long a request must wait that exceeds the rate by so much: until `allowed` units are
+ * left. */
 static inline uint64_t bucket_delay_ms(uint64_t excess, uint64_t allowed, uint64_t per_minute)
 {
     return excess <= allowed ? 0 : (excess - allowed) / per_minute;
@@ -45,7 +47,8 @@ struct bucket_ask {
 /* May the request pass? If so, and `counts`, it is counted. */
 bool bucket_take(struct shm_table *table, struct bucket_ask *ask, bool counts);
 
-/* These buckets are shared from now on: what they held in former times, when they were so already, is nothing that others wait for. */
+/* These buckets are shared from now on: what they held in former times, when they were so already,
+ * is nothing that others wait for. */
 void bucket_share_begin(struct shm_table *table);
 
 /* What the bucket holds now; a key without one: 0. */
@@ -55,14 +58,14 @@ uint64_t bucket_held(struct shm_table *table, const struct bucket_ask *ask);
 uint64_t bucket_units_of(int64_t from_now_us, uint64_t per_minute);
 
 /*
- * Units that were counted for others since the last call, and from now on those that come next. A bucket that another key displaced has
- * lost them.
+ * Units that were counted for others since the last call, and from now on those that come next. A
+ * bucket that another key displaced has lost them.
  */
 uint64_t bucket_since(struct shm_table *table, const struct shm_key *key);
 
 /*
- * Others know what the bucket holds: it is empty in so many microseconds (or has been since that many), and has `more` units
- * besides, and what bucket_since would give.
+ * Others know what the bucket holds: it is empty in so many microseconds (or has been since that
+ * many), and has `more` units besides, and what bucket_since would give.
  */
 void bucket_set(struct shm_table *table, const struct bucket_ask *ask, int64_t from_now_us,
                 uint64_t more);

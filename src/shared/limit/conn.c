@@ -109,7 +109,8 @@ static bool limit_take(const struct conn_rules *rules, const struct conn_limit *
     return false;
 }
 
-/* All limits let it pass: the zones of those that hold for it, which have a share each, count that. */
+/* All limits let it pass: the zones of those that hold for it, which have a share each, count that.
+ */
 static void count_passed(const struct vec *limits, const struct conn_outcome *outcome)
 {
     vec_each(const struct conn_limit, limit, limits) {

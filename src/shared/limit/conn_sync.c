@@ -66,7 +66,8 @@ static uint64_t own_node(const struct conn_sync *sync)
     return lent_head_of(sync)->node;
 }
 
-/* Where the record of a name is: names are hashes with a secret, and nodes random, so that those with a kind and a node do not meet. */
+/* Where the record of a name is: names are hashes with a secret, and nodes random, so that those
+ * with a kind and a node do not meet. */
 static struct shm_key lent_key(const struct shm_key *name, enum lent_kind kind, uint64_t node)
 {
     return (struct shm_key){{name->words[0] + kind, name->words[1] ^ node}};
@@ -118,7 +119,8 @@ static bool name_read(struct str text, struct shm_key *name, uint64_t *node)
 
 /* All under the lock. */
 
-/* Another node lives until then. A node without a lease gets one of the usual length, as its own may not have been read yet. */
+/* Another node lives until then. A node without a lease gets one of the usual length, as its own
+ * may not have been read yet. */
 static struct lent *lease_set(const struct conn_sync *sync, uint64_t node, uint64_t expires_ms)
 {
     struct lent *lease = lent_make(sync, &no_key, LENT_NODE, node);
@@ -314,7 +316,8 @@ static bool conn_item_list(void *owner, uint32_t *cursor, struct arena *arena, s
     return *cursor < count;
 }
 
-/* Another node, or what it has: they expire, and count as long as the node lives. Under the lock. */
+/* Another node, or what it has: they expire, and count as long as the node lives. Under the lock.
+ */
 static void look_at_other(struct conn_sync *sync, struct lent *lent)
 {
     if (lent->kind == LENT_NODE) {
@@ -332,7 +335,8 @@ static void look_at_other(struct conn_sync *sync, struct lent *lent)
     }
 }
 
-/* What this node's record needs now. Under the lock. Gives the name of an item to be sent, or an empty one. */
+/* What this node's record needs now. Under the lock. Gives the name of an item to be sent, or an
+ * empty one. */
 static struct str look_at(struct conn_sync *sync, struct lent *lent, struct arena *arena)
 {
     if (lent->record.kind != SHM_KEYED) {
@@ -365,7 +369,8 @@ static void lease_note(struct conn_sync *sync, struct store_table *table)
     }
 }
 
-/* Counts that have changed since they were given, or are to be renewed, are noted; those of nodes that have gone expire. */
+/* Counts that have changed since they were given, or are to be renewed, are noted; those of nodes
+ * that have gone expire. */
 static void conn_exchanged(void *owner, struct store_table *table, bool is_read)
 {
     struct conn_sync *sync = owner;

@@ -1,8 +1,9 @@
 /*
  * How many requests of a key are under way, over all workers.
  *
- * A key's record has the total, and room for one holder. Each further request has a record of its own that says
- * for whom it is; where those become too many it is counted without. So what a process held that died can be found.
+ * A key's record has the total, and room for one holder. Each further request has a record of its
+ * own that says for whom it is; where those become too many it is counted without. So what a
+ * process held that died can be found.
  */
 #include "shared/limit/counts.h"
 
@@ -155,7 +156,8 @@ bool count_is_of(const struct count_share *share, struct shm_table *table,
            memcmp(&counted_at(table, share->key)->record.key, key, sizeof(*key)) == 0;
 }
 
-/* One request less. The record at `place` (that of the key, an extra one, or none) names nobody any more. */
+/* One request less. The record at `place` (that of the key, an extra one, or none) names nobody any
+ * more. */
 static void give_back(struct shm_table *table, struct counted *key, uint32_t position)
 {
     struct count_head *head = head_of(table);

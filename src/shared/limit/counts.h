@@ -51,8 +51,8 @@ bool count_is_of(const struct count_share *share, struct shm_table *table,
 void count_release(struct count_share *share);
 
 /*
- * This process begins to count: its number. What processes held that have died is given back. COUNT_NO_HOLDER: as
- * many as can be are there; what this one counts stays counted if it dies.
+ * This process begins to count: its number. What processes held that have died is given back.
+ * COUNT_NO_HOLDER: as many as can be are there; what this one counts stays counted if it dies.
  */
 unsigned count_join(struct shm_table *table);
 void count_leave(struct shm_table *table, unsigned holder);

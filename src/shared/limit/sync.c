@@ -1,4 +1,5 @@
-/* Buckets that several nodes share by a store. docs/scaling-out.md describes keys, values and the two scripts. */
+/* Buckets that several nodes share by a store. docs/scaling-out.md describes keys, values and the
+ * two scripts. */
 #include "shared/limit/sync.h"
 
 #include <stdio.h>
@@ -19,11 +20,13 @@ enum {
     HASHES = 3,        /* of a zone: of this period, the last one and the one before */
     PERIOD_LEAST_S = 4,
     PERIOD_MOST_S = 1 << 30,
-    /* A bucket has room for what so many count in an interval, a hash for the keys of so many zones. */
+    /* A bucket has room for what so many count in an interval, a hash for the keys of so many
+       zones. */
     NODES_USUAL = 20,
 };
 
-/* A key that is exchanged next: what this node counted, beside what its bucket has since the last exchange, and the store does not know. */
+/* A key that is exchanged next: what this node counted, beside what its bucket has since the last
+ * exchange, and the store does not know. */
 struct owed {
     struct shm_record record; /* with the key of the bucket */
     struct shm_key name;      /* in the store */
@@ -135,8 +138,8 @@ static size_t owed_take(const struct bucket_sync *sync, struct owed *batch)
 }
 
 /*
- * The store did not take it. What was counted a while ago has drained in part: more than the bucket of this node holds is not
- * owed any more.
+ * The store did not take it. What was counted a while ago has drained in part: more than the bucket
+ * of this node holds is not owed any more.
  */
 static void owed_put_back(const struct bucket_sync *sync, const struct owed *batch, size_t count)
 {
@@ -181,14 +184,16 @@ static uint64_t owed_units(const struct bucket_sync *sync, const struct shm_key 
 /* ---- the store ---- */
 
 /*
- * A value is the time, in microseconds of the store's clock, at which the bucket will be empty: as GCRA has it. So nodes need no
- * clock in common.
+ * A value is the time, in microseconds of the store's clock, at which the bucket will be empty: as
+ * GCRA has it. So nodes need no clock in common.
  *
- * The buckets of a zone are fields of hashes, so that one command reads or writes all that a call is about. Time is cut into periods; what is
- * written goes to the hash of the period that is now, and is read from there, and from the two others. No value is of use for longer than a
- * period. The hash of the period before the last one goes in the second half of a period, without a wait, or expires. A full one takes the
- * place of that of the last period, so that clients with ever new keys do not fill the store.
- * KEYS: the three hashes. ARGV[1]: microseconds of a period, ARGV[2]: most fields of a hash.
+ * The buckets of a zone are fields of hashes, so that one command reads or writes all that a call
+ * is about. Time is cut into periods; what is written goes to the hash of the period that is now,
+ * and is read from there, and from the two others. No value is of use for longer than a period. The
+ * hash of the period before the last one goes in the second half of a period, without a wait, or
+ * expires. A full one takes the place of that of the last period, so that clients with ever new
+ * keys do not fill the store. KEYS: the three hashes. ARGV[1]: microseconds of a period, ARGV[2]:
+ * most fields of a hash.
  */
 #define BUCKETS                                                                                    \
     "local time = redis.call('TIME')\n"                                                            \
@@ -218,9 +223,9 @@ static uint64_t owed_units(const struct bucket_sync *sync, const struct shm_key 
     "end\n"
 
 /*
- * A bucket that was empty begins one request and one interval before now: what came since then has drained. ARGV: as above, an interval in
- * microseconds; then for each bucket its field, and microseconds of what was counted and of one request. Gives for each how far its time is from
- * now.
+ * A bucket that was empty begins one request and one interval before now: what came since then has
+ * drained. ARGV: as above, an interval in microseconds; then for each bucket its field, and
+ * microseconds of what was counted and of one request. Gives for each how far its time is from now.
  */
 static struct store_script exchange_script = {
     .text = BUCKETS "local interval = tonumber(ARGV[3])\n"
@@ -241,8 +246,8 @@ static struct store_script exchange_script = {
                     "return ends"};
 
 /*
- * ARGV: as above, the field of the bucket, microseconds of a request and of the burst; 1: it is counted. Gives {may pass, how far its time is
- * from now}.
+ * ARGV: as above, the field of the bucket, microseconds of a request and of the burst; 1: it is
+ * counted. Gives {may pass, how far its time is from now}.
  */
 static struct store_script strict_script = {
     .text = BUCKETS "local one, burst = tonumber(ARGV[4]), tonumber(ARGV[5])\n"
@@ -258,7 +263,8 @@ static struct str microseconds(struct arena *arena, uint64_t units, uint64_t per
     return arena_printf(arena, "%.3f", (double) units * 1000.0 / (double) per_minute);
 }
 
-/* Seconds: twice what a full bucket needs to drain, and what nodes may count beyond that before they know of each other. */
+/* Seconds: twice what a full bucket needs to drain, and what nodes may count beyond that before
+ * they know of each other. */
 static uint64_t period_s(const struct bucket_sync *sync, uint64_t per_minute)
 {
     double wanted_s = 2.0 * (double) (sync->burst + REQUEST_UNITS) / 1000.0 / (double) per_minute +
@@ -314,8 +320,9 @@ static void take_result(const struct bucket_sync *sync, const struct owed *owed,
 }
 
 /*
- * One script call, about buckets that have a period in common. MAY WAIT. False: the store did not take it. A reply that did not come in time
- * says nothing: the command is taken for done, since counting twice again and again would refuse requests where a store is only slow.
+ * One script call, about buckets that have a period in common. MAY WAIT. False: the store did not
+ * take it. A reply that did not come in time says nothing: the command is taken for done, since
+ * counting twice again and again would refuse requests where a store is only slow.
  */
 static bool exchange(const struct bucket_sync *sync, struct arena *arena, const struct owed *batch,
                      size_t count)
@@ -354,7 +361,8 @@ static bool exchange(const struct bucket_sync *sync, struct arena *arena, const 
     return true;
 }
 
-/* Brings those that have a period in common with the first to the front. Gives how many they are. */
+/* Brings those that have a period in common with the first to the front. Gives how many they are.
+ */
 static size_t gather(const struct bucket_sync *sync, struct owed *batch, size_t count)
 {
     uint64_t seconds = period_s(sync, batch->per_minute);

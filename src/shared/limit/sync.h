@@ -1,4 +1,5 @@
-/* Buckets that several nodes share by a store: what a zone of limit_req with `sync` adds to its buckets. */
+/* Buckets that several nodes share by a store: what a zone of limit_req with `sync` adds to its
+ * buckets. */
 #ifndef SHARED_LIMIT_SYNC_H
 #define SHARED_LIMIT_SYNC_H
 
@@ -7,8 +8,9 @@
 #include "store/store.h"
 
 /*
- * How the buckets of a zone are shared. By default a node decides by its own buckets; every interval it gives what it counted to the
- * store and gets what all nodes have counted. A strict zone asks the store about each request.
+ * How the buckets of a zone are shared. By default a node decides by its own buckets; every
+ * interval it gives what it counted to the store and gets what all nodes have counted. A strict
+ * zone asks the store about each request.
  */
 struct bucket_sync {
     const struct limit_zone *zone;
@@ -31,8 +33,8 @@ struct bucket_sync *bucket_sync_new(struct conf *conf, struct conf_node *node,
 void bucket_sync_note(const struct bucket_sync *sync, const struct bucket_ask *ask,
                       struct variable_env *env);
 /*
- * As bucket_take, of a strict zone: the store decides, or the bucket of this node where the store does not answer in time. MAY
- * WAIT.
+ * As bucket_take, of a strict zone: the store decides, or the bucket of this node where the store
+ * does not answer in time. MAY WAIT.
  */
 bool bucket_sync_take(const struct bucket_sync *sync, struct bucket_ask *ask, bool counts,
                       struct variable_env *env, struct arena *arena);

@@ -8,7 +8,8 @@
 
 #define ZONE_LEAST (8 * 4096)
 
-/* At the end of a table's head: what became of those that it counted, and by which keys it counts, for the next reading. */
+/* At the end of a table's head: what became of those that it counted, and by which keys it counts,
+ * for the next reading. */
 struct source_note {
     struct limit_counts counts;
     uint32_t len;
@@ -113,7 +114,8 @@ static bool compile_keys(struct conf *conf, const struct conf_node *node, struct
     return true;
 }
 
-/* The table of a zone that the generation in force has as well counts by the same keys, or the reading fails. */
+/* The table of a zone that the generation in force has as well counts by the same keys, or the
+ * reading fails. */
 static bool check_source(struct conf *conf, const struct conf_node *node,
                          const struct limit_kind *kind, struct limit_zone *zone, bool is_new)
 {

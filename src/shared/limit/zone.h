@@ -84,7 +84,8 @@ struct limit_zone_words {
     unsigned key_count;
 };
 
-/* "zone=NAME:SIZE" of an argument that begins with "zone="; name stays empty when that is. False after conf_error. */
+/* "zone=NAME:SIZE" of an argument that begins with "zone="; name stays empty when that is. False
+ * after conf_error. */
 bool limit_zone_read(struct conf *conf, const struct conf_node *node, struct str argument,
                      struct str *name, uint64_t *size);
 

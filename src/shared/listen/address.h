@@ -1,5 +1,5 @@
-/* An address that servers of a protocol listen on: the parameters of `listen`, what all servers of one address share.
- * Implemented in address.c and words.c. */
+/* An address that servers of a protocol listen on: the parameters of `listen`, what all servers of
+ * one address share. Implemented in address.c and words.c. */
 #ifndef SHARED_LISTEN_ADDRESS_H
 #define SHARED_LISTEN_ADDRESS_H
 
@@ -33,7 +33,8 @@ void listen_words_init(struct listen_words *words);
 
 enum listen_word { LISTEN_WORD_TAKEN, LISTEN_WORD_OTHER, LISTEN_WORD_WRONG };
 /*
- * One word of a line. OTHER: the protocol may know it. WRONG after conf_error. Words without meaning for any socket
+ * One word of a line. OTHER: the protocol may know it. WRONG after conf_error. Words without
+ * meaning for any socket
  * ("ssl", "default_server", "proxy_protocol") are the protocol's to read.
  */
 enum listen_word listen_word_read(struct conf *conf, const struct conf_node *node, struct str word,
@@ -42,13 +43,14 @@ enum listen_word listen_word_read(struct conf *conf, const struct conf_node *nod
 bool listen_word_refuse(struct conf *conf, const struct conf_node *node, struct str word);
 
 /*
- * A listener for this address, added to those of the generation; its callbacks and `user` are the protocol's to set. NULL after
- * conf_error: another protocol listens on it.
+ * A listener for this address, added to those of the generation; its callbacks and `user` are the
+ * protocol's to set. NULL after conf_error: another protocol listens on it.
  */
 struct listener *listen_address_open(struct conf *conf, const struct conf_node *node,
                                      const struct addr *addr, struct listen_address *address);
 
-/* What one more line says of an address that has been opened. node: NULL for one that nobody wrote. False after conf_error. */
+/* What one more line says of an address that has been opened. node: NULL for one that nobody wrote.
+ * False after conf_error. */
 bool listen_address_add(struct conf *conf, const struct conf_node *node,
                         const struct listen_words *words, struct listen_address *address);
 

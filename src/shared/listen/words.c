@@ -54,7 +54,8 @@ static bool parse_keepalive(struct str value, struct listen_options *options)
     return numbers[0] + numbers[1] + numbers[2] != 0;
 }
 
-/* Numbers: backlog and fastopen at least 1; setfib, which Linux has not, is refused as nginx does there. */
+/* Numbers: backlog and fastopen at least 1; setfib, which Linux has not, is refused as nginx does
+ * there. */
 static bool parse_count(struct conf *conf, const struct conf_node *node, const char *name,
                         struct str value, int *out)
 {

@@ -35,8 +35,8 @@ struct log_settings {
 };
 
 /*
- * Whether the line of a log that is not plain is to gather in `lines`: not when its condition fails, and not where
- * none gather; there it was written.
+ * Whether the line of a log that is not plain is to gather in `lines`: not when its condition
+ * fails, and not where none gather; there it was written.
  */
 bool access_log_gathers(struct access_log *log, struct variable_env *env,
                         const struct log_settings *settings);
@@ -58,7 +58,8 @@ static inline void access_logs_write(const struct log_settings *settings, struct
 /* What is buffered leaves with the worker. */
 void access_logs_flush_all(struct generation *generation);
 
-/* `apply` of the rows log_format, access_log and open_log_file_cache; settings: struct log_settings. */
+/* `apply` of the rows log_format, access_log and open_log_file_cache; settings: struct
+ * log_settings. */
 bool log_format_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings);
 bool access_log_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,

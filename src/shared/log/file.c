@@ -1,4 +1,5 @@
-/* Lines of access logs gather in memory and leave together: at the end of a turn, or when a buffer is full. */
+/* Lines of access logs gather in memory and leave together: at the end of a turn, or when a buffer
+ * is full. */
 #include "shared/log/file.h"
 
 #include <errno.h>

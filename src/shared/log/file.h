@@ -32,7 +32,8 @@ struct log_lines {
 struct log_lines *log_lines_for(struct conf *conf, const struct conf_node *node, struct str path,
                                 const struct log_buffering *buffering);
 
-/* A line was appended to pending, from this offset on. Writes what does not fit, or sees to it that it is written in time. */
+/* A line was appended to pending, from this offset on. Writes what does not fit, or sees to it that
+ * it is written in time. */
 void log_lines_added(struct log_lines *lines, size_t start);
 
 /* Writes whole lines to a descriptor; false with errno, and *is_torn when a part went out. */

@@ -1,4 +1,5 @@
-/* Formats of access logs: compiled to a list of steps, each of which appends one value to a line. */
+/* Formats of access logs: compiled to a list of steps, each of which appends one value to a line.
+ */
 #ifndef SHARED_LOG_FORMAT_H
 #define SHARED_LOG_FORMAT_H
 
@@ -14,8 +15,8 @@ typedef char *(*log_append)(struct log_line *line, char *at, struct variable_env
                             const struct log_step *step);
 
 /*
- * One step: a text as it is, then a value. Texts are copied in words of LOG_WORD bytes: they have so
- * many readable bytes after them, and each line has room for them after its end.
+ * One step: a text as it is, then a value. Texts are copied in words of LOG_WORD bytes: they have
+ * so many readable bytes after them, and each line has room for them after its end.
  */
 #define LOG_WORD 16
 struct log_step {
@@ -33,8 +34,8 @@ struct log_format {
 };
 
 /*
- * A variable whose value is laid out in the line itself: the usual ones, and those of the moment of writing. append is called
- * for subjects of the kind alone that the list is of.
+ * A variable whose value is laid out in the line itself: the usual ones, and those of the moment of
+ * writing. append is called for subjects of the kind alone that the list is of.
  */
 struct log_value {
     struct str name; /* of the variable; empty: the end of a list */
@@ -63,7 +64,8 @@ bool log_format_read(struct conf *conf, const struct conf_node *node,
 bool log_format_compile(struct conf *conf, const struct conf_node *node,
                         const struct log_value *values, struct log_format *format, struct str text);
 
-/* Appends the line for a subject to buf, its newline included. escape: where the format names none. */
+/* Appends the line for a subject to buf, its newline included. escape: where the format names none.
+ */
 void log_format_write(const struct log_format *format, struct variable_env *env,
                       enum log_escape escape, struct buf *buf);
 

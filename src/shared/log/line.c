@@ -19,8 +19,8 @@ char *log_line_grow(struct log_line *line, char *at, size_t needed)
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
 /*
- * Is any of eight bytes one that the default escapes? A byte less one has its high bit set, which it had not, when it
- * is zero; above the lowest such one there may be false ones.
+ * Is any of eight bytes one that the default escapes? A byte less one has its high bit set, which
+ * it had not, when it is zero; above the lowest such one there may be false ones.
  */
 static inline bool needs_escape(uint64_t word)
 {
@@ -130,7 +130,8 @@ static char *put_otherwise(struct log_line *line, char *at, struct str value)
     return put_escaped(line, at, value, ESCAPE_LOG);
 }
 
-/* The default copies, and looks for something to be escaped on the way: as a rule there is nothing. */
+/* The default copies, and looks for something to be escaped on the way: as a rule there is nothing.
+ */
 char *log_put_value(struct log_line *line, char *at, struct str value)
 {
     if (__builtin_expect(line->escape != LOG_ESCAPE_DEFAULT, 0)) {

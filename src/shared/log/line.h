@@ -1,4 +1,5 @@
-/* A line of a log in the making: room for values, and their escapes. Inline where it is used for each request. */
+/* A line of a log in the making: room for values, and their escapes. Inline where it is used for
+ * each request. */
 #ifndef SHARED_LOG_LINE_H
 #define SHARED_LOG_LINE_H
 
@@ -29,7 +30,8 @@ struct log_line {
 /* The buffer moves. */
 char *log_line_grow(struct log_line *line, char *at, size_t needed);
 
-/* Room for a value of this length and for all that has a known size: only such values have to ask. */
+/* Room for a value of this length and for all that has a known size: only such values have to ask.
+ */
 static inline char *log_make_room(struct log_line *line, char *at, size_t needed)
 {
     needed += line->fixed;

@@ -1,4 +1,5 @@
-/* Access logs whose paths hold variables: opened when a line is written, kept open by open_log_file_cache. */
+/* Access logs whose paths hold variables: opened when a line is written, kept open by
+ * open_log_file_cache. */
 #ifndef SHARED_LOG_PATH_H
 #define SHARED_LOG_PATH_H
 

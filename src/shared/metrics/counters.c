@@ -24,7 +24,8 @@ struct block {
     struct metrics_cell cells[BLOCK_CELLS];
 };
 
-/* The cells of one worker at a time; a later worker continues counting where a former one stopped. */
+/* The cells of one worker at a time; a later worker continues counting where a former one stopped.
+ */
 struct sheet {
     _Atomic pid_t owner;              /* 0 = nobody */
     _Atomic uintptr_t blocks[BLOCKS]; /* places in the zone, from its start; 0 = none yet */
@@ -86,7 +87,8 @@ static bool is_series(unsigned number, enum series_kind kind, struct str label)
            memcmp(series->label, label.data, label.len) == 0;
 }
 
-/* Where series of labels with these hashes were found last: a peer is asked for with each attempt. */
+/* Where series of labels with these hashes were found last: a peer is asked for with each attempt.
+ */
 static uint16_t found_last[256];
 
 static unsigned find_series(enum series_kind kind, struct str label, unsigned count)

@@ -1,4 +1,5 @@
-/* Counters of requests by what they were for: series, of which each worker writes a cell of its own. */
+/* Counters of requests by what they were for: series, of which each worker writes a cell of its
+ * own. */
 #ifndef SHARED_METRICS_COUNTERS_H
 #define SHARED_METRICS_COUNTERS_H
 
@@ -48,18 +49,21 @@ struct metrics_sample {
     bool has_begun; /* metrics_begin has counted it */
 };
 
-/* A label of two parts in room of SERIES_LABEL bytes; a part that is too long is cut, and ends with a hash of all of it. */
+/* A label of two parts in room of SERIES_LABEL bytes; a part that is too long is cut, and ends with
+ * a hash of all of it. */
 struct str metrics_peer_label(char *text, struct str group, struct str peer);
 
 /* ---- when the configuration is read ---- */
 
 /*
- * Lays the counters out in the zone, or finds those of former generations there; the functions below are about these from then on, in this process. Again in each worker. False:
- * the zone is too small.
+ * Lays the counters out in the zone, or finds those of former generations there; the functions
+ * below are about these from then on, in this process. Again in each worker. False: the zone is too
+ * small.
  */
 bool metrics_use(struct zone *zone);
 
-/* The number of a series, a new one where there is none yet; SERIES_NONE: there are too many. Also in workers. */
+/* The number of a series, a new one where there is none yet; SERIES_NONE: there are too many. Also
+ * in workers. */
 unsigned metrics_series(enum series_kind kind, struct str label);
 
 /* ---- in a worker ---- */
@@ -68,7 +72,8 @@ unsigned metrics_series(enum series_kind kind, struct str label);
 void metrics_worker_start(void);
 void metrics_worker_end(void);
 
-/* Of this worker, by series; NULL until one is needed. The last is of SERIES_NONE, and stays NULL. */
+/* Of this worker, by series; NULL until one is needed. The last is of SERIES_NONE, and stays NULL.
+ */
 extern struct metrics_cell *metrics_cells[SERIES_MOST + 1];
 struct metrics_cell *metrics_make_cell(unsigned series);
 
@@ -88,7 +93,8 @@ static inline void metrics_begin(unsigned series)
     }
 }
 
-/* Counts: on the way of every request. Where there is no room any more, nothing is, and metrics_lost() counts that. */
+/* Counts: on the way of every request. Where there is no room any more, nothing is, and
+ * metrics_lost() counts that. */
 static inline void metrics_count(unsigned series, const struct metrics_sample *sample)
 {
     struct metrics_cell *cell = metrics_cells[series];
@@ -115,7 +121,8 @@ unsigned metrics_series_count(void);
 enum series_kind metrics_series_label(unsigned series, struct str *label);
 /* The sum over all workers there ever were. */
 void metrics_sum(unsigned series, struct metrics_cell *sum);
-/* The sum since it was reset last; what has begun and not ended is in progress, whatever was reset. `all` never falls otherwise. */
+/* The sum since it was reset last; what has begun and not ended is in progress, whatever was reset.
+ * `all` never falls otherwise. */
 void metrics_since(unsigned series, struct metrics_cell *sum);
 /* Makes metrics_since begin again; sums stay. False: there is no memory for it. */
 bool metrics_reset(unsigned series);

@@ -61,8 +61,8 @@ struct span {
 };
 
 struct root {
-    _Atomic uint64_t
-        taken_ms; /* when the last point was taken (clock_now.now_ms); changed to claim the next; 0: none yet */
+    _Atomic uint64_t taken_ms; /* when the last point was taken (clock_now.now_ms); changed to claim
+                                  the next; 0: none yet */
     _Atomic uint32_t row_count;
     _Atomic uint64_t count; /* points that were ever taken */
     _Atomic uint32_t lost;  /* series that found no row */

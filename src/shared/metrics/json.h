@@ -14,8 +14,8 @@ struct zone;
 
 /* ---- members of an object that is open ---- */
 
-/* Requests or sessions of a series of this kind, since it was reset; all 0 of SERIES_NONE. has_progress: and how many are in
- * progress. */
+/* Requests or sessions of a series of this kind, since it was reset; all 0 of SERIES_NONE.
+ * has_progress: and how many are in progress. */
 void json_put_series(struct json *json, enum series_kind kind, unsigned series, bool has_progress);
 
 /* All of a peer but its id. */

@@ -1,4 +1,5 @@
-/* Orders of certificates, as metrics show them. A module that orders has the counts in shared memory of its own, and a pointer to them here. Implemented in zones.c. */
+/* Orders of certificates, as metrics show them. A module that orders has the counts in shared
+ * memory of its own, and a pointer to them here. Implemented in zones.c. */
 #ifndef SHARED_METRICS_ORDERS_H
 #define SHARED_METRICS_ORDERS_H
 

@@ -1,4 +1,5 @@
-/* The interface of the forms that numbers are shown in: families of numbers go in, one after the other. */
+/* The interface of the forms that numbers are shown in: families of numbers go in, one after the
+ * other. */
 #ifndef SHARED_METRICS_WRITER_H
 #define SHARED_METRICS_WRITER_H
 
@@ -64,7 +65,8 @@ void families_end(struct metrics_writer *writer);
 /* What follows a family's name in its samples: "_total" of counters. */
 const char *family_tail(enum family_type type);
 
-/* The next character of a label's value; empty: there is none any more. Bytes that are no UTF-8 and controls but '\n' are left out. */
+/* The next character of a label's value; empty: there is none any more. Bytes that are no UTF-8 and
+ * controls but '\n' are left out. */
 struct str label_character(struct str *value);
 
 #endif

@@ -1,4 +1,5 @@
-/* Whether requests and sessions are counted, and by which `status_zone`; issuers whose orders are. */
+/* Whether requests and sessions are counted, and by which `status_zone`; issuers whose orders are.
+ */
 #include "shared/metrics/zones.h"
 
 #include "shared/metrics/orders.h"

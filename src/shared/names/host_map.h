@@ -1,4 +1,5 @@
-/* Names of hosts with wildcards, as `map` with hostnames and valid_referers have them: "a.b", "*.a.b", ".a.b", "a.*". */
+/* Names of hosts with wildcards, as `map` with hostnames and valid_referers have them: "a.b",
+ * "*.a.b", ".a.b", "a.*". */
 #ifndef SHARED_NAMES_HOST_MAP_H
 #define SHARED_NAMES_HOST_MAP_H
 
@@ -20,13 +21,14 @@ struct host_name {
 };
 
 /*
- * Puts a name. False after conf_error: `invalid hostname or wildcard "x"`, `conflicting parameter "x"`, where x is
- * the name as it was written.
+ * Puts a name. False after conf_error: `invalid hostname or wildcard "x"`, `conflicting parameter
+ * "x"`, where x is the name as it was written.
  */
 bool host_map_put(struct host_map *hosts, struct conf *conf, const struct conf_node *node,
                   const struct host_name *name);
 
-/* The value of a host: exact, then the longest "*.x", then the longest "x.*"; NULL when there is none. */
+/* The value of a host: exact, then the longest "*.x", then the longest "x.*"; NULL when there is
+ * none. */
 void *host_map_find(const struct host_map *hosts, struct str host);
 
 #endif

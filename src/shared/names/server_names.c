@@ -1,4 +1,5 @@
-/* Names of servers: as written, in the tables of an address, and the search for the one of a host. */
+/* Names of servers: as written, in the tables of an address, and the search for the one of a host.
+ */
 #include "shared/names/server_names.h"
 
 /* ---- as written ---- */
@@ -50,7 +51,8 @@ static bool classify(struct server_name *name)
     return true;
 }
 
-/* Can the name be distinguished from others? A server that is alone may have any name, as with nginx. */
+/* Can the name be distinguished from others? A server that is alone may have any name, as with
+ * nginx. */
 static bool is_sound(const struct server_name *name)
 {
     size_t stars = count_stars(name->written);

@@ -1,4 +1,5 @@
-/* Names of servers: "a.b", "*.a.b", "a.b.*", ".a.b" (itself and below), "~regex"; and the search for the one of a host. */
+/* Names of servers: "a.b", "*.a.b", "a.b.*", ".a.b" (itself and below), "~regex"; and the search
+ * for the one of a host. */
 #ifndef SHARED_NAMES_SERVER_NAMES_H
 #define SHARED_NAMES_SERVER_NAMES_H
 
@@ -30,15 +31,16 @@ struct server_names {
 };
 
 /*
- * Adds what a `server_name` says to a list of struct server_name; owner has the members that are those of the server.
- * hostname: what "$hostname" means. False after conf_error.
+ * Adds what a `server_name` says to a list of struct server_name; owner has the members that are
+ * those of the server. hostname: what "$hostname" means. False after conf_error.
  */
 bool server_names_read(struct conf *conf, struct conf_node *node, struct str hostname,
                        const struct server_name *owner, struct vec *names);
 
 /*
- * Adds the names of one server to those of an address. A name that is there already is logged and ignored. is_alone: the
- * address has no other server; then nothing is logged. False after conf_error.
+ * Adds the names of one server to those of an address. A name that is there already is logged and
+ * ignored. is_alone: the address has no other server; then nothing is logged. False after
+ * conf_error.
  */
 bool server_names_add(struct server_names *names, struct conf *conf, const struct vec *added,
                       struct str address, bool is_alone);
@@ -46,8 +48,9 @@ bool server_names_add(struct server_names *names, struct conf *conf, const struc
 void server_names_finish(struct server_names *names, struct conf *conf);
 
 /*
- * The name that a host falls under: the exact one, the longest wildcard, the first expression; or NULL. host is in lower
- * case, without port and trailing dot. Groups of an expression are left in env, which may be NULL where there is none.
+ * The name that a host falls under: the exact one, the longest wildcard, the first expression; or
+ * NULL. host is in lower case, without port and trailing dot. Groups of an expression are left in
+ * env, which may be NULL where there is none.
  */
 const struct server_name *server_names_find(const struct server_names *names, struct str host,
                                             struct variable_env *env);

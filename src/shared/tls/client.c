@@ -1,5 +1,5 @@
-/* TLS towards backends: rows that read their arguments themselves; contexts, one for all locations that say the same; and
- * what a connection is made with. */
+/* TLS towards backends: rows that read their arguments themselves; contexts, one for all locations
+ * that say the same; and what a connection is made with. */
 #include "shared/tls/client.h"
 
 #include "base/map.h"

@@ -1,4 +1,5 @@
-/* TLS towards backends: the settings of a location, their rows, the context that they make, and what a connection is made with. */
+/* TLS towards backends: the settings of a location, their rows, the context that they make, and
+ * what a connection is made with. */
 #ifndef SHARED_TLS_CLIENT_H
 #define SHARED_TLS_CLIENT_H
 
@@ -39,19 +40,21 @@ struct tls_context *tls_client_context(struct conf *conf, const struct tls_setti
                                        struct str *error);
 
 /*
- * When a block was read: makes the context where one is needed, one for all locations that say the same. prefix: of the
- * rows, for messages. False after conf_error.
+ * When a block was read: makes the context where one is needed, one for all locations that say the
+ * same. prefix: of the rows, for messages. False after conf_error.
  */
 bool tls_client_finish(struct conf_scope *scope, struct tls_client_settings *own,
                        const char *prefix);
 
 /*
- * How a connection speaks TLS, made for one subject. target: whom *_pass names. alpn: as TLS has it, a byte of length
- * before each name; or empty. The texts are of env's arena, or live as long as the settings.
+ * How a connection speaks TLS, made for one subject. target: whom *_pass names. alpn: as TLS has
+ * it, a byte of length before each name; or empty. The texts are of env's arena, or live as long as
+ * the settings.
  */
 void tls_client_link(const struct tls_client_settings *tls, struct variable_env *env,
                      struct str target, struct str alpn, struct upstream_connection_tls *out);
-/* The same for connections to a group that belong to no subject, such as probes: as far as the settings hold no variables. */
+/* The same for connections to a group that belong to no subject, such as probes: as far as the
+ * settings hold no variables. */
 const struct upstream_connection_tls *tls_client_group_link(struct arena *arena,
                                                             const struct tls_client_settings *tls,
                                                             const struct upstream_group *group,
@@ -63,7 +66,8 @@ typedef bool tls_client_apply(struct conf_scope *scope, const struct directive *
 tls_client_apply tls_client_password_file_apply, tls_client_conf_command_apply,
     tls_client_certificate_cache_apply, tls_client_key_log_apply;
 
-/* The family of rows; SETTINGS is a struct that has a struct tls_client_settings as its member `tls`. */
+/* The family of rows; SETTINGS is a struct that has a struct tls_client_settings as its member
+ * `tls`. */
 #define TLS_CLIENT_ROWS(PREFIX, CONTEXT, SETTINGS)                                                 \
     {PREFIX "_ssl_certificate", CONTEXT, TEMPLATE(SETTINGS, tls.certificate),                      \
      .doc = "Our certificate for backends that ask for one: a PEM file, or data:text; variables "  \

@@ -1,4 +1,5 @@
-/* Values of directives about TLS that the side of clients and the side of backends have in common. */
+/* Values of directives about TLS that the side of clients and the side of backends have in common.
+ */
 #include "shared/tls/options.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* TLS on the side of clients: from the settings of a server to its context, and certificates of a handshake. */
+/* TLS on the side of clients: from the settings of a server to its context, and certificates of a
+ * handshake. */
 #include "net/tls/ring.h"
 #include "shared/tls/server.h"
 #include "shared/tls/tickets.h"
@@ -21,7 +22,8 @@ const struct directive_word tls_ocsp_words[] = {
     {NULL, 0},
 };
 
-/* Room for the keys of tickets that make themselves; more than they need, the least that a zone has. */
+/* Room for the keys of tickets that make themselves; more than they need, the least that a zone
+ * has. */
 #define TICKET_ZONE_SIZE (64 * 1024)
 
 static char ticket_zone_tag; /* who uses the zone of ticket keys */

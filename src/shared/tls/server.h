@@ -1,4 +1,5 @@
-/* TLS on the side of clients: the settings of a server, their rows, and the context that they make. */
+/* TLS on the side of clients: the settings of a server, their rows, and the context that they make.
+ */
 #ifndef SHARED_TLS_SERVER_H
 #define SHARED_TLS_SERVER_H
 
@@ -50,7 +51,8 @@ struct tls_server_settings {
     bool has_variables;          /* certificates are known in the handshake only */
 };
 
-/* Makes the context, when the block of a server was read that has certificates, or refuses all. False after conf_error. */
+/* Makes the context, when the block of a server was read that has certificates, or refuses all.
+ * False after conf_error. */
 bool tls_server_finish(struct conf_scope *scope, struct tls_server_settings *settings,
                        const struct resolver_settings *resolver, uint64_t resolver_timeout_ms,
                        struct log_sink *const *error_log);
@@ -62,7 +64,8 @@ bool tls_server_certify(const struct tls_server_settings *settings, struct conn 
 extern const struct directive_word tls_verify_words[];
 extern const struct directive_word tls_ocsp_words[];
 
-/* Rows that read their arguments themselves (server_values.c); settings begin with struct tls_server_settings. */
+/* Rows that read their arguments themselves (server_values.c); settings begin with struct
+ * tls_server_settings. */
 typedef bool tls_server_apply(struct conf_scope *scope, const struct directive *row,
                               struct conf_node *node, void *settings);
 tls_server_apply tls_server_password_file_apply, tls_server_key_log_apply,

@@ -13,7 +13,8 @@
 #define SESSION_ZONE_LEAST (8 * 4096)
 #define SSL_BUILTIN_SESSIONS 20480 /* of a builtin cache without a size */
 
-/* Their addresses name the user of a shared zone: a zone of one kind of user is refused to another. */
+/* Their addresses name the user of a shared zone: a zone of one kind of user is refused to another.
+ */
 static char session_zone_tag;
 static char ocsp_zone_tag;
 
@@ -36,7 +37,8 @@ bool tls_server_key_log_apply(struct conf_scope *scope, const struct directive *
     return true;
 }
 
-/* ssl_pass_phrase_dialog: OpenSSL asks at the terminal ("builtin"), or the program prints the pass phrase ("exec:PROGRAM"). */
+/* ssl_pass_phrase_dialog: OpenSSL asks at the terminal ("builtin"), or the program prints the pass
+ * phrase ("exec:PROGRAM"). */
 bool tls_server_pass_phrase_dialog_apply(struct conf_scope *scope, const struct directive *row,
                                          struct conf_node *node, void *settings)
 {

@@ -1,4 +1,5 @@
-/* Sessions of TLS 1.2 that several nodes have in common. docs/scaling-out.md describes the items. */
+/* Sessions of TLS 1.2 that several nodes have in common. docs/scaling-out.md describes the items.
+ */
 #include "shared/tls/sessions_sync.h"
 
 #include "base/text.h"

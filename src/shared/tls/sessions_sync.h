@@ -1,11 +1,13 @@
-/* `ssl_session_cache shared:… sync`: sessions of TLS 1.2 that clients resume at any node. Implemented in sessions_sync.c. */
+/* `ssl_session_cache shared:… sync`: sessions of TLS 1.2 that clients resume at any node.
+ * Implemented in sessions_sync.c. */
 #ifndef SHARED_TLS_SESSIONS_SYNC_H
 #define SHARED_TLS_SESSIONS_SYNC_H
 
 #include "net/tls/sessions.h"
 #include "store/store.h"
 
-/* While the configuration is read. Lines that have a zone in common have one of these. NULL after conf_error. */
+/* While the configuration is read. Lines that have a zone in common have one of these. NULL after
+ * conf_error. */
 const struct tls_session_sharing *tls_sessions_sync(struct conf *conf, struct conf_node *node,
                                                     struct zone *zone,
                                                     const struct store_sync_words *words);

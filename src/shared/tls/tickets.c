@@ -1,4 +1,5 @@
-/* Keys of tickets that several nodes have in common: one of them makes the key of a period before it begins. */
+/* Keys of tickets that several nodes have in common: one of them makes the key of a period before
+ * it begins. */
 #include "shared/tls/tickets.h"
 
 #include <string.h>
@@ -13,7 +14,8 @@ enum {
     CLAIM_MS = 5000,    /* of the node that makes a key */
 };
 
-/* An item's name: "PERIOD-NUMBER", so that nodes with different periods do not take each other's. */
+/* An item's name: "PERIOD-NUMBER", so that nodes with different periods do not take each other's.
+ */
 static struct str name_of(const struct ticket_ring *ring, uint64_t number, struct arena *arena)
 {
     return arena_printf(arena, "%llu-%llu", (unsigned long long) tls_ring_period_s(ring),
@@ -90,8 +92,9 @@ static bool ticket_item_list(void *owner, uint32_t *cursor, struct arena *arena,
 }
 
 /*
- * Of all nodes one makes a key, and only while it knows what the store has: a key that was made without that would take the place of one
- * that the others use. Without the store a node encrypts with keys of its own. MAY WAIT.
+ * Of all nodes one makes a key, and only while it knows what the store has: a key that was made
+ * without that would take the place of one that the others use. Without the store a node encrypts
+ * with keys of its own. MAY WAIT.
  */
 static void tickets_exchanged(void *owner, struct store_table *table, bool is_read)
 {

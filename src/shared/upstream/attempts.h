@@ -1,4 +1,5 @@
-/* What was asked of which backend, one entry for each attempt: for the variables $upstream_… of any protocol. */
+/* What was asked of which backend, one entry for each attempt: for the variables $upstream_… of any
+ * protocol. */
 #ifndef SHARED_UPSTREAM_ATTEMPTS_H
 #define SHARED_UPSTREAM_ATTEMPTS_H
 
@@ -48,10 +49,12 @@ enum attempt_part {
 /* An attempt that begins now. */
 struct attempt attempt_of(struct str peer);
 
-/* One more try, which begins now; nothing has happened in it. The name is copied: logs come after the peer is gone. */
+/* One more try, which begins now; nothing has happened in it. The name is copied: logs come after
+ * the peer is gone. */
 struct attempt *attempts_add(struct vec *attempts, struct arena *arena, struct str peer);
 
-/* The list as a variable tells it, in the arena: "10.0.0.1:80, 10.0.0.2:80 : unix:/run/s". False: there was no attempt. */
+/* The list as a variable tells it, in the arena: "10.0.0.1:80, 10.0.0.2:80 : unix:/run/s". False:
+ * there was no attempt. */
 bool attempts_text(const struct vec *attempts, enum attempt_part part, struct arena *arena,
                    struct str *out);
 

@@ -15,7 +15,8 @@ struct bind_settings {
 bool bind_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                 void *settings);
 
-/* The address for one subject; len 0: the text came to nothing, any will do. False: it is no address; logged. */
+/* The address for one subject; len 0: the text came to nothing, any will do. False: it is no
+ * address; logged. */
 bool bind_address(const struct bind_settings *bind, struct variable_env *env, struct addr *out);
 
 #endif

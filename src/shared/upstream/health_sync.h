@@ -7,8 +7,9 @@
 #include "upstream/upstream.h"
 
 /*
- * While the configuration is read, when the check was added to its group; nothing happens where the words do not want it. Of each peer one node
- * makes the probes: who has the lease of it; all others learn its state. False after conf_error.
+ * While the configuration is read, when the check was added to its group; nothing happens where the
+ * words do not want it. Of each peer one node makes the probes: who has the lease of it; all others
+ * learn its state. False after conf_error.
  */
 bool health_sync_add(struct conf *conf, struct conf_node *node,
                      const struct store_sync_words *words, struct upstream_group *group,

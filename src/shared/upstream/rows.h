@@ -1,5 +1,5 @@
-/* The rows of options that everything has which connects to backends: one family, instantiated under each prefix and for
- * each protocol. SETTINGS is a struct that has members of these names. */
+/* The rows of options that everything has which connects to backends: one family, instantiated
+ * under each prefix and for each protocol. SETTINGS is a struct that has members of these names. */
 #ifndef SHARED_UPSTREAM_ROWS_H
 #define SHARED_UPSTREAM_ROWS_H
 

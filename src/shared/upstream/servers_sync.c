@@ -1,4 +1,5 @@
-/* Servers that the API changes reach all nodes. An item is a group; docs/scaling-out.md describes it. */
+/* Servers that the API changes reach all nodes. An item is a group; docs/scaling-out.md describes
+ * it. */
 #include "shared/upstream/servers_sync.h"
 
 #include "base/clock.h"

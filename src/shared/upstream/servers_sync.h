@@ -12,9 +12,10 @@ bool servers_sync_add(struct conf *conf, struct conf_node *node, struct upstream
                       const struct store_sync_words *words);
 
 /*
- * Around a change of a group's servers (servers_read to servers_write). From begin to end no other node changes them, and this node has
- * what others have changed before; where the store is gone, each node does as it likes. end: the other nodes get what is_changed. Both
- * MAY WAIT. False: others change them all the time; there is no end then. A group without `sync`: nothing happens.
+ * Around a change of a group's servers (servers_read to servers_write). From begin to end no other
+ * node changes them, and this node has what others have changed before; where the store is gone,
+ * each node does as it likes. end: the other nodes get what is_changed. Both MAY WAIT. False:
+ * others change them all the time; there is no end then. A group without `sync`: nothing happens.
  */
 bool servers_sync_begin(struct upstream_group *group);
 void servers_sync_end(struct upstream_group *group, bool is_changed);

@@ -1,4 +1,5 @@
-/* The servers of a group as bytes: the next id and their number; of each the numbers, and its strings with their lengths. */
+/* The servers of a group as bytes: the next id and their number; of each the numbers, and its
+ * strings with their lengths. */
 #include "shared/upstream/servers_text.h"
 
 #include "base/buf.h"

@@ -1,5 +1,5 @@
-/* ngx_http_upstream_sticky_module: requests of one client go to the same peer: by a cookie of ours, by a
- * route that the request names, or by what is learned from answers. */
+/* ngx_http_upstream_sticky_module: requests of one client go to the same peer: by a cookie of ours,
+ * by a route that the request names, or by what is learned from answers. */
 #include <string.h>
 
 #include "base/buf.h"
@@ -14,9 +14,8 @@
 
 /* `sticky` of one group. */
 struct sticky {
-    struct vec
-        lookup; /* const struct variable *: the first that is not empty names the peer (route,
-                          cookie) or the session (learn) */
+    struct vec lookup; /* const struct variable *: the first that is not empty names the peer
+                          (route, cookie) or the session (learn) */
 
     /* cookie */
     struct str name;         /* of the cookie */
@@ -248,8 +247,9 @@ static void learn_put(const struct sticky *sticky, const struct session_id *key,
     }
 }
 
-/* The session that the answer names begins. Without such a name the one of the request continues, with the peer that
- * served; one that the backend has put another in the place of is left to end. MAY WAIT, with `sync`. */
+/* The session that the answer names begins. Without such a name the one of the request continues,
+ * with the peer that served; one that the backend has put another in the place of is left to end.
+ * MAY WAIT, with `sync`. */
 static void learn_session(struct upstream_pick *pick)
 {
     const struct sticky *sticky = pick->group->stickiness_settings;

@@ -10,7 +10,8 @@
 
 struct sessions;
 
-/* A key, or what identifies a peer: MD5, so that a session has the same size whatever clients send. */
+/* A key, or what identifies a peer: MD5, so that a session has the same size whatever clients send.
+ */
 struct session_id {
     unsigned char md5[16];
 };
@@ -51,7 +52,8 @@ struct sessions_change sessions_take(struct sessions *sessions, const struct ses
                                      const struct session_id *peer, uint64_t left_ms);
 /* It ends now. */
 void sessions_drop(struct sessions *sessions, const struct session_id *key);
-/* Keys of those that others know, at most `most`, from *cursor on, which is 0 at first. False: these were the last. */
+/* Keys of those that others know, at most `most`, from *cursor on, which is 0 at first. False:
+ * these were the last. */
 bool sessions_list(struct sessions *sessions, uint32_t *cursor, struct session_id *keys,
                    size_t most, size_t *count);
 

@@ -67,7 +67,8 @@ static bool session_item_get(void *owner, struct str name, struct arena *arena,
     return true;
 }
 
-/* A session that made room for another one is not kept by the store either: so that has no more than a zone has room for. */
+/* A session that made room for another one is not kept by the store either: so that has no more
+ * than a zone has room for. */
 static void note_displaced(const struct sticky_sync *sync, const struct sessions_change *change)
 {
     struct arena arena;

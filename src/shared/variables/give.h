@@ -1,4 +1,5 @@
-/* What getters of variables give: numbers, times and addresses as text; and the variables that any subject has. */
+/* What getters of variables give: numbers, times and addresses as text; and the variables that any
+ * subject has. */
 #ifndef SHARED_VARIABLES_GIVE_H
 #define SHARED_VARIABLES_GIVE_H
 
@@ -16,22 +17,26 @@ static inline bool variable_give(struct str *out, struct str value)
 /* For the getters: a number, or "seconds.milliseconds", in memory of the subject. */
 bool variable_give_number(struct variable_env *env, struct str *out, uint64_t number);
 bool variable_give_seconds(struct variable_env *env, struct str *out, uint64_t ms);
-/* Milliseconds of the monotonic clock as a point in time, in seconds since the epoch with three digits, as $msec. */
+/* Milliseconds of the monotonic clock as a point in time, in seconds since the epoch with three
+ * digits, as $msec. */
 bool variable_give_moment(struct variable_env *env, struct str *out, uint64_t ms);
 
-/* An address without its port; its port, empty where there is none; its bytes, false when it is none of IP. */
+/* An address without its port; its port, empty where there is none; its bytes, false when it is
+ * none of IP. */
 bool variable_give_address(struct variable_env *env, struct str *out, const struct addr *addr);
 bool variable_give_port(struct variable_env *env, struct str *out, const struct addr *addr);
 bool variable_give_binary_address(struct variable_env *env, struct str *out,
                                   const struct addr *addr);
 
-/* Of the header of the PROXY protocol, which may be NULL: $proxy_protocol_addr and similar variables. */
+/* Of the header of the PROXY protocol, which may be NULL: $proxy_protocol_addr and similar
+ * variables. */
 bool variable_give_proxy_address(struct variable_env *env, struct str *out,
                                  const struct proxy_header *proxy, bool is_destination);
 bool variable_give_proxy_port(struct variable_env *env, struct str *out,
                               const struct proxy_header *proxy, bool is_destination);
 
-/* Getters for any subject: $msec, $time_local, $time_iso8601, $time_iso8601_ms, $pid, $nginx_version. */
+/* Getters for any subject: $msec, $time_local, $time_iso8601, $time_iso8601_ms, $pid,
+ * $nginx_version. */
 bool variable_get_msec(struct variable_env *env, const struct variable *variable, struct str *out);
 bool variable_get_time_local(struct variable_env *env, const struct variable *variable,
                              struct str *out);

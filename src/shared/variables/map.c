@@ -20,7 +20,8 @@ struct value_map {
 
 /* ---- in use ---- */
 
-/* In this order: the exact name, the longest wildcard, the expressions as they are written, the default. */
+/* In this order: the exact name, the longest wildcard, the expressions as they are written, the
+ * default. */
 static bool map_variable_get(struct variable_env *env, const struct variable *variable,
                              struct str *out)
 {

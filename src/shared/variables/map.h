@@ -14,7 +14,8 @@ struct value_map_settings {
 bool value_map_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                      void *settings);
 
-/* The rows of a map module, for blocks of this context; settings are a struct value_map_settings. */
+/* The rows of a map module, for blocks of this context; settings are a struct value_map_settings.
+ */
 #define VALUE_MAP_ROWS(CONTEXT)                                                                    \
     {"map",                                                                                        \
      CONTEXT,                                                                                      \

@@ -139,7 +139,8 @@ static int compare_spans(const void *a, const void *b)
     return one->first < other->first ? -1 : one->first > other->first;
 }
 
-/* Each range begins a span, and another one begins after it; the ranges are painted over them, small ones over large ones. */
+/* Each range begins a span, and another one begins after it; the ranges are painted over them,
+ * small ones over large ones. */
 static void make_spans(struct conf *conf, struct num_map *map)
 {
     size_t count = map->ranges.count;

@@ -4,7 +4,8 @@
 
 #include "conf/directive.h"
 
-/* Reads a block, and defines its variable among those of the block around it. Where the block names no number it is that of `$remote_port`. */
+/* Reads a block, and defines its variable among those of the block around it. Where the block names
+ * no number it is that of `$remote_port`. */
 bool num_map_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                    void *settings);
 

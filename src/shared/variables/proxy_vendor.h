@@ -1,4 +1,5 @@
-/* What clouds say in the header of the PROXY protocol, of the private endpoint that a client came through. */
+/* What clouds say in the header of the PROXY protocol, of the private endpoint that a client came
+ * through. */
 #ifndef SHARED_VARIABLES_PROXY_VENDOR_H
 #define SHARED_VARIABLES_PROXY_VENDOR_H
 

@@ -1,4 +1,5 @@
-/* The split_clients block: a variable that has one of several values, each for a part of all keys. */
+/* The split_clients block: a variable that has one of several values, each for a part of all keys.
+ */
 #include "shared/variables/split_clients.h"
 
 #include "base/checksum.h"
@@ -19,7 +20,8 @@ struct split {
     struct vec shares; /* struct share */
 };
 
-/* The value of the first share that has the key's hash; empty where all lines make less than the whole. */
+/* The value of the first share that has the key's hash; empty where all lines make less than the
+ * whole. */
 static bool split_variable_get(struct variable_env *env, const struct variable *variable,
                                struct str *out)
 {

@@ -1,4 +1,5 @@
-/* The split_clients block: a variable that has one of several values, each for a part of all keys. Of any subject. */
+/* The split_clients block: a variable that has one of several values, each for a part of all keys.
+ * Of any subject. */
 #ifndef SHARED_VARIABLES_SPLIT_CLIENTS_H
 #define SHARED_VARIABLES_SPLIT_CLIENTS_H
 

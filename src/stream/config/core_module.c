@@ -1,4 +1,5 @@
-/* ngx_stream_module and ngx_stream_core_module: the blocks of stream, and the rows that no module owns. */
+/* ngx_stream_module and ngx_stream_core_module: the blocks of stream, and the rows that no module
+ * owns. */
 #include "net/datagram/ids.h"
 #include "server/module.h"
 #include "shared/variables/give.h"
@@ -73,7 +74,8 @@ static void server_prepare(struct conf_scope *scope, void *arg)
     *vec_add(&server->main->servers, scope->conf->arena, struct stream_server *) = server;
 }
 
-/* nginx 1.31 accepts a server without a content handler. Its clients connect, complete the handshake and are closed. */
+/* nginx 1.31 accepts a server without a content handler. Its clients connect, complete the
+ * handshake and are closed. */
 static enum session_step close_without_content(struct session *session)
 {
     return session_fail(session, SESSION_INTERNAL_ERROR);

@@ -1,4 +1,5 @@
-/* ngx_stream_geo_module, ngx_stream_geoip2_module: variables whose values are found by an address. */
+/* ngx_stream_geo_module, ngx_stream_geoip2_module: variables whose values are found by an address.
+ */
 #include "server/module.h"
 #include "shared/geo/geo.h"
 #include "shared/geo/geoip2.h"

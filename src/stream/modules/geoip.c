@@ -1,4 +1,5 @@
-/* ngx_stream_geoip_module: variables by the client's address, of GeoIP databases of the legacy format. */
+/* ngx_stream_geoip_module: variables by the client's address, of GeoIP databases of the legacy
+ * format. */
 #include "server/module.h"
 #include "shared/geo/geoip.h"
 #include "shared/geo/geoip_library.h"

@@ -6,7 +6,8 @@
 #include "stream/session/hooks.h"
 #include "upstream/health.h"
 
-/* What a datagram says that is no word of any protocol: nobody answers, but who is not there refuses it. */
+/* What a datagram says that is no word of any protocol: nobody answers, but who is not there
+ * refuses it. */
 #define DATAGRAM_TEXT "nginx health check"
 
 /* A `match` block. */

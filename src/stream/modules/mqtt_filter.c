@@ -1,4 +1,5 @@
-/* ngx_stream_mqtt_filter_module: replaces the client id, user name and password of an MQTT client's CONNECT. */
+/* ngx_stream_mqtt_filter_module: replaces the client id, user name and password of an MQTT client's
+ * CONNECT. */
 #include "server/generation.h"
 #include "server/module.h"
 #include "stream/session/hooks.h"
@@ -65,7 +66,8 @@ static enum session_step rewrite(struct session *session, const struct mqtt_sett
     return SESSION_NEXT;
 }
 
-/* Of preread, after all who look at what the client said itself: auto/modules has them after this module. */
+/* Of preread, after all who look at what the client said itself: auto/modules has them after this
+ * module. */
 static enum session_step filter(struct session *session)
 {
     const struct mqtt_settings *settings = stream_settings(session->server, &mqtt_key);

@@ -1,4 +1,5 @@
-/* ngx_stream_pass_module: the client's connection goes to another listener of this service, as if it had come there. */
+/* ngx_stream_pass_module: the client's connection goes to another listener of this service, as if
+ * it had come there. */
 #include "base/parse.h"
 #include "server/module.h"
 #include "stream/session/hooks.h"

@@ -1,4 +1,5 @@
-/* ngx_stream_realip_module: the client that a trusted proxy in front of us speaks for, by the PROXY protocol. */
+/* ngx_stream_realip_module: the client that a trusted proxy in front of us speaks for, by the PROXY
+ * protocol. */
 #include "server/module.h"
 #include "shared/access/forwarded.h"
 #include "shared/variables/give.h"
@@ -93,7 +94,8 @@ const struct module ngx_stream_realip_module = {
     .hooks = &realip_hooks,
 };
 
-/* ---- ngx_stream_proxy_protocol_vendor_module: what clouds say of the private endpoint that a client came through ---- */
+/* ---- ngx_stream_proxy_protocol_vendor_module: what clouds say of the private endpoint that a
+ * client came through ---- */
 
 static bool get_vendor(struct variable_env *env, const struct variable *variable, struct str *out)
 {

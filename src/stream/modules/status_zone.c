@@ -1,4 +1,5 @@
-/* ngx_stream_status_zone_module: sessions are counted, by `status_zone` and by peer, for `metrics` and `api`. */
+/* ngx_stream_status_zone_module: sessions are counted, by `status_zone` and by peer, for `metrics`
+ * and `api`. */
 #include "base/clock.h"
 #include "server/generation.h"
 #include "server/module.h"

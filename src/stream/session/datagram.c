@@ -1,4 +1,5 @@
-/* Sessions over flows: a client's first datagram begins one, further ones wait until content takes them. */
+/* Sessions over flows: a client's first datagram begins one, further ones wait until content takes
+ * them. */
 #include <stdatomic.h>
 #include <stdlib.h>
 

@@ -10,18 +10,20 @@ struct session_hook {
     enum stream_phase phase;
     bool is_early; /* before those of all modules that do not say so */
     session_handler run;
-    /* Servers that need it: those where the setting is set, and for which is_active (may be NULL) is true. Asked when
-     * the configuration is read. */
+    /* Servers that need it: those where the setting is set, and for which is_active (may be NULL)
+     * is true. Asked when the configuration is read. */
     struct settings_condition when;
     bool (*is_active)(const struct stream_server *server);
 };
 
 /* TLS with clients, of the module that has it. */
 struct stream_handshake {
-    /* As far as the handshake goes now; on the loop's stack, before the first of it has come, too. */
+    /* As far as the handshake goes now; on the loop's stack, before the first of it has come, too.
+     */
     enum tls_progress (*go_on)(struct session *session);
     uint64_t (*timeout_ms)(const struct stream_server *server);
-    /* Of an address that is not TLS's from the first byte: can a script begin a handshake in the middle of a session? */
+    /* Of an address that is not TLS's from the first byte: can a script begin a handshake in the
+     * middle of a session? */
     bool (*is_possible)(const struct session *session);
     /* After a handshake: is the client's certificate what the server asks for? False is logged. */
     bool (*accepts_client)(struct session *session);

@@ -1,4 +1,5 @@
-/* What a configuration says about stream: the main level, servers, and the addresses they listen on. Implemented in session.c. */
+/* What a configuration says about stream: the main level, servers, and the addresses they listen
+ * on. Implemented in session.c. */
 #ifndef STREAM_SESSION_SETTINGS_H
 #define STREAM_SESSION_SETTINGS_H
 
@@ -30,7 +31,8 @@ enum session_step {
 };
 typedef enum session_step (*session_handler)(struct session *session);
 
-/* Phases in which modules may have handlers, in order. Those before preread do not wait for the client. */
+/* Phases in which modules may have handlers, in order. Those before preread do not wait for the
+ * client. */
 enum stream_phase {
     STREAM_POST_ACCEPT, /* who the client is */
     STREAM_PREACCESS,   /* how many there may be */
@@ -61,7 +63,8 @@ struct stream_main {
     int64_t variables_hash_bucket_size, variables_hash_max_size;       /* understood */
 };
 
-/* ngx_stream_core_module, server level. A member without a comment is the value of the directive of its name. */
+/* ngx_stream_core_module, server level. A member without a comment is the value of the directive of
+ * its name. */
 extern struct settings_key stream_server_key;
 struct stream_server {
     struct vec names;             /* struct server_name: as written, in order */
@@ -86,7 +89,8 @@ struct stream_server {
     session_handler content;        /* of proxy_pass, return, pass: set by their rows */
     /* Scripts in handshakes with backends, for this session; of a module, or NULL. */
     const struct tls_client_hooks *(*backend_hooks)(struct session *session);
-    /* Where content passes sessions on to, for health_check; NULL: nowhere, or that is known for each session only … */
+    /* Where content passes sessions on to, for health_check; NULL: nowhere, or that is known for
+     * each session only … */
     struct upstream_group *group;
     const struct tls_client_settings *tls; /* settings of TLS to that group; NULL: plain */
     struct session_handlers phases[STREAM_PHASE_COUNT]; /* what this server really runs */

@@ -1,4 +1,5 @@
-/* CONNECT, the first message of a client of MQTT (MQTT 3.1.1, 3.1; MQTT 5.0, 3.1): read, changed, written. */
+/* CONNECT, the first message of a client of MQTT (MQTT 3.1.1, 3.1; MQTT 5.0, 3.1): read, changed,
+ * written. */
 #ifndef STREAM_WORDS_MQTT_H
 #define STREAM_WORDS_MQTT_H
 
@@ -40,14 +41,15 @@ enum mqtt_result {
 };
 
 /*
- * Looks at all that has come so far, and says what is known of it. `size`, and both names with `has_names`, are known before the
- * message is whole.
+ * Looks at all that has come so far, and says what is known of it. `size`, and both names with
+ * `has_names`, are known before the message is whole.
  */
 enum mqtt_result mqtt_connect_read(struct str input, struct mqtt_connect *out);
 
 /*
- * Gives a field this value, of at most MQTT_TEXT_MAX bytes, which has to stay. An empty user name or password is none; without a
- * user name there is no password but one that is given later. Before 5.0 that comes with an empty user name.
+ * Gives a field this value, of at most MQTT_TEXT_MAX bytes, which has to stay. An empty user name
+ * or password is none; without a user name there is no password but one that is given later.
+ * Before 5.0 that comes with an empty user name.
  */
 void mqtt_connect_set(struct mqtt_connect *connect, enum mqtt_field field, struct str value);
 

@@ -1,5 +1,5 @@
-/* ngx_http_upstream_consistent_hash_module, of Tengine: consistent hashing of a variable, by servers
- * that may have an identity of their own. */
+/* ngx_http_upstream_consistent_hash_module, of Tengine: consistent hashing of a variable, by
+ * servers that may have an identity of their own. */
 #include "base/checksum.h"
 #include "server/module.h"
 #include "upstream/picking/choose.h"

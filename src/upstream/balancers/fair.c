@@ -1,4 +1,5 @@
-/* ngx_http_upstream_fair_module: the peer with the fewest requests, in the ways that nginx's module of this name has. */
+/* ngx_http_upstream_fair_module: the peer with the fewest requests, in the ways that nginx's module
+ * of this name has. */
 #include "server/module.h"
 #include "upstream/picking/choose.h"
 
@@ -21,7 +22,8 @@ static uint64_t fair_load(const struct peer *peer, const void *arg)
     return settings->mode == FAIR_IDLE && active < peer->weight ? 0 : active;
 }
 
-/* The first of the peers with the least load for their weight that may get the request; NULL: none may. */
+/* The first of the peers with the least load for their weight that may get the request; NULL: none
+ * may. */
 static struct peer *first_of_least(const struct upstream_pick *pick, struct peer_set *set,
                                    const struct fair_settings *settings)
 {

@@ -5,7 +5,8 @@
 /*
  * The number of a client, as observed of nginx: each byte is taken in by n = n * 113 + byte, modulo
  * 6271, beginning with 89; the first three of IPv4, all of IPv6, three of zero for clients without
- * an IP address. It is the place on the line of weights. Hashed again, it continues from where it was.
+ * an IP address. It is the place on the line of weights. Hashed again, it continues from where it
+ * was.
  */
 #define HASH_START 89
 #define HASH_FACTOR 113

@@ -1,5 +1,5 @@
-/* ngx_http_upstream_iwrr_module, of Tengine: interleaved weighted round robin, which takes the same time
- * for any number of peers and needs one word for each. */
+/* ngx_http_upstream_iwrr_module, of Tengine: interleaved weighted round robin, which takes the same
+ * time for any number of peers and needs one word for each. */
 #include <stdlib.h>
 
 #include "base/checksum.h"
@@ -8,8 +8,8 @@
 #include "upstream/peer.h"
 
 /*
- * Of one set of peers. A cycle has as many rounds as the greatest weight; in round n everybody has a
- * turn whose weight is n or more. Sorted by falling weight these are the first ones.
+ * Of one set of peers. A cycle has as many rounds as the greatest weight; in round n everybody has
+ * a turn whose weight is n or more. Sorted by falling weight these are the first ones.
  */
 struct rounds {
     unsigned round;   /* from 1 */

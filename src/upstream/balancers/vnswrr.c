@@ -1,5 +1,5 @@
-/* ngx_http_upstream_vnswrr_module, of Tengine: smooth weighted round robin whose turns are laid down once,
- * so that a pick costs the same for any number of peers. */
+/* ngx_http_upstream_vnswrr_module, of Tengine: smooth weighted round robin whose turns are laid
+ * down once, so that a pick costs the same for any number of peers. */
 #include <stdlib.h>
 
 #include "base/checksum.h"

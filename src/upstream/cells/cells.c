@@ -1,5 +1,5 @@
-/* The shared memory of a generation's peers: a cell for each address, and spare ones for addresses that
- * are found at run time. */
+/* The shared memory of a generation's peers: a cell for each address, and spare ones for addresses
+ * that are found at run time. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -59,8 +59,8 @@ struct private_cell {
     _Alignas(LINE) struct peer_cell cell; /* with one entry of use */
 };
 
-/* Those of all generations that live in this process, newest first: a reading that fails takes its own
- * away again. */
+/* Those of all generations that live in this process, newest first: a reading that fails takes its
+ * own away again. */
 static struct cell_memory *memories;
 
 static size_t round_up(size_t n)
@@ -94,7 +94,8 @@ static unsigned used_of(const struct cell_memory *memory)
     return atomic_load_explicit(&head_of(memory)->used, memory_order_acquire);
 }
 
-/* The next entry that nobody has ever had; NULL: there is none. Under the lock, or before there are workers. */
+/* The next entry that nobody has ever had; NULL: there is none. Under the lock, or before there are
+ * workers. */
 static struct cell_entry *use_next(const struct cell_memory *memory)
 {
     struct cell_head *head = head_of(memory);
@@ -297,7 +298,8 @@ static void fill_fixed(struct cell_memory *memory, unsigned slots)
 
 /* ---- what the former generation knew ---- */
 
-/* What names a peer over generations: group, place of the server (or none), address, which of its kind. */
+/* What names a peer over generations: group, place of the server (or none), address, which of its
+ * kind. */
 static struct str entry_key(struct arena *arena, const struct cell_memory *memory,
                             const struct cell_entry *entry, bool has_place)
 {
@@ -578,7 +580,8 @@ void cell_release(struct peer_cell *cell, struct peer_local *local)
     cell_let_go(cell, local);
 }
 
-/* The entry of the address, or a spare one that it may have. NULL: all are in use. Under the lock. */
+/* The entry of the address, or a spare one that it may have. NULL: all are in use. Under the lock.
+ */
 static struct cell_entry *find_entry(const struct cell_memory *memory,
                                      const struct upstream_group *group,
                                      const struct upstream_server *server,

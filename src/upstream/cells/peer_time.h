@@ -14,7 +14,8 @@ struct peer_time_kind {
 };
 
 /*
- * Reads the word of a time into `until`: "last_byte"; of http "header", of stream "connect" or "first_byte". False: it is none.
+ * Reads the word of a time into `until`: "last_byte"; of http "header", of stream "connect" or
+ * "first_byte". False: it is none.
  */
 bool peer_time_read(struct str word, bool is_stream, struct peer_time_kind *out);
 

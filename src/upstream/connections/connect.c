@@ -188,8 +188,8 @@ static void hold_last_segment(int fd)
 }
 
 /*
- * Over loopback the handshake is done by the time that connect() returns. What is said first tells, and leaves, as far as the
- * socket takes it; else the socket is asked.
+ * Over loopback the handshake is done by the time that connect() returns. What is said first tells,
+ * and leaves, as far as the socket takes it; else the socket is asked.
  */
 static bool is_up_already(struct conn *conn, const struct addr *addr, struct str *first)
 {

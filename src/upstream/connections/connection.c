@@ -125,7 +125,8 @@ const struct conn_owner upstream_connection_owner = {.input = wake_owner, .drain
 
 /* ---- opening ---- */
 
-/* Of one with an address of ours, or TLS. As good as equal: two have the same number by accident once in 2^64. */
+/* Of one with an address of ours, or TLS. As good as equal: two have the same number by accident
+ * once in 2^64. */
 static uint64_t identity_of(const struct upstream_connection_options *options)
 {
     const struct addr *local = options->local;
@@ -234,7 +235,8 @@ static enum upstream_connect_result open_fresh(const struct connection_request *
     return UPSTREAM_CONNECT_OK;
 }
 
-/* Until it is our turn, and a connection is free or was reserved. *out stays NULL in the latter case. */
+/* Until it is our turn, and a connection is free or was reserved. *out stays NULL in the latter
+ * case. */
 static enum upstream_connect_result wait_for_turn(const struct connection_request *wanted,
                                                   struct upstream_connection_waiter *self,
                                                   struct upstream_connection **out)
@@ -302,7 +304,8 @@ enum upstream_connect_result upstream_connection_open(
     if (options->local != NULL || options->tls != NULL) {
         wanted.kind.identity = identity_of(options);
     }
-    /* A peer that may be this service itself: the connection carries the number of passes, for max_self_hops. */
+    /* A peer that may be this service itself: the connection carries the number of passes, for
+     * max_self_hops. */
     if (__builtin_expect(options->hops != 0, 0) &&
         (options->quic == NULL ? own_may_be(&pick->peer->addr)
                                : own_may_take_datagrams(&pick->peer->addr))) {
@@ -341,7 +344,8 @@ void upstream_connection_note_end(const struct upstream_pick *pick)
     pool_note_end(pick->peer->local, 0);
 }
 
-/* Does another worker wait for a connection, of which max_conns allows no more? Ours come first TURNS_OF_OURS times. */
+/* Does another worker wait for a connection, of which max_conns allows no more? Ours come first
+ * TURNS_OF_OURS times. */
 static bool others_wait(struct peer_local *local)
 {
     struct peer_cell *cell = local->cell;

@@ -17,9 +17,11 @@ enum upstream_connect_result upstream_connect(struct upstream_pick *pick,
                                               const struct upstream_connection_options *options,
                                               uint64_t deadline_ms, struct conn **out, int *error);
 
-/* Which socket is to be opened; idle connections give way when descriptors ran out. -1 after a message. */
+/* Which socket is to be opened; idle connections give way when descriptors ran out. -1 after a
+ * message. */
 int backend_socket_open(const struct addr *addr, bool is_datagram, const struct log *log);
-/* Its options and address. False, with errno: the connection cannot be made; failures to tune it are logged only. */
+/* Its options and address. False, with errno: the connection cannot be made; failures to tune it
+ * are logged only. */
 bool backend_socket_prepare(int fd, const struct upstream_connection_options *options,
                             const struct log *log);
 /* May one more conn to a backend be made? False after a message. */
@@ -33,7 +35,8 @@ enum upstream_connect_result backend_timed_out(const struct upstream_target *tar
 
 /* ---- quic.c ---- */
 
-/* upstream_connection_reach by QUIC: conn->user is the struct quic_connection, which quic_hold holds. */
+/* upstream_connection_reach by QUIC: conn->user is the struct quic_connection, which quic_hold
+ * holds. */
 enum upstream_connect_result quic_backend_reach(const struct upstream_target *target,
                                                 const struct upstream_connection_options *options,
                                                 uint64_t deadline_ms, struct conn **out,
@@ -52,9 +55,10 @@ struct str pool_key(const struct upstream_pick *pick);
 struct str pool_key_dup(struct str key);
 
 /*
- * An idle connection of this kind to the peer, sound as far as is known, off its pool; or NULL. options: is_unrepeatable, so that
- * a connection will not do which the peer may be about to close. The one that is passed over then is closed: its place at the
- * peer becomes free before another is taken.
+ * An idle connection of this kind to the peer, sound as far as is known, off its pool; or NULL.
+ * options: is_unrepeatable, so that a connection will not do which the peer may be about to close.
+ * The one that is passed over then is closed: its place at the peer becomes free before another is
+ * taken.
  */
 struct upstream_connection *pool_take(const struct upstream_group *group, struct peer_local *local,
                                       const struct upstream_connection_kind *kind,
@@ -83,7 +87,8 @@ bool pool_close_one(const struct upstream_group *group, const struct peer_local 
 
 /* ---- pinned.c ---- */
 
-/* Of the client's connections, an idle one of this kind to the peer, which is in use now; or NULL. */
+/* Of the client's connections, an idle one of this kind to the peer, which is in use now; or NULL.
+ */
 struct upstream_connection *pinned_take(struct pinned_connections *pinned,
                                         const struct peer_local *local,
                                         const struct upstream_connection_kind *kind);

@@ -1,4 +1,5 @@
-/* Connections of one client alone, because it may have logged in on them: whose they are, and which are idle. */
+/* Connections of one client alone, because it may have logged in on them: whose they are, and which
+ * are idle. */
 #include "upstream/pinned.h"
 
 #include <stdlib.h>
@@ -18,7 +19,8 @@ struct pinned_connections {
     unsigned count;
 };
 
-/* Those that are idle, of all clients of this worker; by in_pool, the one that came last is first. */
+/* Those that are idle, of all clients of this worker; by in_pool, the one that came last is first.
+ */
 static struct list idle = {&idle, &idle};
 static unsigned idle_count;
 static uint64_t logged_ms; /* when it was logged last that there are too many */

@@ -10,7 +10,8 @@
 #define SHARE_EVERY_MS 100
 /* How long it is assumed that a peer ends idle connections as soon as it was seen to. */
 #define ENDS_BELIEVED_MS 60000
-/* A request has to reach the peer before the connection's time is over: this part of it is left, and so much at most. */
+/* A request has to reach the peer before the connection's time is over: this part of it is left,
+ * and so much at most. */
 #define MARGIN_PART 4
 #define MARGIN_MAX_MS 1000
 
@@ -48,7 +49,8 @@ struct str pool_key_dup(struct str key)
     return (struct str){copy, key.len};
 }
 
-/* The pool of idle connections of this kind, or NULL. The one that is used comes first among those with a key. */
+/* The pool of idle connections of this kind, or NULL. The one that is used comes first among those
+ * with a key. */
 static struct idle_pool *pool_find(const struct upstream_group *group,
                                    const struct upstream_connection_kind *kind)
 {
@@ -239,7 +241,8 @@ static bool share_pools(struct group_state *state)
     return is_needed;
 }
 
-/* Idle ones here while requests of other workers wait for one: these have nobody else to help them. */
+/* Idle ones here while requests of other workers wait for one: these have nobody else to help them.
+ */
 static void share_idle(struct timer *timer)
 {
     bool is_needed = false;
@@ -469,7 +472,8 @@ void pools_free(struct group_state *state)
 
 /* ---- giving way ---- */
 
-/* Of a group's idle connections to an address, the one that became idle first, or `found` where that did. */
+/* Of a group's idle connections to an address, the one that became idle first, or `found` where
+ * that did. */
 static struct upstream_connection *older_to(const struct group_state *state,
                                             const struct addr *addr,
                                             struct upstream_connection *found)

@@ -149,7 +149,8 @@ static void leave_conn(struct conn *conn)
     conn_backend_is_busy(conn, false);
 }
 
-/* One handshake, in a version of QUIC; 0 = the usual one. *version becomes the one that the server wants instead, or 0. */
+/* One handshake, in a version of QUIC; 0 = the usual one. *version becomes the one that the server
+ * wants instead, or 0. */
 static enum upstream_connect_result attempt(const struct upstream_target *target,
                                             const struct upstream_connection_options *options,
                                             uint64_t deadline_ms, uint32_t *version,

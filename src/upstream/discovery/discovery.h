@@ -1,7 +1,7 @@
 /*
- * Servers of groups that an engine outside names: Consul, etcd, Kubernetes. Worker 0 asks the engines and watches them;
- * what they say is in a zone, and all workers are woken when it changes. Nothing here waits but the fibers of worker 0.
- * Implemented in services.c and zone.c.
+ * Servers of groups that an engine outside names: Consul, etcd, Kubernetes. Worker 0 asks the
+ * engines and watches them; what they say is in a zone, and all workers are woken when it changes.
+ * Nothing here waits but the fibers of worker 0. Implemented in services.c and zone.c.
  */
 #ifndef UPSTREAM_DISCOVERY_DISCOVERY_H
 #define UPSTREAM_DISCOVERY_DISCOVERY_H
@@ -20,12 +20,14 @@ struct discovery_service;
 
 /* ---- when the configuration is read ---- */
 
-/* Is the address of a `server` one of "consul:NAME", "etcd:PREFIX", "kubernetes:NAMESPACE/SERVICE[:PORT]"? "consul:8500" is a host. */
+/* Is the address of a `server` one of "consul:NAME", "etcd:PREFIX",
+ * "kubernetes:NAMESPACE/SERVICE[:PORT]"? "consul:8500" is a host. */
 bool discovery_is_name(struct str written);
 
 /*
- * The service of that name, at the engine of this `discovery` block; an empty name: at the only one of its type. Made at its
- * first mention; the block may come later in the main context. NULL after conf_error.
+ * The service of that name, at the engine of this `discovery` block; an empty name: at the only one
+ * of its type. Made at its first mention; the block may come later in the main context. NULL after
+ * conf_error.
  */
 struct discovery_service *discovery_use(struct conf *conf, const struct conf_node *node,
                                         struct str written, struct str discovery);
@@ -45,7 +47,8 @@ bool discovery_is_failing(const struct discovery_service *service);
 uint64_t discovery_read(struct discovery_service *service, struct arena *arena,
                         struct resolved *out);
 
-/* Called on the loop's stack when the version has changed, or whether the engine answers; list_remove ends that. */
+/* Called on the loop's stack when the version has changed, or whether the engine answers;
+ * list_remove ends that. */
 struct discovery_listener {
     struct list node;
     void (*changed)(struct discovery_listener *listener);

@@ -1,4 +1,5 @@
-/* etcd v3 by its gateway for JSON: what is below a prefix, then a watch from the revision of that on. */
+/* etcd v3 by its gateway for JSON: what is below a prefix, then a watch from the revision of that
+ * on. */
 #include "base/clock.h"
 #include "base/text.h"
 #include "upstream/discovery/parse.h"

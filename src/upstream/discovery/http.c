@@ -1,4 +1,5 @@
-/* HTTP/1.1 to an engine: one connection, one request after the other, answers whole or line by line. */
+/* HTTP/1.1 to an engine: one connection, one request after the other, answers whole or line by
+ * line. */
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <string.h>

@@ -151,7 +151,8 @@ static bool read_endpoints(struct json_text *text, uint16_t port, struct discove
     return is_good;
 }
 
-/* The endpoints come before the ports that they have: they are read when all of the slice was seen. */
+/* The endpoints come before the ports that they have: they are read when all of the slice was seen.
+ */
 static bool read_slice(struct json_text *text, struct discovery_slices *out,
                        struct discovery_slice *slice)
 {
@@ -327,7 +328,8 @@ static void note_skipped(const struct discovery_watch *watch, const struct disco
     }
 }
 
-/* Takes the page that was read; what the next one needs is in the arena of the round, all else in `scratch`. */
+/* Takes the page that was read; what the next one needs is in the arena of the round, all else in
+ * `scratch`. */
 static const char *take_page(struct discovery_watch *watch, const struct service_name *name,
                              struct discovery_slices *slices, struct arena *scratch)
 {

@@ -5,7 +5,8 @@
 #include "base/parse.h"
 #include "upstream/discovery/private.h"
 
-/* Walks an object, or a list, that stands next; `break` is wrong inside: set `is_good` and it ends. */
+/* Walks an object, or a list, that stands next; `break` is wrong inside: set `is_good` and it ends.
+ */
 #define JSON_EACH_MEMBER(text, name, is_good)                                                      \
     for (bool is_first_ = true, is_end_ = false;                                                   \
          ((is_good) = (is_good) && (!is_first_ || json_skip(text, '{')) &&                         \

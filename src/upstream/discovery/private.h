@@ -1,5 +1,6 @@
 /* What the files of this package share, and the module above it.
- * Implemented in consul.c, etcd.c, http.c, items.c, kubernetes.c, services.c, state.c, watch.c and zone.c. */
+ * Implemented in consul.c, etcd.c, http.c, items.c, kubernetes.c, services.c, state.c, watch.c and
+ * zone.c. */
 #ifndef UPSTREAM_DISCOVERY_PRIVATE_H
 #define UPSTREAM_DISCOVERY_PRIVATE_H
 
@@ -148,17 +149,20 @@ static inline void discovery_count(const struct discovery *discovery,
 
 /* ---- zone.c ---- */
 
-/* The record of this name, made if there is none. NULL: no memory in the zone. In the master, when the configuration was read. */
+/* The record of this name, made if there is none. NULL: no memory in the zone. In the master, when
+ * the configuration was read. */
 struct discovery_record *discovery_record_of(struct discovery *discovery, struct str written);
 
 enum discovery_published { DISCOVERY_SAME, DISCOVERY_CHANGED, DISCOVERY_NO_ROOM };
-/* These are the addresses of the service: struct resolved_address, which are sorted, and each of which is left once. */
+/* These are the addresses of the service: struct resolved_address, which are sorted, and each of
+ * which is left once. */
 enum discovery_published discovery_publish(struct discovery_service *service, struct vec *endpoints,
                                            uint32_t generation);
 
 /*
- * Services that this reading does not name any more give their memory back, but for the record, which workers of former readings may
- * still know. Those publish nothing about them from now on. In worker 0.
+ * Services that this reading does not name any more give their memory back, but for the record,
+ * which workers of former readings may still know. Those publish nothing about them from now on. In
+ * worker 0.
  */
 void discovery_forget_unused(struct discovery *discovery, uint32_t generation);
 
@@ -209,13 +213,16 @@ struct discovery_request {
     uint64_t deadline_ms; /* of the answer's head */
 };
 
-/* Sends it, on a connection that is there or a fresh one, and reads the head of the answer. MAY WAIT. NULL, or what is wrong. */
+/* Sends it, on a connection that is there or a fresh one, and reads the head of the answer. MAY
+ * WAIT. NULL, or what is wrong. */
 const char *discovery_ask(struct discovery_link *link, const struct discovery_request *request);
-/* Some more of the body; link->is_over says whether that is all. MAY WAIT. NULL, or what is wrong. */
+/* Some more of the body; link->is_over says whether that is all. MAY WAIT. NULL, or what is wrong.
+ */
 const char *discovery_more(struct discovery_link *link, uint64_t deadline_ms);
 /* All of the body. MAY WAIT. */
 const char *discovery_whole(struct discovery_link *link, uint64_t deadline_ms);
-/* The next line of the body: *line is without its end, until the next call; *is_end: there is none, the body is over. MAY WAIT. */
+/* The next line of the body: *line is without its end, until the next call; *is_end: there is none,
+ * the body is over. MAY WAIT. */
 const char *discovery_line(struct discovery_link *link, uint64_t deadline_ms, struct str *line,
                            bool *is_end);
 /* Is a whole line there already? */
@@ -224,7 +231,8 @@ void discovery_close(struct discovery_link *link);
 /* Text for a URL: all but letters, digits and -._~ in percent. */
 struct str discovery_escape(struct arena *arena, struct str text);
 
-/* The head of an answer, as it stands in the input: pure. 0: more is needed; -1: it is none; else its size. */
+/* The head of an answer, as it stands in the input: pure. 0: more is needed; -1: it is none; else
+ * its size. */
 ssize_t discovery_head_read(struct str input, struct discovery_link *link);
 
 /* ---- items.c ---- */
@@ -241,7 +249,8 @@ struct discovery_items {
     size_t endpoints; /* of all */
     size_t most;      /* of keys, and of endpoints */
 };
-/* The key has these endpoints, struct resolved_address; none and is_gone: there is no such key. False: above the limit. */
+/* The key has these endpoints, struct resolved_address; none and is_gone: there is no such key.
+ * False: above the limit. */
 bool discovery_items_put(struct discovery_items *items, struct str key,
                          const struct vec *endpoints);
 void discovery_items_drop(struct discovery_items *items, struct str key);
@@ -270,8 +279,8 @@ struct discovery_watch {
 };
 
 /*
- * One round: asks what there is, and follows the changes until the engine ends that, wait_ms are over or something is wrong.
- * MAY WAIT. NULL: another round, or what is wrong.
+ * One round: asks what there is, and follows the changes until the engine ends that, wait_ms are
+ * over or something is wrong. MAY WAIT. NULL: another round, or what is wrong.
  */
 struct discovery_engine {
     const char *name;
@@ -283,7 +292,8 @@ extern const struct discovery_engine discovery_consul, discovery_etcd, discovery
 void discovery_works(struct discovery_watch *watch);
 /* What the engine says now. */
 void discovery_tell(struct discovery_watch *watch, struct vec *endpoints);
-/* The same with what the items are now, after which the fiber pauses: changes that come together are one. MAY WAIT. */
+/* The same with what the items are now, after which the fiber pauses: changes that come together
+ * are one. MAY WAIT. */
 void discovery_follow(struct discovery_watch *watch);
 /* The deadline of an answer that is due. */
 uint64_t discovery_due(const struct discovery_watch *watch);
@@ -291,12 +301,13 @@ uint64_t discovery_due(const struct discovery_watch *watch);
 const char *discovery_bad_status(struct discovery_watch *watch);
 /* A malformed answer, or one above a limit. */
 const char *discovery_refuse(struct discovery_watch *watch, const char *what);
-/* The content of a file without spaces at its ends, in the watch's arena; no file: empty. NULL, or what is wrong. */
+/* The content of a file without spaces at its ends, in the watch's arena; no file: empty. NULL, or
+ * what is wrong. */
 const char *discovery_secret(struct discovery_watch *watch, struct str file, struct str *out);
 
 /*
- * Pure parsers; endpoints are struct resolved_address in text->arena. False: malformed, or more than `most`. *skipped counts what
- * has no address of IP.
+ * Pure parsers; endpoints are struct resolved_address in text->arena. False: malformed, or more
+ * than `most`. *skipped counts what has no address of IP.
  */
 struct discovery_answer {
     struct vec endpoints;
@@ -346,7 +357,8 @@ enum discovery_event {
     DISCOVERY_EXPIRED,
     DISCOVERY_ERROR
 };
-/* One line of a watch: what happened, and to which slice (the only one of out->slices; for a bookmark its version alone). */
+/* One line of a watch: what happened, and to which slice (the only one of out->slices; for a
+ * bookmark its version alone). */
 bool discovery_event_read(struct json_text *text, struct discovery_slices *out,
                           enum discovery_event *event);
 

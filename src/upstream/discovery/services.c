@@ -231,7 +231,8 @@ static void look(struct discovery_service *service)
     }
 }
 
-/* The bell rang. It is never read: each write is an event for all workers, as they watch it edge-triggered. */
+/* The bell rang. It is never read: each write is an event for all workers, as they watch it
+ * edge-triggered. */
 static void bell_rang(struct event_source *source, unsigned events)
 {
     const struct discovery *discovery = container_of(source, struct discovery, bell_source);

@@ -1,4 +1,5 @@
-/* The state file of a block: the addresses that its services had last, as JSON; written by a thread at each change. */
+/* The state file of a block: the addresses that its services had last, as JSON; written by a thread
+ * at each change. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>

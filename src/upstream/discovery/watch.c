@@ -1,4 +1,5 @@
-/* Worker 0 watches each service with a fiber: rounds of its engine, pauses after failures, what becomes known. */
+/* Worker 0 watches each service with a fiber: rounds of its engine, pauses after failures, what
+ * becomes known. */
 #include <errno.h>
 #include <stdlib.h>
 

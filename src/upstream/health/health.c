@@ -33,7 +33,8 @@ void health_begin_peer(const struct health_settings *settings, unsigned index,
         atomic_store(&check->rise, 0);
         atomic_fetch_or(&peer->cell->is_unhealthy, 1u << index);
     }
-    /* The second one does the same: should it come too late by a probe, the next probe corrects it. */
+    /* The second one does the same: should it come too late by a probe, the next probe corrects it.
+     */
     atomic_compare_exchange_strong(&check->next_ms, &never, first_ms == 0 ? 1 : first_ms);
 }
 

@@ -32,8 +32,8 @@ static bool is_conn_good(const struct prober *prober)
            clock_now.now_ms - prober->conn_made_ms < settings->keepalive_time_ms;
 }
 
-/* Puts a fresh connection that is up into the probe. False: the probe says why; what went wrong here at
- * home gives *is_our_fault. */
+/* Puts a fresh connection that is up into the probe. False: the probe says why; what went wrong
+ * here at home gives *is_our_fault. */
 static bool connect_probe(struct prober *prober, struct probe_run *run, struct health_probe *probe,
                           bool *is_our_fault)
 {
@@ -101,7 +101,8 @@ static bool make_probe(struct prober *prober, struct probe_run *run, struct heal
     return connect_probe(prober, run, probe, is_our_fault) && speak(prober, probe);
 }
 
-/* The same address in other groups, or a second time in this one: those that let this one probe for them hear of it. */
+/* The same address in other groups, or a second time in this one: those that let this one probe for
+ * them hear of it. */
 static void tell_followers(const struct prober *leader, const struct health_result *result)
 {
     const struct health_worker *worker = leader->checked->worker;
@@ -152,7 +153,8 @@ static void put_away(struct prober *prober, const struct health_probe *probe, bo
     }
 }
 
-/* What the probe means, and when the next one is due. A peer that has left meanwhile is nobody's. */
+/* What the probe means, and when the next one is due. A peer that has left meanwhile is nobody's.
+ */
 static void conclude(struct probe_run *run, struct prober *prober,
                      const struct health_result *result, bool is_our_fault)
 {
@@ -189,8 +191,8 @@ static void end_run(struct probe_run *run)
 }
 
 /*
- * Where nodes make probes together: is it this one's turn? MAY WAIT. If not, it looks again a while later, unless the result of another node has
- * come by then.
+ * Where nodes make probes together: is it this one's turn? MAY WAIT. If not, it looks again a while
+ * later, unless the result of another node has come by then.
  */
 static bool is_our_turn(struct probe_run *run, struct prober *prober)
 {

@@ -1,5 +1,5 @@
-/* Active health checks as the configuration has them: the checks of a group, the parameters of `health_check`, and the names
- * of `match` blocks. */
+/* Active health checks as the configuration has them: the checks of a group, the parameters of
+ * `health_check`, and the names of `match` blocks. */
 #include "base/map.h"
 #include "base/parse.h"
 #include "upstream/health.h"

@@ -1,4 +1,5 @@
-/* Active health checks in a worker: one fiber that knows what is due, and a fiber for each probe. */
+/* Active health checks in a worker: one fiber that knows what is due, and a fiber for each probe.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -14,8 +15,8 @@ static struct list workers = {&workers, &workers};
 
 /* ---- what is due ---- */
 
-/* Others than the one who made the last probe look a while later: so that one worker continues, with the
- * connection that it has. */
+/* Others than the one who made the last probe look a while later: so that one worker continues,
+ * with the connection that it has. */
 static uint64_t due_time(const struct prober *prober)
 {
     uint64_t due = atomic_load(&prober->cell->checks[prober->index].next_ms);
@@ -27,8 +28,8 @@ static uint64_t due_time(const struct prober *prober)
     return due;
 }
 
-/* Starts the probe when it is due and nobody else was faster. Gives when to look again; *is_full: no probe
- * more can be made now. */
+/* Starts the probe when it is due and nobody else was faster. Gives when to look again; *is_full:
+ * no probe more can be made now. */
 static uint64_t look_at_prober(struct prober *prober, bool *is_full)
 {
     uint64_t now = clock_now.now_ms;

@@ -14,8 +14,8 @@ struct health_result {
     int error;          /* errno after it, or 0 */
 };
 
-/* A check was never made of this peer in this generation: gives it its first state, and lets the probes
- * begin at first_ms. Does nothing when another worker did. (health.c) */
+/* A check was never made of this peer in this generation: gives it its first state, and lets the
+ * probes begin at first_ms. Does nothing when another worker did. (health.c) */
 void health_begin_peer(const struct health_settings *settings, unsigned index,
                        const struct peer *peer, uint64_t first_ms);
 
@@ -85,13 +85,15 @@ struct health_worker {
 void health_free_prober(struct prober *prober);
 /* Closes the connection that was kept for the next probe. */
 void health_drop_conn(struct prober *prober);
-/* The next probe is ours, claimed by that value of next_ms: a fiber makes it. False: there is none. */
+/* The next probe is ours, claimed by that value of next_ms: a fiber makes it. False: there is none.
+ */
 bool health_start_probe(struct prober *prober, uint64_t claimed_ms);
 
 /* The list of peers may be another one than before: who is new, who has left? True: it was; or no
  * memory, *is_ok false. (health_peers.c) */
 bool health_renew_group(struct checked_group *checked, bool *is_ok);
-/* `unique`, and addresses that a name has twice: who probes for whom; the same in all workers. After each change. */
+/* `unique`, and addresses that a name has twice: who probes for whom; the same in all workers.
+ * After each change. */
 void health_choose_leaders(struct health_worker *worker);
 
 /* Gives all back when it is ending and this was the last of its fibers. (health_worker.c) */

@@ -1,4 +1,5 @@
-/* A reload: what a state file says is read for the next generation, while workers of the former one may still change it. */
+/* A reload: what a state file says is read for the next generation, while workers of the former one
+ * may still change it. */
 #include <time.h>
 
 #include "upstream/private.h"
@@ -54,7 +55,8 @@ static struct upstream_group *find_writer(const struct upstream_set *set, struct
     return NULL;
 }
 
-/* The reading failed, or its generation ended: then the former one has ended before, or changes nothing as it quits. */
+/* The reading failed, or its generation ended: then the former one has ended before, or changes
+ * nothing as it quits. */
 static void take_back(void *arg)
 {
     const struct hand_over *hand_over = arg;
@@ -71,7 +73,8 @@ static void take_back(void *arg)
     }
 }
 
-/* False: the file does not have this version after HAND_OVER_MS, since its worker was killed, or the disk is slow. */
+/* False: the file does not have this version after HAND_OVER_MS, since its worker was killed, or
+ * the disk is slow. */
 static bool wait_for_file(const struct upstream_group *group, uint64_t version)
 {
     for (unsigned i = 0; atomic_load(servers_tried_version(group)) < version; i++) {

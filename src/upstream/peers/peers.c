@@ -1,4 +1,5 @@
-/* Lists of peers: made of servers and of the addresses that watched names have, replaced as a whole. */
+/* Lists of peers: made of servers and of the addresses that watched names have, replaced as a
+ * whole. */
 #include <stdlib.h>
 
 #include "base/fatal.h"

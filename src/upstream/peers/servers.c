@@ -1,4 +1,5 @@
-/* The servers of groups as they change while the service runs: kept in shared memory, used by each worker. */
+/* The servers of groups as they change while the service runs: kept in shared memory, used by each
+ * worker. */
 #include "upstream/servers.h"
 
 #include <errno.h>
@@ -29,17 +30,18 @@ struct stored_list {
     struct stored_server servers[];
 };
 
-/* What holds of one group. Its room is its own, so that neither other groups nor what was there before can be in the way. */
+/* What holds of one group. Its room is its own, so that neither other groups nor what was there
+ * before can be in the way. */
 struct server_record {
     _Atomic uint64_t version; /* raised before `current` changes: a worker may be killed between */
     _Atomic uint64_t file_version;
     _Atomic uint64_t tried_version;
     uint32_t next_id;
     bool is_handed_over; /* the next generation has read the state file: it changes no more */
-    uint32_t
-        current; /* which of the two lists holds, or AS_CONFIGURED; a change is written to the other one */
-    size_t lists; /* where they are, in bytes from the start of the mapping */
-    size_t room;  /* bytes of each */
+    uint32_t current; /* which of the two lists holds, or AS_CONFIGURED; a change is written to the
+                         other one */
+    size_t lists;     /* where they are, in bytes from the start of the mapping */
+    size_t room;      /* bytes of each */
     size_t queue; /* where the struct servers_queue is, in bytes from the start of the mapping */
 };
 
@@ -172,7 +174,8 @@ static void add_configured(const struct vec *servers, struct arena *arena, struc
     }
 }
 
-/* Bytes for a list of the group: those of its zone, but never so few that a configured server could not go. */
+/* Bytes for a list of the group: those of its zone, but never so few that a configured server could
+ * not go. */
 static size_t room_of(const struct upstream_group *group)
 {
     struct vec entries = {0};
@@ -496,7 +499,8 @@ static void claim_cells(struct server_table *table, struct upstream_server *serv
     }
 }
 
-/* The server of this number in a table; NULL: none. *at: where to look, for numbers that rise from call to call. */
+/* The server of this number in a table; NULL: none. *at: where to look, for numbers that rise from
+ * call to call. */
 static const struct upstream_server *find_former(const struct server_table *table, uint32_t number,
                                                  size_t *at)
 {
@@ -511,7 +515,8 @@ static const struct upstream_server *find_former(const struct server_table *tabl
     return NULL;
 }
 
-/* A server that was there, with the same address, keeps its cells, those of this worker alone too. */
+/* A server that was there, with the same address, keeps its cells, those of this worker alone too.
+ */
 static bool keep_cells(struct server_table *table, struct upstream_server *server,
                        const struct upstream_server *former)
 {

@@ -1,4 +1,5 @@
-/* The state file of a group: its servers as lines of the configuration, written by a thread, whole and to the disk. */
+/* The state file of a group: its servers as lines of the configuration, written by a thread, whole
+ * and to the disk. */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -102,7 +103,8 @@ static void put_text(struct buf *out, const struct servers_list *list)
 
 /* ---- on the thread ---- */
 
-/* All workers of a generation use one name, under the lock, so that what a killed one left is replaced. */
+/* All workers of a generation use one name, under the lock, so that what a killed one left is
+ * replaced. */
 static int write_file(const struct upstream_group *group, struct str text)
 {
     struct str file = group->state_file;

@@ -1,4 +1,5 @@
-/* Names that are watched: servers with `resolve`, those whose names were not found at first, and those of a discovery. */
+/* Names that are watched: servers with `resolve`, those whose names were not found at first, and
+ * those of a discovery. */
 #include <netdb.h>
 #include <stdlib.h>
 
@@ -245,9 +246,10 @@ static struct vec start_addresses(const struct upstream_server *server, struct a
     return found;
 }
 
-/* The first addresses are those that the name had when it was resolved last, in this generation or the one before; else
- * those of the start, and with dynamic_resolve the first request has the name resolved. Health checks want the
- * addresses before that: they would count as down for the first requests. */
+/* The first addresses are those that the name had when it was resolved last, in this generation or
+ * the one before; else those of the start, and with dynamic_resolve the first request has the name
+ * resolved. Health checks want the addresses before that: they would count as down for the first
+ * requests. */
 static struct watch *watch_new(struct upstream_group *group, const struct upstream_server *server)
 {
     struct watch *watch = calloc(1, sizeof(*watch));
@@ -400,7 +402,8 @@ struct lookup {
     char host[];
 };
 
-/* All there are: those that a thread has not finished when the worker ends are not lost sight of. */
+/* All there are: those that a thread has not finished when the worker ends are not lost sight of.
+ */
 static struct list lookups = {&lookups, &lookups};
 
 static void lookup_free(struct lookup *lookup)

@@ -1,4 +1,5 @@
-/* What balancers and stickiness share: tables of weights, the least of a load, peers by identity. */
+/* What balancers and stickiness share: tables of weights, the least of a load, peers by identity.
+ */
 #include "upstream/picking/choose.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* What balancers and stickiness share: tables of weights, the least of a load, peers by identity. */
+/* What balancers and stickiness share: tables of weights, the least of a load, peers by identity.
+ */
 #ifndef UPSTREAM_PICKING_CHOOSE_H
 #define UPSTREAM_PICKING_CHOOSE_H
 
@@ -7,8 +8,8 @@
 
 #include "upstream/peer.h"
 
-/* How often a balancer that hashes or draws meets a peer that cannot serve, before round robin takes
- * over; peers that had their try are not counted. As nginx has it. */
+/* How often a balancer that hashes or draws meets a peer that cannot serve, before round robin
+ * takes over; peers that had their try are not counted. As nginx has it. */
 #define CHOOSE_MISSES_MAX 20
 /* The same limit for all misses of a request. */
 #define CHOOSE_DRAWS_MAX 1000
@@ -24,7 +25,8 @@ struct weight_table {
 /* For balancer->prepare; memory of malloc, freed by weight_table_free. NULL for an empty set. */
 struct weight_table *weight_table_new(const struct peer_set *set);
 void weight_table_free(struct weight_table *table);
-/* The index of the peer whose part of the line of weights has this position, which is below total. O(log n). */
+/* The index of the peer whose part of the line of weights has this position, which is below total.
+ * O(log n). */
 unsigned weight_table_at(const struct weight_table *table, uint64_t position);
 
 /* prepare and forget of balancers whose balancer_data is such a table. */
@@ -32,9 +34,10 @@ void weight_table_prepare(struct upstream_group *group, struct peer_set *set);
 void weight_table_forget(struct peer_set *set);
 
 /*
- * The peer at a position on the line of the set's table, which `next_position` gives (any number: it goes round),
- * and again for as long as the peer there is `except`, had its try or cannot serve. key is for next_position. NULL:
- * there is no choice, or nobody was met who can serve; round robin finds who is left.
+ * The peer at a position on the line of the set's table, which `next_position` gives (any number:
+ * it goes round), and again for as long as the peer there is `except`, had its try or cannot serve.
+ * key is for next_position. NULL: there is no choice, or nobody was met who can serve; round robin
+ * finds who is left.
  */
 struct peer *choose_on_line(struct upstream_pick *pick, struct peer_set *set,
                             uint64_t (*next_position)(struct upstream_pick *pick, struct str key),
@@ -47,8 +50,8 @@ static inline bool peer_was_tried(const struct upstream_pick *pick, const struct
 }
 
 /*
- * The peer with the least load for its weight, among those that may serve; several with the same get
- * their turns by weight. NULL: none may serve. set->balancer_data was made by load_prepare.
+ * The peer with the least load for its weight, among those that may serve; several with the same
+ * get their turns by weight. NULL: none may serve. set->balancer_data was made by load_prepare.
  */
 struct peer *choose_least(struct upstream_pick *pick, struct peer_set *set,
                           uint64_t (*load)(const struct peer *peer, const void *arg),

@@ -211,8 +211,8 @@ static size_t point_at(const struct ring *ring, uint32_t hash)
     return low == ring->count ? 0 : low;
 }
 
-/* A peer of the point's owner that may serve: which one, the key decides, too. *was_tried: they had their
- * try, all of them. */
+/* A peer of the point's owner that may serve: which one, the key decides, too. *was_tried: they had
+ * their try, all of them. */
 static struct peer *pick_member(struct upstream_pick *pick, struct peer_set *set,
                                 const struct ring_point *point, uint32_t hash, bool *was_tried)
 {

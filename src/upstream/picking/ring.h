@@ -41,7 +41,8 @@ struct ring *ring_new(const struct peer_set *set, ring_identity *identity);
  */
 struct peer *ring_pick(struct upstream_pick *pick, struct peer_set *set, uint32_t hash);
 
-/* The peer whom the hash belongs to, whether it may serve or not: the first of its addresses. NULL: an empty ring. */
+/* The peer whom the hash belongs to, whether it may serve or not: the first of its addresses. NULL:
+ * an empty ring. */
 const struct peer *ring_owner_of(const struct peer_set *set, uint32_t hash);
 
 /* The address as written in the configuration: the identity for `hash … consistent`. */

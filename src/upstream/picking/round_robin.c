@@ -3,7 +3,8 @@
 #include "base/clock.h"
 #include "upstream/private.h"
 
-/* What is left of the way up, of PEER_WEIGHT_UNIT; all of it when the peer did not come back lately. */
+/* What is left of the way up, of PEER_WEIGHT_UNIT; all of it when the peer did not come back
+ * lately. */
 static unsigned slow_start_share(const struct peer *peer)
 {
     uint64_t slow_start_ms = peer->server->slow_start_ms;

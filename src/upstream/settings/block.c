@@ -1,4 +1,5 @@
-/* The `upstream` block of http and of stream, and what stands in it but the rows of balancers and the like. */
+/* The `upstream` block of http and of stream, and what stands in it but the rows of balancers and
+ * the like. */
 #include "upstream/private.h"
 #include "upstream/settings/resolver_rows.h"
 #include "upstream/settings/server.h"
@@ -70,7 +71,8 @@ static bool block_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* The settings of the block are the group itself, which directives before the block may have named. */
+/* The settings of the block are the group itself, which directives before the block may have named.
+ */
 static void block_prepare(struct conf_scope *scope, void *arg)
 {
     struct upstream_group *group = arg;

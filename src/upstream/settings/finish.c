@@ -1,4 +1,5 @@
-/* After the whole http block was read: names are looked up, groups checked, shared memory laid out. */
+/* After the whole http block was read: names are looked up, groups checked, shared memory laid out.
+ */
 #include "upstream/private.h"
 
 /* Names that were looked up in this reading. */

@@ -1,4 +1,5 @@
-/* Sets of groups, and the groups in them: by the name of a block, or implicit ones of an address. */
+/* Sets of groups, and the groups in them: by the name of a block, or implicit ones of an address.
+ */
 #include "base/parse.h"
 #include "upstream/private.h"
 #include "upstream/settings/server.h"
@@ -108,10 +109,10 @@ static struct str implicit_key(struct arena *arena, struct str host, uint16_t po
 }
 
 /*
- * "host:port" may not be written where an `upstream` block has the host's name: which port would it be? But nginx
- * allows it where the host stood before without a port, and the block comes after both: then the port is the one
- * that was left out, and it is the group; or another one, and it is the host's own address. So the port that
- * was left out first is kept here; NULL = none was.
+ * "host:port" may not be written where an `upstream` block has the host's name: which port would it
+ * be? But nginx allows it where the host stood before without a port, and the block comes after
+ * both: then the port is the one that was left out, and it is the group; or another one, and it is
+ * the host's own address. So the port that was left out first is kept here; NULL = none was.
  */
 static const uint16_t *port_left_out(struct conf *conf, const struct upstream_group *group,
                                      const struct conf_node *node, uint16_t port,

@@ -8,9 +8,9 @@
 #include "net/resolver/resolver.h"
 
 /*
- * The arguments of `resolver`: name servers, valid=, ipv4=, ipv6=; without a name server those of the
- * machine are taken. Names of servers are looked up by getaddrinfo, so that this may wait while the
- * configuration is read. False after conf_error; *out is in the arena of conf.
+ * The arguments of `resolver`: name servers, valid=, ipv4=, ipv6=; without a name server those of
+ * the machine are taken. Names of servers are looked up by getaddrinfo, so that this may wait while
+ * the configuration is read. False after conf_error; *out is in the arena of conf.
  */
 bool resolver_settings_read(struct conf *conf, const struct conf_node *node,
                             struct resolver_settings **out);
@@ -23,8 +23,8 @@ struct resolver_zone {
 /* All of a reading: struct resolver_zone, each name once. */
 struct vec *resolver_zones_of(struct conf *conf);
 
-/* `resolver` as a row: its field is a const struct resolver_settings *, NULL = none. With "off" it may be taken back, as
- * in mail. */
+/* `resolver` as a row: its field is a const struct resolver_settings *, NULL = none. With "off" it
+ * may be taken back, as in mail. */
 bool resolver_row_apply(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings);
 bool resolver_or_off_row_apply(struct conf_scope *scope, const struct directive *row,
@@ -36,7 +36,8 @@ bool resolver_or_off_row_apply(struct conf_scope *scope, const struct directive 
     "Name servers, for names that are looked up while the service runs. Without an address: those " \
     "of /etc/resolv.conf. `status_zone` counts what is asked and answered, for `api`."
 
-/* The rows of a protocol's core; SETTINGS has `resolver` and, in milliseconds, `resolver_timeout_ms`. */
+/* The rows of a protocol's core; SETTINGS has `resolver` and, in milliseconds,
+ * `resolver_timeout_ms`. */
 #define RESOLVER_ROWS(CONTEXT, SETTINGS)                                                           \
     {"resolver",                                                                                   \
      CONTEXT,                                                                                      \

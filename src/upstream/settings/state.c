@@ -1,4 +1,5 @@
-/* `state`: the file that keeps the servers of a group over restarts; read here, written by peers/servers_file.c. */
+/* `state`: the file that keeps the servers of a group over restarts; read here, written by
+ * peers/servers_file.c. */
 #include <errno.h>
 
 #include "base/fs.h"
@@ -24,7 +25,8 @@ static bool read_servers(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* Does the first line say how many servers follow? A file that somebody else wrote has no such line. */
+/* Does the first line say how many servers follow? A file that somebody else wrote has no such
+ * line. */
 static bool is_whole(struct str text, size_t count)
 {
     const struct str head = STR(SERVERS_FILE_HEAD);

@@ -1,4 +1,5 @@
-/* Groups that come, change and go while the service runs: each is a set of its own with one group. */
+/* Groups that come, change and go while the service runs: each is a set of its own with one group.
+ */
 #include "upstream/changes.h"
 
 #include <stdlib.h>

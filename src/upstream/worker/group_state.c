@@ -1,4 +1,5 @@
-/* What a worker has of one group: made when it begins, or with a group of run time; taken away again. */
+/* What a worker has of one group: made when it begins, or with a group of run time; taken away
+ * again. */
 #include <stdlib.h>
 
 #include "base/fatal.h"
@@ -25,7 +26,8 @@ void group_start(struct upstream_group *group, struct run_time_group *run_time)
     }
 }
 
-/* Of groups that ended before their requests: known here, as what they belonged to may be freed before the process ends. */
+/* Of groups that ended before their requests: known here, as what they belonged to may be freed
+ * before the process ends. */
 static struct group_state *left_behind;
 
 void group_end(struct upstream_group *group)

@@ -1,4 +1,5 @@
-/* Groups for addresses that are known at run time only: made when they are asked for, kept for the next. */
+/* Groups for addresses that are known at run time only: made when they are asked for, kept for the
+ * next. */
 #include <stdlib.h>
 
 #include "base/clock.h"

@@ -1,4 +1,5 @@
-/* Tests of the options that protocols towards backends share: what is refused, inherited, derived. */
+/* Tests of the options that protocols towards backends share: what is refused, inherited, derived.
+ */
 #include "http/fixture.h"
 
 #include "http/exchange/options/settings.h"
@@ -6,7 +7,8 @@
 
 #define PLACE(text) "server { listen 127.0.0.1:8080; location /a/ {\n" text "\n} }"
 
-/* The family's settings at the innermost place that the configuration has, by the name of the first row. */
+/* The family's settings at the innermost place that the configuration has, by the name of the first
+ * row. */
 static const struct exchange_settings *settings_of(const char *first_row, const char *place)
 {
     struct conf *conf = &generation->conf;

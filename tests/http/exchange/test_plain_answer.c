@@ -1,4 +1,5 @@
-/* Tests of answers of SCGI and uwsgi: a CGI head, a body to its length or to the end of the connection. */
+/* Tests of answers of SCGI and uwsgi: a CGI head, a body to its length or to the end of the
+ * connection. */
 #include "http/fixture.h"
 
 #include "http/exchange.h"

@@ -1,4 +1,5 @@
-/* Tests of HTTP/3's frames and settings: as they come in pieces, which may stand where, what settings are refused. */
+/* Tests of HTTP/3's frames and settings: as they come in pieces, which may stand where, what
+ * settings are refused. */
 #include "base/unit.h"
 
 #include "http/message/h3_frame.h"

@@ -1,4 +1,5 @@
-/* Tests of HPACK: the examples of RFC 7541, appendix C, both ways; what is malformed; tables that overflow. */
+/* Tests of HPACK: the examples of RFC 7541, appendix C, both ways; what is malformed; tables that
+ * overflow. */
 #include "base/unit.h"
 
 #include <stdlib.h>
@@ -256,7 +257,8 @@ static void test_huffman(void **state)
     }
 }
 
-/* Symbols are decoded in pairs; the room that a text needs is exactly its size, whether that is even or odd. */
+/* Symbols are decoded in pairs; the room that a text needs is exactly its size, whether that is
+ * even or odd. */
 static void test_huffman_room(void **state)
 {
     const struct str text = STR("www.example.com/~e\x7f\xff/0");

@@ -1,4 +1,5 @@
-/* Tests of QPACK: the examples of RFC 9204, appendix B; what is malformed; our encoder against our decoder. */
+/* Tests of QPACK: the examples of RFC 9204, appendix B; what is malformed; our encoder against our
+ * decoder. */
 #include "base/unit.h"
 
 #include <stdio.h>
@@ -47,7 +48,8 @@ static struct str bytes_of(const char *hex)
     return (struct str){memory, size};
 }
 
-/* "name: value\n…" of a section of this stream, "blocked" or "bad"; it is acknowledged into `answer`. */
+/* "name: value\n…" of a section of this stream, "blocked" or "bad"; it is acknowledged into
+ * `answer`. */
 static const char *section_text(struct str block, uint64_t stream, struct str *answer)
 {
     static char room[PREFIXED_INTEGER_ROOM];
@@ -225,7 +227,8 @@ static void check_round(uint64_t stream, const char *etag, struct str block)
     assert_true(qpack_encoder_feed(&encoder, answer));
 }
 
-/* A field gets into the table when it comes again, and is referred to once that was acknowledged. */
+/* A field gets into the table when it comes again, and is referred to once that was acknowledged.
+ */
 static void test_encoder(void **state)
 {
     qpack_decoder_free(&decoder);

@@ -38,7 +38,8 @@ static void what_has_none(void **state)
     assert_int_equal(status_title(304).len, 0);
 }
 
-/* Each code is found, so the table is in order; a title of a code begins with it, but for those that stand for 400. */
+/* Each code is found, so the table is in order; a title of a code begins with it, but for those
+ * that stand for 400. */
 static void codes_and_titles_agree(void **state)
 {
     unsigned known = 0;

@@ -17,7 +17,8 @@ static int64_t due_of(const char *name, int64_t days, int64_t ari_due_s)
     return acme_due(&certificate, &facts);
 }
 
-/* At two thirds of the life, up to a fiftieth of it earlier: always the same time for one name, and spread for many. */
+/* At two thirds of the life, up to a fiftieth of it earlier: always the same time for one name, and
+ * spread for many. */
 static void test_two_thirds_with_jitter(void **state)
 {
     static const int64_t lives[] = {90, 45, 6};

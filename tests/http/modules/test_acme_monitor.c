@@ -1,4 +1,5 @@
-/* Tests of the monitor of an acme_issuer: what the process that orders may have done with the master's rights, and nothing else. */
+/* Tests of the monitor of an acme_issuer: what the process that orders may have done with the
+ * master's rights, and nothing else. */
 #include "base/unit.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* Tests of FastCGI: records and pairs as bytes, and answers however they are cut, on links of their own and shared ones. */
+/* Tests of FastCGI: records and pairs as bytes, and answers however they are cut, on links of their
+ * own and shared ones. */
 #include "base/unit.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* Tests of the verified tokens that a worker keeps: how many, which go, and that nothing of them is left. */
+/* Tests of the verified tokens that a worker keeps: how many, which go, and that nothing of them is
+ * left. */
 #include "base/unit.h"
 
 #include <stdlib.h>

@@ -21,7 +21,8 @@ static void put_numbers(uint32_t type, const uint32_t *numbers, unsigned count)
     put_numbers(BOX(a, b, c, d), (const uint32_t[]){__VA_ARGS__},                                  \
                 sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
-/* Ten samples of 100 ms, of 10 to 19 bytes, in chunks of 4 at 1000, 2000 and 3000; key frames are 1, 5 and 9. */
+/* Ten samples of 100 ms, of 10 to 19 bytes, in chunks of 4 at 1000, 2000 and 3000; key frames are
+ * 1, 5 and 9. */
 static int set_up(void **state)
 {
     video.len = 0;

@@ -1,4 +1,5 @@
-/* Tests of auth_basic's parts: credentials, the search of a user file, and what verifies a password. */
+/* Tests of auth_basic's parts: credentials, the search of a user file, and what verifies a
+ * password. */
 #include "base/unit.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Tests of the proxy's parser of answers: however the bytes come, the head, the body and its end are the same. */
+/* Tests of the proxy's parser of answers: however the bytes come, the head, the body and its end
+ * are the same. */
 #include "base/unit.h"
 
 #include <stdlib.h>

@@ -82,7 +82,8 @@ static void strange_code_points_become_references(void **state)
                    "&#1114111;&#1114111;&#1114111;");
 }
 
-/* As nginx has it: a sequence that is overlong or too high is one whole, any byte beyond ASCII goes on with one. */
+/* As nginx has it: a sequence that is overlong or too high is one whole, any byte beyond ASCII goes
+ * on with one. */
 static void malformed_sequences_are_as_in_nginx(void **state)
 {
     assert_recoded(from_utf8, "\xc0\x80 \xe0\x80\x80 \xf0\x80\x80\x80", "?? ? ?");

@@ -3,7 +3,8 @@
 
 #include "http/modules/backends/redis2/reply.h"
 
-/* How many bytes belong to `count` answers; -1: they are not whole; -2: they are none. Whole and byte by byte. */
+/* How many bytes belong to `count` answers; -1: they are not whole; -2: they are none. Whole and
+ * byte by byte. */
 static int length_of(struct str text, uint64_t count)
 {
     struct reply reply;

@@ -1,4 +1,5 @@
-/* Tests of the search for several texts: what is found, however the bytes are cut, and how much is kept. */
+/* Tests of the search for several texts: what is found, however the bytes are cut, and how much is
+ * kept. */
 #include "base/unit.h"
 
 #include "base/buf.h"

@@ -1,4 +1,5 @@
-/* Tests of heads that come as fields on a stream: what they may be, and what they say of the request. */
+/* Tests of heads that come as fields on a stream: what they may be, and what they say of the
+ * request. */
 #include "http/fixture.h"
 #include "http/request/stream_head.h"
 
@@ -15,7 +16,8 @@ static void begin(const char *text)
     assert_read(text);
 }
 
-/* The fields of a text, "name: value\n" each, one after the other, as a head of a request or as trailers. */
+/* The fields of a text, "name: value\n" each, one after the other, as a head of a request or as
+ * trailers. */
 static unsigned take(const char *text, bool is_trailer)
 {
     static const struct head_limits limits = {.line_max = 100,

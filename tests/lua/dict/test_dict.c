@@ -1,4 +1,5 @@
-/* Tests of shared dictionaries without Lua: values, lists, eviction, and processes that die inside. */
+/* Tests of shared dictionaries without Lua: values, lists, eviction, and processes that die inside.
+ */
 #include "base/unit.h"
 
 #include <signal.h>

@@ -4,7 +4,8 @@
 #include "base/buf.h"
 #include "lua/sockets/take.h"
 
-/* Takes from a text that comes in pieces of `step` bytes; what was received is in *out. Gives whether it came to its end. */
+/* Takes from a text that comes in pieces of `step` bytes; what was received is in *out. Gives
+ * whether it came to its end. */
 static bool take_all(struct take *take, struct str input, size_t step, struct buf *out,
                      size_t *used)
 {
@@ -143,7 +144,8 @@ static void limited_receives_meet_the_delimiter_once(void **state)
     assert_true(str_equal(input, STR("rest")));
 }
 
-/* Where a limited receive ends in the middle of a beginning of the delimiter, what comes next begins after it. */
+/* Where a limited receive ends in the middle of a beginning of the delimiter, what comes next
+ * begins after it. */
 static void limited_receives_end_after_what_was_seen(void **state)
 {
     static const struct {

@@ -7,7 +7,8 @@
 #include "base/unit.h"
 #include "net/conn/own.h"
 
-/* A listening socket, and an end that is connected to it; gives the peer as who accepts it sees it. */
+/* A listening socket, and an end that is connected to it; gives the peer as who accepts it sees it.
+ */
 struct ends {
     int listening, connected, accepted;
     struct addr address, peer;
@@ -107,7 +108,8 @@ static void a_noted_end_is_found_and_others_are_not(void **state)
     close_ends(&other);
 }
 
-/* One address of ours towards two others, as the kernel may give it out: only one of them leads here. */
+/* One address of ours towards two others, as the kernel may give it out: only one of them leads
+ * here. */
 static void another_end_of_the_same_address_is_another(void **state)
 {
     struct ends ends;

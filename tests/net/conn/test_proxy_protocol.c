@@ -283,7 +283,8 @@ static void values_are_found_by_name_and_number(void **state)
 
 static void the_checksum_is_checked(void **state)
 {
-    /* Of an example that was computed apart: CRC-32C of the header with zeros in place of the sum. */
+    /* Of an example that was computed apart: CRC-32C of the header with zeros in place of the sum.
+     */
     begin(0x21, 0x11);
     buf_append(&packet, IP4_BLOCK);
     add_tlv(0x03, STR("\0\0\0\0"));

@@ -310,7 +310,8 @@ static void link_hears(struct datagram_connection *connection, struct str datagr
     link_last[datagram.len] = '\0';
 }
 
-/* Sends and receives through a link, to and from a backend that is a plain socket. Gives where the backend was asked from. */
+/* Sends and receives through a link, to and from a backend that is a plain socket. Gives where the
+ * backend was asked from. */
 static struct addr talk(struct datagram_connection *connection, int backend, const char *answer)
 {
     struct addr from = {.len = sizeof(from.un)};

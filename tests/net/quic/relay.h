@@ -1,4 +1,5 @@
-/* A path between client and server that loses, doubles and reorders datagrams, and may change its address as a NAT does. */
+/* A path between client and server that loses, doubles and reorders datagrams, and may change its
+ * address as a NAT does. */
 #ifndef TESTS_NET_QUIC_RELAY_H
 #define TESTS_NET_QUIC_RELAY_H
 

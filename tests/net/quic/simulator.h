@@ -1,6 +1,6 @@
 /*
- * Two ends of QUIC's state machines over a path, in virtual time: recovery, congestion control, streams and flow control are
- * ours; packets are structs. The same seed gives the same run.
+ * Two ends of QUIC's state machines over a path, in virtual time: recovery, congestion control,
+ * streams and flow control are ours; packets are structs. The same seed gives the same run.
  */
 #ifndef TESTS_NET_QUIC_SIMULATOR_H
 #define TESTS_NET_QUIC_SIMULATOR_H
@@ -501,7 +501,8 @@ static bool sim_is_done(const struct sim *sim)
     return true;
 }
 
-/* Until all ends have received all, and know that the other has. False: it takes longer than it may, or nothing happens. */
+/* Until all ends have received all, and know that the other has. False: it takes longer than it
+ * may, or nothing happens. */
 static bool sim_run(struct sim *sim)
 {
     for (;;) {

@@ -1,4 +1,5 @@
-/* Tests of the two halves of a stream: each by itself, and both over a channel that loses, repeats and reorders. */
+/* Tests of the two halves of a stream: each by itself, and both over a channel that loses, repeats
+ * and reorders. */
 #include "base/unit.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Varints, headers, packet numbers, frames and transport parameters: as RFC 9000 has them, and what is refused. */
+/* Varints, headers, packet numbers, frames and transport parameters: as RFC 9000 has them, and what
+ * is refused. */
 #include <stdio.h>
 
 #include "net/quic/bytes.h"
@@ -132,7 +133,8 @@ static void other_versions(void **state)
     assert_int_equal(quic_version_choose(STR("\x0a\x0a\x0a\x0a\0\0\0")), 0);
 }
 
-/* Every frame comes back as it was written, and every shorter form is refused or is another frame. */
+/* Every frame comes back as it was written, and every shorter form is refused or is another frame.
+ */
 static void frames(void **state)
 {
     const struct quic_frame rows[] = {

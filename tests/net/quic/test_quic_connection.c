@@ -174,7 +174,8 @@ static void version_2(void **state)
     assert_int_equal(facts.version, QUIC_VERSION_2);
 }
 
-/* After a HelloRetryRequest the client says once more what it prefers, and what it had chosen at first. */
+/* After a HelloRetryRequest the client says once more what it prefers, and what it had chosen at
+ * first. */
 static void version_preferred_twice(void **state)
 {
     unsigned char bytes[512];
@@ -281,7 +282,8 @@ static void a_peer_that_acknowledges_too_much(void **state)
     assert_logged("acknowledged a packet that was never sent");
 }
 
-/* The server sends much: the client is asked for fewer ACKs, and sends them (draft-ietf-quic-ack-frequency). */
+/* The server sends much: the client is asked for fewer ACKs, and sends them
+ * (draft-ietf-quic-ack-frequency). */
 static void fewer_acks(void **state)
 {
     static char bytes[1 << 20];
@@ -412,7 +414,8 @@ static void a_crowd(void **state)
     }
 }
 
-/* What a server gives for the next connection (RFC 9000, 8.1.3) is used once, with the same server and options. */
+/* What a server gives for the next connection (RFC 9000, 8.1.3) is used once, with the same server
+ * and options. */
 static void tokens_for_the_next_connection(void **state)
 {
     quic_options.identity = 7;
@@ -429,7 +432,8 @@ static void tokens_for_the_next_connection(void **state)
     turn_until(client_end.established != 0);
 }
 
-/* Nobody is at the address any more: the connection ends after it was said three times, not by its idle timeout. */
+/* Nobody is at the address any more: the connection ends after it was said three times, not by its
+ * idle timeout. */
 static void nobody_is_there_any_more(void **state)
 {
     ends_connect();

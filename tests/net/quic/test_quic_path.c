@@ -1,4 +1,5 @@
-/* Paths that lose, reorder and change: handshakes and transfers get through, and the peer's address is validated. */
+/* Paths that lose, reorder and change: handshakes and transfers get through, and the peer's address
+ * is validated. */
 #include "net/quic/relay.h"
 
 #include <sys/syscall.h>
@@ -118,7 +119,8 @@ static void a_client_moves(void **state)
     relay_close();
 }
 
-/* A copy of a packet came from an address where nobody answers: the former one is under no limit again, so that probes are sent. */
+/* A copy of a packet came from an address where nobody answers: the former one is under no limit
+ * again, so that probes are sent. */
 static void a_move_that_was_forged(void **state)
 {
     struct addr other;
@@ -192,7 +194,8 @@ static void large_datagrams_are_lost_from_now_on(void **state)
     relay_close();
 }
 
-/* Somebody who cannot read them sends a copy of the client's packets from another address: the server comes back. */
+/* Somebody who cannot read them sends a copy of the client's packets from another address: the
+ * server comes back. */
 static void packets_from_somewhere_else(void **state)
 {
     struct quic_facts facts;

@@ -1,4 +1,5 @@
-/* A connection stays with its worker when a newer one reads the socket, and is passed what belongs to it. */
+/* A connection stays with its worker when a newer one reads the socket, and is passed what belongs
+ * to it. */
 #include "net/quic/quic_ends.h"
 
 #include <signal.h>
@@ -113,7 +114,8 @@ static void ids_name_a_server_and_slots(void **state)
     ids_name_slots_of(&server);
 }
 
-/* The packets of a client's first flight go to one socket, though what follows an id of another size differs. */
+/* The packets of a client's first flight go to one socket, though what follows an id of another
+ * size differs. */
 static void ids_of_clients_are_steered_alike(void **state)
 {
     enum { SLOTS = 4 };

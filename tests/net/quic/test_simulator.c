@@ -1,9 +1,11 @@
-/* Recovery, congestion control and streams over simulated paths: everything arrives, at a rate that the path allows. */
+/* Recovery, congestion control and streams over simulated paths: everything arrives, at a rate that
+ * the path allows. */
 #include "net/quic/simulator.h"
 
 #include <stdio.h>
 
-/* Both directions alike; the queue holds what the path holds in `queue` hundredths of a round trip. */
+/* Both directions alike; the queue holds what the path holds in `queue` hundredths of a round trip.
+ */
 static struct sim_setup setup_of(uint64_t rate, uint64_t rtt_us, uint64_t queue)
 {
     uint64_t in_flight = rate * rtt_us / 1000000;
@@ -168,7 +170,8 @@ static void packets_leave_at_a_pace(void **state)
     sim_end(&sim);
 }
 
-/* Bytes of all, and of each connection in percent, when half of the time has passed that all need. */
+/* Bytes of all, and of each connection in percent, when half of the time has passed that all need.
+ */
 static void share(const struct sim_setup *setup, uint64_t *percent)
 {
     struct sim sim;

@@ -1,4 +1,5 @@
-/* Relays: bytes both ways, ends of each kind, peers that do not read, limits of time and rate, pipes. */
+/* Relays: bytes both ways, ends of each kind, peers that do not read, limits of time and rate,
+ * pipes. */
 #include "net/relay/relay_ends.h"
 
 #include <netinet/tcp.h>
@@ -164,7 +165,8 @@ static void a_reset_is_told_after_what_came_before_it(void **state)
     session_close(&session);
 }
 
-/* A backend refuses an upload: it says why and closes, and what comes of the upload makes its kernel reset. */
+/* A backend refuses an upload: it says why and closes, and what comes of the upload makes its
+ * kernel reset. */
 static void an_answer_to_an_upload_that_was_refused_arrives(void **state)
 {
     struct session session;
@@ -176,7 +178,8 @@ static void an_answer_to_an_upload_that_was_refused_arrives(void **state)
     session_hears(&session, RELAY_BACKEND, "part");
     session_says(&session, RELAY_BACKEND, "413");
     session_close_peer(&session, RELAY_BACKEND);
-    /* Our writes meet a closed socket: the second one fails. Nothing is read of the backend before. */
+    /* Our writes meet a closed socket: the second one fails. Nothing is read of the backend before.
+     */
     struct conn *backend = session.relay.sides[RELAY_BACKEND].conn;
     assert_int_equal(send(backend->source.fd, "more", 4, MSG_NOSIGNAL), 4);
     reset = (struct pollfd){.fd = backend->source.fd, .events = 0};
@@ -242,7 +245,8 @@ static size_t drinks(struct session *session, enum relay_end end, size_t from)
     return from;
 }
 
-/* So that little is on its way; not below the size of loopback's packets, which would take their time then. */
+/* So that little is on its way; not below the size of loopback's packets, which would take their
+ * time then. */
 static void small_buffers(struct session *session)
 {
     int size = 64 * 1024;

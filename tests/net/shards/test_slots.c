@@ -1,4 +1,5 @@
-/* What processes share about slots: who has many more connections than the mean, and who has room. */
+/* What processes share about slots: who has many more connections than the mean, and who has room.
+ */
 #include "net/service.h"
 
 #include "net/shards/slots.h"

@@ -1,4 +1,5 @@
-/* Tests of ticket keys that several nodes have in common: which one encrypts when, and which decrypt. */
+/* Tests of ticket keys that several nodes have in common: which one encrypts when, and which
+ * decrypt. */
 #include "base/unit.h"
 
 #include "base/log.h"
@@ -82,7 +83,8 @@ static void a_longer_period(void **state)
     assert_memory_equal(found, bytes, sizeof(bytes));
 }
 
-/* A reload with a shorter period: it holds when the reading is in force, which a refused one never is. */
+/* A reload with a shorter period: it holds when the reading is in force, which a refused one never
+ * is. */
 static void a_shorter_period(void **state)
 {
     uint64_t now = (uint64_t) time(NULL);
@@ -107,7 +109,8 @@ static void a_shorter_period(void **state)
     assert_int_equal(tls_ring_find(ring, first.name, now + 3 * PERIOD, &found), 0);
 }
 
-/* Without a key of the period the node uses its own, and decrypts what it encrypted by that later. */
+/* Without a key of the period the node uses its own, and decrypts what it encrypted by that later.
+ */
 static void own_keys_instead(void **state)
 {
     struct tls_ticket_key own, shared, found;

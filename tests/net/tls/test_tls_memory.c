@@ -1,4 +1,5 @@
-/* The memory that OpenSSL gets from us: pieces of all sizes, resized, given back by other threads. */
+/* The memory that OpenSSL gets from us: pieces of all sizes, resized, given back by other threads.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

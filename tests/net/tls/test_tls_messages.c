@@ -105,7 +105,8 @@ static void close_sides(void)
     ERR_clear_error();
 }
 
-/* Carries over what one side has said, in pieces of so many bytes. Gives whether there was something. */
+/* Carries over what one side has said, in pieces of so many bytes. Gives whether there was
+ * something. */
 static bool carry(struct side *from, size_t piece)
 {
     bool has_some = false;

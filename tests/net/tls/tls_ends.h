@@ -1,4 +1,5 @@
-/* Both ends of TLS under test: contexts, a certificate, a client of OpenSSL's own. The clock is ours. */
+/* Both ends of TLS under test: contexts, a certificate, a client of OpenSSL's own. The clock is
+ * ours. */
 #ifndef TESTS_NET_TLS_ENDS_H
 #define TESTS_NET_TLS_ENDS_H
 

@@ -1,7 +1,7 @@
 /*
- * A service of lines, for tests of processes and shards without http: each line is answered with the
- * slot, the process and the generation that got it. "hold" keeps the connection from resting, "spin MS"
- * keeps the loop from turning, "crash" ends the worker.
+ * A service of lines, for tests of processes and shards without http: each line is answered with
+ * the slot, the process and the generation that got it. "hold" keeps the connection from resting,
+ * "spin MS" keeps the loop from turning, "crash" ends the worker.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Balancers that hash: which peer a client or a key goes to. The expected peers are those that Debian's nginx 1.22
- * chose, over all tries of a request to a group where nobody answers.
+ * Balancers that hash: which peer a client or a key goes to. The expected peers are those that
+ * Debian's nginx 1.22 chose, over all tries of a request to a group where nobody answers.
  */
 #include "upstream/balancers.h"
 
@@ -172,7 +172,8 @@ static void hash_by_weight(void **state)
     hash_with(&balancer_hash, "key759", "2 0 1");
 }
 
-/* Twenty peers in vain, and the next one is still found by hash; with one more round robin decides. */
+/* Twenty peers in vain, and the next one is still found by hash; with one more round robin decides.
+ */
 static void hash_gives_up_after_twenty_misses(void **state)
 {
     static const struct {

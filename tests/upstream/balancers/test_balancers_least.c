@@ -128,7 +128,8 @@ static void least_skips_who_may_not_serve(void **state)
 static struct peer_time_kind by_response, by_header = {.until = PEER_TIME_FIRST_BYTE},
                                           by_inflight = {.is_inflight = true};
 
-/* One request that takes so long until the head of its answer, and until its end. Gives its peer. */
+/* One request that takes so long until the head of its answer, and until its end. Gives its peer.
+ */
 static int serve(uint64_t header_ms, uint64_t rest_ms)
 {
     int number;

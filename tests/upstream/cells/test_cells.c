@@ -1,4 +1,5 @@
-/* Tests of the shared memory of peers: what a generation takes over from the one before, spare cells. */
+/* Tests of the shared memory of peers: what a generation takes over from the one before, spare
+ * cells. */
 #include "upstream/fixture.h"
 
 static struct peer_cell *cell(const char *name, unsigned index)

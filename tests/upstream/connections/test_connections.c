@@ -158,7 +158,8 @@ static void the_end_of_an_idle_link_is_noticed(void **state)
     close(accept_one(listening));
     turn_until(conn_pool.used == 0);
     assert_false(once());
-    /* The peer ended the last one when it was younger than this one is; how young depends on the machine. */
+    /* The peer ended the last one when it was younger than this one is; how young depends on the
+     * machine. */
     clock_now.now_ms += 10000;
     assert_false(once());
     stop_peer();

@@ -1,4 +1,5 @@
-/* Tests of the probes that a worker makes: when they are due, whose they are, what may happen in between. */
+/* Tests of the probes that a worker makes: when they are due, whose they are, what may happen in
+ * between. */
 #include "upstream/fixture.h"
 
 #include "upstream/health.h"

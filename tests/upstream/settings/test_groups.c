@@ -78,7 +78,8 @@ static void subsystems_are_apart(void **state)
     finish();
 }
 
-/* What the peers of one subsystem are known for is handed on to the same one, by the name of the group. */
+/* What the peers of one subsystem are known for is handed on to the same one, by the name of the
+ * group. */
 static void knowledge_stays_in_its_subsystem(void **state)
 {
     const char *both = "stream { upstream u { server 127.0.0.1:91; }"

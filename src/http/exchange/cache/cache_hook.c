@@ -1,5 +1,5 @@
-/* The cache hook of responses. What the cache has is given from there; what it has not is fetched, whole or in slices, and kept
- * on its way to the client. */
+/* The cache hook of responses. What the cache has is given from there; what it has not is fetched,
+ * whole or in slices, and kept on its way to the client. */
 #include "http/exchange/cache/caching.h"
 #include "http/exchange/cache/rows.h"
 #include "http/exchange/cache/slice.h"
@@ -12,7 +12,8 @@ static bool cache_hook_is_wanted(const struct conf_scope *scope,
 
 /* ---- before a backend is asked ---- */
 
-/* One exchange: looks into the cache, then asks a backend. HANDLER_NEXT: a slice that is not the last is done. MAY WAIT. */
+/* One exchange: looks into the cache, then asks a backend. HANDLER_NEXT: a slice that is not the
+ * last is done. MAY WAIT. */
 static enum handler_result keep_fetch(struct exchange *x, struct slice *slice)
 {
     x->cache.state = arena_new(&x->request->arena, struct exchange_caching);
@@ -54,7 +55,8 @@ static struct exchange *next_exchange(const struct exchange *x, const struct sli
     return next;
 }
 
-/* The other slices, one exchange after another, into the response that the first one began. MAY WAIT. */
+/* The other slices, one exchange after another, into the response that the first one began. MAY
+ * WAIT. */
 static enum handler_result keep_fetch_rest(struct exchange *x)
 {
     struct slice *slice = x->cache.state->slice;

@@ -37,8 +37,8 @@ struct exchange_caching {
 
 /* ---- lookup.c, serve.c: what is there ---- */
 
-/* Looks into the cache where this place has one. HANDLER_NEXT and not x->is_served: a backend is to be asked (and may_store
- * says whether its response is stored). MAY WAIT. */
+/* Looks into the cache where this place has one. HANDLER_NEXT and not x->is_served: a backend is to
+ * be asked (and may_store says whether its response is stored). MAY WAIT. */
 enum handler_result cached_lookup(struct exchange *x);
 /* $upstream_cache_status, and the counter that goes with it. */
 void cached_note(struct exchange *x, struct str status, enum cache_counter counter);
@@ -53,13 +53,14 @@ bool cached_may_serve_stale(const struct exchange *x, unsigned kind);
 
 /* ---- fill.c: what is to be there ---- */
 
-/* The backend's head is there. HANDLER_NEXT: relay it; else it was answered from the cache (304). */
+/* The backend's head is there. HANDLER_NEXT: relay it; else it was answered from the cache (304).
+ */
 enum handler_result cached_accept(struct exchange *x);
 /* A part of the body, its end, or that it was cut short. */
 void cached_write(struct exchange *x, struct str bytes);
 void cached_end(struct exchange *x, bool is_whole);
-/* The request has ended with this status, which a backend's response does not have: requests that follow get it for as long
- * as *_cache_valid says. */
+/* The request has ended with this status, which a backend's response does not have: requests that
+ * follow get it for as long as *_cache_valid says. */
 void cached_fail(struct exchange *x, unsigned status);
 
 /* What is to be kept of the head of x->response, but for its times. False: nothing. */
@@ -73,7 +74,8 @@ enum share_outcome {
     SHARE_BUSY,      /* another node fetches it; only if it was not waited for */
     SHARE_CANCELLED, /* the client has gone */
 };
-/* This request has claimed the key at this node. Waits for other nodes until then (clock_now.now_ms time; 0: not at all). MAY WAIT. */
+/* This request has claimed the key at this node. Waits for other nodes until then (clock_now.now_ms
+ * time; 0: not at all). MAY WAIT. */
 enum share_outcome share_ask(struct exchange *x, uint64_t until_ms);
 /* The response's head is there, or so much of its body: is it too large for others? */
 void share_check(struct exchange *x, uint64_t size);
@@ -102,8 +104,8 @@ void freshness_of(const struct exchange *x, unsigned status, struct freshness *o
  * too many names (logged); the hash is one that no stored response has. */
 bool vary_variant(const struct exchange *x, struct str vary, uint8_t out[CACHE_KEY_SIZE]);
 
-/* A response's head as bytes (data NULL: a name is too long for that), and back. Texts of the latter
- * point into the bytes. */
+/* A response's head as bytes (data NULL: a name is too long for that), and back. Texts of the
+ * latter point into the bytes. */
 struct str upstream_response_pack(const struct upstream_response *response, struct arena *arena);
 bool upstream_response_unpack(struct str packed, struct arena *arena,
                               struct upstream_response *out);

@@ -66,8 +66,8 @@ static bool make_meta(struct exchange *x, struct cache_meta *meta)
     return true;
 }
 
-/* What one client may have, or as it comes, is not for others: X-Accel-Redirect leads to what the backend allowed this
- * request, and a response that is passed on unbuffered may never end. */
+/* What one client may have, or as it comes, is not for others: X-Accel-Redirect leads to what the
+ * backend allowed this request, and a response that is passed on unbuffered may never end. */
 static bool is_for_one_client(const struct exchange *x)
 {
     return !exchange_is_buffered(x) ||
@@ -75,8 +75,8 @@ static bool is_for_one_client(const struct exchange *x)
             fields_get(&x->response.fields, FIELD_X_ACCEL_REDIRECT) != NULL);
 }
 
-/* A part of a response is stored under a key of its own: that of a slice, or one that holds the client's Range. Under another
- * key it would be given to clients that want the whole. */
+/* A part of a response is stored under a key of its own: that of a slice, or one that holds the
+ * client's Range. Under another key it would be given to clients that want the whole. */
 static bool is_storable(const struct exchange *x)
 {
     const struct field *range = fields_get(&x->request->headers, FIELD_RANGE);
@@ -122,7 +122,8 @@ void cached_write(struct exchange *x, struct str bytes)
     share_check(x, x->body_received);
 }
 
-/* Did nothing come but a head, of a page that may be longer? A backend that was asked with GET has sent it. */
+/* Did nothing come but a head, of a page that may be longer? A backend that was asked with GET has
+ * sent it. */
 static bool has_no_page_for_get(const struct exchange *x)
 {
     unsigned status = x->response.status;

@@ -1,5 +1,5 @@
-/* How long a response may be given from the cache: what its head says (RFC 9111, RFC 5861), and what the
- * configuration says where the head is silent. */
+/* How long a response may be given from the cache: what its head says (RFC 9111, RFC 5861), and
+ * what the configuration says where the head is silent. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/exchange/cache/caching.h"
@@ -125,8 +125,8 @@ static bool is_personal(const struct exchange *x)
     return (ignored & IGNORE_VARY) == 0 && vary != NULL && str_is(str_trim(vary->value), "*");
 }
 
-/* Until when it is fresh, by the first that says something: X-Accel-Expires, Cache-Control, Expires, the
- * configuration. False: it is not to be stored. */
+/* Until when it is fresh, by the first that says something: X-Accel-Expires, Cache-Control,
+ * Expires, the configuration. False: it is not to be stored. */
 static bool find_lifetime(const struct exchange *x, unsigned status, const struct reading *reading,
                           time_t *until)
 {

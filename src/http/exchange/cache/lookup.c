@@ -34,8 +34,8 @@ static struct cache *find_cache(struct exchange *x, enum handler_result *result)
     return cache;
 }
 
-/* Does the request ask for a range that begins beyond cache_max_range_offset? Where no stored response can be given, such a
- * request is passed on with its Range, and nothing is stored. */
+/* Does the request ask for a range that begins beyond cache_max_range_offset? Where no stored
+ * response can be given, such a request is passed on with its Range, and nothing is stored. */
 static bool begins_too_far(const struct exchange *x)
 {
     const struct field *range = fields_get(&x->request->headers, FIELD_RANGE);
@@ -108,7 +108,8 @@ static void store_answer(struct exchange *x)
     x->cache.outlives_client = true;
 }
 
-/* The response is to be stored: the whole of it is asked for, or whether the stored one still holds. */
+/* The response is to be stored: the whole of it is asked for, or whether the stored one still
+ * holds. */
 static void expect_storing(struct exchange *x)
 {
     const struct cache_meta *meta = &x->cache.state->cached->access.meta;
@@ -161,7 +162,8 @@ static enum handler_result serve_and_update(struct exchange *x)
     return result;
 }
 
-/* The request has the claim at this node: what other nodes have, or they are waited for until then. HANDLER_NEXT: fetch. MAY WAIT. */
+/* The request has the claim at this node: what other nodes have, or they are waited for until then.
+ * HANDLER_NEXT: fetch. MAY WAIT. */
 static enum handler_result use_shared(struct exchange *x, uint64_t until_ms)
 {
     switch (share_ask(x, until_ms)) {
@@ -213,7 +215,8 @@ static enum handler_result use_expired(struct exchange *x, uint64_t until_ms, bo
     return HANDLER_NEXT;
 }
 
-/* Nothing is there. HANDLER_NEXT: fetch, unless it was served; *again: another request is fetching it. MAY WAIT. */
+/* Nothing is there. HANDLER_NEXT: fetch, unless it was served; *again: another request is fetching
+ * it. MAY WAIT. */
 static enum handler_result use_nothing(struct exchange *x, uint64_t until_ms, bool *again)
 {
     struct cached *cached = x->cache.state->cached;
@@ -235,7 +238,8 @@ static enum handler_result use_nothing(struct exchange *x, uint64_t until_ms, bo
     return HANDLER_NEXT;
 }
 
-/* Looks, and looks again after another request's fetch, as long as cache_lock_timeout lets it. MAY WAIT. */
+/* Looks, and looks again after another request's fetch, as long as cache_lock_timeout lets it. MAY
+ * WAIT. */
 static enum handler_result look_and_wait(struct exchange *x)
 {
     struct cached *cached = x->cache.state->cached;

@@ -1,11 +1,13 @@
-/* Heads of responses as the cache keeps them: reason and fields, ready to be used without parsing. */
+/* Heads of responses as the cache keeps them: reason and fields, ready to be used without parsing.
+ */
 #include <string.h>
 
 #include "http/exchange/cache/caching.h"
 
 /*
- * The layout, in the machine's byte order (the cache's files do not travel): length of the reason and OF_HEAD, the
- * reason, number of fields; for each its number, lengths of name and value, name, value.
+ * The layout, in the machine's byte order (the cache's files do not travel): length of the reason
+ * and OF_HEAD, the reason, number of fields; for each its number, lengths of name and value, name,
+ * value.
  */
 struct packed_field {
     uint32_t value_len;

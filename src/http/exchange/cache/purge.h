@@ -6,8 +6,9 @@
 #include "http/request/request.h"
 
 /*
- * Reads "zone key" and gives the location its handler: each request removes what zone and key name; 404 where nothing was
- * there. False after conf_error. Besides the key itself what full_key makes of it at that place is removed; NULL: nothing.
+ * Reads "zone key" and gives the location its handler: each request removes what zone and key name;
+ * 404 where nothing was there. False after conf_error. Besides the key itself what full_key makes
+ * of it at that place is removed; NULL: nothing.
  */
 bool purge_place_read(struct conf_scope *scope, struct conf_node *node,
                       struct str (*full_key)(struct request *request, struct str key));

@@ -1,4 +1,5 @@
-/* The directives of the cache that read their arguments themselves: *_cache, *_cache_valid, *_cache_purge. */
+/* The directives of the cache that read their arguments themselves: *_cache, *_cache_valid,
+ * *_cache_purge. */
 #include "http/exchange/cache/rows.h"
 
 #include "base/parse.h"

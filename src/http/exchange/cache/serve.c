@@ -112,7 +112,8 @@ enum handler_result cached_refuse(struct exchange *x)
 bool cached_may_serve_stale(const struct exchange *x, unsigned kind)
 {
     const struct cached *cached = x->cache.state->cached;
-    /* stale-if-error is for backends that gave no response; those that gave one are *_cache_use_stale's business. */
+    /* stale-if-error is for backends that gave no response; those that gave one are
+     * *_cache_use_stale's business. */
     unsigned broken = NEXT_ERROR | NEXT_TIMEOUT | NEXT_INVALID_HEADER;
 
     if (cached == NULL || !cached->has_content || cached->is_bypassed) {

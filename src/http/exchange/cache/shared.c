@@ -1,4 +1,5 @@
-/* One fetch for all nodes: what other nodes have fetched is stored as if it had come from a backend, and what this one fetches for all is given. */
+/* One fetch for all nodes: what other nodes have fetched is stored as if it had come from a
+ * backend, and what this one fetches for all is given. */
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -88,7 +89,8 @@ static enum taken take_shared(struct exchange *x, const struct shared_found *fou
 
 /* ---- asking ---- */
 
-/* Responses to the key differ: that to requests like this one is asked for. False: it is for none (Vary: *). */
+/* Responses to the key differ: that to requests like this one is asked for. False: it is for none
+ * (Vary: *). */
 static bool ask_for_variant(struct exchange *x, struct str vary)
 {
     struct cached *cached = x->cache.state->cached;
@@ -101,7 +103,8 @@ static bool ask_for_variant(struct exchange *x, struct str vary)
     return true;
 }
 
-/* A question to the store, and what follows from the reply. *again: is to be asked once more, at once. MAY WAIT. */
+/* A question to the store, and what follows from the reply. *again: is to be asked once more, at
+ * once. MAY WAIT. */
 static enum share_outcome ask_once(struct exchange *x, struct shared_found *found, bool *again)
 {
     struct shared_fetch *shared = &x->cache.state->cached->shared;
@@ -139,7 +142,8 @@ static enum share_outcome ask_once(struct exchange *x, struct shared_found *foun
     return outcome;
 }
 
-/* Until it is time to ask again, so that all who wait ask some thousand times a second at most. MAY WAIT. */
+/* Until it is time to ask again, so that all who wait ask some thousand times a second at most. MAY
+ * WAIT. */
 static enum wait_result wait_to_ask(uint64_t until_ms, uint64_t *poll_ms)
 {
     static unsigned waiting; /* in this worker */

@@ -1,4 +1,5 @@
-/* A response as nodes give it to each other: a line about its times, a head of HTTP/1.1, and the body. Pure. */
+/* A response as nodes give it to each other: a line about its times, a head of HTTP/1.1, and the
+ * body. Pure. */
 #ifndef HTTP_EXCHANGE_CACHE_SHARED_TEXT_H
 #define HTTP_EXCHANGE_CACHE_SHARED_TEXT_H
 

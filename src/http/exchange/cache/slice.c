@@ -12,8 +12,9 @@ struct slice_settings {
 
 static struct settings_key slice_key;
 
-/* The first byte of the client's range, so that the first slice fetched is the one that holds it; 0 without Range, for several
- * ranges and for the last N bytes. Whether the client gets the range is decided in slice_accept. */
+/* The first byte of the client's range, so that the first slice fetched is the one that holds it; 0
+ * without Range, for several ranges and for the last N bytes. Whether the client gets the range is
+ * decided in slice_accept. */
 static uint64_t wanted_start(const struct request *request)
 {
     const struct field *field = fields_get(&request->headers, FIELD_RANGE);

@@ -1,4 +1,5 @@
-/* Slices: a long response is asked for in ranges of one size, each of which the cache keeps by itself. */
+/* Slices: a long response is asked for in ranges of one size, each of which the cache keeps by
+ * itself. */
 #ifndef HTTP_EXCHANGE_CACHE_SLICE_H
 #define HTTP_EXCHANGE_CACHE_SLICE_H
 
@@ -24,13 +25,15 @@ bool slice_is_on(const struct conf_scope *scope);
 struct slice *slice_new(const struct exchange *x);
 
 /*
- * The response (or what the cache has) for the slice is there: is it the range that was asked for? The first one becomes a
- * whole response of status 200 with the length of the whole. False: it is not; for the first that means that it is passed
- * on as it is (kept->slice becomes NULL), for others that the response is cut (logged).
+ * The response (or what the cache has) for the slice is there: is it the range that was asked for?
+ * The first one becomes a whole response of status 200 with the length of the whole. False: it is
+ * not; for the first that means that it is passed on as it is (kept->slice becomes NULL), for
+ * others that the response is cut (logged).
  */
 bool slice_accept(struct exchange *x);
 
-/* The response's head was made of the first slice: what of the whole is wanted is known now, and which slice is next. */
+/* The response's head was made of the first slice: what of the whole is wanted is known now, and
+ * which slice is next. */
 void slice_started(struct exchange *x);
 
 /* The response has ended: did as much come as its Content-Range says? Logged if not. */

@@ -84,8 +84,8 @@ static uint64_t h2_heard_ms(const struct exchange *x)
 }
 
 /*
- * When the peer took something of the stream's body, or, where all of that is on its way, of the connection's output; or
- * showed itself: who opens its window later is alive.
+ * When the peer took something of the stream's body, or, where all of that is on its way, of the
+ * connection's output; or showed itself: who opens its window later is alive.
  */
 static uint64_t alive_ms(const struct exchange *x)
 {

@@ -288,7 +288,8 @@ static void take_goaway(struct h2_connection *connection, struct str payload)
         for (struct h2_stream *stream = connection->streams[i]; stream != NULL;
              stream = stream->next) {
             if (stream->id <= last || stream->coded.has_heard) {
-                continue; /* it may still be answered, whatever made the backend go (RFC 9113, 6.8) */
+                continue; /* it may still be answered, whatever made the backend go (RFC 9113, 6.8)
+                           */
             }
             if (error != V2_NO_ERROR) {
                 exchange_log(stream->coded.x, LOG_ERROR, 0, "upstream sent goaway with error %u",

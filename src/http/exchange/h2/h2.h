@@ -1,4 +1,5 @@
-/* HTTP/2 towards backends (RFC 9113): connections that many requests share, and the requests on them. */
+/* HTTP/2 towards backends (RFC 9113): connections that many requests share, and the requests on
+ * them. */
 #ifndef HTTP_EXCHANGE_H2_H2_H
 #define HTTP_EXCHANGE_H2_H2_H
 
@@ -68,7 +69,8 @@ struct h2_stream {
 #define H2_STREAM_WINDOW (256 * 1024) /* bytes of a response that may come before it is read */
 #define H2_UNSENT_MAX (128 * 1024)    /* bytes in the connection's queue, above which bodies wait */
 
-/* A connection; upstream_connection.state. Response heads use no dynamic table: it was forbidden. */
+/* A connection; upstream_connection.state. Response heads use no dynamic table: it was forbidden.
+ */
 struct h2_connection {
     struct upstream_connection *connection;
     struct h2_stream *streams[H2_BUCKETS]; /* by id */
@@ -140,14 +142,16 @@ void h2_connection_receive(struct h2_connection *connection);
 
 /* A header block is whole. */
 void h2_take_block(struct h2_stream *stream, struct str block, bool is_end);
-/* The attempt counts the frames that are no part of a response (SETTINGS, PING, WINDOW_UPDATE and the like) and came since one counted them. */
+/* The attempt counts the frames that are no part of a response (SETTINGS, PING, WINDOW_UPDATE and
+ * the like) and came since one counted them. */
 void h2_count_own(struct h2_connection *connection, struct exchange *x);
 void h2_bytes_free(struct h2_bytes *bytes);
 void h2_bytes_add(struct h2_bytes *bytes, struct str data);
 
 /* ---- send.c ---- */
 
-/* May more bytes of bodies be queued? If not, the connection's owner hears when the queue is empty. */
+/* May more bytes of bodies be queued? If not, the connection's owner hears when the queue is empty.
+ */
 bool h2_connection_has_room(struct h2_connection *connection);
 /* Sends what windows and the socket allow. */
 void h2_connection_pump(struct h2_connection *connection);

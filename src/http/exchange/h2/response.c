@@ -1,4 +1,5 @@
-/* Answers that come by HTTP/2: header blocks as they arrive (RFC 9113, 8.3.2), heads and bodies as they are read. */
+/* Answers that come by HTTP/2: header blocks as they arrive (RFC 9113, 8.3.2), heads and bodies as
+ * they are read. */
 #include "http/exchange/h2/h2.h"
 #include "http/message/hpack.h"
 

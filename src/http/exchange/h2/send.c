@@ -30,8 +30,8 @@ static const uint8_t index_of[FIELD_COUNT] = {
     [FIELD_VIA] = 60,
 };
 
-/* Nothing is put in the backend's table: a block stands for itself, on any connection. Nor is it packed: backends
- * are near, and have to unpack. */
+/* Nothing is put in the backend's table: a block stands for itself, on any connection. Nor is it
+ * packed: backends are near, and have to unpack. */
 static char *h2_send_put_field(char *at, uint8_t index, struct str name, struct str value)
 {
     static struct hpack_table none = {.is_plain = true};
@@ -143,7 +143,8 @@ static bool is_done(const struct h2_stream *stream)
     return h2_stream_pending(stream) == 0 && !stream->coded.is_all_given;
 }
 
-/* A part of the file into the queue, its frame's head before it. False: it cannot be read; logged. */
+/* A part of the file into the queue, its frame's head before it. False: it cannot be read; logged.
+ */
 static bool put_file_part(struct h2_stream *stream, size_t n, uint8_t flags)
 {
     struct conn *conn = stream->connection->connection->conn;

@@ -74,8 +74,8 @@ static uint64_t h3_moved_ms(const struct exchange *x)
     return stream->quic == NULL ? 0 : stream->quic->moved_ms;
 }
 
-/* The backend opened a window, pinged, or sent a frame of the connection. An acknowledgement does not count: of our PING each
- * backend's system sends one. */
+/* The backend opened a window, pinged, or sent a frame of the connection. An acknowledgement does
+ * not count: of our PING each backend's system sends one. */
 static uint64_t h3_heard_ms(const struct exchange *x)
 {
     const struct h3_stream *stream = h3_stream_of(x);

@@ -1,4 +1,5 @@
-/* Streams of one direction on connections to backends (RFC 9114, 6.2): control streams, and those of QPACK. */
+/* Streams of one direction on connections to backends (RFC 9114, 6.2): control streams, and those
+ * of QPACK. */
 #include "http/exchange/h3/h3.h"
 
 #include "base/clock.h"
@@ -133,7 +134,8 @@ static void read_encoder(void *arg, struct str bytes)
     quic_stream_write(c->decoder_stream, str_from(instruction, end));
 }
 
-/* Our encoder has no table: there is nothing that its peer could say but cancellations, which mean nothing. */
+/* Our encoder has no table: there is nothing that its peer could say but cancellations, which mean
+ * nothing. */
 static void read_decoder(void *arg, struct str bytes)
 {
 }

@@ -1,5 +1,5 @@
-/* HTTP/3 towards backends (RFC 9114): connections that many requests share, and the requests on them.
- * Implemented in channel.c, connection.c, control.c, input.c and send.c. */
+/* HTTP/3 towards backends (RFC 9114): connections that many requests share, and the requests on
+ * them. Implemented in channel.c, connection.c, control.c, input.c and send.c. */
 #ifndef HTTP_EXCHANGE_H3_H3_H
 #define HTTP_EXCHANGE_H3_H3_H
 
@@ -54,7 +54,8 @@ struct h3_stream {
     bool has_trailers; /* nothing but the end may follow */
 };
 
-/* What a backend may do on a connection, as client_guard_count has it. X(id, burst, rate, "what too many of are logged as") */
+/* What a backend may do on a connection, as client_guard_count has it. X(id, burst, rate, "what too
+ * many of are logged as") */
 #define H3_GUARDS(X)                                                                               \
     X(H3_GUARD_CONTROL, 100, 10, "control frames")                                                 \
     X(H3_GUARD_UNKNOWN, 1000, 100, "frames of unknown types")                                      \
@@ -112,7 +113,8 @@ static inline bool h3_is_hq(const struct exchange *x)
 
 /* For the connection of an exchange, which is fresh. It may have failed: logged. */
 struct h3_connection *h3_connection_new(struct exchange *x);
-/* Opens a QUIC stream for it. False: it cannot be on this connection; logged, unless that had failed or ended before. */
+/* Opens a QUIC stream for it. False: it cannot be on this connection; logged, unless that had
+ * failed or ended before. */
 bool h3_connection_enter(struct h3_connection *c, struct h3_stream *stream);
 void h3_connection_leave(struct h3_connection *c, struct h3_stream *stream);
 /* How many requests may be on it from now on, `leaving` of those on it left out. */
@@ -125,11 +127,13 @@ bool h3_guard(struct h3_connection *c, enum h3_guard guard);
 
 /* ---- control.c ---- */
 
-/* Our streams of one direction, and our settings. False: the backend allows fewer streams than that takes. */
+/* Our streams of one direction, and our settings. False: the backend allows fewer streams than that
+ * takes. */
 bool h3_control_begin(struct h3_connection *c);
 /* The backend's streams of one direction. */
 extern const struct h3_peer_rules h3_backend_rules;
-/* No more is read of a stream: the backend's encoder does not wait for acknowledgments of its sections (RFC 9204, 4.4.2). */
+/* No more is read of a stream: the backend's encoder does not wait for acknowledgments of its
+ * sections (RFC 9204, 4.4.2). */
 void h3_cancel_sections(struct h3_connection *c, const struct quic_stream *quic);
 
 /* ---- input.c ---- */

@@ -10,7 +10,8 @@
 
 /* ---- heads ---- */
 
-/* The host of the target, or what *_set_header says instead: servers of HTTP/3 want it here (RFC 9114, 4.3.1). */
+/* The host of the target, or what *_set_header says instead: servers of HTTP/3 want it here (RFC
+ * 9114, 4.3.1). */
 static struct str authority_of(const struct head_draft *draft, struct coded_request_fields fields)
 {
     struct str name, value;
@@ -25,8 +26,8 @@ static struct str authority_of(const struct head_draft *draft, struct coded_requ
 }
 
 /*
- * Nothing is put in the backend's table: a section means the same on any connection. A line's field may be one of credentials, so none
- * is offered to the table.
+ * Nothing is put in the backend's table: a section means the same on any connection. A line's field
+ * may be one of credentials, so none is offered to the table.
  */
 void h3_request_make(struct exchange *x, const struct coded_request *sent_request,
                      struct head_draft *draft)
@@ -140,7 +141,8 @@ void h3_stream_drop_body(struct h3_stream *stream)
     wait_signal_later(&stream->coded.room);
 }
 
-/* A file that is sent stays open until all of it was acknowledged, which may be later than the request. */
+/* A file that is sent stays open until all of it was acknowledged, which may be later than the
+ * request. */
 static void close_file(void *arg)
 {
     close((int) (intptr_t) arg);

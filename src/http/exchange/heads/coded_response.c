@@ -3,7 +3,8 @@
 
 #include "http/exchange/heads/response_head.h"
 
-/* Heads of one response, interim ones and the last: above what an exchange lets pass (INTERIM_MAX). */
+/* Heads of one response, interim ones and the last: above what an exchange lets pass (INTERIM_MAX).
+ */
 #define HEADS_MAX 40
 
 /* ---- field sections ---- */

@@ -1,6 +1,7 @@
 /*
- * Responses of backends whose fields are coded one by one, by HTTP/2 and HTTP/3: heads and trailers as they are decoded (RFC 9113,
- * 8.3.2; RFC 9114, 4.3.2), what an exchange reads of them, and the length of the body.
+ * Responses of backends whose fields are coded one by one, by HTTP/2 and HTTP/3: heads and trailers
+ * as they are decoded (RFC 9113, 8.3.2; RFC 9114, 4.3.2), what an exchange reads of them, and the
+ * length of the body.
  */
 #ifndef HTTP_EXCHANGE_HEADS_CODED_RESPONSE_H
 #define HTTP_EXCHANGE_HEADS_CODED_RESPONSE_H
@@ -41,7 +42,8 @@ struct coded_section {
     size_t size;             /* bytes of names and values */
 };
 
-/* Begins one: the next head, or trailers. is_end: nothing follows. False: trailers that are not the end; logged. */
+/* Begins one: the next head, or trailers. is_end: nothing follows. False: trailers that are not the
+ * end; logged. */
 bool coded_section_begin(struct coded_section *section, struct exchange *x,
                          const struct coded_response *response, bool is_end);
 /* A field. False: the response is malformed; logged. */

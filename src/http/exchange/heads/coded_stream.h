@@ -1,6 +1,6 @@
 /*
- * A request on a connection that it shares with others, by HTTP/2 and HTTP/3: what both keep of it, how its fiber is woken,
- * and how it fails. Each has a struct of its own that begins with this one.
+ * A request on a connection that it shares with others, by HTTP/2 and HTTP/3: what both keep of it,
+ * how its fiber is woken, and how it fails. Each has a struct of its own that begins with this one.
  */
 #ifndef HTTP_EXCHANGE_HEADS_CODED_STREAM_H
 #define HTTP_EXCHANGE_HEADS_CODED_STREAM_H
@@ -33,7 +33,8 @@ struct coded_stream {
 /* For x->head: `stream` is all zero, and becomes the channel's state. */
 void coded_stream_make(struct coded_stream *stream, struct exchange *x,
                        const struct coded_request *request);
-/* An attempt begins: as it was made, with nothing sent and nothing read. The rest of the channel's state is the caller's. */
+/* An attempt begins: as it was made, with nothing sent and nothing read. The rest of the channel's
+ * state is the caller's. */
 struct coded_stream coded_stream_begin(struct exchange *x,
                                        void (*drop_body)(struct coded_stream *stream));
 
@@ -46,8 +47,9 @@ void coded_stream_break(struct coded_stream *stream);
 /* The same, logged once. */
 void coded_stream_fail(struct coded_stream *stream, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* The same for all that the connection carries: `text` was logged for no request yet. A request that has heard nothing may be
- * sent to another peer where others were on the connection: for that request it just ended. */
+/* The same for all that the connection carries: `text` was logged for no request yet. A request
+ * that has heard nothing may be sent to another peer where others were on the connection: for that
+ * request it just ended. */
 void coded_stream_lose(struct coded_stream *stream, const char *text, bool is_shared);
 /* The backend has not looked at it, and it may be sent again. */
 void coded_stream_refuse(struct coded_stream *stream);

@@ -1,4 +1,5 @@
-/* Parameters of the CGI kinds: fastcgi_param, uwsgi_param, scgi_param, and HTTP_* of the client's fields. */
+/* Parameters of the CGI kinds: fastcgi_param, uwsgi_param, scgi_param, and HTTP_* of the client's
+ * fields. */
 #include "http/exchange/heads/params.h"
 
 #include "base/checksum.h"
@@ -341,8 +342,8 @@ static void add_fields(const struct params *params, struct request *request, uin
     }
 }
 
-/* Unless it is configured otherwise the backend sees the host that was asked for, as $host and $request_port say,
- * and not what a client wrote into its Host field. */
+/* Unless it is configured otherwise the backend sees the host that was asked for, as $host and
+ * $request_port say, and not what a client wrote into its Host field. */
 static void add_host(struct request *request, struct param_values *out)
 {
     struct str host = request->head.host.len != 0 ? request->head.host : request->server->name;

@@ -1,5 +1,6 @@
-/* Parameters of the CGI kinds (fastcgi_param, uwsgi_param, scgi_param): compiled when the configuration is
- * read, evaluated to names and values for a request; how they are framed is the protocol's business. */
+/* Parameters of the CGI kinds (fastcgi_param, uwsgi_param, scgi_param): compiled when the
+ * configuration is read, evaluated to names and values for a request; how they are framed is the
+ * protocol's business. */
 #ifndef HTTP_EXCHANGE_HEADS_PARAMS_H
 #define HTTP_EXCHANGE_HEADS_PARAMS_H
 
@@ -31,7 +32,8 @@ struct params {
     struct map hidden_names;
 };
 
-/* The row `PREFIX_param`: what is written goes to the member (struct vec of struct param) of the settings S. */
+/* The row `PREFIX_param`: what is written goes to the member (struct vec of struct param) of the
+ * settings S. */
 #define PARAM_ROW(PREFIX, S, member)                                                               \
     {                                                                                              \
         PREFIX "_param", IN_HTTP_ALL, CUSTOM_FIELD(S, member, param_apply), ARGS(2, 3),            \
@@ -57,8 +59,8 @@ struct params {
 bool param_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                  void *settings);
 
-/* For the finish hook of the module's table: compiles the list (struct param) of this location, which may be
- * empty. Never NULL. */
+/* For the finish hook of the module's table: compiles the list (struct param) of this location,
+ * which may be empty. Never NULL. */
 const struct params *params_compile(struct conf *conf, const struct vec *list);
 
 /* A parameter as it is sent. */
@@ -76,12 +78,13 @@ struct param_values {
 };
 
 /*
- * Evaluates them for x->request. The client's fields are added where x->settings->pass_request_headers says
- * so, several of one name joined (", "; cookies "; "); HTTP_HOST is the host that was asked for unless it
- * is configured. Where the response may come to the cache (x->is_cacheable) the client's conditional and range
- * fields are left out, and those that renew a stored response are added. room: items that the caller adds
- * itself after them (items has room for so many more). Does not wait. Names and values may be of any
- * length: the protocol checks what it can frame.
+ * Evaluates them for x->request. The client's fields are added where
+ * x->settings->pass_request_headers says so, several of one name joined (", "; cookies "; ");
+ * HTTP_HOST is the host that was asked for unless it is configured. Where the response may come to
+ * the cache (x->is_cacheable) the client's conditional and range fields are left out, and those
+ * that renew a stored response are added. room: items that the caller adds itself after them (items
+ * has room for so many more). Does not wait. Names and values may be of any length: the protocol
+ * checks what it can frame.
  */
 void params_evaluate(const struct params *params, struct exchange *x, unsigned room,
                      struct param_values *out);

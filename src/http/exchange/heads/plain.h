@@ -1,4 +1,5 @@
-/* Answers that are a CGI head and a body to the end of the connection, with nothing around them: SCGI, uwsgi. */
+/* Answers that are a CGI head and a body to the end of the connection, with nothing around them:
+ * SCGI, uwsgi. */
 #ifndef HTTP_EXCHANGE_HEADS_PLAIN_H
 #define HTTP_EXCHANGE_HEADS_PLAIN_H
 
@@ -12,8 +13,8 @@ enum body_result plain_read_body(struct exchange *x, struct str *data);
 enum body_result plain_body_ended(struct exchange *x);
 
 /*
- * What a handler of such a protocol does: an exchange to the target, whose body is read first when its length is not
- * known, for these protocols announce it. MAY WAIT.
+ * What a handler of such a protocol does: an exchange to the target, whose body is read first when
+ * its length is not known, for these protocols announce it. MAY WAIT.
  */
 enum handler_result plain_handle(struct request *request, const struct protocol *protocol,
                                  const struct exchange_settings *settings,

@@ -1,5 +1,5 @@
-/* Heads of requests to HTTP servers, of any version: laid out as far as possible when the configuration is
- * read, filled in for a request. */
+/* Heads of requests to HTTP servers, of any version: laid out as far as possible when the
+ * configuration is read, filled in for a request. */
 #include "http/exchange/heads/request_head.h"
 #include "http/request/body.h"
 
@@ -8,7 +8,8 @@
 
 /* ---- when the configuration is read ---- */
 
-/* Fields of the client that are never passed on: they say something about one connection or message (RFC 9110, 7.6.1). */
+/* Fields of the client that are never passed on: they say something about one connection or message
+ * (RFC 9110, 7.6.1). */
 #define OWN_IDS                                                                                    \
     (FIELD_BIT(FIELD_HOST) | FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_CONTENT_LENGTH) |       \
      FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_TE) | FIELD_BIT(FIELD_KEEP_ALIVE) |      \
@@ -317,7 +318,8 @@ static bool ends_word(char c)
     return (unsigned char) c <= ' ' || c == 127;
 }
 
-/* What variables and rewritten URIs put together: nobody ends the request line with it (RFC 9112, 3.2). */
+/* What variables and rewritten URIs put together: nobody ends the request line with it (RFC
+ * 9112, 3.2). */
 struct str target_safe(struct arena *arena, struct str text)
 {
     static const char digits[] = "0123456789ABCDEF";

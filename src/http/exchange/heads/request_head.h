@@ -46,13 +46,14 @@ struct head_draft {
 bool head_field_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings);
 /*
- * Lays heads out. set_headers: struct key_template. host: of the target, where it is known already; NULL: it
- * is reported for each request.
+ * Lays heads out. set_headers: struct key_template. host: of the target, where it is known already;
+ * NULL: it is reported for each request.
  */
 struct head_plan *head_plan_make(struct arena *arena, const struct vec *set_headers,
                                  const struct str *host);
 
-/* How the body of this request will be framed; x->sent.is_doubtful where the head does not tell its end rightly. */
+/* How the body of this request will be framed; x->sent.is_doubtful where the head does not tell its
+ * end rightly. */
 void head_draft_begin(struct exchange *x, const struct head_plan *plan, struct str host,
                       struct head_draft *draft);
 /* Evaluates what has variables; gives the bytes that head_draft_put writes at most. */

@@ -15,13 +15,16 @@ struct value_reading {
 /* Begins again, for another attempt; the key stays. */
 void value_begin(struct value_reading *reading);
 
-/* The response's first line without its end, which stays in the channel; HEAD_MORE, HEAD_BAD (logged) or HEAD_DONE. */
+/* The response's first line without its end, which stays in the channel; HEAD_MORE, HEAD_BAD
+ * (logged) or HEAD_DONE. */
 enum head_result value_line(struct exchange *x, struct str *line);
 
-/* Says in the log which part of the response is not as it should be; the whole line, at most 256 bytes. HEAD_BAD. */
+/* Says in the log which part of the response is not as it should be; the whole line, at most 256
+ * bytes. HEAD_BAD. */
 enum head_result value_refuse(struct exchange *x, struct str line);
 
-/* The response is the value that a line of VALUE announces. False, logged: a part of the line is wrong. */
+/* The response is the value that a line of VALUE announces. False, logged: a part of the line is
+ * wrong. */
 bool value_announced(struct exchange *x, struct value_reading *reading, struct str line,
                      struct memcached_value *value);
 

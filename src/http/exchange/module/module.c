@@ -1,5 +1,5 @@
-/* ngx_http_upstream_module: groups of servers in http, the variables of exchanges, and what workers do for
- * backends and caches. */
+/* ngx_http_upstream_module: groups of servers in http, the variables of exchanges, and what workers
+ * do for backends and caches. */
 #include "cache/cache.h"
 #include "http/exchange/module/variables.h"
 #include "http/routing/hooks.h"

@@ -1,5 +1,6 @@
-/* What the cache, `*_store` and slices (cache/) add around an exchange. They are in a package above it: the exchange calls them through this
- * struct, and only in locations where one of them is configured. */
+/* What the cache, `*_store` and slices (cache/) add around an exchange. They are in a package above
+ * it: the exchange calls them through this struct, and only in locations where one of them is
+ * configured. */
 #ifndef HTTP_EXCHANGE_OPTIONS_CACHE_HOOK_H
 #define HTTP_EXCHANGE_OPTIONS_CACHE_HOOK_H
 
@@ -13,8 +14,8 @@ struct exchange_cache_hook {
     bool (*is_wanted)(const struct conf_scope *scope, const struct exchange_settings *own);
     /* Takes the place of exchange_fetch, which it calls as often as it needs to. MAY WAIT. */
     enum handler_result (*run)(struct exchange *x);
-    /* A final response is there, whose status is of this kind (enum next_upstream, or 0). False: *result is what came of
-     * it, for something else was given instead. MAY WAIT. */
+    /* A final response is there, whose status is of this kind (enum next_upstream, or 0). False:
+     * *result is what came of it, for something else was given instead. MAY WAIT. */
     bool (*accept)(struct exchange *x, unsigned kind, enum handler_result *result);
     /* The response goes to the client: before its head is started, and after that. */
     void (*start)(struct exchange *x);

@@ -1,5 +1,5 @@
-/* What follows from the shared options of one location: sizes that hang on each other, and which fields of responses
- * are hidden from clients. */
+/* What follows from the shared options of one location: sizes that hang on each other, and which
+ * fields of responses are hidden from clients. */
 #include "base/fs.h"
 #include "http/exchange/options/cache_hook.h"
 #include "http/exchange/options/pass.h"
@@ -128,8 +128,8 @@ static void inherit_hidden(struct conf_scope *scope, struct exchange_settings *o
 
 /* ---- the rest ---- */
 
-/* A cache without a key, but for a protocol that has one of its own (protocol.default_cache_key). Nothing happens in
- * the http block itself: blocks that inherit get a message. */
+/* A cache without a key, but for a protocol that has one of its own (protocol.default_cache_key).
+ * Nothing happens in the http block itself: blocks that inherit get a message. */
 static void check_cache_key(struct conf_scope *scope, const struct exchange_settings *own)
 {
     bool has_cache = own->cache != NULL || own->cache_name != NULL;
@@ -150,8 +150,8 @@ static void set_default_temp_path(struct conf_scope *scope, struct exchange_sett
         generation_path(conf->generation, scope->node, own->family->temp_path, no_levels);
 }
 
-/* *_pass is not inherited by a nested location, so neither is the need for TLS that a *_pass to https:// has set. `if` and
- * limit_except blocks keep both. */
+/* *_pass is not inherited by a nested location, so neither is the need for TLS that a *_pass to
+ * https:// has set. `if` and limit_except blocks keep both. */
 static void forget_pass(const struct conf_scope *scope, const struct exchange_family *family)
 {
     if (family->pass != NULL && scope->context == IN_LOCATION &&
@@ -160,8 +160,9 @@ static void forget_pass(const struct conf_scope *scope, const struct exchange_fa
     }
 }
 
-/* Settings of QUIC connections to backends of this location. The connection's flow control window has room for the windows of
- * all streams, so that responses that nobody reads do not block the others. False after conf_error. */
+/* Settings of QUIC connections to backends of this location. The connection's flow control window
+ * has room for the windows of all streams, so that responses that nobody reads do not block the
+ * others. False after conf_error. */
 static bool make_quic(struct conf_scope *scope, struct exchange_settings *own)
 {
     struct exchange_http3 *http3 = &own->http3;

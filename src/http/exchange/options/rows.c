@@ -1,5 +1,5 @@
-/* The options that all protocols towards backends share: their words, and the rows that read their arguments
- * themselves. */
+/* The options that all protocols towards backends share: their words, and the rows that read their
+ * arguments themselves. */
 #include "http/exchange/options/rows.h"
 
 #include "base/parse.h"

@@ -1,5 +1,5 @@
-/* The rows of the options that protocols towards backends share: one family, instantiated under each prefix. Those of the
- * cache are in cache/rows.h. */
+/* The rows of the options that protocols towards backends share: one family, instantiated under
+ * each prefix. Those of the cache are in cache/rows.h. */
 #ifndef HTTP_EXCHANGE_OPTIONS_ROWS_H
 #define HTTP_EXCHANGE_OPTIONS_ROWS_H
 
@@ -11,7 +11,8 @@
 #include "shared/tls/options.h"
 #include "shared/upstream/rows.h"
 
-/* What can go wrong with a peer, as *_next_upstream and *_cache_use_stale name it; and after a gateway. */
+/* What can go wrong with a peer, as *_next_upstream and *_cache_use_stale name it; and after a
+ * gateway. */
 #define EXCHANGE_TRY_WORDS                                                                         \
     {"error", NEXT_ERROR}, {"timeout", NEXT_TIMEOUT}, {"invalid_header", NEXT_INVALID_HEADER},     \
         {"non_idempotent", NEXT_NON_IDEMPOTENT}, {"http_500", NEXT_500}, {"http_503", NEXT_503},   \

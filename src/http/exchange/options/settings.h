@@ -1,5 +1,5 @@
-/* The options that all protocols towards backends share, as one struct, and what a protocol tells of itself for them. Their
- * rows: rows.h. */
+/* The options that all protocols towards backends share, as one struct, and what a protocol tells
+ * of itself for them. Their rows: rows.h. */
 #ifndef HTTP_EXCHANGE_OPTIONS_SETTINGS_H
 #define HTTP_EXCHANGE_OPTIONS_SETTINGS_H
 
@@ -51,8 +51,9 @@ enum ignored_field {
 struct request;
 
 /*
- * *_cache_purge: which requests remove a stored response. Either predicates (nginx Plus: any of them true), or a
- * method from some addresses, or a location of its own that names zone and key (both of cache_purge).
+ * *_cache_purge: which requests remove a stored response. Either predicates (nginx Plus: any of
+ * them true), or a method from some addresses, or a location of its own that names zone and key
+ * (both of cache_purge).
  */
 struct purge_settings {
     struct vec predicates; /* struct template * */
@@ -67,7 +68,8 @@ struct purge_settings {
 struct exchange_cache_hook;
 struct fetch_share;
 
-/* Probes of QUIC that a backend leaves without an answer before it counts as gone: some 8 seconds on a short way. */
+/* Probes of QUIC that a backend leaves without an answer before it counts as gone: some 8 seconds
+ * on a short way. */
 #define HTTP3_PROBES_MOST 8
 #define HTTP3_ONE_WAY_MAX 8 /* streams of one direction that a backend may have open */
 
@@ -85,8 +87,8 @@ struct exchange_http3 {
         *quic; /* derived; NULL where no *_pass leads, or may lead, to TLS */
 };
 
-/* All options at one location. Members after the first group are not used by protocols that lack their
- * rows (memcached, tunnel). */
+/* All options at one location. Members after the first group are not used by protocols that lack
+ * their rows (memcached, tunnel). */
 struct exchange_settings {
     /* Connections and tries. */
     const struct bind_settings *bind; /* NULL = any */
@@ -137,8 +139,8 @@ struct exchange_settings {
     struct vec cache_bypass, no_cache;    /* struct template * */
     bool cache_lock;                      /* one request fetches, others wait for what it stores */
     struct fetch_share *cache_lock_share; /* one of all nodes does; NULL: of this one alone */
-    uint64_t cache_lock_timeout_ms,
-        cache_lock_age_ms; /* the others' longest wait; after the second another one fetches as well */
+    uint64_t cache_lock_timeout_ms, cache_lock_age_ms; /* the others' longest wait; after the second
+                                                          another one fetches as well */
     bool cache_revalidate;              /* expired responses are asked for with conditions */
     bool cache_background_update;       /* the client gets the expired one at once */
     bool cache_convert_head;            /* HEAD is asked as GET, so that it can be stored */
@@ -161,8 +163,8 @@ struct exchange_settings {
 };
 
 /*
- * What a protocol tells of itself when the configuration is read: the part of struct protocol that its options need. One
- * constant for each prefix; the table goes into the module's list of tables.
+ * What a protocol tells of itself when the configuration is read: the part of struct protocol that
+ * its options need. One constant for each prefix; the table goes into the module's list of tables.
  */
 struct exchange_family {
     const char *prefix;            /* of its rows and in messages: "proxy" */
@@ -176,8 +178,8 @@ struct exchange_family {
         *cache_hook; /* of its responses; NULL = nothing of them is kept */
 };
 
-/* hidden_ids: what a proxied server says of itself is not the client's business; the CGI kinds tell the status in a
- * field. X-Accel-* is hidden for all. */
+/* hidden_ids: what a proxied server says of itself is not the client's business; the CGI kinds tell
+ * the status in a field. X-Accel-* is hidden for all. */
 #define HIDDEN_OF_SERVERS (FIELD_BIT(FIELD_DATE) | FIELD_BIT(FIELD_SERVER) | FIELD_BIT(FIELD_X_PAD))
 #define HIDDEN_OF_CGI FIELD_BIT(FIELD_STATUS)
 
@@ -190,15 +192,16 @@ struct exchange_family {
 
 /* Cross checks and derived values; finish of exchange_family.table (finish.c). */
 bool exchange_settings_finish(struct conf_scope *scope, void *settings);
-/* The same for protocols without heads (memcached): a failure that is a status alone gets our page, and *_next_upstream
- * knows not_found. */
+/* The same for protocols without heads (memcached): a failure that is a status alone gets our page,
+ * and *_next_upstream knows not_found. */
 bool exchange_bare_finish(struct conf_scope *scope, void *settings);
 
 /* The family that these settings of a scope belong to (rows.c). */
 const struct exchange_family *exchange_family_of(const struct conf_scope *scope,
                                                  const struct exchange_settings *settings);
 
-/* Was a row of the same prefix set in this very block, by what stands after the prefix in its name ("_cache")? */
+/* Was a row of the same prefix set in this very block, by what stands after the prefix in its name
+ * ("_cache")? */
 bool exchange_is_set(struct conf_scope *scope, const struct exchange_settings *settings,
                      const struct directive *row, const char *suffix);
 

@@ -153,7 +153,8 @@ static void give_back(struct conn *conn, struct grpc_link *link)
     }
 }
 
-/* More of the response, or of what lets the message go on. False: the probe's reason tells. MAY WAIT. */
+/* More of the response, or of what lets the message go on. False: the probe's reason tells. MAY
+ * WAIT. */
 static bool take_more(struct health_probe *probe, struct probe_grpc *grpc, enum probe_step *step)
 {
     bool is_end = false;

@@ -1,5 +1,5 @@
-/* gRPC as far as a health check needs it: one call of grpc.health.v1.Health/Check by HTTP/2 (RFC 9113), on a connection of
- * its own. */
+/* gRPC as far as a health check needs it: one call of grpc.health.v1.Health/Check by HTTP/2 (RFC
+ * 9113), on a connection of its own. */
 #include <string.h>
 
 #include "base/parse.h"
@@ -149,7 +149,8 @@ static enum probe_step take_data(struct probe_grpc *grpc, const struct frame_hea
     return (head->flags & FLAG_END_STREAM) != 0 ? PROBE_DONE : PROBE_MORE;
 }
 
-/* A change of the initial window is one of windows that are in use, too (RFC 9113, 6.9.2). False: a value is none. */
+/* A change of the initial window is one of windows that are in use, too (RFC 9113, 6.9.2). False: a
+ * value is none. */
 static bool take_settings(struct grpc_link *link, struct str payload)
 {
     for (; payload.len >= 6; payload = str_skip(payload, 6)) {

@@ -11,8 +11,8 @@ static void decide_keeping(struct health_probe *probe, bool may_keep)
 }
 
 /*
- * Lets `take` have what comes until it wants no more; *step is what it said last. False: nothing was answered, or not
- * all of it; the probe's reason tells.
+ * Lets `take` have what comes until it wants no more; *step is what it said last. False: nothing
+ * was answered, or not all of it; the probe's reason tells.
  */
 static bool receive(struct health_probe *probe,
                     enum probe_step (*take)(void *reader, struct str *input, bool is_end),

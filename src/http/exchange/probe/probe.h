@@ -1,6 +1,5 @@
-/* Probes of health checks that speak HTTP, FastCGI or gRPC: what is sent, and how the response is read and
- * judged.
- * Implemented in probe.c, call.c, fastcgi.c, grpc.c and response.c. */
+/* Probes of health checks that speak HTTP, FastCGI or gRPC: what is sent, and how the response is
+ * read and judged. Implemented in probe.c, call.c, fastcgi.c, grpc.c and response.c. */
 #ifndef HTTP_EXCHANGE_PROBE_PROBE_H
 #define HTTP_EXCHANGE_PROBE_PROBE_H
 
@@ -53,8 +52,8 @@ struct probe_parser {
 };
 
 /*
- * Takes what it can use off *input. A head has to be whole: what is left of the input is to be given
- * again with more after it, up to PROBE_HEAD_MAX. is_end: nothing will follow.
+ * Takes what it can use off *input. A head has to be whole: what is left of the input is to be
+ * given again with more after it, up to PROBE_HEAD_MAX. is_end: nothing will follow.
  */
 enum probe_step probe_parse(struct probe_parser *parser, struct str *input, bool is_end);
 
@@ -76,7 +75,8 @@ struct probe_records {
 /* Takes bytes off *input. PROBE_DONE: the request has ended well. */
 enum probe_step probe_records_take(struct probe_records *records, struct str *input);
 
-/* What a check of the HTTP family sends and wants; the speak_settings of the two functions below. */
+/* What a check of the HTTP family sends and wants; the speak_settings of the two functions below.
+ */
 struct http_probe {
     struct str request;      /* bytes to be sent when the connection ends with the response */
     struct str request_kept; /* bytes to be sent when another request may follow */
@@ -89,8 +89,8 @@ struct http_probe {
 };
 
 /*
- * Receives a response that the parser reads; *step is what it said last. False: nothing was answered, or not all of it;
- * the probe's reason tells. MAY WAIT.
+ * Receives a response that the parser reads; *step is what it said last. False: nothing was
+ * answered, or not all of it; the probe's reason tells. MAY WAIT.
  */
 bool probe_receive(struct health_probe *probe, struct probe_parser *parser, enum probe_step *step);
 
@@ -98,8 +98,8 @@ bool probe_receive(struct health_probe *probe, struct probe_parser *parser, enum
 bool probe_speak_http(struct health_probe *probe);
 bool probe_speak_fastcgi(struct health_probe *probe);
 
-/* A FastCGI request without a body: params are struct probe_param. Each value may have 64k bytes; false
- * when one is longer. */
+/* A FastCGI request without a body: params are struct probe_param. Each value may have 64k bytes;
+ * false when one is longer. */
 struct probe_param {
     struct str name;  /* not empty */
     struct str value; /* may be empty */
@@ -118,11 +118,12 @@ struct grpc_call {
     struct str user_agent;
     const struct probe_param *metadata; /* further fields; names in lower case */
     unsigned metadata_count;
-    struct str
-        message; /* without the head of five bytes; stays until the call has ended, or the conn was closed */
+    struct str message; /* without the head of five bytes; stays until the call has ended, or the
+                           conn was closed */
 };
 
-/* What is known of a connection of HTTP/2 from one call to the next. All zero: nothing was sent on it. */
+/* What is known of a connection of HTTP/2 from one call to the next. All zero: nothing was sent on
+ * it. */
 struct grpc_link {
     uint32_t stream;        /* of the last call; 0 = none was made */
     uint32_t frame_size;    /* bytes of a DATA frame at most; 0 = FRAME_SIZE_DEFAULT */
@@ -134,11 +135,12 @@ struct grpc_link {
     bool is_closing;        /* GOAWAY came: no call after this one */
 };
 
-/* What a check by grpc.health.v1.Health/Check sends and wants; the speak_settings of probe_speak_grpc. */
+/* What a check by grpc.health.v1.Health/Check sends and wants; the speak_settings of
+ * probe_speak_grpc. */
 struct grpc_probe {
     struct grpc_call call;
-    unsigned
-        status; /* this status of gRPC is healthy, too: 12 where there is no such service; 0 = none is */
+    unsigned status; /* this status of gRPC is healthy, too: 12 where there is no such service; 0 =
+                        none is */
 };
 
 /* A call that asks for a service; empty: for the server as a whole. False: a text is too long. */
@@ -163,22 +165,23 @@ struct probe_grpc {
     char reply[1024];       /* out: acknowledgements, to be sent; reply_size is 0 then */
     size_t reply_size;
     size_t message_size;
-    char message[256]; /* out: with its head of five bytes */
-    char status_text
-        [128]; /* out: grpc-message, as it was sent, as far as it has room; ends with a NUL */
-    const char *reason; /* out: what was wrong */
+    char message[256];     /* out: with its head of five bytes */
+    char status_text[128]; /* out: grpc-message, as it was sent, as far as it has room; ends with a
+                              NUL */
+    const char *reason;    /* out: what was wrong */
 };
 
 /*
- * Makes a call, and reads its response into *grpc, whose `arena` and `link` are set. The connection may carry another one after
- * it when link->is_closing is not set. MAY WAIT until the deadline. False: there is no whole response; the probe's reason and error tell,
- * and the connection is of no use any more.
+ * Makes a call, and reads its response into *grpc, whose `arena` and `link` are set. The connection
+ * may carry another one after it when link->is_closing is not set. MAY WAIT until the deadline.
+ * False: there is no whole response; the probe's reason and error tell, and the connection is of no
+ * use any more.
  */
 bool grpc_call_run(struct health_probe *probe, const struct grpc_call *call,
                    struct probe_grpc *grpc);
 
-/* Takes whole frames off *input; the rest is to be given again with more after it, which is never above
- * PROBE_HEAD_MAX. PROBE_DONE: the call has ended. */
+/* Takes whole frames off *input; the rest is to be given again with more after it, which is never
+ * above PROBE_HEAD_MAX. PROBE_DONE: the call has ended. */
 enum probe_step probe_grpc_take(struct probe_grpc *grpc, struct str *input);
 
 /* The number in a HealthCheckResponse: 1 is SERVING. False: the message is none. */

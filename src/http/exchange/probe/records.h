@@ -1,5 +1,5 @@
-/* Records of FastCGI 1.0 and the names and values inside them: bytes to numbers and back, nothing else. For
- * the module and for health probes. */
+/* Records of FastCGI 1.0 and the names and values inside them: bytes to numbers and back, nothing
+ * else. For the module and for health probes. */
 #ifndef HTTP_EXCHANGE_PROBE_RECORDS_H
 #define HTTP_EXCHANGE_PROBE_RECORDS_H
 

@@ -21,7 +21,8 @@ static enum probe_step bad_answer(struct probe_parser *parser, const char *reaso
 
 /* ---- the head ---- */
 
-/* Bytes of a head with its empty line; 0 = it is not whole. A lone CR is none: fields_parse sees it. */
+/* Bytes of a head with its empty line; 0 = it is not whole. A lone CR is none: fields_parse sees
+ * it. */
 static size_t head_length(struct probe_parser *parser, struct str input)
 {
     struct str rest = str_skip(input, parser->looked);

@@ -47,7 +47,8 @@ static unsigned pass_www_authenticate(struct request *request, const struct fiel
     return count;
 }
 
-/* 401 with WWW-Authenticate of the subrequest; of the backend's own response where an error page replaced that. */
+/* 401 with WWW-Authenticate of the subrequest; of the backend's own response where an error page
+ * replaced that. */
 static enum handler_result demand_credentials(struct request *request, const struct request *asked)
 {
     if (pass_www_authenticate(request, &asked->response.fields) == 0 && asked->exchange != NULL) {

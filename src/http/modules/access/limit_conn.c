@@ -22,8 +22,9 @@ TYPED_SETTINGS(limit_conn_settings_at, struct conn_settings, conn_key, struct ht
 /* ---- for a request ---- */
 
 /*
- * A request that was pipelined takes the share of one before it on the connection, which was worked on already and
- * waits for its last bytes to be sent: one request of an HTTP/1 connection is under way at a time.
+ * A request that was pipelined takes the share of one before it on the connection, which was worked
+ * on already and waits for its last bytes to be sent: one request of an HTTP/1 connection is under
+ * way at a time.
  */
 static bool take_over_share(void *subject, struct shm_table *table, const struct shm_key *key,
                             struct count_share *share)

@@ -117,7 +117,8 @@ static bool is_strict(const struct req_limit *limit)
     return limit->zone->sync != NULL && limit->zone->sync->is_strict;
 }
 
-/* The limits that hold for a request: sets asks[i].per_minute of others to 0. Gives the one that decides last. */
+/* The limits that hold for a request: sets asks[i].per_minute of others to 0. Gives the one that
+ * decides last. */
 static size_t find_limits(struct request *request, const struct vec *limits,
                           struct bucket_ask *asks)
 {
@@ -165,8 +166,9 @@ static void count_limit(struct request *request, const struct req_limit *limit,
 }
 
 /*
- * Asks all limits; the request is counted by all of them or by none. Gives the one that refuses, or NULL. asks:
- * one for each limit; per_minute 0 = it does not hold. MAY WAIT, where a limit is strict.
+ * Asks all limits; the request is counted by all of them or by none. Gives the one that refuses, or
+ * NULL. asks: one for each limit; per_minute 0 = it does not hold. MAY WAIT, where a limit is
+ * strict.
  */
 static const struct req_limit *find_refusal(struct request *request, const struct vec *limits,
                                             struct bucket_ask *asks, bool *holds)
@@ -260,7 +262,8 @@ static enum handler_result delay(struct request *request, const struct req_limit
                                                                       : HANDLER_NEXT;
 }
 
-/* No limit refuses it: the zones of those that hold for it count it, that of `delaying` (or NULL) as delayed. */
+/* No limit refuses it: the zones of those that hold for it count it, that of `delaying` (or NULL)
+ * as delayed. */
 static void count_passed(const struct req_settings *settings, const struct bucket_ask *asks,
                          const struct req_limit *delaying)
 {

@@ -38,7 +38,8 @@ static bool is_digest(struct str digest, struct str text)
     return secret_equal(digest, (struct str){(char *) expected, MD5_SIZE});
 }
 
-/* Cuts what follows the first comma off the link. False: that is no moment. Without a comma `expires` is empty. */
+/* Cuts what follows the first comma off the link. False: that is no moment. Without a comma
+ * `expires` is empty. */
 static bool cut_expires(struct str *link, struct str *expires, int64_t *moment)
 {
     struct str rest = *link;

@@ -65,8 +65,8 @@ struct memc_state {
     struct value_reading value; /* its key is empty where the command has none */
     bool is_value;              /* the answer is one */
     bool has_ended;             /* all lines came */
-    bool
-        is_misread; /* the line says that the command was not understood: nobody knows what else comes */
+    bool is_misread; /* the line says that the command was not understood: nobody knows what else
+                        comes */
 };
 
 static struct settings_key memc_key;
@@ -154,8 +154,8 @@ static bool read_number_or_zero(struct exchange *x, const struct variable *varia
 }
 
 /*
- * Is it a key that memcached takes? One that it does not take makes it read the value after a `set` as commands, which
- * would be the client's.
+ * Is it a key that memcached takes? One that it does not take makes it read the value after a `set`
+ * as commands, which would be the client's.
  */
 static bool is_key(const struct exchange *x, struct str key)
 {
@@ -168,7 +168,8 @@ static bool is_key(const struct exchange *x, struct str key)
     return key.len != 0 && key.len <= KEY_MAX;
 }
 
-/* The client's body, from its file, too. Blocks for the disk. False: it is too large, or cannot be read. */
+/* The client's body, from its file, too. Blocks for the disk. False: it is too large, or cannot be
+ * read. */
 static bool body_bytes(struct exchange *x, struct str *out)
 {
     const struct request_body *body = request_passed_body(x->request);
@@ -195,7 +196,8 @@ static bool body_bytes(struct exchange *x, struct str *out)
     return true;
 }
 
-/* "set key flags exptime length", and the value. Numbers that memcached refuses would have it read the value as commands. */
+/* "set key flags exptime length", and the value. Numbers that memcached refuses would have it read
+ * the value as commands. */
 static bool make_store(struct exchange *x, const struct memc_state *state)
 {
     const struct memc_settings *own = x->module_settings;
@@ -337,7 +339,8 @@ static unsigned status_of(const struct memc_state *state, struct str line)
     }
 }
 
-/* The first line says how it went; but before a value it stays, and is the body, or the first part of it. */
+/* The first line says how it went; but before a value it stays, and is the body, or the first part
+ * of it. */
 static enum head_result memc_read_head(struct exchange *x)
 {
     struct memc_state *state = x->state;

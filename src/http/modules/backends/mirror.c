@@ -1,4 +1,5 @@
-/* ngx_http_mirror_module: requests that are sent elsewhere as well, where nobody waits for the answers. */
+/* ngx_http_mirror_module: requests that are sent elsewhere as well, where nobody waits for the
+ * answers. */
 #include "http/request/body.h"
 #include "http/request/request.h"
 #include "http/request/subrequest.h"
@@ -16,8 +17,9 @@ static struct settings_key mirror_key;
 TYPED_SETTINGS(mirror_settings_at, struct mirror_settings, mirror_key, struct http_location)
 
 /*
- * Mirrors at work in this worker. Each holds two connections, the client's and the backend's, though the client has its answer
- * and may be gone: a backend that stalls must not take those of all others.
+ * Mirrors at work in this worker. Each holds two connections, the client's and the backend's,
+ * though the client has its answer and may be gone: a backend that stalls must not take those of
+ * all others.
  */
 static unsigned at_work;
 

@@ -1,5 +1,5 @@
-/* ngx_http_proxy_connect_module, Tengine's: a server that makes tunnels for CONNECT (RFC 9110, 9.3.6), whatever its
- * locations do with other methods. */
+/* ngx_http_proxy_connect_module, Tengine's: a server that makes tunnels for CONNECT (RFC
+ * 9110, 9.3.6), whatever its locations do with other methods. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -43,8 +43,8 @@ TYPED_SETTINGS(proxy_connect_settings_at, struct connect_settings, connect_key,
 
 /* ---- the protocol: nothing is sent, and the answer is the configuration's ---- */
 
-/* The head of proxy_connect_response, read as if it had been sent, now that the connection is there. Clients of
- * HTTP/1 get it byte for byte, others what it says. */
+/* The head of proxy_connect_response, read as if it had been sent, now that the connection is
+ * there. Clients of HTTP/1 get it byte for byte, others what it says. */
 static enum head_result proxy_connect_read_head(struct exchange *x)
 {
     struct str text;

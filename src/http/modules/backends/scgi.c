@@ -27,7 +27,8 @@ static bool has_zero(struct str s)
     return s.len != 0 && memchr(s.data, '\0', s.len) != NULL;
 }
 
-/* May it stand among the headers, which zero bytes part? The length is written before all others. */
+/* May it stand among the headers, which zero bytes part? The length is written before all others.
+ */
 static bool is_framable(struct exchange *x, const struct param_value *param)
 {
     if (str_is(param->name, LENGTH_NAME)) {

@@ -1,4 +1,5 @@
-/* ngx_http_tunnel_module: CONNECT (RFC 9110, 9.3.6): bytes both ways between a client and where it wants to. */
+/* ngx_http_tunnel_module: CONNECT (RFC 9110, 9.3.6): bytes both ways between a client and where it
+ * wants to. */
 #include "http/exchange/options/rows.h"
 #include "http/exchange/exchange.h"
 #include "server/module.h"

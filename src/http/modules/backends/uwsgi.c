@@ -1,4 +1,5 @@
-/* ngx_http_uwsgi_module: requests passed on to uwsgi servers (uwsgi-docs.readthedocs.io, Protocol). */
+/* ngx_http_uwsgi_module: requests passed on to uwsgi servers (uwsgi-docs.readthedocs.io, Protocol).
+ */
 #include "config.h"
 #include "http/exchange/cache/rows.h"
 #include "http/exchange/heads/params.h"

@@ -48,7 +48,8 @@ static void follow_proxy(const struct realip_settings *settings,
     }
 }
 
-/* For the settings of the server, before anything else; then for those of the location, if nothing came of it. */
+/* For the settings of the server, before anything else; then for those of the location, if nothing
+ * came of it. */
 static enum handler_result find_client(struct request *request)
 {
     const struct realip_settings *settings = realip_settings_at(request->location);
@@ -169,7 +170,8 @@ const struct module ngx_http_realip_module = {
     .hooks = &realip_hooks,
 };
 
-/* ---- ngx_http_proxy_protocol_vendor_module: what clouds say of the private endpoint that a client came through ---- */
+/* ---- ngx_http_proxy_protocol_vendor_module: what clouds say of the private endpoint that a client
+ * came through ---- */
 
 static bool get_vendor(struct variable_env *env, const struct variable *variable, struct str *out)
 {

@@ -1,4 +1,5 @@
-/* ngx_http_spdy_module: SPDY became HTTP/2, which is spoken in its place; its directives say what holds instead. */
+/* ngx_http_spdy_module: SPDY became HTTP/2, which is spoken in its place; its directives say what
+ * holds instead. */
 #include "http/routing/hooks.h"
 #include "server/module.h"
 

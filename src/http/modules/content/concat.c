@@ -72,7 +72,8 @@ static bool concat_add_name(struct request *request, struct concat *concat, stru
     return true;
 }
 
-/* "a.css,b.css?v=1,": what follows a '?' is for caches alone, and empty names are passed over. False: status set. */
+/* "a.css,b.css?v=1,": what follows a '?' is for caches alone, and empty names are passed over.
+ * False: status set. */
 static bool read_names(struct request *request, struct concat *concat, struct str list)
 {
     while (list.data != NULL) {
@@ -134,7 +135,8 @@ static enum handler_result open_files(struct request *request, struct concat *co
     return HANDLER_NEXT;
 }
 
-/* Kept contents go as they are, in one write with what stands beside them; larger files go by sendfile. MAY WAIT. */
+/* Kept contents go as they are, in one write with what stands beside them; larger files go by
+ * sendfile. MAY WAIT. */
 static bool send_files(struct request *request, struct concat *concat)
 {
     const struct body_piece delimiter = {.bytes = concat->settings->delimiter, .fd = -1};

@@ -1,4 +1,5 @@
-/* ngx_http_fancyindex_module: listings of directories that can be sorted, between a header and a footer of one's own. */
+/* ngx_http_fancyindex_module: listings of directories that can be sorted, between a header and a
+ * footer of one's own. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <time.h>
@@ -87,7 +88,8 @@ static int compare_entries(const void *a, const void *b, void *arg)
     return order != 0 ? order : by_name;
 }
 
-/* "C=N&O=D": the column and the order that the client asks for, at the beginning of the arguments. */
+/* "C=N&O=D": the column and the order that the client asks for, at the beginning of the arguments.
+ */
 static void read_order(struct listing *listing)
 {
     struct str args = listing->request->args;

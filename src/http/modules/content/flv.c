@@ -6,7 +6,8 @@
 #include "http/variables/variables.h"
 #include "server/module.h"
 
-/* What a player wants to see first: version 1, sound and picture, nine bytes of header, no tag before. */
+/* What a player wants to see first: version 1, sound and picture, nine bytes of header, no tag
+ * before. */
 #define FLV_HEADER STR("FLV\1\5\0\0\0\11\0\0\0\0")
 
 /* The argument start=, where it is a place in the file; else 0. */

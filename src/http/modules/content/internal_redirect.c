@@ -1,4 +1,5 @@
-/* ngx_http_internal_redirect_module: another URI answers, once limits and access have been checked. */
+/* ngx_http_internal_redirect_module: another URI answers, once limits and access have been checked.
+ */
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
 #include "server/module.h"

@@ -11,8 +11,9 @@ struct random_index_settings {
 
 static struct settings_key random_index_key;
 
-/* One file of the directory, each as likely as any other; empty when there is none. The directory is read once, and no name
- * is kept but the one that is chosen so far: the n-th takes its place by a chance of one in n. */
+/* One file of the directory, each as likely as any other; empty when there is none. The directory
+ * is read once, and no name is kept but the one that is chosen so far: the n-th takes its place by
+ * a chance of one in n. */
 static struct str choose_file(struct request *request, struct directory *directory)
 {
     char chosen[sizeof(((struct dirent *) 0)->d_name)];

@@ -115,8 +115,8 @@ static bool exists(struct request *request, const struct candidate *candidate, s
 }
 
 /*
- * Takes the name for the URI if there is such a file. Under an alias the name is mapped as a URI of this location; below
- * the alias of a regex location it is simply added.
+ * Takes the name for the URI if there is such a file. Under an alias the name is mapped as a URI of
+ * this location; below the alias of a regex location it is simply added.
  */
 static enum handler_result try_one(struct request *request, const struct candidate *candidate)
 {

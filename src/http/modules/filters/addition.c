@@ -23,7 +23,8 @@ struct addition_filter {
     bool has_begun;
 };
 
-/* What this URI gives, or the page that tells why it gives nothing. MAY WAIT. False: the client is gone. */
+/* What this URI gives, or the page that tells why it gives nothing. MAY WAIT. False: the client is
+ * gone. */
 static bool add_answer_of(struct addition_filter *addition, struct request *request, struct str uri)
 {
     struct subrequest sub = {

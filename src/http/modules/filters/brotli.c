@@ -55,7 +55,8 @@ static const struct directive rows[] = {
 
 /* ---- memory ---- */
 
-/* A part of memory that an encoder asked for; the next encoder of the same codec asks for the same sizes. */
+/* A part of memory that an encoder asked for; the next encoder of the same codec asks for the same
+ * sizes. */
 struct block {
     struct block *next; /* of the free ones */
     size_t size;        /* bytes after this struct */

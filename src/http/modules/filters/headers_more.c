@@ -1,4 +1,5 @@
-/* ngx_http_headers_more_filter_module: fields of responses and of requests that are set, replaced or removed. */
+/* ngx_http_headers_more_filter_module: fields of responses and of requests that are set, replaced
+ * or removed. */
 #include <string.h>
 
 #include "base/parse.h"
@@ -85,8 +86,9 @@ static bool has_in_place(const struct response *response, enum field_id id)
 }
 
 /*
- * All fields that begin so: the first gets the value, the others are removed, as all are without a value. Fields of the server's own stay, as
- * with nginx. Where none begins so, the name is taken as it is.
+ * All fields that begin so: the first gets the value, the others are removed, as all are without a
+ * value. Fields of the server's own stay, as with nginx. Where none begins so, the name is taken as
+ * it is.
  */
 static void change_wildcard(struct request *request, const struct change *change, struct str value)
 {
@@ -186,7 +188,8 @@ static enum handler_result change_inputs(struct request *request)
 
 /* ---- while the configuration is read ---- */
 
-/* Is there a line for requests anywhere in the configuration? An `if` may have one where its location has none. */
+/* Is there a line for requests anywhere in the configuration? An `if` may have one where its
+ * location has none. */
 static bool has_input;
 
 static bool has_input_lines(const struct conf_node *node)
@@ -229,7 +232,8 @@ static struct str headers_more_skip_blanks(struct str text)
     return text;
 }
 
-/* "name: value", "name value", "name:" or "name": the last two remove. One without a name does nothing. */
+/* "name: value", "name value", "name:" or "name": the last two remove. One without a name does
+ * nothing. */
 static bool read_change(struct reading *reading, struct str text)
 {
     struct conf *conf = reading->conf;
@@ -284,7 +288,8 @@ static bool read_change(struct reading *reading, struct str text)
     return true;
 }
 
-/* Cuts off the next word of a list; empty between two separators. Types may be separated by ";" as well. */
+/* Cuts off the next word of a list; empty between two separators. Types may be separated by ";" as
+ * well. */
 static struct str cut_word(struct str *rest, bool are_statuses)
 {
     struct str word = *rest;

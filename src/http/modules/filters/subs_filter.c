@@ -1,4 +1,5 @@
-/* ngx_http_subs_filter_module: texts and regular expressions that are replaced in the lines of response bodies. */
+/* ngx_http_subs_filter_module: texts and regular expressions that are replaced in the lines of
+ * response bodies. */
 #include "base/buf.h"
 #include "base/parse.h"
 #include "conf/regex.h"
@@ -75,7 +76,8 @@ static const char *find_nocase(struct str text, struct str pattern)
     return NULL;
 }
 
-/* The request's own groups come back, and those of a match go: a line may have as many matches as bytes. */
+/* The request's own groups come back, and those of a match go: a line may have as many matches as
+ * bytes. */
 static void forget_groups(struct subs_filter *subs, struct variable_env *env)
 {
     env->captures = subs->captures;
@@ -83,7 +85,8 @@ static void forget_groups(struct subs_filter *subs, struct variable_env *env)
     arena_free(&subs->scratch);
 }
 
-/* The first match of a rule in a text. Groups are left in the request's environment, until forget_groups. */
+/* The first match of a rule in a text. Groups are left in the request's environment, until
+ * forget_groups. */
 static bool find(struct subs_filter *subs, struct request *request, const struct subs_rule *rule,
                  struct str text, struct str *match)
 {
@@ -146,7 +149,8 @@ static void put_value(struct subs_filter *subs, struct request *request, size_t 
     }
 }
 
-/* What one rule may make of a line where request_memory_limit leaves less: a buffer has up to twice its bytes. */
+/* What one rule may make of a line where request_memory_limit leaves less: a buffer has up to twice
+ * its bytes. */
 static size_t result_max(const struct subs_filter *subs, const struct request *request,
                          const struct buf *out)
 {
@@ -158,8 +162,8 @@ static size_t result_max(const struct subs_filter *subs, const struct request *r
     return account->limit == 0 || left / 2 > RESULT_MAX ? RESULT_MAX : (size_t) left / 2;
 }
 
-/* Applies one rule. False: it matches nowhere, and nothing was written. What has become too long stays as it is from there
- * on. */
+/* Applies one rule. False: it matches nowhere, and nothing was written. What has become too long
+ * stays as it is from there on. */
 static bool apply_rule(struct subs_filter *subs, struct request *request, size_t number,
                        struct str text, struct buf *out)
 {

@@ -145,7 +145,8 @@ static const struct directive_table *const tables[] = {&main_table, &table, NULL
 
 /* ---- the codec ---- */
 
-/* What a compressor takes, measured with a body of unknown length: kilobytes, by level from 0 on. */
+/* What a compressor takes, measured with a body of unknown length: kilobytes, by level from 0 on.
+ */
 static const unsigned level_memory[LEVEL_MAX + 1] = {
     3577,  1337,  2041,  3577,  4857,  5881,  5881,  8953,  8953,   17145,  29433,  29433,
     54009, 54009, 70393, 70393, 70393, 70393, 91648, 91648, 173568, 665088, 665088,
@@ -216,7 +217,8 @@ static const struct codec_kind codec_zstd = {
     .free = zstd_free,
 };
 
-/* The library chooses the window by level and length; the bits tell codecs for small bodies from others. */
+/* The library chooses the window by level and length; the bits tell codecs for small bodies from
+ * others. */
 static struct codec_shape shape_for(const struct encoder_settings *settings, int64_t length)
 {
     int bits = length >= 0 ? bits_for((uint64_t) length, WINDOW_BITS_LEAST) : 0;

@@ -16,7 +16,8 @@ static bool goes_on(struct abort_watcher *watcher)
     return script_abort_tell(&lua->abort, &lua->subject);
 }
 
-/* Now that no script continues in spite of it: the connection reports once more that its client closed its side. */
+/* Now that no script continues in spite of it: the connection reports once more that its client
+ * closed its side. */
 static void report_leaving(struct deferred *deferred)
 {
     struct http_lua_request *lua = container_of(deferred, struct http_lua_request, leaving);
@@ -56,7 +57,8 @@ void http_lua_abort_end(struct http_lua_request *lua, struct abort_watcher *oute
         request_cancel(request); /* no Lua that wants to go on is at work any more */
         return;
     }
-    /* It may have closed its sending side alone: it gets its response, unless that waits for something else than the client. */
+    /* It may have closed its sending side alone: it gets its response, unless that waits for
+     * something else than the client. */
     if (lua->leaving.run == NULL) {
         deferred_init(&lua->leaving, report_leaving);
     }

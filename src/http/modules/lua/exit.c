@@ -67,7 +67,8 @@ static int do_exit(lua_State *L, struct script_thread *thread)
     script_leave(thread, SCRIPT_LEFT);
 }
 
-/* An answer of this status without a body of its own, or the rest of one that has begun. MAY WAIT. */
+/* An answer of this status without a body of its own, or the rest of one that has begun. MAY WAIT.
+ */
 static enum handler_result http_lua_exit_answer(struct http_lua_request *lua, int code)
 {
     struct response *response = &lua->request->response;

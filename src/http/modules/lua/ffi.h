@@ -1,6 +1,7 @@
 /*
- * What request.lua calls by FFI. None of them waits, and none throws an error. Those that give a text return the number of its bytes, which stay
- * as long as the request (lua/library/buffer.lua says why).
+ * What request.lua calls by FFI. None of them waits, and none throws an error. Those that give a
+ * text return the number of its bytes, which stay as long as the request (lua/library/buffer.lua
+ * says why).
  */
 #ifndef HTTP_MODULES_LUA_FFI_H
 #define HTTP_MODULES_LUA_FFI_H
@@ -38,8 +39,8 @@ struct value_function;
 const struct value_function *http_lua_ffi_value_function(const char *name, size_t len, int *least,
                                                          int *most);
 /*
- * The bytes of its value for 0 to 2 arguments, which are only written if there is room for all, `size`. LUA_FFI_BAD_VALUE: it failed, which was
- * logged.
+ * The bytes of its value for 0 to 2 arguments, which are only written if there is room for all,
+ * `size`. LUA_FFI_BAD_VALUE: it failed, which was logged.
  */
 int http_lua_ffi_value_compute(const struct value_function *function, int count, const char *first,
                                size_t first_len, const char *second, size_t second_len, char *out,
@@ -57,7 +58,8 @@ int http_lua_ffi_response_made(void);
 int http_lua_ffi_response_field(int number, struct http_lua_ffi_pair *out);
 /* The value of the field; LUA_FFI_NONE, LUA_FFI_SEVERAL. */
 int http_lua_ffi_response_get(const char *name, size_t len, const char **out);
-/* The next value of the field in or after the position *number, which is advanced; or LUA_FFI_NONE. */
+/* The next value of the field in or after the position *number, which is advanced; or LUA_FFI_NONE.
+ */
 int http_lua_ffi_response_next(const char *name, size_t len, int *number, const char **out);
 int http_lua_ffi_response_field_set(const char *name, size_t len, const char *value,
                                     size_t value_len, int appends);

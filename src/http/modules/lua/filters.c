@@ -31,7 +31,8 @@ static void give_page(struct request *request, int code, size_t count_before)
     }
 }
 
-/* ngx.exit has said what to answer with instead; the response had so many fields before the script. */
+/* ngx.exit has said what to answer with instead; the response had so many fields before the script.
+ */
 static void http_lua_filters_refuse(struct http_lua_request *lua, int code, size_t count_before)
 {
     struct response *response = &lua->request->response;
@@ -137,7 +138,8 @@ static bool filter_send(struct body_filter *body_filter, struct request *request
     if (request->response.is_of_subrequest) {
         return body_filter_next(body_filter, request, piece, is_last);
     }
-    /* The end of what a backend gave comes by itself, as in nginx: scripts count on ngx.arg[2] with an empty last piece. */
+    /* The end of what a backend gave comes by itself, as in nginx: scripts count on ngx.arg[2] with
+     * an empty last piece. */
     if (is_last && piece != NULL && piece->bytes.len != 0 && request->exchange != NULL) {
         return filter_send(body_filter, request, piece, false) &&
                filter_send(body_filter, request, NULL, true);
@@ -199,7 +201,8 @@ static struct http_lua_filter *demand_filter(lua_State *L, const struct script_t
 {
     struct http_lua_request *lua = http_lua_check_request(L, thread);
 
-    /* cppcheck-suppress nullPointerRedundantCheck ; the line above has thrown where there is none */
+    /* cppcheck-suppress nullPointerRedundantCheck ; the line above has thrown where there is none
+     */
     if (thread->phase != SCRIPT_BODY_FILTER || lua->filter == NULL) {
         luaL_error(L, "API disabled in the current context");
     }

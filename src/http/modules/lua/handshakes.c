@@ -1,4 +1,5 @@
-/* Scripts in handshakes with clients: ssl_client_hello_by_lua*, ssl_certificate_by_lua*, ssl_session_fetch_by_lua*, …_store_by_lua*. */
+/* Scripts in handshakes with clients: ssl_client_hello_by_lua*, ssl_certificate_by_lua*,
+ * ssl_session_fetch_by_lua*, …_store_by_lua*. */
 #include "http/client/connection.h"
 #include "http/modules/lua/lua.h"
 #include "lua/tls/tls.h"

@@ -27,8 +27,8 @@ const struct value_function *http_lua_ffi_value_function(const char *name, size_
 }
 
 /*
- * Where there is no request, as in a timer, one stands in that has nothing but memory, a log and the settings of the first server. What was
- * computed for it lives until it stands in again.
+ * Where there is no request, as in a timer, one stands in that has nothing but memory, a log and
+ * the settings of the first server. What was computed for it lives until it stands in again.
  */
 static struct request *stand_in(void)
 {

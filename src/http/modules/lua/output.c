@@ -18,7 +18,8 @@
 #define GATHER_MAX                                                                                 \
     (4u << 20) /* bytes that are gathered for a length; with more the response goes out without */
 
-/* ---- turns: a piece waits for the client, and other threads of the request do not come between ---- */
+/* ---- turns: a piece waits for the client, and other threads of the request do not come between
+ * ---- */
 
 struct turn {
     struct list node;
@@ -83,7 +84,8 @@ void http_lua_reset_output(struct http_lua_request *lua)
     buf_free(&lua->output.gathered);
 }
 
-/* A postpone_output below the usual one wants things to leave as they come. False: the client is gone. */
+/* A postpone_output below the usual one wants things to leave as they come. False: the client is
+ * gone. */
 static bool leave_early(struct request *request)
 {
     const struct http_wire *wire = request->main->wire;

@@ -5,7 +5,8 @@
 #include "http/request/wire.h"
 #include "http/routing/response_settings.h"
 
-/* An error after output. As in OpenResty, a client gets nothing of what waits for more to be sent with it (postpone_output). */
+/* An error after output. As in OpenResty, a client gets nothing of what waits for more to be sent
+ * with it (postpone_output). */
 static enum handler_result fail_late(const struct http_lua_request *lua)
 {
     const struct request *request = lua->request;
@@ -41,7 +42,8 @@ static enum handler_result flow_after(struct http_lua_request *lua, enum script_
     return is_answered ? http_lua_finish_output(lua) : HANDLER_NEXT;
 }
 
-/* Runs the code of a phase that may wait; gives what its handler returns: HANDLER_NEXT where it came to its end. MAY WAIT. */
+/* Runs the code of a phase that may wait; gives what its handler returns: HANDLER_NEXT where it
+ * came to its end. MAY WAIT. */
 static enum handler_result http_lua_phases_run(struct request *request, enum script_phase phase,
                                                const struct script_code *code)
 {

@@ -70,7 +70,8 @@ static int discard_body(lua_State *L, struct script_thread *thread)
 
     check_count(L, 0, 0, "0 arguments");
     if (request->incoming.is_read || (thread->phase & READ_PHASES) == 0) {
-        return 0; /* a body that was read stays, and outside of these phases nothing is read any more */
+        return 0; /* a body that was read stays, and outside of these phases nothing is read any
+                     more */
     }
     if (!lua->is_reading_body && !request_drop_arrived_body(request)) {
         leave(L, thread, HANDLER_FAIL);
@@ -142,7 +143,8 @@ static struct request *check_read(lua_State *L, struct script_thread *thread)
     return request;
 }
 
-/* The file that goes with the body which a script gave, once another one takes its place or the request is gone. */
+/* The file that goes with the body which a script gave, once another one takes its place or the
+ * request is gone. */
 static void remove_file(void *arg)
 {
     struct http_lua_request *lua = arg;

@@ -5,7 +5,8 @@
 #include "http/modules/lua/lua.h"
 #include "http/request/wire.h"
 
-/* ngx.HTTP_GET and so on: the bit of a method, shifted by one as nginx has them, which knows no CONNECT there. */
+/* ngx.HTTP_GET and so on: the bit of a method, shifted by one as nginx has them, which knows no
+ * CONNECT there. */
 #define METHOD_SHIFT 1
 
 static const struct {

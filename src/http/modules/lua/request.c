@@ -130,7 +130,8 @@ static void request_ends(void *arg)
 }
 
 /*
- * lua_code_cache off: one of its own, so that all code is read again, which its subrequests share. When that fails the shared one will do.
+ * lua_code_cache off: one of its own, so that all code is read again, which its subrequests share.
+ * When that fails the shared one will do.
  */
 static struct script_vm *vm_for(struct request *request, const struct http_lua_main *main)
 {

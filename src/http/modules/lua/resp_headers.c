@@ -11,7 +11,8 @@
     ((RESPONSE_FIELDS_ONCE & ~(FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_KEEP_ALIVE))) |       \
      FIELD_BIT(FIELD_CONTENT_ENCODING))
 
-/* Those that a response keeps apart from its list of fields: as variables name them, and as they are sent. */
+/* Those that a response keeps apart from its list of fields: as variables name them, and as they
+ * are sent. */
 static const struct {
     struct str variable; /* after $sent_http_ */
     struct str name;
@@ -75,7 +76,8 @@ int http_lua_ffi_response_field(int number, struct http_lua_ffi_pair *out)
     return is_there ? LUA_FFI_OK : LUA_FFI_NONE;
 }
 
-/* The next field of the name in or after the position *number, which is advanced. NULL: there is none. */
+/* The next field of the name in or after the position *number, which is advanced. NULL: there is
+ * none. */
 static const struct field *response_field_next(const struct request *request, struct str name,
                                                int *number)
 {

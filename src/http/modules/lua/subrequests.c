@@ -181,7 +181,8 @@ static void read_options(lua_State *L, int options, struct capture *capture)
 
 /* ---- one of them */
 
-/* Tables do not go from one VM to another (lua_code_cache off for the one and not for the other). */
+/* Tables do not go from one VM to another (lua_code_cache off for the one and not for the other).
+ */
 static void give_context(const struct capture *capture, struct script_subject *subject)
 {
     struct script_vm *vm = script_vm_of(capture->L);
@@ -214,7 +215,8 @@ static void http_lua_subrequests_prepare(struct subrequest *sub)
     }
 }
 
-/* The path and the options from index `first` on; its ngx.ctx is left on the stack. `number` is that of the subrequest, for messages. */
+/* The path and the options from index `first` on; its ngx.ctx is left on the stack. `number` is
+ * that of the subrequest, for messages. */
 static struct capture *read_capture(lua_State *L, struct request *request, int first, int number)
 {
     struct arena *arena = &request->main->arena;
@@ -349,8 +351,8 @@ static bool has_siblings(const struct script_thread *thread)
 }
 
 /*
- * Begins and waits for them all. True: all have run. The other threads of the request run before, until each waits: with
- * the reference, too, subrequests begin when no Lua can run. MAY WAIT.
+ * Begins and waits for them all. True: all have run. The other threads of the request run before,
+ * until each waits: with the reference, too, subrequests begin when no Lua can run. MAY WAIT.
  */
 static bool run_all(struct script_thread *thread, struct capture **captures,
                     enum handler_result *flows, int count)
@@ -377,7 +379,8 @@ static bool run_all(struct script_thread *thread, struct capture **captures,
     return begun == count;
 }
 
-/* ngx.exit(444) and similar statuses, a filter of bodies that failed: not the answer alone is dropped, but the client. */
+/* ngx.exit(444) and similar statuses, a filter of bodies that failed: not the answer alone is
+ * dropped, but the client. */
 static bool drops_all(struct request *child, enum handler_result result)
 {
     unsigned status = child->response.status;

@@ -43,7 +43,8 @@ static bool check_flag(lua_State *L, int index)
     return lua_toboolean(L, index);
 }
 
-/* ngx.req.set_uri(uri, jumps, is_binary). To jump is to search a location for the new URI once this Lua has ended, which is now. */
+/* ngx.req.set_uri(uri, jumps, is_binary). To jump is to search a location for the new URI once this
+ * Lua has ended, which is now. */
 static int set_uri(lua_State *L, struct script_thread *thread)
 {
     struct request *request = http_lua_demand(L, thread, SCRIPT_OF_REQUEST);

@@ -1,4 +1,5 @@
-/* ngx_http_debug_conn_module (Tengine's): the connections of the worker that answers, to clients and to backends. */
+/* ngx_http_debug_conn_module (Tengine's): the connections of the worker that answers, to clients
+ * and to backends. */
 #include <unistd.h>
 
 #include "base/buf.h"

@@ -15,7 +15,8 @@ struct page {
     unsigned count;
 };
 
-/* One block. What is overdue will fire in this turn. Addresses in memory would help attackers: zeros are printed for them. */
+/* One block. What is overdue will fire in this turn. Addresses in memory would help attackers:
+ * zeros are printed for them. */
 static void add_timer(const struct timer *timer, void *arg)
 {
     struct page *page = arg;

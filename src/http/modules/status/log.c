@@ -1,4 +1,5 @@
-/* ngx_http_log_module: access_log, log_format, open_log_file_cache, and Tengine's log_escape, log_empty_request, ratio=. */
+/* ngx_http_log_module: access_log, log_format, open_log_file_cache, and Tengine's log_escape,
+ * log_empty_request, ratio=. */
 #include <errno.h>
 #include <sys/stat.h>
 
@@ -226,14 +227,15 @@ static bool make_combined(struct conf *conf, struct http_main *main)
             "\"$http_referer\" \"$http_user_agent\""));
 }
 
-/* Initial settings, which every block inherits: by family the functions shared with stream find the formats of http. */
+/* Initial settings, which every block inherits: by family the functions shared with stream find the
+ * formats of http. */
 static void log_fresh(void *settings)
 {
     ((struct log_settings *) settings)->family = &http_logs;
 }
 
-/* A server that has no access_log, neither of its own nor of http, writes the default one. `off` wins over
- * other access_log at the same level. */
+/* A server that has no access_log, neither of its own nor of http, writes the default one. `off`
+ * wins over other access_log at the same level. */
 static bool log_finish(struct conf_scope *scope, void *settings)
 {
     struct access_logs *logs = &((struct log_settings *) settings)->logs;

@@ -5,7 +5,8 @@
 #include "server/generation.h"
 #include "server/module.h"
 
-/* Positions are counted from the beginning of the zone: addresses would help only those who attack. */
+/* Positions are counted from the beginning of the zone: addresses would help only those who attack.
+ */
 static void write_zone(struct buf *out, const struct zone *zone)
 {
     struct slab_stats stats;

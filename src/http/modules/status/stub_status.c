@@ -134,7 +134,9 @@ static const struct variable stub_status_variables[] = {
     COUNTER("connections_waiting", waiting, "Idle connections of clients."),
     COUNTER(
         "limits_reached", limited,
-        "How many requests and connections were refused because of a limit."), /* by a client, who was refused or left for it */
+        "How many requests and connections were refused because of a limit."), /* by a client, who
+                                                                                  was refused or
+                                                                                  left for it */
     {.name = {NULL, 0}},
 };
 

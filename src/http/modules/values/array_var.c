@@ -1,4 +1,5 @@
-/* ngx_http_array_var_module: variables that stand for lists of values, between the lines of the rewrite module. */
+/* ngx_http_array_var_module: variables that stand for lists of values, between the lines of the
+ * rewrite module. */
 #include "base/parse.h"
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
@@ -6,8 +7,9 @@
 #include "server/module.h"
 
 /*
- * A list is kept with its request. Its variable holds a text that names it, "array:N": code that shows or copies it sees
- * nothing else, and a text of a client's can name no more than the lists of its own request.
+ * A list is kept with its request. Its variable holds a text that names it, "array:N": code that
+ * shows or copies it sees nothing else, and a text of a client's can name no more than the lists of
+ * its own request.
  */
 struct array {
     struct vec items; /* struct str */
@@ -191,7 +193,8 @@ static bool read_what(struct conf_scope *scope, struct conf_node *node, struct a
     return true;
 }
 
-/* The words after the list: a limit, and "to=$variable". The list itself is changed where that is not said. */
+/* The words after the list: a limit, and "to=$variable". The list itself is changed where that is
+ * not said. */
 static bool read_rest(struct conf_scope *scope, struct conf_node *node, struct array_step *array)
 {
     struct conf *conf = scope->conf;

@@ -6,8 +6,8 @@
 #include "http/variables/variables.h"
 #include "server/module.h"
 
-/* The browsers whose versions are known, in the order in which a User-Agent is searched for them: some tell the names of
- * others, too. */
+/* The browsers whose versions are known, in the order in which a User-Agent is searched for them:
+ * some tell the names of others, too. */
 enum browser { OPERA, MSIE, GECKO, SAFARI, KONQUEROR, BROWSER_COUNT };
 
 struct browser_kind {
@@ -38,7 +38,8 @@ struct modern_browser {
     struct version version;
 };
 
-/* What a level says of modern browsers, or of ancient ones, takes the place of what the levels around it say. */
+/* What a level says of modern browsers, or of ancient ones, takes the place of what the levels
+ * around it say. */
 struct browser_settings {
     struct vec modern; /* struct modern_browser, in the order in which they are searched for */
     bool is_unlisted_modern;  /* a browser that is not listed is modern */
@@ -52,8 +53,8 @@ static struct settings_key browser_key;
 
 /* ---- versions ---- */
 
-/* Digits and dots at the beginning of the text; gives what follows them. Parts that are too large for their place are as large
- * as that, more than four are passed over. */
+/* Digits and dots at the beginning of the text; gives what follows them. Parts that are too large
+ * for their place are as large as that, more than four are passed over. */
 static struct str read_version(struct str text, struct version *out)
 {
     unsigned part = 0;
@@ -135,7 +136,8 @@ static bool is_modern(const struct request *request, const struct browser_settin
     if (field == NULL) {
         return settings->is_unlisted_modern;
     }
-    /* Opera says that it is another browser. Where it is not listed, none of the others is meant. */
+    /* Opera says that it is another browser. Where it is not listed, none of the others is meant.
+     */
     if (first != NULL && first->browser != OPERA && find_browser(field->value, OPERA, &version)) {
         return false;
     }

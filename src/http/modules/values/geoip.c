@@ -1,4 +1,5 @@
-/* ngx_http_geoip_module: variables by the client's address, of GeoIP databases of the legacy format. */
+/* ngx_http_geoip_module: variables by the client's address, of GeoIP databases of the legacy
+ * format. */
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
 #include "server/module.h"

@@ -72,8 +72,8 @@ static const struct fetched_values fetched_values = {are_due, fetch_again};
 struct uses {
     bool are_known;
     struct vec names; /* struct str: variables whose values come from Redis, or are made of those */
-    struct vec
-        scopes; /* const struct conf_node *: http, server and location blocks that have something with such a name */
+    struct vec scopes; /* const struct conf_node *: http, server and location blocks that have
+                          something with such a name */
 };
 
 static bool has_variable(struct str text, struct str name)
@@ -114,7 +114,8 @@ static bool node_uses(const struct conf_node *node, const struct vec *names)
     return false;
 }
 
-/* The line, or the block around it, that makes a variable of others: "map TEXT $NAME". NULL: it uses them itself. */
+/* The line, or the block around it, that makes a variable of others: "map TEXT $NAME". NULL: it
+ * uses them itself. */
 static const struct conf_node *node_makes(const struct conf_node *node)
 {
     static const char *const makers[] = {"map", "num_map", "split_clients", "keyval", "geo"};
@@ -145,7 +146,8 @@ static bool is_scope(const struct conf_node *node)
            str_is(node->args[0], "location");
 }
 
-/* Goes through a block. True: another name was found, so that all has to be looked through again. */
+/* Goes through a block. True: another name was found, so that all has to be looked through again.
+ */
 static bool find_uses(struct conf *conf, struct uses *uses, const struct conf_node *block,
                       const struct conf_node *scope)
 {
@@ -188,7 +190,8 @@ static const struct uses *uses_of(struct conf *conf, const struct conf_node *nod
     return uses;
 }
 
-/* May a request with these settings ask for a value: is one named in the location, or in a block around it? */
+/* May a request with these settings ask for a value: is one named in the location, or in a block
+ * around it? */
 static bool uses_values(const struct http_location *location)
 {
     if (location->server == NULL) {

@@ -1,5 +1,5 @@
-/* ngx_http_user_agent_module, of Tengine: variables that follow from the words of User-Agent and the versions after
- * them. */
+/* ngx_http_user_agent_module, of Tengine: variables that follow from the words of User-Agent and
+ * the versions after them. */
 #include <stdlib.h>
 
 #include "http/message/fields.h"
@@ -9,7 +9,8 @@
 
 enum { VERSION_PARTS = 4, VERSION_PART_MAX = UINT16_MAX };
 
-/* "12.0.742.112": a part of 16 bits after the other, the first one highest; what is missing is 0. */
+/* "12.0.742.112": a part of 16 bits after the other, the first one highest; what is missing is 0.
+ */
 typedef uint64_t agent_version;
 
 /* Versions of a word, both ends in, and the value that they have. */
@@ -32,7 +33,8 @@ struct agent_table {
     struct str fallback; /* `default` */
 };
 
-/* Takes digits and dots off *text. Parts above 65535 count as that. False: there are more than four, or an empty one. */
+/* Takes digits and dots off *text. Parts above 65535 count as that. False: there are more than
+ * four, or an empty one. */
 static bool take_version(struct str *text, agent_version *version)
 {
     unsigned parts = 0;
@@ -103,8 +105,8 @@ static const struct version_range *range_of(const struct agent_word *word, agent
 }
 
 /*
- * Tengine reads from the end: the last word whose version fits says the value, but a greedy one only where no other does. Of
- * those the last one counts, too.
+ * Tengine reads from the end: the last word whose version fits says the value, but a greedy one
+ * only where no other does. Of those the last one counts, too.
  */
 static struct str agent_value(const struct agent_table *table, struct str agent)
 {

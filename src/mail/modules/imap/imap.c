@@ -165,7 +165,8 @@ static enum mail_line read_command(struct mail_session *session, struct str *out
     }
 }
 
-/* The answer to a command that does not fit into the buffer; its tag does, or is "*". In the arena of the attempt. */
+/* The answer to a command that does not fit into the buffer; its tag does, or is "*". In the arena
+ * of the attempt. */
 static struct str long_command_refusal(struct mail_session *session)
 {
     struct mail_command command;

@@ -89,7 +89,8 @@ static struct str client_host(struct mail_session *session, struct arena *arena)
     return UNAVAILABLE;
 }
 
-/* A client that does not wait for the greeting is no mail server. MAY WAIT. False: it was turned away. */
+/* A client that does not wait for the greeting is no mail server. MAY WAIT. False: it was turned
+ * away. */
 static bool wait_in_silence(struct mail_session *session, uint64_t delay_ms)
 {
     session->log.action = "in delay pipelining state";

@@ -1,4 +1,5 @@
-/* Scripts in handshakes: ssl_client_hello_by_lua*, ssl_certificate_by_lua*; with backends proxy_ssl_certificate_by_lua*, …_verify_by_lua*. */
+/* Scripts in handshakes: ssl_client_hello_by_lua*, ssl_certificate_by_lua*; with backends
+ * proxy_ssl_certificate_by_lua*, …_verify_by_lua*. */
 #include "lua/tls/tls.h"
 #include "stream/modules/lua/lua.h"
 #include "stream/session/session.h"

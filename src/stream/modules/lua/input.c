@@ -1,4 +1,5 @@
-/* What the client of a session says to Lua: ngx.req.socket; and that it leaves: lua_check_client_abort, ngx.on_abort. */
+/* What the client of a session says to Lua: ngx.req.socket; and that it leaves:
+ * lua_check_client_abort, ngx.on_abort. */
 #include "base/clock.h"
 #include "server/generation.h"
 #include "stream/modules/lua/lua.h"
@@ -131,8 +132,8 @@ static _Noreturn void end_session(lua_State *L, struct stream_lua *lua,
     script_leave(thread, SCRIPT_LEFT);
 }
 
-/* Waits until so many bytes of the client are there, which nobody takes. Gives 0, or the status that the session ends with. MAY
- * WAIT: for preread_timeout. */
+/* Waits until so many bytes of the client are there, which nobody takes. Gives 0, or the status
+ * that the session ends with. MAY WAIT: for preread_timeout. */
 static int wait_preread(struct stream_lua *lua, size_t size)
 {
     struct session *session = lua->session;

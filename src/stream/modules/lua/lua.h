@@ -65,7 +65,8 @@ static inline const struct stream_lua_settings *stream_lua_settings_of(
 /* What Lua has of a session; made at its first use. */
 struct stream_lua *stream_lua_of(struct session *session);
 
-/* The session that a thread works for; an error is thrown where there is none ("no request found"). */
+/* The session that a thread works for; an error is thrown where there is none ("no request found").
+ */
 struct stream_lua *stream_lua_check(lua_State *L, const struct script_thread *thread);
 
 /* ---- handlers (phases.c) */
@@ -74,7 +75,8 @@ enum session_step stream_lua_preread(struct session *session);
 enum session_step stream_lua_content(struct session *session);
 enum session_step stream_lua_log(struct session *session);
 
-/* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for them. False after conf_error. */
+/* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for
+ * them. False after conf_error. */
 bool stream_lua_handshakes_end(struct conf *conf, struct stream_main *stream);
 /* Scripts of handshakes with backends, for a session. */
 const struct tls_client_hooks *stream_lua_backend_hooks(struct session *session);

@@ -13,7 +13,8 @@
 /* A thread that cannot wait for the client, since another one does, looks again after so long. */
 #define CROWDED_MS 10
 
-/* The client takes what waits until fewer than `below` bytes are left. False: it does not; that was logged. MAY WAIT. */
+/* The client takes what waits until fewer than `below` bytes are left. False: it does not; that was
+ * logged. MAY WAIT. */
 static bool wait_taken(struct stream_lua *lua, uint32_t below)
 {
     struct session *session = lua->session;

@@ -1,4 +1,5 @@
-/* TLS that a script begins in the middle of a session (as STARTTLS does): serversslhandshake of request sockets. */
+/* TLS that a script begins in the middle of a session (as STARTTLS does): serversslhandshake of
+ * request sockets. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -45,7 +46,8 @@ static enum wait_result wait_for_more(struct conn *conn, uint64_t deadline_ms)
     return fiber_wait(&conn->input_wait, deadline_ms);
 }
 
-/* NULL, or why there is no TLS. A connection that was left in the middle of it can say nothing any more. MAY WAIT. */
+/* NULL, or why there is no TLS. A connection that was left in the middle of it can say nothing any
+ * more. MAY WAIT. */
 static const char *shake_hands(struct session *session, uint64_t deadline_ms)
 {
     struct secure_step step = {.session = session, .handshake = session->server->main->handshake};
@@ -95,7 +97,8 @@ static const char *why_not(const struct session *session)
     return conn->output_wait.waiter != NULL ? "socket busy writing" : NULL;
 }
 
-/* sock:serversslhandshake(): true; or nil and a reason. What was said in the clear and not sent yet goes first. */
+/* sock:serversslhandshake(): true; or nil and a reason. What was said in the clear and not sent yet
+ * goes first. */
 static int server_handshake(lua_State *L, struct script_thread *thread)
 {
     struct stream_lua *lua = stream_lua_check(L, thread);

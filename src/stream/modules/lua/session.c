@@ -92,7 +92,8 @@ static void session_ends(void *arg)
     script_subject_end(&lua->subject);
 }
 
-/* lua_code_cache off: one of its own, so that all code is read again. When that fails the shared one will do. */
+/* lua_code_cache off: one of its own, so that all code is read again. When that fails the shared
+ * one will do. */
 static struct script_vm *vm_for(struct session *session)
 {
     const struct stream_lua_main *main = stream_settings(session->server, &stream_lua_main_key);

@@ -1,4 +1,5 @@
-/* A session and its backend are connected: bytes go both ways, without a fiber, until one of them ends. */
+/* A session and its backend are connected: bytes go both ways, without a fiber, until one of them
+ * ends. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -25,7 +26,8 @@ static void count_backend(const struct proxying *proxying, uint64_t *received, u
     *sent = proxying->connection != NULL ? proxying->connection->conn->sent : 0;
 }
 
-/* Those that were passed on, with what was read ahead of the relay (preread, what came with the PROXY protocol). */
+/* Those that were passed on, with what was read ahead of the relay (preread, what came with the
+ * PROXY protocol). */
 static void count_client(const struct session *session, uint64_t *received, uint64_t *sent)
 {
     const struct proxying *proxying = proxying_of(session);

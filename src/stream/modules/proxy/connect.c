@@ -103,7 +103,8 @@ struct str proxy_header(struct session *session, unsigned version)
     return (struct str){at, size};
 }
 
-/* The names of proxy_ssl_alpn as TLS has them; empty ones, and longer ones than TLS takes, are left out. */
+/* The names of proxy_ssl_alpn as TLS has them; empty ones, and longer ones than TLS takes, are left
+ * out. */
 static struct str alpn_of(struct session *session, const struct proxy_settings *settings)
 {
     struct str wire = STR_NONE;
@@ -200,8 +201,8 @@ static bool came_round(const struct proxying *proxying, unsigned hops)
 }
 
 /*
- * A client who says nothing may be accepted before the worker that connected has noted it; by now that is done. Gives
- * whether the session may go on.
+ * A client who says nothing may be accepted before the worker that connected has noted it; by now
+ * that is done. Gives whether the session may go on.
  */
 static bool is_no_circle(struct proxying *proxying, unsigned hops_then)
 {
@@ -214,7 +215,8 @@ static bool is_no_circle(struct proxying *proxying, unsigned hops_then)
 }
 
 /*
- * What the backend hears first: the PROXY header, or what the client has said by now, unless a rate may hold that back.
+ * What the backend hears first: the PROXY header, or what the client has said by now, unless a rate
+ * may hold that back.
  */
 static struct str first_words(struct proxying *proxying)
 {
@@ -287,7 +289,8 @@ bool proxy_may_try_next(const struct proxying *proxying)
            upstream_pick_has_next(&proxying->pick);
 }
 
-/* What the group's balancer, which is a program, says of the attempt that comes: a session has one time for both ways. */
+/* What the group's balancer, which is a program, says of the attempt that comes: a session has one
+ * time for both ways. */
 static void take_decision(struct proxying *proxying)
 {
     const struct balancer_decision *decision = proxying->pick.decision;
@@ -304,7 +307,8 @@ static void take_decision(struct proxying *proxying)
     proxying->settings = own;
 }
 
-/* Connects to one peer after another until one takes the session. False: the session's status says how it ended. MAY WAIT. */
+/* Connects to one peer after another until one takes the session. False: the session's status says
+ * how it ended. MAY WAIT. */
 static bool find_peer(struct proxying *proxying, struct str target)
 {
     struct session *session = proxying->session;

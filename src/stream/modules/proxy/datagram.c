@@ -1,4 +1,5 @@
-/* Sessions of UDP and their backend: a connected socket each, datagrams both ways without a fiber, and how they end. */
+/* Sessions of UDP and their backend: a connected socket each, datagrams both ways without a fiber,
+ * and how they end. */
 #include "stream/modules/proxy/datagram.h"
 
 #include <errno.h>
@@ -161,7 +162,8 @@ static bool drop_if_gone(struct datagram_proxying *proxying)
 
 /* ---- another peer ---- */
 
-/* The peer's port is closed, and it has said nothing: the next one gets what the client said so far. */
+/* The peer's port is closed, and it has said nothing: the next one gets what the client said so
+ * far. */
 static enum session_step go_to_next(struct session *session)
 {
     struct datagram_proxying *proxying = datagrams_of(session);
@@ -201,7 +203,8 @@ static bool refused(struct datagram_proxying *proxying, int error, bool is_send)
 
 /* ---- from the client ---- */
 
-/* The first one of a connection has the header of the PROXY protocol before it; valid until the next. */
+/* The first one of a connection has the header of the PROXY protocol before it; valid until the
+ * next. */
 static struct str with_header(struct datagram_proxying *proxying, struct str datagram)
 {
     static char room[PROXY_HEADER_V1_MAX + DATAGRAM_MOST];

@@ -15,13 +15,13 @@ struct datagram_proxying {
     bool is_timed;                         /* the two are made */
     bool
         keeps; /* held has what the client said so far, for another peer: nobody has answered yet */
-    bool held_waits; /* held has what the upload rate does not allow yet */
-    bool is_refused; /* the peer was not there at last */
-    bool
-        is_noted; /* the connection leads to this machine, and its end is known as ours (net/conn/own.h) */
-    bool has_header; /* the header of the PROXY protocol has left, or there is none */
-    struct str
-        header; /* the PROXY header, which is the same for all peers; in the session's arena; empty: not made yet */
+    bool held_waits;   /* held has what the upload rate does not allow yet */
+    bool is_refused;   /* the peer was not there at last */
+    bool is_noted;     /* the connection leads to this machine, and its end is known as ours
+                          (net/conn/own.h) */
+    bool has_header;   /* the header of the PROXY protocol has left, or there is none */
+    struct str header; /* the PROXY header, which is the same for all peers; in the session's arena;
+                          empty: not made yet */
     struct datagram_list held;
     uint64_t requests, responses;        /* datagrams of the client, of the backend */
     uint64_t received, sent;             /* bytes from and to the backend */
@@ -32,7 +32,8 @@ struct datagram_proxying {
 
 /* Everything is at its beginning. Freed by proxy_let_go. */
 struct proxying *proxy_datagrams_new(void);
-/* Opens the socket to the peer that was picked; logs failures. local: or NULL. hops: how often the session came from this service itself. */
+/* Opens the socket to the peer that was picked; logs failures. local: or NULL. hops: how often the
+ * session came from this service itself. */
 enum upstream_connect_result proxy_datagrams_connect(struct proxying *base,
                                                      const struct addr *local, unsigned hops);
 int proxy_datagrams_fd(const struct proxying *base);

@@ -61,7 +61,8 @@ _Static_assert(sizeof(struct proxying) <= 512, "an idle session takes two kiloby
 struct str proxy_header(struct session *session, unsigned version);
 /* connect.c: may another peer be asked? */
 bool proxy_may_try_next(const struct proxying *proxying);
-/* connect.c: asks the next peer. It is the last thing that a fiber of the session does. MAY WAIT. */
+/* connect.c: asks the next peer. It is the last thing that a fiber of the session does. MAY WAIT.
+ */
 enum session_step proxy_next_peer(struct proxying *proxying);
 
 /* connect.c: content of a server with proxy_pass. MAY WAIT. */

@@ -1,4 +1,5 @@
-/* ngx_stream_rdp_preread_module: the cookie or the routing token that a client of RDP begins with. */
+/* ngx_stream_rdp_preread_module: the cookie or the routing token that a client of RDP begins with.
+ */
 #include "shared/variables/give.h"
 #include "stream/modules/rdp_preread/request.h"
 #include "stream/session/preread.h"

@@ -14,7 +14,8 @@ static unsigned byte_at(struct str s, size_t at)
     return (unsigned char) s.data[at];
 }
 
-/* The first line of what follows the head; empty where that is none of text: the negotiation begins with its type, 1. */
+/* The first line of what follows the head; empty where that is none of text: the negotiation begins
+ * with its type, 1. */
 static struct str first_line(struct str parts)
 {
     for (size_t i = 0; i + 1 < parts.len && byte_at(parts, i) >= ' '; i++) {

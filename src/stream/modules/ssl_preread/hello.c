@@ -78,8 +78,8 @@ static bool read_alpn(struct str body, struct hello *hello, struct arena *arena)
 }
 
 /*
- * A client that sends a list speaks TLS 1.3 (RFC 8446, 4.2.1), whatever it holds besides: so says the reference. A list that is
- * empty, or is not all of the extension, is malformed.
+ * A client that sends a list speaks TLS 1.3 (RFC 8446, 4.2.1), whatever it holds besides: so says
+ * the reference. A list that is empty, or is not all of the extension, is malformed.
  */
 static bool read_versions(struct str body, struct hello *hello)
 {
@@ -153,7 +153,8 @@ static void stream_ssl_preread_hello_gather(struct str input, char *to, size_t s
     }
 }
 
-/* Walks on over records that are whole. False: no more will come, what follows is no handshake's. */
+/* Walks on over records that are whole. False: no more will come, what follows is no handshake's.
+ */
 static bool walk_records(struct hello *hello, struct str input)
 {
     for (;;) {

@@ -1,4 +1,5 @@
-/* What a client of TLS says first, read without an answer (RFC 8446, 4.1.2; RFC 5246, 7.4.1.2; RFC 6066, 3; RFC 7301). */
+/* What a client of TLS says first, read without an answer (RFC 8446, 4.1.2; RFC 5246, 7.4.1.2; RFC
+ * 6066, 3; RFC 7301). */
 #ifndef STREAM_MODULES_SSL_PREREAD_HELLO_H
 #define STREAM_MODULES_SSL_PREREAD_HELLO_H
 
@@ -23,8 +24,8 @@ enum hello_result {
 };
 
 /*
- * Looks at all that has come so far; asked again with more of the same input. What was seen to be whole is not looked at again,
- * and nothing is taken from the arena before the message is whole.
+ * Looks at all that has come so far; asked again with more of the same input. What was seen to be
+ * whole is not looked at again, and nothing is taken from the arena before the message is whole.
  */
 enum hello_result hello_read(struct hello *hello, struct str input, struct arena *arena);
 

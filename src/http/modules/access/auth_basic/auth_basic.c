@@ -11,8 +11,8 @@
 #include "http/variables/variables.h"
 #include "server/module.h"
 
-/* Costly passwords are verified on threads of their own, so that neither the loop nor those who wait for files wait for
- * them. */
+/* Costly passwords are verified on threads of their own, so that neither the loop nor those who
+ * wait for files wait for them. */
 static struct offload_shares password_shares;
 static const struct offload_pool password_pool = {.name = STR_INIT("auth_basic"),
                                                   .waiting = "passwords wait to be verified",
@@ -46,7 +46,8 @@ static void verify_on_thread(void *arg)
     check->is_match = password_matches_hash(check->stored, check->given);
 }
 
-/* MAY WAIT. HANDLER_ALLOW: it is the password; HANDLER_NEXT: it is not; HANDLER_FAIL: too many are being verified. */
+/* MAY WAIT. HANDLER_ALLOW: it is the password; HANDLER_NEXT: it is not; HANDLER_FAIL: too many are
+ * being verified. */
 static enum handler_result verify_offloaded(struct request *request, struct str stored,
                                             struct str given)
 {
@@ -64,7 +65,8 @@ static enum handler_result verify_offloaded(struct request *request, struct str 
 
 #define PIECE_SIZE (16 * 1024)
 
-/* HANDLER_NEXT: search->is_found says whether the user is there. HANDLER_FAIL: the file cannot be read. */
+/* HANDLER_NEXT: search->is_found says whether the user is there. HANDLER_FAIL: the file cannot be
+ * read. */
 static enum handler_result search_file(struct request *request, struct str path,
                                        struct user_search *search)
 {

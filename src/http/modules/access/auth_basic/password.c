@@ -161,7 +161,8 @@ static bool match_apr1(struct str stored, struct str given)
     if (rest.data == NULL || salt.len > APR1_SALT_MAX) {
         return false;
     }
-    /* The longest is the second message: password, mark, salt, as many bytes of digest, a byte for each bit. */
+    /* The longest is the second message: password, mark, salt, as many bytes of digest, a byte for
+     * each bit. */
     size_t size = 2 * given.len + 128;
     struct message message = {.data = malloc(size)};
     if (message.data == NULL) {

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* "name:password", "name:password:comment"; what begins with # is a comment. The line may end in CR. */
+/* "name:password", "name:password:comment"; what begins with # is a comment. The line may end in
+ * CR. */
 static bool match_line(struct user_search *search, struct str line)
 {
     struct str user = search->user;

@@ -57,13 +57,13 @@ enum handler_result jwt_check(struct request *request);
     5000 /* nor is one asked so soon again for a token with a key that its set lacks */
 
 /*
- * The key set of a source, for as long as the request lives. HANDLER_NEXT: here it is; else what the phase returns; the reason was
- * logged. MAY WAIT.
+ * The key set of a source, for as long as the request lives. HANDLER_NEXT: here it is; else what
+ * the phase returns; the reason was logged. MAY WAIT.
  */
 enum handler_result jwt_keys_of(struct request *request, const struct key_source *source,
                                 uint64_t cache_ms, const struct jose_keys **out);
-/* A token names a key that no set has: kept sets of these sources that are old enough are asked for again. HANDLER_CLOSED: the client
- * is gone. MAY WAIT. */
+/* A token names a key that no set has: kept sets of these sources that are old enough are asked for
+ * again. HANDLER_CLOSED: the client is gone. MAY WAIT. */
 enum handler_result jwt_keys_renew(struct request *request, const struct vec *sources,
                                    uint64_t cache_ms, bool *is_newer);
 /* This worker ends: nothing is kept any more. */

@@ -1,4 +1,5 @@
-/* The access phase: is the token of this request one that our keys have signed, or encrypted, and is it valid now? */
+/* The access phase: is the token of this request one that our keys have signed, or encrypted, and
+ * is it valid now? */
 #include "base/clock.h"
 #include "http/modules/access/auth_jwt/auth_jwt.h"
 #include "http/request/offload.h"
@@ -147,7 +148,8 @@ static enum handler_result verify_first(struct request *request,
     return result;
 }
 
-/* A set that is asked for with each request has another number each time: no token would be found again under it. */
+/* A set that is asked for with each request has another number each time: no token would be found
+ * again under it. */
 static bool has_kept_sets(const struct jwt_settings *settings)
 {
     vec_each(const struct key_source, source, &settings->sources) {

@@ -161,7 +161,8 @@ static struct jose_keys *read_file(struct request *request, struct str path)
     return keys;
 }
 
-/* A file that was read is used as long as it does not change: one stat(2), or none within auth_jwt_key_cache. */
+/* A file that was read is used as long as it does not change: one stat(2), or none within
+ * auth_jwt_key_cache. */
 static enum handler_result keys_of_file(struct request *request, struct str path, uint64_t cache_ms,
                                         const struct jose_keys **out)
 {
@@ -206,7 +207,8 @@ static struct jose_keys *read_answer(const struct subrequest *sub)
     return read_keys(&asked->log, sub->body, sub->uri);
 }
 
-/* It asks for all clients: no field of this one goes along, as a condition or a wish for a coding would, and $host is the server's. */
+/* It asks for all clients: no field of this one goes along, as a condition or a wish for a coding
+ * would, and $host is the server's. */
 static void drop_fields(struct subrequest *sub)
 {
     sub->request->headers = (struct fields){.items = NULL};
@@ -285,7 +287,8 @@ static void renewal_answered(struct subrequest *sub)
     single_flight_end(&renewal->kept->flight);
 }
 
-/* The set is still good: this request does not wait for the next one. MAY WAIT for other subrequests of it. */
+/* The set is still good: this request does not wait for the next one. MAY WAIT for other
+ * subrequests of it. */
 static void renew(struct request *request, struct str uri, struct kept_keys *kept)
 {
     struct renewal *renewal = arena_new(&request->main->arena, struct renewal);
@@ -356,7 +359,8 @@ enum handler_result jwt_keys_of(struct request *request, const struct key_source
                                                       : ask_alone(request, text, out);
 }
 
-/* The set of this source once more, unless it is young. What was kept stays where that fails. MAY WAIT. */
+/* The set of this source once more, unless it is young. What was kept stays where that fails. MAY
+ * WAIT. */
 static enum handler_result renew_source(struct request *request, const struct key_source *source,
                                         bool *is_newer)
 {

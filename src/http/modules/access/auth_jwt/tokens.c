@@ -10,7 +10,9 @@
 #include "http/modules/access/auth_jwt/auth_jwt.h"
 
 #define BUCKETS 2048
-#define BYTES_PER_LETTER 4 /* what a token takes for each byte of its text: payload, JSON values */
+#define BYTES_PER_LETTER                                                                           \
+    4 /* what a token takes for each byte of its text: payload, JSON values                        \
+       */
 #define BYTES_PER_TOKEN 1024
 
 struct kept_token {

@@ -19,8 +19,9 @@ static void read_unverified(void *arg)
 }
 
 /*
- * As nginx does it, so that claims can be keys of limits: before the access phase, of signed tokens. Not where that phase may let a
- * request pass without a look at its token, nor in a subrequest, whose access phase does not run.
+ * As nginx does it, so that claims can be keys of limits: before the access phase, of signed
+ * tokens. Not where that phase may let a request pass without a look at its token, nor in a
+ * subrequest, whose access phase does not run.
  */
 static const struct jose_token *unverified_token(struct request *request, struct jwt_state *state)
 {

@@ -1,4 +1,5 @@
-/* One question to one LDAP server, on a thread: who is the user, is the password right, is what is required there? */
+/* One question to one LDAP server, on a thread: who is the user, is the password right, is what is
+ * required there? */
 #include <errno.h>
 #include <lber.h>
 #include <ldap.h>
@@ -52,8 +53,9 @@ static bool deny(struct dialogue *dialogue, enum ldap_answer answer)
 /* ---- deadlines ---- */
 
 /*
- * libldap waits without a limit in a TLS handshake, and in a TLS record that does not end: a server that stalls would keep the
- * thread for good. So a layer between the socket and TLS waits, up to the end of the step, and then breaks the connection off.
+ * libldap waits without a limit in a TLS handshake, and in a TLS record that does not end: a server
+ * that stalls would keep the thread for good. So a layer between the socket and TLS waits, up to
+ * the end of the step, and then breaks the connection off.
  */
 static uint64_t now_ms(void)
 {

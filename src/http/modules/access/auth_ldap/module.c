@@ -88,7 +88,8 @@ static void log_answer(struct request *request, const struct ldap_question *ques
     }
 }
 
-/* Asks one server after the other until one says yes. HANDLER_ALLOW, HANDLER_NEXT: no, or what else to return. MAY WAIT. */
+/* Asks one server after the other until one says yes. HANDLER_ALLOW, HANDLER_NEXT: no, or what else
+ * to return. MAY WAIT. */
 static enum handler_result ask_servers(struct request *request, const struct credentials *given)
 {
     bool is_one_broken = false;

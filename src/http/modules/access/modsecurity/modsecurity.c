@@ -35,7 +35,8 @@ static enum handler_result modsecurity_refuse(struct request *request,
     return request_fail(request, verdict->status);
 }
 
-/* Phase 1, once for a client's request, with the rules of the first location that has it looked at. MAY WAIT. */
+/* Phase 1, once for a client's request, with the rules of the first location that has it looked at.
+ * MAY WAIT. */
 static enum handler_result look_at_head(struct request *request)
 {
     const struct modsecurity_settings *settings = modsecurity_settings_at(request->location);

@@ -10,9 +10,9 @@
 #include "fiber/fiber.h"
 
 /*
- * What libmodsecurity's C face does not tell, whether bodies of responses are looked at, of which types and up to which
- * length, is found by trying: a rule of our own stands before those of the set. Trying has no effects: the engine
- * ends a phase with the first rule that denies.
+ * What libmodsecurity's C face does not tell, whether bodies of responses are looked at, of which
+ * types and up to which length, is found by trying: a rule of our own stands before those of the
+ * set. Trying has no effects: the engine ends a phase with the first rule that denies.
  */
 #define PROBE_STATUS 599
 static const char probe_rules[] = "SecRuleEngine On\n"

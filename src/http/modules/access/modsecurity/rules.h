@@ -14,14 +14,17 @@
 #define RESPONSE_LOOKED_AT_MAX                                                                     \
     (1 << 20) /* bytes of a response that are held for the engine, at most */
 
-#define KNOWN_TYPES 16 /* media types of which is remembered what the rules want of their bodies */
+#define KNOWN_TYPES                                                                                \
+    16 /* media types of which is remembered what the rules want of their bodies                   \
+        */
 
 struct known_type {
     struct str name; /* malloc'ed; data NULL = none yet */
     uint64_t limit;  /* bytes that are looked at; 0 = bodies of this type are not */
 };
 
-/* Rules that hold together. Made in the master, when the configuration is read; workers inherit them. */
+/* Rules that hold together. Made in the master, when the configuration is read; workers inherit
+ * them. */
 struct rule_set {
     RulesSet *rules;                            /* goes with the arena */
     RulesSet *probe;                            /* what is asked about responses; the same */
@@ -35,7 +38,8 @@ ModSecurity *rules_engine(void);
 /* A set without rules; its memory beyond the arena goes with that. NULL: there is no memory. */
 struct rule_set *rule_set_new(struct arena *arena);
 
-/* Rules of a text, of a file; rules of an outer block. False: what is wrong stands in *error, which is the caller's to free. */
+/* Rules of a text, of a file; rules of an outer block. False: what is wrong stands in *error, which
+ * is the caller's to free. */
 bool rule_set_add(struct rule_set *set, const char *text, const char **error);
 bool rule_set_add_file(struct rule_set *set, const char *path, const char **error);
 bool rule_set_merge(struct rule_set *set, const struct rule_set *outer, const char **error);
@@ -44,8 +48,8 @@ bool rule_set_merge(struct rule_set *set, const struct rule_set *outer, const ch
 bool rule_set_finish(struct rule_set *set, struct arena *arena, const char **error);
 
 /*
- * How many bytes of a body of this type (without parameters; empty = not known) the rules look at, at most
- * RESPONSE_LOOKED_AT_MAX; 0 = at none. In a worker; never waits.
+ * How many bytes of a body of this type (without parameters; empty = not known) the rules look at,
+ * at most RESPONSE_LOOKED_AT_MAX; 0 = at none. In a worker; never waits.
  */
 uint64_t rule_set_response_limit(struct rule_set *set, struct str type);
 

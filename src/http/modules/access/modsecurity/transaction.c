@@ -12,7 +12,8 @@
 #include "http/routing/response_settings.h"
 #include "server/generation.h"
 
-/* Regular expressions over a body may take milliseconds, so the engine works on threads of its own. */
+/* Regular expressions over a body may take milliseconds, so the engine works on threads of its own.
+ */
 static struct offload_shares rules_shares;
 static const struct offload_pool rules_pool = {.name = STR_INIT("modsecurity"),
                                                .waiting = "requests wait for the rules",

@@ -1,4 +1,5 @@
-/* What the rules say of a request and its response: one transaction of the engine, phase by phase. */
+/* What the rules say of a request and its response: one transaction of the engine, phase by phase.
+ */
 #ifndef HTTP_MODULES_ACCESS_MODSECURITY_TRANSACTION_H
 #define HTTP_MODULES_ACCESS_MODSECURITY_TRANSACTION_H
 
@@ -56,8 +57,9 @@ struct inspection *inspection_of(struct request *request);
 struct inspection *inspection_new(struct request *request, struct rule_set *set, const char *id);
 
 /*
- * Phases 1, 2, 3 and 4. True: nothing against it. False: `status` and `location` (empty = none) are the answer; the reason
- * was logged. 1, 2 and 4 run on a thread: they MAY WAIT. A fiber that was cancelled gets status 499.
+ * Phases 1, 2, 3 and 4. True: nothing against it. False: `status` and `location` (empty = none) are
+ * the answer; the reason was logged. 1, 2 and 4 run on a thread: they MAY WAIT. A fiber that was
+ * cancelled gets status 499.
  */
 struct verdict {
     unsigned status;

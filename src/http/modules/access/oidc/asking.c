@@ -1,4 +1,5 @@
-/* Questions to a provider, through the location that was generated for it; its metadata and keys. */
+/* Questions to a provider, through the location that was generated for it; its metadata and keys.
+ */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -58,7 +59,8 @@ static struct request_body *make_body(struct request *request, struct str text)
     return body;
 }
 
-/* MAY WAIT. An answer counts also where the client has left and the request continues all the same (abort_watcher). */
+/* MAY WAIT. An answer counts also where the client has left and the request continues all the same
+ * (abort_watcher). */
 static enum handler_result run(struct request *request, struct asking *asking)
 {
     enum handler_result result = subrequest_run(request, &asking->sub);
@@ -118,7 +120,8 @@ void oidc_metadata_release(void *arg)
     }
 }
 
-/* A URL that may be asked: with TLS where the issuer has TLS, without bytes that would end a line or a word. */
+/* A URL that may be asked: with TLS where the issuer has TLS, without bytes that would end a line
+ * or a word. */
 static struct str url_of(struct oidc_metadata *metadata, const struct oidc_provider *provider,
                          const json_t *object, const char *name)
 {

@@ -20,7 +20,8 @@ struct vec *oidc_providers(struct conf *conf)
     return conf_state(conf, "oidc_provider", sizeof(struct vec));
 }
 
-/* Is this request for a URI of the provider's block, which may be absolute, and have arguments of its own? */
+/* Is this request for a URI of the provider's block, which may be absolute, and have arguments of
+ * its own? */
 static bool is_at(const struct request *request, struct str uri)
 {
     struct str path = uri;
@@ -48,7 +49,8 @@ static bool is_fresh(const json_t *record)
            jose_time(record, "expires", &expires) != 1 || clock_now.seconds < expires;
 }
 
-/* A client may leave while its tokens are renewed: a refresh token counts once, so the answer is awaited all the same. */
+/* A client may leave while its tokens are renewed: a refresh token counts once, so the answer is
+ * awaited all the same. */
 struct renewal {
     struct abort_watcher watcher;
     bool has_left;
@@ -60,7 +62,8 @@ static bool renewal_goes_on(struct abort_watcher *watcher)
     return true;
 }
 
-/* A client that closed its sending side and whose input is not read yet still wants its response. */
+/* A client that closed its sending side and whose input is not read yet still wants its response.
+ */
 static bool client_is_gone(const struct request *request)
 {
     return request->wire->bare == NULL || connection_peer_is_gone(request->connection);
@@ -82,7 +85,8 @@ static enum handler_result renew_tokens(struct request *request, struct oidc_tok
     return result;
 }
 
-/* The record takes the place of the former one, unless a logout has come meanwhile, at any node; NULL: the session is over. MAY WAIT. */
+/* The record takes the place of the former one, unless a logout has come meanwhile, at any node;
+ * NULL: the session is over. MAY WAIT. */
 static void keep_renewed(struct request *request, struct oidc_provider *provider,
                          struct oidc_session *session, json_t *record)
 {
@@ -97,8 +101,9 @@ static void keep_renewed(struct request *request, struct oidc_provider *provider
 }
 
 /*
- * One request of one worker asks for new tokens; others use the old ones meanwhile, and so do all where the provider cannot be reached. Where it
- * refuses, the session is over. MAY WAIT. HANDLER_NEXT: record NULL: over.
+ * One request of one worker asks for new tokens; others use the old ones meanwhile, and so do all
+ * where the provider cannot be reached. Where it refuses, the session is over. MAY WAIT.
+ * HANDLER_NEXT: record NULL: over.
  */
 static enum handler_result renew(struct request *request, struct oidc_provider *provider,
                                  struct oidc_session *session)

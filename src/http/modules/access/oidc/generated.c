@@ -1,4 +1,5 @@
-/* The configuration that blocks of providers stand for: how they are asked, and where sessions are. */
+/* The configuration that blocks of providers stand for: how they are asked, and where sessions are.
+ */
 #include "base/buf.h"
 #include "http/modules/access/oidc/oidc.h"
 #include "http/routing/hooks.h"
@@ -22,7 +23,8 @@ static struct str line_of(const struct conf_node *block, const char *name)
     return STR_NONE;
 }
 
-/* A location that nothing but a subrequest finds. What the blocks around it say of proxied requests does not hold there. */
+/* A location that nothing but a subrequest finds. What the blocks around it say of proxied requests
+ * does not hold there. */
 static void put_location(struct buf *out, const struct conf_node *block)
 {
     struct str trusted = line_of(block, "ssl_trusted_certificate");

@@ -1,4 +1,5 @@
-/* A login (OpenID Connect Core, 3.1): the browser is sent to the provider, and comes back with a code. */
+/* A login (OpenID Connect Core, 3.1): the browser is sent to the provider, and comes back with a
+ * code. */
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -37,8 +38,9 @@ struct str oidc_absolute(struct request *request, struct str uri)
 }
 
 /*
- * Asks a page for it, and not the user (Fetch Metadata: an image, a script, fetch())? Its login would lead nowhere: browsers do not follow the
- * redirect for scripts, nobody sees the form, and its cookie could take the place of that of a page that the browser asks for at the same time.
+ * Asks a page for it, and not the user (Fetch Metadata: an image, a script, fetch())? Its login
+ * would lead nowhere: browsers do not follow the redirect for scripts, nobody sees the form, and
+ * its cookie could take the place of that of a page that the browser asks for at the same time.
  */
 static bool is_part_of_page(const struct request *request)
 {
@@ -47,7 +49,8 @@ static bool is_part_of_page(const struct request *request)
     return mode != NULL && !str_is(mode->value, "navigate");
 }
 
-/* Has it a name that this server may have given? Others that are sent may hold anything: a name goes to responses, and to the provider. */
+/* Has it a name that this server may have given? Others that are sent may hold anything: a name
+ * goes to responses, and to the provider. */
 static bool has_login_name(const struct request_cookie *cookie, struct str prefix)
 {
     struct str id = str_skip(cookie->name, prefix.len);
@@ -71,7 +74,8 @@ static bool is_login_value(struct str value)
     return is_one;
 }
 
-/* The newest cookie of a login that the browser has. False: none. The oldest go where there are too many. */
+/* The newest cookie of a login that the browser has. False: none. The oldest go where there are too
+ * many. */
 static bool find_cookie(struct request *request, const struct oidc_provider *provider,
                         struct oidc_login *login)
 {
@@ -149,7 +153,8 @@ static struct str return_uri(struct request *request)
     return is_safe && uri.len <= OIDC_URI_MAX ? uri : STR("/");
 }
 
-/* The page can see by the status that the session is over. Browsers do not know the scheme, so they ask for no password. */
+/* The page can see by the status that the session is over. Browsers do not know the scheme, so they
+ * ask for no password. */
 static enum handler_result refuse_part(struct request *request,
                                        const struct oidc_provider *provider)
 {

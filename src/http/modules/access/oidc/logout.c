@@ -1,4 +1,5 @@
-/* Logout: by the browser (RP-Initiated Logout 1.0), and by the provider (Front-Channel Logout 1.0). */
+/* Logout: by the browser (RP-Initiated Logout 1.0), and by the provider (Front-Channel Logout 1.0).
+ */
 #include "base/text.h"
 #include "http/modules/access/oidc/oidc.h"
 #include "http/variables/variables.h"

@@ -20,8 +20,8 @@ static struct oidc_provider *find_provider(struct conf *conf, struct str name)
     return NULL;
 }
 
-/* The same in all workers, after a reload, and on other nodes, so that a login may end elsewhere than it began; without a client's
- * secret in this process and its workers only. */
+/* The same in all workers, after a reload, and on other nodes, so that a login may end elsewhere
+ * than it began; without a client's secret in this process and its workers only. */
 static void make_secret(struct conf *conf, struct oidc_provider *provider)
 {
     static unsigned char own[OIDC_RANDOM];

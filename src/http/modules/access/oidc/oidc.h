@@ -82,14 +82,16 @@ struct oidc_question {
     json_t *answer;           /* the object that came with status 200; else NULL */
 };
 
-/* Asks. False: the client is gone; the question is answered else, or what went wrong was logged. The object lives as long as the request. MAY WAIT. */
+/* Asks. False: the client is gone; the question is answered else, or what went wrong was logged.
+ * The object lives as long as the request. MAY WAIT. */
 bool oidc_ask(struct request *request, const struct oidc_provider *provider,
               struct oidc_question *question);
-/* The metadata for as long as the request lives; NULL: they cannot be had; logged. HANDLER_NEXT, or HANDLER_CLOSED: the client is
- * gone. MAY WAIT. */
+/* The metadata for as long as the request lives; NULL: they cannot be had; logged. HANDLER_NEXT, or
+ * HANDLER_CLOSED: the client is gone. MAY WAIT. */
 enum handler_result oidc_metadata_of(struct request *request, struct oidc_provider *provider,
                                      const struct oidc_metadata **out);
-/* What a provider says of itself, without its keys. NULL: it cannot be used, with *why. The caller releases it. On the worker's own stack. */
+/* What a provider says of itself, without its keys. NULL: it cannot be used, with *why. The caller
+ * releases it. On the worker's own stack. */
 struct oidc_metadata *oidc_metadata_read(const struct oidc_provider *provider, const json_t *object,
                                          const char **why);
 void oidc_metadata_release(void *metadata);
@@ -104,15 +106,17 @@ struct str oidc_store_key(struct arena *arena, const char *kind, struct str text
 /* The session that the request's cookie names; false: none. */
 bool oidc_session_load(struct request *request, const struct oidc_provider *provider,
                        struct oidc_session *session);
-/* Writes a record under its key: of a session that begins, or of one that is there. False: it is there no more, or there is no room,
- * which was logged. */
+/* Writes a record under its key: of a session that begins, or of one that is there. False: it is
+ * there no more, or there is no room, which was logged. */
 bool oidc_session_store(struct request *request, struct oidc_provider *provider, struct str key,
                         const json_t *record, bool is_new);
 void oidc_store_delete(struct oidc_provider *provider, struct str key);
-/* Adds a cookie of this browser; for TLS alone where the browser uses it. age_s: -1 = until it closes; 0 = it goes. */
+/* Adds a cookie of this browser; for TLS alone where the browser uses it. age_s: -1 = until it
+ * closes; 0 = it goes. */
 void oidc_set_cookie(struct request *request, const struct oidc_provider *provider, struct str name,
                      struct str value, int age_s);
-/* Is the key free, on all nodes that share the store? Then it is taken for so long, or until it is released. MAY WAIT. */
+/* Is the key free, on all nodes that share the store? Then it is taken for so long, or until it is
+ * released. MAY WAIT. */
 bool oidc_store_claim(struct oidc_provider *provider, struct str key, uint64_t ms);
 void oidc_store_release(const struct oidc_provider *provider, struct str key);
 bool oidc_store_get(struct request *request, const struct oidc_provider *provider, struct str key,
@@ -157,7 +161,8 @@ struct oidc_login {
 /* The login as the argument `state`. */
 struct str oidc_state_seal(struct arena *arena, const struct oidc_provider *provider,
                            const struct oidc_login *login);
-/* The same back, with the cookie of the browser in *login. False: this server has not made it for this cookie, or too long ago. */
+/* The same back, with the cookie of the browser in *login. False: this server has not made it for
+ * this cookie, or too long ago. */
 bool oidc_state_open(struct arena *arena, const struct oidc_provider *provider, struct str text,
                      struct oidc_login *login);
 /* What only this browser and this server can know of a login: its nonce, its verifier of PKCE. */
@@ -189,7 +194,8 @@ struct oidc_token_question {
     unsigned status; /* of the answer; 0: there was none */
 };
 
-/* Are these the claims of an ID token that was asked for (OpenID Connect Core, 3.1.3.7)? NULL, or why not. On the worker's own stack. */
+/* Are these the claims of an ID token that was asked for (OpenID Connect Core, 3.1.3.7)? NULL, or
+ * why not. On the worker's own stack. */
 const char *oidc_claims_judge(const struct oidc_token_question *asked,
                               const struct jose_token *token);
 /* HANDLER_CLOSED: the client is gone; else HANDLER_NEXT. MAY WAIT. */

@@ -205,7 +205,8 @@ json_t *oidc_object(struct request *request, struct str text)
     return reading.object;
 }
 
-/* A store may have sessions of several providers, and those of an issuer that the block had before a reload. */
+/* A store may have sessions of several providers, and those of an issuer that the block had before
+ * a reload. */
 static bool is_of_provider(const json_t *record, const struct oidc_provider *provider)
 {
     struct str issuer = jose_string(json_object_get(record, "claims"), "iss");

@@ -1,7 +1,9 @@
 /*
- * What a login is about is in `state`, encrypted: nothing is stored for browsers that never come back. It is bound to a cookie of the
- * browser, from which nonce and PKCE's verifier follow, too. The cookie's name ends with the digits with which the state begins: tabs that
- * begin without a cookie at the same time get one each, and none takes the place of another. Later ones share what there is.
+ * What a login is about is in `state`, encrypted: nothing is stored for browsers that never come
+ * back. It is bound to a cookie of the browser, from which nonce and PKCE's verifier follow, too.
+ * The cookie's name ends with the digits with which the state begins: tabs that begin without a
+ * cookie at the same time get one each, and none takes the place of another. Later ones share what
+ * there is.
  */
 #include "base/checksum.h"
 #include "base/clock.h"

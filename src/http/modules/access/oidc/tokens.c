@@ -103,7 +103,8 @@ static void read_id_token(void *arg)
     jose_token_release(check.token);
 }
 
-/* The provider's keys have changed since they were asked for: once more, with those that it has now. False: the client is gone. MAY WAIT. */
+/* The provider's keys have changed since they were asked for: once more, with those that it has
+ * now. False: the client is gone. MAY WAIT. */
 static bool read_with_newer_keys(struct answer_reading *reading)
 {
     struct oidc_token_question *asked = reading->asked;

@@ -1,4 +1,5 @@
-/* ngx_http_sysguard_module (Tengine's): requests are turned away while the system has too much to do. */
+/* ngx_http_sysguard_module (Tengine's): requests are turned away while the system has too much to
+ * do. */
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -294,7 +295,8 @@ static bool read_limit(enum guard_kind kind, struct str word, uint64_t *limit)
 
 static const char *const limit_names[] = {"load", "usage", "swapratio", "free", "rt"};
 
-/* Does the word begin with a name that no sysguard line knows? Tengine passes over these: "actoin=/x". */
+/* Does the word begin with a name that no sysguard line knows? Tengine passes over these:
+ * "actoin=/x". */
 static bool is_unheard_of(struct str word)
 {
     struct str rest = word;

@@ -21,8 +21,9 @@ static const struct directive_word expect_words[] = {
 };
 /* clang-format on */
 
-/* A server that is up at first (default_down=false) is probed after this time, or after one interval where that is shorter: a
- * service whose backends start beside it does not lose them at once. */
+/* A server that is up at first (default_down=false) is probed after this time, or after one
+ * interval where that is shorter: a service whose backends start beside it does not lose them at
+ * once. */
 enum { FIRST_DELAY_MS = 1000 };
 
 /* How a probe of each type speaks; NULL: that it connects is enough. */
@@ -53,7 +54,8 @@ static struct settings_key check_key;
 
 /* ---- judging ---- */
 
-/* Is the answer of one of the expected kinds? One of FastCGI without the field Status always is, as in Tengine. */
+/* Is the answer of one of the expected kinds? One of FastCGI without the field Status always is, as
+ * in Tengine. */
 static bool check_judge(struct health_probe *probe, struct probe_response *response,
                         const void *settings)
 {

@@ -28,11 +28,11 @@ static bool check_receive(struct health_probe *probe, size_t least)
 /* ---- TLS ---- */
 
 /*
- * A ClientHello of TLS 1.2 (RFC 5246, 7.4.1.2) that offers what servers of 1.2 and 1.3 take: the record
- * header and the hello with cipher suites, no compression, and the extensions supported_groups,
- * ec_point_formats, signature_algorithms, supported_versions, key_share. The key share is empty: a server of 1.3
- * asks for one (HelloRetryRequest), and that is an answer, too. HELLO_RANDOM is where the random bytes
- * go.
+ * A ClientHello of TLS 1.2 (RFC 5246, 7.4.1.2) that offers what servers of 1.2 and 1.3 take: the
+ * record header and the hello with cipher suites, no compression, and the extensions
+ * supported_groups, ec_point_formats, signature_algorithms, supported_versions, key_share. The key
+ * share is empty: a server of 1.3 asks for one (HelloRetryRequest), and that is an answer, too.
+ * HELLO_RANDOM is where the random bytes go.
  */
 static const unsigned char hello[] = {
     0x16, 3,    1,    0,    113, /* record: handshake, 113 bytes */
@@ -46,7 +46,8 @@ static const unsigned char hello[] = {
     0,    0x9c, 0,    0x2f,             /* RSA with AES_128 GCM, CBC */
     1,    0,                            /* no compression */
     0,    52,                           /* extensions */
-    0,    10,   0,    8,    0,    6,    0, 29, 0, 23, 0, 24, /* supported_groups: x25519, P-256, P-384 */
+    0,    10,   0,    8,    0,    6,    0, 29, 0, 23, 0, 24, /* supported_groups: x25519, P-256,
+                                                                P-384 */
     0,    11,   0,    2,    1,    0,                         /* ec_point_formats: uncompressed */
     0,    13,   0,    10,   0,    8,    4, 3,  8, 4,  4, 1,  2, 1, /* signature_algorithms */
     0,    43,   0,    5,    4,    3,    4, 3,  3, /* supported_versions: 1.3, 1.2 */

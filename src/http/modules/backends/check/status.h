@@ -11,7 +11,8 @@ enum check_format { FORMAT_HTML, FORMAT_CSV, FORMAT_JSON, FORMAT_PROMETHEUS, FOR
 /* The format of this name, or FORMAT_NONE. */
 enum check_format check_format_named(struct str name);
 
-/* Answers with the page of the set; the arguments format= and status=up|down override and filter. */
+/* Answers with the page of the set; the arguments format= and status=up|down override and filter.
+ */
 enum handler_result check_status_answer(struct request *request, const struct upstream_set *set,
                                         enum check_format format);
 

@@ -1,5 +1,5 @@
-/* Tengine's dyups: groups that change while the service runs, as a worker has them (groups.c), and who changes them
- * (interface.c). */
+/* Tengine's dyups: groups that change while the service runs, as a worker has them (groups.c), and
+ * who changes them (interface.c). */
 #ifndef HTTP_MODULES_BACKENDS_DYUPS_DYUPS_H
 #define HTTP_MODULES_BACKENDS_DYUPS_DYUPS_H
 
@@ -43,15 +43,16 @@ void dyups_each(void (*visit)(struct upstream_group *group, void *arg), void *ar
 bool dyups_check(struct str name, struct str text, struct buf *why);
 
 /*
- * The group is the block of this text from now on; NULL: it goes. Gives a status, and what is said with it: the answer of
- * dyups_interface. The `change` of the set. (interface.c)
+ * The group is the block of this text from now on; NULL: it goes. Gives a status, and what is said
+ * with it: the answer of dyups_interface. The `change` of the set. (interface.c)
  */
 unsigned dyups_change(struct str name, const struct str *text, const struct log *log,
                       struct str *said);
 
 /* Other nodes have the groups, too. When all was read. False after conf_error. (sync.c) */
 bool dyups_table_new(struct conf *conf, struct conf_node *node, struct dyups_settings *own);
-/* This node has changed the group: other nodes get it. MAY WAIT, for the store's timeout at most. */
+/* This node has changed the group: other nodes get it. MAY WAIT, for the store's timeout at most.
+ */
 void dyups_table_note(struct str name);
 
 /* The life of a worker. */

@@ -1,4 +1,5 @@
-/* The groups of dyups in one worker: made when they are asked for, or within dyups_read_msg_timeout. */
+/* The groups of dyups in one worker: made when they are asked for, or within
+ * dyups_read_msg_timeout. */
 #include <stdlib.h>
 
 #include "base/clock.h"

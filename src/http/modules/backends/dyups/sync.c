@@ -1,4 +1,5 @@
-/* Groups of dyups that all nodes have: `dyups_interface sync`. docs/scaling-out.md describes the items. */
+/* Groups of dyups that all nodes have: `dyups_interface sync`. docs/scaling-out.md describes the
+ * items. */
 #include "base/buf.h"
 #include "fiber/fiber.h"
 #include "http/modules/backends/dyups/dyups.h"

@@ -1,4 +1,5 @@
-/* The channel of FastCGI: a request on a connection, which it has for itself or shares with others. */
+/* The channel of FastCGI: a request on a connection, which it has for itself or shares with others.
+ */
 #include "http/modules/backends/fastcgi/connection.h"
 
 #include <errno.h>
@@ -78,7 +79,8 @@ size_t fastcgi_wanted(const struct record *record)
 
 /* ---- decoding in place ---- */
 
-/* Records other than the usual ones. False: it may not come now; logged, and the connection is done for. */
+/* Records other than the usual ones. False: it may not come now; logged, and the connection is done
+ * for. */
 static bool check_record(struct fastcgi_connection *connection, struct fastcgi_stream *stream)
 {
     const struct record *record = &connection->record;
@@ -148,7 +150,8 @@ static void use_content(struct fastcgi_stream *stream, const struct record *reco
     }
 }
 
-/* Where decoding stands in the input buffer; pointers, so that the usual answer is a few comparisons. */
+/* Where decoding stands in the input buffer; pointers, so that the usual answer is a few
+ * comparisons. */
 struct decoding {
     char *start;   /* payload that is unread: from here */
     char *end;     /* end of the unread payload */
@@ -187,7 +190,8 @@ static inline bool use_payload(struct decoding *now, struct record *record)
     return record->content == 0;
 }
 
-/* Content of other records. False: more of it has to come first, or it waits after unread payload. */
+/* Content of other records. False: more of it has to come first, or it waits after unread payload.
+ */
 static bool use_other(struct decoding *now, struct record *record, struct fastcgi_stream *stream)
 {
     while (record->content != 0) {
@@ -495,9 +499,9 @@ static bool fastcgi_begin(struct exchange *x)
 }
 
 /*
- * To a backend with few connections a kept one is a process that nobody else can use: other groups, other
- * workers, health checks, other servers. So it rests for a moment only, and does not live long. Under load
- * that costs next to nothing, and without load nothing matters.
+ * To a backend with few connections a kept one is a process that nobody else can use: other groups,
+ * other workers, health checks, other servers. So it rests for a moment only, and does not live
+ * long. Under load that costs next to nothing, and without load nothing matters.
  */
 static void keep_scarce(struct upstream_connection *connection)
 {
@@ -515,8 +519,9 @@ static void keep_scarce(struct upstream_connection *connection)
     }
 }
 
-/* Without this a body that broke off would end with the connection, and look whole to the application. Where the parameters have no
- * end yet, nothing runs; php-fpm would take this record for their end. */
+/* Without this a body that broke off would end with the connection, and look whole to the
+ * application. Where the parameters have no end yet, nothing runs; php-fpm would take this record
+ * for their end. */
 static void abort_cut_request(struct exchange *x)
 {
     const struct fastcgi_stream *stream = fastcgi_stream_of(x);
@@ -530,8 +535,9 @@ static void abort_cut_request(struct exchange *x)
 }
 
 /*
- * After the first request to a backend it is asked what it can. Several may be the first: the others close theirs, since
- * what is kept might be a process that somebody waits for. A connection that may not become idle is not used to ask.
+ * After the first request to a backend it is asked what it can. Several may be the first: the
+ * others close theirs, since what is kept might be a process that somebody waits for. A connection
+ * that may not become idle is not used to ask.
  */
 static void end_first(struct upstream_connection *connection, unsigned max_conns)
 {
@@ -548,7 +554,8 @@ static void end_first(struct upstream_connection *connection, unsigned max_conns
     }
 }
 
-/* It was asked to keep the connection, and closed it, or sent no END_REQUEST: no question is needed. */
+/* It was asked to keep the connection, and closed it, or sent no END_REQUEST: no question is
+ * needed. */
 static bool keeps_nothing(const struct fastcgi_stream *stream, const struct conn *conn)
 {
     return stream->is_first && (stream->is_stdout_closed || stream->has_ended) &&

@@ -6,14 +6,15 @@
 #include "http/modules/backends/fastcgi/fastcgi.h"
 
 /*
- * At upstream_connection.state, for as long as that connection lives. As long as it carries one request at a
- * time, the payload of its records is decoded where it lies, in the connection's input buffer:
+ * At upstream_connection.state, for as long as that connection lives. As long as it carries one
+ * request at a time, the payload of its records is decoded where it lies, in the connection's input
+ * buffer:
  *
  *     | decoded, not read | gap: headers, padding | as it came |
  *     ^ in_start                                               ^ in_end
  *
- * so that a small answer is never copied. On a shared one each stream has bytes of its own, filled as
- * they arrive.
+ * so that a small answer is never copied. On a shared one each stream has bytes of its own, filled
+ * as they arrive.
  */
 struct fastcgi_connection {
     struct upstream_connection *connection;
@@ -30,8 +31,8 @@ struct fastcgi_connection {
     bool is_in_record;    /* not all of its content and padding was seen */
     bool is_shared;
     bool has_asked; /* FCGI_GET_VALUES went out, so that an answer may come */
-    bool
-        is_asking; /* the question is asked while the connection is idle, and nothing else happens on it (question.c) */
+    bool is_asking; /* the question is asked while the connection is idle, and nothing else happens
+                       on it (question.c) */
     unsigned max_conns; /* is_asking: of the `server` line */
     uint64_t asked_ms;  /* is_asking: when */
     bool is_bad;        /* a broken rule: nothing more is believed */
@@ -48,7 +49,8 @@ static inline struct fastcgi_connection *fastcgi_connection_of(
     return connection->state;
 }
 
-/* Is there something the backend said that nobody has decoded, or a part of a record that is to come? */
+/* Is there something the backend said that nobody has decoded, or a part of a record that is to
+ * come? */
 static inline bool fastcgi_connection_is_clean(const struct fastcgi_connection *connection)
 {
     const struct conn *conn = connection->connection->conn;
@@ -94,8 +96,8 @@ static inline void fastcgi_consume(struct exchange *x, size_t n)
 bool fastcgi_decode_raw(struct fastcgi_stream *stream, bool joins);
 
 /*
- * Decodes what has arrived for the stream of a connection that is its own, up to the next part of the body.
- * joins: a part is put after what is unread already. True: something came of it.
+ * Decodes what has arrived for the stream of a connection that is its own, up to the next part of
+ * the body. joins: a part is put after what is unread already. True: something came of it.
  */
 static inline bool fastcgi_decode(struct fastcgi_stream *stream, bool joins)
 {
@@ -125,14 +127,15 @@ void fastcgi_end_stream(struct fastcgi_stream *stream, struct str content);
 /* Queues ABORT_REQUEST (FastCGI 1.0, 5.4). */
 void fastcgi_abort_request(struct conn *conn, uint16_t id);
 
-/* How many bytes of content have to be there before a record of this type is looked at; 1 = any part
- * will do. */
+/* How many bytes of content have to be there before a record of this type is looked at; 1 = any
+ * part will do. */
 size_t fastcgi_wanted(const struct record *record);
 
 /* ---- question.c ---- */
 
-/* Asks a backend of which nothing is known, on a connection in its pool, which closes when it has answered, ended, or said
- * nothing for a while. max_conns: of the `server` line, 0 = not written. Does nothing where somebody else asks. */
+/* Asks a backend of which nothing is known, on a connection in its pool, which closes when it has
+ * answered, ended, or said nothing for a while. max_conns: of the `server` line, 0 = not written.
+ * Does nothing where somebody else asks. */
 void fastcgi_question_put(struct upstream_connection *connection, unsigned max_conns);
 /* The connection goes: no answer is an answer, too; if we close it somebody else may ask. */
 void fastcgi_question_ends(struct fastcgi_connection *state);

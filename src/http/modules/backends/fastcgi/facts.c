@@ -1,12 +1,12 @@
-/* What backends say of themselves: asked for once (question.c), after the first request that ended well; known to all
- * workers. */
+/* What backends say of themselves: asked for once (question.c), after the first request that ended
+ * well; known to all workers. */
 #include <stdatomic.h>
 
 #include "base/clock.h"
 #include "http/modules/backends/fastcgi/connection.h"
 
-/* The low bits of peer_cell.facts_state; above them stands when processes may be looked for again, in units of
- * LOOK_UNIT_MS. */
+/* The low bits of peer_cell.facts_state; above them stands when processes may be looked for again,
+ * in units of LOOK_UNIT_MS. */
 enum facts_state { FACTS_UNKNOWN, FACTS_ASKED, FACTS_KNOWN, FACTS_MASK };
 
 #define FACTS_BITS 2

@@ -12,7 +12,8 @@ static const struct exchange_family fastcgi_family;
 
 /* ---- the handler ---- */
 
-/* A process may end after any request (pm.max_requests): with a connection for each, as in nginx, that harms nobody. */
+/* A process may end after any request (pm.max_requests): with a connection for each, as in nginx,
+ * that harms nobody. */
 static bool keeps_unasked(const struct exchange *x)
 {
     return fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO;
@@ -207,8 +208,9 @@ static const struct directive_table *const fastcgi_tables[] = {&fastcgi_table,
                                                                &fastcgi_family.table, NULL};
 
 /*
- * Where max_conns is written requests above it wait for their turn, in the order of coming, as they do
- * above FCGI_MAX_CONNS; a `queue` of the group says otherwise. Nobody waits for servers that have failed.
+ * Where max_conns is written requests above it wait for their turn, in the order of coming, as they
+ * do above FCGI_MAX_CONNS; a `queue` of the group says otherwise. Nobody waits for servers that
+ * have failed.
  */
 #define WAITING_MAX 10000
 #define WAITING_TIMEOUT_MS 60000

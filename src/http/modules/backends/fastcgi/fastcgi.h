@@ -76,8 +76,8 @@ extern const struct variable fastcgi_variables[];
 /* Lays out the parameters of a location; in the configuration's arena. */
 const struct fastcgi_plan *fastcgi_plan_new(struct conf *conf, const struct vec *list);
 
-/* protocol.make_request: BEGIN_REQUEST and PARAMS as x->head, for request id 1 and a connection that is
- * not kept; where to put others is known. */
+/* protocol.make_request: BEGIN_REQUEST and PARAMS as x->head, for request id 1 and a connection
+ * that is not kept; where to put others is known. */
 bool fastcgi_make_request(struct exchange *x);
 
 /* ---- connection.c, shared.c ---- */
@@ -90,8 +90,8 @@ struct fastcgi_pending {
 };
 
 /*
- * A request's share of a connection: what FastCGI calls a request. In the arena of the HTTP request, used for
- * one attempt after the other.
+ * A request's share of a connection: what FastCGI calls a request. In the arena of the HTTP
+ * request, used for one attempt after the other.
  */
 struct fastcgi_stream {
     struct exchange *x;
@@ -105,7 +105,8 @@ struct fastcgi_stream {
     uint64_t given;                  /* bytes of body handed on */
     uint64_t noise;                  /* bytes of stderr, and of records without content */
     uint64_t head_received;          /* attempt->bytes_received, up to the end of the head */
-    /* Of use until the head has ended. Bytes between parts of the head, in the input buffer of a connection of its own: */
+    /* Of use until the head has ended. Bytes between parts of the head, in the input buffer of a
+     * connection of its own: */
     uint32_t joined;
     /* Bytes that are no payload and came after payload of `reading`, and of `arriving`: */
     uint32_t late, arriving_late;
@@ -138,7 +139,8 @@ static inline const struct fastcgi_settings *fastcgi_settings_of(const struct ex
 
 extern const struct channel fastcgi_channel;
 
-/* protocol.wants_whole_connection: where the spool has no file, or the pace is limited, the backend is held back. */
+/* protocol.wants_whole_connection: where the spool has no file, or the pace is limited, the backend
+ * is held back. */
 bool fastcgi_wants_whole_connection(const struct exchange *x);
 
 /* protocol.send_head and send_body. */
@@ -147,13 +149,14 @@ void fastcgi_send_body(struct exchange *x, const struct body_piece *piece, bool 
 
 /* What a backend wrote to stderr: logged, and looked through for fastcgi_catch_stderr. */
 void fastcgi_note_stderr(struct fastcgi_stream *stream, struct str text);
-/* A record that says nothing of the answer, with so many bytes. False: there were more than any request needs, and the
- * stream is done for; logged. */
+/* A record that says nothing of the answer, with so many bytes. False: there were more than any
+ * request needs, and the stream is done for; logged. */
 bool fastcgi_bear_noise(struct fastcgi_stream *stream, size_t size);
 
 /* ---- facts.c ---- */
 
-/* protocol.open_max: connections to the peer at most, as far as is known. MAY WAIT, for some milliseconds. */
+/* protocol.open_max: connections to the peer at most, as far as is known. MAY WAIT, for some
+ * milliseconds. */
 unsigned fastcgi_open_max(const struct exchange *x);
 
 /* Has nobody asked the peer yet? */
@@ -162,7 +165,8 @@ bool fastcgi_facts_are_unknown(const struct peer_cell *cell);
 bool fastcgi_facts_claim(struct peer_cell *cell);
 /* The claim is given back without an answer: somebody else may ask. */
 void fastcgi_facts_release(struct peer_cell *cell);
-/* The backend said what it can, or gave no answer (facts are all 0 then). max_conns: of the `server` line, or 0. */
+/* The backend said what it can, or gave no answer (facts are all 0 then). max_conns: of the
+ * `server` line, or 0. */
 void fastcgi_facts_settle(struct peer_cell *cell, struct backend_facts facts, unsigned max_conns);
 
 /* Are connections to this peer worth keeping, by what it said? */
@@ -172,8 +176,8 @@ bool fastcgi_facts_are_scarce(const struct peer_cell *cell);
 /* Requests at one time on one connection; 1 = it does not multiplex. */
 unsigned fastcgi_facts_users_max(const struct peer_cell *cell);
 /*
- * May this request look for more processes now? The next one may after pause_ms; a pause of 0 only says that it may at
- * once.
+ * May this request look for more processes now? The next one may after pause_ms; a pause of 0 only
+ * says that it may at once.
  */
 bool fastcgi_facts_may_look(struct peer_cell *cell, uint64_t pause_ms);
 /* It refused a second request on a connection. */
@@ -181,8 +185,8 @@ void fastcgi_facts_no_multiplexing(struct peer_cell *cell);
 
 /* ---- processes.c ---- */
 
-/* More requests are under way than the backend is known to have processes: asks whether there is one more.
- * MAY WAIT, for some milliseconds. */
+/* More requests are under way than the backend is known to have processes: asks whether there is
+ * one more. MAY WAIT, for some milliseconds. */
 void fastcgi_processes_look(const struct exchange *x);
 /* Shall a fresh connection be asked whether somebody has taken it? */
 bool fastcgi_processes_asks(const struct upstream_connection *connection);

@@ -1,5 +1,5 @@
-/* Parameters of a FastCGI request: what does not change is framed when the configuration is read; a request fills in
- * its own values, in one pass. */
+/* Parameters of a FastCGI request: what does not change is framed when the configuration is read; a
+ * request fills in its own values, in one pass. */
 #include "base/buf.h"
 #include "http/modules/backends/fastcgi/fastcgi.h"
 #include "http/variables/variables.h"
@@ -12,8 +12,9 @@
 /* ---- when the configuration is read ---- */
 
 /*
- * Variables of the core, and ours, compute their values from the request without side effects, most of them with a few
- * instructions: they are asked directly, which is cheaper than remembering what they said.
+ * Variables of the core, and ours, compute their values from the request without side effects, most
+ * of them with a few instructions: they are asked directly, which is cheaper than remembering what
+ * they said.
  */
 static bool is_plain(const struct variable *variable)
 {
@@ -29,7 +30,8 @@ static bool is_plain(const struct variable *variable)
     return false;
 }
 
-/* Text that is known when the configuration is read: without variables, or with the version only. */
+/* Text that is known when the configuration is read: without variables, or with the version only.
+ */
 static bool is_constant(const struct param *param)
 {
     const struct template *template = param->value;
@@ -214,8 +216,8 @@ static inline __attribute__((always_inline)) struct str value_of(const struct fa
     return value;
 }
 
-/* The value that ends at `at` has a length that takes more than the one byte which is there for it; there
- * is room. */
+/* The value that ends at `at` has a length that takes more than the one byte which is there for it;
+ * there is room. */
 static __attribute__((noinline)) char *widen(char *at, const struct fastcgi_step *step,
                                              size_t length)
 {

@@ -1,8 +1,8 @@
 /*
- * Backends that are several processes on one socket, each of which serves one connection at a time and reports so
- * (libfcgi: FCGI_MAX_CONNS=1, FCGI_MAX_REQS=1). Nothing reports how many processes there are. Under load one more connection
- * is made: if FCGI_GET_VALUES is answered on it at once, a process was free, and connections_max of the peer's cell rises
- * by one.
+ * Backends that are several processes on one socket, each of which serves one connection at a time
+ * and reports so (libfcgi: FCGI_MAX_CONNS=1, FCGI_MAX_REQS=1). Nothing reports how many processes
+ * there are. Under load one more connection is made: if FCGI_GET_VALUES is answered on it at once,
+ * a process was free, and connections_max of the peer's cell rises by one.
  */
 #include <errno.h>
 #include <stdatomic.h>

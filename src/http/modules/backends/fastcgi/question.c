@@ -1,13 +1,15 @@
-/* FCGI_GET_VALUES to a backend of which nothing is known: on an idle connection, after its first request.
- * Many backends take the version and the id that they answer with from the first record that they see, or know
- * BEGIN_REQUEST only; so it may not come first. Nobody uses the connection meanwhile, and it closes then. */
+/* FCGI_GET_VALUES to a backend of which nothing is known: on an idle connection, after its first
+ * request. Many backends take the version and the id that they answer with from the first record
+ * that they see, or know BEGIN_REQUEST only; so it may not come first. Nobody uses the connection
+ * meanwhile, and it closes then. */
 #include "base/clock.h"
 #include "http/modules/backends/fastcgi/connection.h"
 
 #define ANSWER_MS 250        /* what a backend has for its answer; it has nothing else to do */
 #define ANSWER_SIZE_MAX 4096 /* bytes of the record that are looked at */
 
-/* Reads the answer to FCGI_GET_VALUES. False: it is complete, or none will come; the connection closes. */
+/* Reads the answer to FCGI_GET_VALUES. False: it is complete, or none will come; the connection
+ * closes. */
 static bool read_values(struct fastcgi_connection *state)
 {
     struct conn *conn = state->connection->conn;

@@ -1,9 +1,11 @@
-/* What comes back from a FastCGI backend, once its records are decoded: a CGI head, a body, words for the log. */
+/* What comes back from a FastCGI backend, once its records are decoded: a CGI head, a body, words
+ * for the log. */
 #include "http/exchange/heads/response_head.h"
 #include "http/modules/backends/fastcgi/connection.h"
 #include "server/generation.h"
 
-/* Bytes of stderr of one request: beyond, the backend is at fault. Each record costs a line of the log. */
+/* Bytes of stderr of one request: beyond, the backend is at fault. Each record costs a line of the
+ * log. */
 #define NOISE_MAX (4 * 1024 * 1024)
 #define NOISE_OF_RECORD 256
 
@@ -62,7 +64,8 @@ static bool has_no_body(const struct exchange *x)
            (x->request->method == METHOD_HEAD && !x->cache.is_cacheable);
 }
 
-/* Received bytes from the first byte of the head on that is not read, without what frames the parts of the head. */
+/* Received bytes from the first byte of the head on that is not read, without what frames the parts
+ * of the head. */
 static uint64_t rest_of_response(const struct fastcgi_stream *stream)
 {
     return stream->connection->is_shared
@@ -179,7 +182,8 @@ enum body_result fastcgi_read_body(struct exchange *x, struct str *data)
     return stream->is_stdout_closed || stream->has_ended ? records_finish(x, stream) : BODY_MORE;
 }
 
-/* The connection is at its end. Without END_REQUEST that is in order where it was not to be kept. */
+/* The connection is at its end. Without END_REQUEST that is in order where it was not to be kept.
+ */
 enum body_result fastcgi_body_ended(struct exchange *x)
 {
     const struct fastcgi_stream *stream = fastcgi_stream_of(x);

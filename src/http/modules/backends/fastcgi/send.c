@@ -14,8 +14,9 @@ void fastcgi_send_head(struct exchange *x)
     char *head =
         (char *)
             x->head.data; /* may be written to: fastcgi_make_request made it for this request */
-    /* A backend starts the script at the empty PARAMS record that ends the parameters. Of a body that is streamed nothing
-     * may have come yet, or ever: that record waits for its first bytes (fastcgi_send_body). */
+    /* A backend starts the script at the empty PARAMS record that ends the parameters. Of a body
+     * that is streamed nothing may have come yet, or ever: that record waits for its first bytes
+     * (fastcgi_send_body). */
     size_t held = x->streams_body ? RECORD_HEADER_SIZE : 0;
 
     if (stream->asks) {
@@ -58,8 +59,9 @@ static void close_copy(void *arg)
 }
 
 /*
- * Makes a piece of the body outlive its request, as the queue of a shared connection needs: memory is copied when it is
- * queued, a file gets a descriptor of its own. False: out of descriptors; the attempt has failed.
+ * Makes a piece of the body outlive its request, as the queue of a shared connection needs: memory
+ * is copied when it is queued, a file gets a descriptor of its own. False: out of descriptors; the
+ * attempt has failed.
  */
 static bool own_piece(struct body_piece *piece)
 {

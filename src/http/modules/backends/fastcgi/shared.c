@@ -207,7 +207,8 @@ static void break_connection(struct fastcgi_connection *connection,
 
         if (stream != NULL && stream != &fastcgi_abandoned) {
             refuse(stream, what);
-            /* A request that has heard nothing yet may be sent elsewhere: for that request the connection just ended. */
+            /* A request that has heard nothing yet may be sent elsewhere: for that request the
+             * connection just ended. */
             stream->is_bad = stream->has_heard || connection->connection->users == 1;
             add_pending(connection, stream);
         }

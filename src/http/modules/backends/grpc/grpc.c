@@ -1,4 +1,5 @@
-/* ngx_http_grpc_module: requests passed on to gRPC servers, by HTTP/2 or HTTP/3, both bodies as they come. */
+/* ngx_http_grpc_module: requests passed on to gRPC servers, by HTTP/2 or HTTP/3, both bodies as
+ * they come. */
 #include "http/exchange/cache/rows.h"
 #include "http/exchange/h2/h2.h"
 #include "http/exchange/h3/h3.h"

@@ -63,7 +63,8 @@ bool match_check_all(struct conf *conf);
 /* judge of http_probe: settings is a struct match_use. */
 bool match_judge(struct health_probe *probe, struct probe_response *response, const void *settings);
 
-/* Are the variables of `require` all there? They are asked of the answer; `set` is that of the configuration. (require.c) */
+/* Are the variables of `require` all there? They are asked of the answer; `set` is that of the
+ * configuration. (require.c) */
 bool match_required(const struct vec *required, const struct variable_set *set,
                     const struct health_probe *probe, const struct probe_response *response);
 

@@ -61,7 +61,8 @@ GETTER(get_cookie)
     return fields_set_cookie(&probed_of(env)->response->fields, variable->rest, out);
 }
 
-/* What every probe says of itself: it is a plain request without a body, whose times nobody takes. */
+/* What every probe says of itself: it is a plain request without a body, whose times nobody takes.
+ */
 GETTER(get_text)
 {
     return give_value(str_of((const char *) variable->data), out);

@@ -1,4 +1,5 @@
-/* proxy_cookie_domain, proxy_cookie_path, proxy_cookie_flags: Set-Cookie of proxied answers (RFC 6265). */
+/* proxy_cookie_domain, proxy_cookie_path, proxy_cookie_flags: Set-Cookie of proxied answers (RFC
+ * 6265). */
 #include "http/modules/backends/proxy/proxy.h"
 
 /* ---- when the configuration is read ---- */

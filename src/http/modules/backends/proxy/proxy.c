@@ -1,4 +1,5 @@
-/* ngx_http_proxy_module: requests passed on to HTTP servers. Here: its directives, its variables and its handler. */
+/* ngx_http_proxy_module: requests passed on to HTTP servers. Here: its directives, its variables
+ * and its handler. */
 #include "http/exchange/cache/rows.h"
 #include "http/modules/backends/proxy/proxy.h"
 
@@ -163,7 +164,8 @@ static enum handler_result proxy_handle(struct request *request)
 
 /* ---- variables ---- */
 
-/* What the module knows of the exchange that is or was under way; NULL: there is none of its own. */
+/* What the module knows of the exchange that is or was under way; NULL: there is none of its own.
+ */
 static const struct proxy_state *proxy_state_of(struct variable_env *env)
 {
     const struct exchange *x = request_exchange(variable_request(env));
@@ -344,7 +346,8 @@ static bool http3_is_possible(struct conf_scope *scope, const struct proxy_setti
     return true;
 }
 
-/* A nested location without proxy_pass of its own has none; `if` and limit_except blocks keep it. */
+/* A nested location without proxy_pass of its own has none; `if` and limit_except blocks keep it.
+ */
 static bool proxy_finish(struct conf_scope *scope, void *own)
 {
     struct proxy_settings *settings = own;

@@ -1,5 +1,5 @@
-/* The HTTP proxy module: its settings at a location, what it keeps for a request, and its parts' faces to each
- * other. */
+/* The HTTP proxy module: its settings at a location, what it keeps for a request, and its parts'
+ * faces to each other. */
 #ifndef HTTP_MODULES_BACKENDS_PROXY_PROXY_H
 #define HTTP_MODULES_BACKENDS_PROXY_PROXY_H
 
@@ -102,8 +102,8 @@ bool proxy_url_scheme(struct str *text, bool *is_https);
 
 /* ---- request.c ---- */
 
-/* *uri, which holds that of proxy_pass, becomes the one that a request asks the backend for, with its arguments.
- * False: it would lead out of that of proxy_pass. */
+/* *uri, which holds that of proxy_pass, becomes the one that a request asks the backend for, with
+ * its arguments. False: it would lead out of that of proxy_pass. */
 bool proxy_request_uri(struct request *request, const struct proxy_target *target, struct str *uri);
 bool proxy_make_request(struct exchange *x);
 /* The same in HTTP/2. */
@@ -149,8 +149,8 @@ void cookie_adapt(struct exchange *x, struct field *field);
 
 /* ---- proxy.c ---- */
 
-/* Begins a list of rules, or ends it by `off`: false after conf_error when one stands beside `off`. *is_off:
- * nothing more is to be read. */
+/* Begins a list of rules, or ends it by `off`: false after conf_error when one stands beside `off`.
+ * *is_off: nothing more is to be read. */
 bool rules_begin(struct conf_scope *scope, const struct directive *row,
                  const struct conf_node *node, struct vec *rules, bool *is_off);
 

@@ -1,4 +1,5 @@
-/* proxy_redirect: Location and Refresh of proxied answers, as clients of this server are to see them. */
+/* proxy_redirect: Location and Refresh of proxied answers, as clients of this server are to see
+ * them. */
 #include "http/modules/backends/proxy/proxy.h"
 
 /* ---- when the configuration is read ---- */
@@ -35,7 +36,8 @@ static struct template *constant(struct conf *conf, struct str text)
     return template;
 }
 
-/* What proxy_pass names is where proxied servers think that they are; clients see the location instead. */
+/* What proxy_pass names is where proxied servers think that they are; clients see the location
+ * instead. */
 static void add_default(struct conf_scope *scope, struct proxy_settings *settings)
 {
     struct conf *conf = scope->conf;
@@ -111,7 +113,8 @@ bool proxy_redirect_apply(struct conf_scope *scope, const struct directive *row,
 
 /* ---- for an answer ---- */
 
-/* The first rule that holds replaces what a text rule names, or all of what an expression matches in. */
+/* The first rule that holds replaces what a text rule names, or all of what an expression matches
+ * in. */
 static bool rewrite(struct request *request, const struct vec *rules, struct str *url)
 {
     struct variable_env *env = &request->env;

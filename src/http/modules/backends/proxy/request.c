@@ -1,4 +1,5 @@
-/* What is sent to a proxied server: the URI and the head of the request, and the frames of its body. */
+/* What is sent to a proxied server: the URI and the head of the request, and the frames of its
+ * body. */
 #include "http/modules/backends/proxy/proxy.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* What comes back from a proxied server: the head, and the body by length, in chunks or until it closes. */
+/* What comes back from a proxied server: the head, and the body by length, in chunks or until it
+ * closes. */
 #include "http/exchange/heads/response_head.h"
 #include "http/modules/backends/proxy/proxy.h"
 
@@ -49,7 +50,8 @@ static bool stays_open(const struct upstream_response *response)
            (response->version >= HTTP_1_1 || has_option(fields, STR("keep-alive")));
 }
 
-/* Keep-Alive: timeout=N (RFC 2068, 19.7.1.1): how long the server keeps the connection while it is idle. */
+/* Keep-Alive: timeout=N (RFC 2068, 19.7.1.1): how long the server keeps the connection while it is
+ * idle. */
 static void note_keep_alive(struct exchange *x)
 {
     const struct field *field = fields_get(&x->response.fields, FIELD_KEEP_ALIVE);
@@ -113,7 +115,8 @@ enum head_result proxy_read_head(struct exchange *x)
 
 /* ---- the body ---- */
 
-/* The body was whole. What lies after it came unasked, and the connection is not trusted with more. */
+/* The body was whole. What lies after it came unasked, and the connection is not trusted with more.
+ */
 static enum body_result body_finish(struct exchange *x)
 {
     const struct proxy_settings *settings = x->module_settings;

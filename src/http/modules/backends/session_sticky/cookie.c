@@ -41,7 +41,8 @@ static bool find_cookie(const struct request *request, struct str name, struct s
     return false;
 }
 
-/* Seconds since then; 0 for what another clock calls the future. UINT64_MAX: too far ahead to be believed. */
+/* Seconds since then; 0 for what another clock calls the future. UINT64_MAX: too far ahead to be
+ * believed. */
 static uint64_t age(uint64_t then_s)
 {
     uint64_t now_s = (uint64_t) clock_now.seconds;

@@ -1,5 +1,5 @@
-/* Tengine's session_sticky: what locations say of it: cookies that the servers do not see, and cookies for
- * responses that no server made. */
+/* Tengine's session_sticky: what locations say of it: cookies that the servers do not see, and
+ * cookies for responses that no server made. */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "http/exchange/exchange.h"
@@ -71,7 +71,8 @@ static struct str hide_in(const struct vec *hidden, struct str value, struct are
     return text;
 }
 
-/* Done once for a request: after an internal redirect the fields are as the server shall see them. */
+/* Done once for a request: after an internal redirect the fields are as the server shall see them.
+ */
 static enum handler_result hide_cookies(struct request *request)
 {
     const struct vec *hidden = &session_sticky_places_place_of(request->location)->hidden;

@@ -1,5 +1,6 @@
-/* ngx_http_upstream_session_sticky_module, of Tengine: requests of one client go to the same server of a
- * group, by a cookie that is ours (insert), the server's (rewrite), or the server's with a prefix. */
+/* ngx_http_upstream_session_sticky_module, of Tengine: requests of one client go to the same server
+ * of a group, by a cookie that is ours (insert), the server's (rewrite), or the server's with a
+ * prefix. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/exchange/exchange.h"
@@ -82,8 +83,8 @@ static struct str renamed(const struct upstream_pick *pick, struct str value, st
     return arena_join(pick->arena, parts, sizeof(parts) / sizeof(parts[0]));
 }
 
-/* Rewrite and prefix: the server's own cookie names the peer, too. An indirect one is between us and the client:
- * ours takes the place of what the server says under its name. */
+/* Rewrite and prefix: the server's own cookie names the peer, too. An indirect one is between us
+ * and the client: ours takes the place of what the server says under its name. */
 static void session_responded(struct upstream_pick *pick)
 {
     const struct session_sticky *settings = session_settings(pick->group);

@@ -122,7 +122,8 @@ static void srcache_fetch_take_field(struct request *request, const struct field
     }
 }
 
-/* A body whose end is in a file, or whose length is not announced since the store did not announce it. MAY WAIT. */
+/* A body whose end is in a file, or whose length is not announced since the store did not announce
+ * it. MAY WAIT. */
 static enum handler_result give_parts(struct request *request, const struct gathered *gathered,
                                       const struct stored *stored)
 {

@@ -1,4 +1,5 @@
-/* ngx_http_srcache_filter_module: responses that other locations store and give, such as those of memc and redis2. */
+/* ngx_http_srcache_filter_module: responses that other locations store and give, such as those of
+ * memc and redis2. */
 #include "base/parse.h"
 #include "http/modules/backends/srcache/srcache.h"
 #include "http/variables/variables.h"
@@ -204,8 +205,8 @@ static const struct phase_hook srcache_phases[] = {
     {.run = NULL},
 };
 
-/* What it stores is what the handler gave and headers_more and Lua made of it, as in OpenResty: a script can forbid it by Cache-Control. The
- * filters that change bodies come after it. */
+/* What it stores is what the handler gave and headers_more and Lua made of it, as in OpenResty: a
+ * script can forbid it by Cache-Control. The filters that change bodies come after it. */
 static const struct filter_hook srcache_filters[] = {
     {.name = "srcache",
      .run = srcache_store,

@@ -1,4 +1,5 @@
-/* srcache_store: a response is given to another location, which stores it, when all of it has gone to the client. */
+/* srcache_store: a response is given to another location, which stores it, when all of it has gone
+ * to the client. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -61,7 +62,8 @@ static bool word_forbids(const struct srcache_settings *settings, struct str wor
     return false;
 }
 
-/* The next word of Cache-Control; some scripts part them by semicolons. words->data is NULL after the last. */
+/* The next word of Cache-Control; some scripts part them by semicolons. words->data is NULL after
+ * the last. */
 static struct str next_word(struct str *words)
 {
     size_t len = 0;
@@ -221,8 +223,8 @@ static void srcache_store_put_head(struct storing *storing, struct request *requ
 }
 
 /*
- * The client has asked for a part of what the handler gave, and the filter of ranges, which follows this one, gives it that: the head
- * becomes that of the part. Several parts are not stored.
+ * The client has asked for a part of what the handler gave, and the filter of ranges, which follows
+ * this one, gives it that: the head becomes that of the part. Several parts are not stored.
  */
 static void see_part(struct storing *storing, const struct request *request)
 {
@@ -261,8 +263,8 @@ static void report_failure(struct subrequest *sub)
     }
 }
 
-/* All of the response is there: begins the subrequest, which the client does not wait for. False: it is not stored. MAY WAIT for
- * others to end. */
+/* All of the response is there: begins the subrequest, which the client does not wait for. False:
+ * it is not stored. MAY WAIT for others to end. */
 static bool srcache_store_store(struct storing *storing, struct request *request)
 {
     const struct srcache_settings *settings = storing->settings;
@@ -307,7 +309,8 @@ static void srcache_store_give_up(struct storing *storing, struct request *reque
     srcache_store_count(storing, request);
 }
 
-/* Room for more bytes, where request_memory_limit leaves it: what is stored beside the response may not end the request. */
+/* Room for more bytes, where request_memory_limit leaves it: what is stored beside the response may
+ * not end the request. */
 static bool reserve(struct storing *storing, struct request *request, size_t more)
 {
     struct buf *bytes = &storing->bytes;

@@ -1,6 +1,6 @@
 /* Inside ngx_http_acme_module: what its files share.
- * Implemented in answer.c, duty.c, fetch.c, generated.c, hook.c, jws.c, keys.c, module.c, monitor.c, objects.c, order.c,
- * renewal.c, session.c, state.c, sync.c, url.c and zone.c. */
+ * Implemented in answer.c, duty.c, fetch.c, generated.c, hook.c, jws.c, keys.c, module.c,
+ * monitor.c, objects.c, order.c, renewal.c, session.c, state.c, sync.c, url.c and zone.c. */
 #ifndef HTTP_MODULES_CLIENTS_ACME_ACME_H
 #define HTTP_MODULES_CLIENTS_ACME_ACME_H
 
@@ -148,8 +148,8 @@ struct acme_facts {
     bool is_self_signed;           /* made here, or for other names, until the CA issues one */
     unsigned failures;             /* orders that failed since the last that did not */
     int64_t not_until_s;           /* no order before that time */
-    int64_t
-        noted_s; /* when that was decided: a clock that shows an earlier time has gone back, and it does not count */
+    int64_t noted_s; /* when that was decided: a clock that shows an earlier time has gone back, and
+                        it does not count */
     int64_t file_time_ns;  /* of the file that has this certificate; 0: none is known */
     int64_t file_begins_s; /* not_before of what it has; 0: nothing */
 };
@@ -164,7 +164,8 @@ bool acme_entry_get(struct zone *zone, struct acme_entry *entry, struct arena *a
 /* False: no room; the old pair stays. */
 bool acme_entry_put(struct zone *zone, struct acme_entry *entry, const struct acme_pair *pair,
                     uint32_t generation);
-/* The next entry, in no order, whose name begins so and that has a certificate of the CA; *last is NULL at first. False: there is none. */
+/* The next entry, in no order, whose name begins so and that has a certificate of the CA; *last is
+ * NULL at first. False: there is none. */
 bool acme_entry_next(struct zone *zone, struct str prefix, struct acme_entry **last,
                      struct arena *arena, struct acme_pair *out);
 /* Of an issuer: those of its account's entry. */
@@ -172,7 +173,8 @@ struct order_counts *acme_entry_counts(struct acme_entry *entry);
 struct acme_facts acme_facts_get(struct zone *zone, struct acme_entry *entry);
 void acme_facts_put(struct zone *zone, struct acme_entry *entry, const struct acme_facts *facts);
 
-/* What answers a challenge for an hour: under its token the key authorization, or under a name key and certificate. False: no room. */
+/* What answers a challenge for an hour: under its token the key authorization, or under a name key
+ * and certificate. False: no room. */
 bool acme_challenge_put(struct zone *zone, enum acme_challenge_type type, struct str name,
                         const struct acme_pair *pair);
 void acme_challenge_remove(struct zone *zone, enum acme_challenge_type type, struct str name);
@@ -185,7 +187,8 @@ struct acme_open_challenge {
 };
 void acme_challenge_list(struct zone *zone, struct arena *arena, struct vec *out);
 
-/* ---- keys.c: keys, requests, certificates. On the worker's own stack, but for acme_random. ---- */
+/* ---- keys.c: keys, requests, certificates. On the worker's own stack, but for acme_random. ----
+ */
 
 /* A new key, owned by the caller; NULL: OpenSSL could not. */
 EVP_PKEY *acme_key_new(const struct acme_key_type *type);
@@ -211,7 +214,8 @@ struct acme_chain {
     struct str id;                 /* of the leaf for the CA (RFC 9773, 4.1); empty: it has none */
 };
 /*
- * Reads a chain of the CA, or of a file: is the first certificate for this key and these identifiers? False with *why.
+ * Reads a chain of the CA, or of a file: is the first certificate for this key and these
+ * identifiers? False with *why.
  */
 bool acme_chain_read(struct arena *arena, struct str text, EVP_PKEY *key,
                      const struct acme_certificate *certificate, struct acme_chain *out,
@@ -246,7 +250,8 @@ enum acme_duty_kind {
     ACME_FILE_WRITE,
     ACME_LOCK,
     ACME_UNLOCK,
-    ACME_STOP, /* of a monitor: a program that runs now or later has to end, and this duty has no reply */
+    ACME_STOP, /* of a monitor: a program that runs now or later has to end, and this duty has no
+                  reply */
     ACME_RUN_HOOK
 };
 
@@ -269,7 +274,8 @@ struct acme_duty {
 
 /* Is it something that this issuer needs: a file of its folder, a record of its names? Pure. */
 bool acme_duty_is_allowed(const struct acme_issuer *issuer, const struct acme_duty *duty);
-/* Does it here, with the rights that this process has. Waits for the disk; RUN_HOOK for the program. */
+/* Does it here, with the rights that this process has. Waits for the disk; RUN_HOOK for the
+ * program. */
 void acme_duty_perform(struct acme_issuer *issuer, struct acme_duty *duty, struct arena *arena);
 
 /* ---- monitor.c: the process that has the master's rights, of the one that orders ---- */
@@ -279,16 +285,19 @@ bool acme_monitor_start(struct acme_issuer *issuer);
 void acme_monitor_end(struct acme_issuer *issuer);
 /* A program that runs, or is run from now on, ends soon, so that this process can. */
 void acme_monitor_stop(struct acme_issuer *issuer);
-/* Has the monitor do it, or does it here where there is none. The arena may be NULL except with FILE_READ. May be called on a thread, by one at a time. */
+/* Has the monitor do it, or does it here where there is none. The arena may be NULL except with
+ * FILE_READ. May be called on a thread, by one at a time. */
 void acme_duty_run(struct acme_issuer *issuer, struct acme_duty *duty, struct arena *arena);
 /* The monitor: does what comes from this socket, until its end or something malformed. */
 void acme_monitor_serve(int fd, void *issuer);
 
-/* ---- state.c: files. They wait for the disk: of the process that orders, and of the master at start. ---- */
+/* ---- state.c: files. They wait for the disk: of the process that orders, and of the master at
+ * start. ---- */
 
 /* The folder, made where it is not there. False: logged. */
 bool acme_state_open(const struct acme_issuer *issuer, const struct log *log);
-/* Reads a file of it; false: it is not there, or cannot be read, which was logged. *time_ns may be NULL. */
+/* Reads a file of it; false: it is not there, or cannot be read, which was logged. *time_ns may be
+ * NULL. */
 bool acme_state_read(struct acme_issuer *issuer, struct str name, struct arena *arena,
                      struct str *out, int64_t *time_ns);
 /* When it was written; 0: it is not there. */
@@ -300,16 +309,17 @@ bool acme_state_write(struct acme_issuer *issuer, struct str name, struct str te
 bool acme_state_lock(struct acme_issuer *issuer, const struct log *log);
 void acme_state_unlock(struct acme_issuer *issuer);
 /*
- * Text with a key and a chain goes to the zone. Where nodes share it, an older certificate does not replace a newer one. False: it does not;
- * *why is NULL where nothing is wrong with the text. On the worker's own stack.
+ * Text with a key and a chain goes to the zone. Where nodes share it, an older certificate does not
+ * replace a newer one. False: it does not; *why is NULL where nothing is wrong with the text. On
+ * the worker's own stack.
  */
 bool acme_state_take(struct acme_certificate *certificate, struct arena *arena, struct str text,
                      const char **why);
 /* What came from other nodes goes to the files. */
 void acme_state_save_shared(struct acme_certificate *certificate, const struct log *log);
 /*
- * What answers the challenge that is open; pair NULL: none is any more. Processes with another zone that use the folder, those of the next
- * binary above all, answer it, too.
+ * What answers the challenge that is open; pair NULL: none is any more. Processes with another zone
+ * that use the folder, those of the next binary above all, answer it, too.
  */
 void acme_state_keep_challenge(struct acme_issuer *issuer, enum acme_challenge_type type,
                                struct str name, const struct acme_pair *pair);
@@ -320,12 +330,14 @@ void acme_state_drop_challenge(struct acme_issuer *issuer);
 bool acme_state_keep_account(struct acme_issuer *issuer, const struct acme_pair *pair,
                              const struct log *log);
 void acme_state_save_account(struct acme_issuer *issuer, const struct log *log);
-/* What the file of a certificate has goes to the zone, when it is newer. False: there is no file that can be used. */
+/* What the file of a certificate has goes to the zone, when it is newer. False: there is no file
+ * that can be used. */
 bool acme_state_load(struct acme_certificate *certificate, const struct log *log);
 /* The account's key and URL go there, where there are any. False: they cannot be used; logged. */
 bool acme_state_load_account(struct acme_issuer *issuer, const struct log *log);
 
-/* ---- sync.c: what nodes share in a redis_store. Without one nothing is done, and the lock is had. ---- */
+/* ---- sync.c: what nodes share in a redis_store. Without one nothing is done, and the lock is had.
+ * ---- */
 
 /* False after conf_error. */
 bool acme_sync_open(struct conf *conf, struct acme_main *main);
@@ -339,7 +351,8 @@ void acme_sync_challenge(const struct acme_main *main, enum acme_challenge_type 
 bool acme_sync_flush(const struct acme_main *main);
 /* The same, and until the other nodes have read them. MAY WAIT. */
 bool acme_sync_spread(const struct acme_main *main);
-/* Of all nodes one orders at an issuer. Called again, it has the lock for longer. False: logged once. MAY WAIT. */
+/* Of all nodes one orders at an issuer. Called again, it has the lock for longer. False: logged
+ * once. MAY WAIT. */
 bool acme_sync_lock(struct acme_issuer *issuer);
 void acme_sync_unlock(struct acme_issuer *issuer);
 /* Reads what the node that had the lock may have changed. MAY WAIT. */
@@ -352,7 +365,8 @@ struct acme_url {
     struct str authority, host, target; /* target: path and query, "/" at least */
     uint16_t port;
 };
-/* https://…, or http:// where that is allowed; without user, fragment and odd bytes. False: it is no such URL. */
+/* https://…, or http:// where that is allowed; without user, fragment and odd bytes. False: it is
+ * no such URL. */
 bool acme_url_parse(struct str text, bool allows_plain, struct acme_url *out);
 
 /* ---- answer.c: what a CA sends. Pure functions. ---- */
@@ -368,7 +382,8 @@ struct acme_answer {
     bool is_chunked; /* ACME_MORE: the input has to end with a line */
 };
 enum acme_read { ACME_MORE, ACME_WHOLE, ACME_BAD };
-/* One answer of HTTP/1.1 (RFC 9112), from its first byte; the body may be chunked. is_end: nothing follows the input. */
+/* One answer of HTTP/1.1 (RFC 9112), from its first byte; the body may be chunked. is_end: nothing
+ * follows the input. */
 enum acme_read acme_answer_read(struct arena *arena, struct str input, bool is_end, bool is_head,
                                 struct acme_answer *out);
 /* Letters, digits, "-" and "_", one at least: nonces, tokens, digests. */
@@ -430,8 +445,8 @@ void acme_session_end(struct acme_session *session);
 /* The directory and the account. False: logged; problem says when to try again. MAY WAIT. */
 bool acme_session_open(struct acme_session *session);
 /*
- * A signed request; nonces that the CA does not take are replaced. Empty payload: POST-as-GET. False: logged, problem is filled.
- * MAY WAIT.
+ * A signed request; nonces that the CA does not take are replaced. Empty payload: POST-as-GET.
+ * False: logged, problem is filled. MAY WAIT.
  */
 bool acme_post(struct acme_session *session, struct str url, struct str payload,
                const char *accept);
@@ -466,18 +481,21 @@ struct acme_authorization {
     struct str challenge_url, token; /* token empty: dns-persist-01 */
     struct str domain;               /* of dns-persist-01: of the CA */
 };
-/* Is it about a name of this certificate, with a challenge of this type? NULL, or why it cannot be used. */
+/* Is it about a name of this certificate, with a challenge of this type? NULL, or why it cannot be
+ * used. */
 const char *acme_authorization_read(struct arena *arena, const json_t *object,
                                     const struct acme_certificate *certificate,
                                     enum acme_challenge_type type, struct acme_authorization *out);
 /* The challenge of this type; NULL: there is none. */
 const json_t *acme_find_challenge(const json_t *authorization, enum acme_challenge_type type);
-/* A window that the CA suggests (RFC 9773, 4.2), in seconds since the epoch. False: there is none. */
+/* A window that the CA suggests (RFC 9773, 4.2), in seconds since the epoch. False: there is none.
+ */
 bool acme_window_read(const json_t *object, int64_t *start, int64_t *end);
 
 /* ---- order.c ---- */
 
-/* Orders the certificate, and puts it where all find it. False: logged; session->problem. MAY WAIT. */
+/* Orders the certificate, and puts it where all find it. False: logged; session->problem. MAY WAIT.
+ */
 bool acme_order(struct acme_session *session, struct acme_certificate *certificate);
 /* Asks when to renew (RFC 9773). MAY WAIT. */
 void acme_ask_renewal(struct acme_session *session, struct acme_certificate *certificate);
@@ -492,7 +510,8 @@ struct acme_record {
 /* Has the hook add or remove it. False: logged. MAY WAIT. */
 bool acme_hook_run(struct acme_issuer *issuer, struct arena *arena, const char *action,
                    const struct acme_record *record, const struct log *log);
-/* Runs the program of this duty; gives an errno, or 0 with the duty's status and end. Waits for it, two minutes at most. On a thread, or in a process of its own. */
+/* Runs the program of this duty; gives an errno, or 0 with the duty's status and end. Waits for it,
+ * two minutes at most. On a thread, or in a process of its own. */
 int acme_hook_program(struct acme_issuer *issuer, struct acme_duty *duty);
 
 /* ---- renewal.c: the process that orders ---- */

@@ -1,4 +1,5 @@
-/* What needs the master's rights: files of the folder, its lock, the program that adds TXT records. */
+/* What needs the master's rights: files of the folder, its lock, the program that adds TXT records.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -139,7 +140,8 @@ static int replace_file(const struct acme_issuer *issuer, struct arena *arena, s
     return 0;
 }
 
-/* Nothing that could have it wait: who asks is the master, at a reload, or the process that orders. */
+/* Nothing that could have it wait: who asks is the master, at a reload, or the process that orders.
+ */
 static bool is_regular(const char *path)
 {
     struct stat status;

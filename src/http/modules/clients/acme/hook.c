@@ -78,7 +78,8 @@ static uint64_t now_ms(void)
     return clock_read_ns() / 1000000;
 }
 
-/* Waits a little; shorter where the process that asks says something, which is ACME_STOP, or ends. */
+/* Waits a little; shorter where the process that asks says something, which is ACME_STOP, or ends.
+ */
 static bool is_to_stop(struct acme_issuer *issuer)
 {
     struct pollfd asker = {.fd = issuer->asker, .events = POLLIN | POLLRDHUP};

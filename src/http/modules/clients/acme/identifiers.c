@@ -159,7 +159,8 @@ static int compare(const void *a, const void *b)
     return str_compare(left->value, right->value);
 }
 
-/* Of its file: the first name, which is the readable part, and a digest of all that it is, with the directory of its CA. */
+/* Of its file: the first name, which is the readable part, and a digest of all that it is, with the
+ * directory of its CA. */
 struct str acme_certificate_name(struct arena *arena, const struct acme_certificate *certificate)
 {
     unsigned char digest[32];

@@ -326,7 +326,8 @@ static bool has_pair(const struct acme_main *main, const struct acme_certificate
     return is_there;
 }
 
-/* The names of a server have changed: until the CA issues a certificate for them, one for most of them is better than a self-signed one. */
+/* The names of a server have changed: until the CA issues a certificate for them, one for most of
+ * them is better than a self-signed one. */
 static void serve_former(const struct acme_main *main, struct acme_certificate *certificate)
 {
     const struct acme_issuer *issuer = certificate->issuer;
@@ -381,8 +382,8 @@ static bool load(void *arg)
     return is_good;
 }
 
-/* What there is comes from the files to the zone, before any worker serves. The process that orders has written them, so keys and certificates are
- * not parsed here. */
+/* What there is comes from the files to the zone, before any worker serves. The process that orders
+ * has written them, so keys and certificates are not parsed here. */
 static bool acme_opened(struct generation *generation)
 {
     struct acme_main *main = acme_main_of(&generation->conf);

@@ -1,6 +1,7 @@
 /*
- * The monitor of an issuer: a process with the master's rights that does what acme_duty_is_allowed allows for the process that orders,
- * which speaks to a CA and has the rights of workers. It reads nothing that a CA has sent but what goes to a file.
+ * The monitor of an issuer: a process with the master's rights that does what acme_duty_is_allowed
+ * allows for the process that orders, which speaks to a CA and has the rights of workers. It reads
+ * nothing that a CA has sent but what goes to a file.
  */
 #include <errno.h>
 #include <signal.h>

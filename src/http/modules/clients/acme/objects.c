@@ -1,4 +1,5 @@
-/* Orders, authorizations and renewal information of a CA: what is taken of their JSON was checked. */
+/* Orders, authorizations and renewal information of a CA: what is taken of their JSON was checked.
+ */
 #include "http/modules/clients/acme/acme.h"
 
 #define DOMAIN_MAX 255

@@ -59,7 +59,8 @@ static bool pause_s(int64_t seconds)
 }
 
 /*
- * Asks for an object until it has another status than the two. False: it cannot be had, or did not change in time. MAY WAIT.
+ * Asks for an object until it has another status than the two. False: it cannot be had, or did not
+ * change in time. MAY WAIT.
  */
 static bool poll(struct order *order, struct str url, const char *status, const char *other)
 {

@@ -186,7 +186,8 @@ static bool read_challenge(void *arg)
     return true;
 }
 
-/* The lock of the folder, for processes of this machine and those that share it; then that of the store, for nodes. */
+/* The lock of the folder, for processes of this machine and those that share it; then that of the
+ * store, for nodes. */
 static bool lock(struct acme_issuer *issuer)
 {
     if (!acme_state_lock(issuer, log_main)) {

@@ -298,7 +298,8 @@ bool acme_state_keep_account(struct acme_issuer *issuer, const struct acme_pair 
 
 #define UNUSABLE_KEY STR("account.key.unusable")
 
-/* The process that orders certificates can write it, and must not keep the service from starting. */
+/* The process that orders certificates can write it, and must not keep the service from starting.
+ */
 static void refuse_own_key(struct acme_issuer *issuer, struct str text, const struct log *log)
 {
     log_error(log, 0,

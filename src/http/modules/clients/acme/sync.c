@@ -1,6 +1,7 @@
 /*
- * What several nodes have in common by a redis_store: accounts, certificates, open challenges, and when a failed order is tried again.
- * docs/scaling-out.md describes the items. Their values are encrypted with the store's password.
+ * What several nodes have in common by a redis_store: accounts, certificates, open challenges, and
+ * when a failed order is tried again. docs/scaling-out.md describes the items. Their values are
+ * encrypted with the store's password.
  */
 #include "base/clock.h"
 #include "base/parse.h"
@@ -146,7 +147,8 @@ static bool take(void *arg)
     return acme_state_take(taking->certificate, taking->arena, taking->text, &taking->why);
 }
 
-/* What cannot be used is logged, and not asked for again: this node orders, or the next change brings another. */
+/* What cannot be used is logged, and not asked for again: this node orders, or the next change
+ * brings another. */
 static void certificate_put(struct acme_certificate *certificate, struct arena *arena,
                             const struct acme_pair *pair)
 {

@@ -7,7 +7,8 @@
 
 #define CHALLENGE_TIME_S 3600 /* after that the process that opened it has died, or its node */
 
-/* A pair as one piece of the zone; the texts follow. It is never changed: a new one takes its place. */
+/* A pair as one piece of the zone; the texts follow. It is never changed: a new one takes its
+ * place. */
 struct packed_pair {
     uint32_t key_size, value_size;
 };

@@ -1,5 +1,5 @@
-/* Requests over TLS that may not be answered: plain ones (497), without a good client certificate (495, 496),
- * for another server than the handshake's (421). */
+/* Requests over TLS that may not be answered: plain ones (497), without a good client certificate
+ * (495, 496), for another server than the handshake's (421). */
 #include "http/modules/clients/ssl/ssl.h"
 #include "http/request/request.h"
 #include "shared/tls/accept.h"
@@ -48,7 +48,8 @@ static enum handler_result check_certificate(struct request *request,
     return client_refuse(request, has_certificate ? 495 : 496);
 }
 
-/* Is the place of the URI, as the client sent it, exempt? What a rewrite would make of it does not count. */
+/* Is the place of the URI, as the client sent it, exempt? What a rewrite would make of it does not
+ * count. */
 static bool leads_to_exception(struct request *request)
 {
     bool lacks_slash;

@@ -1,4 +1,5 @@
-/* The handshake of accepted connections that speak TLS: which server, which certificate, which protocols. */
+/* The handshake of accepted connections that speak TLS: which server, which certificate, which
+ * protocols. */
 #include "http/client/connection.h"
 #include "http/client/protocol.h"
 #include "http/modules/clients/ssl/ssl.h"

@@ -45,7 +45,8 @@ bool ssl_end(struct conf *conf, struct http_main *main);
 /* variables.c */
 extern const struct variable ssl_variables[];
 
-/* A client's connection, before there is a request: what may be asked during its handshake. On the stack. */
+/* A client's connection, before there is a request: what may be asked during its handshake. On the
+ * stack. */
 struct handshake {
     struct variable_env env;
     struct arena arena; /* of what is asked */
@@ -59,7 +60,8 @@ const struct http_server *handshake_server(struct variable_env *env);
 
 /* check.c: is the request allowed over this connection? For every request. */
 enum handler_result ssl_check(struct request *request);
-/* The same of the client's certificate at each location that a request comes to, where some are exempt. */
+/* The same of the client's certificate at each location that a request comes to, where some are
+ * exempt. */
 enum handler_result ssl_check_place(struct request *request);
 
 #endif

@@ -248,7 +248,8 @@ static enum handler_result body_to_file(struct request *request, struct put *put
     return HANDLER_NEXT;
 }
 
-/* Opens the root of the location, which is made if nobody has yet: its name is that of the configuration. -1: errno says why. */
+/* Opens the root of the location, which is made if nobody has yet: its name is that of the
+ * configuration. -1: errno says why. */
 static int open_root(struct request *request, struct str name, unsigned mode)
 {
     struct str root = {arena_cstr(&request->arena, name), name.len};

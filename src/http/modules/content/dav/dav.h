@@ -15,8 +15,8 @@ struct dav_target {
 };
 
 /*
- * Finds where request->uri leads and opens the directory that holds it, closed with the request. HANDLER_NEXT; else HANDLER_FAIL:
- * what is missing on the way is answered with missing_status.
+ * Finds where request->uri leads and opens the directory that holds it, closed with the request.
+ * HANDLER_NEXT; else HANDLER_FAIL: what is missing on the way is answered with missing_status.
  */
 enum handler_result dav_target_open(struct request *request, struct dav_target *target,
                                     unsigned missing_status);

@@ -32,7 +32,8 @@ const struct dav_ext_settings *dav_ext_settings_at(const struct http_location *l
 
 /* ---- paths ---- */
 
-/* Locks are found by the text of a path: "a//b" is "a/b" (merge_slashes off), and "a/" is "a". NUL-terminated. */
+/* Locks are found by the text of a path: "a//b" is "a/b" (merge_slashes off), and "a/" is "a".
+ * NUL-terminated. */
 static struct str one_spelling(struct arena *arena, struct str path)
 {
     char *text = arena_text(arena, path.len + 1);

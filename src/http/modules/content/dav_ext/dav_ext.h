@@ -22,12 +22,15 @@ struct dav_ext_settings {
 
 const struct dav_ext_settings *dav_ext_settings_at(const struct http_location *location);
 
-/* What request->uri leads to: a path without a slash at its end or doubled ones, NUL-terminated. False: status set. */
+/* What request->uri leads to: a path without a slash at its end or doubled ones, NUL-terminated.
+ * False: status set. */
 bool dav_ext_path(struct request *request, struct str *path);
-/* The same of another URL or path of this place, as fields name it; empty where it is none of ours. */
+/* The same of another URL or path of this place, as fields name it; empty where it is none of ours.
+ */
 struct str dav_ext_path_of(struct request *request, struct str url);
 
-/* Opens a file or a directory to work on its attributes, as disable_symlinks allows it; the caller closes it. -1 with errno. */
+/* Opens a file or a directory to work on its attributes, as disable_symlinks allows it; the caller
+ * closes it. -1 with errno. */
 int dav_ext_open(struct request *request, struct str path);
 
 /* The body of a PROPFIND, PROPPATCH or LOCK. MAY WAIT. HANDLER_NEXT: it is in *out. */
@@ -52,7 +55,8 @@ enum handler_result dav_unlock(struct request *request);
 
 /* ---- what locks forbid (guard.c) ---- */
 
-/* In front of methods that change something: If is judged, locks are heeded. HANDLER_NEXT: it may go on. */
+/* In front of methods that change something: If is judged, locks are heeded. HANDLER_NEXT: it may
+ * go on. */
 enum handler_result dav_guard(struct request *request);
 /* Afterwards: what is gone is not locked any more. */
 enum handler_result dav_forget(struct request *request);

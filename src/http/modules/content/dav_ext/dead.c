@@ -205,7 +205,8 @@ static void put_root(struct buf *out, const struct xml_reader *reader, struct st
     buf_append_char(out, '>');
 }
 
-/* What is inside, as it was understood: what is kept is well formed whatever was sent. False: that was not. */
+/* What is inside, as it was understood: what is kept is well formed whatever was sent. False: that
+ * was not. */
 static bool put_inside(struct buf *out, struct xml_reader *reader)
 {
     unsigned outside = reader->depth - 1;

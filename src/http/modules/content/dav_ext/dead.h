@@ -1,4 +1,5 @@
-/* Dead properties (RFC 4918, 4): what clients say of files, as the text that is kept with each. Pure functions, but for the last three. */
+/* Dead properties (RFC 4918, 4): what clients say of files, as the text that is kept with each.
+ * Pure functions, but for the last three. */
 #ifndef HTTP_MODULES_CONTENT_DAV_EXT_DEAD_H
 #define HTTP_MODULES_CONTENT_DAV_EXT_DEAD_H
 
@@ -29,7 +30,8 @@ struct dead_change {
     struct str element; /* empty: it is removed */
 };
 
-/* The changes (struct dead_change) that a PROPPATCH wants, in their order. False: the body is malformed, or they are more than may be kept. */
+/* The changes (struct dead_change) that a PROPPATCH wants, in their order. False: the body is
+ * malformed, or they are more than may be kept. */
 bool proppatch_parse(struct arena *arena, struct str body, struct vec *out);
 /* What a property list becomes by a change. */
 void dead_apply(struct vec *properties, struct arena *arena, const struct dead_change *change);
@@ -39,7 +41,8 @@ void dead_put_name(struct buf *out, const struct xml_name *name);
 
 /* The text that is kept with an open file, empty where there is none. False with errno. */
 bool dead_load(int fd, struct buf *out);
-/* Keeps it; an empty one is removed. False with errno: EDQUOT, ENOSPC and E2BIG say that it is too much, ENOTSUP that this file system keeps none. */
+/* Keeps it; an empty one is removed. False with errno: EDQUOT, ENOSPC and E2BIG say that it is too
+ * much, ENOTSUP that this file system keeps none. */
 bool dead_store(int fd, struct str text);
 
 #endif

@@ -1,5 +1,5 @@
-/* Write locks in shared memory. A zone has as many records as fit; all of them are looked at, which for a thousand is
- * less than a system call of the file's that they guard. */
+/* Write locks in shared memory. A zone has as many records as fit; all of them are looked at, which
+ * for a thousand is less than a system call of the file's that they guard. */
 #include "http/modules/content/dav_ext/locks.h"
 
 #include "base/checksum.h"

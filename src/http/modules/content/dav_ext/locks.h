@@ -1,4 +1,5 @@
-/* Write locks (RFC 4918, 6 and 7) in shared memory: by the paths of files, for all workers, over reloads. */
+/* Write locks (RFC 4918, 6 and 7) in shared memory: by the paths of files, for all workers, over
+ * reloads. */
 #ifndef HTTP_MODULES_CONTENT_DAV_EXT_LOCKS_H
 #define HTTP_MODULES_CONTENT_DAV_EXT_LOCKS_H
 
@@ -66,7 +67,8 @@ struct lock_target {
     bool is_member; /* it comes or goes: a change of the directory above */
 };
 
-/* May it be changed by who knows these tokens (struct lock_token)? Of locks that are shared one is enough. */
+/* May it be changed by who knows these tokens (struct lock_token)? Of locks that are shared one is
+ * enough. */
 bool lock_allows(struct shm_table *table, const struct lock_target *target,
                  const struct vec *tokens, uint64_t now_ms);
 
@@ -78,8 +80,9 @@ struct lock_view {
 };
 
 /*
- * The locks that cover a directory or file, or lie on what is right inside, as copies: struct lock. The table is locked for a
- * bounded time, whatever its size. `share` is called between, and MAY WAIT; false ends it. NULL: nothing is called.
+ * The locks that cover a directory or file, or lie on what is right inside, as copies: struct lock.
+ * The table is locked for a bounded time, whatever its size. `share` is called between, and MAY
+ * WAIT; false ends it. NULL: nothing is called.
  */
 void lock_list(struct shm_table *table, const struct lock_view *view, bool (*share)(void),
                struct vec *out);

@@ -47,7 +47,8 @@ struct listing {
     size_t at;          /* of the member whose turn it is, in `members` */
     struct buf *out;    /* where the response is written now */
     bool has_begun;     /* its beginning was written */
-    int error; /* of reading the members: errno; 0 = nothing has failed. EFBIG: there are too many */
+    int error; /* of reading the members: errno; 0 = nothing has failed. EFBIG: there are too many
+                */
 };
 
 /* One resource of the answer. */
@@ -259,8 +260,8 @@ static void put_resource(struct listing *listing, const struct resource *resourc
 
 /* ---- members: read on a thread, put together by the worker, whose memory arenas are ---- */
 
-/* What a directory holds, one after the other in listing->members; the name follows, with a NUL, and what is kept of the properties
- * of clients. */
+/* What a directory holds, one after the other in listing->members; the name follows, with a NUL,
+ * and what is kept of the properties of clients. */
 struct member {
     uint32_t size; /* of this and what follows, a multiple of 8 */
     uint32_t name_length;
@@ -400,7 +401,8 @@ static void drop_listing(void *arg)
     arena_free(&listing->arena);
 }
 
-/* What is asked for, and how deep. Depth is 0 where the client does not say it, as with the reference. */
+/* What is asked for, and how deep. Depth is 0 where the client does not say it, as with the
+ * reference. */
 static enum handler_result read_request(struct request *request, struct listing *listing,
                                         bool *is_deep)
 {
@@ -466,8 +468,8 @@ static void load_resource(struct request *request, struct listing *listing)
 }
 
 /*
- * The names in the directory. They count towards request_memory_limit, and are refused where they would exceed it: a client that
- * does not read holds them, and a piece of the response. MAY WAIT.
+ * The names in the directory. They count towards request_memory_limit, and are refused where they
+ * would exceed it: a client that does not read holds them, and a piece of the response. MAY WAIT.
  */
 static enum handler_result read_members(struct request *request, struct listing *listing)
 {

@@ -62,7 +62,8 @@ static bool lock_file(int fd)
     return true;
 }
 
-/* Applies the changes to the dead properties of the file, all or none; patch->status says why not. */
+/* Applies the changes to the dead properties of the file, all or none; patch->status says why not.
+ */
 static void store_changes(struct request *request, struct patch *patch)
 {
     struct arena *arena = &request->arena;
@@ -105,7 +106,8 @@ static const char *status_text(unsigned status)
                            : "507 Insufficient Storage";
 }
 
-/* The changes that have this status, if there is one: those of live properties, or of all others. */
+/* The changes that have this status, if there is one: those of live properties, or of all others.
+ */
 static void put_changes(struct buf *out, const struct patch *patch, bool live, unsigned status)
 {
     bool has_begun = false;

@@ -1,4 +1,5 @@
-/* ngx_http_echo_module: answers that are written in the configuration. Directives, variables and the body filter. */
+/* ngx_http_echo_module: answers that are written in the configuration. Directives, variables and
+ * the body filter. */
 #include "base/clock.h"
 #include "base/text.h"
 #include "http/modules/content/echo/echo.h"
@@ -231,8 +232,8 @@ static struct template *compile_joined(struct conf_scope *scope, struct conf_nod
     return is_good ? template_join(scope->conf, &texts) : NULL;
 }
 
-/* Options in front: "-n", and "--" after which there are none; "-" alone and a word with a variable are none. Gives the index of what
- * follows. */
+/* Options in front: "-n", and "--" after which there are none; "-" alone and a word with a variable
+ * are none. Gives the index of what follows. */
 static unsigned read_options(const struct conf_node *node, unsigned at, bool *has_line_end)
 {
     while (at < node->count && node->args[at].len > 1 && *node->args[at].data == '-' &&

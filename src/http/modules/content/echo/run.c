@@ -228,7 +228,8 @@ static enum handler_result loop_end(struct echo_run *run, size_t *at)
     return HANDLER_NEXT;
 }
 
-/* echo_duplicate and echo_foreach_split whose words are options, as far as one can see: an error of each request. */
+/* echo_duplicate and echo_foreach_split whose words are options, as far as one can see: an error of
+ * each request. */
 static enum handler_result fail_for_words(struct echo_run *run, const struct echo_command *command)
 {
     bool is_loop = command->kind == ECHO_FOREACH;

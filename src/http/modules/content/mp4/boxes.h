@@ -1,4 +1,5 @@
-/* The boxes of ISO base media files (ISO/IEC 14496-12), read out of slices and written to a buffer. Pure. */
+/* The boxes of ISO base media files (ISO/IEC 14496-12), read out of slices and written to a buffer.
+ * Pure. */
 #ifndef HTTP_MODULES_CONTENT_MP4_BOXES_H
 #define HTTP_MODULES_CONTENT_MP4_BOXES_H
 
@@ -47,8 +48,9 @@ static inline uint64_t box_get64(const char *at)
     return (uint64_t) box_get32(at) << 32 | box_get32(at + 4);
 }
 
-/* The head that begins with these bytes, of which there are BOX_HEAD_LARGE, or all that `left` holds. False: it is none, or the box is
- * longer than what is left of the file. A size of 0 is all that is left. */
+/* The head that begins with these bytes, of which there are BOX_HEAD_LARGE, or all that `left`
+ * holds. False: it is none, or the box is longer than what is left of the file. A size of 0 is all
+ * that is left. */
 bool box_head_read(struct str bytes, uint64_t left, struct box_head *out);
 
 /* Cuts the first box off; false at the end, and where none is whole. */
@@ -62,7 +64,8 @@ static inline bool box_has(const struct box *box, size_t small, size_t large)
     return box->data.len != 0 && box->data.len >= (*box->data.data == 0 ? small : large);
 }
 
-/* The table of a box whose items have so many bytes, after `skip` bytes and the number. False: it is not whole. */
+/* The table of a box whose items have so many bytes, after `skip` bytes and the number. False: it
+ * is not whole. */
 bool box_table_read(const struct box *box, size_t skip, size_t item_size, struct box_table *out);
 
 /* Writing: a box begins, gets its contents, and ends, which tells it its size. */

@@ -1,4 +1,5 @@
-/* A part of a video: a moov box that tells of a part of the samples, and where in the file these are. Pure. */
+/* A part of a video: a moov box that tells of a part of the samples, and where in the file these
+ * are. Pure. */
 #ifndef HTTP_MODULES_CONTENT_MP4_CUT_H
 #define HTTP_MODULES_CONTENT_MP4_CUT_H
 
@@ -34,7 +35,8 @@ struct cut {
     uint32_t units;    /* of the video, in a second */
 };
 
-/* Cuts by the contents of the file's moov box. False: `problem` says why. In the new box offsets of chunks count from `first`. */
+/* Cuts by the contents of the file's moov box. False: `problem` says why. In the new box offsets of
+ * chunks count from `first`. */
 bool cut_video(struct cut *cut, struct str moov);
 /* In the answer the byte at `first` stands here. */
 void cut_position(struct cut *cut, uint64_t at);

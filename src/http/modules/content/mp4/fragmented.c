@@ -238,7 +238,8 @@ static bool send_moof(struct search *search, uint64_t at, const struct box_head 
 
     if (bytes == NULL || video_read(video, at, bytes, head->size) != head->size) {
         free(bytes);
-        return false; /* the file became shorter: the response is not whole, and its connection ends */
+        return false; /* the file became shorter: the response is not whole, and its connection ends
+                       */
     }
     fragment_move(&search->fragments, bytes + head->length, head->size - head->length, move);
     const struct body_piece piece = {.bytes = {bytes, head->size},

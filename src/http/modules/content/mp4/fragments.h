@@ -1,4 +1,5 @@
-/* Fragmented videos: which fragments hold a part, and how an answer that begins with that describes them. Pure. */
+/* Fragmented videos: which fragments hold a part, and how an answer that begins with that describes
+ * them. Pure. */
 #ifndef HTTP_MODULES_CONTENT_MP4_FRAGMENTS_H
 #define HTTP_MODULES_CONTENT_MP4_FRAGMENTS_H
 
@@ -54,14 +55,16 @@ struct fragment_choice {
 };
 void fragment_choose(struct fragment_choice *choice, uint64_t at, uint64_t at_ms, bool is_key);
 
-/* Points by an index of segments, the contents of a sidx box that ends at `anchor`; *end: where in the file it ends. False: it is none that can be used. */
+/* Points by an index of segments, the contents of a sidx box that ends at `anchor`; *end: where in
+ * the file it ends. False: it is none that can be used. */
 bool fragments_by_segments(struct str sidx, uint64_t anchor, struct fragment_choice *choice,
                            uint64_t *end);
 /* Points by an index of key frames, the contents of a mfra box. */
 bool fragments_by_access(const struct fragments *fragments, struct str mfra,
                          struct fragment_choice *choice);
 
-/* The moov box of the answer: without samples, of a video that lasts so long (0: that is not known). */
+/* The moov box of the answer: without samples, of a video that lasts so long (0: that is not
+ * known). */
 void fragments_put_moov(struct buf *out, struct str moov, uint64_t duration_ms);
 
 #endif

@@ -107,7 +107,8 @@ static const char *scan_boxes(struct video *video)
 
 /* ---- the answer ---- */
 
-/* What stands before the samples: kind of file, moov box, and the head of the box that they are in. */
+/* What stands before the samples: kind of file, moov box, and the head of the box that they are in.
+ */
 static struct buf make_head(struct video *video)
 {
     struct cut *cut = &video->cut;

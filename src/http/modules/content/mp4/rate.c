@@ -3,10 +3,12 @@
 
 #define CHILDREN_MAX 1000 /* boxes of a moov box that are looked at */
 
-/* Bytes of a box that holds a duration, from version and flags on: mvhd and, with 64 bits, its longest form. */
+/* Bytes of a box that holds a duration, from version and flags on: mvhd and, with 64 bits, its
+ * longest form. */
 #define DURATION_MAX 32
 
-/* The rates that are set are in this range, in bytes per second. A file that claims to last for years does not hold its clients for as long: sound alone has more. */
+/* The rates that are set are in this range, in bytes per second. A file that claims to last for
+ * years does not hold its clients for as long: sound alone has more. */
 #define RATE_MIN 1024.0
 #define RATE_MAX ((double) ((uint64_t) 1 << 40))
 

@@ -126,7 +126,8 @@ uint64_t track_time_of(const struct track *track, uint32_t sample)
     return time;
 }
 
-/* The sample that stands at this time; with `is_up` the first that begins then or later. As many as there are: none. */
+/* The sample that stands at this time; with `is_up` the first that begins then or later. As many as
+ * there are: none. */
 static uint32_t sample_at(const struct track *track, uint64_t time, bool is_up)
 {
     uint64_t sample = 0;

@@ -22,18 +22,21 @@ struct video {
 };
 
 /*
- * Limits the rate of the response to the video's mean one, times factor/1000; the first after_ms of it go without a limit. Nothing
- * happens where the file does not tell how long it lasts, and where a rate was assigned. moov_at and moov_size are known. Blocks for the disk.
+ * Limits the rate of the response to the video's mean one, times factor/1000; the first after_ms of
+ * it go without a limit. Nothing happens where the file does not tell how long it lasts, and where
+ * a rate was assigned. moov_at and moov_size are known. Blocks for the disk.
  */
 void video_limit_rate(const struct video *video, uint64_t factor, uint64_t after_ms);
 
 /* 500, with a line about the file. */
 enum handler_result video_refuse(struct video *video, const char *problem);
 
-/* So many bytes from there, as far as the file goes; fewer where it could not be read. Blocks for the disk. */
+/* So many bytes from there, as far as the file goes; fewer where it could not be read. Blocks for
+ * the disk. */
 size_t video_read(const struct video *video, uint64_t offset, char *at, size_t size);
 
-/* The head of the box that begins there. False: there is none, or it is longer than the file. Blocks for the disk. */
+/* The head of the box that begins there. False: there is none, or it is longer than the file.
+ * Blocks for the disk. */
 bool video_box_at(const struct video *video, uint64_t at, struct box_head *out);
 
 /* Answers with the fragments that hold the part. Takes over the file. MAY WAIT. */

@@ -1,4 +1,5 @@
-/* A request for a file of slow storage: what is kept answers; else the file is copied, or sent as it is. */
+/* A request for a file of slow storage: what is kept answers; else the file is copied, or sent as
+ * it is. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -10,8 +11,8 @@
 /* How long a request waits for another's copy of a small file; then it has the file itself. */
 #define WAIT_MOST_MS 5000
 
-/* How long ago a file must have been changed, so that a later change shows in its times: longer than the coarsest clock of a file
- * system ticks. */
+/* How long ago a file must have been changed, so that a later change shows in its times: longer
+ * than the coarsest clock of a file system ticks. */
 #define SETTLED_S 3
 
 /* One request. */

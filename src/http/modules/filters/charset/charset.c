@@ -118,8 +118,8 @@ static bool charset_send(struct body_filter *filter, struct request *request,
 }
 
 /*
- * The body will be in another charset. Its length stays where a byte becomes a byte; then ranges are as good as
- * before, too. The validators stay: the same file gives the same bytes.
+ * The body will be in another charset. Its length stays where a byte becomes a byte; then ranges
+ * are as good as before, too. The validators stay: the same file gives the same bytes.
  */
 static void recode_body(struct request *request, const struct recode_table *table)
 {
@@ -422,7 +422,8 @@ static const struct directive_table charset_table = {
 };
 static const struct directive_table *const charset_tables[] = {&names_table, &charset_table, NULL};
 
-/* Active everywhere: a backend's X-Accel-Charset may ask for what is named later, and pages for their parts. */
+/* Active everywhere: a backend's X-Accel-Charset may ask for what is named later, and pages for
+ * their parts. */
 static const struct filter_hook charset_filters[] = {
     {.name = "charset", .run = charset_header},
     {.run = NULL},

@@ -98,9 +98,9 @@ int utf8_decode(const unsigned char *at, size_t len, uint32_t *code_point)
 }
 
 /*
- * A sequence of a text as nginx reads it: what is too long, or beyond the last code point, is one malformed whole, and
- * any byte beyond ASCII continues a sequence. A byte of ASCII never does: markup cannot vanish in it. Returns as
- * utf8_decode() does.
+ * A sequence of a text as nginx reads it: what is too long, or beyond the last code point, is one
+ * malformed whole, and any byte beyond ASCII continues a sequence. A byte of ASCII never does:
+ * markup cannot vanish in it. Returns as utf8_decode() does.
  */
 static int read_sequence(const unsigned char *at, size_t len, uint32_t *code_point)
 {
@@ -131,7 +131,8 @@ static unsigned char byte_of(const struct utf8_pages *pages, uint32_t code)
     return vec_at(&pages->pages, struct utf8_page, pages->numbers[code >> 8])->bytes[code & 0xff];
 }
 
-/* A code point in the other charset, or a reference to it (RFC 1866, 3.2.1), which is understood in any. */
+/* A code point in the other charset, or a reference to it (RFC 1866, 3.2.1), which is understood in
+ * any. */
 static void put_code_point(const struct recode_table *table, uint32_t code, struct writer *out)
 {
     unsigned char byte = byte_of(table->pages, code);

@@ -59,10 +59,11 @@ struct recoder {
 #define RECODE_STEP 16 /* bytes of room that are needed to get on */
 
 /*
- * Recodes from *in, which is moved on, as long as there is room. True: it is used up. UTF-8 that is malformed is '?'
- * as in nginx (one for a whole sequence that is too long or too high; nothing for one that the text ends in), but a
- * byte of ASCII after its beginning is never taken along. False: there is more to be done with new room, of
- * RECODE_STEP bytes at least. `is_last`: nothing follows *in.
+ * Recodes from *in, which is moved on, as long as there is room. True: it is used up. UTF-8 that is
+ * malformed is '?' as in nginx (one for a whole sequence that is too long or too high; nothing for
+ * one that the text ends in), but a byte of ASCII after its beginning is never taken along. False:
+ * there is more to be done with new room, of RECODE_STEP bytes at least. `is_last`: nothing follows
+ * *in.
  */
 bool recode(struct recoder *recoder, struct str *in, bool is_last, struct writer *out);
 
@@ -70,8 +71,9 @@ bool recode(struct recoder *recoder, struct str *in, bool is_last, struct writer
 bool recode_is_needless(const struct recoder *recoder, struct str piece);
 
 /*
- * The code point at the beginning of the bytes, and the length of its sequence (RFC 3629, 4). 0: the sequence may be
- * complete with more bytes. Negative: malformed; so many bytes, negated, belong together.
+ * The code point at the beginning of the bytes, and the length of its sequence (RFC 3629, 4). 0:
+ * the sequence may be complete with more bytes. Negative: malformed; so many bytes, negated, belong
+ * together.
  */
 int utf8_decode(const unsigned char *at, size_t len, uint32_t *code_point);
 

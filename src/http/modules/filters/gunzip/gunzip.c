@@ -1,4 +1,5 @@
-/* ngx_http_gunzip_filter_module: clear text of compressed responses, for clients that do not take gzip. */
+/* ngx_http_gunzip_filter_module: clear text of compressed responses, for clients that do not take
+ * gzip. */
 #include "http/modules/filters/gunzip/gunzip.h"
 
 #include "http/codings/choice.h"
@@ -34,7 +35,8 @@ static const struct directive rows[] = {
 
 TYPED_SETTINGS(gunzip_settings_at, struct gunzip_settings, key, struct http_location)
 
-/* The Content-Encoding that says gzip, if this is all that was done to the body. What add_header says does not count. */
+/* The Content-Encoding that says gzip, if this is all that was done to the body. What add_header
+ * says does not count. */
 static struct field *find_gzip(struct request *request)
 {
     struct field *found = NULL;

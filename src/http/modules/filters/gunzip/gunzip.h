@@ -4,7 +4,8 @@
 
 #include "http/codings/codec.h"
 
-/* Takes gzip, of one member or of several, and gives clear text; level and window_bits do not count. */
+/* Takes gzip, of one member or of several, and gives clear text; level and window_bits do not
+ * count. */
 extern const struct codec_kind codec_inflate;
 
 #endif

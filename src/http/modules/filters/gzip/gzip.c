@@ -105,7 +105,8 @@ static struct codec_shape shape_for(const struct encoder_settings *settings, int
 }
 
 #ifdef HAVE_LIBDEFLATE
-/* Bytes of a body that is gathered: more would keep the worker too long at a time, and fewer libdeflate only stores. */
+/* Bytes of a body that is gathered: more would keep the worker too long at a time, and fewer
+ * libdeflate only stores. */
 #define WHOLE_MAX (64 * 1024)
 #define WHOLE_LEAST 64
 /* libdeflate knows no smaller window. */

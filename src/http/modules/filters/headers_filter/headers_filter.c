@@ -1,4 +1,5 @@
-/* ngx_http_headers_filter_module: add_header, add_trailer, expires, and Tengine's append_header and expires_by_types. */
+/* ngx_http_headers_filter_module: add_header, add_trailer, expires, and Tengine's append_header and
+ * expires_by_types. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/request/body_filter.h"
@@ -318,7 +319,8 @@ static void filter_headers(struct request *request)
     }
 }
 
-/* After ranges were cut, which need the length. HTTP/1 has trailers only with chunks; a stream announces both. */
+/* After ranges were cut, which need the length. HTTP/1 has trailers only with chunks; a stream
+ * announces both. */
 static void filter_length(struct request *request)
 {
     struct response *response = &request->response;
@@ -394,7 +396,8 @@ static bool add_trailer_apply(struct conf_scope *scope, const struct directive *
     return field_apply(scope, node, &((struct headers_settings *) settings)->own_trailers);
 }
 
-/* "[modified] time": reads it from the first words and tells how many there were; 0 after conf_error. */
+/* "[modified] time": reads it from the first words and tells how many there were; 0 after
+ * conf_error. */
 static unsigned parse_expires(struct conf_scope *scope, const struct conf_node *node,
                               unsigned count, const char *name, struct expires_rule *rule)
 {
@@ -458,7 +461,8 @@ static bool expires_by_types_apply(struct conf_scope *scope, const struct direct
     return true;
 }
 
-/* What holds here of what was inherited and what was written; joined, what was written stands first. */
+/* What holds here of what was inherited and what was written; joined, what was written stands
+ * first. */
 static void join_rules(struct arena *arena, struct vec *holds, const struct vec *own,
                        unsigned inherit)
 {

@@ -1,4 +1,5 @@
-/* ngx_http_image_filter_module: images that are tested, measured, made smaller and turned on their way. */
+/* ngx_http_image_filter_module: images that are tested, measured, made smaller and turned on their
+ * way. */
 #include "http/modules/filters/image_filter/transform.h"
 
 #include "base/buf.h"
@@ -41,7 +42,8 @@ TYPED_SETTINGS(image_filter_settings_at, struct image_settings, image_key, struc
 
 #define SIDE_MAX 1000000
 #define SCANS_MAX                                                                                  \
-    100 /* of a progressive JPEG: encoders make ten, and ten bytes are one more pass over all pixels */
+    100 /* of a progressive JPEG: encoders make ten, and ten bytes are one more pass over all      \
+           pixels */
 
 /* A number from 1 on. "-" is IMAGE_UNBOUNDED where that may be. 0: it is none. */
 static uint32_t image_filter_read_number(struct str text, uint32_t most, bool may_be_open)
@@ -86,8 +88,8 @@ static unsigned read_quality(struct str text)
     return number < 100 ? number : 100;
 }
 
-/* What this request wants. A value of the sharpening, or of an angle beside sides, that makes no sense is as if it was not
- * written, as in nginx. False: another variable has no sense. */
+/* What this request wants. A value of the sharpening, or of an angle beside sides, that makes no
+ * sense is as if it was not written, as in nginx. False: another variable has no sense. */
 static bool read_arguments(struct request *request, const struct image_settings *settings,
                            struct image_options *options)
 {

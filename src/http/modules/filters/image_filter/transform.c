@@ -128,7 +128,8 @@ static gdImagePtr canvas(struct size size)
     return image;
 }
 
-/* Colours instead of a palette. What was transparent there stays so, or gets the colour that it has. */
+/* Colours instead of a palette. What was transparent there stays so, or gets the colour that it
+ * has. */
 static gdImagePtr to_colours(gdImagePtr image, bool keeps_transparency)
 {
     if (gdImageTrueColor(image)) {
@@ -212,7 +213,8 @@ static gdImagePtr turn(gdImagePtr image, unsigned angle)
     return result;
 }
 
-/* The place of a colour in the palette. All that is wholly transparent is one colour: libgd finds that one no second time. */
+/* The place of a colour in the palette. All that is wholly transparent is one colour: libgd finds
+ * that one no second time. */
 static int palette_index(gdImagePtr image, int colour)
 {
     int alpha = gdTrueColorGetAlpha(colour);
@@ -229,7 +231,8 @@ static int palette_index(gdImagePtr image, int colour)
     return index;
 }
 
-/* An image whose pixels are those of one with a palette, in other places: it has the same colours. */
+/* An image whose pixels are those of one with a palette, in other places: it has the same colours.
+ */
 static gdImagePtr to_same_palette(gdImagePtr image)
 {
     gdImagePtr result = gdImageCreate(gdImageSX(image), gdImageSY(image));

@@ -10,7 +10,8 @@ struct parameter {
     bool is_mandatory;
 };
 
-/* values: by the command's parameters; NULL where one was not written. False: put the error message there. */
+/* values: by the command's parameters; NULL where one was not written. False: put the error message
+ * there. */
 typedef bool (*command_run)(struct ssi_page *page, const struct str *const *values);
 
 struct command {

@@ -66,9 +66,8 @@ struct inclusion {
     struct ordered_slot *slot; /* in the page's output, until it was answered */
     struct body_filter
         begin; /* in whose name the subrequest runs: the next one is the gate, or the place */
-    struct body_filter
-        gate; /* with a stub: lets nothing through of the server's own pages for failures,
-                                      and knows whether there was anything */
+    struct body_filter gate; /* with a stub: lets nothing through of the server's own pages for
+                                failures, and knows whether there was anything */
     const struct ssi_block *block; /* stub=; or NULL */
     bool has_output;
     bool is_open; /* the stub itself goes through */

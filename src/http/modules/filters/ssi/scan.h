@@ -42,8 +42,8 @@ enum ssi_token {
 /* The next token of *input, which moves on after it. */
 enum ssi_token ssi_scan(struct ssi_scanner *scanner, struct str *input, struct str *out);
 
-/* The page ended: the part of an opening mark that turned out to be text; else empty. A directive that has
- * no end is dropped. */
+/* The page ended: the part of an opening mark that turned out to be text; else empty. A directive
+ * that has no end is dropped. */
 struct str ssi_scan_end(struct ssi_scanner *scanner);
 
 void ssi_scanner_free(struct ssi_scanner *scanner);

@@ -44,8 +44,8 @@ struct ssi_if {
 };
 
 /*
- * A page: the body of a response that is worked on, or a stub. Its filter is where output leaves (filter.next),
- * and what includes stand for. In the request's arena.
+ * A page: the body of a response that is worked on, or a stub. Its filter is where output leaves
+ * (filter.next), and what includes stand for. In the request's arena.
  */
 struct ssi_page {
     struct body_filter filter;
@@ -87,15 +87,16 @@ bool ssi_is_skipping(const struct ssi_page *page);
 
 /* ---- commands.c ---- */
 
-/* Carries a directive out; what is wrong with it is logged, and the error message put in its place. MAY WAIT. */
+/* Carries a directive out; what is wrong with it is logged, and the error message put in its place.
+ * MAY WAIT. */
 void ssi_run(struct ssi_page *page, const struct ssi_directive *directive);
 /* The error message, unless ssi_silent_errors is on. MAY WAIT. */
 void ssi_fail(struct ssi_page *page);
 
 /* ---- include.c ---- */
 
-/* Another place's answer in the place of the directive, which runs in parallel to the page, or in a variable; true, or a
- * failure that was logged. MAY WAIT. */
+/* Another place's answer in the place of the directive, which runs in parallel to the page, or in a
+ * variable; true, or a failure that was logged. MAY WAIT. */
 struct ssi_include {
     const struct str *virtual; /* each NULL where it was not written */
     const struct str *file;
@@ -107,7 +108,8 @@ bool ssi_include(struct ssi_page *page, const struct ssi_include *include);
 
 /* ---- values.c ---- */
 
-/* Counts a directive; now and then others get a turn. False: cancelled, or over request_memory_limit. MAY WAIT. */
+/* Counts a directive; now and then others get a turn. False: cancelled, or over
+ * request_memory_limit. MAY WAIT. */
 bool ssi_count_work(struct request *request);
 /* Keeps a variable for the main request and all its subrequests; the value is copied. */
 void ssi_set(struct request *request, struct str name, struct str value);

@@ -23,7 +23,8 @@ static struct ssi_shared *shared_of(struct request *request)
 bool ssi_count_work(struct request *request)
 {
     if (request->main->is_over_memory) {
-        return false; /* directives hardly wait: the cancelled wait that ends others may never come */
+        return false; /* directives hardly wait: the cancelled wait that ends others may never come
+                       */
     }
     return ++shared_of(request)->work % SSI_WORK_AT_ONCE != 0 || fiber_yield() != WAIT_CANCELLED;
 }
@@ -150,7 +151,8 @@ static bool take_name(struct request *request, struct str text, size_t *at, stru
     return true;
 }
 
-/* A value that alone is more than a request may take; one directive can ask for thousands of a large one. */
+/* A value that alone is more than a request may take; one directive can ask for thousands of a
+ * large one. */
 static bool is_too_long(const struct request *request, size_t len)
 {
     size_t limit = request->main->memory.limit;

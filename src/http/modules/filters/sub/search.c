@@ -5,8 +5,8 @@
 
 #define NO_PATTERN SEARCH_PATTERNS_MAX
 
-/* A beginning of one or more patterns. The children of a node are a list; number 0 is the root, and as a
- * child, brother or link it means none. */
+/* A beginning of one or more patterns. The children of a node are a list; number 0 is the root, and
+ * as a child, brother or link it means none. */
 struct node {
     uint32_t depth;   /* bytes from the root */
     uint32_t child;   /* first of those that are one byte longer */
@@ -27,8 +27,8 @@ struct search_set {
     unsigned patterns;   /* that are not empty */
     uint64_t empty[4];   /* bit n: pattern n is empty */
     uint32_t roots[256]; /* child of the root by its byte, in either case; 0 = none */
-    uint8_t next_same
-        [SEARCH_PATTERNS_MAX]; /* the next pattern that is the same as this one, or NO_PATTERN */
+    uint8_t next_same[SEARCH_PATTERNS_MAX]; /* the next pattern that is the same as this one, or
+                                               NO_PATTERN */
 };
 
 /* ---- the automaton ---- */
@@ -189,7 +189,8 @@ void search_drop(struct search *search, unsigned pattern)
     }
 }
 
-/* The first pattern that is searched for and ends at `at`: the longest is the one that begins first. */
+/* The first pattern that is searched for and ends at `at`: the longest is the one that begins
+ * first. */
 static void note_match(struct search *search)
 {
     const struct node *nodes = search->set->nodes;
@@ -215,7 +216,8 @@ static void note_match(struct search *search)
     }
 }
 
-/* May what is still to come give a match that begins before the best, or there with an earlier pattern? */
+/* May what is still to come give a match that begins before the best, or there with an earlier
+ * pattern? */
 static bool is_final(const struct search *search)
 {
     const struct node *node = &search->set->nodes[search->node];
@@ -318,7 +320,8 @@ static void scan(struct search *search)
     }
 }
 
-/* Keeps what no longer stands in the piece: the bytes from `from` on, at most as many as a pattern has. */
+/* Keeps what no longer stands in the piece: the bytes from `from` on, at most as many as a pattern
+ * has. */
 static void search_hold(struct search *search)
 {
     size_t end = window_length(search);

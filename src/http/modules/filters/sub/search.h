@@ -14,8 +14,9 @@
 struct search_set;
 
 /*
- * Of `count` patterns, at most SEARCH_PATTERNS_MAX; ASCII case does not matter; empty ones match nothing.
- * Takes memory in proportion to their bytes, from the arena, where it lives; the texts are not kept.
+ * Of `count` patterns, at most SEARCH_PATTERNS_MAX; ASCII case does not matter; empty ones match
+ * nothing. Takes memory in proportion to their bytes, from the arena, where it lives; the texts are
+ * not kept.
  */
 struct search_set *search_set_make(struct arena *arena, const struct str *patterns, unsigned count);
 
@@ -23,9 +24,9 @@ struct search_set *search_set_make(struct arena *arena, const struct str *patter
 unsigned search_set_count(const struct search_set *set);
 
 /*
- * A search that is under way. The first match in the bytes is taken, of several that begin at one place the
- * one whose pattern comes first; the search continues after it. Of the bytes that were fed no more are kept
- * than the longest pattern has.
+ * A search that is under way. The first match in the bytes is taken, of several that begin at one
+ * place the one whose pattern comes first; the search continues after it. Of the bytes that were
+ * fed no more are kept than the longest pattern has.
  */
 struct search {
     const struct search_set *set;

@@ -20,9 +20,9 @@ struct sub_settings {
     bool is_once; /* each pattern is replaced where it stands first */
     bool keeps_last_modified;
     const struct search_set
-        *set; /* of the patterns; NULL: some have variables, or there are none */
-    const void *
-        set_of; /* rules.items that `set` was compiled from: blocks that inherit both compile nothing */
+        *set;           /* of the patterns; NULL: some have variables, or there are none */
+    const void *set_of; /* rules.items that `set` was compiled from: blocks that inherit both
+                           compile nothing */
 };
 
 static struct settings_key sub_key;
@@ -158,7 +158,8 @@ static bool sub_filter_apply(struct conf_scope *scope, const struct directive *r
     return true;
 }
 
-/* Patterns without variables are compiled once for the location, and for those that inherit them. */
+/* Patterns without variables are compiled once for the location, and for those that inherit them.
+ */
 static bool sub_finish(struct conf_scope *scope, void *arg)
 {
     struct sub_settings *settings = arg;

@@ -1,6 +1,7 @@
 /*
- * Trimming JavaScript. What white space means there hangs on what a '/' is, which hangs on the code before it: where that
- * cannot be known, and after template literals, the rest of the script stays as it is.
+ * Trimming JavaScript. What white space means there hangs on what a '/' is, which hangs on the code
+ * before it: where that cannot be known, and after template literals, the rest of the script stays
+ * as it is.
  */
 #include "http/modules/filters/trim/trimmer.h"
 

@@ -7,15 +7,17 @@ static bool separates(char c)
     return c == '\0' || memchr(";>{}:,", c, 6) != NULL;
 }
 
-/* Are spaces before this character redundant? Before ':' only in a declaration: it distinguishes `a :hover` from `a:hover`. */
+/* Are spaces before this character redundant? Before ':' only in a declaration: it distinguishes `a
+ * :hover` from `a:hover`. */
 static bool is_separated(const struct trimmer *trimmer, char c)
 {
     return c == ':' ? trimmer->is_declaring && trimmer->is_naming : separates(c);
 }
 
 /*
- * What the next text is, by what has just been written: a rule, or a declaration where a block has begun that no at-rule
- * with rules in it (`@media`) has opened. Of a declaration the name comes first.
+ * What the next text is, by what has just been written: a rule, or a declaration where a block has
+ * begun that no at-rule with rules in it (`@media`) has opened. Of a declaration the name comes
+ * first.
  */
 static void note_code(struct trimmer *trimmer, char c)
 {
@@ -63,7 +65,8 @@ static bool trim_style_is_name(char c)
            c == '\\' || letter >= 0x80;
 }
 
-/* Would these two, between which a comment stood, be another token? Where it is not certain, they would. */
+/* Would these two, between which a comment stood, be another token? Where it is not certain, they
+ * would. */
 static bool would_fuse(char before, char c)
 {
     if (trim_style_is_name(before)) {
@@ -74,8 +77,8 @@ static bool would_fuse(char before, char c)
     return before == ')' || before == ']' ? false : c != '.' && c != '#' && c != '[' && c != '(';
 }
 
-/* A byte of code, with the white space that is needed before it. A comment that nothing else tells words apart by stays, as an
- * empty one. */
+/* A byte of code, with the white space that is needed before it. A comment that nothing else tells
+ * words apart by stays, as an empty one. */
 static void put_code(struct trimmer *trimmer, char c)
 {
     if (!separates(trimmer->before) && !is_separated(trimmer, c)) {
@@ -126,8 +129,8 @@ static void feed_slash(struct trimmer *trimmer, char c)
     feed_code(trimmer, c);
 }
 
-/* Two comments are hacks for browsers of long ago, and stay: an empty one after '>', and that which ends in a backslash, with all up
- * to the next one's end. */
+/* Two comments are hacks for browsers of long ago, and stay: an empty one after '>', and that which
+ * ends in a backslash, with all up to the next one's end. */
 static void end_comment(struct trimmer *trimmer)
 {
     trimmer->code = CODE_PLAIN;

@@ -39,7 +39,8 @@ static void begin_tag(struct trimmer *trimmer)
     trimmer_put(trimmer, '<');
 }
 
-/* Is it `plain` alone, or with the one type that says the same, in quotes of either kind or without? */
+/* Is it `plain` alone, or with the one type that says the same, in quotes of either kind or
+ * without? */
 static bool is_plain(struct str tag, struct str plain, struct str type)
 {
     if (!str_starts(tag, plain)) {
@@ -103,7 +104,8 @@ static bool is_declaration(const struct trimmer *trimmer)
     return trimmer->tag_length > 1 && trimmer->tag[1] == '!';
 }
 
-/* White space is one blank before an attribute and before "/>", and goes around '=' and before '>'. */
+/* White space is one blank before an attribute and before "/>", and goes around '=' and before '>'.
+ */
 static void feed_tag(struct trimmer *trimmer, char c)
 {
     if (html_is_space(c)) {
@@ -141,7 +143,8 @@ static void feed_quoted(struct trimmer *trimmer, char c)
 
 /* ---- comments ---- */
 
-/* How much of the end of a comment has come; at its beginning "<!-->" and "<!--->" are whole ones, too. */
+/* How much of the end of a comment has come; at its beginning "<!-->" and "<!--->" are whole ones,
+ * too. */
 enum { NOTHING, DASH, DASHES, DASHES_BANG, BEGINNING, BEGINNING_DASH };
 
 static void feed_comment(struct trimmer *trimmer, char c)

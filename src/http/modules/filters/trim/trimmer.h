@@ -1,4 +1,5 @@
-/* White space and comments out of HTML, and out of the scripts and styles in it; byte by byte, with a state over pieces. Pure. */
+/* White space and comments out of HTML, and out of the scripts and styles in it; byte by byte, with
+ * a state over pieces. Pure. */
 #ifndef HTTP_MODULES_FILTERS_TRIM_TRIMMER_H
 #define HTTP_MODULES_FILTERS_TRIM_TRIMMER_H
 
@@ -8,7 +9,8 @@
 #include "base/str.h"
 
 #define TRIM_TAG_MAX                                                                               \
-    48 /* bytes of a tag that are looked at; longer ones are no script and no style that is trimmed */
+    48 /* bytes of a tag that are looked at; longer ones are no script and no style that is        \
+          trimmed */
 #define TRIM_TAIL 12 /* bytes of the input that are remembered: "<![endif]-->" is as long */
 #define TRIM_HELD 16 /* bytes that wait for what follows them, at most */
 
@@ -80,8 +82,8 @@ struct trimmer {
 };
 
 /*
- * Takes all of a piece, and writes what comes of it to `out`: no more than piece.len + TRIM_HELD bytes; over all pieces no more
- * than came in. Gives the end of what was written.
+ * Takes all of a piece, and writes what comes of it to `out`: no more than piece.len + TRIM_HELD
+ * bytes; over all pieces no more than came in. Gives the end of what was written.
  */
 char *trimmer_feed(struct trimmer *trimmer, struct str piece, bool is_last, char *out);
 

@@ -10,13 +10,15 @@
 struct xslt_sheet; /* a stylesheet, compiled; read by many threads */
 struct xslt_dtd;   /* declarations of entities */
 
-/* From files, while the configuration is read. NULL: it is none. What they include is read, from files only. */
+/* From files, while the configuration is read. NULL: it is none. What they include is read, from
+ * files only. */
 struct xslt_sheet *xslt_sheet_load(const char *path);
 void xslt_sheet_free(void *sheet);
 struct xslt_dtd *xslt_dtd_load(const char *path);
 void xslt_dtd_free(void *dtd);
 
-/* Of a stylesheet's result: "application/x-y", "utf-8"; empty = it says nothing. Valid as long as the sheet. */
+/* Of a stylesheet's result: "application/x-y", "utf-8"; empty = it says nothing. Valid as long as
+ * the sheet. */
 struct str xslt_media_type(const struct xslt_sheet *sheet);
 struct str xslt_encoding(const struct xslt_sheet *sheet);
 

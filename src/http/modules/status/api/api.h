@@ -16,7 +16,8 @@ struct api_path {
     bool has_more;   /* after the id */
 };
 
-/* The version that the request is for: earlier ones show what they had. API_VERSIONS where it names none. */
+/* The version that the request is for: earlier ones show what they had. API_VERSIONS where it names
+ * none. */
 unsigned api_version(const struct request *request);
 
 /* What there is since a version; a list ends with a NULL name. */
@@ -38,7 +39,8 @@ enum handler_result api_refuse_path(struct request *request);
 enum handler_result api_refuse_method(struct request *request);
 bool api_is_read(const struct request *request);
 
-/* The body, of at most so many bytes, as JSON. HANDLER_NEXT: it is in *out; else the answer is given. MAY WAIT. */
+/* The body, of at most so many bytes, as JSON. HANDLER_NEXT: it is in *out; else the answer is
+ * given. MAY WAIT. */
 enum handler_result api_read_body(struct request *request, size_t most, struct str *out);
 
 /* ---- collections (figures.c, groups.c) ---- */
@@ -57,7 +59,8 @@ struct api_collection {
     /* Appends struct api_thing, in the request's arena. */
     void (*list)(struct request *request, const struct api_collection *collection,
                  struct vec *things);
-    /* In place of `list`, where names are secrets and are not listed: the thing of this name. False: there is none. */
+    /* In place of `list`, where names are secrets and are not listed: the thing of this name.
+     * False: there is none. */
     bool (*find)(struct request *request, struct str name, struct api_thing *thing);
     /* Members of an object. */
     void (*put)(struct request *request, struct json *json, const struct api_thing *thing);
@@ -76,7 +79,8 @@ extern const struct api_collection api_figures[], api_groups[]; /* end with root
 enum handler_result api_answer_collection(struct request *request,
                                           const struct api_collection *collection, struct str name);
 
-/* When the configuration is read: room for what counters were when they were reset. False after conf_error. */
+/* When the configuration is read: room for what counters were when they were reset. False after
+ * conf_error. */
 bool api_figures_prepare(struct conf *conf, struct conf_node *node);
 
 /* ---- keys and values (keyvals.c), servers of groups (servers.c) ---- */
@@ -90,7 +94,8 @@ struct upstream_server;
 struct peer;
 /* The number of a peer: that of its server, unless it is one of several addresses of a name. */
 uint64_t api_peer_id(const struct peer *peer);
-/* The block that is shown under this name, in the subsystem of "http" or "stream"; NULL: there is none. */
+/* The block that is shown under this name, in the subsystem of "http" or "stream"; NULL: there is
+ * none. */
 struct upstream_group *api_find_group(struct str root, struct str name);
 /* Has it a `zone` or a `status_zone`? */
 bool api_shows_group(const struct upstream_group *group);

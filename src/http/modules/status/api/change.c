@@ -192,7 +192,8 @@ void server_change_apply(const struct server_change *change, struct server_entry
     if (change->has_backup) {
         entry->is_backup = given->is_backup;
     }
-    /* Of `down` and `drain` a server has one at most, as in the configuration: the one that came last. */
+    /* Of `down` and `drain` a server has one at most, as in the configuration: the one that came
+     * last. */
     if (change->has_down) {
         entry->is_down = given->is_down;
         entry->is_draining = entry->is_draining && !given->is_down;

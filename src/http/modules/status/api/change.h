@@ -23,7 +23,8 @@ struct server_form {
     bool has_drain;
 };
 
-/* Reads an object (RFC 8259). Its texts are slices of the body, or in the arena. NULL, or what is wrong. */
+/* Reads an object (RFC 8259). Its texts are slices of the body, or in the arena. NULL, or what is
+ * wrong. */
 const struct refusal *server_change_read(struct str body, const struct server_form *form,
                                          struct arena *arena, struct server_change *change);
 /* Gives the entry the values that the change has. */

@@ -1,4 +1,5 @@
-/* What the API shows of the service, its zones, caches and limits. The figures are those that `metrics` reads. */
+/* What the API shows of the service, its zones, caches and limits. The figures are those that
+ * `metrics` reads. */
 #include <unistd.h>
 
 #include "config.h"
@@ -19,7 +20,8 @@
 
 enum { SLOTS_MOST = 512, ROOM = 512 << 10 };
 
-/* Counters of the service when they were reset: they themselves only rise, as `metrics` shows them. */
+/* Counters of the service when they were reset: they themselves only rise, as `metrics` shows them.
+ */
 struct api_base {
     struct slot_counters connections, tls, requests, processes;
     struct slot_counters workers[SLOTS_MOST]; /* of the process that they name */
@@ -411,7 +413,8 @@ static void put_sync(struct request *request, struct json *json, const struct ap
     json_close(json, '}');
 }
 
-/* ---- the licence, for monitors of nginx Plus: there is none that could expire, and nothing is reported ---- */
+/* ---- the licence, for monitors of nginx Plus: there is none that could expire, and nothing is
+ * reported ---- */
 
 static void put_license(struct request *request, struct json *json, const struct api_thing *thing)
 {

@@ -28,7 +28,8 @@ static struct keyval_zone *zone_named(const struct keyval_kind *kind, struct str
     return zone;
 }
 
-/* The store did not do it. KEYVAL_REDIS_DONE and those that say something of a key are not for this. */
+/* The store did not do it. KEYVAL_REDIS_DONE and those that say something of a key are not for
+ * this. */
 static enum handler_result refuse_redis(struct request *request, enum keyval_redis_result result)
 {
     return result == KEYVAL_REDIS_GONE
@@ -263,7 +264,8 @@ static enum keyval_result make_changes(const struct keyval_zone *zone, const str
     return is_new ? keyval_make(zone->store, changes) : keyval_change(zone->store, changes);
 }
 
-/* Memory of what has expired, or was cleared, is given back. MAY WAIT. False: the request was cancelled. */
+/* Memory of what has expired, or was cleared, is given back. MAY WAIT. False: the request was
+ * cancelled. */
 static bool sweep(const struct keyval_zone *zone)
 {
     uint32_t cursor = 0;

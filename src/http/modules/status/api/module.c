@@ -1,4 +1,5 @@
-/* ngx_http_api_module, in the shape of nginx Plus' interface: what the service does, and changes while it runs. */
+/* ngx_http_api_module, in the shape of nginx Plus' interface: what the service does, and changes
+ * while it runs. */
 #include "base/text.h"
 #include "http/modules/status/api/api.h"
 #include "http/client/connection.h"
@@ -102,8 +103,8 @@ static struct str host_name(struct str authority)
 }
 
 /*
- * An attacker can make a name of his lead here once its page was loaded: that page has the same origin as we. So the
- * name must be one that this server is meant to have.
+ * An attacker can make a name of his lead here once its page was loaded: that page has the same
+ * origin as we. So the name must be one that this server is meant to have.
  */
 static bool is_own_host(struct request *request, struct str host)
 {
@@ -128,8 +129,9 @@ static bool is_own_host(struct request *request, struct str host)
 }
 
 /*
- * A page of another site makes a browser send what it likes, with the credentials that the browser has: its requests say whose
- * page it was (RFC 6454; Fetch Metadata). Clients that are no browsers say nothing. NULL, or why the request is refused.
+ * A page of another site makes a browser send what it likes, with the credentials that the browser
+ * has: its requests say whose page it was (RFC 6454; Fetch Metadata). Clients that are no browsers
+ * say nothing. NULL, or why the request is refused.
  */
 static const char *cross_origin(struct request *request)
 {

@@ -318,7 +318,8 @@ static const struct refusal *make_change(struct request *request, struct work *w
     return &busy;
 }
 
-/* The change is made, at the other nodes soon, and is in the state file before the client knows. MAY WAIT. */
+/* The change is made, at the other nodes soon, and is in the state file before the client knows.
+ * MAY WAIT. */
 static enum handler_result change_group(struct request *request, const struct api_path *path,
                                         struct work *work)
 {

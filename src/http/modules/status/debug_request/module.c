@@ -1,4 +1,5 @@
-/* ngx_http_debug_request_module: the way of chosen requests through the server, as JSON: lines of a file, explanations in a zone. */
+/* ngx_http_debug_request_module: the way of chosen requests through the server, as JSON: lines of a
+ * file, explanations in a zone. */
 #include "http/modules/status/debug_request/way.h"
 #include "http/routing/hooks.h"
 #include "net/addr/addr.h"
@@ -77,7 +78,8 @@ static enum handler_result begin(struct request *request)
     return HANDLER_NEXT;
 }
 
-/* The client learns the id, and nobody else does: a backend's own field of this name is not passed on. */
+/* The client learns the id, and nobody else does: a backend's own field of this name is not passed
+ * on. */
 static void add_id(struct request *request)
 {
     const struct str name = STR("X-Explain-ID");

@@ -6,8 +6,8 @@
 #include "http/request/request.h"
 
 /*
- * Writes down what happens to this main request from here on, in at most WAY_MOST bytes; with an id if it has_id. A second call does
- * nothing.
+ * Writes down what happens to this main request from here on, in at most WAY_MOST bytes; with an id
+ * if it has_id. A second call does nothing.
  */
 #define WAY_MOST (32 * 1024)
 void way_begin(struct request *request, bool has_id);

@@ -1,4 +1,5 @@
-/* The numbers that are shown to scrapers, family by family: those of the cells, of workers and of the service. */
+/* The numbers that are shown to scrapers, family by family: those of the cells, of workers and of
+ * the service. */
 #include <stdio.h>
 #include <unistd.h>
 

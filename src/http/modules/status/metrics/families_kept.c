@@ -1,4 +1,5 @@
-/* Families of what other packages keep in zones: limits, caches, keyvals, stores, discovery, orders of certificates. */
+/* Families of what other packages keep in zones: limits, caches, keyvals, stores, discovery, orders
+ * of certificates. */
 #include "base/shm.h"
 #include "cache/shared_fetch.h"
 #include "http/modules/status/metrics/families.h"

@@ -16,7 +16,8 @@ void metrics_write_status(struct buf *out, struct request *request);
 
 /* A page that shows the text and the history of the location that it comes from. */
 struct str metrics_page(void);
-/* Its Content-Security-Policy: its own script and style by their hashes, and requests to its origin. */
+/* Its Content-Security-Policy: its own script and style by their hashes, and requests to its
+ * origin. */
 struct str metrics_page_policy(void);
 
 #endif

@@ -1,4 +1,5 @@
-/* The numbers as protobuf: messages MetricFamily of io.prometheus.client, each after its length. The only form that has native histograms. */
+/* The numbers as protobuf: messages MetricFamily of io.prometheus.client, each after its length.
+ * The only form that has native histograms. */
 #include <math.h>
 
 #include "base/protobuf.h"
@@ -100,7 +101,8 @@ static void put_classic(struct buf *out, const uint64_t *counts)
     }
 }
 
-/* Where there are buckets: runs of them, the first from bucket 0, each further from the end of the one before. */
+/* Where there are buckets: runs of them, the first from bucket 0, each further from the end of the
+ * one before. */
 static void put_spans(struct buf *out, const uint64_t *counts)
 {
     int end = 0;

@@ -1,4 +1,5 @@
-/* The numbers as one document of JSON, in the shape that nginx Plus' `status` has had: what monitors and pages read that know that. */
+/* The numbers as one document of JSON, in the shape that nginx Plus' `status` has had: what
+ * monitors and pages read that know that. */
 #include <unistd.h>
 
 #include "config.h"

@@ -50,7 +50,8 @@ static bool otel_header_apply(struct conf_scope *scope, const struct directive *
 
 #define TRACES_PATH STR("/v1/traces")
 
-/* Logs and metrics have places beside that of traces; where that is one of its own, none is known for them. */
+/* Logs and metrics have places beside that of traces; where that is one of its own, none is known
+ * for them. */
 static void name_paths(struct arena *arena, struct otel_exporter *exporter, struct str path)
 {
     exporter->paths[OTEL_TRACES] = path;

@@ -1,4 +1,5 @@
-/* The trace that a request belongs to: what its fields say, what is made of that, and what backends receive. */
+/* The trace that a request belongs to: what its fields say, what is made of that, and what backends
+ * receive. */
 #include "base/checksum.h"
 #include "http/modules/status/otel/otel.h"
 #include "http/request/field_change.h"
@@ -92,7 +93,8 @@ static void inject(struct request *request, struct otel_context *context)
 
 static uint64_t seed; /* of this worker */
 
-/* One share of all requests: a number of a linear congruential generator for each is all that those pay that are not recorded. */
+/* One share of all requests: a number of a linear congruential generator for each is all that those
+ * pay that are not recorded. */
 static struct {
     uint64_t state;
     uint64_t most; /* of OTEL_ALL */
@@ -105,7 +107,8 @@ void otel_contexts_start(uint64_t share)
     share_of_all.most = share;
 }
 
-/* Where a request lies between 0 and OTEL_ALL: by chance, and at the same place whenever it is asked about. */
+/* Where a request lies between 0 and OTEL_ALL: by chance, and at the same place whenever it is
+ * asked about. */
 static uint64_t place_of(const struct request *request)
 {
     uint64_t x = connection_number(request->connection) * 0x9e3779b97f4a7c15u;

@@ -1,5 +1,5 @@
-/* How spans and log records are written: attributes, identifiers and times as fields of OTLP, straight to a room that is large enough.
- * Implemented in frame.c. */
+/* How spans and log records are written: attributes, identifiers and times as fields of OTLP,
+ * straight to a room that is large enough. Implemented in frame.c. */
 #ifndef HTTP_MODULES_STATUS_OTEL_ENCODE_H
 #define HTTP_MODULES_STATUS_OTEL_ENCODE_H
 
@@ -17,12 +17,14 @@ enum { SCOPE_ITEMS = 2 }; /* spans, log records, metrics: of ScopeSpans and its 
 enum { TEXT_MOST = 1024, TARGET_MOST = 4096 };
 
 /*
- * Spans are written straight to a room that is large enough for all but configured attributes, with the lengths of short texts known
- * beforehand: one request in ten that is recorded must not be felt.
+ * Spans are written straight to a room that is large enough for all but configured attributes, with
+ * the lengths of short texts known beforehand: one request in ten that is recorded must not be
+ * felt.
  */
 enum { SPAN_ROOM = 16 * 1024, ATTRIBUTE_ROOM = 64 /* beside key and text */ };
 
-/* Bytes of the lengths and keys around a short text, and the longest that all of them are single bytes with. */
+/* Bytes of the lengths and keys around a short text, and the longest that all of them are single
+ * bytes with. */
 enum { SHORT_AROUND = 6, SHORT_MOST = 127 - SHORT_AROUND };
 
 /* Room for a span at the end of the buffer. */
@@ -63,7 +65,8 @@ static inline char *put_varint(char *at, uint64_t value)
         bits |= word;                                                                              \
     } while (0)
 
-/* Copies a text and gives the bits that its bytes have, so that it is read once; a short one by two words that overlap. */
+/* Copies a text and gives the bits that its bytes have, so that it is read once; a short one by two
+ * words that overlap. */
 static inline __attribute__((always_inline)) uint64_t put_bytes(char *at, struct str text)
 {
     size_t len = text.len;
@@ -102,7 +105,8 @@ static inline char *put_key_of(char *at, unsigned field, struct str key, size_t 
 /* What is long, or no ASCII. */
 char *otel_put_long_text(char *at, unsigned field, struct str key, struct str value, size_t most);
 
-/* There are key.len + most + ATTRIBUTE_ROOM bytes of room. Inlined, so that a constant key is a few words. */
+/* There are key.len + most + ATTRIBUTE_ROOM bytes of room. Inlined, so that a constant key is a few
+ * words. */
 static inline __attribute__((always_inline)) char *put_text(char *at, unsigned field,
                                                             struct str key, struct str value,
                                                             size_t most)
@@ -158,7 +162,8 @@ static inline char *put_time(char *at, unsigned field, uint64_t ns)
 /* The same of a message that has more. */
 void otel_put_long_length(struct buf *out, size_t at);
 
-/* The length of a message goes before it, where two bytes were left for it: it has more than 127 bytes, and seldom more than two tell. */
+/* The length of a message goes before it, where two bytes were left for it: it has more than 127
+ * bytes, and seldom more than two tell. */
 static inline void otel_put_length(struct buf *out, size_t at)
 {
     size_t size = out->len - at - 2;

@@ -1,4 +1,5 @@
-/* A worker's spans, log records and metrics on their way to the collector: when they are sent, and what becomes of those that are not. */
+/* A worker's spans, log records and metrics on their way to the collector: when they are sent, and
+ * what becomes of those that are not. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -44,7 +45,8 @@ struct exporter {
     bool is_quitting;
 };
 
-/* Those of this process, newest first: without a master, the former generation's ends while the next one serves. */
+/* Those of this process, newest first: without a master, the former generation's ends while the
+ * next one serves. */
 static struct exporter *exporters;
 
 static struct exporter **exporter_of(const struct generation *generation, enum otel_signal signal)
@@ -281,7 +283,8 @@ void otel_exporter_drop(struct generation *generation, enum otel_signal signal, 
     }
 }
 
-/* Attempts come after the request, whose span tells more. True: a batch is full. Seldom needed, so beside otel_record. */
+/* Attempts come after the request, whose span tells more. True: a batch is full. Seldom needed, so
+ * beside otel_record. */
 static __attribute__((noinline)) bool record_attempts(struct exporter *exporter,
                                                       const struct request *request,
                                                       const struct otel_context *context)

@@ -1,4 +1,5 @@
-/* What is around spans, log records and metrics: these messages of OTLP differ in their names alone. */
+/* What is around spans, log records and metrics: these messages of OTLP differ in their names
+ * alone. */
 #include "config.h"
 #include "http/modules/status/otel/encode.h"
 #include "http/modules/status/otel/otel.h"

@@ -101,8 +101,8 @@ struct kept_line {
 };
 
 /*
- * Of this process: lines come from threads of pools and from signal handlers, too, so they are kept as they are. The loop makes records
- * of them.
+ * Of this process: lines come from threads of pools and from signal handlers, too, so they are kept
+ * as they are. The loop makes records of them.
  */
 static struct {
     struct log_tap tap;
@@ -116,7 +116,8 @@ static struct {
     char *room;
 } lines = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* This thread holds the lock, or reports about the collector: lines of a signal handler then, and those of that, are left out. */
+/* This thread holds the lock, or reports about the collector: lines of a signal handler then, and
+ * those of that, are left out. */
 static __thread volatile bool is_paused;
 
 void otel_error_log_pause(void)
@@ -151,7 +152,8 @@ static void take_line(struct log_tap *tap, enum log_level level, struct str line
     is_paused = false;
 }
 
-/* "2026/11/29 06:30:00 [error] 12#13: *1 …": the body is what follows, the numbers are attributes. */
+/* "2026/11/29 06:30:00 [error] 12#13: *1 …": the body is what follows, the numbers are attributes.
+ */
 static void put_line(struct buf *out, const struct kept_line *kept, struct str line)
 {
     size_t start = out->len;

@@ -1,4 +1,5 @@
-/* The numbers of `metrics` as metrics of OTLP: opentelemetry.proto.metrics.v1. One worker sends them for all. */
+/* The numbers of `metrics` as metrics of OTLP: opentelemetry.proto.metrics.v1. One worker sends
+ * them for all. */
 #include "base/clock.h"
 #include "base/text.h"
 #include "http/modules/status/otel/encode.h"

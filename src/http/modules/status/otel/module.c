@@ -277,8 +277,9 @@ static bool records_here(const struct http_location *location)
     return otel_has_record(otel_settings_at(location));
 }
 
-/* Do all locations record the same requests, whatever is known of these, without parts, and have nothing to do with fields? Then it is early enough to
- * decide when a request is logged: one that is not recorded pays for one look. A field is read before scripts change it. */
+/* Do all locations record the same requests, whatever is known of these, without parts, and have
+ * nothing to do with fields? Then it is early enough to decide when a request is logged: one that
+ * is not recorded pays for one look. A field is read before scripts change it. */
 static bool is_uniform(const struct http_main *main)
 {
     const struct otel_settings *first = NULL;
@@ -335,7 +336,8 @@ static bool logs_share_here(const struct http_location *location)
     return is_wanted_at(location) && records_uniformly(location->server->main);
 }
 
-/* Each location gets settings of its own: those of its parent are the same otherwise where it has no row. */
+/* Each location gets settings of its own: those of its parent are the same otherwise where it has
+ * no row. */
 static void lay_out_spans(struct http_main *main, struct arena *arena)
 {
     vec_each(struct http_location *, at, &main->locations) {

@@ -42,8 +42,8 @@ struct otel_main {
     struct str service_name;
     struct vec resource; /* struct otel_pair */
     struct otel_exporter *exporter;
-    unsigned
-        error_log; /* enum log_level: lines that are sent, as important at least; LOG_STDERR: none */
+    unsigned error_log;  /* enum log_level: lines that are sent, as important at least; LOG_STDERR:
+                            none */
     uint64_t metrics_ms; /* from one export of the metrics to the next; 0: there is none */
 };
 
@@ -152,9 +152,11 @@ bool otel_exporter_enter(struct conf_scope *scope, const struct directive *row,
 
 /* Bytes at most of what comes before the spans, log records or metrics of a message. */
 size_t otel_frame_most(const struct otel_main *main);
-/* Writes that before the items, which come after frame_most bytes of the room. Gives the message, which ends with the room. */
+/* Writes that before the items, which come after frame_most bytes of the room. Gives the message,
+ * which ends with the room. */
 struct str otel_put_frame(struct str room, const struct otel_main *main, size_t frame_most);
-/* What the collector has said: items that it refused, with a reason of its own. False: it said nothing of the kind. */
+/* What the collector has said: items that it refused, with a reason of its own. False: it said
+ * nothing of the kind. */
 bool otel_read_refusal(struct str answer, uint64_t *refused, struct str *reason);
 
 /* ---- logs.c: lines of logs ---- */

@@ -1,4 +1,5 @@
-/* What a request goes through, as spans within its own: handlers that take time, subrequests, look-ups in the cache. */
+/* What a request goes through, as spans within its own: handlers that take time, subrequests,
+ * look-ups in the cache. */
 #include "base/clock.h"
 #include "http/exchange/exchange.h"
 #include "http/modules/status/otel/otel.h"

@@ -1,4 +1,5 @@
-/* Spans of a worker that wait to be sent: batches in a ring, bounded in number and bytes. Knows no request and no collector. */
+/* Spans of a worker that wait to be sent: batches in a ring, bounded in number and bytes. Knows no
+ * request and no collector. */
 #ifndef HTTP_MODULES_STATUS_OTEL_RING_H
 #define HTTP_MODULES_STATUS_OTEL_RING_H
 
@@ -36,7 +37,8 @@ void span_ring_close(struct span_ring *ring);
 /* Opens a further batch. NULL: all are full, and a span is counted as dropped. */
 struct span_batch *span_ring_open_batch(struct span_ring *ring);
 
-/* Where the next span is put; span_ring_added when it was. NULL: all batches are full, and it is counted as dropped. */
+/* Where the next span is put; span_ring_added when it was. NULL: all batches are full, and it is
+ * counted as dropped. */
 static inline struct buf *span_ring_next(struct span_ring *ring)
 {
     struct span_batch *batch = ring->open != NULL ? ring->open : span_ring_open_batch(ring);

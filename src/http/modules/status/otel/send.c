@@ -16,7 +16,8 @@ static const struct str grpc_paths[OTEL_SIGNALS] = {
 };
 #define USER_AGENT STR("Portunus/" PORTUNUS_VERSION)
 
-/* Statuses of gRPC after which the same message may be sent again (the OTLP specification, Failures). */
+/* Statuses of gRPC after which the same message may be sent again (the OTLP specification,
+ * Failures). */
 static bool is_retryable_grpc(int status)
 {
     return status == 1 /* CANCELLED */ || status == 4 /* DEADLINE_EXCEEDED */ ||
@@ -50,7 +51,8 @@ static const struct peer *peer_at(const struct peer_list *list, unsigned number)
                                         : &list->backup.peers[number - list->primary.count];
 }
 
-/* A fresh connection, to the address whose turn it is; after a failure the next one is tried. MAY WAIT. */
+/* A fresh connection, to the address whose turn it is; after a failure the next one is tried. MAY
+ * WAIT. */
 static bool connect_collector(struct otel_link *link, const struct otel_exporter *exporter,
                               struct health_probe *probe)
 {

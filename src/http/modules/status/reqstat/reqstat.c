@@ -24,7 +24,8 @@ struct reqstat_settings {
 static struct settings_key reqstat_key;
 static bool is_used; /* by the configuration that is being read */
 
-/* What was chosen for a request when its rewrite phase began; later locations change nothing of it. */
+/* What was chosen for a request when its rewrite phase began; later locations change nothing of it.
+ */
 struct choice {
     const struct reqstat_settings *settings;
     struct str *keys; /* by zone */
@@ -101,8 +102,8 @@ static void count_all(struct request *request, const struct choice *choice, uint
 }
 
 /*
- * The number that a variable begins with: a whole one as it is, one with a point (seconds, as of $upstream_response_time) in
- * thousandths.
+ * The number that a variable begins with: a whole one as it is, one with a point (seconds, as of
+ * $upstream_response_time) in thousandths.
  */
 static uint64_t number_of(struct str text)
 {

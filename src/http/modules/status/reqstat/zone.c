@@ -78,7 +78,8 @@ static void see_period(const struct reqstat_zone *zone, struct reqstat_record *r
     }
 }
 
-/* A record for a new key; when all are taken, that of the key that was asked for longest ago, if it is asked for seldom. */
+/* A record for a new key; when all are taken, that of the key that was asked for longest ago, if it
+ * is asked for seldom. */
 static struct reqstat_record *add_record(struct reqstat_zone *zone, const struct shm_key *key)
 {
     struct reqstat_record *record = shm_table_add(zone->table, key);

@@ -72,12 +72,14 @@ struct reqstat_record {
 bool reqstat_zone_finish(struct conf *conf, struct reqstat_zone *zone,
                          const struct conf_node *node);
 
-/* Adds to what was counted for a key: counters and indicators. False: the zone is full of keys that are asked for more often. */
+/* Adds to what was counted for a key: counters and indicators. False: the zone is full of keys that
+ * are asked for more often. */
 bool reqstat_zone_add(struct reqstat_zone *zone, struct str key, const uint64_t *counts);
 
 unsigned reqstat_zone_counters(const struct reqstat_zone *zone);
 
-/* A copy of each record: the key, and its counters. The lock is held for one at a time, so that no worker waits for a page. */
+/* A copy of each record: the key, and its counters. The lock is held for one at a time, so that no
+ * worker waits for a page. */
 void reqstat_zone_each(struct reqstat_zone *zone,
                        void (*visit)(struct str key, const uint64_t *counters, void *arg),
                        void *arg);

@@ -1,4 +1,5 @@
-/* ngx_http_session_log_module: a line for each session, which is what one client asks for without a long pause. */
+/* ngx_http_session_log_module: a line for each session, which is what one client asks for without a
+ * long pause. */
 #include "base/checksum.h"
 #include "base/parse.h"
 #include "base/text.h"

@@ -11,7 +11,8 @@
 #define NUMBER_ROOM 20   /* of a uint64_t in decimal */
 #define LINES_AT_ONCE 64 /* sessions that end under one lock */
 
-/* The first record of a session is keyed by its id. Its line continues in records without a key: `spare` has the number of the next. */
+/* The first record of a session is keyed by its id. Its line continues in records without a key:
+ * `spare` has the number of the next. */
 struct session_record {
     struct shm_record record;
     uint64_t last_ms; /* the last request */
@@ -61,7 +62,8 @@ static void drop_session(struct session_zone *zone, struct session_record *sessi
     }
 }
 
-/* A process died inside: sessions whose lines are whole stay, records that belong to none become free. */
+/* A process died inside: sessions whose lines are whole stay, records that belong to none become
+ * free. */
 static void repair(struct session_zone *zone)
 {
     uint32_t count = shm_table_count(zone->table);
@@ -138,7 +140,8 @@ static void end_session(struct session_zone *zone, struct session_record *sessio
     }
 }
 
-/* Ends sessions that are over, or all. Gives the time at which the next one is; NO_DEADLINE: there is none. */
+/* Ends sessions that are over, or all. Gives the time at which the next one is; NO_DEADLINE: there
+ * is none. */
 static uint64_t end_some(struct session_zone *zone, bool are_all_over)
 {
     size_t start = zone->lines->pending.len;
@@ -188,7 +191,8 @@ void session_zone_end(struct session_zone *zone, bool is_last)
 
 /* ---- counting ---- */
 
-/* A record for a part of a line, or for a session (key): sessions that were idle for longest make room. NULL: none is left to do so. */
+/* A record for a part of a line, or for a session (key): sessions that were idle for longest make
+ * room. NULL: none is left to do so. */
 static void *take_record(struct session_zone *zone, const struct shm_key *key)
 {
     struct session_record *oldest;
@@ -213,7 +217,8 @@ static void drop_rest(struct session_zone *zone, uint32_t first)
     }
 }
 
-/* Records without a key for what does not fit into the first one. False: there is no room; *first is the number of the first. */
+/* Records without a key for what does not fit into the first one. False: there is no room; *first
+ * is the number of the first. */
 static bool keep_rest(struct session_zone *zone, struct str rest, uint32_t *first)
 {
     struct shm_record *last = NULL;

@@ -22,7 +22,8 @@ struct session_zone {
     struct timer timer; /* of this worker: the session that ends first */
 };
 
-/* A line in the making: bytes at the places of `marks` are replaced by the sum when it is written. */
+/* A line in the making: bytes at the places of `marks` are replaced by the sum when it is written.
+ */
 struct session_line {
     struct buf text;  /* with its newline */
     struct buf marks; /* uint32_t: offsets in text, rising */
@@ -32,8 +33,9 @@ struct session_line {
 bool session_zone_finish(struct conf *conf, struct session_zone *zone);
 
 /*
- * Adds a request to a session. False: there is none of this id, and `line` is NULL; the caller makes the line, and calls again. The line
- * of a session that is there already is not used. Where the zone is full, sessions that were idle for longest end.
+ * Adds a request to a session. False: there is none of this id, and `line` is NULL; the caller
+ * makes the line, and calls again. The line of a session that is there already is not used. Where
+ * the zone is full, sessions that were idle for longest end.
  */
 bool session_zone_count(struct session_zone *zone, const unsigned char id[SESSION_ID_SIZE],
                         uint64_t bytes, const struct session_line *line);

@@ -1,4 +1,5 @@
-/* ngx_http_uploadprogress_module: how far uploads are, shown to clients that ask with the identifier that the client gave them. */
+/* ngx_http_uploadprogress_module: how far uploads are, shown to clients that ask with the
+ * identifier that the client gave them. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -69,7 +70,8 @@ static const struct str jsonp_texts[STATES] = {
 TYPED_SETTINGS(uploadprogress_settings_at, struct progress_settings, progress_key,
                struct http_location)
 
-/* The name of the upload that this request is, or asks for: of a field, else of an argument, as it is written. */
+/* The name of the upload that this request is, or asks for: of a field, else of an argument, as it
+ * is written. */
 static bool upload_name(const struct request *request, struct str *out)
 {
     struct str wanted = uploadprogress_settings_at(request->location)->header;
@@ -89,7 +91,8 @@ static void piece_came(struct body_watcher *watcher, size_t size)
     upload_received(container_of(watcher, struct tracking, watcher)->upload, size);
 }
 
-/* The request goes, having been answered or not. One that nobody answered was broken off: 400, as nginx's module says. */
+/* The request goes, having been answered or not. One that nobody answered was broken off: 400, as
+ * nginx's module says. */
 static void request_gone(void *arg)
 {
     const struct tracking *tracking = arg;

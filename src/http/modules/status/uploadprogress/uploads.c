@@ -9,14 +9,16 @@
 
 #define LOOKED_AT_MOST 8 /* records that one request for a place asks to give way */
 
-/* May it be forgotten, or be begun again? The second: though no client has had the time to ask how it ended. */
+/* May it be forgotten, or be begun again? The second: though no client has had the time to ask how
+ * it ended. */
 static bool uploadprogress_uploads_is_over(const struct upload *upload)
 {
     return upload->has_ended ? upload->until_ms <= clock_now.now_ms
                              : kill((pid_t) upload->process, 0) == -1 && errno == ESRCH;
 }
 
-/* Lets go what nobody needs: what is over, and, where there is no room, what has ended longest ago. */
+/* Lets go what nobody needs: what is over, and, where there is no room, what has ended longest ago.
+ */
 static struct upload *add_upload(struct shm_table *table, const struct shm_key *key)
 {
     struct upload *oldest;

@@ -32,8 +32,8 @@ enum upload_begun {
     UPLOAD_FULL, /* the zone is full of uploads under way */
 };
 
-/* Begins one; *out is its record, which stays until upload_end. An upload of the same name that has ended, or whose process
- * died, gives way. */
+/* Begins one; *out is its record, which stays until upload_end. An upload of the same name that has
+ * ended, or whose process died, gives way. */
 enum upload_begun upload_begin(struct shm_table *table, struct str name, int64_t length,
                                struct upload **out);
 /* More bytes of it came. Needs no lock. */

@@ -125,7 +125,8 @@ static bool return_apply(struct conf_scope *scope, const struct directive *row,
 
 /* ---- set, break ---- */
 
-/* A variable of `set` before anything was assigned; the answer is kept, so that one request warns once. */
+/* A variable of `set` before anything was assigned; the answer is kept, so that one request warns
+ * once. */
 static bool get_uninitialized(struct variable_env *env, const struct variable *variable,
                               struct str *out)
 {
@@ -335,7 +336,8 @@ static bool if_apply(struct conf_scope *scope, const struct directive *row, stru
     return instruction_add(scope, settings, instruction);
 }
 
-/* Then the block: one in a location has settings of its own, one in a server has only directives. */
+/* Then the block: one in a location has settings of its own, one in a server has only directives.
+ */
 static bool if_enter(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                      void *settings)
 {

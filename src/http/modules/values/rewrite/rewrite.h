@@ -1,4 +1,5 @@
-/* ngx_http_rewrite_module inside: what its directives compile to. Implemented in rewrite.c and run.c. */
+/* ngx_http_rewrite_module inside: what its directives compile to. Implemented in rewrite.c and
+ * run.c. */
 #ifndef HTTP_REWRITE_H
 #define HTTP_REWRITE_H
 
@@ -80,7 +81,8 @@ enum handler_result rewrite_run_location(struct request *request);
 /* Settings of this module at a location. */
 const struct rewrite_settings *rewrite_settings_at(const struct http_location *location);
 
-/* %XX of printable bytes above '%' decoded up to the first '?': how nginx shows a rewritten path to the client. */
+/* %XX of printable bytes above '%' decoded up to the first '?': how nginx shows a rewritten path to
+ * the client. */
 struct str rewrite_readable_path(struct arena *arena, struct str path);
 
 #endif

@@ -103,9 +103,11 @@ static bool is_met(const struct run *run, const struct test *test)
     }
 }
 
-/* A block whose condition holds becomes the place of the request, and its directives run at once. */
-/* The block is the location now. Without a handler of its own it leaves the one that was found before, which is lost where
- * it would pass the request on: where to is a setting of the former location. */
+/* A block whose condition holds becomes the place of the request, and its directives run at once.
+ */
+/* The block is the location now. Without a handler of its own it leaves the one that was found
+ * before, which is lost where it would pass the request on: where to is a setting of the former
+ * location. */
 static void enter(struct request *request, const struct http_location *block)
 {
     const struct http_location *former = request->answering;
@@ -159,7 +161,8 @@ static void rewrite_run_add_text(struct target *target, struct str text)
     }
 }
 
-/* Captures are of the decoded URI: where the client had encoded something they are encoded again. */
+/* Captures are of the decoded URI: where the client had encoded something they are encoded again.
+ */
 static bool was_encoded(const struct request *request)
 {
     return request->uri_has_quoted || str_find_char(request->uri, '+') != NULL;

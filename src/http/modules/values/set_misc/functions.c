@@ -202,7 +202,8 @@ COMPUTE(random_number)
                                                     str_from(digits, format_uint(digits, chance))));
 }
 
-/* Characters of a set whose size divides into 256 as evenly as it can: what would favour some is drawn again. */
+/* Characters of a set whose size divides into 256 as evenly as it can: what would favour some is
+ * drawn again. */
 static bool random_text(struct request *request, struct str length_text, struct str alphabet,
                         struct str *value)
 {

@@ -56,7 +56,8 @@ static enum handler_result run_rotate(struct request *request, const struct rewr
     if (!set_misc_range(request, "set_rotate", texts, range)) {
         return request_fail(request, 500);
     }
-    /* A variable that is a number is counted on from there (a cookie's, say); else the worker counts. */
+    /* A variable that is a number is counted on from there (a cookie's, say); else the worker
+     * counts. */
     struct str former = STR_NONE;
     uint64_t value;
     if (variable_get(&request->env, rotate->variable, &former) && parse_uint(former, &value)) {
@@ -169,7 +170,8 @@ static void add_step(struct conf_scope *scope, const struct rewrite_step *step)
     http_main_of(scope->conf)->hooks->add_step(scope, step);
 }
 
-/* A function is applied to the arguments after the variable; where one is missing, to the variable itself first. */
+/* A function is applied to the arguments after the variable; where one is missing, to the variable
+ * itself first. */
 static bool set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings)
 {

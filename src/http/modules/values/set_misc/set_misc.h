@@ -14,7 +14,8 @@ extern struct settings_key set_misc_key;
 /* By name of the directive. */
 extern const struct value_function set_misc_functions[];
 
-/* Two numbers that are not negative, the smaller one first. False: they are none, which was logged. */
+/* Two numbers that are not negative, the smaller one first. False: they are none, which was logged.
+ */
 bool set_misc_range(struct request *request, const char *name, const struct str texts[2],
                     uint64_t out[2]);
 
