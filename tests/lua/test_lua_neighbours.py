@@ -79,6 +79,7 @@ server {
             end
         end
         show("wrong", wrong, finalizers > 0)
+    } }
     location ~ ^/finalizers/(values) { content_by_lua_block {
         local list = require("ngx.re").split
         local long, longer = ("a b&"):rep(2000), ("b%c"):rep(4000)
@@ -93,7 +94,7 @@ server {
         local calls = {
             variable = function(a) return ngx.var[a and "arg_a" or "arg_bb"] end,
             long_variable = function(a) return ngx.var[a and "http_long" or "uri"] end,
-            capture = function(a) return ngx.var[a and 1 or 2] end,
+            capture = function(a) return ngx.var[a and 1 or 0] end,
             directive = function(a) return ndk.set_var.set_encode_hex(a and "a" or "bb") end,
             long_directive = function(a) return ndk.set_var.set_quote_json_str(a and long or longer) end,
             header = function(a) return ngx.header[a and "one" or "three"] end,
@@ -128,11 +129,18 @@ server {
             replace = function(a) return require("resty.core.utils").str_replace_char(a and "a_b" or "__", "_", "-") end,
         }
         ngx.header.one = "1" ngx.header.two = { "2", "22" } ngx.header.three = "333" ngx.header.four = { "4444", "44", "4" }
-        local expected, others = {}, {}
+        calls.no_base64 = function(a) return ngx.decode_base64(a and "YWJj" or "a") end
+        calls.no_variable = function(a) return ngx.var[a and "http_host" or "http_none"] end
+        calls.no_header = function(a) return ngx.header[a and "one" or "none"] end
+        calls.find = function(a)
+            local from, to = ngx.re.find(a and "xab" or "zzzzzz", "(a)(b)", "o", nil, 1)
+            return tostring(from) .. tostring(to)
+        end
+        local last, expected, others = 300, {}, {}
         for name, call in pairs(calls) do
             expected[name] = call(true)
-            others[#others + 1] = call
             call(false)
+            others[#others + 1] = call
         end
         jit.off() jit.flush()
         collectgarbage("setpause", 1)
@@ -140,7 +148,7 @@ server {
         local finalizers, wrong = 0, {}
         local function finalize()
             finalizers = finalizers + 1
-            if finalizers > 200 then return end -- those that are left run in other requests
+            if finalizers > last then return end -- those that are left run in other requests
             for i = 1, #others do others[i](false) end
         end
         repeat
@@ -149,14 +157,14 @@ server {
                 local ok, is = pcall(call, true)
                 if is ~= expected[name] then wrong[name] = true end
             end
-        until finalizers > 200
+        until finalizers > last
         collectgarbage("setpause", 200)
         collectgarbage("setstepmul", 200)
         jit.on()
         local names = {}
         for name in pairs(wrong) do names[#names + 1] = name end
         table.sort(names)
-        ngx.say(finalizers > 200, "|", table.concat(names, " "))
+        ngx.say(finalizers > last, "|", table.concat(names, " "))
     } }
     location /agent { content_by_lua_block {
         local before = ngx.var.http_user_agent

@@ -24,20 +24,23 @@ local NONE, FIXED, DUE = results.NONE, results.FIXED, results.DUE
 local fail, as_text = results.fail, results.as_text
 
 local function get_variable(_, name)
-    local result
+    local result, data
     if type(name) == "number" then
         result = C.script_ffi_capture(name, out)
+        data = out[0]
     elseif type(name) == "string" then
         result = C.script_ffi_variable(name, #name, out)
+        data = out[0]
         if result == DUE then
             fetch_values()
             result = C.script_ffi_variable_fetched(name, #name, out)
+            data = out[0]
         end
     else
         error("bad variable name", 2)
     end
     if result >= 0 then
-        return (text_of(out[0], result)) -- out[0] is read before a finalizer may run
+        return (text_of(data, result))
     end
     if result ~= NONE then
         fail(result, 2)

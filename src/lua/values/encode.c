@@ -193,13 +193,9 @@ int script_ffi_quote_sql(const char *data, size_t len, char *out)
 
 /* ---- single characters ---- */
 
-int script_ffi_replace_char(const char *data, size_t len, int from, int to, char *out)
+void script_ffi_replace_char(const char *data, size_t len, int from, int to, char *out)
 {
-    if (memchr(data, from, len) == NULL) {
-        return 0;
-    }
     for (size_t i = 0; i < len; i++) {
         out[i] = data[i] == (char) from ? (char) to : data[i];
     }
-    return 1;
 }

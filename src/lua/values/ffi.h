@@ -37,8 +37,8 @@ double script_ffi_crc32(const char *data, size_t len);
  */
 uintptr_t ngx_escape_uri(unsigned char *out, const unsigned char *data, size_t len, uintptr_t kind);
 
-/* Every byte `from` becomes `to`. 1; or 0: there is none, and nothing was written. */
-int script_ffi_replace_char(const char *data, size_t len, int from, int to, char *out);
+/* Every byte `from` becomes `to`. */
+void script_ffi_replace_char(const char *data, size_t len, int from, int to, char *out);
 
 /* Percent-encodes what the kind wants; kinds are 0 to 6, as ngx.escape_uri counts them. */
 int script_ffi_escape_uri(const char *data, size_t len, int kind, char *out); /* at most 3 * len */

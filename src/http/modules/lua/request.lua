@@ -38,11 +38,12 @@ local text_of, cast = ffi.string, ffi.cast
 local error, pcall, type, tostring, tonumber, rawget = error, pcall, type, tostring, tonumber, rawget
 local lower, gsub, find = string.lower, string.gsub, string.find
 local select, setmetatable = select, setmetatable
+local min_of, max_of = math.min, math.max
 
 local buffer = require "portunus.buffer"
 local SIZE = buffer.SIZE
 
-local out = ffi.new("const char *[1]") -- read once, before a finalizer may run
+local out = ffi.new("const char *[1]") -- read at once
 
 -- A function that makes several strings reads memory of its own meanwhile, with which `make` makes it. When a finalizer (__gc) calls it then,
 -- that call gets another. (One that failed, for want of memory, stays in use.)
@@ -90,14 +91,16 @@ local function value_function(name)
         second = as_text(second)
         local size, value = SIZE, buffer.usual
         local len = C.http_lua_ffi_value_compute(compute, count, first, #first, second, #second, value, size)
+        local text = text_of(value, max_of(min_of(len, size), 0))
         while len > size do
             size, value = len, buffer.make(len)
             len = C.http_lua_ffi_value_compute(compute, count, first, #first, second, #second, value, size)
+            text = text_of(value, max_of(min_of(len, size), 0))
         end
         if len < 0 then
             error("calling directive " .. name .. " failed with code -1", 2)
         end
-        return (text_of(value, len))
+        return text
     end
 end
 
@@ -255,10 +258,11 @@ end
 
 function req.get_method()
     local len = C.http_lua_ffi_method(out)
+    local text = out[0]
     if len < 0 then
         fail(len, 2)
     end
-    return (text_of(out[0], len))
+    return (text_of(text, len))
 end
 
 function req.set_method(number)
@@ -325,10 +329,10 @@ end)
 
 function req.get_uri_args(max, fields)
     local len = C.http_lua_ffi_uri_args(out)
+    local text = out[0]
     if len < 0 then
         fail(len, 2)
     end
-    local text = out[0]
     if fields then
         require("table.clear")(fields)
     else
@@ -366,8 +370,9 @@ local function get_response_field(_, name)
         name = as_text(name)
     end
     local len = C.http_lua_ffi_response_get(name, #name, out)
+    local text = out[0]
     if len >= 0 then
-        return (text_of(out[0], len))
+        return (text_of(text, len))
     elseif len == NONE then
         return nil
     elseif len ~= SEVERAL then
@@ -376,9 +381,10 @@ local function get_response_field(_, name)
     local values, count, place = {}, 0, ffi.new("int[1]")
     repeat
         len = C.http_lua_ffi_response_next(name, #name, place, out)
+        text = out[0]
         if len >= 0 then
             count = count + 1
-            values[count] = text_of(out[0], len)
+            values[count] = text_of(text, len)
         end
     until len < 0
     return values

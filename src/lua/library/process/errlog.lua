@@ -65,13 +65,13 @@ function errlog.get_logs(max, list)
     local count = 0
     while max <= 0 or count < max * 3 do
         local len = C.script_ffi_capture_take(line, level, time)
+        local number, seconds, text = level[0], time[0], ffi.string(line, math.max(len, 0))
         if len == -2 then
             return nil, not_set
         end
         if len < 0 then
             break
         end
-        local number, seconds, text = level[0], time[0], ffi.string(line, len)
         list[count + 1] = number
         list[count + 2] = seconds
         list[count + 3] = text

@@ -39,7 +39,6 @@ local ERROR_SIZE = 1024 -- bytes of a message about a pattern, without that
 
 local buffer = require "portunus.buffer"
 local usual, SIZE, make = buffer.usual, buffer.SIZE, buffer.make
-local new_regex = ffi.new("struct script_regex *[1]")
 
 -- ---- options
 
@@ -109,11 +108,13 @@ local function compile_new(pattern, options)
     passing = passing or new_ring()
     local size = ERROR_SIZE + 2 * #pattern
     local message = size <= SIZE and usual or make(size)
-    local len = C.script_ffi_regex_new(pattern, #pattern, options.flags, match_limit, new_regex, message)
+    local place = ffi.new("struct script_regex *[1]")
+    local len = C.script_ffi_regex_new(pattern, #pattern, options.flags, match_limit, place, message)
+    local text = string_of(message, len)
     if len ~= 0 then
-        return nil, string_of(message, len)
+        return nil, text
     end
-    local regex = new_regex[0]
+    local regex = place[0]
     local made = {
         regex = gc(regex, C.script_ffi_regex_free),
         captures = regex.captures,
@@ -194,7 +195,8 @@ local function named_group(made, res, numbers)
     return list
 end
 
--- How often patterns were used. When it changes while captures are read, a finalizer (__gc) may have changed them: then they are read again.
+-- How often patterns were used. When it changes while captures are read, a finalizer (__gc) may have changed them: then what read them
+-- is done again.
 local uses = 0
 
 -- The groups of the last match.
@@ -210,18 +212,6 @@ local function collect(made, subject, res)
             res[names[i]] = named_group(made, res, made.numbers[i])
         end
     end
-    return res
-end
-
--- The same of the match that was looked for from `from`, once more.
-local function collect_again(made, subject, from, res)
-    local before
-    repeat
-        uses = uses + 1
-        before = uses
-        C.script_ffi_regex_match(made.regex, subject, #subject, from)
-        res = collect(made, subject, res)
-    until uses == before
     return res
 end
 
@@ -244,6 +234,7 @@ function ngx.re.match(subject, pattern, options, ctx, res)
     end
     local from = ctx and begin_of(ctx) or 0
     uses = uses + 1
+    local before = uses
     local result = C.script_ffi_regex_match(made.regex, subject, #subject, from)
     if result <= 0 then
         if result == 0 then
@@ -251,13 +242,13 @@ function ngx.re.match(subject, pattern, options, ctx, res)
         end
         return nil, failed(result)
     end
-    if ctx then
-        ctx.pos = made.captures[1] + 1
-    end
-    local before = uses
+    local last = made.captures[1]
     res = collect(made, subject, res)
     if uses ~= before then
-        res = collect_again(made, subject, from, res)
+        return (ngx.re.match(subject, pattern, options, ctx, res))
+    end
+    if ctx then
+        ctx.pos = last + 1
     end
     return res
 end
@@ -271,6 +262,7 @@ function ngx.re.find(subject, pattern, options, ctx, nth)
         subject = tostring(subject)
     end
     uses = uses + 1
+    local before = uses
     local result = C.script_ffi_regex_match(made.regex, subject, #subject, ctx and begin_of(ctx) or 0)
     if result <= 0 then
         if result == 0 then
@@ -278,21 +270,24 @@ function ngx.re.find(subject, pattern, options, ctx, nth)
         end
         return nil, nil, failed(result)
     end
-    local captures = made.captures
+    local captures, group = made.captures, 0
+    if nth and nth > 0 and nth <= made.groups then
+        group = nth
+    end
+    local last, from, to = captures[1], captures[2 * group], captures[2 * group + 1]
+    if uses ~= before then
+        return ngx.re.find(subject, pattern, options, ctx, nth)
+    end
     if ctx then
-        ctx.pos = captures[1] + 1
+        ctx.pos = last + 1
     end
-    if not nth or nth < 0 then
-        nth = 0
-    end
-    if nth > made.groups then
+    if nth and nth > made.groups then
         return nil, nil, "nth out of bound"
     end
-    local from = captures[2 * nth]
     if from < 0 then
         return nil, nil
     end
-    return from + 1, captures[2 * nth + 1]
+    return from + 1, to
 end
 
 -- Bytes of the character after `at`.
@@ -330,6 +325,7 @@ function iterator_meta.__call(iterator)
         return nil
     end
     uses = uses + 1
+    local before = uses
     local result = C.script_ffi_regex_match(made.regex, subject, len, from)
     if result <= 0 then
         iterator.from = len + 1
@@ -338,12 +334,11 @@ function iterator_meta.__call(iterator)
         end
         return nil, failed(result)
     end
-    local before = uses
-    local res = collect(made, subject)
+    local res, next_one = collect(made, subject), next_from(made, subject, from)
     if uses ~= before then
-        res = collect_again(made, subject, from, res)
+        return (iterator_meta.__call(iterator))
     end
-    iterator.from = next_from(made, subject, from)
+    iterator.from = next_one
     return res
 end
 
@@ -449,22 +444,24 @@ local function replace_by_template(subject, made, template, most)
         size = 2 * #subject
         out = make(size)
     end
-    uses = uses + 1
-    local len = C.script_ffi_regex_replace(made.regex, subject, #subject, template.taken, most, out, size)
-    while len > size do
+    local regex, text, len, count = made.regex, nil, nil, nil
+    while true do
+        uses = uses + 1
+        len = C.script_ffi_regex_replace(regex, subject, #subject, template.taken, most, out, size)
+        count = regex.replaced
+        text = string_of(out, max(min(len, size), 0))
+        if len <= size then
+            break
+        end
         size = len
         out = make(size)
-        uses = uses + 1
-        len = C.script_ffi_regex_replace(made.regex, subject, #subject, template.taken, most, out, size)
     end
     if len < 0 then
         return nil, nil, failed(len)
-    end
-    local count = made.regex.replaced
-    if count == 0 then
+    elseif count == 0 then
         return subject, 0
     end
-    return string_of(out, len), count
+    return text, count
 end
 
 local function replace_first(subject, made, replacement)
@@ -472,6 +469,7 @@ local function replace_first(subject, made, replacement)
         return replace_by_template(subject, made, replacement, 1)
     end
     uses = uses + 1
+    local before = uses
     local result = C.script_ffi_regex_match(made.regex, subject, #subject, 0)
     if result <= 0 then
         if result == 0 then
@@ -480,9 +478,9 @@ local function replace_first(subject, made, replacement)
         return nil, nil, failed(result)
     end
     local first, last = made.captures[0], made.captures[1]
-    local before, groups = uses, collect(made, subject)
+    local groups = collect(made, subject)
     if uses ~= before then
-        groups = collect_again(made, subject, 0, groups)
+        return replace_first(subject, made, replacement)
     end
     local text = tostring(replacement(groups))
     return sub(subject, 1, first) .. text .. sub(subject, max(first, last) + 1), 1
@@ -496,6 +494,7 @@ local function replace_all(subject, made, replacement)
     local from, copied, len = 0, 0, #subject
     while from <= len do
         uses = uses + 1
+        local before = uses
         local result = C.script_ffi_regex_match(made.regex, subject, len, from)
         if result < 0 then
             return nil, nil, failed(result)
@@ -503,16 +502,15 @@ local function replace_all(subject, made, replacement)
             break
         end
         local first, last, next_one = made.captures[0], made.captures[1], next_from(made, subject, from)
-        local before, groups = uses, collect(made, subject)
-        if uses ~= before then
-            groups = collect_again(made, subject, from, groups)
+        local groups = collect(made, subject)
+        if uses == before then
+            from = next_one
+            count = count + 1
+            pieces[piece_count + 1] = sub(subject, copied + 1, first)
+            pieces[piece_count + 2] = tostring(replacement(groups))
+            piece_count = piece_count + 2
+            copied = max(copied, last)
         end
-        from = next_one
-        count = count + 1
-        pieces[piece_count + 1] = sub(subject, copied + 1, first)
-        pieces[piece_count + 2] = tostring(replacement(groups))
-        piece_count = piece_count + 2
-        copied = max(copied, last)
     end
     if count == 0 then
         return subject, 0
@@ -567,6 +565,7 @@ local function split(subject, made, from, most, res)
     local groups = made.groups > 0 and {}
     while from <= len and copied < len and (most <= 0 or parts < most) do
         uses = uses + 1
+        local before = uses
         local result = C.script_ffi_regex_match(made.regex, subject, len, from)
         if result < 0 then
             return nil, failed(result)
@@ -575,14 +574,13 @@ local function split(subject, made, from, most, res)
         end
         local first, last, next_one = made.captures[0], made.captures[1], next_from(made, subject, from)
         if groups then
-            local before = uses
             collect(made, subject, groups)
-            if uses ~= before then
-                collect_again(made, subject, from, groups)
-            end
         end
-        from = next_one
-        if last > first or first > copied then
+        local is_sure = uses == before -- else it is matched again
+        if is_sure then
+            from = next_one
+        end
+        if is_sure and (last > first or first > copied) then
             parts = parts + 1
             count = count + 1
             res[count] = sub(subject, copied + 1, first)

@@ -2,7 +2,7 @@
 local ngx = ...
 local ffi = require "ffi"
 local C = ffi.C
-local string_of = ffi.string
+local string_of, max = ffi.string, math.max
 local type, tostring, error, select = type, tostring, error, select
 
 ffi.cdef [[
@@ -158,10 +158,11 @@ function ngx.decode_base64(value)
         out = make(#value)
     end
     local len = C.script_ffi_decode_base64(value, #value, 0, out)
+    local text = string_of(out, max(len, 0))
     if len < 0 then
         return nil
     end
-    return (string_of(out, len))
+    return text
 end
 
 function ngx.decode_base64mime(value)
@@ -173,10 +174,11 @@ function ngx.decode_base64mime(value)
         out = make(#value)
     end
     local len = C.script_ffi_decode_base64(value, #value, MIME, out)
+    local text = string_of(out, max(len, 0))
     if len < 0 then
         return nil
     end
-    return (string_of(out, len))
+    return text
 end
 
 package.preload["ngx.base64"] = function()
@@ -203,10 +205,11 @@ package.preload["ngx.base64"] = function()
             out = make(#value)
         end
         local len = C.script_ffi_decode_base64(value, #value, URL, out)
+        local text = string_of(out, max(len, 0))
         if len < 0 then
             return nil, "invalid input"
         end
-        return (string_of(out, len))
+        return text
     end
 
     return base64

@@ -1,9 +1,9 @@
 -- Small help for texts.
 local ffi = require "ffi"
 local C = ffi.C
-local string_of, byte = ffi.string, string.byte
+local string_of, byte, find_in = ffi.string, string.byte, string.find
 
-ffi.cdef [[ int script_ffi_replace_char(const char *data, size_t len, int from, int to, char *out); ]]
+ffi.cdef [[ void script_ffi_replace_char(const char *data, size_t len, int from, int to, char *out); ]]
 
 local buffer = require "portunus.buffer"
 local utils = { version = "0.1.32" }
@@ -13,10 +13,11 @@ function utils.str_replace_char(text, find, replacement)
     if #find ~= 1 or #replacement ~= 1 then
         return text
     end
-    local out = #text <= buffer.SIZE and buffer.usual or buffer.make(#text)
-    if C.script_ffi_replace_char(text, #text, byte(find), byte(replacement), out) == 0 then
+    if not find_in(text, find, 1, true) then
         return text
     end
+    local out = #text <= buffer.SIZE and buffer.usual or buffer.make(#text)
+    C.script_ffi_replace_char(text, #text, byte(find), byte(replacement), out)
     return (string_of(out, #text))
 end
 
