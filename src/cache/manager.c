@@ -412,10 +412,7 @@ void cache_work(void (*run)(void *arg), void *arg)
 
 uint64_t cache_now_ms(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+    return clock_read_ns() / 1000000;
 }
 
 time_t cache_now_seconds(void)

@@ -3,9 +3,8 @@
 #include "base/parse.h"
 #include "store/private.h"
 
-enum {
-    SCANNED_ROOM = 8192
-}; /* bytes of a reply to SCAN for a key: twice as many as those of a zone may have */
+/* Bytes of a reply to SCAN for a key: twice as many as those of a zone may have. */
+#define SCANNED_ROOM 8192
 
 /* A number as a word. */
 struct number_word {

@@ -207,6 +207,12 @@ static bool store_declare(struct conf *conf, struct conf_node *node, struct stor
     return store->counts != NULL || conf_error(conf, node, "no memory for a store");
 }
 
+static bool has_timeouts(const struct store *store, const struct store_one_server *wanted)
+{
+    return store->settings->timeout_ms == wanted->timeout_ms &&
+           store->settings->connect_timeout_ms == wanted->connect_timeout_ms;
+}
+
 struct store *store_of_server(struct conf *conf, struct conf_node *node,
                               const struct store_one_server *wanted)
 {
@@ -214,6 +220,12 @@ struct store *store_of_server(struct conf *conf, struct conf_node *node,
                                    (long long) wanted->database);
     struct store *store = store_find_or_make(conf, node, name);
 
+    if (store->is_declared && !has_timeouts(store, wanted)) {
+        name = arena_printf(conf->arena, "%.*s/%llums/%llums", STR_ARG(name),
+                            (unsigned long long) wanted->connect_timeout_ms,
+                            (unsigned long long) wanted->timeout_ms);
+        store = store_find_or_make(conf, node, name);
+    }
     if (store->is_declared) {
         return store;
     }

@@ -51,10 +51,10 @@ struct store *store_named(struct conf *conf, const struct conf_node *node, struc
 struct store_one_server {
     struct str address; /* with a port */
     int64_t database;
-    uint64_t timeout_ms,
-        connect_timeout_ms; /* as in the block; of the same address the first ones count */
+    uint64_t timeout_ms, connect_timeout_ms; /* as in the block */
 };
-/* The same one for the same address and database. No `sync` uses it. NULL after conf_error. */
+/* The same one for the same address, database and timeouts. No `sync` uses it. NULL after
+ * conf_error. */
 struct store *store_of_server(struct conf *conf, struct conf_node *node,
                               const struct store_one_server *wanted);
 bool store_is_cluster(const struct store *store);

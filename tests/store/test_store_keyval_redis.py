@@ -260,6 +260,15 @@ class Held:
             self._answer()
 
 
+def test_each_zone_has_its_own_timeouts(start):
+    """Two zones of one server: what the second one's line says counts for it."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        server = start(port, words="command_timeout=1h connect_timeout=1h", more="keyval_zone_redis zone=quick port=%d command_timeout=20ms; keyval $arg_q $quick zone=quick;" % port,
+                       at="location = /quick { return 200 \"<$quick>\"; }")
+        assert server.get("/quick?q=a").text == "<>"
+
+
 def test_clients_that_leave_are_no_sign_that_the_store_hangs(start):
     """Whoever waits besides has the value when the store answers."""
     held = Held()

@@ -304,6 +304,36 @@ static bool is_for_head(const struct exchange *x)
            (x->response.has_no_body && status != 204 && status != 304);
 }
 
+/* Starts the response to the client, where this exchange has one to start. As response_start. */
+static enum handler_result start_response(struct exchange *x)
+{
+    struct request *request = x->request;
+
+    if (x->cache.continues_response) {
+        return HANDLER_NEXT;
+    }
+    if (x->cache.is_silent) {
+        return HANDLER_DONE;
+    }
+    if (x->cache.hook != NULL) {
+        x->cache.hook->start(x);
+    }
+    request->incoming.is_streamed = x->upload != NULL;
+    if (request->incoming.is_streamed && !request->incoming.is_read) {
+        request->keepalive = false; /* it answered before it had all: the rest is dropped */
+        request->is_lingering_forced = true;
+    }
+    if (x->response.has_no_body) {
+        begin_without_body(request);
+    }
+    request->log.action = "sending to client";
+    enum handler_result handled = response_start(request);
+    if (x->cache.hook != NULL) {
+        x->cache.hook->started(x);
+    }
+    return handled;
+}
+
 enum handler_result relay_response(struct exchange *x)
 {
     struct request *request = x->request;
@@ -313,31 +343,10 @@ enum handler_result relay_response(struct exchange *x)
         .head_received = x->attempt->bytes_received - exchange_input(x).len,
     };
 
-    enum handler_result handled = HANDLER_DONE;
-
     if (x->settings->limit_rate != NULL) {
         x->relay.limit_rate = exchange_limit_rate(x);
     }
-    if (x->cache.continues_response) {
-        handled = HANDLER_NEXT;
-    } else if (!x->cache.is_silent) {
-        if (x->cache.hook != NULL) {
-            x->cache.hook->start(x);
-        }
-        request->incoming.is_streamed = x->upload != NULL;
-        if (request->incoming.is_streamed && !request->incoming.is_read) {
-            request->keepalive = false; /* it answered before it had all: the rest is dropped */
-            request->is_lingering_forced = true;
-        }
-        if (x->response.has_no_body) {
-            begin_without_body(request);
-        }
-        request->log.action = "sending to client";
-        handled = response_start(request);
-        if (x->cache.hook != NULL) {
-            x->cache.hook->started(x);
-        }
-    }
+    enum handler_result handled = start_response(x);
     if (handled != HANDLER_NEXT && handled != HANDLER_DONE) {
         relay.is_client_gone = true;
     }

@@ -8,7 +8,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The order of the house's own hooks; one list serves all phases. */
+/* The order of our own hooks; one list serves all phases. */
 static const char *const phase_names[] = {
     "ssl",        "acme",         "realip",        "keyval",
     "rewrite",    "headers_more", "degradation",   "limit_req",

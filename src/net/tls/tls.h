@@ -1,5 +1,5 @@
 /* TLS after struct conn: contexts made when the configuration is read, handshakes, what a
- * connection negotiated. All of OpenSSL is on this side of the face. Implemented in accept.c,
+ * connection negotiated. All of OpenSSL is behind this header. Implemented in accept.c,
  * certificate.c, client.c, context.c, error.c, facts.c, memory.c, object.c, objects.c, staple.c,
  * ticket.c, transport.c and variable.c. */
 #ifndef NET_TLS_TLS_H

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+
 /* clang-format off */
 const uint16_t metrics_codes[METRICS_CODES] = {
     200, 201, 202, 204, 206, 207, 301, 302, 303, 304, 307, 308, 400, 401, 402, 403, 404, 405, 406, 408, 409, 410,
