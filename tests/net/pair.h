@@ -47,7 +47,7 @@ static inline void pair_input(struct conn *conn)
     }
     while (pair->fills && conn_fill(conn, 1024, 65536)) {
     }
-    if (pair->parks && conn_input(conn).len == 0) {
+    if (pair->parks && conn_input_len(conn) == 0) {
         assert_true(conn_park(conn));
     }
 }

@@ -203,7 +203,7 @@ void detection_input(struct conn *conn)
     bool may_come;
 
     do {
-        struct str input = conn->in == NULL ? STR_NONE : conn_input(conn);
+        struct str input = conn_input(conn);
         protocol = protocol_of_preface(connection->listen, input, &may_come);
     } while (protocol == NULL && may_come &&
              conn_fill(conn, CONNECTION_FIRST_BUFFER, CONNECTION_FIRST_BUFFER * 2));

@@ -87,7 +87,7 @@ bool idle_hand_over(struct conn *conn, struct handover *to)
     struct http_connection *connection = conn->user;
 
     return connection->stage == STAGE_IDLE && connection->requests != 0 &&
-           conn->transport == NULL && conn_input(conn).len == 0 && connection->details == NULL &&
+           conn->transport == NULL && conn_input_len(conn) == 0 && connection->details == NULL &&
            !connection->listen->address.is_proxy_protocol && is_worth_giving(connection) &&
            give_to(connection, to);
 }
@@ -104,7 +104,7 @@ void idle_quit(struct http_connection *connection)
     CHECK_MAGIC(connection, HTTP_CONNECTION_MAGIC);
     struct conn *conn = connection->conn;
 
-    if (!conn->is_idle || conn_input(conn).len != 0 || connection->requests == 0) {
+    if (!conn->is_idle || conn_input_len(conn) != 0 || connection->requests == 0) {
         return; /* a client that has just connected is about to speak */
     }
     if (hand_over(connection) || worker_is_replaced) {

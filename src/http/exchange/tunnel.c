@@ -136,7 +136,7 @@ static bool start_relay(struct exchange *x)
     };
     x->tunnel = tunnel;
     /* What lies in its buffer was counted when it was read. */
-    x->attempt->bytes_received -= conn_input(backend).len;
+    x->attempt->bytes_received -= conn_input_len(backend);
     backend->owner = &backend_owner;
     backend->user = tunnel;
     request->tunnel = &client_owner;

@@ -19,7 +19,7 @@ static unsigned large_reads_left;
 static bool fill(struct v1_connection *c, uint32_t max)
 {
     struct conn *conn = c->conn;
-    size_t unread = conn->in_end - conn->in_start;
+    size_t unread = conn_input_len(conn);
 
     if (!list_is_empty(&c->unfinished) && conn->in != NULL &&
         (conn->in_end == conn->in_size || conn->in_start == conn->in_end)) {
@@ -33,7 +33,7 @@ static bool fill(struct v1_connection *c, uint32_t max)
     if (!conn_fill(conn, first, max + CONNECTION_FIRST_BUFFER)) {
         return false;
     }
-    if (conn->in_end == conn->in_size || conn->in_end - conn->in_start - unread >= SMALL_BUFFER) {
+    if (conn->in_end == conn->in_size || conn_input_len(conn) - unread >= SMALL_BUFFER) {
         large_reads_left = LARGE_READS;
     } else if (large_reads_left != 0) {
         large_reads_left--;

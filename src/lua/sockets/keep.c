@@ -33,7 +33,7 @@ static const char *why_not(struct script_socket *socket)
 {
     struct conn *conn = socket->conn;
 
-    if (conn_input(conn).len != 0) {
+    if (conn_input_len(conn) != 0) {
         return conn->is_peer_closed ? "closed" : "unread data in buffer";
     }
     if (conn_unsent(conn) != 0) {

@@ -32,7 +32,7 @@ static bool read_answer(struct mail_session *session, const struct mail_auth *au
 
     for (;;) {
         bool has_more = conn_fill(conn, ANSWER_MAX, ANSWER_MAX);
-        struct str input = conn->in == NULL ? STR_NONE : conn_input(conn);
+        struct str input = conn_input(conn);
 
         if (has_more) {
             size_t before = seen;

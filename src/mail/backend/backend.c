@@ -43,7 +43,7 @@ static struct str input_of(struct mail_backend *backend)
 {
     conn_consume(backend->conn, backend->taken);
     backend->taken = 0;
-    return backend->conn->in == NULL ? STR_NONE : conn_input(backend->conn);
+    return conn_input(backend->conn);
 }
 
 /* More than `had` bytes. MAY WAIT. False: logged. */

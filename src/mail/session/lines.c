@@ -17,7 +17,7 @@ struct str mail_input(struct mail_session *session)
         session->taken = 0;
         session->deadline_ms = clock_now.now_ms + session->server->timeout_ms;
     }
-    return conn->in == NULL ? STR_NONE : conn_input(conn);
+    return conn_input(conn);
 }
 
 enum wait_result mail_wait_input(struct mail_session *session, uint64_t deadline_ms)

@@ -92,7 +92,7 @@ static bool read_proxy_header(struct mail_session *session)
     session->log.action = "reading PROXY protocol";
     for (;;) {
         conn_fill(conn, PROXY_BUFFER, PROXY_BUFFER);
-        struct str input = conn->in == NULL ? STR_NONE : conn_input(conn);
+        struct str input = conn_input(conn);
 
         switch (proxy_header_parse(input, &session->proxy, &used)) {
         case PROXY_HEADER_DONE:

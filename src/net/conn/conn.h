@@ -223,9 +223,17 @@ static inline uint64_t conn_number(const struct conn *conn)
 
 /* ---- input ---- */
 
+/* How many bytes have arrived and were not consumed. */
+static inline size_t conn_input_len(const struct conn *conn)
+{
+    return conn->in_end - conn->in_start;
+}
+
+/* These bytes; STR_NONE without a buffer. */
 static inline struct str conn_input(const struct conn *conn)
 {
-    return (struct str){conn->in + conn->in_start, conn->in_end - conn->in_start};
+    return conn->in == NULL ? STR_NONE
+                            : (struct str){conn->in + conn->in_start, conn_input_len(conn)};
 }
 
 /*

@@ -97,7 +97,7 @@ void conn_input_release(struct conn *conn)
 char *conn_input_detach(struct conn *conn, uint32_t *size)
 {
     char *taken = conn->in;
-    uint32_t unread = conn->in_end - conn->in_start;
+    uint32_t unread = conn_input_len(conn);
 
     *size = conn->in_size;
     conn->in = NULL;
@@ -117,7 +117,7 @@ void conn_input_replace(struct conn *conn, size_t used, struct str bytes)
     struct str rest = str_skip(conn_input(conn), used);
     size_t size = bytes.len + rest.len;
 
-    assert(used <= conn->in_end - conn->in_start && size <= UINT32_MAX);
+    assert(used <= conn_input_len(conn) && size <= UINT32_MAX);
     if (size <= conn->in_size) {
         memmove(conn->in + bytes.len, rest.data, rest.len);
         str_put(conn->in, bytes);
@@ -216,7 +216,7 @@ static inline __attribute__((always_inline)) ssize_t read_once(struct conn *conn
 /* Room after unread bytes: by moving them to the front, or in a larger buffer. */
 static bool input_grow(struct conn *conn, size_t first_size, size_t max_size)
 {
-    uint32_t unread = conn->in_end - conn->in_start;
+    uint32_t unread = conn_input_len(conn);
 
     if (conn->in_start != 0 && (unread < conn->in_size / 2 || conn->in_size >= max_size)) {
         memmove(conn->in, conn->in + conn->in_start, unread);
@@ -307,7 +307,7 @@ static bool may_read(const struct conn *conn, size_t size, ssize_t *n)
 
 ssize_t conn_read(struct conn *conn, void *at, size_t size)
 {
-    size_t unread = conn->in_end - conn->in_start;
+    size_t unread = conn_input_len(conn);
 
     if (unread != 0) {
         size_t n = unread < size ? unread : size;

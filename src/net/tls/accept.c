@@ -255,7 +255,7 @@ static enum tls_progress look_for_tls(struct conn *conn)
     struct tls *tls = tls_of(conn);
     const struct conn_transport *transport = conn->transport;
 
-    if (conn_input(conn).len == 0) {
+    if (conn_input_len(conn) == 0) {
         conn->transport = NULL;
         bool has_bytes = conn_fill(conn, FIRST_BYTES, FIRST_BYTES);
         conn->transport = transport;

@@ -150,7 +150,7 @@ struct str session_input(const struct session *session)
     if (session->conn == NULL) {
         return session_first_datagram(session);
     }
-    return session->conn->in == NULL ? STR_NONE : conn_input(session->conn);
+    return conn_input(session->conn);
 }
 
 void session_write(struct session *session, struct str text)

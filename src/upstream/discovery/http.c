@@ -257,7 +257,7 @@ static const char *await(struct discovery_link *link, uint64_t deadline_ms, bool
 
 static bool has_ended(const struct discovery_link *link)
 {
-    return conn_input(link->conn).len == 0 &&
+    return conn_input_len(link->conn) == 0 &&
            (link->conn->is_input_closed || link->conn->is_broken);
 }
 
@@ -282,12 +282,12 @@ static const char *read_head(struct discovery_link *link, uint64_t deadline_ms)
             }
             continue;
         }
-        size_t before = conn_input(link->conn).len;
+        size_t before = conn_input_len(link->conn);
         const char *wrong = await(link, deadline_ms, &is_late);
         if (wrong != NULL) {
             return wrong;
         }
-        if (conn_input(link->conn).len == before) {
+        if (conn_input_len(link->conn) == before) {
             return "closed the connection";
         }
     }
@@ -394,7 +394,7 @@ static const char *take_body(struct discovery_link *link)
 static void finish(struct discovery_link *link)
 {
     link->is_over = true;
-    if (link->closes || conn_input(link->conn).len != 0) {
+    if (link->closes || conn_input_len(link->conn) != 0) {
         conn_close(link->conn);
         link->conn = NULL;
     }
@@ -429,7 +429,7 @@ static const char *more(struct discovery_link *link, uint64_t deadline_ms, bool 
         if (link->body.len != before) {
             return NULL;
         }
-        before = conn_input(link->conn).len;
+        before = conn_input_len(link->conn);
         if (before >= DISCOVERY_HEAD_MAX) {
             return "sent trailers that are too long";
         }
@@ -437,7 +437,7 @@ static const char *more(struct discovery_link *link, uint64_t deadline_ms, bool 
         if (wrong != NULL) {
             return wrong;
         }
-        if (conn_input(link->conn).len == before && !link->is_until_close) {
+        if (conn_input_len(link->conn) == before && !link->is_until_close) {
             return "closed the connection";
         }
     }

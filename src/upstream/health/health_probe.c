@@ -26,7 +26,7 @@ static bool is_conn_good(const struct prober *prober)
 {
     const struct health_settings *settings = prober->settings;
 
-    return !conn_peer_is_gone(prober->conn) && conn_input(prober->conn).len == 0 &&
+    return !conn_peer_is_gone(prober->conn) && conn_input_len(prober->conn) == 0 &&
            (settings->keepalive_requests == 0 ||
             prober->conn_probes < settings->keepalive_requests) &&
            clock_now.now_ms - prober->conn_made_ms < settings->keepalive_time_ms;

@@ -25,7 +25,7 @@ bool health_receive(struct health_probe *probe, size_t max, bool *is_end)
     struct conn *conn = probe->conn;
 
     *is_end = false;
-    while (conn_input(conn).len < max) {
+    while (conn_input_len(conn) < max) {
         if (conn_fill(conn, READ_FIRST, max)) {
             return true;
         }

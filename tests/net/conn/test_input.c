@@ -60,17 +60,17 @@ static void the_buffer_grows_up_to_its_limit(void **state)
     assert_int_equal(send(pair.peer, text, sizeof(text), 0), sizeof(text));
     await_readable(pair.conn->source.fd);
     assert_true(conn_fill(pair.conn, 512, 2048));
-    assert_int_equal(conn_input(pair.conn).len, 512);
+    assert_int_equal(conn_input_len(pair.conn), 512);
     assert_true(pair.conn->is_readable);
     while (conn_fill(pair.conn, 512, 2048)) {
     }
     assert_int_equal(pair.conn->in_size, 2048);
-    assert_int_equal(conn_input(pair.conn).len, 2048);
+    assert_int_equal(conn_input_len(pair.conn), 2048);
     assert_true(pair.conn->is_readable); /* full, not empty */
     assert_memory_equal(conn_input(pair.conn).data, text, 2048);
     conn_consume(pair.conn, 2000);
     assert_true(conn_fill(pair.conn, 512, 2048)); /* the unread bytes move to the front */
-    assert_int_equal(conn_input(pair.conn).len, 1000);
+    assert_int_equal(conn_input_len(pair.conn), 1000);
     assert_memory_equal(conn_input(pair.conn).data, text + 2000, 1000);
     pair_close(&pair);
 }
@@ -85,7 +85,7 @@ static void an_odd_limit_is_kept(void **state)
     await_readable(pair.conn->source.fd);
     while (conn_fill(pair.conn, 1000, 2500)) {
     }
-    assert_int_equal(conn_input(pair.conn).len, 2500);
+    assert_int_equal(conn_input_len(pair.conn), 2500);
     pair_close(&pair);
 }
 
@@ -107,7 +107,7 @@ static void a_detached_buffer_takes_its_bytes_and_leaves_the_rest(void **state)
     conn_buffer_free(taken, size);
     taken = conn_input_detach(pair.conn, &size);
     assert_null(pair.conn->in);
-    assert_int_equal(conn_input(pair.conn).len, 0);
+    assert_int_equal(conn_input_len(pair.conn), 0);
     conn_buffer_free(taken, size);
     pair_close(&pair);
 }
@@ -128,7 +128,7 @@ static void bytes_are_replaced_and_the_rest_stays(void **state)
     conn_input_replace(pair.conn, 14, STR(""));
     assert_input(pair.conn, "tail");
     conn_input_replace(pair.conn, 0, (struct str){text, sizeof(text)}); /* another buffer */
-    assert_int_equal(conn_input(pair.conn).len, sizeof(text) + 4);
+    assert_int_equal(conn_input_len(pair.conn), sizeof(text) + 4);
     assert_memory_equal(conn_input(pair.conn).data, text, sizeof(text));
     conn_consume(pair.conn, sizeof(text));
     assert_input(pair.conn, "tail");

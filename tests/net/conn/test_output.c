@@ -353,7 +353,7 @@ static void our_end_follows_the_last_byte(void **state)
     turn_until(pair.drained == 1);
     assert_int_equal(recv(pair.peer, &byte, 1, 0), 0);
     peer_sends(&pair, "thanks"); /* the other direction lives */
-    turn_until(conn_input(pair.conn).len == 6);
+    turn_until(conn_input_len(pair.conn) == 6);
     close(file);
     pair_close(&pair);
 }
@@ -420,7 +420,7 @@ static void a_transport_is_asked_until_it_says_no(void **state)
     assert_int_equal(released, 1);
     assert_true(conn_watch(pair.conn));
     peer_sends(&pair, "12345");
-    turn_until(conn_input(pair.conn).len == 5);
+    turn_until(conn_input_len(pair.conn) == 5);
     assert_input(pair.conn, "12345");
     close(file);
     pair_close(&pair);

@@ -207,7 +207,7 @@ static inline void hello_both_ways(struct ends *ends)
     assert_true(conn_watch(ends->pair.conn));
     assert_int_equal(SSL_write(ends->client, "question", 8), 8);
     ends->pair.conn->is_readable = 1;
-    turn_until(conn_input(ends->pair.conn).len == 8 || conn_fill(ends->pair.conn, 1024, 65536));
+    turn_until(conn_input_len(ends->pair.conn) == 8 || conn_fill(ends->pair.conn, 1024, 65536));
     assert_input(ends->pair.conn, "question");
     conn_write(ends->pair.conn, STR("answer"));
     assert_true(conn_flush(ends->pair.conn));

@@ -7,7 +7,7 @@
  * came. */
 static void decide_keeping(struct health_probe *probe, bool may_keep)
 {
-    probe->keeps_conn = may_keep && probe->may_keep && conn_input(probe->conn).len == 0;
+    probe->keeps_conn = may_keep && probe->may_keep && conn_input_len(probe->conn) == 0;
 }
 
 /*

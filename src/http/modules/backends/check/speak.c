@@ -14,11 +14,11 @@ static bool check_receive(struct health_probe *probe, size_t least)
 {
     bool is_end = false;
 
-    while (conn_input(probe->conn).len < least) {
+    while (conn_input_len(probe->conn) < least) {
         if (!health_receive(probe, INPUT_MAX, &is_end)) {
             return false;
         }
-        if (is_end && conn_input(probe->conn).len < least) {
+        if (is_end && conn_input_len(probe->conn) < least) {
             return health_fail(probe, "answer, which was cut short", 0);
         }
     }
@@ -115,6 +115,6 @@ bool check_speak_ajp(struct health_probe *probe)
         return health_fail(probe, "answer to AJP's CPing", 0);
     }
     conn_consume(probe->conn, 5);
-    probe->keeps_conn = conn_input(probe->conn).len == 0;
+    probe->keeps_conn = conn_input_len(probe->conn) == 0;
     return true;
 }

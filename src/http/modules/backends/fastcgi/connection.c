@@ -294,7 +294,7 @@ static bool read_more(struct exchange *x, struct conn *conn)
     size_t first = buffer_size < FIRST_READ_MIN ? FIRST_READ_MIN
                    : buffer_size < LONG_READ    ? (size_t) buffer_size
                                                 : LONG_READ;
-    uint32_t before = conn->in_end - conn->in_start;
+    uint32_t before = conn_input_len(conn);
 
     if (before == 0 && x->body_received >= first && conn->in_size < LONG_READ) {
         conn_input_release(conn);
@@ -304,7 +304,7 @@ static bool read_more(struct exchange *x, struct conn *conn)
                    (size_t) (buffer_size < INPUT_LIMIT ? buffer_size : INPUT_LIMIT) + INPUT_MORE)) {
         return false;
     }
-    x->attempt->bytes_received += conn->in_end - conn->in_start - before;
+    x->attempt->bytes_received += conn_input_len(conn) - before;
     return true;
 }
 

@@ -70,7 +70,7 @@ static uint64_t rest_of_response(const struct fastcgi_stream *stream)
 {
     return stream->connection->is_shared
                ? fastcgi_input(stream->x).len + stream->late
-               : conn_input(stream->connection->connection->conn).len - stream->joined;
+               : conn_input_len(stream->connection->connection->conn) - stream->joined;
 }
 
 enum head_result fastcgi_read_head(struct exchange *x)

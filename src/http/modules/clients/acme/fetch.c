@@ -257,7 +257,7 @@ static bool await_input(struct fetching *fetching)
         if (conn->is_broken || conn->is_input_closed) {
             return true;
         }
-        if (conn_input(conn).len >= INPUT_MAX) {
+        if (conn_input_len(conn) >= INPUT_MAX) {
             return fail(fetching, "too large an answer", 0);
         }
         if (conn_wait_input(conn, fetching->deadline_ms) != WAIT_READY) {

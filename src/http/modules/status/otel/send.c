@@ -190,7 +190,7 @@ static enum otel_sent send_http(struct otel_link *link, const struct otel_export
         return OTEL_FAILED;
     }
     /* What of the message was not sent would lie in memory that goes. */
-    if (!parser->may_keep || conn_input(probe->conn).len != 0 || conn_unsent(probe->conn) != 0) {
+    if (!parser->may_keep || conn_input_len(probe->conn) != 0 || conn_unsent(probe->conn) != 0) {
         otel_link_close(link);
     }
     unsigned status = parser->response.status;
