@@ -166,8 +166,9 @@ def test_what_ab_was_not_answered_well_is_an_error(text):
 def test_ab_asks_a_server():
     """Each request on a connection of its own."""
     def serve(server, connection):
-        next(server.read_heads(connection))
-        connection.sendall(OK)
+        for _ in server.read_heads(connection):  # ab may leave connections without a request
+            connection.sendall(OK)
+            return
 
     server = ScriptedServer(serve)
     try:
