@@ -32,7 +32,7 @@ endif
 MAIN = server/program/main.c
 # A file that has several modules is listed by each.
 SOURCES := $(sort $(patsubst src/%,%,$(wildcard $(PACKAGES:%=src/%/*.c) src/fiber/*.S)) $(STATIC_SOURCES))
-OBJECTS := $(addsuffix .o,$(basename $(addprefix $(BUILD)/,$(SOURCES)))) $(BUILD)/modules.o
+OBJECTS := $(addsuffix .o,$(basename $(addprefix $(BUILD)/,$(SOURCES)))) $(BUILD)/modules.o $(BUILD)/interface.o
 MAIN_OBJECT := $(filter $(BUILD)/$(MAIN:.c=.o),$(OBJECTS))
 LIBRARY_OBJECTS := $(filter-out $(MAIN_OBJECT),$(OBJECTS))
 LIBRARY = $(BUILD)/libportunus.a
@@ -114,6 +114,14 @@ $(BUILD)/modules.o: $(BUILD)/modules.c $(BUILD)/flags
 	$(call say,CC,$@)
 	$(COMPILE) -fPIE $(CFLAGS) -c -o $@ $<
 
+# What an object was compiled with, in the program and in each loadable module: load_module compares them.
+$(BUILD)/interface.c: auto/interface $(BUILD)/config.h $(shell find src -name '*.h')
+	auto/interface $(BUILD) > $@
+
+$(BUILD)/interface.o $(BUILD)/interface.pic.o: $(BUILD)/interface.c $(BUILD)/flags
+	$(call say,CC,$@)
+	$(COMPILE) $(if $(findstring .pic.,$@),-fPIC,-fPIE) $(CFLAGS) -c -o $@ $<
+
 $(BUILD)/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
@@ -143,7 +151,7 @@ $(filter $(BUILD)/lua/% $(BUILD)/http/modules/lua/% $(BUILD)/stream/modules/lua/
 
 
 # A loadable module leaves the symbols of the program open: no -z defs.
-$(SHARED):
+$(SHARED): $(BUILD)/interface.pic.o
 	$(call say,SHARED,$@)
 	$(filter-out -pie -no-pie,$(LINKING)) -shared -o $@ $(filter %.o,$^) $(LDFLAGS) $(MODULE_LIBS)
 

@@ -11,9 +11,14 @@
 
 enum module_kind { MODULE_CORE, MODULE_EVENT, MODULE_HTTP, MODULE_STREAM, MODULE_MAIL };
 
-#define MODULE_MAGIC                                                                               \
-    0x90427506u /* raised when struct module changes: a loaded object of another shape is refused  \
-                 */
+#define MODULE_MAGIC 0x90427506u
+
+/*
+ * The version and a hash of all headers, in the program and in each loadable object. An object with
+ * another one is refused: its structs may differ from ours. Implemented in interface.c of the build
+ * directory, which auto/interface writes.
+ */
+extern const char module_interface[];
 
 struct module {
     unsigned magic;
@@ -72,10 +77,10 @@ struct loaded_module {
 
 /*
  * load_module and `load` of dso: opens the object (its symbol is named as the file without .so, or
- * found by the symbol `module_exported`), checks the magic and adds it. Where the file is not
- * there, or is a module of nginx's, the one of that name in the folder of --modules-path is opened.
- * One that is linked in already is skipped with a notice; one that is not there, or that dlopen(3)
- * refuses since it is nginx's, with a warning. False after conf_error.
+ * found by the symbol `module_exported`), checks the interface and the magic, and adds it. Where
+ * the file is not there, or is a module of nginx's, the one of that name in the folder of
+ * --modules-path is opened. One that is linked in already is skipped with a notice; one that is not
+ * there, or that dlopen(3) refuses since it is nginx's, with a warning. False after conf_error.
  */
 bool module_load(struct conf *conf, const struct conf_node *node, struct str path);
 

@@ -1,5 +1,10 @@
 """The example of docs/writing-a-module.md: linked in and loaded, from the same source."""
 
+import os
+import re
+import shutil
+import subprocess
+
 import pytest
 
 from harness import addons, binaries
@@ -64,3 +69,55 @@ def test_what_it_refuses(loadable, tmp_path):
     assert ('nginx: [emerg] invalid value "maybe" in "hello_header" directive, it must be "on" or "off" '
             "in %s:5" % conf) in done.stderr
     assert "nginx: [emerg] there is nothing to say in %s:6" % conf in done.stderr
+
+
+def relinked(loadable, folder, interface):
+    """The object of the same source with another interface.c, or without one."""
+    build = os.path.dirname(loadable)
+    objects = ["%s/addon/ngx_http_hello_module/hello.pic.o" % build]
+    if interface is not None:
+        (folder / "interface.c").write_text('const char module_interface[] = "%s";\n' % interface)
+        objects.append(str(folder / "interface.c"))
+    path = str(folder / "ngx_http_hello_module.so")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", path, *objects], check=True)
+    return path
+
+
+def test_built_with_other_headers(loadable, tmp_path):
+    """It is refused, with both interfaces named; it used to be loaded, and to crash."""
+    other = relinked(loadable, tmp_path, "0.0.9-0123456789abcdef")
+    done = check_loading(tmp_path, other)
+    assert done.returncode == 1
+    assert re.search(r'\[emerg\] module "%s" is not binary compatible: it was compiled with the headers of 0\.0\.9-0123456789abcdef, '
+                     r"the program with those of [0-9.]+-[0-9a-f]{16} in \S+:1\n" % re.escape(other), done.stderr), done.stderr
+
+
+def test_built_without_an_interface(loadable, tmp_path):
+    other = relinked(loadable, tmp_path, None)
+    done = check_loading(tmp_path, other)
+    assert done.returncode == 1
+    assert '[emerg] module "%s" is not binary compatible in ' % other in done.stderr
+
+
+def check_loading(tmp_path, path):
+    conf = tmp_path / "nginx.conf"
+    conf.write_text("load_module %s;\npid nginx.pid;\nevents {}\n" % path)
+    return run_binary("-t", "-p", str(tmp_path), "-c", str(conf), "-e", "error.log")
+
+
+def interface_of(folder, build):
+    return subprocess.run([addons.ROOT + "/auto/interface", build], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def test_every_header_counts(directory, tmp_path):
+    """Also one in which two members change places, and no size."""
+    build = os.path.dirname(os.path.abspath(binaries.under_test()))
+    shutil.copytree(addons.ROOT + "/src", tmp_path / "src", ignore=lambda folder, names: [
+        name for name in names if "." in name and not name.endswith(".h")])
+    before = interface_of(tmp_path, build)
+    assert before == interface_of(addons.ROOT, build)
+    header = tmp_path / "src/base/str.h"
+    text = header.read_text()
+    members = re.search(r"struct str \{\n(.*;.*\n)(.*;.*\n)\};", text)
+    header.write_text(text.replace(members.group(), "struct str {\n%s%s};" % (members.group(2), members.group(1))))
+    assert interface_of(tmp_path, build) != before

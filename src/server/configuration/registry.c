@@ -143,16 +143,24 @@ static struct loaded_module *loaded_check(struct conf *conf, const struct conf_n
                                           struct str path, void *handle)
 {
     const struct module *module = dlsym(handle, arena_cstr(conf->arena, module_name_of(path)));
+    const char *interface = dlsym(handle, "module_interface");
 
     if (module == NULL) {
         module = dlsym(handle, "module_exported");
     }
-    if (module == NULL || module->magic != MODULE_MAGIC) {
+    if (interface != NULL && strcmp(interface, module_interface) != 0) {
+        conf_error(conf, node,
+                   "module \"%s\" is not binary compatible: it was compiled with the headers of "
+                   "%s, the program with those of %s",
+                   path.data, interface, module_interface);
+    } else if (module == NULL || module->magic != MODULE_MAGIC || interface == NULL) {
         conf_error(conf, node, "module \"%s\" is not binary compatible", path.data);
-        dlclose(handle);
-        return NULL;
+    } else {
+        return loaded_add(module, handle, path);
     }
-    return loaded_add(module, handle, path);
+    conf_hint(conf, "build the module again, with the sources and the options of this program");
+    dlclose(handle);
+    return NULL;
 }
 
 /*
