@@ -9,10 +9,10 @@
 #include "http/request/request.h"
 #include "server/module.h"
 
-#define NAME_WIDTH 50 /* columns of a name in HTML */
-#define NAME_SHOWN 47 /* columns of a longer name's beginning */
+#define NAME_WIDTH 50 /* columns for a name in HTML */
+#define NAME_SHOWN 47 /* columns shown of a longer name, before "..>" */
 
-enum { ENTRIES_A_TURN = 64 }; /* that are written before others may have their turn */
+enum { ENTRIES_A_TURN = 64 }; /* entries written before other requests get a turn */
 
 enum format { FORMAT_HTML, FORMAT_JSON, FORMAT_JSONP, FORMAT_XML };
 
@@ -24,9 +24,9 @@ static const struct directive_word format_words[] = {{"html", FORMAT_HTML},
 
 struct autoindex_settings {
     bool is_on;
-    unsigned format; /* enum format */
-    bool local_time; /* times of HTML */
-    bool exact_size; /* sizes of HTML */
+    unsigned format; /* an enum format */
+    bool local_time; /* HTML shows local times instead of UTC */
+    bool exact_size; /* HTML shows sizes in bytes */
 };
 
 #define S struct autoindex_settings
@@ -50,9 +50,9 @@ struct autoindex_page {
     struct request *request;
     const struct autoindex_settings *settings;
     const struct autoindex_writer *writer;
-    struct str callback; /* of JSONP; else empty */
+    struct str callback; /* of JSONP; empty if none was given */
     struct vec entries;  /* struct directory_entry */
-    size_t at;           /* the next one */
+    size_t at;           /* index of the next entry */
     bool has_begun;
 };
 
@@ -227,7 +227,7 @@ static void end_xml(struct buf *out, const struct autoindex_page *page)
     buf_append(out, STR("</list>\r\n"));
 }
 
-/* The callback argument of JSONP; empty when there is none. False: it is no name of JavaScript. */
+/* The callback argument of JSONP; empty when there is none. False: it is not a JavaScript name. */
 static bool find_callback(struct request *request, struct str *out)
 {
     struct str rest = request->args;
@@ -252,12 +252,12 @@ static bool find_callback(struct request *request, struct str *out)
     return true;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
-/* How a format is written. */
+/* One output format. */
 struct autoindex_writer {
-    struct str type;    /* of the response */
-    struct str charset; /* of the type; or empty */
+    struct str type;    /* content type of the response */
+    struct str charset; /* charset parameter of the type, or empty */
     void (*begin)(struct buf *out, const struct autoindex_page *page);
     void (*put)(struct buf *out, const struct autoindex_page *page,
                 const struct directory_entry *entry);
@@ -272,7 +272,7 @@ static const struct autoindex_writer writers[] = {
     [FORMAT_XML] = {STR_INIT("text/xml"), STR_INIT("utf-8"), begin_xml, put_xml, end_xml},
 };
 
-/* Some entries more; struct body_maker. */
+/* Writes some more entries; a struct body_maker. */
 static bool make_some(void *arg, struct buf *out)
 {
     struct autoindex_page *page = arg;

@@ -1,13 +1,12 @@
-/* ngx_http_gzip_static_module, ngx_http_brotli_static_module, ngx_http_zstd_static_module: files
- * that were compressed before. */
+/* ngx_http_gzip_static_module, ngx_http_brotli_static_module, ngx_http_zstd_static_module: send
+ * files that were compressed beforehand. */
 #include "http/codings/choice.h"
 #include "http/codings/coded_file.h"
 #include "server/module.h"
 
-/*
- * Defines ngx_http_NAME_module with the directive NAME: where it is on, FILE with the suffix of
- * CODING (a struct content_coding) is sent in place of FILE. DOC says so to users.
- */
+/* Defines ngx_http_NAME_module with the directive NAME. Where the directive is on, FILE plus the
+ * suffix of CODING (a struct content_coding) is sent instead of FILE. DOC is the description for
+ * the manual. */
 #define CODED_FILES_MODULE(NAME, CODING, DOC)                                                      \
     static struct settings_key NAME##_key;                                                         \
                                                                                                    \

@@ -1,4 +1,5 @@
-/* ngx_http_concat_module: several files of a directory as one answer: /dir/??a.css,b/c.css?v=2. */
+/* ngx_http_concat_module: several files of a directory as one response:
+ * /dir/??a.css,b/c.css?v=2. */
 #include "base/text.h"
 #include "http/files/file.h"
 #include "http/files/path.h"
@@ -10,24 +11,24 @@
 
 struct concat_settings {
     bool is_on;
-    bool is_unique;         /* all files of one answer have one type */
-    bool ignores_errors;    /* a file that cannot be had is left out */
-    int64_t max_files;      /* of one answer */
-    struct str delimiter;   /* between two files */
-    struct type_set *types; /* of files that are served so */
+    bool is_unique;         /* all files of one response must have the same type */
+    bool ignores_errors;    /* files that cannot be opened are skipped */
+    int64_t max_files;      /* in one response */
+    struct str delimiter;   /* written between two files */
+    struct type_set *types; /* content types that may be concatenated */
 };
 
 static struct settings_key concat_key;
 
-/* The files of an answer. */
+/* The files of one response. */
 struct concat {
     const struct concat_settings *settings;
-    struct vec names;  /* struct str: relative to the directory */
-    struct vec files;  /* struct file *: open, none is empty; those that were sent are NULL */
-    struct str type;   /* of the last name */
-    uint64_t size;     /* bytes of all, delimiters included */
-    time_t modified;   /* when the newest was; -1 = there is none */
-    bool needs_memory; /* one is read past the system's cache */
+    struct vec names;  /* struct str: paths relative to the directory */
+    struct vec files;  /* struct file *: open and not empty; NULL after the file was sent */
+    struct str type;   /* content type of the last name */
+    uint64_t size;     /* total in bytes, delimiters included */
+    time_t modified;   /* the newest modification time; -1 = no file yet */
+    bool needs_memory; /* some file uses direct I/O */
 };
 
 static void release_files(struct concat *concat)
@@ -72,8 +73,8 @@ static bool concat_add_name(struct request *request, struct concat *concat, stru
     return true;
 }
 
-/* "a.css,b.css?v=1,": what follows a '?' is for caches alone, and empty names are passed over.
- * False: status set. */
+/* Reads a list such as "a.css,b.css?v=1,". A '?' and what follows it only distinguishes versions
+ * for caches; empty names are ignored. False: status set. */
 static bool read_names(struct request *request, struct concat *concat, struct str list)
 {
     while (list.data != NULL) {
@@ -87,7 +88,7 @@ static bool read_names(struct request *request, struct concat *concat, struct st
 
 /* ---- the files ---- */
 
-/* HANDLER_NEXT: it is there, or may be left out. */
+/* Opens one file. HANDLER_NEXT: it was added, is empty, or may be skipped. */
 static enum handler_result open_one(struct request *request, struct concat *concat, struct str path)
 {
     struct file *file = file_open(request, path);
@@ -131,12 +132,12 @@ static enum handler_result open_files(struct request *request, struct concat *co
             return result;
         }
     }
-    request->response.status = 0; /* concat_ignore_file_error: that of a file that was left out */
+    request->response.status = 0; /* with concat_ignore_file_error: the status of a skipped file */
     return HANDLER_NEXT;
 }
 
-/* Kept contents go as they are, in one write with what stands beside them; larger files go by
- * sendfile. MAY WAIT. */
+/* Cached contents are sent as they are, in one write with the delimiters next to them; larger files
+ * are sent by sendfile. MAY WAIT. */
 static bool send_files(struct request *request, struct concat *concat)
 {
     const struct body_piece delimiter = {.bytes = concat->settings->delimiter, .fd = -1};
@@ -150,7 +151,7 @@ static bool send_files(struct request *request, struct concat *concat)
         }
         struct file **file = vec_at(&concat->files, struct file *, i);
         struct file *given = *file;
-        *file = NULL; /* it is the response's from here on */
+        *file = NULL; /* the response owns it from here on */
         if (!response_send_part(request, given, 0, given->size, i + 1 == concat->files.count)) {
             return false;
         }

@@ -15,8 +15,8 @@ static const unsigned char pixel[] = {
 };
 _Static_assert(sizeof(pixel) == 43, "the pixel has 43 bytes");
 
-/* The date that nginx gives, so that a cached copy stays valid when one server replaces the other.
- */
+/* The date that nginx sends, so that a cached copy stays valid when one server replaces the
+ * other. */
 #define PIXEL_MODIFIED 23349600
 #define PIXEL_MODIFIED_TEXT "Mon, 28 Sep 1970 06:00:00 GMT"
 

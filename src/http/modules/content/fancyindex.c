@@ -1,5 +1,5 @@
-/* ngx_http_fancyindex_module: listings of directories that can be sorted, between a header and a
- * footer of one's own. */
+/* ngx_http_fancyindex_module: directory listings that can be sorted, between a custom header and
+ * footer. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <time.h>
@@ -13,23 +13,23 @@
 #include "http/routing/hooks.h"
 #include "server/module.h"
 
-#define PART_MAX ((size_t) 1 << 20) /* bytes of a header or footer that is a file */
+#define PART_MAX ((size_t) 1 << 20) /* most bytes of a header or footer from a file */
 
-enum { ENTRIES_A_TURN = 64 }; /* that are written before others may have their turn */
+enum { ENTRIES_A_TURN = 64 }; /* entries written before other requests get a turn */
 
 enum sort_key { SORT_NAME, SORT_SIZE, SORT_DATE, SORT_DESCENDING = 4 };
 
 /* A header, or a footer. */
 struct fancy_part {
-    struct str uri;  /* of a subrequest; empty: text holds */
+    struct str uri;  /* of a subrequest; empty: `text` is used */
     struct str args; /* arguments of that subrequest */
-    struct str text; /* of a local file, as it was when the configuration was read */
+    struct str text; /* contents of a local file, read with the configuration */
     bool is_set;
 };
 
 struct fancy_settings {
     bool is_on;
-    unsigned default_sort; /* enum sort_key */
+    unsigned default_sort; /* an enum sort_key */
     bool directories_first;
     bool local_time;
     bool exact_size;
@@ -37,26 +37,26 @@ struct fancy_settings {
     struct fancy_part header;
     struct fancy_part footer;
     struct str css_href;
-    struct vec ignored; /* struct regex * */
+    struct vec ignored; /* struct regex *: names that are not listed */
     bool hides_symlinks;
     bool shows_path;
     bool shows_dotfiles;
     bool hides_parent;
-    struct str time_format; /* NUL-terminated */
+    struct str time_format; /* for strftime, NUL-terminated */
 };
 
 static struct settings_key fancy_key;
 
-/* A listing that is being made. */
+/* A listing that is being written. */
 struct listing {
     struct request *request;
     const struct fancy_settings *settings;
-    unsigned sort; /* enum sort_key */
+    unsigned sort; /* an enum sort_key */
     struct str
-        sorting; /* arguments for links, where the client has asked for an order; else empty */
+        sorting; /* arguments to append to links if the client selected an order; else empty */
     struct vec entries; /* struct directory_entry */
-    size_t at;          /* the next one */
-    bool has_begun;     /* what stands before the entries was written */
+    size_t at;          /* index of the next entry */
+    bool has_begun;     /* everything before the entries was written */
 };
 
 /* ---- order ---- */
@@ -66,7 +66,7 @@ static int compare_numbers(uint64_t left, uint64_t right)
     return left < right ? -1 : left > right;
 }
 
-/* For qsort_r. What is equal stands by its name, upwards. */
+/* For qsort_r. Equal entries are ordered by name, ascending. */
 static int compare_entries(const void *a, const void *b, void *arg)
 {
     const struct directory_entry *left = a;
@@ -88,8 +88,8 @@ static int compare_entries(const void *a, const void *b, void *arg)
     return order != 0 ? order : by_name;
 }
 
-/* "C=N&O=D": the column and the order that the client asks for, at the beginning of the arguments.
- */
+/* Parses "C=N&O=D" at the beginning of the arguments: the column and the order that the client
+ * selected. */
 static void read_order(struct listing *listing)
 {
     struct str args = listing->request->args;
@@ -257,7 +257,7 @@ static void begin_page(struct buf *out, const struct listing *listing)
     begin_table(out, listing);
 }
 
-/* Some entries more; struct body_maker. */
+/* Writes some more entries; a struct body_maker. */
 static bool make_some(void *arg, struct buf *out)
 {
     struct listing *listing = arg;
@@ -280,16 +280,16 @@ static bool make_some(void *arg, struct buf *out)
     return false;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
-/* A header, or a footer, that is a file or a subrequest. MAY WAIT. False: the client is gone. */
+/* Sends a header or footer from a file or a subrequest. MAY WAIT. False: the client is gone. */
 static bool send_part(struct request *request, const struct fancy_part *part)
 {
     const struct body_piece piece = {.bytes = part->text, .fd = -1};
     struct subrequest sub = {.uri = part->uri, .args = part->args, .output = SUBREQUEST_INLINE};
 
     if (part->uri.len != 0) {
-        if (*part->uri.data != '/') { /* in the directory that is shown */
+        if (*part->uri.data != '/') { /* relative to the listed directory */
             sub.uri = arena_printf(&request->arena, "%.*s%.*s", STR_ARG(request->uri),
                                    STR_ARG(part->uri));
         }
@@ -382,7 +382,7 @@ static bool ignore_apply(struct conf_scope *scope, const struct directive *row,
     return is_good;
 }
 
-/* As text for strftime. */
+/* A format for strftime. */
 static bool time_apply(struct conf_scope *scope, const struct directive *row,
                        struct conf_node *node, void *settings)
 {

@@ -1,4 +1,4 @@
-/* ngx_http_flv_module: Flash video from a place in the file on. */
+/* ngx_http_flv_module: Flash video from a given byte offset. */
 #include "base/parse.h"
 #include "http/files/file.h"
 #include "http/request/request.h"
@@ -6,11 +6,10 @@
 #include "http/variables/variables.h"
 #include "server/module.h"
 
-/* What a player wants to see first: version 1, sound and picture, nine bytes of header, no tag
- * before. */
+/* The FLV header: version 1, audio and video, nine bytes long, no previous tag. */
 #define FLV_HEADER STR("FLV\1\5\0\0\0\11\0\0\0\0")
 
-/* The argument start=, where it is a place in the file; else 0. */
+/* The argument start= if it is an offset within the file; else 0. */
 static uint64_t start_of(const struct request *request, uint64_t size)
 {
     struct str text;
@@ -27,7 +26,7 @@ static enum handler_result send_from(struct request *request, struct file *file,
     const struct body_piece header = {.bytes = FLV_HEADER, .fd = -1};
 
     response_describe_file(request, file, FLV_HEADER.len + file->size - start);
-    request->response.range.is_single = true; /* it comes in two pieces */
+    request->response.range.is_single = true; /* the body has two pieces */
     enum handler_result result = response_start(request);
     if (result == HANDLER_NEXT && !response_send(request, &header, false)) {
         result = HANDLER_CLOSED;

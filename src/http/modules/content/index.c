@@ -1,4 +1,4 @@
-/* ngx_http_index_module: the file that answers for a directory. */
+/* ngx_http_index_module: the index file of a directory. */
 #include <errno.h>
 
 #include "http/files/file.h"
@@ -50,7 +50,7 @@ static const struct directive rows[] = {
     {0},
 };
 
-/* What the failure to look at an index file, or at its directory, is answered with. */
+/* Sets the status after an index file, or its directory, could not be examined. */
 static enum handler_result index_fail(struct request *request, int error, struct str path)
 {
     bool is_forbidden = error == EACCES || error == ELOOP;
@@ -62,7 +62,8 @@ static enum handler_result index_fail(struct request *request, int error, struct
     return request_fail(request, is_forbidden ? 403 : 404);
 }
 
-/* The first index is missing: is that because the directory is? HANDLER_NEXT: no, it is there. */
+/* The first index file is missing: is its directory missing as well? HANDLER_NEXT: no, it
+ * exists. */
 static enum handler_result check_directory(struct request *request, struct str directory,
                                            struct str path)
 {

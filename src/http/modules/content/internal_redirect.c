@@ -1,5 +1,5 @@
-/* ngx_http_internal_redirect_module: another URI answers, once limits and access have been checked.
- */
+/* ngx_http_internal_redirect_module: an internal redirect after limits and access have been
+ * checked. */
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
 #include "server/module.h"
@@ -13,7 +13,7 @@ static struct settings_key internal_redirect_key;
 TYPED_SETTINGS(internal_redirect_settings_at, struct internal_redirect_settings,
                internal_redirect_key, struct http_location)
 
-/* "/path?args" or "@name"; an empty value leads nowhere. */
+/* Redirects to "/path?args" or "@name"; an empty value does nothing. */
 static enum handler_result internal_redirect(struct request *request)
 {
     struct str uri, args;

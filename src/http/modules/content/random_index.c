@@ -1,4 +1,4 @@
-/* ngx_http_random_index_module: any of the files of a directory answers for it. */
+/* ngx_http_random_index_module: a random file of a directory. */
 #include "base/checksum.h"
 #include "http/files/directory.h"
 #include "http/request/request.h"
@@ -11,9 +11,9 @@ struct random_index_settings {
 
 static struct settings_key random_index_key;
 
-/* One file of the directory, each as likely as any other; empty when there is none. The directory
- * is read once, and no name is kept but the one that is chosen so far: the n-th takes its place by
- * a chance of one in n. */
+/* A random file of the directory, with equal probability; empty if there is none. The directory is
+ * read once, and only the name chosen so far is kept: the n-th file replaces it with probability
+ * 1/n. */
 static struct str choose_file(struct request *request, struct directory *directory)
 {
     char chosen[sizeof(((struct dirent *) 0)->d_name)];

@@ -1,4 +1,4 @@
-/* ngx_http_slice_module, Tengine's: a part of a file, between two arguments. */
+/* ngx_http_slice_module, Tengine's: a range of a file, given by two arguments. */
 #include "base/parse.h"
 #include "http/files/file.h"
 #include "http/request/request.h"
@@ -8,21 +8,21 @@
 
 struct slice_settings {
     struct str begin, end;     /* names of the arguments */
-    struct str header, footer; /* before, and after a part */
-    bool header_first;         /* also before the part with the first byte of the file */
-    bool footer_last;          /* also after the part with the last byte */
+    struct str header, footer; /* sent before and after a part */
+    bool header_first;         /* send the header even before the first byte of the file */
+    bool footer_last;          /* send the footer even after the last byte of the file */
 };
 
 static struct settings_key slice_key;
 
-/* A part of a file, and what stands around it. */
+/* A part of a file, with its header and footer. */
 struct slice {
     struct file *file;
     uint64_t begin, end;
     struct str header, footer;
 };
 
-/* A place in the file; `missing` where the argument has none. */
+/* The offset in an argument; `missing` if it is absent. */
 static uint64_t slice_place_of(const struct request *request, struct str name, uint64_t size,
                                uint64_t missing)
 {
@@ -69,7 +69,7 @@ static enum handler_result send_slice(struct request *request, const struct slic
     uint64_t size = slice->end - slice->begin;
 
     response_describe_file(request, slice->file, slice->header.len + size + slice->footer.len);
-    request->response.range.is_single = true; /* it comes in pieces */
+    request->response.range.is_single = true; /* the body has several pieces */
     enum handler_result result = response_start(request);
     if (result == HANDLER_NEXT && !send_text(request, slice->header, false)) {
         result = HANDLER_CLOSED;

@@ -12,7 +12,7 @@
 /* A name to try. */
 struct candidate {
     struct template *name;
-    bool is_directory; /* written with a slash at its end, which is not in name */
+    bool is_directory; /* it was written with a trailing slash, which is not part of the name */
 };
 
 struct try_list {
@@ -22,7 +22,7 @@ struct try_list {
 };
 
 struct try_settings {
-    struct try_list *list; /* NULL = no try_files here */
+    struct try_list *list; /* NULL = no try_files at this level */
 };
 
 static bool parse_status(struct conf *conf, const struct conf_node *node, struct str word,
@@ -100,7 +100,7 @@ static enum handler_result fall_back(struct request *request, const struct try_l
     return request_redirect(request, uri, args.data == NULL ? STR("") : args);
 }
 
-/* Does the file exist, and is it of the kind that is asked for? */
+/* Does the file exist, and is it of the expected kind? */
 static bool exists(struct request *request, const struct candidate *candidate, struct str path)
 {
     struct file *file = file_stat(request, path);
@@ -114,10 +114,8 @@ static bool exists(struct request *request, const struct candidate *candidate, s
     return is_found;
 }
 
-/*
- * Takes the name for the URI if there is such a file. Under an alias the name is mapped as a URI of
- * this location; below the alias of a regex location it is simply added.
- */
+/* Sets the URI to the name if such a file exists. Below an alias the name is mapped as a URI of
+ * this location; below the alias of a regex location it is appended. */
 static enum handler_result try_one(struct request *request, const struct candidate *candidate)
 {
     const struct http_location *location = request->location;
@@ -156,7 +154,7 @@ static enum handler_result try_files(struct request *request)
         case HANDLER_NEXT:
             break;
         case HANDLER_DONE:
-            return HANDLER_NEXT; /* the content is the file's */
+            return HANDLER_NEXT; /* the content handler serves the file */
         default:
             return HANDLER_FAIL;
         }
@@ -164,7 +162,7 @@ static enum handler_result try_files(struct request *request)
     return fall_back(request, settings->list);
 }
 
-/* Blocks of `if` and limit_except do not inherit it, either. */
+/* Not inherited by blocks of `if` and limit_except either. */
 static bool try_files_is_active(const struct http_location *location)
 {
     const struct try_settings *settings = location_settings(location, &key);

@@ -21,7 +21,7 @@
 #include "http/routing/hooks.h"
 #include "server/module.h"
 
-/* Directories may be large and disks slow: what is done to files is done on threads. */
+/* Directories may be large and disks slow, so all work on files is done on threads. */
 static struct offload_shares dav_shares;
 static const struct offload_pool dav_pool = {.name = STR_INIT("dav"),
                                              .waiting = "requests wait for their files",
@@ -30,10 +30,10 @@ static const struct offload_pool dav_pool = {.name = STR_INIT("dav"),
                                              .shares = &dav_shares};
 
 struct dav_settings {
-    unsigned methods;         /* of METHOD_PUT and so on */
-    unsigned access;          /* mode of files that are made */
-    int64_t min_delete_depth; /* segments that a path must have at least to be deleted */
-    bool creates_full_path;   /* PUT makes the directories that are missing */
+    unsigned methods;         /* bits METHOD_PUT and others */
+    unsigned access;          /* mode of new files */
+    int64_t min_delete_depth; /* a path needs at least this many segments to be deleted */
+    bool creates_full_path;   /* PUT creates missing directories */
 };
 
 static struct settings_key dav_key;
@@ -163,19 +163,19 @@ static bool ends_with_slash(struct str uri)
 
 /* ---- PUT ---- */
 
-/* A file on its way to its name; in the request's arena. */
+/* A file that is written under a temporary name and then renamed. In the request's arena. */
 struct put {
     struct dav_target *target;
-    struct str temporary; /* its name now */
-    int fd;               /* it */
-    unsigned access;      /* mode it gets */
-    time_t mtime;         /* -1 = now */
-    bool has_replaced;    /* there was a file of this name */
-    int error;            /* errno of what failed; 0 = nothing */
-    const char *failed;   /* name of what failed */
+    struct str temporary; /* temporary name */
+    int fd;               /* the open file */
+    unsigned access;      /* final mode */
+    time_t mtime;         /* final mtime; -1 = now */
+    bool has_replaced;    /* the rename replaced a file */
+    int error;            /* errno of the call that failed; 0 = none */
+    const char *failed;   /* name of the call that failed */
 };
 
-/* What was said of the file that is replaced holds for the new one, too. */
+/* The new file keeps the extended attributes (dead properties) of the file that it replaces. */
 static void keep_attributes(struct fs_location former, int fd)
 {
     int old = openat(former.directory, former.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -233,7 +233,7 @@ static void drop_file(void *arg)
     }
 }
 
-/* A body that is in memory goes to a file of its own. */
+/* Writes a body that is in memory to a temporary file. */
 static enum handler_result body_to_file(struct request *request, struct put *put)
 {
     put->fd =
@@ -248,8 +248,8 @@ static enum handler_result body_to_file(struct request *request, struct put *put
     return HANDLER_NEXT;
 }
 
-/* Opens the root of the location, which is made if nobody has yet: its name is that of the
- * configuration. -1: errno says why. */
+/* Opens the root of the location and creates it if it does not exist, since its name comes from the
+ * configuration. -1: errno is set. */
 static int open_root(struct request *request, struct str name, unsigned mode)
 {
     struct str root = {arena_cstr(&request->arena, name), name.len};
@@ -268,7 +268,7 @@ static int open_root(struct request *request, struct str name, unsigned mode)
     return is_made ? file_open_directory(request, root) : -1;
 }
 
-/* The directories above the file. */
+/* Creates the missing directories above the file. */
 static bool make_parents(struct request *request)
 {
     unsigned mode = access_mode_of_directory(dav_settings_at(request->location)->access);
@@ -307,13 +307,14 @@ static bool lacks_parents(struct request *request)
     return directory == -1 && error == ENOENT;
 }
 
-/* Where the file goes: looked at before the body is read, so that nobody sends it in vain. */
+/* Finds the location of the new file before the body is read, so that a client does not send a body
+ * that will be refused. */
 static enum handler_result find_target(struct request *request, struct dav_target *target)
 {
     struct stat info;
 
     if (dav_settings_at(request->location)->creates_full_path) {
-        make_parents(request); /* what is missing then is reported below */
+        make_parents(request); /* a directory that is still missing is reported below */
     }
     enum handler_result result = dav_target_open(request, target, 409);
     if (result != HANDLER_NEXT) {
@@ -376,7 +377,8 @@ static enum handler_result dav_put(struct request *request)
     }
     enum handler_result result = HANDLER_NEXT;
     if (dav_settings_at(request->location)->creates_full_path && lacks_parents(request)) {
-        result = request_read_body(request); /* directories are made for a file that has come */
+        result = request_read_body(
+            request); /* directories are created only after the whole body has arrived */
     }
     result = result == HANDLER_NEXT ? find_target(request, target) : result;
     return result == HANDLER_NEXT ? put_body(request, target) : result;
@@ -387,7 +389,7 @@ static enum handler_result dav_put(struct request *request)
 /* In the request's arena. */
 struct removal {
     struct dav_target target;
-    int error; /* errno; 0 = it is gone */
+    int error; /* errno; 0 = removed */
 };
 
 static void remove_on_thread(void *arg)
@@ -397,7 +399,7 @@ static void remove_on_thread(void *arg)
     removal->error = fs_remove_tree(removal->target.at) ? 0 : errno;
 }
 
-/* Enough segments in the path? */
+/* Has the path enough segments (min_delete_depth)? */
 static bool is_deep_enough(struct request *request)
 {
     int64_t wanted = dav_settings_at(request->location)->min_delete_depth;
@@ -414,7 +416,8 @@ static bool is_deep_enough(struct request *request)
     return false;
 }
 
-/* Is what is there what the URI says, a collection or none? */
+/* Does the trailing slash of the URI match the kind of the file: with one for a directory, without
+ * for others? */
 static enum handler_result check_kind(struct request *request, const struct dav_target *target)
 {
     struct stat info;

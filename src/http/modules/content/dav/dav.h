@@ -6,38 +6,37 @@
 #include "http/request/request.h"
 #include "http/routing/file_settings.h"
 
-/* A place that a request works on: an open directory, and a name in it. */
+/* What a request acts on: an open parent directory, and a name in it. */
 struct dav_target {
-    struct str path; /* the whole of it, without a slash at its end; NUL-terminated */
+    struct str path; /* the full path, without a trailing slash; NUL-terminated */
     struct fs_location at;
-    bool is_collection; /* its URI ends with a slash */
-    bool is_root;       /* it is what root or alias names: no method removes or replaces that */
+    bool is_collection; /* the URI ends with a slash */
+    bool is_root; /* the directory of root or alias itself: no method removes or replaces it */
 };
 
-/*
- * Finds where request->uri leads and opens the directory that holds it, closed with the request.
- * HANDLER_NEXT; else HANDLER_FAIL: what is missing on the way is answered with missing_status.
- */
+/* Maps request->uri to a path and opens the parent directory, which is closed with the request.
+ * HANDLER_NEXT; or HANDLER_FAIL: a missing directory gives missing_status. */
 enum handler_result dav_target_open(struct request *request, struct dav_target *target,
                                     unsigned missing_status);
 
-/* Runs it on a thread; arg may not lie on the stack. MAY WAIT. HANDLER_NEXT: it has run. */
+/* Calls `run` on a thread; arg must not be on the stack. MAY WAIT. HANDLER_NEXT: it has run. */
 enum handler_result dav_offload(struct request *request, void (*run)(void *arg), void *arg);
 
-/* Logs that a call failed for a path, and answers: what is missing with missing_status. */
+/* Logs that a call failed for a path and sets the status: missing_status if something is
+ * missing. */
 enum handler_result dav_fail(struct request *request, int error, const char *call, struct str path,
                              unsigned missing_status);
 
-/* Has it a body? Then true: logged, 415. `methods` is what the log calls them. */
+/* True if the request has a body: logged, 415. `methods` names the methods in the log message. */
 bool dav_refuses_body(struct request *request, const char *methods);
 
-/* May Depth be what it is? Only infinity where is_tree. False: logged, 400. */
+/* Checks the field Depth: absent or infinity, or 0 unless is_tree. False: logged, 400. */
 bool dav_check_depth(struct request *request, bool is_tree);
 
-/* Answers 201, with Location unless the client knows where it is, or 204. */
+/* Responds with the status 201 or 204, with a Location if has_location. */
 enum handler_result dav_answer(struct request *request, unsigned status, bool has_location);
 
-/* Are links followed where the request is? */
+/* Does disable_symlinks allow symbolic links for this request? */
 static inline bool dav_follows_links(const struct request *request)
 {
     return request->location->files->disable_symlinks == SYMLINKS_ALLOWED;

@@ -10,12 +10,12 @@
 /* How a COPY or MOVE ended; the client's status follows from it. */
 enum verdict {
     TRANSFER_DONE,
-    TRANSFER_NO_SOURCE,     /* error says why */
-    TRANSFER_IS_COLLECTION, /* the source, and its URI does not say so */
-    TRANSFER_TO_COLLECTION, /* the target is one, and its URI does not say so */
-    TRANSFER_EXISTS,        /* the target, and Overwrite is F */
-    TRANSFER_ONTO_ITSELF,   /* one of both is the other, or is inside of it */
-    TRANSFER_FAILED         /* error, failed */
+    TRANSFER_NO_SOURCE,     /* see `error` */
+    TRANSFER_IS_COLLECTION, /* the source is a directory, but its URI has no trailing slash */
+    TRANSFER_TO_COLLECTION, /* the target is a directory, but its URI has no trailing slash */
+    TRANSFER_EXISTS,        /* the target exists, and Overwrite is F */
+    TRANSFER_ONTO_ITSELF,   /* source and target are the same, or one is inside the other */
+    TRANSFER_FAILED         /* see `error` and `failed` */
 };
 
 /* In the request's arena. */
@@ -23,7 +23,7 @@ struct transfer {
     struct dav_target from;
     struct dav_target to;
     struct fs_tree_rules rules;
-    struct str destination; /* as the client wrote it */
+    struct str destination; /* the field Destination */
     bool is_move;
     bool overwrites;
     enum verdict verdict;
@@ -50,7 +50,7 @@ static bool dav_transfer_look(const struct transfer *transfer, const struct dav_
                    follows ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Where what is copied would copy itself, or what is replaced holds what replaces it. */
+/* Would the tree be copied into itself, or would the target that is replaced contain the source? */
 static bool is_onto_itself(const struct transfer *transfer, const struct stat *from,
                            const struct stat *to, bool exists)
 {
@@ -65,7 +65,7 @@ static enum verdict dav_transfer_run(struct transfer *transfer, bool exists)
 {
     bool is_good;
 
-    /* A file takes the place of a file in one step; a directory has to go first. */
+    /* rename() replaces a file by a file in one step; directories must be removed first. */
     if (exists && transfer->from.is_collection && !fs_remove_tree(transfer->to.at)) {
         return dav_transfer_give_up(transfer, TRANSFER_FAILED, "unlink()");
     }
@@ -116,9 +116,9 @@ static void transfer_on_thread(void *arg)
     transfer->verdict = decide(transfer);
 }
 
-/* ---- what the client asks for ---- */
+/* ---- the request ---- */
 
-/* Destination as a path. */
+/* Maps Destination to a path. */
 static enum handler_result read_destination(struct request *request, struct transfer *transfer,
                                             struct str *path)
 {
@@ -151,7 +151,8 @@ static enum handler_result read_destination(struct request *request, struct tran
     return HANDLER_NEXT;
 }
 
-/* An alias stands for the location's prefix: a target without that is somewhere else. */
+/* Below an alias, can this target be reached? The alias replaces the location's prefix, so a URI
+ * without the prefix is in another location. */
 static bool is_reachable(struct request *request, struct str path)
 {
     size_t length;
@@ -180,7 +181,7 @@ static enum handler_result open_places(struct request *request, struct transfer 
     return result;
 }
 
-/* Overwrite and Depth. False: logged, 400. */
+/* Reads Overwrite and Depth. False: logged, 400. */
 static bool read_headers(struct request *request, struct transfer *transfer)
 {
     enum dav_overwrite overwrite = dav_overwrite_of(&request->headers);

@@ -1,4 +1,4 @@
-/* The XML that clients send. */
+/* XML bodies of requests. */
 #include "http/modules/content/dav_ext/bodies.h"
 
 const struct str property_names[PROPERTY_COUNT] = {
@@ -9,7 +9,7 @@ const struct str property_names[PROPERTY_COUNT] = {
 
 /* ---- PROPFIND ---- */
 
-/* A child of prop, which has begun. */
+/* Adds a property of <prop>, whose element has begun, to what is requested. */
 static bool want(struct arena *arena, const struct xml_name *name, struct wanted *out)
 {
     for (unsigned i = 0; i < PROPERTY_COUNT && str_is(name->space, "DAV:"); i++) {
@@ -38,7 +38,7 @@ static bool read_prop(struct xml_reader *reader, struct wanted *out)
     return event == XML_END;
 }
 
-/* A child of propfind, which has begun. */
+/* Reads a child of <propfind> that has begun. */
 static bool read_propfind_child(struct xml_reader *reader, struct wanted *out)
 {
     if (xml_is(&reader->name, "DAV:", "prop")) {
@@ -86,7 +86,7 @@ static struct str trim_spaces(struct str s)
     return s;
 }
 
-/* All text in the element that has begun, to its end. */
+/* All text in the element that has begun, up to its end. */
 static bool dav_ext_bodies_read_text(struct xml_reader *reader, struct str *out)
 {
     unsigned depth = reader->depth - 1;
@@ -109,7 +109,7 @@ struct lockinfo_seen {
     bool has_scope, has_type;
 };
 
-/* An element below lockinfo, which has begun. */
+/* Reads an element below <lockinfo> that has begun. */
 static bool read_lockinfo_child(struct xml_reader *reader, struct lock_info *out,
                                 struct lockinfo_seen *seen)
 {

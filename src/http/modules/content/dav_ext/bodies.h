@@ -1,15 +1,16 @@
-/* The XML that clients send: what PROPFIND asks for, and what LOCK wants. Pure functions. */
+/* XML bodies of requests: the properties that a PROPFIND requests, the lock that a LOCK requests.
+ * Pure functions. */
 #ifndef HTTP_MODULES_CONTENT_DAV_EXT_BODIES_H
 #define HTTP_MODULES_CONTENT_DAV_EXT_BODIES_H
 
 #include "http/message/xml.h"
 
-#define BODY_MAX (64 * 1024)  /* bytes of a body */
-#define WANTED_UNKNOWN_MAX 64 /* properties that we do not have, of one PROPFIND */
+#define BODY_MAX (64 * 1024)  /* bytes of a request body */
+#define WANTED_UNKNOWN_MAX 64 /* unknown properties in one PROPFIND */
 #define WANTED_NAMES_MAX                                                                           \
-    8192 /* bytes of these names with namespaces, which every resource of the answer repeats */
+    8192 /* bytes of their names with namespaces; every resource of the response repeats them */
 
-/* The properties that files have, in the order in which they are given. X(PROPERTY, "name") */
+/* The live properties, in the order in which they are written. X(PROPERTY, "name") */
 #define DAV_PROPERTIES(X)                                                                          \
     X(PROPERTY_DISPLAYNAME, "displayname")                                                         \
     X(PROPERTY_GETCONTENTLENGTH, "getcontentlength")                                               \
@@ -30,21 +31,22 @@ enum dav_property {
 
 extern const struct str property_names[PROPERTY_COUNT];
 
-/* What a PROPFIND wants to know (9.1). */
+/* What a PROPFIND requests (9.1). */
 struct wanted {
-    unsigned properties; /* PROPERTY_BIT of those that we have */
+    unsigned properties; /* PROPERTY_BIT of the live properties */
     bool names_only;     /* propname */
-    struct vec unknown;  /* struct xml_name: that no resource has, for the answer */
-    size_t unknown_size; /* bytes of those */
+    struct vec unknown;  /* struct xml_name: requested names that are not live properties */
+    size_t unknown_size; /* total bytes of these names */
 };
 
-/* No body asks for all. False: it is malformed, or asks for too many. */
+/* Parses the body; an empty one requests all properties. False: it is malformed, or requests too
+ * many. */
 bool propfind_parse(struct arena *arena, struct str body, struct wanted *out);
 
-/* What a LOCK wants (9.10). */
+/* What a LOCK requests (9.10). */
 struct lock_info {
     bool is_shared;
-    struct str owner; /* the text in it */
+    struct str owner; /* the text of <owner> */
 };
 
 bool lockinfo_parse(struct arena *arena, struct str body, struct lock_info *out);

@@ -32,8 +32,8 @@ const struct dav_ext_settings *dav_ext_settings_at(const struct http_location *l
 
 /* ---- paths ---- */
 
-/* Locks are found by the text of a path: "a//b" is "a/b" (merge_slashes off), and "a/" is "a".
- * NUL-terminated. */
+/* Locks are compared by path, so every path gets one spelling: "a//b" (merge_slashes off) becomes
+ * "a/b", "a/" becomes "a". NUL-terminated. */
 static struct str one_spelling(struct arena *arena, struct str path)
 {
     char *text = arena_text(arena, path.len + 1);
@@ -82,7 +82,7 @@ struct str dav_ext_path_of(struct request *request, struct str url)
     return is_good ? path : STR_NONE;
 }
 
-/* ---- bodies and answers ---- */
+/* ---- bodies and responses ---- */
 
 enum handler_result dav_ext_read_body(struct request *request, struct str *out)
 {

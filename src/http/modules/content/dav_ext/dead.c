@@ -14,9 +14,9 @@ static bool dav_ext_dead_is_same(const struct xml_name *a, const struct xml_name
     return str_equal(a->local, b->local) && str_equal(a->space, b->space);
 }
 
-/* ---- what is kept ---- */
+/* ---- stored properties ---- */
 
-/* The children of the root that has begun. False: they are not all well formed. */
+/* Reads the children of the root element, which has begun. False: some are not well formed. */
 static bool read_children(struct xml_reader *reader, struct vec *out)
 {
     for (;;) {
@@ -102,7 +102,7 @@ void dead_put_name(struct buf *out, const struct xml_name *name)
 
 /* ---- PROPPATCH ---- */
 
-/* A prefix that stands for nothing here. */
+/* A namespace prefix that is not bound here. */
 static struct str free_prefix(const struct xml_reader *reader)
 {
     struct str prefix = STR("P_______________________________________________________________");
@@ -117,7 +117,7 @@ static struct str free_prefix(const struct xml_reader *reader)
     return tried;
 }
 
-/* ` xmlns:a="..."` of all prefixes that stand for something at this place. */
+/* Writes ` xmlns:a="..."` for every prefix that is bound here. */
 static void put_bindings(struct buf *out, const struct xml_reader *reader, bool with_default)
 {
     for (unsigned i = reader->binding_count; i-- != 0;) {
@@ -136,7 +136,7 @@ static void put_bindings(struct buf *out, const struct xml_reader *reader, bool 
     }
 }
 
-/* Text as it is read again, in an element or in an attribute. */
+/* Writes text, escaped for an element or for an attribute. */
 static void put_text(struct buf *out, struct str text, bool is_attribute)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -158,7 +158,8 @@ static void put_attribute(struct buf *out, struct str tag, struct str value)
     buf_append_char(out, '"');
 }
 
-/* Those of the element that has begun; bindings only when they are not written otherwise. */
+/* Writes the attributes of the element that has begun; namespace declarations only if
+ * with_bindings. */
 static void put_attributes(struct buf *out, const struct xml_reader *reader, bool with_bindings)
 {
     for (unsigned i = 0; i < reader->attribute_count; i++) {
@@ -170,7 +171,7 @@ static void put_attributes(struct buf *out, const struct xml_reader *reader, boo
     }
 }
 
-/* xml:lang of an element around this one holds for it, too (RFC 4918, 4.3). */
+/* Writes the xml:lang that the property inherits from an enclosing element (RFC 4918, 4.3). */
 static void put_language(struct buf *out, const struct xml_reader *reader)
 {
     const struct xml_open *open = &reader->open[reader->depth - 1];
@@ -185,7 +186,8 @@ static void put_language(struct buf *out, const struct xml_reader *reader)
     }
 }
 
-/* "<tag …>" of the property itself, as it can stand anywhere. */
+/* Writes the start tag of the property itself, complete with the namespaces, so that it is
+ * independent of its context. */
 static void put_root(struct buf *out, const struct xml_reader *reader, struct str tag,
                      struct str prefix)
 {
@@ -205,8 +207,8 @@ static void put_root(struct buf *out, const struct xml_reader *reader, struct st
     buf_append_char(out, '>');
 }
 
-/* What is inside, as it was understood: what is kept is well formed whatever was sent. False: that
- * was not. */
+/* Writes the contents again from the parsed events, so that what is stored is well formed. False:
+ * the input was not. */
 static bool put_inside(struct buf *out, struct xml_reader *reader)
 {
     unsigned outside = reader->depth - 1;
@@ -214,7 +216,7 @@ static bool put_inside(struct buf *out, struct xml_reader *reader)
     for (;;) {
         enum xml_event event = xml_next(reader);
 
-        /* One more prefix holds in what is kept: it shall be read again. */
+        /* The stored text has one more prefix, and must be readable with it. */
         if (event == XML_ERROR || reader->binding_count >= XML_BINDINGS_MAX ||
             out->len > DEAD_MAX) {
             return false;
@@ -234,7 +236,8 @@ static bool put_inside(struct buf *out, struct xml_reader *reader)
     }
 }
 
-/* The element that has begun, as it can stand anywhere. False: it is malformed, or too long. */
+/* Reads the element that has begun and writes it independent of its context. False: it is
+ * malformed, or too long. */
 static bool read_element(struct xml_reader *reader, struct dead_change *change)
 {
     struct xml_name name = reader->name;
@@ -255,7 +258,7 @@ static bool read_element(struct xml_reader *reader, struct dead_change *change)
     return is_sound;
 }
 
-/* The children of a prop that has begun. */
+/* Reads the children of a <prop> that has begun. */
 static bool read_prop(struct xml_reader *reader, bool sets, struct vec *out, size_t *total)
 {
     enum xml_event event;
@@ -275,7 +278,7 @@ static bool read_prop(struct xml_reader *reader, bool sets, struct vec *out, siz
     return event == XML_END;
 }
 
-/* set or remove, which has begun. */
+/* Reads a <set> or <remove> that has begun. */
 static bool read_changes(struct xml_reader *reader, bool sets, struct vec *out, size_t *total)
 {
     enum xml_event event;
@@ -312,7 +315,7 @@ bool proppatch_parse(struct arena *arena, struct str body, struct vec *out)
     return event == XML_END && out->count != 0 && xml_read_end(reader);
 }
 
-/* ---- the attribute ---- */
+/* ---- the extended attribute ---- */
 
 bool dead_load(int fd, struct buf *out)
 {

@@ -1,5 +1,5 @@
-/* Dead properties (RFC 4918, 4): what clients say of files, as the text that is kept with each.
- * Pure functions, but for the last three. */
+/* Dead properties (RFC 4918, 4): properties that clients set, stored with the file as XML text.
+ * Pure functions except for the last three. */
 #ifndef HTTP_MODULES_CONTENT_DAV_EXT_DEAD_H
 #define HTTP_MODULES_CONTENT_DAV_EXT_DEAD_H
 
@@ -8,41 +8,40 @@
 
 #define DEAD_MAX (32 * 1024)               /* bytes of all properties of a file */
 #define DEAD_CHANGES_MAX 256               /* properties that one PROPPATCH sets or removes */
-#define DEAD_ATTRIBUTE "user.portunus.dav" /* the extended attribute that has them */
+#define DEAD_ATTRIBUTE "user.portunus.dav" /* the extended attribute that stores them */
 
-/* One of a file. */
+/* A dead property of a file. */
 struct dead_property {
     struct xml_name name;
-    struct str
-        element; /* as it is written: an element by itself, with all that its prefixes stand for */
+    struct str element; /* the element as XML text that declares all its namespaces itself */
 };
 
-/* The properties (struct dead_property) of a text that was kept. What is no such text has none. */
+/* Parses stored text to properties (struct dead_property). Malformed text has none. */
 void dead_parse(struct arena *arena, struct str text, struct vec *out);
 /* Writes the properties as a string that dead_parse reads. */
 void dead_write(struct buf *out, const struct vec *properties);
 
 const struct dead_property *dead_find(const struct vec *properties, const struct xml_name *name);
 
-/* One line of a PROPPATCH. */
+/* One change of a PROPPATCH. */
 struct dead_change {
     struct xml_name name;
-    struct str element; /* empty: it is removed */
+    struct str element; /* empty: the property is removed */
 };
 
-/* The changes (struct dead_change) that a PROPPATCH wants, in their order. False: the body is
- * malformed, or they are more than may be kept. */
+/* Parses the changes (struct dead_change) of a PROPPATCH, in order. False: the body is malformed,
+ * or exceeds the limits. */
 bool proppatch_parse(struct arena *arena, struct str body, struct vec *out);
-/* What a property list becomes by a change. */
+/* Applies one change to a list of properties. */
 void dead_apply(struct vec *properties, struct arena *arena, const struct dead_change *change);
 
 /* "<local xmlns="space"/>" */
 void dead_put_name(struct buf *out, const struct xml_name *name);
 
-/* The text that is kept with an open file, empty where there is none. False with errno. */
+/* Reads the stored text of an open file; empty if there is none. False with errno. */
 bool dead_load(int fd, struct buf *out);
-/* Keeps it; an empty one is removed. False with errno: EDQUOT, ENOSPC and E2BIG say that it is too
- * much, ENOTSUP that this file system keeps none. */
+/* Stores the text; an empty one removes the attribute. False with errno: EDQUOT, ENOSPC and E2BIG
+ * mean that it is too large, ENOTSUP that the file system has no extended attributes. */
 bool dead_store(int fd, struct str text);
 
 #endif

@@ -1,4 +1,4 @@
-/* What locks and the field If forbid (RFC 4918, 7 and 10.4). */
+/* Checks of locks and of the field If (RFC 4918, 7 and 10.4). */
 #include "base/clock.h"
 #include "http/files/file.h"
 #include "http/modules/content/dav_ext/dav_ext.h"
@@ -15,7 +15,7 @@ static struct shm_table *table_of(struct request *request)
 
 /* ---- If ---- */
 
-/* Is this the entity tag of the file? */
+/* Is this the entity tag of the file? Directories have none. */
 static bool has_etag(struct request *request, struct str path, struct str etag)
 {
     struct file *file = file_stat(request, path);
@@ -47,7 +47,7 @@ static bool condition_holds(struct request *request, const struct if_reader *rea
     return lock_holds(table_of(request), &token, path, clock_now.now_ms) != reader->is_not;
 }
 
-/* Judges If, and collects the tokens in it. False: status set. */
+/* Evaluates If and collects the lock tokens in it. False: status set. */
 static bool dav_ext_guard_judge(struct request *request, struct str path, struct vec *tokens)
 {
     const struct field *field = fields_find(&request->headers, STR("If"));
@@ -90,7 +90,7 @@ static bool is_there(struct request *request, struct str path)
     return is_there;
 }
 
-/* Is what the method does to request->uri allowed? */
+/* Do the locks allow what the method does to request->uri? */
 static bool allows_source(struct request *request, struct str path, const struct vec *tokens)
 {
     const unsigned going = METHOD_DELETE | METHOD_MOVE;
@@ -101,11 +101,12 @@ static bool allows_source(struct request *request, struct str path, const struct
     };
 
     if (request->method == METHOD_COPY) {
-        return true; /* only reads it */
+        return true; /* COPY only reads the source */
     }
     target.is_member |= !target.is_member && !is_there(request, path);
     if (request->method == METHOD_LOCK && !target.is_member) {
-        return true; /* finds out itself; what is not there it makes, in the directory above */
+        return true; /* LOCK checks existing resources itself; a new one changes its parent
+                        directory */
     }
     return lock_allows(table_of(request), &target, tokens, clock_now.now_ms);
 }
@@ -119,7 +120,7 @@ static bool allows_destination(struct request *request, const struct vec *tokens
     }
     struct str path = dav_ext_path_of(request, field->value);
     if (path.len == 0) {
-        return true; /* none of ours: the method refuses it */
+        return true; /* outside of this location: the method refuses it */
     }
     const struct lock_target target = {.path = path,
                                        .is_tree = true,

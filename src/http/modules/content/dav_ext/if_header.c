@@ -13,7 +13,7 @@ static void dav_ext_if_header_skip_blanks(struct if_reader *reader)
     }
 }
 
-/* What stands from here to `end`, which is passed; its first byte is an opening one. */
+/* The text from here up to `end`, which is consumed; the first byte is the opening character. */
 static bool take_until(struct if_reader *reader, char end, struct str *inner)
 {
     struct str rest = str_skip(reader->rest, 1);
@@ -52,7 +52,7 @@ static enum if_event read_list(struct if_reader *reader)
         return reader->has_list ? IF_END : IF_ERROR;
     }
     if (reader->rest.data[0] == '<') {
-        /* All lists have a tag before them, or none has; and each tag has a list. */
+        /* Either all lists have a tag or none has, and each tag has a list. */
         bool is_good = reader->is_tagged == reader->has_list;
         if (!is_good || !take_until(reader, '>', &reader->resource) || reader->resource.len == 0) {
             return IF_ERROR;

@@ -7,23 +7,23 @@
 #include "base/str.h"
 
 enum if_event {
-    IF_LIST,      /* a list of conditions begins, about `resource` */
-    IF_CONDITION, /* one of them */
+    IF_LIST,      /* a list of conditions about `resource` begins */
+    IF_CONDITION, /* one condition of the list */
     IF_LIST_END,
-    IF_END,  /* of the field: it is well formed */
-    IF_ERROR /* it is not */
+    IF_END,  /* the end of the field: it is well formed */
+    IF_ERROR /* the field is malformed */
 };
 
 struct if_reader {
     struct str rest;
-    struct str resource; /* URL or path of the lists; empty = what was requested */
+    struct str resource; /* URL or path that the list is about; empty = the requested resource */
     struct str value; /* of a condition: a state token (a URI), or an entity tag with its quotes */
     bool is_etag;
     bool is_not;
-    bool is_tagged; /* lists name their resources */
+    bool is_tagged; /* the lists have tags that name their resources */
     bool is_in_list;
-    bool has_condition; /* of the list that is read */
-    bool has_list;      /* one has begun, since the last tag */
+    bool has_condition; /* the current list has a condition */
+    bool has_list;      /* a list has begun since the last tag */
 };
 
 void if_begin(struct if_reader *reader, struct str value);

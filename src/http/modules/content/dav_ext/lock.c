@@ -17,7 +17,7 @@ static struct lock_zone *zone_of(struct request *request)
     return dav_ext_settings_at(request->location)->zone;
 }
 
-/* Timeout (10.7): the first of its words that we understand, at most what the zone allows. */
+/* Timeout (10.7): the first valid value of its list, limited to that of the zone. */
 static uint64_t read_timeout(struct request *request)
 {
     const struct field *field = fields_find(&request->headers, STR("Timeout"));
@@ -69,7 +69,7 @@ static enum handler_result answer_lock(struct request *request, const struct loc
     return dav_ext_answer(request, status, &out);
 }
 
-/* The token of the first condition of If. */
+/* The lock token of the first condition of If. */
 static bool first_token(struct request *request, struct lock_token *token)
 {
     const struct field *field = fields_find(&request->headers, STR("If"));
@@ -90,7 +90,7 @@ static bool first_token(struct request *request, struct lock_token *token)
     return false;
 }
 
-/* No body: the lock that If names lasts longer. */
+/* A LOCK without a body: refreshes the lock that If names. */
 static enum handler_result refresh(struct request *request, struct lock *lock)
 {
     if (!first_token(request, &lock->token)) {
@@ -102,7 +102,8 @@ static enum handler_result refresh(struct request *request, struct lock *lock)
     return result == LOCK_DONE ? answer_lock(request, lock, 200) : fail_lock(request, result);
 }
 
-/* What is locked is there afterwards: an empty file, if there was nothing. HANDLER_NEXT: it is. */
+/* The locked resource must exist: creates an empty file if there is none. HANDLER_NEXT: it
+ * exists. */
 static enum handler_result make_resource(struct request *request, struct str path, unsigned *status)
 {
     struct file *file = file_stat(request, path);

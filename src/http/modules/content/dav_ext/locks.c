@@ -1,5 +1,5 @@
-/* Write locks in shared memory. A zone has as many records as fit; all of them are looked at, which
- * for a thousand is less than a system call of the file's that they guard. */
+/* Write locks in shared memory. A zone has as many records as fit, and searches look at all of
+ * them: for a thousand records that takes less time than one system call on the file. */
 #include "http/modules/content/dav_ext/locks.h"
 
 #include "base/checksum.h"
@@ -79,7 +79,7 @@ static struct str directory_of(struct str path)
     return slash == NULL ? STR_NONE : str_from(path.data, slash);
 }
 
-/* The record, if it is a lock that holds; one that has expired goes. With the table's lock. */
+/* The record if it holds a valid lock; an expired one is removed. Called with the table locked. */
 static struct lock_record *live_at(struct shm_table *table, uint32_t number, uint64_t now_ms)
 {
     struct lock_record *record = shm_table_at(table, number);
@@ -104,7 +104,7 @@ bool lock_covers(const struct lock *lock, struct str path)
     return str_equal(lock->path, path) || (lock->is_deep && is_above(lock->path, path));
 }
 
-/* The live lock of a token that covers the path, or NULL. */
+/* The valid lock with this token that covers the path, or NULL. */
 static struct lock_record *find(struct shm_table *table, const struct lock_token *token,
                                 struct str path, uint64_t now_ms)
 {
@@ -131,9 +131,9 @@ static void copy_out(struct arena *arena, const struct lock_record *record, uint
     lock->is_shared = record->is_shared;
 }
 
-enum { RECORDS_AT_ONCE = 256 }; /* that are looked at under the table's lock */
+enum { RECORDS_AT_ONCE = 256 }; /* records that are searched while the table is locked */
 
-/* ---- what is done with them ---- */
+/* ---- operations ---- */
 
 static bool conflicts(const struct lock_record *record, const struct lock *lock)
 {
@@ -166,7 +166,7 @@ enum lock_result lock_add(struct shm_table *table, struct lock *lock, uint64_t n
     }
     random_bytes(lock->token.bytes, LOCK_TOKEN_SIZE);
     lock->token.bytes[6] =
-        (unsigned char) ((lock->token.bytes[6] & 0x0f) | 0x40); /* RFC 9562, 5.4 */
+        (unsigned char) ((lock->token.bytes[6] & 0x0f) | 0x40); /* the version, RFC 9562, 5.4 */
     lock->token.bytes[8] = (unsigned char) ((lock->token.bytes[8] & 0x3f) | 0x80);
     struct shm_key key = key_of(table, &lock->token);
     unsigned count = 0;
@@ -276,7 +276,7 @@ bool lock_allows(struct shm_table *table, const struct lock_target *target,
     return is_allowed && (!is_shared_locked || has_shared);
 }
 
-/* Those among some records, from `first` on. */
+/* Adds the locks among some records, from `first` on. */
 static void list_some(struct shm_table *table, const struct lock_view *view, uint32_t first,
                       struct vec *out)
 {

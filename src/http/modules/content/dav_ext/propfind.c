@@ -1,4 +1,4 @@
-/* PROPFIND (RFC 4918, 9.1): what files and directories are. */
+/* PROPFIND (RFC 4918, 9.1): properties of files and directories. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "http/routing/file_settings.h"
 #include "server/generation.h"
 
-/* Directories are read on threads, those of ngx_http_dav_module. */
+/* Directories are read on the threads of ngx_http_dav_module. */
 static struct offload_shares dav_shares;
 static const struct offload_pool dav_pool = {.name = STR_INIT("dav"),
                                              .waiting = "requests wait for their files",
@@ -26,38 +26,38 @@ static const struct offload_pool dav_pool = {.name = STR_INIT("dav"),
                                              .queue = 256,
                                              .shares = &dav_shares};
 
-#define MEMBERS_MAX ((size_t) 64 << 20) /* bytes of what is known of the members of a directory */
+#define MEMBERS_MAX                                                                                \
+    ((size_t) 64 << 20) /* bytes for the members of a directory and their stored properties */
 #define MEMBERS_A_TURN 16
 
-/* One request's work; in its arena. */
+/* One request. In its arena. */
 struct listing {
     struct wanted wanted;
-    struct arena arena; /* of what is put together, emptied after each member */
+    struct arena arena; /* for building the response, emptied after each member */
     bool has_locks;
-    struct vec locks; /* struct lock: of the resource and its members */
-    struct str path;  /* of the resource, without a slash at its end */
+    struct vec locks; /* struct lock: those on the resource and on its members */
+    struct str path;  /* of the resource, without a trailing slash */
     struct str uri;   /* as requested */
-    int directory;    /* whose members are listed; -1 = none are */
+    int directory;    /* its members are listed; -1 = Depth 0, or not a directory */
     bool follows_links;
-    bool has_dead;      /* properties of clients are kept here */
+    bool has_dead;      /* dead properties are stored in this location */
     struct stat status; /* of the resource */
-    struct buf dead;    /* the resource's dead properties, as they are stored */
-    struct buf members; /* struct member, of the directory */
-    size_t members_max; /* bytes */
-    size_t at;          /* of the member whose turn it is, in `members` */
-    struct buf *out;    /* where the response is written now */
-    bool has_begun;     /* its beginning was written */
-    int error; /* of reading the members: errno; 0 = nothing has failed. EFBIG: there are too many
-                */
+    struct buf dead;    /* stored dead properties of the resource */
+    struct buf members; /* struct member: the contents of the directory */
+    size_t members_max; /* limit in bytes */
+    size_t at;          /* offset in `members` of the next member to write */
+    struct buf *out;    /* the response is written to this buffer */
+    bool has_begun;     /* the beginning has been written */
+    int error;          /* errno from reading the members; 0 = none. EFBIG: there are too many */
 };
 
-/* One resource of the answer. */
+/* One resource of the response. */
 struct resource {
-    struct str uri; /* decoded; a collection's ends with a slash */
+    struct str uri; /* decoded; ends with a slash for a collection */
     struct str path;
     struct str name;
     const struct stat *status;
-    struct vec dead; /* struct dead_property: what clients have said of it */
+    struct vec dead; /* struct dead_property */
 };
 
 /* ---- properties ---- */
@@ -152,7 +152,7 @@ static void put_property(struct listing *listing, const struct resource *resourc
     }
 }
 
-/* Directories have neither length nor entity tag. */
+/* Directories have neither a length nor an entity tag. */
 static unsigned properties_of(const struct resource *resource)
 {
     return S_ISDIR(resource->status->st_mode)
@@ -161,7 +161,7 @@ static unsigned properties_of(const struct resource *resource)
                : PROPERTY_ALL;
 }
 
-/* Of the properties of clients those that are wanted: all, or by their names. */
+/* Writes the dead properties that are requested: all, or by name. */
 static void put_dead(struct listing *listing, const struct resource *resource)
 {
     const struct wanted *wanted = &listing->wanted;
@@ -187,7 +187,7 @@ static void put_dead(struct listing *listing, const struct resource *resource)
     }
 }
 
-/* How many of the wanted names that are not ours the resource has. */
+/* How many of the requested unknown names are dead properties of the resource. */
 static size_t count_dead(const struct listing *listing, const struct resource *resource)
 {
     size_t count = 0;
@@ -217,7 +217,7 @@ static void put_known(struct listing *listing, const struct resource *resource, 
     buf_append(out, STR("</D:prop>\n<D:status>HTTP/1.1 200 OK</D:status>\n</D:propstat>\n"));
 }
 
-/* What was asked for and is not there. */
+/* Writes the names that were requested and do not exist. */
 static void put_missing(struct listing *listing, const struct resource *resource,
                         unsigned properties)
 {
@@ -258,12 +258,12 @@ static void put_resource(struct listing *listing, const struct resource *resourc
     buf_append(listing->out, STR("</D:response>\n"));
 }
 
-/* ---- members: read on a thread, put together by the worker, whose memory arenas are ---- */
+/* ---- members: read on a thread; formatted by the worker, which owns the arenas ---- */
 
-/* What a directory holds, one after the other in listing->members; the name follows, with a NUL,
- * and what is kept of the properties of clients. */
+/* A member of the directory, in listing->members; followed by its name with a NUL, and its stored
+ * dead properties. */
 struct member {
-    uint32_t size; /* of this and what follows, a multiple of 8 */
+    uint32_t size; /* of this struct and what follows it, a multiple of 8 */
     uint32_t name_length;
     uint32_t dead_length;
     struct stat status;
@@ -283,7 +283,7 @@ static void add_member(struct listing *listing, struct str name, const struct st
     listing->members.len += size;
 }
 
-/* What is kept of a member's properties; what cannot be read has none. */
+/* Reads the stored dead properties of a member; none if they cannot be read. */
 static void load_member(const struct listing *listing, int directory, const char *name,
                         struct buf *out)
 {
@@ -344,7 +344,7 @@ static void put_member(struct listing *listing, const struct member *member)
     arena_free(arena);
 }
 
-/* The beginning, and the resource itself. */
+/* Writes the beginning and the resource itself. */
 static void begin_listing(struct listing *listing)
 {
     struct str name = listing->uri;
@@ -367,7 +367,7 @@ static void begin_listing(struct listing *listing)
     arena_free(&listing->arena);
 }
 
-/* Some members more; struct body_maker. */
+/* Writes some more members; a struct body_maker. */
 static bool propfind_make_some(void *arg, struct buf *out)
 {
     struct listing *listing = arg;
@@ -401,8 +401,7 @@ static void drop_listing(void *arg)
     arena_free(&listing->arena);
 }
 
-/* What is asked for, and how deep. Depth is 0 where the client does not say it, as with the
- * reference. */
+/* Reads the requested properties and the depth. A missing Depth means 0, as in the reference. */
 static enum handler_result read_request(struct request *request, struct listing *listing,
                                         bool *is_deep)
 {
@@ -415,7 +414,7 @@ static enum handler_result read_request(struct request *request, struct listing 
         return request_fail(request, 400);
     }
     if (depth == DEPTH_INFINITY) {
-        return request_fail(request, 403); /* propfind-finite-depth */
+        return request_fail(request, 403); /* error condition propfind-finite-depth */
     }
     *is_deep = depth == DEPTH_1;
     enum handler_result result = dav_ext_read_body(request, &body);
@@ -426,7 +425,7 @@ static enum handler_result read_request(struct request *request, struct listing 
     return result;
 }
 
-/* Opens what is looked at: never a link where those are forbidden. */
+/* Opens the resource. Symbolic links are not followed where disable_symlinks forbids them. */
 static enum handler_result open_resource(struct request *request, struct listing *listing,
                                          bool is_deep)
 {
@@ -456,7 +455,7 @@ static enum handler_result open_resource(struct request *request, struct listing
     return HANDLER_NEXT;
 }
 
-/* What is kept of the properties of the resource itself. */
+/* Reads the stored dead properties of the resource itself. */
 static void load_resource(struct request *request, struct listing *listing)
 {
     int fd = dav_ext_open(request, listing->path);
@@ -467,10 +466,9 @@ static void load_resource(struct request *request, struct listing *listing)
     }
 }
 
-/*
- * The names in the directory. They count towards request_memory_limit, and are refused where they
- * would exceed it: a client that does not read holds them, and a piece of the response. MAY WAIT.
- */
+/* Reads the names in the directory. They count towards request_memory_limit and are refused where
+ * they would exceed it: a client that does not read the response keeps them, and a piece of the
+ * response, in memory. MAY WAIT. */
 static enum handler_result read_members(struct request *request, struct listing *listing)
 {
     const struct arena_account *account = request->arena.account;

@@ -1,4 +1,4 @@
-/* PROPPATCH (RFC 4918, 9.2): properties that clients give to files. */
+/* PROPPATCH (RFC 4918, 9.2): clients set dead properties of files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -13,15 +13,15 @@
 #include "http/routing/file_settings.h"
 #include "server/generation.h"
 
-#define LOCK_WAIT_MS 2000 /* for another process that changes the same file */
+#define LOCK_WAIT_MS 2000 /* how long to wait for another process that changes the same file */
 #define LOCK_PAUSE_MS 5
 
-/* What is changed. */
+/* One PROPPATCH. */
 struct patch {
     struct vec changes; /* struct dead_change */
-    int fd;             /* of the file or directory */
-    unsigned status;    /* of all changes: 200, 507, 403 */
-    bool is_protected;  /* one of them is about a property that the server says itself */
+    int fd;             /* the open file or directory */
+    unsigned status;    /* common status of all changes: 200, 507, 403 */
+    bool is_protected;  /* some change is to a live property */
 };
 
 int dav_ext_open(struct request *request, struct str path)
@@ -48,7 +48,8 @@ static void close_file(void *arg)
     close(((struct patch *) arg)->fd);
 }
 
-/* Nobody else changes the properties until unlock; between the two nothing waits. MAY WAIT. */
+/* Takes the flock that excludes other processes until it is unlocked; nothing waits while it is
+ * held. MAY WAIT. */
 static bool lock_file(int fd)
 {
     uint64_t until = clock_now.now_ms + LOCK_WAIT_MS;
@@ -62,8 +63,7 @@ static bool lock_file(int fd)
     return true;
 }
 
-/* Applies the changes to the dead properties of the file, all or none; patch->status says why not.
- */
+/* Applies the changes to the dead properties of the file, all or none, and sets patch->status. */
 static void store_changes(struct request *request, struct patch *patch)
 {
     struct arena *arena = &request->arena;
@@ -91,7 +91,7 @@ static void store_changes(struct request *request, struct patch *patch)
     log_error(&request->log, error, "properties of \"%.*s\" cannot be kept", STR_ARG(request->uri));
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 static bool is_live(const struct xml_name *name)
 {
@@ -106,8 +106,7 @@ static const char *status_text(unsigned status)
                            : "507 Insufficient Storage";
 }
 
-/* The changes that have this status, if there is one: those of live properties, or of all others.
- */
+/* Writes the changes that have this status, if any: those of live properties, or of dead ones. */
 static void put_changes(struct buf *out, const struct patch *patch, bool live, unsigned status)
 {
     bool has_begun = false;
@@ -146,7 +145,7 @@ static enum handler_result dav_ext_proppatch_answer(struct request *request,
 
 /* ---- the request ---- */
 
-/* All changes are made, or none. MAY WAIT. */
+/* Makes all changes, or none. MAY WAIT. */
 static enum handler_result change_all(struct request *request, struct patch *patch)
 {
     vec_each(const struct dead_change, one, &patch->changes) {

@@ -1,5 +1,4 @@
-/* Inside ngx_http_echo_module: what its files share.
- * Implemented in module.c, run.c and subrequests.c. */
+/* Shared by the files of ngx_http_echo_module. Implemented in module.c, run.c and subrequests.c. */
 #ifndef HTTP_MODULES_CONTENT_ECHO_ECHO_H
 #define HTTP_MODULES_CONTENT_ECHO_ECHO_H
 
@@ -22,67 +21,70 @@ enum echo_kind {
     ECHO_ABORT_PARENT,
 };
 
-/* A line of the configuration; templates that a kind does not use are NULL. */
+/* One directive of the configuration; templates that its kind does not use are NULL. */
 struct echo_command {
     enum echo_kind kind;
-    bool is_async;    /* SUBREQUEST: beside what follows */
-    const char *name; /* of the directive, for the log */
-    struct template
-        *text; /* TEXT with its line end; DUPLICATE, FOREACH: the text; BODY of a SUBREQUEST */
-    struct template *
-        word; /* DUPLICATE: count; SLEEP: seconds; FOREACH: separator; SUBREQUEST, EXEC: where to */
+    bool is_async;    /* SUBREQUEST: runs concurrently with the commands after it */
+    const char *name; /* name of the directive, for the log */
+    /* TEXT: the text with its line end; DUPLICATE, FOREACH: the text; SUBREQUEST: the body. */
+    struct template *text;
+    /* DUPLICATE: the count; SLEEP: seconds; FOREACH: the separator; SUBREQUEST, EXEC: the
+     * target. */
+    struct template *word;
     struct template *args;   /* SUBREQUEST, EXEC: arguments in place of those in `word` */
     struct template *method; /* SUBREQUEST; NULL = GET */
-    struct template *file;   /* SUBREQUEST: its body is this file; a full path */
+    struct template *file;   /* SUBREQUEST: full path of the file that is its body */
 };
 
 struct echo_settings {
-    struct vec commands;                 /* struct echo_command: what answers here */
-    struct vec before;                   /* struct template *: before bodies */
-    struct vec after;                    /* struct template *: after bodies */
-    const struct conf_node *commands_of; /* the block that the commands were written in */
-    bool reads_body; /* one of them needs it: echo_read_request_body, subrequests */
-    int64_t status;  /* of answers */
+    struct vec commands;                 /* struct echo_command: the content of the location */
+    struct vec before;                   /* struct template *: output before the body */
+    struct vec after;                    /* struct template *: output after the body */
+    const struct conf_node *commands_of; /* the block that contains the commands */
+    bool reads_body; /* some command needs the request body: echo_read_request_body, subrequests */
+    int64_t status;  /* of the response */
 };
 
 extern struct settings_key echo_key;
 
-/* What a request knows, in its arena. Of a main request: incr. */
+/* Per request, in its arena. `incr` is kept in the main request only. */
 struct echo_state {
-    struct str it;       /* the item of the loop that runs */
-    uint64_t started_ms; /* by echo_reset_timer; 0 = never */
-    uint64_t incr;       /* how often $echo_incr was asked for */
+    struct str it;       /* the current item of the loop */
+    uint64_t started_ms; /* set by echo_reset_timer; 0 = never */
+    uint64_t incr;       /* how often $echo_incr was evaluated */
 };
 
 struct echo_state *echo_state_of(struct request *request);
 
-/* A run over the commands; on the stack of the request's fiber. */
+/* One run of the commands; on the stack of the request's fiber. */
 struct echo_run {
     struct request *request;
     const struct echo_settings *settings;
-    bool has_begun;            /* the head was sent */
-    struct ordered *ordered;   /* once something runs beside; in the arena */
-    struct body_filter outlet; /* after which all of that goes */
-    struct vec pending;        /* struct echo_sub *: that are to begin */
+    bool has_begun;            /* the response header was sent */
+    struct ordered *ordered;   /* set once something runs concurrently; in the arena */
+    struct body_filter outlet; /* all ordered output passes through this filter */
+    struct vec pending;        /* struct echo_sub *: not started yet */
 
-    /* The loop that runs. */
+    /* The current loop. */
     bool is_looping;
     size_t loop_start; /* index of its first command */
     struct str separator;
-    struct str rest; /* items that are left; data NULL = none */
+    struct str rest; /* remaining items; data NULL = none */
 };
 
 /* The handler. MAY WAIT. */
 enum handler_result echo_answer(struct request *request);
 
-/* Sends the head unless it was. HANDLER_NEXT: go on; else what the handler returns. MAY WAIT. */
+/* Sends the response header if it was not sent. HANDLER_NEXT: continue; else what the handler
+ * returns. MAY WAIT. */
 enum handler_result echo_begin(struct echo_run *run);
-/* Gives a piece, after all that came before. MAY WAIT. False: the client is gone. */
+/* Writes a piece after all earlier output. MAY WAIT. False: the client is gone. */
 bool echo_give(struct echo_run *run, const struct body_piece *piece, bool is_last);
 
-/* Asks another location, and waits unless it is to run beside. HANDLER_NEXT: go on. MAY WAIT. */
+/* Runs a subrequest, and waits for it unless it is asynchronous. HANDLER_NEXT: continue. MAY
+ * WAIT. */
 enum handler_result echo_subrequest(struct echo_run *run, const struct echo_command *command);
-/* Begins those that are to run beside. MAY WAIT. False: the client is gone. */
+/* Starts the pending asynchronous subrequests. MAY WAIT. False: the client is gone. */
 bool echo_begin_pending(struct echo_run *run);
 
 #endif

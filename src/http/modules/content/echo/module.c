@@ -1,5 +1,5 @@
-/* ngx_http_echo_module: answers that are written in the configuration. Directives, variables and
- * the body filter. */
+/* ngx_http_echo_module: responses written in the configuration. Directives, variables and the body
+ * filter. */
 #include "base/clock.h"
 #include "base/text.h"
 #include "http/modules/content/echo/echo.h"
@@ -67,7 +67,7 @@ static void echo_header(struct request *request)
     struct str etag = response->etag;
 
     response_change_body(request, true);
-    response->etag = etag; /* what is added is always the same, to the reference */
+    response->etag = etag; /* the added text is constant, so the reference keeps the entity tag */
     if (response->is_header_only) {
         return;
     }
@@ -139,13 +139,13 @@ static bool get_body(struct variable_env *env, const struct variable *variable, 
     return body != NULL && body->fd == -1 && variable_give(out, body->bytes);
 }
 
-/* The head as HTTP/1.1 has it, whatever the client speaks. */
+/* The header in the form of HTTP/1.1, whatever version the client uses. */
 static bool get_headers(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     const struct request *main = variable_request(env)->main;
     size_t size = main->head.line.len + 4;
 
-    if (main->wire->has_text_head) { /* as it came, whatever was changed since */
+    if (main->wire->has_text_head) { /* as received, even if fields were changed since */
         return variable_give(out, (struct str){main->head.line.data, main->head_size});
     }
     fields_each(field, &main->headers) {
@@ -217,7 +217,7 @@ static bool echo_add_text(struct conf_scope *scope, struct conf_node *node, stru
     return template != NULL;
 }
 
-/* Arguments from `from` on, with blanks between them, as one text. NULL after conf_error. */
+/* The arguments from `from` on as one text, separated by spaces. NULL after conf_error. */
 static struct template *compile_joined(struct conf_scope *scope, struct conf_node *node,
                                        unsigned from, bool has_line_end)
 {
@@ -232,8 +232,8 @@ static struct template *compile_joined(struct conf_scope *scope, struct conf_nod
     return is_good ? template_join(scope->conf, &texts) : NULL;
 }
 
-/* Options in front: "-n", and "--" after which there are none; "-" alone and a word with a variable
- * are none. Gives the index of what follows. */
+/* Reads leading options: "-n", and "--", which ends them. "-" alone and an argument with a variable
+ * are not options. Returns the index of the first argument after them. */
 static unsigned read_options(const struct conf_node *node, unsigned at, bool *has_line_end)
 {
     while (at < node->count && node->args[at].len > 1 && *node->args[at].data == '-' &&
@@ -248,7 +248,7 @@ static unsigned read_options(const struct conf_node *node, unsigned at, bool *ha
     return at;
 }
 
-/* A new command at the end of this block's list. */
+/* Appends a command to the list of this block. */
 static struct echo_command *add_command(struct conf_scope *scope, struct echo_settings *echo,
                                         enum echo_kind kind, const struct directive *row)
 {
@@ -268,7 +268,7 @@ static struct echo_command *add_command(struct conf_scope *scope, struct echo_se
     return command;
 }
 
-/* Of the directives that want nothing, and those of one word. */
+/* Directives without arguments, and those with one. */
 static const struct {
     const char *name;
     enum echo_kind kind;
@@ -308,7 +308,7 @@ static bool echo_apply(struct conf_scope *scope, const struct directive *row,
     return command->text != NULL;
 }
 
-/* A word and a text, and what follows is not looked at: echo_duplicate, echo_foreach_split. */
+/* echo_duplicate, echo_foreach_split: one argument and a text; further arguments are ignored. */
 static bool pair_apply(struct conf_scope *scope, const struct directive *row,
                        struct conf_node *node, void *settings)
 {
@@ -319,13 +319,13 @@ static bool pair_apply(struct conf_scope *scope, const struct directive *row,
     struct echo_command *command =
         add_command(scope, settings, is_loop ? ECHO_FOREACH : ECHO_DUPLICATE, row);
     if (from + 2 > node->count) {
-        return true; /* an error of each request */
+        return true; /* reported at each request */
     }
     return conf_value_template(scope, node, from, &command->word) &&
            conf_value_template(scope, node, from + 1, &command->text);
 }
 
-/* Where to, and arguments: echo_location, echo_location_async, echo_exec. */
+/* echo_location, echo_location_async, echo_exec: a target, and optional arguments. */
 static bool location_apply(struct conf_scope *scope, const struct directive *row,
                            struct conf_node *node, void *settings)
 {
@@ -338,7 +338,7 @@ static bool location_apply(struct conf_scope *scope, const struct directive *row
            (node->count == 2 || conf_value_template(scope, node, 2, &command->args));
 }
 
-/* method, where to, and options with a value each. */
+/* echo_subrequest: method, target, and options with a value each. */
 static bool subrequest_apply(struct conf_scope *scope, const struct directive *row,
                              struct conf_node *node, void *settings)
 {

@@ -1,4 +1,4 @@
-/* The commands of a location, run from top to bottom. */
+/* Runs the commands of a location from top to bottom. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -7,8 +7,8 @@
 #include "http/modules/content/echo/echo.h"
 #include "http/request/body.h"
 
-#define PIECE_SIZE 16384                  /* bytes of a text that is repeated */
-#define DUPLICATE_MAX (UINT64_C(1) << 30) /* bytes that one echo_duplicate gives */
+#define PIECE_SIZE 16384                  /* bytes of repeated text that are written at once */
+#define DUPLICATE_MAX (UINT64_C(1) << 30) /* most bytes that one echo_duplicate writes */
 
 /* ---- output ---- */
 
@@ -21,7 +21,8 @@ enum handler_result echo_begin(struct echo_run *run)
         return HANDLER_NEXT;
     }
     if (run->settings->reads_body) {
-        result = request_read_body(request); /* now that it can be refused with a status */
+        result = request_read_body(
+            request); /* before the response begins, so that an error can still set the status */
     }
     if (result == HANDLER_NEXT) {
         request->response.status = (unsigned) run->settings->status;
@@ -52,7 +53,7 @@ static enum handler_result give_text(struct echo_run *run, struct str text, bool
     return echo_give(run, &piece, false) ? HANDLER_NEXT : HANDLER_CLOSED;
 }
 
-/* A number in which digits may be grouped: 10_000. */
+/* Parses a number whose digits may be grouped: 10_000. */
 static bool parse_count(struct arena *arena, struct str text, uint64_t *out)
 {
     char *digits = arena_text(arena, text.len);
@@ -66,7 +67,7 @@ static bool parse_count(struct arena *arena, struct str text, uint64_t *out)
     return parse_uint((struct str){digits, len}, out);
 }
 
-/* Piece by piece, so that no count takes more memory than another. */
+/* Writes piece by piece, so that the memory does not depend on the count. */
 static enum handler_result duplicate(struct echo_run *run, const struct echo_command *command)
 {
     struct request *request = run->request;
@@ -101,7 +102,7 @@ static enum handler_result duplicate(struct echo_run *run, const struct echo_com
     return result;
 }
 
-/* echo_request_body: as far as it was read. */
+/* echo_request_body: writes the part of the body that was read. */
 static enum handler_result give_body(struct echo_run *run)
 {
     struct request *request = run->request;
@@ -118,7 +119,7 @@ static enum handler_result give_body(struct echo_run *run)
     return echo_give(run, &piece, false) ? HANDLER_NEXT : HANDLER_CLOSED;
 }
 
-/* ---- waiting, going elsewhere ---- */
+/* ---- waiting, internal redirects ---- */
 
 static enum handler_result sleep_for(struct echo_run *run, const struct echo_command *command)
 {
@@ -172,7 +173,7 @@ static enum handler_result go_elsewhere(struct echo_run *run, const struct echo_
 
 /* ---- loops ---- */
 
-/* The next item that is not empty. False: there is none. */
+/* Advances to the next item that is not empty. False: there is none. */
 static bool next_item(struct echo_run *run)
 {
     while (run->rest.data != NULL) {
@@ -228,8 +229,8 @@ static enum handler_result loop_end(struct echo_run *run, size_t *at)
     return HANDLER_NEXT;
 }
 
-/* echo_duplicate and echo_foreach_split whose words are options, as far as one can see: an error of
- * each request. */
+/* echo_duplicate and echo_foreach_split with options instead of their arguments: such a
+ * configuration is accepted, and each request fails. */
 static enum handler_result fail_for_words(struct echo_run *run, const struct echo_command *command)
 {
     bool is_loop = command->kind == ECHO_FOREACH;
@@ -243,7 +244,7 @@ static enum handler_result fail_for_words(struct echo_run *run, const struct ech
 
 /* ---- the run ---- */
 
-/* One command; *at is the index of the one after it. MAY WAIT. */
+/* Runs one command; *at becomes the index of the next one. MAY WAIT. */
 static enum handler_result run_command(struct echo_run *run, const struct echo_command *command,
                                        size_t *at)
 {

@@ -1,13 +1,14 @@
-/* echo_location, echo_subrequest and their async forms: other locations' answers in this one. */
+/* echo_location, echo_subrequest and their asynchronous forms: output of other locations in this
+ * response. */
 #include "http/modules/content/echo/echo.h"
 #include "http/request/body.h"
 #include "http/request/subrequest.h"
 
-/* In the arena of the request. */
+/* A pending subrequest, in the arena of the request. */
 struct echo_sub {
     struct subrequest sub;
-    struct ordered_slot *slot; /* in the output, until it was answered */
-    struct body_filter begin;  /* in whose name it runs: the next one is the place */
+    struct ordered_slot *slot; /* its position in the output; until the subrequest has ended */
+    struct body_filter begin;  /* the filter of the subrequest; the filter after it is the slot */
 };
 
 static void sub_answered(struct subrequest *sub)
@@ -23,7 +24,7 @@ static uint64_t sub_backlog(const struct subrequest *sub)
     return ordered_backlog(container_of(sub, struct echo_sub, sub)->slot);
 }
 
-/* The body that a line gives; *out is NULL when it gives none: an empty text is none. */
+/* The body of a SUBREQUEST command; *out is NULL if it has none. An empty text counts as none. */
 static bool body_of(struct request *request, const struct echo_command *command,
                     struct request_body **out)
 {
@@ -105,8 +106,9 @@ enum handler_result echo_subrequest(struct echo_run *run, const struct echo_comm
         return request_fail(request, 500);
     }
     echo->sub.output = SUBREQUEST_INLINE;
-    echo->sub.own_variables = true; /* as with nginx: its head and arguments are its own */
-    enum handler_result result = echo_begin(run); /* it reads the body, which is theirs, too */
+    echo->sub.own_variables = true; /* as in nginx: it has its own request line and arguments */
+    enum handler_result result =
+        echo_begin(run); /* it reads the body, which the subrequests use as well */
     if (result != HANDLER_NEXT) {
         return result;
     }

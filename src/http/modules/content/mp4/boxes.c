@@ -1,4 +1,4 @@
-/* Boxes, in and out. */
+/* Reads and writes boxes. */
 #include "http/modules/content/mp4/boxes.h"
 
 bool box_head_read(struct str bytes, uint64_t left, struct box_head *out)

@@ -1,5 +1,5 @@
-/* The boxes of ISO base media files (ISO/IEC 14496-12), read out of slices and written to a buffer.
- * Pure. */
+/* Boxes of ISO base media files (ISO/IEC 14496-12): read from slices, written to a buffer. Pure
+ * functions. */
 #ifndef HTTP_MODULES_CONTENT_MP4_BOXES_H
 #define HTTP_MODULES_CONTENT_MP4_BOXES_H
 
@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-/* The type of a box, as the number that its four letters are. */
+/* The type of a box: its four letters as a number. */
 #define BOX(a, b, c, d)                                                                            \
     ((uint32_t) (a) << 24 | (uint32_t) (b) << 16 | (uint32_t) (c) << 8 | (uint32_t) (d))
 
@@ -20,17 +20,17 @@
 struct box_head {
     uint32_t type;
     unsigned length; /* bytes of the head */
-    uint64_t size;   /* bytes of the box, head included */
+    uint64_t size;   /* bytes of the whole box */
 };
 
 /* A box in a slice. */
 struct box {
     uint32_t type;
-    struct str data;  /* without head */
-    struct str whole; /* with it; data == NULL: there is no such box */
+    struct str data;  /* without the head */
+    struct str whole; /* with the head; data == NULL: there is no such box */
 };
 
-/* A table of a full box: version and flags, a number, and so many items. */
+/* The table of a full box: version and flags, a count, and that many items. */
 struct box_table {
     const char *items; /* the first */
     uint32_t count;
@@ -48,32 +48,32 @@ static inline uint64_t box_get64(const char *at)
     return (uint64_t) box_get32(at) << 32 | box_get32(at + 4);
 }
 
-/* The head that begins with these bytes, of which there are BOX_HEAD_LARGE, or all that `left`
- * holds. False: it is none, or the box is longer than what is left of the file. A size of 0 is all
- * that is left. */
+/* Reads the head at the beginning of `bytes`, which are BOX_HEAD_LARGE bytes, or all that `left`
+ * (the rest of the file) has. A size of 0 means all that is left. False: it is malformed, or the
+ * box is longer than `left`. */
 bool box_head_read(struct str bytes, uint64_t left, struct box_head *out);
 
-/* Cuts the first box off; false at the end, and where none is whole. */
+/* Cuts off the first box; false at the end, and if it is incomplete. */
 bool box_next(struct str *rest, struct box *out);
-/* The first box of this type; false, and an empty one: there is none. */
+/* Finds the first box of this type; false, and an empty one, if there is none. */
 bool box_find(struct str boxes, uint32_t type, struct box *out);
 
-/* Has a full box so many bytes: `small` in version 0, else `large`? */
+/* Does the full box have at least `small` bytes in version 0, else `large`? */
 static inline bool box_has(const struct box *box, size_t small, size_t large)
 {
     return box->data.len != 0 && box->data.len >= (*box->data.data == 0 ? small : large);
 }
 
-/* The table of a box whose items have so many bytes, after `skip` bytes and the number. False: it
- * is not whole. */
+/* Reads the table of a box: `skip` bytes, the count, then items of item_size bytes. False: it is
+ * incomplete. */
 bool box_table_read(const struct box *box, size_t skip, size_t item_size, struct box_table *out);
 
-/* Writing: a box begins, gets its contents, and ends, which tells it its size. */
+/* Writing: box_begin, then the contents, then box_end, which sets the size. */
 size_t box_begin(struct buf *out, uint32_t type);
 void box_end(struct buf *out, size_t begin);
 void box_put32(struct buf *out, uint32_t number);
 void box_put64(struct buf *out, uint64_t number);
-/* Writes over what stands there. */
+/* Overwrites the four bytes at this position. */
 void box_set32(char *at, uint32_t number);
 void box_set64(char *at, uint64_t number);
 

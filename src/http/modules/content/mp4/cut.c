@@ -1,4 +1,4 @@
-/* The new moov box: each track's tables, cut to the samples that are wanted. */
+/* Writes the new moov box: the tables of each track, cut to the selected samples. */
 #include "http/modules/content/mp4/cut.h"
 
 #include "http/modules/content/mp4/track.h"
@@ -9,9 +9,9 @@ static bool mp4_cut_fail(struct cut *cut, const char *problem)
     return false;
 }
 
-/* ---- tables of runs: stts, ctts ---- */
+/* ---- run-length tables: stts, ctts ---- */
 
-/* Runs of samples, each with a number, cut to those from start to before end. */
+/* Writes runs of samples, each with a value, cut to the selected samples. */
 static void put_runs(struct buf *out, const struct box_table *runs, const struct track *track)
 {
     size_t count_at = out->len;
@@ -90,16 +90,16 @@ static void put_sizes(struct buf *out, const struct track *track)
 
 /* ---- chunks ---- */
 
-/* Walks the chunks of a track; what it tells of each is cut to the samples that are wanted. */
+/* An iterator over the chunks of a track that cuts each to the selected samples. */
 struct chunk {
-    uint32_t number; /* of the next one, from 0 on */
-    uint32_t group;  /* that it is in */
-    uint64_t sample; /* its first */
+    uint32_t number; /* of the next chunk, from 0 on */
+    uint32_t group;  /* its entry of stsc */
+    uint64_t sample; /* its first sample */
 
-    uint64_t offset;      /* of what is wanted of it */
-    uint64_t bytes;       /* bytes that are wanted of it */
-    uint32_t count;       /* samples of it that are wanted; 0 = none */
-    uint32_t description; /* of them */
+    uint64_t offset;      /* of its selected bytes, in the file */
+    uint64_t bytes;       /* of its selected samples */
+    uint32_t count;       /* selected samples in it; 0 = none */
+    uint32_t description; /* its sample description */
 };
 
 static uint64_t bytes_of(const struct track *track, uint64_t from, uint64_t to)
@@ -115,7 +115,7 @@ static uint64_t bytes_of(const struct track *track, uint64_t from, uint64_t to)
     return bytes;
 }
 
-/* False: there are no more that are wanted, or none at all. */
+/* Advances to the next chunk. False: there are no more with selected samples, or none at all. */
 static bool chunk_next(struct chunk *chunk, const struct track *track)
 {
     if (chunk->number >= track->chunks.count || chunk->sample >= track->end ||
@@ -174,7 +174,7 @@ static void put_groups(struct buf *out, const struct track *track)
     box_end(out, begin);
 }
 
-/* The offsets, as they are in the file: cut_position moves them. */
+/* Writes the chunk offsets of the original file; cut_position changes them later. */
 static bool put_chunks(struct cut *cut, const struct track *track)
 {
     bool is_large = cut->is_large || track->has_large_chunks;
@@ -209,7 +209,7 @@ static bool put_chunks(struct cut *cut, const struct track *track)
 
 /* ---- a track ---- */
 
-/* A copy whose duration is another. It stands at `small` in version 0, else at `large`. */
+/* Copies a box with another duration, which is at offset `at[0]` in version 0, else at `at[1]`. */
 static void put_with_duration(struct buf *out, const struct box *box, const size_t at[2],
                               uint64_t duration)
 {
@@ -225,7 +225,7 @@ static void put_with_duration(struct buf *out, const struct box *box, const size
     }
 }
 
-/* What stands before the picture that is asked for is decoded, but not shown. */
+/* Writes an edit list: samples before the requested time are decoded, but not shown. */
 static void put_edits(struct buf *out, const struct track *track, uint64_t duration)
 {
     if (track->prefix == 0) {
@@ -259,7 +259,7 @@ static bool put_samples(struct cut *cut, const struct track *track)
     return true;
 }
 
-/* Units of the video for those of a track. */
+/* Converts units of a track to those of the video. */
 static uint64_t in_video_units(const struct cut *cut, const struct track *track, uint64_t time)
 {
     return time / track->units * cut->units + time % track->units * cut->units / track->units;
@@ -297,7 +297,7 @@ static bool put_track(struct cut *cut, const struct track *track)
     return true;
 }
 
-/* Those that have nothing in the part are left out. */
+/* Adds a track, unless none of its samples are in the part. */
 static bool add_track(struct cut *cut, struct str trak)
 {
     struct track track;

@@ -1,5 +1,5 @@
-/* A part of a video: a moov box that tells of a part of the samples, and where in the file these
- * are. Pure. */
+/* A part of a video: a moov box for some of the samples, and the range of the file that contains
+ * them. Pure functions. */
 #ifndef HTTP_MODULES_CONTENT_MP4_CUT_H
 #define HTTP_MODULES_CONTENT_MP4_CUT_H
 
@@ -8,40 +8,40 @@
 #define CUT_TRACKS_MAX 64
 #define CUT_TO_THE_END UINT64_MAX
 
-/* Where a table of chunk offsets stands in the new moov. */
+/* The location of a table of chunk offsets in the new moov box. */
 struct cut_offsets {
     size_t at;
     uint32_t count;
-    bool is_large; /* 64 bits each */
+    bool is_large; /* 64-bit offsets */
 };
 
 struct cut {
-    /* What is wanted. */
+    /* Input. */
     uint64_t start_ms;
     uint64_t end_ms;   /* CUT_TO_THE_END; else it is after start_ms */
-    bool at_key_frame; /* pictures begin with a key frame, and are shown from the start on */
+    bool at_key_frame; /* start with a key frame, but show pictures from start_ms on */
     bool is_large;     /* offsets may need 64 bits */
     uint64_t file_size;
 
-    /* What comes of it. */
+    /* Output. */
     struct buf moov;     /* the new box; the caller frees it */
-    uint64_t first;      /* bytes of the file from here */
-    uint64_t last;       /* the first byte of the file that no longer belongs to it */
-    const char *problem; /* why there is none */
+    uint64_t first;      /* offset in the file of the first selected byte */
+    uint64_t last;       /* offset in the file after the last selected byte */
+    const char *problem; /* why it failed */
 
     struct cut_offsets offsets[CUT_TRACKS_MAX];
-    unsigned tracks;   /* that have samples in the part */
-    uint64_t duration; /* the longest of them, in units of the video */
-    uint32_t units;    /* of the video, in a second */
+    unsigned tracks;   /* tracks that have samples in the part */
+    uint64_t duration; /* of the longest track, in units of the video */
+    uint32_t units;    /* units per second of the video */
 };
 
-/* Cuts by the contents of the file's moov box. False: `problem` says why. In the new box offsets of
- * chunks count from `first`. */
+/* Cuts according to the contents of the file's moov box. False: see `problem`. Chunk offsets in the
+ * new box are relative to `first`. */
 bool cut_video(struct cut *cut, struct str moov);
-/* In the answer the byte at `first` stands here. */
+/* Sets the chunk offsets, for a response in which the byte at `first` is at this offset. */
 void cut_position(struct cut *cut, uint64_t at);
 
-/* Is it a video in fragments, whose samples the moov box does not tell of? */
+/* Is it a fragmented video, whose samples are not described by the moov box? */
 bool cut_is_fragmented(struct str moov);
 
 #endif

@@ -1,4 +1,4 @@
-/* Videos in fragments: the search for those that hold the part, and the answer. */
+/* Fragmented videos: finds the fragments of the part and sends them. */
 #include <stdlib.h>
 
 #include "event/loop.h"
@@ -7,26 +7,27 @@
 #include "server/process/cells.h"
 
 enum {
-    BOXES_MAX = 1 << 20,  /* that are looked at where no index tells */
-    BOXES_IN_A_TURN = 64, /* boxes that are read before other requests get their turn */
-    BOXES_BEFORE_MAX = 16 /* that stand between the beginning of a segment and its moof */
+    BOXES_MAX = 1 << 20,  /* boxes examined in a file without an index */
+    BOXES_IN_A_TURN = 64, /* boxes read before other requests get a turn */
+    BOXES_BEFORE_MAX = 16 /* boxes between the beginning of a segment and its moof */
 };
 
 #define MOOF BOX('m', 'o', 'o', 'f')
 #define SIDX BOX('s', 'i', 'd', 'x')
 #define MFRA BOX('m', 'f', 'r', 'a')
 
-/* What is known of the fragments of a video. */
+/* What is known about the fragments of a video. */
 struct search {
     struct video *video;
     struct fragments fragments;
     struct fragment_choice choice;
-    uint64_t begin; /* after the moov box */
-    uint64_t end;   /* of the last fragment */
+    uint64_t begin; /* offset after the moov box */
+    uint64_t end;   /* offset of the end of the last fragment */
     uint64_t time;  /* of the first fragment of the part, in units of the main track */
 };
 
-/* The contents of a box; data == NULL: it is too large, or cannot be read. The caller frees it. */
+/* Reads the contents of a box; data == NULL: it is too large, or cannot be read. The caller frees
+ * the result. */
 static char *read_box(const struct video *video, uint64_t at, const struct box_head *head,
                       struct str *out)
 {
@@ -41,7 +42,7 @@ static char *read_box(const struct video *video, uint64_t at, const struct box_h
     return bytes;
 }
 
-/* What the moof box that begins there tells. False: there is none, or it is malformed. */
+/* Parses the moof box at this offset. False: there is none, or it is malformed. */
 static bool read_fragment(struct search *search, uint64_t at, const struct box_head *head,
                           struct fragment *out)
 {
@@ -61,7 +62,7 @@ static void begin_choice(struct search *search)
                                               .end_ms = search->video->cut.end_ms};
 }
 
-/* Does a segment begin there? Reads the time of its first fragment. */
+/* Does a segment begin at the first chosen offset? Reads the time of its first fragment. */
 static bool check_first(struct search *search)
 {
     uint64_t at = search->choice.first;
@@ -88,7 +89,7 @@ static bool check_first(struct search *search)
     return false;
 }
 
-/* Can the part be that which an index has chosen? */
+/* Is the choice that an index led to consistent with the file? */
 static bool check_choice(struct search *search)
 {
     const struct fragment_choice *choice = &search->choice;
@@ -100,7 +101,7 @@ static bool check_choice(struct search *search)
            check_first(search);
 }
 
-/* By a sidx box before the first fragment that tells of all of them. */
+/* Uses a sidx box that precedes the first fragment and covers all of them. */
 static bool search_segments(struct search *search)
 {
     uint64_t at = search->begin, end = 0;
@@ -123,7 +124,7 @@ static bool search_segments(struct search *search)
     return false;
 }
 
-/* The mfra box, which the last bytes of the file lead to: where it begins; 0: there is none. */
+/* Finds the mfra box by the last bytes of the file; gives its offset, or 0 if there is none. */
 static uint64_t find_access(const struct video *video, struct box_head *head)
 {
     uint64_t size = video->file->size;
@@ -150,7 +151,7 @@ static bool search_access(struct search *search, uint64_t at, const struct box_h
 
 /* ---- without an index ---- */
 
-/* A fragment is a point where it has samples of the main track. */
+/* Adds a fragment as a possible start or end if it has samples of the main track. */
 static bool look_at_fragment(struct search *search, uint64_t at, const struct box_head *head)
 {
     struct fragment fragment;
@@ -171,7 +172,7 @@ static bool look_at_fragment(struct search *search, uint64_t at, const struct bo
     return true;
 }
 
-/* Looks at one fragment after the other. NULL, or what is wrong. MAY WAIT. */
+/* Examines all fragments in order. NULL, or an error message. MAY WAIT. */
 static const char *search_all(struct search *search, bool *is_gone)
 {
     uint64_t at = search->begin;
@@ -196,12 +197,12 @@ static const char *search_all(struct search *search, bool *is_gone)
         at += head.size;
     }
     if (!search->choice.has_first) {
-        search->choice.first_ms = UINT64_MAX; /* all samples are before them */
+        search->choice.first_ms = UINT64_MAX; /* all samples of the moov box are before them */
     }
     return search->choice.has_first || search->fragments.has_samples ? NULL : "no fragments";
 }
 
-/* NULL, or what is wrong. MAY WAIT. */
+/* NULL, or an error message. MAY WAIT. */
 static const char *search_part(struct search *search, bool *is_gone)
 {
     struct box_head head;
@@ -212,14 +213,15 @@ static const char *search_part(struct search *search, bool *is_gone)
         return NULL;
     }
     for (unsigned i = 0; i < search->fragments.count; i++) {
-        search->fragments.tracks[i].time = 0; /* an index may have had fragments read */
+        search->fragments.tracks[i].time =
+            0; /* reading fragments for an index may have changed it */
     }
     return search_all(search, is_gone);
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
-/* A part of the file as it is. MAY WAIT. */
+/* Sends a range of the file unchanged. MAY WAIT. */
 static bool send_bytes(struct video *video, uint64_t from, uint64_t to)
 {
     if (from == to) {
@@ -238,8 +240,8 @@ static bool send_moof(struct search *search, uint64_t at, const struct box_head 
 
     if (bytes == NULL || video_read(video, at, bytes, head->size) != head->size) {
         free(bytes);
-        return false; /* the file became shorter: the response is not whole, and its connection ends
-                       */
+        return false; /* the file was truncated: the response is incomplete, and its connection is
+                         closed */
     }
     fragment_move(&search->fragments, bytes + head->length, head->size - head->length, move);
     const struct body_piece piece = {.bytes = {bytes, head->size},
@@ -249,7 +251,8 @@ static bool send_moof(struct search *search, uint64_t at, const struct box_head 
     return response_send(video->request, &piece, false);
 }
 
-/* Nothing is to jump by an index that tells of the whole video: MAY WAIT. */
+/* Sends the type "free" in place of an index box's type, so that players do not use an index of the
+ * whole video. MAY WAIT. */
 static bool send_unnamed(struct video *video)
 {
     const struct body_piece piece = {.bytes = STR_INIT("free"), .fd = -1};
@@ -257,14 +260,14 @@ static bool send_unnamed(struct video *video)
     return response_send(video->request, &piece, false);
 }
 
-/* The fragments, each described as a part of the new video. MAY WAIT. */
+/* Sends the fragments, with the times and offsets of the new video. MAY WAIT. */
 static bool send_fragments(struct search *search, const struct fragment_move *move, uint64_t last)
 {
     struct video *video = search->video;
     uint64_t at = search->choice.first, from = at;
     struct box_head head;
 
-    /* A box that goes beyond the part is cut there. */
+    /* A box that extends beyond the part is cut off at its end. */
     while (at < last && video_box_at(video, at, &head) && head.size <= last - at) {
         if (head.type == MOOF && head.size <= video->box_most) {
             if (!send_bytes(video, from, at) || !send_moof(search, at, &head, move)) {
@@ -290,7 +293,7 @@ static enum handler_result end_body(struct video *video, bool was_sent)
     return was_sent && response_send(video->request, &end, true) ? HANDLER_DONE : HANDLER_CLOSED;
 }
 
-/* Head and fragments. MAY WAIT. */
+/* Sends the head and the fragments. MAY WAIT. */
 static enum handler_result send_part(struct search *search, uint64_t last)
 {
     struct video *video = search->video;
@@ -317,7 +320,7 @@ static enum handler_result send_part(struct search *search, uint64_t last)
                                send_fragments(search, &move, last));
 }
 
-/* The beginning of the file: samples that the moov box tells of are wanted. MAY WAIT. */
+/* Sends the beginning of the file, because samples of the moov box are requested. MAY WAIT. */
 static enum handler_result send_beginning(struct video *video, uint64_t last)
 {
     response_describe_file(video->request, video->file, last);

@@ -1,8 +1,8 @@
-/* Fragmented videos: which fragments hold a part, and how an answer describes them. */
+/* Fragmented videos: which fragments belong to a part, and how a response describes them. */
 #include "http/modules/content/mp4/fragments.h"
 
 enum {
-    TFHD_BASE_OFFSET = 0x1, /* what flags of a tfhd box say that it has */
+    TFHD_BASE_OFFSET = 0x1, /* flags of a tfhd box: which fields it has */
     TFHD_DESCRIPTION = 0x2,
     TFHD_DURATION = 0x8,
     TFHD_SIZE = 0x10,
@@ -13,8 +13,8 @@ enum {
     TRUN_SIZES = 0x200,
     TRUN_FLAGS = 0x400,
     TRUN_SHIFTS = 0x800,
-    IS_NO_KEY = 0x10000, /* of the flags of a sample */
-    DEPTH_MAX = 4,       /* of containers that are looked into: trak, mdia, minf, stbl */
+    IS_NO_KEY = 0x10000, /* flag of a sample: not a key frame */
+    DEPTH_MAX = 4,       /* nesting of containers that are examined: trak, mdia, minf, stbl */
 };
 
 static uint32_t flags_of(const struct box *box)
@@ -126,14 +126,14 @@ const char *fragments_read(struct fragments *fragments, struct str moov)
 
 /* ---- a moof box ---- */
 
-/* What a traf box begins with. */
+/* The beginning of a traf box. */
 struct run_head {
     struct fragment_track *track;
-    uint32_t duration, flags; /* of samples that tell none */
-    char *base;               /* the offset that all others count from; NULL: there is none */
+    uint32_t duration, flags; /* default of samples without their own */
+    char *base;               /* the base data offset; NULL: there is none */
 };
 
-/* False: it is malformed, or of a track that the moov box does not have. */
+/* False: it is malformed, or the moov box does not have the track. */
 static bool read_run_head(struct fragments *fragments, struct str traf, struct run_head *head)
 {
     struct box tfhd;
@@ -156,7 +156,8 @@ static bool read_run_head(struct fragments *fragments, struct str traf, struct r
     return true;
 }
 
-/* Adds up a trun box; *is_key of its first sample, if it has one. False: malformed. */
+/* Adds up the durations and samples of a trun box; *is_key becomes that of its first sample, if it
+ * has one. False: malformed. */
 static bool read_run(const struct box *trun, const struct run_head *head, uint64_t *duration,
                      uint32_t *count, bool *is_key)
 {
@@ -189,7 +190,7 @@ static bool read_run(const struct box *trun, const struct run_head *head, uint64
     return true;
 }
 
-/* The samples of a traf box: all truns of it. */
+/* Reads the samples of a traf box: all its trun boxes. */
 static bool read_runs(struct str traf, const struct run_head *head, struct fragment *out,
                       uint64_t *duration)
 {
@@ -284,7 +285,7 @@ void fragment_move(const struct fragments *fragments, char *moof, size_t size,
     }
 }
 
-/* ---- which fragments ---- */
+/* ---- the choice of fragments ---- */
 
 void fragment_choose(struct fragment_choice *choice, uint64_t at, uint64_t at_ms, bool is_key)
 {
@@ -304,11 +305,11 @@ void fragment_choose(struct fragment_choice *choice, uint64_t at, uint64_t at_ms
 
 /* The items of a sidx box. */
 struct segments {
-    const char *items; /* 12 bytes each: kind and size, duration, access point */
+    const char *items; /* 12 bytes each: type and size, duration, access point */
     uint32_t count;
     uint32_t units;
-    uint64_t time;  /* of the first */
-    uint64_t first; /* where it begins */
+    uint64_t time;  /* of the first item */
+    uint64_t first; /* offset of the first item in the file */
 };
 
 static bool read_segments(struct str sidx, uint64_t anchor, struct segments *out)
@@ -352,7 +353,8 @@ bool fragments_by_segments(struct str sidx, uint64_t anchor, struct fragment_cho
     return true;
 }
 
-/* Of a tfra box: one that begins with a key frame of this track is a point. */
+/* Reads a tfra box: every entry of this track is a point; it is a key frame if the numbers are
+ * those of the first sample. */
 static bool choose_by_table(struct str tfra, const struct fragment_track *track,
                             struct fragment_choice *choice)
 {
@@ -370,7 +372,7 @@ static bool choose_by_table(struct str tfra, const struct fragment_track *track,
         const char *at = tfra.data + 16 + i * item;
         uint64_t time = wide == 8 ? box_get64(at) : box_get32(at);
         uint64_t offset = wide == 8 ? box_get64(at + 8) : box_get32(at + 4);
-        /* The numbers of the run and of the sample: big-endian, and 1 for the first. */
+        /* The numbers of the run and of the sample, big-endian; both are 1 for the first sample. */
         const char *numbers = at + 2 * wide + traf;
         bool is_first = true;
         for (size_t k = 0; k < trun + sample; k++) {
@@ -397,7 +399,7 @@ bool fragments_by_access(const struct fragments *fragments, struct str mfra,
 
 /* ---- the new moov box ---- */
 
-/* The first bytes of a box, then nothing: a table without items. */
+/* Writes the first `size` bytes of a box as zeros: a table without items. */
 static void put_empty(struct buf *out, const struct box *box, size_t size)
 {
     size_t begin = box_begin(out, box->type);
@@ -408,7 +410,7 @@ static void put_empty(struct buf *out, const struct box *box, size_t size)
     box_end(out, begin);
 }
 
-/* A copy in which the duration is not known. */
+/* Copies a box, with a duration of 0 (unknown). */
 static void put_timeless(struct buf *out, const struct box *box, size_t small, size_t large)
 {
     size_t begin = out->len, head = box->whole.len - box->data.len;
@@ -431,11 +433,11 @@ static void put_mehd(struct buf *out, uint64_t duration)
     }
 }
 
-/* A copy on its way. */
+/* The state of copying the moov box. */
 struct copying {
     struct buf *out;
-    uint64_t duration; /* of the video, in its units; 0: not known */
-    unsigned depth;    /* of the box that is copied */
+    uint64_t duration; /* of the video, in its units; 0: unknown */
+    unsigned depth;    /* nesting of the current box */
 };
 
 static void put_boxes(struct copying *copying, struct str boxes);
@@ -482,7 +484,7 @@ static void put_box(struct copying *copying, const struct box *box)
     case BOX('s', 't', 's', 'z'):
         put_empty(out, box, 12);
         return;
-    case BOX('c', 't', 't', 's'): /* of samples that are gone */
+    case BOX('c', 't', 't', 's'): /* tables of samples that are omitted */
     case BOX('s', 't', 's', 's'):
     case BOX('s', 't', 'p', 's'):
     case BOX('s', 'd', 't', 'p'):

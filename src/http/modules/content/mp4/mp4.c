@@ -1,4 +1,4 @@
-/* ngx_http_mp4_module: a part of a video, by its times. */
+/* ngx_http_mp4_module: a part of a video between two times. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,13 +12,13 @@
 #include "server/module.h"
 #include "server/process/cells.h"
 
-#define BOXES_MAX 1000                   /* that are looked at for the moov box */
-#define RATE_FACTOR_ON 1100              /* mp4_limit_rate on */
-#define RATE_FACTOR_MAX 1000000000       /* the largest factor, in thousandths */
-#define TIME_MAX_MS ((uint64_t) 1 << 40) /* later ones are as late as that */
+#define BOXES_MAX 1000                   /* boxes examined in the search for the moov box */
+#define RATE_FACTOR_ON 1100              /* the factor of "mp4_limit_rate on", in thousandths */
+#define RATE_FACTOR_MAX 1000000000       /* in thousandths */
+#define TIME_MAX_MS ((uint64_t) 1 << 40) /* later times are treated as this */
 
 struct mp4_settings {
-    uint64_t buffer_size; /* understood: a box is read by the size that it tells */
+    uint64_t buffer_size; /* accepted and ignored: each box is read by its own size */
     uint64_t max_buffer_size;
     bool start_key_frame;
     uint64_t rate_factor; /* of mp4_limit_rate, in thousandths; 0 = off */
@@ -68,7 +68,7 @@ bool video_box_at(const struct video *video, uint64_t at, struct box_head *out)
            box_head_read((struct str){bytes, length}, video->file->size - at, out);
 }
 
-/* Direct I/O takes whole blocks only, and boxes are none. */
+/* Direct I/O works only on whole blocks, and boxes are not aligned to blocks. */
 static void leave_direct_io(const struct file *file)
 {
     int flags = file->is_directio ? fcntl(file->fd, F_GETFL) : -1;
@@ -78,7 +78,7 @@ static void leave_direct_io(const struct file *file)
     }
 }
 
-/* Looks for the boxes that are needed. NULL, or what is wrong. */
+/* Finds the boxes that are needed. NULL, or an error message. */
 static const char *scan_boxes(struct video *video)
 {
     uint64_t at = 0;
@@ -105,10 +105,9 @@ static const char *scan_boxes(struct video *video)
     return "no moov box";
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
-/* What stands before the samples: kind of file, moov box, and the head of the box that they are in.
- */
+/* Makes everything before the samples: the ftyp box, the moov box, and the head of the mdat box. */
 static struct buf make_head(struct video *video)
 {
     struct cut *cut = &video->cut;
@@ -135,7 +134,7 @@ static enum handler_result send_video(struct video *video)
     uint64_t length = video->cut.last - video->cut.first;
 
     response_describe_file(request, video->file, head.len + length);
-    request->response.range.is_single = true; /* it comes in two pieces */
+    request->response.range.is_single = true; /* the body has two pieces */
     enum handler_result result = response_start(request);
     if (result != HANDLER_NEXT) {
         buf_free(&head);
@@ -155,7 +154,7 @@ static enum handler_result send_video(struct video *video)
                : HANDLER_CLOSED;
 }
 
-/* Finds the moov box and reads it. HANDLER_NEXT: video->moov has it. */
+/* Finds and reads the moov box into video->moov. HANDLER_NEXT: it was read. */
 static enum handler_result read_moov(struct video *video)
 {
     const char *problem = video->moov_size == 0 ? scan_boxes(video) : NULL;
@@ -213,7 +212,7 @@ static enum handler_result answer_part(struct video *video)
                                                     : answer_by_tables(video);
 }
 
-/* A time in seconds, with up to three digits after the point. */
+/* Parses a time in seconds, with up to three decimals. */
 static bool get_time(const struct request *request, struct str name, uint64_t *out_ms)
 {
     struct str text;
@@ -225,7 +224,7 @@ static bool get_time(const struct request *request, struct str name, uint64_t *o
     return true;
 }
 
-/* The arguments. False: there are none that say something; the whole is wanted, as it is. */
+/* Reads the arguments. False: there are no valid ones; the whole file is sent unchanged. */
 static bool read_times(const struct request *request, struct cut *cut)
 {
     bool has_start = get_time(request, STR("start"), &cut->start_ms);
@@ -237,7 +236,7 @@ static bool read_times(const struct request *request, struct cut *cut)
     return has_start || has_end;
 }
 
-/* mp4_limit_rate. What is no video goes without a limit. */
+/* Applies mp4_limit_rate. Files that are not videos are sent without a limit. */
 static void limit_video(struct video *video, const struct mp4_settings *settings)
 {
     leave_direct_io(video->file);

@@ -1,25 +1,25 @@
-/* mp4_limit_rate: how fast a video is sent, by its mean bit rate. */
+/* mp4_limit_rate: limits the rate of a response by the mean bit rate of the video. */
 #include "http/modules/content/mp4/video.h"
 
-#define CHILDREN_MAX 1000 /* boxes of a moov box that are looked at */
+#define CHILDREN_MAX 1000 /* boxes examined inside a moov box */
 
-/* Bytes of a box that holds a duration, from version and flags on: mvhd and, with 64 bits, its
- * longest form. */
+/* Bytes needed of a box with a duration, version and flags included: the size of the longest mvhd
+ * fields, with 64-bit values. */
 #define DURATION_MAX 32
 
-/* The rates that are set are in this range, in bytes per second. A file that claims to last for
- * years does not hold its clients for as long: sound alone has more. */
+/* Limits of the computed rate, in bytes per second. The lower one keeps a file that claims to last
+ * for years from holding its clients for as long; even audio alone is above it. */
 #define RATE_MIN 1024.0
 #define RATE_MAX ((double) ((uint64_t) 1 << 40))
 
-/* What a moov box says of the whole video. */
+/* The durations in a moov box. */
 struct duration {
-    uint32_t units;    /* in a second; 0: not known */
-    uint64_t whole;    /* of the samples of its tables, in units */
-    uint64_t fragment; /* of those in fragments */
+    uint32_t units;    /* per second; 0: unknown */
+    uint64_t whole;    /* of the samples in the tables, in units */
+    uint64_t fragment; /* of the fragments, in units */
 };
 
-/* The bytes of a box that begins there, as many as there are. */
+/* Reads the beginning of a box, as many bytes as there are. */
 static struct box box_head_of(const struct video *video, uint64_t at, const struct box_head *head,
                               char *bytes)
 {
@@ -42,7 +42,7 @@ static void read_mvhd(struct duration *duration, const struct box *box)
     duration->units = box_get32(data + (is_small ? 12 : 20));
     duration->whole = is_small ? box_get32(data + 16) : box_get64(data + 24);
     if (duration->whole == (is_small ? UINT32_MAX : UINT64_MAX)) {
-        duration->whole = 0; /* not known */
+        duration->whole = 0; /* unknown */
     }
 }
 
@@ -56,7 +56,7 @@ static void read_mehd(struct duration *duration, const struct box *box)
     }
 }
 
-/* The boxes from there to `end`, which is in the file; those of a mvex box as well. */
+/* Reads the boxes from `at` to `end`, which is within the file, and those of a mvex box. */
 static void read_durations(const struct video *video, uint64_t at, uint64_t end,
                            struct duration *duration)
 {
@@ -65,7 +65,7 @@ static void read_durations(const struct video *video, uint64_t at, uint64_t end,
 
     for (unsigned i = 0; i < CHILDREN_MAX && at < end && video_box_at(video, at, &head); i++) {
         if (head.type == BOX('m', 'v', 'e', 'x')) {
-            at += head.length; /* its boxes are looked at as if they were beside it */
+            at += head.length; /* its boxes are examined as if they were next to it */
             continue;
         }
         struct box box = box_head_of(video, at, &head, bytes);

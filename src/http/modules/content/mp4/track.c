@@ -1,4 +1,4 @@
-/* The tables of a track, and the choice of its samples. */
+/* The tables of a track, and the selection of its samples. */
 #include "http/modules/content/mp4/track.h"
 
 /* ---- tables ---- */
@@ -31,7 +31,7 @@ static const char *read_chunks(struct track *track, struct str stbl)
                : "a table of chunks that is not whole";
 }
 
-/* The groups begin with chunk 1, and go upwards. */
+/* The groups must begin with chunk 1 and be in ascending order. */
 static const char *read_groups(struct track *track, struct str stbl)
 {
     struct box box;
@@ -126,8 +126,8 @@ uint64_t track_time_of(const struct track *track, uint32_t sample)
     return time;
 }
 
-/* The sample that stands at this time; with `is_up` the first that begins then or later. As many as
- * there are: none. */
+/* The sample at this time; with `is_up` the first that begins then or later. The number of samples
+ * if there is none. */
 static uint32_t sample_at(const struct track *track, uint64_t time, bool is_up)
 {
     uint64_t sample = 0;
@@ -146,7 +146,7 @@ static uint32_t sample_at(const struct track *track, uint64_t time, bool is_up)
     return sample < track->samples ? (uint32_t) sample : track->samples;
 }
 
-/* The last key frame up to this sample. */
+/* The last key frame at or before this sample. */
 static uint32_t key_before(const struct track *track, uint32_t sample)
 {
     uint32_t found = track->has_keys ? 0 : sample;
@@ -160,7 +160,7 @@ static uint32_t key_before(const struct track *track, uint32_t sample)
     return found;
 }
 
-/* Milliseconds in units, without an overflow. */
+/* Converts milliseconds to units without overflow. */
 static uint64_t in_units(uint64_t ms, uint32_t units)
 {
     return ms / 1000 * units + ms % 1000 * units / 1000;

@@ -1,5 +1,5 @@
-/* A video that is being cut: what the files of the module share that read and send.
- * Implemented in fragmented.c, mp4.c and rate.c. */
+/* A video that is being cut, for the files that read and send it. Implemented in fragmented.c,
+ * mp4.c and rate.c. */
 #ifndef HTTP_MODULES_CONTENT_MP4_Video_H
 #define HTTP_MODULES_CONTENT_MP4_Video_H
 
@@ -7,7 +7,7 @@
 #include "http/modules/content/mp4/cut.h"
 #include "http/request/request.h"
 
-#define FTYP_MAX 1024 /* bytes of the box that tells the kind of file */
+#define FTYP_MAX 1024 /* most bytes of the ftyp box */
 
 struct video {
     struct request *request;
@@ -15,31 +15,29 @@ struct video {
     struct cut cut;
     char ftyp[FTYP_MAX];
     size_t ftyp_length;
-    uint64_t moov_at; /* contents of the moov box: where, and how many bytes */
+    uint64_t moov_at; /* contents of the moov box: offset and size */
     uint64_t moov_size;
-    struct buf moov;   /* the moov box as it was read; lives as long as the request */
-    uint64_t box_most; /* bytes of a box that is read */
+    struct buf moov;   /* the moov box; freed with the request */
+    uint64_t box_most; /* the largest box that is read, in bytes */
 };
 
-/*
- * Limits the rate of the response to the video's mean one, times factor/1000; the first after_ms of
- * it go without a limit. Nothing happens where the file does not tell how long it lasts, and where
- * a rate was assigned. moov_at and moov_size are known. Blocks for the disk.
- */
+/* Limits the rate of the response to the mean rate of the video times factor/1000, after the first
+ * after_ms of it. Does nothing if the file does not have its duration, or if a rate was already
+ * set. moov_at and moov_size must be set. Blocks on the disk. */
 void video_limit_rate(const struct video *video, uint64_t factor, uint64_t after_ms);
 
-/* 500, with a line about the file. */
+/* Sets the status 500 and logs the problem with the name of the file. */
 enum handler_result video_refuse(struct video *video, const char *problem);
 
-/* So many bytes from there, as far as the file goes; fewer where it could not be read. Blocks for
- * the disk. */
+/* Reads up to `size` bytes from this offset; returns fewer at the end of the file, and after an
+ * error. Blocks on the disk. */
 size_t video_read(const struct video *video, uint64_t offset, char *at, size_t size);
 
-/* The head of the box that begins there. False: there is none, or it is longer than the file.
- * Blocks for the disk. */
+/* Reads the head of the box at this offset. False: there is none, or it is longer than the file.
+ * Blocks on the disk. */
 bool video_box_at(const struct video *video, uint64_t at, struct box_head *out);
 
-/* Answers with the fragments that hold the part. Takes over the file. MAY WAIT. */
+/* Responds with the fragments of the part. Takes over the file. MAY WAIT. */
 enum handler_result video_answer_fragments(struct video *video);
 
 #endif

@@ -1,4 +1,4 @@
-/* Copies of slow files on their way into the cache. */
+/* Copies slow files into the cache. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "http/modules/content/slowfs/slowfs.h"
 #include "server/generation.h"
 
-#define COPIES_MOST 64     /* being made at one time, in this worker */
+#define COPIES_MOST 64     /* copies in progress at one time, in this worker */
 #define PART (128u * 1024) /* bytes of one read */
 
 /* One read, on a thread. */
@@ -20,27 +20,27 @@ struct part {
     off_t offset;
     ssize_t n;        /* bytes, or -1 */
     int error;        /* errno of -1 */
-    struct stat info; /* of the file, after the read */
+    struct stat info; /* from fstat() after the read */
     char bytes[PART];
 };
 
 struct slow_copy {
-    struct list node;                    /* in copies */
-    const struct generation *generation; /* whose cache it goes to */
-    struct fiber *fiber;                 /* that makes it, while it waits */
-    struct arena arena;                  /* of what the access keeps */
-    struct log log;                      /* as the request's, without the request */
-    struct cache_access access;          /* its own */
-    struct file *file;                   /* that is copied; referenced */
+    struct list node;                    /* in `copies` */
+    const struct generation *generation; /* whose cache is filled */
+    struct fiber *fiber;                 /* the copying fiber while it waits */
+    struct arena arena;                  /* for strings of `access` */
+    struct log log;                      /* sinks and level of the request's log */
+    struct cache_access access;          /* of the copy, not the request's */
+    struct file *file;                   /* the source; referenced */
     struct wanted_path *temp_path;
-    uint64_t seconds; /* that the copy is fresh */
+    uint64_t seconds; /* how long the copy is fresh */
     struct part part;
 };
 
 static struct list copies;
 static unsigned copy_count;
 static const struct generation
-    *ended; /* the worker ends: its copies are abandoned, and none begins */
+    *ended; /* set while the worker ends: its copies are abandoned, and no new ones begin */
 
 static void read_part(void *arg)
 {
@@ -55,7 +55,7 @@ static void read_part(void *arg)
     part->error = errno;
 }
 
-/* Is it still the file that was opened, as far as it says itself? */
+/* Do the size and times show that the file is unchanged since it was opened? */
 static bool slowfs_copy_is_same(const struct file *file, const struct stat *info)
 {
     return (uint64_t) info->st_size == file->size &&
@@ -65,7 +65,7 @@ static bool slowfs_copy_is_same(const struct file *file, const struct stat *info
            info->st_ctim.tv_nsec == file->ctime_ns.tv_nsec;
 }
 
-/* False: it is not to be kept. MAY WAIT. */
+/* False: the copy must be discarded. MAY WAIT. */
 static bool copy_bytes(struct slow_copy *copy)
 {
     struct thread_pool *pool =

@@ -1,5 +1,5 @@
-/* A request for a file of slow storage: what is kept answers; else the file is copied, or sent as
- * it is. */
+/* A request for a file of slow storage: served from the cache; else the file is copied, or sent
+ * itself. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -8,11 +8,11 @@
 #include "http/files/path.h"
 #include "http/modules/content/slowfs/slowfs.h"
 
-/* How long a request waits for another's copy of a small file; then it has the file itself. */
+/* How long a request waits while a small file is copied; then it sends the file itself. */
 #define WAIT_MOST_MS 5000
 
-/* How long ago a file must have been changed, so that a later change shows in its times: longer
- * than the coarsest clock of a file system ticks. */
+/* A file that was changed less than this before it was copied may change again without its times
+ * showing it. Longer than the coarsest timestamps of file systems. */
 #define SETTLED_S 3
 
 /* One request. */
@@ -20,13 +20,13 @@ struct slow {
     struct request *request;
     const struct slowfs_settings *settings;
     struct str path;
-    struct cache_access access; /* to its key */
-    struct file *file;          /* once it was opened; referenced */
-    struct str status;          /* "HIT", … or empty */
-    bool has_copied;            /* it had a copy made: no second one */
+    struct cache_access access; /* for its key */
+    struct file *file;          /* set when it was opened; referenced */
+    struct str status;          /* "HIT" and others, or empty */
+    bool has_copied;            /* this request has started a copy, and starts no second one */
 };
 
-static const char data_key; /* of request_data: struct slow * */
+static const char data_key; /* key of request_data: struct slow * */
 
 struct str slowfs_status(struct request *request)
 {
@@ -73,12 +73,12 @@ static void note_found(struct slow *slow, enum cache_found found)
     }
 }
 
-/* ---- what is kept ---- */
+/* ---- the cached copy ---- */
 
 void slowfs_meta(const struct file *file, unsigned status, uint64_t seconds,
                  struct slowfs_head *head, struct cache_meta *meta)
 {
-    memset(head, 0, sizeof(*head)); /* its padding is stored, too */
+    memset(head, 0, sizeof(*head)); /* its padding is stored as well */
     head->mtime = file->mtime_ns;
     head->ctime = file->ctime_ns;
     head->is_settled = clock_now.seconds - file->ctime_ns.tv_sec > SETTLED_S;
@@ -91,7 +91,7 @@ void slowfs_meta(const struct file *file, unsigned status, uint64_t seconds,
     };
 }
 
-/* Is what is kept what lies there still? */
+/* Is the file still the one that was cached? */
 static bool is_unchanged(const struct slow *slow, unsigned status)
 {
     const struct cache_meta *meta = &slow->access.meta;
@@ -108,7 +108,7 @@ static bool is_unchanged(const struct slow *slow, unsigned status)
                              kept.ctime.tv_nsec == slow->file->ctime_ns.tv_nsec);
 }
 
-/* The file as it was when it was copied. MAY WAIT. */
+/* Serves the file as it was when it was copied. MAY WAIT. */
 static enum handler_result serve_kept_file(struct slow *slow)
 {
     struct request *request = slow->request;
@@ -137,9 +137,9 @@ static enum handler_result serve_kept(struct slow *slow)
     }
 }
 
-/* ---- what lies there ---- */
+/* ---- the slow file ---- */
 
-/* Opens the file, once. HANDLER_NEXT: slow->file says what is there. MAY WAIT. */
+/* Opens the file, once. HANDLER_NEXT: slow->file has the result. MAY WAIT. */
 static enum handler_result open_slow(struct slow *slow)
 {
     if (slow->file != NULL) {
@@ -149,7 +149,7 @@ static enum handler_result open_slow(struct slow *slow)
                                                              slow->path, &slow->file));
 }
 
-/* Sends the file itself; threads read it. MAY WAIT. */
+/* Sends the file itself, read by threads. MAY WAIT. */
 static enum handler_result serve_slow(struct slow *slow)
 {
     struct file *file = slow->file;
@@ -160,9 +160,9 @@ static enum handler_result serve_slow(struct slow *slow)
     return response_opened_file(slow->request, file);
 }
 
-/* ---- from one to the other ---- */
+/* ---- the choice between them ---- */
 
-/* An answer without a body: a failure, a redirect. */
+/* Caches a response without a body: an error, a redirect. */
 static void keep_status(struct slow *slow, unsigned status, uint64_t seconds)
 {
     struct slowfs_head head;
@@ -174,19 +174,19 @@ static void keep_status(struct slow *slow, unsigned status, uint64_t seconds)
     }
 }
 
-/* Is a small one copied by now, or by another request? That is worth waiting for. */
+/* Is it a small file? A request waits for a copy only of these. */
 static bool is_small(const struct slow *slow)
 {
     return file_status(slow->file) == 200 && slow->file->size <= slow->settings->big_file_size;
 }
 
 enum kept {
-    KEPT_NOW,  /* what is kept answers */
-    KEPT_SOON, /* it is worth waiting for */
-    KEPT_NOT,  /* the file itself answers */
+    KEPT_NOW,  /* the cached copy can be served */
+    KEPT_SOON, /* wait for the copy */
+    KEPT_NOT,  /* send the file itself */
 };
 
-/* The key is ours: what is kept is found to hold still, or what lies there is kept from now on. */
+/* Called with a claim on the key: refreshes an expired copy that is unchanged, or starts a copy. */
 static enum kept slowfs_answer_keep(struct slow *slow, bool is_expired)
 {
     unsigned status = file_status(slow->file);
@@ -203,16 +203,16 @@ static enum kept slowfs_answer_keep(struct slow *slow, bool is_expired)
     }
     if (status != 200) {
         keep_status(slow, status, seconds);
-        return KEPT_NOT; /* and the log says why */
+        return KEPT_NOT; /* the error is logged when the file itself is served */
     }
     slow->has_copied = true;
-    cache_unclaim(&slow->access); /* the copy has a claim of its own */
+    cache_unclaim(&slow->access); /* the copy makes its own claim */
     return slowfs_copy_begin(slow->request, &slow->access, slow->file, seconds) && is_small(slow)
                ? KEPT_SOON
                : KEPT_NOT;
 }
 
-/* Looks, and looks again after a copy. MAY WAIT. */
+/* Looks the key up, and again after waiting for a copy. MAY WAIT. */
 static enum handler_result look_and_wait(struct slow *slow)
 {
     uint64_t until_ms = clock_now.now_ms + WAIT_MOST_MS;
