@@ -1,4 +1,4 @@
-/* ngx_http_addition_filter_module: what other locations give, before and after a response. */
+/* ngx_http_addition_filter_module: output of other locations before and after a response. */
 #include "http/request/body_filter.h"
 #include "http/routing/hooks.h"
 #include "http/request/request.h"
@@ -16,15 +16,15 @@ static struct settings_key addition_key;
 
 TYPED_SETTINGS(addition_settings_at, struct addition_settings, addition_key, struct http_location)
 
-/* Of a response; in the request's arena. */
+/* Per response, in the request's arena. */
 struct addition_filter {
     struct body_filter filter;
     const struct addition_settings *settings;
     bool has_begun;
 };
 
-/* What this URI gives, or the page that tells why it gives nothing. MAY WAIT. False: the client is
- * gone. */
+/* Writes the response of a subrequest to this URI, or its error page. MAY WAIT. False: the client
+ * is gone. */
 static bool add_answer_of(struct addition_filter *addition, struct request *request, struct str uri)
 {
     struct subrequest sub = {
@@ -102,7 +102,7 @@ static const struct directive addition_rows[] = {
 };
 #undef S
 
-/* After all that changes the body itself: what is added is not changed with it. */
+/* After all filters that change the body itself, so that they do not change what is added. */
 static const struct filter_hook addition_filters[] = {
     {.name = "addition", .run = addition_header, .is_active = addition_is_active},
     {.run = NULL},

@@ -1,4 +1,4 @@
-/* ngx_http_brotli_filter_module: responses compressed with brotli (RFC 7932). */
+/* ngx_http_brotli_filter_module: compresses responses with brotli (RFC 7932). */
 #include <brotli/encode.h>
 #include <stdlib.h>
 
@@ -55,17 +55,17 @@ static const struct directive rows[] = {
 
 /* ---- memory ---- */
 
-/* A part of memory that an encoder asked for; the next encoder of the same codec asks for the same
- * sizes. */
+/* A memory block of an encoder. The next encoder of the same codec requests the same sizes, and
+ * gets the same blocks. */
 struct block {
-    struct block *next; /* of the free ones */
+    struct block *next; /* next free block */
     size_t size;        /* bytes after this struct */
 };
 
-/* The library cannot begin again with an encoder that it has: so its memory is kept. */
+/* The library cannot restart an encoder, so its memory is kept for the next one. */
 struct brotli {
-    BrotliEncoderState *encoder; /* NULL before a body */
-    struct block *free;          /* given back by the former encoder */
+    BrotliEncoderState *encoder; /* NULL between bodies */
+    struct block *free;          /* blocks that the former encoder has released */
 };
 
 static void *block_take(void *opaque, size_t size)
@@ -111,7 +111,7 @@ static void blocks_free(struct brotli *brotli)
 
 /* ---- the codec ---- */
 
-/* What an encoder takes, measured with a body of unknown length: kilobytes, by level. */
+/* Memory of an encoder in kilobytes, by level; measured with a body of unknown length. */
 static const unsigned level_memory[] = {138,  296,   1598,  1602,  4500,  5523,
                                         7585, 12461, 20653, 39026, 20599, 32042};
 
@@ -198,7 +198,7 @@ static const struct codec_kind codec_brotli = {
     .has_deep_stack = true,
 };
 
-/* A body that is known to be small needs no window beyond itself. */
+/* A body whose size is known needs no window larger than itself. */
 static struct codec_shape shape_for(const struct encoder_settings *settings, int64_t length)
 {
     int window_bits = bits_for(settings->window, BROTLI_MIN_WINDOW_BITS);
@@ -212,7 +212,7 @@ static struct codec_shape shape_for(const struct encoder_settings *settings, int
 
 static const struct encoder brotli_encoder = {.coding = &coding_brotli, .shape_for = shape_for};
 
-/* ---- the head ---- */
+/* ---- the header ---- */
 
 TYPED_SETTINGS(brotli_settings_at, struct encoder_settings, key, struct http_location)
 

@@ -1,4 +1,4 @@
-/* ngx_http_footer_filter_module: a text after the bodies of responses. */
+/* ngx_http_footer_filter_module: appends a text to response bodies. */
 #include "http/message/type_set.h"
 #include "http/request/body_filter.h"
 #include "http/request/request.h"
@@ -14,7 +14,7 @@ static struct settings_key footer_key;
 
 TYPED_SETTINGS(footer_settings_at, struct footer_settings, footer_key, struct http_location)
 
-/* Of a response; in the request's arena. */
+/* Per response, in the request's arena. */
 struct footer_filter {
     struct body_filter filter;
     struct str text;
@@ -33,7 +33,7 @@ static bool footer_send(struct body_filter *filter, struct request *request,
            body_filter_next(filter, request, &text, true);
 }
 
-/* Is it a body that a text can be put after? A part of one is none, nor what was encoded. */
+/* Can a text be appended to the body? Not to a part of one, nor to an encoded one. */
 static bool footer_fits(const struct request *request, const struct footer_settings *settings)
 {
     const struct response *response = &request->response;

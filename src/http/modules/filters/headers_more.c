@@ -1,5 +1,5 @@
-/* ngx_http_headers_more_filter_module: fields of responses and of requests that are set, replaced
- * or removed. */
+/* ngx_http_headers_more_filter_module: sets, replaces and removes fields of responses and
+ * requests. */
 #include <string.h>
 
 #include "base/parse.h"
@@ -7,22 +7,22 @@
 #include "http/routing/hooks.h"
 #include "server/module.h"
 
-/* One field of a line. */
+/* One field of a directive. */
 struct change {
     struct str name;
     enum field_id id;
     struct template *value; /* NULL = the field is removed */
-    struct str constant;    /* value where it never changes; empty = the field is removed */
-    bool is_wildcard;       /* name is a prefix, without the "*" that followed it */
+    struct str constant;    /* a value without variables; empty = the field is removed */
+    bool is_wildcard;       /* name is a prefix; the "*" after it is not included */
 };
 
-/* One line of the configuration. */
+/* One directive. */
 struct rule {
     struct vec changes;  /* struct change, in order */
-    struct vec statuses; /* uint64_t: of responses that it is for; none = all */
-    struct vec types;    /* struct str: media types that it is for; none = all */
-    bool appends;        /* -a: beside the fields that are there */
-    bool only_existing;  /* -r: fields that the request has are replaced, others not added */
+    struct vec statuses; /* uint64_t: status codes it applies to; none = all */
+    struct vec types;    /* struct str: media types it applies to; none = all */
+    bool appends;        /* -a: added next to existing fields */
+    bool only_existing;  /* -r: only replaces existing fields of the request */
 };
 
 struct headers_more_settings {
@@ -49,7 +49,8 @@ static bool is_named(const struct change *change, struct str name)
                                : str_equal_nocase(name, change->name);
 }
 
-/* Is it for this media type? That of a request counts with its parameters, as with nginx. */
+/* Does the rule apply to this media type? That of a request is compared with its parameters, as in
+ * nginx. */
 static bool lists_type(const struct rule *rule, struct str type)
 {
     vec_each(const struct str, item, &rule->types) {
@@ -72,7 +73,7 @@ static bool lists_status(const struct rule *rule, unsigned status)
     return rule->statuses.count == 0;
 }
 
-/* The fields that have a place of their own in the response and may come from a backend. */
+/* Does the response have this field, which is not in `fields`, from a backend? */
 static bool has_in_place(const struct response *response, enum field_id id)
 {
     switch (id) {
@@ -85,11 +86,9 @@ static bool has_in_place(const struct response *response, enum field_id id)
     }
 }
 
-/*
- * All fields that begin so: the first gets the value, the others are removed, as all are without a
- * value. Fields of the server's own stay, as with nginx. Where none begins so, the name is taken as
- * it is.
- */
+/* All fields with this prefix: the first gets the value, the others are removed; without a value
+ * all are removed. Fields that the server generates itself stay, as in nginx. If no field has the
+ * prefix, one with the literal name, "*" included, is added. */
 static void change_wildcard(struct request *request, const struct change *change, struct str value)
 {
     static const struct {
@@ -188,8 +187,7 @@ static enum handler_result change_inputs(struct request *request)
 
 /* ---- while the configuration is read ---- */
 
-/* Is there a line for requests anywhere in the configuration? An `if` may have one where its
- * location has none. */
+/* Does any directive change requests? An `if` block may have one although its location has none. */
 static bool has_input;
 
 static bool has_input_lines(const struct conf_node *node)
@@ -215,7 +213,7 @@ static bool may_have_input(const struct http_location *location)
     return has_input;
 }
 
-/* A line that is being read. */
+/* A directive while it is read. */
 struct reading {
     struct conf *conf;
     const struct conf_node *node;
@@ -232,8 +230,8 @@ static struct str headers_more_skip_blanks(struct str text)
     return text;
 }
 
-/* "name: value", "name value", "name:" or "name": the last two remove. One without a name does
- * nothing. */
+/* Parses "name: value", "name value", "name:" or "name"; the last two remove the field. An entry
+ * without a name is ignored. */
 static bool read_change(struct reading *reading, struct str text)
 {
     struct conf *conf = reading->conf;
@@ -288,7 +286,7 @@ static bool read_change(struct reading *reading, struct str text)
     return true;
 }
 
-/* Cuts off the next word of a list; empty between two separators. Types may be separated by ";" as
+/* Cuts off the next item of a list; empty between two separators. Types may be separated by ";" as
  * well. */
 static struct str cut_word(struct str *rest, bool are_statuses)
 {
@@ -303,7 +301,7 @@ static struct str cut_word(struct str *rest, bool are_statuses)
     return str_head(word, len);
 }
 
-/* Words with blanks between them. */
+/* Reads items separated by spaces. */
 static bool read_list(struct reading *reading, struct str text, bool are_statuses)
 {
     struct conf *conf = reading->conf;
@@ -334,7 +332,7 @@ static bool read_list(struct reading *reading, struct str text, bool are_statuse
     return true;
 }
 
-/* The option in argument *at, which moves on over an argument of its own. */
+/* Reads the option in argument *at, which is advanced if the option has an argument. */
 static bool read_option(struct reading *reading, unsigned *at)
 {
     const struct conf_node *node = reading->node;
@@ -360,7 +358,7 @@ static bool read_option(struct reading *reading, unsigned *at)
                       STR_ARG(node->args[0]), STR_ARG(option));
 }
 
-/* Options may stand anywhere, and hold for the whole line. */
+/* Options may be anywhere, and apply to the whole directive. */
 static bool headers_more_read_line(struct reading *reading)
 {
     const struct conf_node *node = reading->node;
@@ -397,8 +395,8 @@ static bool line_apply(struct conf_scope *scope, const struct directive *row,
     if (!headers_more_read_line(&reading)) {
         return false;
     }
-    *rules =
-        vec_copy(rules, scope->conf->arena, sizeof(struct rule)); /* the outer block has its own */
+    *rules = vec_copy(rules, scope->conf->arena,
+                      sizeof(struct rule)); /* the list still belongs to the outer block */
     *vec_add(rules, scope->conf->arena, struct rule) = reading.rule;
     return true;
 }

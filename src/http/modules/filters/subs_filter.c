@@ -1,5 +1,5 @@
-/* ngx_http_subs_filter_module: texts and regular expressions that are replaced in the lines of
- * response bodies. */
+/* ngx_http_subs_filter_module: replaces strings and regular expressions in the lines of response
+ * bodies. */
 #include "base/buf.h"
 #include "base/parse.h"
 #include "conf/regex.h"
@@ -12,21 +12,22 @@
 #include "server/generation.h"
 #include "server/module.h"
 
-#define LINE_MAX_DEFAULT (1024 * 1024)         /* bytes of a line that are looked at together */
-#define RESULT_MAX ((size_t) 16 * 1024 * 1024) /* bytes that one rule may make of a line */
+#define LINE_MAX_DEFAULT (1024 * 1024) /* longest line in bytes; a longer one is split */
+/* most bytes that one rule may produce from a line */
+#define RESULT_MAX ((size_t) 16 * 1024 * 1024)
 
-/* A subs_filter line. */
+/* One subs_filter directive. */
 struct subs_rule {
-    struct str pattern;     /* a text, where there is no regex */
+    struct str pattern;     /* a string, if there is no regex */
     struct regex *regex;    /* or NULL */
-    struct template *value; /* what stands in its place; $1 to $9 are groups of the regex */
+    struct template *value; /* the replacement; $1 to $9 are groups of the regex */
     bool is_nocase;
-    bool is_once; /* where it stands first in a response */
+    bool is_once; /* only the first match in a response */
 };
 
 struct subs_settings {
     struct vec rules;  /* struct subs_rule, in order */
-    struct vec bypass; /* struct template *: any that is true, and nothing is replaced */
+    struct vec bypass; /* struct template *: if one of them is true, nothing is replaced */
     struct type_set *types;
     uint64_t line_max; /* bytes; 0 = the default */
 };
@@ -37,21 +38,21 @@ TYPED_SETTINGS(subs_filter_settings_at, struct subs_settings, subs_key, struct h
 
 /* ---- the body ---- */
 
-/* Of a response; in the request's arena. */
+/* Per response, in the request's arena. */
 struct subs_filter {
     struct body_filter filter;
     const struct subs_settings *settings;
     struct gather output;
-    struct buf held;            /* the beginning of a line whose end has not come */
-    struct buf lines[2];        /* what rules made of a line; one is read, the other is written */
-    size_t counted;             /* bytes of these three that count towards request_memory_limit */
-    struct arena scratch;       /* groups of one match */
-    const struct str *captures; /* of the request, outside of matches */
+    struct buf held;      /* a line whose end has not come yet */
+    struct buf lines[2];  /* input and output of a rule, alternating */
+    size_t counted;       /* bytes of these three buffers that count towards request_memory_limit */
+    struct arena scratch; /* groups of one match */
+    const struct str *captures; /* the request's own captures, restored between matches */
     unsigned capture_count;
-    struct str *
-        *values; /* by rule: the values of its parts that are variables; NULL = not evaluated yet */
-    bool *is_spent;      /* by rule: it was to be replaced once, and was */
-    bool is_over_logged; /* a line that is too long was logged */
+    /* By rule: the values of its variables; NULL = not evaluated yet. */
+    struct str **values;
+    bool *is_spent;      /* by rule: it replaces once, and has done so */
+    bool is_over_logged; /* the message about a line that is too long was logged */
 };
 
 static void free_buffers(void *arg)
@@ -76,8 +77,8 @@ static const char *find_nocase(struct str text, struct str pattern)
     return NULL;
 }
 
-/* The request's own groups come back, and those of a match go: a line may have as many matches as
- * bytes. */
+/* Restores the request's own captures and frees those of a match: a line may have as many matches
+ * as bytes. */
 static void forget_groups(struct subs_filter *subs, struct variable_env *env)
 {
     env->captures = subs->captures;
@@ -85,7 +86,7 @@ static void forget_groups(struct subs_filter *subs, struct variable_env *env)
     arena_free(&subs->scratch);
 }
 
-/* The first match of a rule in a text. Groups are left in the request's environment, until
+/* Finds the first match of a rule in a text. Its groups stay in the request's environment until
  * forget_groups. */
 static bool find(struct subs_filter *subs, struct request *request, const struct subs_rule *rule,
                  struct str text, struct str *match)
@@ -109,7 +110,7 @@ static bool find(struct subs_filter *subs, struct request *request, const struct
     return is_found;
 }
 
-/* Variables have the value that they had first, as often as there is a match. */
+/* Variables are evaluated at the first match and keep that value. */
 static const struct str *values_of(struct subs_filter *subs, struct request *request, size_t number)
 {
     const struct template *value = vec_at(&subs->settings->rules, struct subs_rule, number)->value;
@@ -149,8 +150,8 @@ static void put_value(struct subs_filter *subs, struct request *request, size_t 
     }
 }
 
-/* What one rule may make of a line where request_memory_limit leaves less: a buffer has up to twice
- * its bytes. */
+/* The most bytes one rule may produce, less if request_memory_limit leaves less: a buffer may have
+ * a capacity of twice its length. */
 static size_t result_max(const struct subs_filter *subs, const struct request *request,
                          const struct buf *out)
 {
@@ -162,8 +163,8 @@ static size_t result_max(const struct subs_filter *subs, const struct request *r
     return account->limit == 0 || left / 2 > RESULT_MAX ? RESULT_MAX : (size_t) left / 2;
 }
 
-/* Applies one rule. False: it matches nowhere, and nothing was written. What has become too long
- * stays as it is from there on. */
+/* Applies one rule. False: no match, nothing written. After the limit is reached, the remaining
+ * text is copied unchanged. */
 static bool apply_rule(struct subs_filter *subs, struct request *request, size_t number,
                        struct str text, struct buf *out)
 {
@@ -186,7 +187,7 @@ static bool apply_rule(struct subs_filter *subs, struct request *request, size_t
         forget_groups(subs, &request->env);
         text = str_skip(text, before + match.len);
         if (match.len == 0 &&
-            text.len != 0) { /* an empty match does not come again at the same place */
+            text.len != 0) { /* an empty match does not match again at the same position */
             buf_append(out, str_head(text, 1));
             text = str_skip(text, 1);
         }
@@ -198,7 +199,7 @@ static bool apply_rule(struct subs_filter *subs, struct request *request, size_t
     return is_found;
 }
 
-/* A slow client holds these buffers as long as it likes. */
+/* A slow client can keep these buffers in use for a long time. */
 static void count_buffers(struct subs_filter *subs, struct request *request)
 {
     size_t size = subs->held.capacity + subs->lines[0].capacity + subs->lines[1].capacity;
@@ -207,7 +208,7 @@ static void count_buffers(struct subs_filter *subs, struct request *request)
     subs->counted = size;
 }
 
-/* All rules on one line, each on what the one before has made of it. MAY WAIT. */
+/* Applies all rules to one line, each to the result of the one before. MAY WAIT. */
 static bool put_line(struct subs_filter *subs, struct request *request, struct str line)
 {
     unsigned out = 0;
@@ -229,7 +230,8 @@ static uint64_t line_max(const struct subs_filter *subs)
     return subs->settings->line_max == 0 ? LINE_MAX_DEFAULT : subs->settings->line_max;
 }
 
-/* A part of a line whose end is not there. One that is too long is taken for two. MAY WAIT. */
+/* Holds a part of a line whose end has not come. A line that is too long is split in two. MAY
+ * WAIT. */
 static bool hold(struct subs_filter *subs, struct request *request, struct str part)
 {
     bool is_sound = true;
@@ -357,7 +359,7 @@ static bool subs_filter_apply(struct conf_scope *scope, const struct directive *
     return true;
 }
 
-/* A number and a size, whose product counts; or a size alone. */
+/* A count and a size, which are multiplied; or a size alone. */
 static bool line_apply(struct conf_scope *scope, const struct directive *row,
                        struct conf_node *node, void *settings)
 {
@@ -398,7 +400,7 @@ static const struct directive subs_rows[] = {
 };
 #undef S
 
-/* Before sub_filter, as with nginx. */
+/* Before sub_filter, as in nginx. */
 static const struct filter_hook subs_filters[] = {
     {.name = "subs",
      .before = "sub",

@@ -1,4 +1,4 @@
-/* ngx_http_zstd_filter_module: responses compressed with Zstandard (RFC 8878). */
+/* ngx_http_zstd_filter_module: compresses responses with Zstandard (RFC 8878). */
 #include <errno.h>
 #include <string.h>
 #include <zstd.h>
@@ -12,15 +12,15 @@
 #include "http/variables/variables.h"
 #include "server/module.h"
 
-/* No larger window is used for Content-Encoding (RFC 9659): 8 megabytes. */
+/* Content-Encoding allows no larger window (RFC 9659): 8 megabytes. */
 #define WINDOW_BITS_MAX 23
-#define WINDOW_LEVEL_MAX 19 /* levels above it would take larger ones */
+#define WINDOW_LEVEL_MAX 19 /* higher levels would use a larger window */
 #define WINDOW_BITS_LEAST 12
 #define LEVEL_MAX 22
 
 #define DICTIONARY_MAX (16u * 1024 * 1024) /* bytes of zstd_dict_file */
 
-/* What clients have, too, made ready for a level: in the generation. */
+/* A dictionary that clients have as well, prepared for one level; in the generation. */
 struct dictionary {
     int level;
     ZSTD_CDict *prepared;
@@ -29,9 +29,9 @@ struct dictionary {
 /* Settings of the http block. */
 struct zstd_main {
     struct str dictionary_path;
-    struct conf_node *dictionary_node; /* its directive */
-    struct str contents;               /* of that file; data == NULL: there is none */
-    struct vec dictionaries;           /* struct dictionary *: of the levels in use */
+    struct conf_node *dictionary_node; /* where zstd_dict_file is */
+    struct str contents;               /* contents of the file; data == NULL: no dictionary */
+    struct vec dictionaries;           /* struct dictionary *: for the levels in use */
 };
 
 static struct settings_key main_key;
@@ -69,7 +69,7 @@ static void dictionary_free(void *arg)
     ZSTD_freeCDict(arg);
 }
 
-/* NULL after conf_error: a file that begins as dictionaries of zstd do has to be one. */
+/* NULL after conf_error: a file with the magic number of a zstd dictionary is malformed. */
 static const ZSTD_CDict *dictionary_for(struct conf *conf, struct zstd_main *main, int level)
 {
     vec_each(struct dictionary, dictionary, &main->dictionaries) {
@@ -145,8 +145,8 @@ static const struct directive_table *const tables[] = {&main_table, &table, NULL
 
 /* ---- the codec ---- */
 
-/* What a compressor takes, measured with a body of unknown length: kilobytes, by level from 0 on.
- */
+/* Memory of a compressor in kilobytes, by level from 0 on; measured with a body of unknown
+ * length. */
 static const unsigned level_memory[LEVEL_MAX + 1] = {
     3577,  1337,  2041,  3577,  4857,  5881,  5881,  8953,  8953,   17145,  29433,  29433,
     54009, 54009, 70393, 70393, 70393, 70393, 91648, 91648, 173568, 665088, 665088,
@@ -217,8 +217,8 @@ static const struct codec_kind codec_zstd = {
     .free = zstd_free,
 };
 
-/* The library chooses the window by level and length; the bits tell codecs for small bodies from
- * others. */
+/* The library chooses the window by level and length; window_bits only separate codecs for small
+ * bodies from others. */
 static struct codec_shape shape_for(const struct encoder_settings *settings, int64_t length)
 {
     int bits = length >= 0 ? bits_for((uint64_t) length, WINDOW_BITS_LEAST) : 0;
@@ -232,7 +232,7 @@ static struct codec_shape shape_for(const struct encoder_settings *settings, int
 
 static const struct encoder zstd_encoder = {.coding = &coding_zstd, .shape_for = shape_for};
 
-/* ---- the head ---- */
+/* ---- the header ---- */
 
 TYPED_SETTINGS(zstd_settings_at, struct encoder_settings, key, struct http_location)
 

@@ -1,4 +1,4 @@
-/* ngx_http_charset_filter_module: names the charset of responses, and recodes them to another. */
+/* ngx_http_charset_filter_module: sets the charset of responses, and converts their bodies. */
 #include <stdlib.h>
 
 #include "base/fatal.h"
@@ -10,19 +10,20 @@
 #include "http/message/type_set.h"
 #include "server/module.h"
 
-#define OUTPUT_SIZE 16384 /* bytes that are recoded before they are passed on */
+#define OUTPUT_SIZE 16384 /* bytes that are converted before they are passed on */
 
 struct charset_settings {
-    struct template *charset; /* what clients get; NULL = off */
-    struct template *source;  /* what bodies are in; NULL = not known */
+    struct template *charset; /* charset for clients; NULL = off */
+    struct template *source;  /* charset of bodies that do not name one; NULL = unknown */
     struct type_set *types;
-    bool overrides;            /* what a backend or FastCGI calls its charset is the source */
-    struct charset_maps *maps; /* of the http block; NULL: it has none */
+    bool overrides;            /* a charset that a backend names is used as the source charset */
+    struct charset_maps *maps; /* of the http block; NULL = none */
 };
 
 static struct settings_key charset_key;
 
-/* The charsets that a directive names anywhere in the http block: a backend may ask for these. */
+/* All charsets that are named anywhere in the http block: X-Accel-Charset may select one of
+ * these. */
 struct charset_names {
     struct vec names; /* struct str */
 };
@@ -55,11 +56,11 @@ static void charset_add_name(struct conf_scope *scope, struct str name)
 
 /* ---- the body ---- */
 
-/* Of a response; in the request's arena. */
+/* Per response, in the request's arena. */
 struct charset_filter {
     struct body_filter filter;
     struct recoder recoder;
-    char *output; /* OUTPUT_SIZE bytes, or NULL: nothing was recoded yet; malloc'ed */
+    char *output; /* OUTPUT_SIZE bytes from malloc; NULL until something is converted */
 };
 
 static void free_output(void *arg)
@@ -67,7 +68,7 @@ static void free_output(void *arg)
     free(((struct charset_filter *) arg)->output);
 }
 
-/* Recodes all of a piece and passes it on. MAY WAIT. False: the client is gone. */
+/* Converts a whole piece and passes it on. MAY WAIT. False: the client is gone. */
 static bool give_recoded(struct charset_filter *charset, struct request *request,
                          const struct body_piece *piece, bool is_last)
 {
@@ -92,7 +93,7 @@ static bool give_recoded(struct charset_filter *charset, struct request *request
                                    .is_flush = is_flush && is_done};
         bool is_empty = given.bytes.len == 0 && !given.is_flush;
         if (is_empty && !(is_done && is_last)) {
-            continue; /* it is held until more comes */
+            continue; /* held until more input comes */
         }
         if (!body_filter_next(&charset->filter, request, is_empty ? NULL : &given,
                               is_done && is_last)) {
@@ -117,10 +118,9 @@ static bool charset_send(struct body_filter *filter, struct request *request,
     return is_sound;
 }
 
-/*
- * The body will be in another charset. Its length stays where a byte becomes a byte; then ranges
- * are as good as before, too. The validators stay: the same file gives the same bytes.
- */
+/* Converts the body to another charset. If each byte becomes one byte, the length is unchanged and
+ * ranges remain possible. The validators stay, because the same file always gives the same
+ * bytes. */
 static void recode_body(struct request *request, const struct recode_table *table)
 {
     struct response *response = &request->response;
@@ -143,12 +143,12 @@ static void recode_body(struct request *request, const struct recode_table *tabl
     response_append_filter(request, &charset->filter);
 }
 
-/* ---- the head ---- */
+/* ---- the header ---- */
 
-/* Where a Content-Type says a charset: from its ';' to the next one, quotes taken into account. */
+/* The charset parameter of a Content-Type: from its ';' to the next one outside of quotes. */
 struct charset_parameter {
-    size_t start;     /* place of the ';' */
-    size_t end;       /* place after the value */
+    size_t start;     /* offset of the ';' */
+    size_t end;       /* offset of the end of the value */
     struct str value; /* without quotes */
 };
 
@@ -186,7 +186,7 @@ static bool find_charset(struct str type, struct charset_parameter *out)
     return false;
 }
 
-/* What a response is said to be in; empty when nobody says it. */
+/* The charset that the response names; empty if none. */
 static struct str named_charset(const struct response *response)
 {
     struct charset_parameter parameter;
@@ -194,7 +194,7 @@ static struct str named_charset(const struct response *response)
     return find_charset(response->content_type, &parameter) ? parameter.value : response->charset;
 }
 
-/* Puts the name into the head, in place of another. */
+/* Sets the charset of the response, in place of the current one. */
 static void announce(struct request *request, struct str name)
 {
     struct response *response = &request->response;
@@ -208,11 +208,11 @@ static void announce(struct request *request, struct str name)
     response->charset = name;
 }
 
-/* From which charset to which. */
+/* A conversion. */
 struct change {
     struct str from;
     struct str to;
-    bool has_from; /* somebody says what the body is in, be it with an empty name */
+    bool has_from; /* the source charset is set, though its value may be empty */
 };
 
 static bool wants_main(const struct request *request, const struct charset_settings *settings,
@@ -228,11 +228,11 @@ static bool wants_main(const struct request *request, const struct charset_setti
         (change->has_from && !settings->overrides)) {
         return false;
     }
-    /* The oldest of browsers took the charset of such a page for that of the next. */
+    /* Very old browsers used the charset of a redirect for the next page. */
     return response->status != 301 && response->status != 302;
 }
 
-/* What is to become of the response's charset; false: nothing. */
+/* Decides on the conversion of the response; false: it stays as it is. */
 static bool choose(struct request *request, const struct charset_settings *settings,
                    struct change *change)
 {
@@ -260,7 +260,7 @@ static bool choose(struct request *request, const struct charset_settings *setti
     return !str_is(change->to, "off");
 }
 
-/* The table for it. False: there is none, or the body is in a code that hides its text. */
+/* Finds the table for the conversion. False: there is none, or the body has a content coding. */
 static bool find_table(struct request *request, const struct charset_settings *settings,
                        const struct change *change, const struct recode_table **table)
 {
@@ -280,7 +280,7 @@ static bool find_table(struct request *request, const struct charset_settings *s
     return true;
 }
 
-/* X-Accel-Charset: a name that stands nowhere in the configuration leaves the response as it is. */
+/* A charset in X-Accel-Charset that is not in the configuration leaves the response as it is. */
 static void check_wanted(struct request *request)
 {
     struct response *response = &request->response;
@@ -317,7 +317,7 @@ static void change_charset(struct request *request, const struct charset_setting
     }
 }
 
-/* Nearly all responses have nothing to do with it, and it looks at each. */
+/* Returns early for most responses, since this filter is active everywhere. */
 static void charset_header(struct request *request)
 {
     const struct charset_settings *settings = location_settings(request->location, &charset_key);
@@ -361,7 +361,7 @@ static bool charset_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* Two charsets that are known by now, one of them written in this block, need a table. */
+/* Requires a table between two fixed charsets if one of them is set in this block. */
 static bool charset_finish(struct conf_scope *scope, void *arg)
 {
     const struct charset_settings *settings = arg;
@@ -422,8 +422,8 @@ static const struct directive_table charset_table = {
 };
 static const struct directive_table *const charset_tables[] = {&names_table, &charset_table, NULL};
 
-/* Active everywhere: a backend's X-Accel-Charset may ask for what is named later, and pages for
- * their parts. */
+/* Active everywhere: X-Accel-Charset may select a charset that is named later in the configuration,
+ * and subrequests are converted to the charset of their main response. */
 static const struct filter_hook charset_filters[] = {
     {.name = "charset", .run = charset_header},
     {.run = NULL},

@@ -1,4 +1,4 @@
-/* Reading charset_map. */
+/* Reads charset_map blocks. */
 #include "http/modules/filters/charset/maps.h"
 
 #include "base/parse.h"
@@ -32,7 +32,7 @@ static bool parse_byte(struct str text, unsigned char *out)
     return true;
 }
 
-/* The bytes of one code point beyond ASCII in hex, "D18E". */
+/* Parses the UTF-8 bytes, in hex, of one code point beyond ASCII: "D18E". */
 static bool parse_utf8(struct str text, uint32_t *out)
 {
     unsigned char bytes[4];
@@ -49,10 +49,10 @@ static bool invalid_value(struct conf *conf, const struct conf_node *line, struc
     return conf_error(conf, line, "invalid value \"%.*s\"", STR_ARG(value));
 }
 
-/* A block that is being read. */
+/* A block while it is read. */
 struct map_reading {
     struct conf *conf;
-    struct recode_table *forth; /* as the lines say */
+    struct recode_table *forth; /* in the direction in which the lines are written */
     struct recode_table *back;
 };
 

@@ -1,4 +1,4 @@
-/* Recoding: a step takes a byte or a sequence and writes what stands for it. */
+/* Charset conversion: each step takes a byte or a sequence and writes its equivalent. */
 #include "http/modules/filters/charset/recode.h"
 
 #include "base/parse.h"
@@ -97,11 +97,9 @@ int utf8_decode(const unsigned char *at, size_t len, uint32_t *code_point)
     return size;
 }
 
-/*
- * A sequence of a text as nginx reads it: what is too long, or beyond the last code point, is one
- * malformed whole, and any byte beyond ASCII continues a sequence. A byte of ASCII never does:
- * markup cannot vanish in it. Returns as utf8_decode() does.
- */
+/* Reads a sequence the way nginx does: an overlong one, or one beyond the last code point, is
+ * malformed as a whole, and any byte beyond ASCII continues a sequence. An ASCII byte never does,
+ * so that no markup is swallowed. Returns the same as utf8_decode(). */
 static int read_sequence(const unsigned char *at, size_t len, uint32_t *code_point)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -131,8 +129,8 @@ static unsigned char byte_of(const struct utf8_pages *pages, uint32_t code)
     return vec_at(&pages->pages, struct utf8_page, pages->numbers[code >> 8])->bytes[code & 0xff];
 }
 
-/* A code point in the other charset, or a reference to it (RFC 1866, 3.2.1), which is understood in
- * any. */
+/* Writes a code point in the other charset, or as a character reference (RFC 1866, 3.2.1), which
+ * works in any charset. */
 static void put_code_point(const struct recode_table *table, uint32_t code, struct writer *out)
 {
     unsigned char byte = byte_of(table->pages, code);
@@ -146,7 +144,7 @@ static void put_code_point(const struct recode_table *table, uint32_t code, stru
     *out->at++ = ';';
 }
 
-/* Continues the sequence that is held, by one byte. */
+/* Continues the held sequence by one byte. */
 static void step_held(struct recoder *recoder, struct str *in, struct writer *out)
 {
     uint32_t code;
@@ -159,7 +157,8 @@ static void step_held(struct recoder *recoder, struct str *in, struct writer *ou
         return;
     }
     if (-size != (int) recoder->held_len) {
-        *in = str_skip(*in, 1); /* else it stands for itself, after what is malformed */
+        *in =
+            str_skip(*in, 1); /* else it is a character of its own, after the malformed sequence */
     }
     recoder->held_len = 0;
     if (size < 0) {
@@ -215,7 +214,7 @@ static void step_to_utf8(const struct recode_table *table, struct str *in, struc
 {
     const struct utf8_char *one = &table->chars[(unsigned char) *in->data];
 
-    memcpy(out->at, one->text, sizeof(one->text)); /* there is room for RECODE_STEP bytes */
+    memcpy(out->at, one->text, sizeof(one->text)); /* at least RECODE_STEP bytes are free */
     out->at += one->len;
     *in = str_skip(*in, 1);
 }
@@ -236,7 +235,8 @@ bool recode(struct recoder *recoder, struct str *in, bool is_last, struct writer
             step_from_utf8(recoder, in, out);
         }
         if (in->len == 0 && is_last) {
-            recoder->held_len = 0; /* nothing stands for a sequence without end, as in nginx */
+            recoder->held_len =
+                0; /* an incomplete sequence at the end gives nothing, as in nginx */
         }
         break;
     }

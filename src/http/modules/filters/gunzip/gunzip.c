@@ -1,5 +1,4 @@
-/* ngx_http_gunzip_filter_module: clear text of compressed responses, for clients that do not take
- * gzip. */
+/* ngx_http_gunzip_filter_module: decompresses responses for clients that do not support gzip. */
 #include "http/modules/filters/gunzip/gunzip.h"
 
 #include "http/codings/choice.h"
@@ -8,11 +7,12 @@
 #include "http/request/request.h"
 #include "server/module.h"
 
-/* Settings of one location. */
+/* Settings of a location. */
 struct gunzip_settings {
     bool is_on;
-    struct buffers buffers; /* of output; together they bound a piece that is passed on */
-    int64_t ratio_max;      /* output may be so many times the input; 0 = no limit */
+    struct buffers
+        buffers;       /* output buffers; their total size limits the pieces that are passed on */
+    int64_t ratio_max; /* most bytes of output per byte of input; 0 = no limit */
 };
 
 static struct settings_key key;
@@ -35,8 +35,8 @@ static const struct directive rows[] = {
 
 TYPED_SETTINGS(gunzip_settings_at, struct gunzip_settings, key, struct http_location)
 
-/* The Content-Encoding that says gzip, if this is all that was done to the body. What add_header
- * says does not count. */
+/* The Content-Encoding field if gzip is the only coding of the body. Fields from add_header are
+ * ignored. */
 static struct field *find_gzip(struct request *request)
 {
     struct field *found = NULL;

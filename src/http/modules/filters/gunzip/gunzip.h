@@ -1,11 +1,10 @@
-/* What the files of gunzip share. */
+/* Shared by the files of gunzip. */
 #ifndef HTTP_MODULES_FILTERS_GUNZIP_H
 #define HTTP_MODULES_FILTERS_GUNZIP_H
 
 #include "http/codings/codec.h"
 
-/* Takes gzip, of one member or of several, and gives clear text; level and window_bits do not
- * count. */
+/* Decompresses gzip with one or more members; level and window_bits are ignored. */
 extern const struct codec_kind codec_inflate;
 
 #endif

@@ -1,4 +1,4 @@
-/* Clear text out of gzip, by zlib (RFC 1951, RFC 1952). */
+/* Decompresses gzip with zlib (RFC 1951, RFC 1952). */
 #include <stdlib.h>
 
 #include "http/codings/zlib_stream.h"
@@ -8,7 +8,7 @@
 
 struct inflater {
     z_stream stream;
-    bool is_at_end; /* of a member: the end of the body, or another member follows */
+    bool is_at_end; /* of a member: the body ends here, or another member follows */
 };
 
 static const int flush_modes[] = {
@@ -39,7 +39,7 @@ static void inflate_begin(struct codec *codec, int64_t length)
     inflater->is_at_end = false;
 }
 
-/* A body may have several members, one after the other (RFC 1952, 2.2). */
+/* A body may have several consecutive members (RFC 1952, 2.2). */
 static enum codec_step inflate_step(struct codec *codec, struct str *in, enum codec_aim aim,
                                     const struct log *log)
 {

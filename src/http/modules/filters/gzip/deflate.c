@@ -1,4 +1,4 @@
-/* gzip by zlib (RFC 1951, RFC 1952). */
+/* Compresses with zlib (RFC 1951, RFC 1952). */
 #include <stdlib.h>
 
 #include "http/codings/zlib_stream.h"
@@ -35,7 +35,7 @@ static enum codec_step deflate_step(struct codec *codec, struct str *in, enum co
                                     const struct log *log)
 {
     z_stream *stream = codec->state;
-    bool is_whole = in->len <= UINT32_MAX; /* zlib takes no more than 32 bits of length at a time */
+    bool is_whole = in->len <= UINT32_MAX; /* zlib takes at most 32 bits of length at a time */
     int mode = is_whole ? flush_modes[aim] : Z_NO_FLUSH;
 
     stream_prepare(stream, codec, *in);

@@ -1,4 +1,4 @@
-/* ngx_http_gzip_filter_module: responses compressed on their way (RFC 1952). */
+/* ngx_http_gzip_filter_module: compresses responses with gzip (RFC 1952). */
 #include "http/modules/filters/gzip/gzip.h"
 
 #include "config.h"
@@ -72,12 +72,12 @@ static struct settings_key key;
 
 /* ---- the compressor ---- */
 
-/* Of a window, zlib leaves so much unused (MIN_LOOKAHEAD). */
+/* Bytes of a window that zlib does not use (MIN_LOOKAHEAD). */
 #define WINDOW_LOST 263
 
-#define ISAL_LEVEL_MAX 3 /* levels up to this one are ISA-L's where it is built in */
+#define ISAL_LEVEL_MAX 3 /* ISA-L, where it is built in, compresses levels up to this one */
 
-/* A body that is known to be small needs no window beyond itself, and a table that fits it. */
+/* A body whose size is known needs no window larger than itself, and a table to match. */
 static struct codec_shape shape_for(const struct encoder_settings *settings, int64_t length)
 {
 #ifdef HAVE_ISAL
@@ -105,11 +105,11 @@ static struct codec_shape shape_for(const struct encoder_settings *settings, int
 }
 
 #ifdef HAVE_LIBDEFLATE
-/* Bytes of a body that is gathered: more would keep the worker too long at a time, and fewer
- * libdeflate only stores. */
+/* Sizes of a body that is gathered for libdeflate: a larger one would block the worker for too
+ * long, a smaller one libdeflate only stores. */
 #define WHOLE_MAX (64 * 1024)
 #define WHOLE_LEAST 64
-/* libdeflate knows no smaller window. */
+/* libdeflate has no smaller window. */
 #define WINDOW_WHOLE (32 * 1024)
 
 static bool whole_shape_for(const struct encoder_settings *settings, int64_t length,
@@ -139,7 +139,7 @@ static const struct encoder gzip_encoder = {
 #endif
 };
 
-/* ---- the head ---- */
+/* ---- the header ---- */
 
 TYPED_SETTINGS(gzip_settings_at, struct encoder_settings, key, struct http_location)
 

@@ -1,4 +1,5 @@
-/* gzip by ISA-L (RFC 1951, RFC 1952): the lower levels, for machines with wide vectors. */
+/* Compresses with ISA-L (RFC 1951, RFC 1952): the lower levels, for CPUs with wide vector
+ * instructions. */
 #include "config.h"
 #include "http/modules/filters/gzip/gzip.h"
 
@@ -6,7 +7,7 @@
 #include <isa-l/igzip_lib.h>
 #include <stdlib.h>
 
-/* Memory that the library works in, beside its stream, by level. */
+/* Working memory of the library besides its stream, by level. */
 static const uint32_t level_sizes[] = {ISAL_DEF_LVL0_DEFAULT, ISAL_DEF_LVL1_DEFAULT,
                                        ISAL_DEF_LVL2_DEFAULT, ISAL_DEF_LVL3_DEFAULT};
 

@@ -1,4 +1,4 @@
-/* gzip by libdeflate (RFC 1951, RFC 1952): bodies that are at hand as a whole. */
+/* Compresses bodies that are in memory as a whole with libdeflate (RFC 1951, RFC 1952). */
 #include "config.h"
 #include "http/modules/filters/gzip/gzip.h"
 
@@ -13,13 +13,13 @@
 struct whole {
     struct libdeflate_compressor *compressor;
     unsigned char
-        *rest;       /* malloc'ed: of output that the codec's room may be too small for; or NULL */
+        *rest;       /* malloc'ed output that did not surely fit into the codec's buffer; or NULL */
     size_t rest_at;  /* bytes of it that were taken */
-    size_t rest_end; /* end of these bytes */
-    bool is_coded;   /* the body is */
+    size_t rest_end; /* bytes in it */
+    bool is_coded;   /* the body has been compressed */
 };
 
-/* What a compressor takes: measured, levels 2 to 9. */
+/* Memory of a compressor; measured, levels 2 to 9. */
 static size_t whole_memory(const struct codec_shape *shape)
 {
     return sizeof(struct whole) + (size_t) 668 * 1024;
@@ -52,8 +52,8 @@ static void whole_begin(struct codec *codec, int64_t length)
     whole->is_coded = false;
 }
 
-#define OS_AT 9   /* in the head of a member (RFC 1952, 2.3) */
-#define OS_UNIX 3 /* the value for Unix, which zlib writes there; libdeflate writes "unknown" */
+#define OS_AT 9   /* offset in the header of a member (RFC 1952, 2.3) */
+#define OS_UNIX 3 /* Unix, as zlib writes it; libdeflate writes "unknown" */
 
 static size_t compress_to(const struct whole *whole, struct str in, char *out, size_t room)
 {
@@ -65,7 +65,7 @@ static size_t compress_to(const struct whole *whole, struct str in, char *out, s
     return size;
 }
 
-/* All of it: into the codec's room where that is surely enough. */
+/* Compresses the whole body, directly into the codec's buffer if it is certain to fit. */
 static void code_all(struct codec *codec, struct str in)
 {
     struct whole *whole = codec->state;

@@ -1,4 +1,4 @@
-/* Texts of expires, and the moments that they stand for. Pure functions. */
+/* Parses values of expires, and computes their times. Pure functions. */
 #include "http/modules/filters/headers_filter/expires.h"
 
 #include "base/parse.h"
@@ -56,7 +56,7 @@ const char *expires_parse(struct str text, bool is_modified, struct expires *out
     return NULL;
 }
 
-/* The next moment at which it is so late in the day. */
+/* The next time at which it is this late in the day. */
 static time_t next_daily(time_t now, int64_t seconds)
 {
     struct tm day;

@@ -1,4 +1,4 @@
-/* expires: what its texts mean, and the two fields that come of it. */
+/* expires: parses its values, and computes the two fields. */
 #ifndef HTTP_EXPIRES_H
 #define HTTP_EXPIRES_H
 
@@ -10,11 +10,11 @@
 
 enum expires_kind {
     EXPIRES_OFF,
-    EXPIRES_EPOCH,    /* long ago: do not keep */
-    EXPIRES_MAX,      /* far ahead */
-    EXPIRES_AFTER,    /* seconds from now; negative: do not keep */
+    EXPIRES_EPOCH,    /* a date in the past: do not cache */
+    EXPIRES_MAX,      /* a date far in the future */
+    EXPIRES_AFTER,    /* seconds from now; negative: do not cache */
     EXPIRES_MODIFIED, /* seconds from the last modification */
-    EXPIRES_DAILY,    /* next time that it is so many seconds after midnight, local time */
+    EXPIRES_DAILY,    /* the next time that is this many seconds after midnight, local time */
 };
 
 struct expires {
@@ -22,13 +22,11 @@ struct expires {
     int64_t seconds;
 };
 
-/*
- * "off", "epoch", "max", "[+-]time", "@time". NULL when it is good, else what is wrong with it: the
- * end of a message that begins `"expires" directive `.
- */
+/* Parses "off", "epoch", "max", "[+-]time", "@time". NULL, or the end of an error message that
+ * begins `"expires" directive `. */
 const char *expires_parse(struct str text, bool is_modified, struct expires *out);
 
-/* The moment, and the seconds of max-age; negative: no-cache. Not for OFF, EPOCH and MAX. */
+/* Computes the date, and the seconds of max-age; negative: no-cache. Not for OFF, EPOCH and MAX. */
 void expires_compute(const struct expires *expires, time_t now, time_t last_modified, time_t *when,
                      int64_t *max_age);
 

@@ -15,39 +15,39 @@ struct header_rule {
     struct str name;
     enum field_id id;
     struct template *value;
-    bool is_always;   /* for all codes, not only those of success and redirects */
-    bool is_appended; /* append_header: to the field of that name, if there is one */
+    bool is_always;   /* for all status codes, not only those of success and redirects */
+    bool is_appended; /* append_header: the value is appended to an existing field of that name */
 };
 
-/* What expires says. */
+/* A value of expires. */
 struct expires_rule {
     struct expires fixed;
-    struct template *text; /* with variables: parsed for each response; NULL = fixed */
+    struct template *text; /* with variables, parsed for each response; NULL = fixed */
     bool is_modified;
-    struct expires_texts *texts; /* of a fixed number of seconds from now; else NULL */
+    struct expires_texts *texts; /* set for a fixed number of seconds from now; else NULL */
 };
 
-/* What a fixed number of seconds from now looks like; of this worker, renewed each second. */
+/* The two fields for a fixed number of seconds from now; per worker, renewed every second. */
 struct expires_texts {
     struct str cache_control;
-    time_t second; /* for which the date holds */
+    time_t second; /* the second for which the date is valid */
     char date[HTTP_DATE_LENGTH];
 };
 
 /* expires_by_types: a rule for one media type. */
 struct type_rule {
-    struct str type; /* "text/html", or "text/" of "text/" and a star */
+    struct str type; /* "text/html", or "text/" for all of its subtypes */
     bool is_family;
     struct expires_rule rule;
 };
 
 struct headers_settings {
-    struct vec own_headers; /* struct header_rule: of this block */
+    struct vec own_headers; /* struct header_rule: written in this block */
     struct vec own_trailers;
-    struct vec headers; /* what holds here, after inheritance */
+    struct vec headers; /* struct header_rule: in effect here, after inheritance */
     struct vec trailers;
     struct str separator;    /* append_header_separator */
-    unsigned header_inherit; /* enum list_inherit */
+    unsigned header_inherit; /* an enum list_inherit */
     unsigned trailer_inherit;
     struct expires_rule expires;
     struct vec types; /* struct type_rule */
@@ -58,7 +58,7 @@ static struct settings_key headers_key;
 TYPED_SETTINGS(headers_filter_settings_at, struct headers_settings, headers_key,
                struct http_location)
 
-/* Codes of responses that mean something to a cache. */
+/* Is it one of the status codes to which fields are added without `always`? */
 static bool is_usual_status(unsigned status)
 {
     switch (status) {
@@ -105,7 +105,7 @@ static const struct expires_rule *rule_for_type(const struct headers_settings *s
     return family;
 }
 
-/* What the rule says for this response; one that cannot be understood says nothing. */
+/* The value of the rule for this response; a malformed one counts as off. */
 static struct expires expires_of(struct request *request, const struct expires_rule *rule)
 {
     struct expires expires;
@@ -138,13 +138,13 @@ static struct str control_text(struct arena *arena, int64_t max_age)
     return arena_dup(arena, str_from(text, format_uint(text + 8, (uint64_t) max_age)));
 }
 
-/* A copy, because the log may ask for it in a later second. */
+/* A copy, because the log may use it in a later second. */
 static struct str copy_date(struct arena *arena, const char *date)
 {
     return arena_dup(arena, (struct str){date, HTTP_DATE_LENGTH});
 }
 
-/* The usual case: nothing is laid out but the date, once a second. */
+/* The common case: only the date changes, once a second. */
 static void add_fixed(struct request *request, const struct expires_rule *rule)
 {
     struct expires_texts *texts = rule->texts;
@@ -186,7 +186,7 @@ static void add_expires(struct request *request, const struct expires_rule *rule
 
 /* ---- add_header ---- */
 
-/* Is there a field of that name, to which the value was appended? */
+/* Appends the value to an existing field of that name. False: there is none. */
 static bool append_value(struct request *request, struct str name, struct str value)
 {
     struct field *field = fields_find(&request->response.fields, name);
@@ -224,11 +224,12 @@ static void add_header(struct request *request, const struct header_rule *rule)
 
 /* ---- add_trailer ---- */
 
-/* Sees the last piece of the body and lays the trailers out: their values are those of the end. */
+/* Evaluates the trailers with the last piece of the body, so that they have the values of that
+ * time. */
 struct trailer_filter {
     struct body_filter filter;
     const struct vec *rules; /* struct header_rule; of the generation */
-    bool is_usual;           /* the status lets those pass that are not `always` */
+    bool is_usual;           /* the status allows trailers without `always` */
 };
 
 static void lay_out_trailers(struct request *request, const struct trailer_filter *trailer)
@@ -259,7 +260,7 @@ static bool trailer_send(struct body_filter *filter, struct request *request,
     return body_filter_next(filter, request, piece, is_last);
 }
 
-/* Trailers need chunks (RFC 9112, 7.1.2), and so a response whose length is not announced. */
+/* Trailers require chunks (RFC 9112, 7.1.2), so the response must not have a Content-Length. */
 static bool can_have_trailers(const struct request *request)
 {
     const struct response *response = &request->response;
@@ -319,8 +320,8 @@ static void filter_headers(struct request *request)
     }
 }
 
-/* After ranges were cut, which need the length. HTTP/1 has trailers only with chunks; a stream
- * announces both. */
+/* Runs after ranges were selected, which need the length. HTTP/1 sends trailers only with chunks;
+ * HTTP/2 and HTTP/3 send them with a length as well. */
 static void filter_length(struct request *request)
 {
     struct response *response = &request->response;
@@ -331,7 +332,7 @@ static void filter_length(struct request *request)
     }
 }
 
-/* Asked before the inherited and the own fields were put together. */
+/* Evaluated before inherited and own fields were combined, so both are considered. */
 static bool headers_filter_is_active(const struct http_location *location)
 {
     const struct headers_settings *settings = headers_filter_settings_at(location);
@@ -377,7 +378,7 @@ static bool add_header_apply(struct conf_scope *scope, const struct directive *r
     return field_apply(scope, node, &((struct headers_settings *) settings)->own_headers);
 }
 
-/* Stands among the lines of add_header, in their order. */
+/* Added to the list of add_header, in order. */
 static bool append_header_apply(struct conf_scope *scope, const struct directive *row,
                                 struct conf_node *node, void *settings)
 {
@@ -396,7 +397,7 @@ static bool add_trailer_apply(struct conf_scope *scope, const struct directive *
     return field_apply(scope, node, &((struct headers_settings *) settings)->own_trailers);
 }
 
-/* "[modified] time": reads it from the first words and tells how many there were; 0 after
+/* Parses "[modified] time" from the first arguments and returns how many it used; 0 after
  * conf_error. */
 static unsigned parse_expires(struct conf_scope *scope, const struct conf_node *node,
                               unsigned count, const char *name, struct expires_rule *rule)
@@ -461,8 +462,7 @@ static bool expires_by_types_apply(struct conf_scope *scope, const struct direct
     return true;
 }
 
-/* What holds here of what was inherited and what was written; joined, what was written stands
- * first. */
+/* Combines the inherited rules and those of this block; with "merge" its own come first. */
 static void join_rules(struct arena *arena, struct vec *holds, const struct vec *own,
                        unsigned inherit)
 {
@@ -484,7 +484,7 @@ static bool headers_finish(struct conf_scope *scope, void *settings)
 
     join_rules(arena, &headers->headers, &headers->own_headers, headers->header_inherit);
     join_rules(arena, &headers->trailers, &headers->own_trailers, headers->trailer_inherit);
-    /* An expires of this block's own weighs more than types that were inherited. */
+    /* An expires of this block takes precedence over inherited types. */
     if (conf_is_set(scope, &headers_key, "expires") &&
         !conf_is_set(scope, &headers_key, "expires_by_types")) {
         headers->types = (struct vec){0};

@@ -1,5 +1,4 @@
-/* ngx_http_image_filter_module: images that are tested, measured, made smaller and turned on their
- * way. */
+/* ngx_http_image_filter_module: tests, measures, resizes, crops and rotates images. */
 #include "http/modules/filters/image_filter/transform.h"
 
 #include "base/buf.h"
@@ -19,19 +18,19 @@ static const struct offload_pool image_pool = {.name = STR_INIT("image_filter"),
                                                .shares = &image_shares};
 
 struct image_settings {
-    unsigned way;                  /* enum image_way */
+    unsigned way;                  /* an enum image_way */
     struct template *width;        /* of RESIZE and CROP */
     struct template *height;       /* of RESIZE and CROP */
-    struct template *angle;        /* of ROTATE, also beside those two; NULL = it is not turned */
-    uint64_t buffer;               /* bytes of an image as it comes, at most */
+    struct template *angle;        /* of ROTATE, and of RESIZE and CROP; NULL = no rotation */
+    uint64_t buffer;               /* most bytes of an original image */
     int64_t max_pixels;            /* most pixels of an image */
     struct template *jpeg_quality; /* 1 to 100 */
     struct template *webp_quality; /* 1 to 100 */
-    struct template *sharpen;      /* per cent; 0 = not at all */
+    struct template *sharpen;      /* percent; 0 = off */
     struct template *offset_x;     /* of CROP */
     struct template *offset_y;     /* of CROP */
-    bool keeps_transparency;       /* of palettes */
-    bool is_interlaced;            /* what is made */
+    bool keeps_transparency;       /* of images with a palette */
+    bool is_interlaced;            /* of the result */
 };
 
 static struct settings_key image_key;
@@ -41,11 +40,11 @@ TYPED_SETTINGS(image_filter_settings_at, struct image_settings, image_key, struc
 /* ---- values ---- */
 
 #define SIDE_MAX 1000000
-#define SCANS_MAX                                                                                  \
-    100 /* of a progressive JPEG: encoders make ten, and ten bytes are one more pass over all      \
-           pixels */
+/* Passes of a progressive JPEG. Encoders make ten, and every ten bytes may be one more pass over
+ * all pixels. */
+#define SCANS_MAX 100
 
-/* A number from 1 on. "-" is IMAGE_UNBOUNDED where that may be. 0: it is none. */
+/* Parses a number from 1 on. "-" gives IMAGE_UNBOUNDED where that is allowed. 0: invalid. */
 static uint32_t image_filter_read_number(struct str text, uint32_t most, bool may_be_open)
 {
     uint64_t number;
@@ -80,7 +79,7 @@ static bool read_offset(struct str text, int *offset)
     return true;
 }
 
-/* 1 to 100; more is 100, as libgd has it. 0: it is no number. */
+/* Parses 1 to 100; a larger number counts as 100, as in libgd. 0: not a number. */
 static unsigned read_quality(struct str text)
 {
     uint32_t number = image_filter_read_number(text, INT32_MAX, false);
@@ -88,8 +87,8 @@ static unsigned read_quality(struct str text)
     return number < 100 ? number : 100;
 }
 
-/* What this request wants. A value of the sharpening, or of an angle beside sides, that makes no
- * sense is as if it was not written, as in nginx. False: another variable has no sense. */
+/* Evaluates the options of this request. An invalid sharpening, or angle of a resize or crop, is
+ * ignored, as in nginx. False: another variable is invalid. */
 static bool read_arguments(struct request *request, const struct image_settings *settings,
                            struct image_options *options)
 {
@@ -123,12 +122,12 @@ static bool read_arguments(struct request *request, const struct image_settings 
 
 /* ---- a response ---- */
 
-/* In the request's arena. */
+/* Per response, in the request's arena. */
 struct image_filter {
     struct body_filter filter;
     const struct image_settings *settings;
-    struct buf bytes; /* as they came */
-    bool is_passing;  /* the head is sent, and all that comes follows it */
+    struct buf bytes; /* the original image so far */
+    bool is_passing;  /* the header was sent; further pieces are passed on */
     struct image_options options;
     struct image_head head;
     struct image_result result;
@@ -156,7 +155,7 @@ static bool refuse_size(struct request *request, const char *what, uint64_t size
     return image_filter_refuse(request);
 }
 
-/* The head, then these bytes. MAY WAIT. False: stop. */
+/* Sends the header and these bytes. MAY WAIT. False: stop. */
 static bool image_filter_give(struct image_filter *image, struct request *request, struct str bytes,
                               bool is_last)
 {
@@ -173,7 +172,7 @@ static bool image_filter_give(struct image_filter *image, struct request *reques
     }
 }
 
-/* ---- what becomes of it ---- */
+/* ---- the transformation ---- */
 
 static bool give_size(struct image_filter *image, struct request *request)
 {
@@ -203,7 +202,7 @@ static void transform_on_thread(void *arg)
     image->result = image_transform(&image->options, &image->head, buf_str(&image->bytes));
 }
 
-/* MAY WAIT. False: it could not be made; a status is set unless the client is gone. */
+/* MAY WAIT. False: it failed; a status is set unless the client is gone. */
 static bool transform_offloaded(struct image_filter *image, struct request *request)
 {
     switch (offload_run(&image_pool, request, transform_on_thread, image)) {
@@ -261,7 +260,7 @@ static bool give_image(struct image_filter *image, struct request *request)
 
 /* ---- the body ---- */
 
-/* `test`: the first bytes decide, the rest passes. */
+/* `test`: the first bytes decide, the remainder is passed on. */
 static bool test_beginning(struct image_filter *image, struct request *request, bool is_last)
 {
     enum image_kind kind = image_kind_of(buf_str(&image->bytes));
@@ -306,7 +305,7 @@ static bool image_send(struct body_filter *filter, struct request *request,
                                             : give_image(image, request);
 }
 
-/* Pages that tell of an error are no images, and nobody takes them for some. */
+/* Error pages are not images, and are not treated as such. */
 static bool image_filter_is_wanted(const struct request *request)
 {
     const struct response *response = &request->response;
@@ -349,7 +348,7 @@ static bool image_filter_invalid(struct conf_scope *scope, const struct conf_nod
     return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[arg]));
 }
 
-/* A side of RESIZE and CROP. */
+/* A width or height of RESIZE and CROP. */
 static bool read_side(struct conf_scope *scope, struct conf_node *node, unsigned arg,
                       struct template **out)
 {
@@ -411,7 +410,7 @@ static bool filter_apply(struct conf_scope *scope, const struct directive *row,
         return read_rotate(scope, node, own);
     }
     if (!conf_is_set(scope, &image_key, row->name)) {
-        own->angle = NULL; /* an outer block's */
+        own->angle = NULL; /* that of an outer block */
     }
     own->way = word->value;
     if (!way_has_sides(word->value)) {
@@ -421,7 +420,7 @@ static bool filter_apply(struct conf_scope *scope, const struct directive *row,
     return read_side(scope, node, 2, &own->width) && read_side(scope, node, 3, &own->height);
 }
 
-/* A template whose constant has to be a number from `min` of the row to its `max`. */
+/* A template; a constant one must be a number from `min` to `max` of the row. */
 static bool check_number(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings)
 {

@@ -1,4 +1,4 @@
-/* Images made of images, by libgd. */
+/* Transforms images with libgd. */
 #include "http/modules/filters/image_filter/transform.h"
 
 #include <gd.h>
@@ -31,7 +31,7 @@ static uint32_t scaled(uint32_t side, uint32_t to, uint32_t from)
     return result == 0 ? 1 : (uint32_t) result;
 }
 
-/* The largest of the same shape that fits. */
+/* The largest size with the same aspect ratio that fits. */
 static struct size fit(struct size size, uint32_t width, uint32_t height)
 {
     if (size.width > width) {
@@ -45,7 +45,8 @@ static struct size fit(struct size size, uint32_t width, uint32_t height)
     return size;
 }
 
-/* The smallest of the same shape that covers as much of the wanted size as the image does. */
+/* The smallest size with the same aspect ratio that covers as much of the requested size as the
+ * image does. */
 static struct size cover(struct size size, uint32_t width, uint32_t height)
 {
     if (size.width <= width || size.height <= height) {
@@ -57,7 +58,8 @@ static struct size cover(struct size size, uint32_t width, uint32_t height)
     return (struct size){width, scaled(size.height, width, size.width)};
 }
 
-/* Of the same shape, and one side as wanted, if it is longer; the other as it comes. */
+/* Scales one side down to the requested length if it is longer; the other follows by the aspect
+ * ratio. */
 static struct size fit_side(struct size size, const struct image_options *options)
 {
     return options->way == WAY_CROP_KEEP_X ? fit(size, options->width, IMAGE_UNBOUNDED)
@@ -78,7 +80,7 @@ bool image_changes(const struct image_options *options, const struct image_head 
                                                                   head->height > options->height));
 }
 
-/* ---- libgd's functions for a kind ---- */
+/* ---- libgd's functions by format ---- */
 
 static const char *decoder_name(enum image_kind kind)
 {
@@ -96,11 +98,11 @@ static const char *encoder_name(enum image_kind kind)
                                : "gdImageWebpPtrEx";
 }
 
-/* ---- steps: each takes over the image and gives another, or NULL ---- */
+/* ---- steps: each takes over the image and returns another, or NULL ---- */
 
 static gdImagePtr image_filter_transform_decode(enum image_kind kind, struct str bytes)
 {
-    void *data = (void *) (uintptr_t) bytes.data; /* only read */
+    void *data = (void *) (uintptr_t) bytes.data; /* not modified */
     int size = (int) bytes.len;
 
     switch (kind) {
@@ -128,8 +130,8 @@ static gdImagePtr canvas(struct size size)
     return image;
 }
 
-/* Colours instead of a palette. What was transparent there stays so, or gets the colour that it
- * has. */
+/* Converts an image with a palette to true colour. Transparent pixels stay so if
+ * keeps_transparency, else they become opaque. */
 static gdImagePtr to_colours(gdImagePtr image, bool keeps_transparency)
 {
     if (gdImageTrueColor(image)) {
@@ -213,8 +215,8 @@ static gdImagePtr turn(gdImagePtr image, unsigned angle)
     return result;
 }
 
-/* The place of a colour in the palette. All that is wholly transparent is one colour: libgd finds
- * that one no second time. */
+/* The index of a colour in the palette. All fully transparent colours share one entry, because
+ * libgd does not find it again by its colour. */
 static int palette_index(gdImagePtr image, int colour)
 {
     int alpha = gdTrueColorGetAlpha(colour);
@@ -231,12 +233,12 @@ static int palette_index(gdImagePtr image, int colour)
     return index;
 }
 
-/* An image whose pixels are those of one with a palette, in other places: it has the same colours.
- */
+/* Converts an image back to a palette of exactly its own colours; its pixels come from an image
+ * with a palette. */
 static gdImagePtr to_same_palette(gdImagePtr image)
 {
     gdImagePtr result = gdImageCreate(gdImageSX(image), gdImageSY(image));
-    int colour = -1, index = 0; /* of the pixel before */
+    int colour = -1, index = 0; /* of the previous pixel */
 
     for (int y = 0; result != NULL && y < gdImageSY(image); y++) {
         for (int x = 0; x < gdImageSX(image); x++) {
@@ -251,7 +253,7 @@ static gdImagePtr to_same_palette(gdImagePtr image)
     return result;
 }
 
-/* GIF has one colour that is transparent, and no half of that. */
+/* GIF has one transparent colour, and no partial transparency. */
 static gdImagePtr to_palette(gdImagePtr image)
 {
     gdImagePtr colours = gdImageClone(image);
@@ -325,7 +327,7 @@ struct image_result image_transform(const struct image_options *options,
     result.failed = "gdImageCreateTrueColor";
     image = to_colours(image, options->keeps_transparency);
     image = scale(image, to);
-    image = crop(turn(image, options->angle), options); /* in this order, as nginx does */
+    image = crop(turn(image, options->angle), options); /* same order as nginx */
     if (image != NULL && options->sharpen != 0) {
         gdImageSharpen(image, (int) options->sharpen);
     }

@@ -1,4 +1,4 @@
-/* Images made of images, by libgd. It blocks and takes much memory: for threads. */
+/* Transforms images with libgd. Blocks and uses much memory: for threads. */
 #ifndef HTTP_MODULES_FILTERS_IMAGE_FILTER_TRANSFORM_H
 #define HTTP_MODULES_FILTERS_IMAGE_FILTER_TRANSFORM_H
 
@@ -10,8 +10,8 @@ enum image_way {
     WAY_SIZE,
     WAY_RESIZE,
     WAY_CROP,
-    WAY_CROP_KEEP_X, /* nothing of the width is cut off */
-    WAY_CROP_KEEP_Y, /* nothing of the height is cut off */
+    WAY_CROP_KEEP_X, /* the width is not cropped */
+    WAY_CROP_KEEP_Y, /* the height is not cropped */
     WAY_ROTATE
 };
 
@@ -20,46 +20,46 @@ static inline bool way_crops(unsigned way)
     return way >= WAY_CROP && way <= WAY_CROP_KEEP_Y;
 }
 
-/* Has it a width and a height? */
+/* Does this kind have a width and a height? */
 static inline bool way_has_sides(unsigned way)
 {
     return way == WAY_RESIZE || way_crops(way);
 }
 
-#define IMAGE_UNBOUNDED UINT32_MAX /* "-": the other side decides */
+#define IMAGE_UNBOUNDED UINT32_MAX /* "-": the other side determines it */
 
-/* What is wanted; all numbers are checked. */
+/* A requested transformation; all numbers have been checked. */
 struct image_options {
-    enum image_way way; /* that makes an image: RESIZE and beyond */
-    uint32_t width;     /* that it has at most, before it is turned; or IMAGE_UNBOUNDED */
+    enum image_way way; /* a kind that makes an image: RESIZE and later ones */
+    uint32_t width;     /* maximum, before rotation; or IMAGE_UNBOUNDED */
     uint32_t height;
     unsigned angle; /* 0, 90, 180, 270: counter-clockwise */
     unsigned jpeg_quality, webp_quality;
-    unsigned sharpen; /* per cent */
+    unsigned sharpen; /* percent */
     bool is_interlaced;
-    bool keeps_transparency; /* of palettes */
-    int offset_x, offset_y;  /* of a crop: see image_offset */
+    bool keeps_transparency; /* of images with a palette */
+    int offset_x, offset_y;  /* where to crop: see image_offset */
 };
 
-/* A place in what is too much of a side: these, or pixels from its beginning. */
+/* Where to cut an excess length: one of these, or pixels from the beginning. */
 #define OFFSET_CENTER (-1)
 #define OFFSET_BEGIN (-2)
 #define OFFSET_END (-3)
 
-/* Does an image of this size change at all? */
+/* Would an image of this size be changed at all? */
 bool image_changes(const struct image_options *options, const struct image_head *head);
 
 struct image_result {
-    void *data; /* to be given to image_free; NULL = it could not be made */
+    void *data; /* the caller passes it to image_free; NULL = failed */
     size_t size;
-    const char *failed; /* the function of libgd that could not; only where data is NULL */
+    const char *failed; /* the libgd function that failed; only if data is NULL */
 };
 
-/* The image in `bytes`, whose head was parsed and whose size is bearable. */
+/* Transforms the image in `bytes`, whose header was parsed and whose size was checked. */
 struct image_result image_transform(const struct image_options *options,
                                     const struct image_head *head, struct str bytes);
 void image_free(void *data);
-/* Once for a process: what the libraries have to say goes nowhere. */
+/* Suppresses messages of the libraries. Called once per process. */
 void image_quiet(void);
 
 #endif

@@ -4,26 +4,26 @@
 
 #define PARAMETERS_MAX 5 /* of one command */
 
-/* What the parameters of a command are, and where to find their values. */
+/* A parameter of a command. */
 struct parameter {
     const char *name;
     bool is_mandatory;
 };
 
-/* values: by the command's parameters; NULL where one was not written. False: put the error message
- * there. */
+/* Values by the command's parameters; NULL for one that is absent. False: output the error
+ * message. */
 typedef bool (*command_run)(struct ssi_page *page, const struct str *const *values);
 
 struct command {
     const char *name;
     struct parameter parameters[PARAMETERS_MAX + 1]; /* ended by a NULL name */
     command_run run;
-    bool is_structure; /* it is looked at where text is dropped, too */
+    bool is_structure; /* runs even where text is skipped */
 };
 
 /* ---- echo, set, config ---- */
 
-/* What is not known leaves the encoding as it was. */
+/* An unknown name leaves the encoding unchanged. */
 static void choose_encoding(struct ssi_page *page, struct str name)
 {
     if (str_is(name, "none")) {
@@ -175,7 +175,7 @@ static bool run_block(struct ssi_page *page, const struct str *const *values)
     return true;
 }
 
-/* Without a block it says nothing, as with nginx. */
+/* Without an open block nothing is logged, as in nginx. */
 static bool run_endblock(struct ssi_page *page, const struct str *const *values)
 {
     return true;
@@ -221,7 +221,7 @@ static const struct command *find_command(struct str name)
     return NULL;
 }
 
-/* The number of a command's parameter; that of the end when it has none of this name. */
+/* The index of a command's parameter; that of the end if it has none of this name. */
 static unsigned find_parameter(const struct command *command, struct str name)
 {
     unsigned i = 0;
@@ -232,7 +232,7 @@ static unsigned find_parameter(const struct command *command, struct str name)
     return i;
 }
 
-/* Sorts the values by the command's parameters. False after an error. */
+/* Assigns the values to the command's parameters. False after an error. */
 static bool take_values(struct ssi_page *page, const struct command *command,
                         const struct ssi_directive *directive, const struct str **values)
 {

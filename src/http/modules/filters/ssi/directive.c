@@ -1,9 +1,9 @@
-/* Reading one SSI directive: the command and its parameters. */
+/* Parses one SSI directive: the command and its parameters. */
 #include "http/modules/filters/ssi/scan.h"
 
-#define VALUE_SHOWN 256 /* bytes of a value in a message */
+#define VALUE_SHOWN 256 /* bytes of a value that are shown in a message */
 
-/* The text that is left to be read, and where to say what is wrong. */
+/* The remaining text, and where to write an error message. */
 struct reader {
     struct str rest;
     struct str command;
@@ -18,13 +18,13 @@ static void ssi_directive_skip_blanks(struct reader *reader)
     }
 }
 
-/* The next byte; that of the closing mark after the last one. */
+/* The next byte; after the last one, the first of the closing mark. */
 static char next_byte(const struct reader *reader)
 {
     return reader->rest.len == 0 ? '-' : reader->rest.data[0];
 }
 
-/* Bytes up to a blank, and up to `stop` where that is not 0. */
+/* Takes bytes up to white space, and up to `stop` if that is not 0. */
 static struct str take_word(struct reader *reader, char stop)
 {
     size_t n = 0;
@@ -38,13 +38,13 @@ static struct str take_word(struct reader *reader, char stop)
     return word;
 }
 
-/* A name that is too long is shown with one byte more than it may have. */
+/* A name for a message; one that is too long is cut to one byte more than the limit. */
 static struct str shown(struct str name)
 {
     return str_head(name, SSI_NAME_MAX + 1);
 }
 
-/* Bytes of a quoted value up to its quote, which is not taken. False: there is none. */
+/* The length of a quoted value up to its quote, excluding it. False: there is no quote. */
 static bool find_end(struct str text, char quote, size_t *length)
 {
     for (size_t i = 0; i < text.len; i++) {

@@ -1,4 +1,5 @@
-/* `include`: another location's answer in the page, instead of it a block, or in a variable. */
+/* `include`: the response of another location in the page, or in a variable; a block if it is
+ * empty. */
 #include "base/list.h"
 #include "base/text.h"
 #include "http/modules/filters/ssi/ssi.h"
@@ -6,7 +7,7 @@
 #include "http/request/subrequest.h"
 #include "http/message/uri.h"
 
-/* ---- what is asked for ---- */
+/* ---- the target ---- */
 
 static bool tell_unsafe(struct request *request, struct str uri)
 {
@@ -14,7 +15,7 @@ static bool tell_unsafe(struct request *request, struct str uri)
     return false;
 }
 
-/* "a.html" of the page "/dir/x" is "/dir/a.html". */
+/* Resolves "a.html" on the page "/dir/x" to "/dir/a.html". */
 static struct str make_absolute(struct request *request, struct str uri)
 {
     const char *slash;
@@ -28,7 +29,7 @@ static struct str make_absolute(struct request *request, struct str uri)
                : arena_concat(&request->arena, str_from(request->uri.data, slash + 1), uri);
 }
 
-/* Path and arguments of the text of virtual= or file=. False after an error. */
+/* Evaluates virtual= or file= to a path and arguments. False after an error. */
 static bool read_target(struct request *request, struct str text, struct subrequest *sub)
 {
     if (!ssi_evaluate(request, text, &text)) {
@@ -40,7 +41,7 @@ static bool read_target(struct request *request, struct str text, struct subrequ
 
 /* ---- set= ---- */
 
-/* What went wrong there gives an empty value, as with nginx. */
+/* A failed subrequest gives an empty value, as in nginx. */
 static bool include_in_variable(struct ssi_page *page, struct subrequest *sub, struct str name)
 {
     sub->output = SUBREQUEST_MEMORY;
@@ -60,17 +61,17 @@ static bool include_in_variable(struct ssi_page *page, struct subrequest *sub, s
 
 /* ---- in the page ---- */
 
-/* An include that runs in parallel to its page; in the arena of the page's request. */
+/* An include that runs concurrently with its page; in the arena of the page's request. */
 struct inclusion {
     struct subrequest sub;
-    struct ordered_slot *slot; /* in the page's output, until it was answered */
-    struct body_filter
-        begin; /* in whose name the subrequest runs: the next one is the gate, or the place */
-    struct body_filter gate; /* with a stub: lets nothing through of the server's own pages for
-                                failures, and knows whether there was anything */
-    const struct ssi_block *block; /* stub=; or NULL */
+    struct ordered_slot
+        *slot; /* its position in the page's output; until the subrequest has ended */
+    struct body_filter begin; /* the filter of the subrequest; followed by the gate or the slot */
+    /* With stub=: drops the server's own error pages, and records whether there was any output. */
+    struct body_filter gate;
+    const struct ssi_block *block; /* of stub=; or NULL */
     bool has_output;
-    bool is_open; /* the stub itself goes through */
+    bool is_open; /* the stub itself passes through */
 };
 
 static bool gate_send(struct body_filter *filter, struct request *request,
@@ -90,14 +91,14 @@ static bool gate_send(struct body_filter *filter, struct request *request,
     return body_filter_next(&inclusion->gate, request, piece, is_last);
 }
 
-/* The block, as a page of the subrequest: it leaves the way that the subrequest's answer would have
- * taken. */
+/* Outputs the block as a page of the subrequest, through the filters that its response would have
+ * used. */
 static void put_stub(struct request *request, struct str text)
 {
     const struct ssi_settings *settings = ssi_settings_at(request->location);
     struct ssi_page *stub = arena_alloc(&request->arena, sizeof(*stub));
 
-    request->response.content_length = -1; /* what was announced was of another body */
+    request->response.content_length = -1; /* the announced length was that of another body */
     ssi_page_begin(stub, request, settings);
     if (settings->is_on) {
         ssi_page_put(stub, text);
@@ -161,7 +162,7 @@ static bool include_in_page(struct ssi_page *page, const struct subrequest *sub,
     return result != HANDLER_FAIL;
 }
 
-/* The block of stub=, or NULL, which was logged. */
+/* The block of stub=; NULL after an error was logged. */
 static const struct ssi_block *find_stub(struct ssi_page *page, struct str name)
 {
     const struct ssi_block *block = ssi_find_block(page->request, name);

@@ -1,4 +1,4 @@
-/* A page that is worked on: text and directives in order, blocks that are put aside, output. */
+/* A page in progress: text and directives in order, stored blocks, output. */
 #include "http/modules/filters/ssi/ssi.h"
 #include "http/request/body_filter.h"
 
@@ -73,7 +73,7 @@ static bool add_to_block(struct ssi_page *page, struct str text)
     return true;
 }
 
-/* A directive inside a block is put aside with it, as it was written. */
+/* Stores a directive inside a block as it was written. */
 static void keep_directive(struct ssi_page *page, struct str text, struct str command)
 {
     if (str_is(command, "endblock") && page->block_depth == 0) {

@@ -1,16 +1,16 @@
-/* Finding SSI directives ("<!--#command name="value" -->") in a stream. */
+/* Finds SSI directives ("<!--#command name="value" -->") in a stream. */
 #include "http/modules/filters/ssi/scan.h"
 
 static const struct str opening = STR_INIT("<!--#");
 static const struct str closing = STR_INIT("-->");
 
-/* The most that a directive holds: no command has more than five parameters that matter. */
+/* Limit for the bytes of a directive: no command has more than five parameters. */
 static size_t directive_max(const struct ssi_scanner *scanner)
 {
     return 1024 + 5 * scanner->value_max;
 }
 
-/* Text up to an opening mark, or up to what may become one. */
+/* Text up to an opening mark, or up to the possible beginning of one. */
 static enum ssi_token scan_text(struct ssi_scanner *scanner, struct str *input, struct str *out)
 {
     const char *end = input->data + input->len;
@@ -34,7 +34,7 @@ static enum ssi_token scan_text(struct ssi_scanner *scanner, struct str *input, 
     return out->len != 0 ? SSI_TEXT : SSI_MORE;
 }
 
-/* The opening mark, byte after byte. What was none is text. */
+/* Scans the opening mark byte by byte. An incomplete one turns out to be text. */
 static enum ssi_token scan_opening(struct ssi_scanner *scanner, struct str *input, struct str *out)
 {
     while (input->len != 0) {
@@ -58,18 +58,19 @@ static enum ssi_token scan_opening(struct ssi_scanner *scanner, struct str *inpu
     return SSI_MORE;
 }
 
-/* Is the end of the directive there? In matched: how much of the closing mark came last. */
+/* Does this byte end the directive? `matched` counts the last bytes that belong to the closing
+ * mark. */
 static bool closes(struct ssi_scanner *scanner, char c)
 {
     if (c == closing.data[scanner->matched]) {
         scanner->matched++;
     } else if (c != '-') {
         scanner->matched = 0;
-    } /* else "---": its last two may begin the mark */
+    } /* else "---": its last two bytes may begin the mark */
     return scanner->matched == closing.len;
 }
 
-/* A byte of a value. False: the value is too long. */
+/* Takes a byte of a value. False: the value is too long. */
 static bool take_value_byte(struct ssi_scanner *scanner, char c)
 {
     if (scanner->is_escaped) {
@@ -84,7 +85,7 @@ static bool take_value_byte(struct ssi_scanner *scanner, char c)
     return ++scanner->value_size <= scanner->value_max;
 }
 
-/* A byte outside of values: does a value begin? */
+/* Takes a byte outside of values: does a value begin? */
 static void watch_for_value(struct ssi_scanner *scanner, char c)
 {
     if (scanner->expects_value && (c == '"' || c == '\'')) {

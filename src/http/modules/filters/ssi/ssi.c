@@ -40,7 +40,7 @@ const struct ssi_settings *ssi_settings_at(const struct http_location *location)
     return location_settings(location, &key);
 }
 
-/* The page of a request whose response is worked on, or NULL. */
+/* The page that is in progress for this request, or NULL. */
 static struct ssi_page *page_of(struct request *request)
 {
     return request_data(request, &key, 0);
@@ -48,7 +48,7 @@ static struct ssi_page *page_of(struct request *request)
 
 /* ---- the filter ---- */
 
-/* Is the piece text from end to end, so that it may pass as it is? */
+/* Is the piece text only, so that it can be passed on unchanged? */
 static bool is_plain(const struct ssi_page *page, const struct body_piece *piece)
 {
     return page->scanner.state == SSI_IN_TEXT && page->output_size == 0 &&
@@ -88,7 +88,7 @@ static void ssi_header(struct request *request)
         return;
     }
     struct ssi_page *page = request_data(request, &key, sizeof(*page));
-    ssi_page_free(page); /* of a response that an error page takes the place of */
+    ssi_page_free(page); /* the page of a response that an error page replaces */
     ssi_page_begin(page, request, settings);
     response_change_body(request, settings->keeps_last_modified);
     if (!response->is_header_only) {
@@ -100,7 +100,7 @@ static void ssi_header(struct request *request)
 
 /* ---- $date_local, $date_gmt ---- */
 
-/* data: 1 = GMT. In the format that the page's `config` says, or the usual one. */
+/* data: 1 = GMT. The format is that of the page's `config`, or the default. */
 static bool get_date(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     const struct ssi_page *page = page_of(variable_request(env));

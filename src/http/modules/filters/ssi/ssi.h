@@ -1,4 +1,4 @@
-/* What the files of the ssi module share: pages that are worked on, variables, expressions. */
+/* Shared by the files of the ssi module: pages in progress, variables, expressions. */
 #ifndef HTTP_MODULES_FILTERS_SSI_SSI_H
 #define HTTP_MODULES_FILTERS_SSI_SSI_H
 
@@ -8,97 +8,96 @@
 #include "http/request/ordered.h"
 #include "http/request/request.h"
 
-#define SSI_IF_DEPTH_MAX 32          /* `if` inside `if` */
-#define SSI_BLOCKS_MAX (1024 * 1024) /* bytes of all blocks of a request and its subrequests */
-#define SSI_OUTPUT_SIZE 4096         /* bytes of small outputs that are gathered */
-#define SSI_WORK_AT_ONCE 16          /* directives between two turns of others */
-#define SSI_DATE_MAX 2048            /* bytes of a date */
+#define SSI_IF_DEPTH_MAX 32 /* nested `if`s */
+/* total bytes of all blocks of a request and its subrequests */
+#define SSI_BLOCKS_MAX (1024 * 1024)
+#define SSI_OUTPUT_SIZE 4096 /* bytes of small outputs that are combined */
+#define SSI_WORK_AT_ONCE 16  /* directives before other requests get a turn */
+#define SSI_DATE_MAX 2048    /* bytes of a formatted date */
 #define SSI_DEFAULT_TIMEFMT "%A, %d-%b-%Y %H:%M:%S %Z"
 
 /* How echo writes a value. */
 enum ssi_encoding { SSI_ENTITY, SSI_URL, SSI_NONE };
 
-/* Settings of one location. */
+/* Settings of a location. */
 struct ssi_settings {
     bool is_on;
     bool is_silent;           /* ssi_silent_errors */
     bool keeps_last_modified; /* ssi_last_modified */
-    bool ignores_recycled;    /* understood: nothing is kept back in memory that others want */
-    uint64_t min_file_chunk;  /* understood: pages are read into memory */
-    uint64_t value_length;    /* bytes of a value, at most */
+    bool ignores_recycled;    /* accepted and ignored: no memory is recycled here */
+    uint64_t min_file_chunk;  /* accepted and ignored: pages are read into memory */
+    uint64_t value_length;    /* most bytes of a value */
     struct type_set *types;
 };
 
-/* A text put aside by `block`, for `stub` of an include in any page of the request. */
+/* A text stored by `block`, for the `stub` of an include in any page of the request. */
 struct ssi_block {
     struct str name;
-    struct buf text; /* as written; freed with the main request's arena, once it is kept */
+    struct buf text; /* as written; freed with the main request's arena once it is stored */
 };
 
-/* An `if` that has not ended yet. */
+/* An open `if`. */
 struct ssi_if {
-    bool is_taken;  /* text goes through now */
-    bool was_taken; /* this branch or one before it was */
+    bool is_taken;  /* the current branch is output */
+    bool was_taken; /* this branch or an earlier one was taken */
     bool had_else;
-    bool is_dead; /* it stands in a branch that was not taken: no branch of it is */
+    bool is_dead; /* it is inside a branch that was not taken, so no branch of it is */
 };
 
-/*
- * A page: the body of a response that is worked on, or a stub. Its filter is where output leaves
- * (filter.next), and what includes stand for. In the request's arena.
- */
+/* A page in progress: the body of a response, or a stub. Its own output and that of its includes
+ * leave through filter.next. In the request's arena. */
 struct ssi_page {
     struct body_filter filter;
-    struct request *request; /* in whose name directives are carried out */
+    struct request *request; /* whose directives are executed */
     const struct ssi_settings *settings;
     struct ssi_scanner scanner;
-    struct ssi_block *open_block; /* that is being gathered, or NULL; owned until it is kept */
-    unsigned block_depth;         /* blocks that were begun inside it */
+    struct ssi_block
+        *open_block;      /* the block that is being read, or NULL; owned until it is stored */
+    unsigned block_depth; /* blocks that began inside it */
     struct ssi_if ifs[SSI_IF_DEPTH_MAX];
     unsigned if_count;
-    enum ssi_encoding encoding; /* of the last echo that said one, and of those after it */
-    struct str error_message;   /* config errmsg */
-    struct str timefmt;         /* config timefmt; NUL-terminated */
-    char *output;               /* SSI_OUTPUT_SIZE bytes, or NULL until they are needed */
-    size_t output_size;         /* bytes gathered there */
-    struct ordered *ordered;    /* output from the first include on; or NULL */
-    bool is_dead;               /* the client is gone: nothing more is done */
+    enum ssi_encoding encoding; /* set by `echo`, for it and later ones */
+    struct str error_message;   /* of `config errmsg` */
+    struct str timefmt;         /* of `config timefmt`; NUL-terminated */
+    char *output;               /* SSI_OUTPUT_SIZE bytes; NULL until needed */
+    size_t output_size;         /* bytes in `output` */
+    struct ordered *ordered;    /* set from the first include on; else NULL */
+    bool is_dead;               /* the client is gone: nothing more is output */
 };
 
 /* ---- page.c ---- */
 
-/* Begins a page. What it owns is freed with the request's arena. */
+/* Begins a page. Its memory is freed with the request's arena. */
 void ssi_page_begin(struct ssi_page *page, struct request *request,
                     const struct ssi_settings *settings);
-/* A part of it. MAY WAIT. */
+/* Adds input to the page. MAY WAIT. */
 void ssi_page_put(struct ssi_page *page, struct str input);
-/* No more comes. What was gathered is left in page->output. MAY WAIT. */
+/* Ends the page; buffered output stays in page->output. MAY WAIT. */
 void ssi_page_end(struct ssi_page *page);
-/* Frees what the page owns; called by the arena, too. */
+/* Frees the memory of the page; also called by the arena. */
 void ssi_page_free(void *page);
-/* Text of the page, out of the server. It is copied. MAY WAIT. */
+/* Outputs text that may be gone after the call: it is copied. MAY WAIT. */
 void ssi_output(struct ssi_page *page, struct str text);
-/* What was gathered leaves. MAY WAIT. */
+/* Sends the buffered output. MAY WAIT. */
 void ssi_output_flush(struct ssi_page *page, bool is_flush, bool is_last);
-/* A piece of output, after that of includes that have not ended. MAY WAIT. */
+/* Sends a piece, after the output of includes that have not ended. MAY WAIT. */
 void ssi_send_piece(struct ssi_page *page, const struct body_piece *piece, bool is_last);
-/* Is the text dropped now, because of an `if`? */
+/* Is text skipped now, because of an `if`? */
 bool ssi_is_skipping(const struct ssi_page *page);
 
 /* ---- commands.c ---- */
 
-/* Carries a directive out; what is wrong with it is logged, and the error message put in its place.
- * MAY WAIT. */
+/* Executes a directive; an error is logged, and the error message is output. MAY WAIT. */
 void ssi_run(struct ssi_page *page, const struct ssi_directive *directive);
-/* The error message, unless ssi_silent_errors is on. MAY WAIT. */
+/* Outputs the error message, unless ssi_silent_errors is on. MAY WAIT. */
 void ssi_fail(struct ssi_page *page);
 
 /* ---- include.c ---- */
 
-/* Another place's answer in the place of the directive, which runs in parallel to the page, or in a
- * variable; true, or a failure that was logged. MAY WAIT. */
+/* Puts the response of another location in place of the directive, concurrently with the page, or
+ * in a variable. False: an error was logged. MAY WAIT. */
 struct ssi_include {
-    const struct str *virtual; /* each NULL where it was not written */
+    const struct str *virtual; /* each NULL if absent */
     const struct str *file;
     const struct str *wait;
     const struct str *set;
@@ -108,22 +107,23 @@ bool ssi_include(struct ssi_page *page, const struct ssi_include *include);
 
 /* ---- values.c ---- */
 
-/* Counts a directive; now and then others get a turn. False: cancelled, or over
+/* Counts a directive; gives other requests a turn from time to time. False: cancelled, or over
  * request_memory_limit. MAY WAIT. */
 bool ssi_count_work(struct request *request);
-/* Keeps a variable for the main request and all its subrequests; the value is copied. */
+/* Sets a variable of the main request and all its subrequests; the value is copied. */
 void ssi_set(struct request *request, struct str name, struct str value);
-/* A block that ended. */
+/* Stores a complete block. */
 void ssi_keep_block(struct request *request, struct ssi_block *block);
-/* The first of this name; NULL = none. */
+/* The first block of this name; NULL = none. */
 const struct ssi_block *ssi_find_block(struct request *request, struct str name);
-/* Counts bytes of blocks; false: there are too many. */
+/* Counts bytes of blocks; false: too many. */
 bool ssi_count_block_bytes(struct request *request, size_t size);
-/* By name: variables of `set`, captures, those of the configuration. False = there is none. */
+/* Looks a name up: variables of `set`, captures, variables of the configuration. False = not
+ * found. */
 bool ssi_get(struct request *request, struct str name, struct str *out);
-/* Text with its variables and without its backslashes. False after an error was logged. */
+/* Evaluates text: expands variables and removes backslashes. False after an error was logged. */
 bool ssi_evaluate(struct request *request, struct str text, struct str *out);
-/* `$a`, `$a = text`, `$a != text`, `$a = /regex/`. False after an error was logged. */
+/* Evaluates `$a`, `$a = text`, `$a != text`, `$a = /regex/`. False after an error was logged. */
 bool ssi_evaluate_condition(struct request *request, struct str text, bool *is_true);
 
 /* ---- ssi.c ---- */

@@ -1,15 +1,15 @@
-/* Values in SSI directives: variables, text that holds some, and conditions. */
+/* Values in SSI directives: variables, text with variables, and conditions. */
 #include "base/buf.h"
 #include "base/map.h"
 #include "conf/regex.h"
 #include "http/modules/filters/ssi/ssi.h"
 
-/* What the pages of a request and of its subrequests share; in the main request's arena. */
+/* State shared by a request and its subrequests; in the main request's arena. */
 struct ssi_shared {
-    struct map variables; /* struct str, what `set` gave; by name without case */
+    struct map variables; /* struct str: set by `set`; by name, case-insensitive */
     struct vec groups;    /* struct regex_group: of the last match */
     struct map blocks;    /* struct ssi_block: the first of each name */
-    size_t blocks_size;   /* bytes of all blocks, of those that have not ended, too */
+    size_t blocks_size;   /* total bytes of blocks, those still open included */
     unsigned work;        /* directives so far */
 };
 
@@ -23,8 +23,8 @@ static struct ssi_shared *shared_of(struct request *request)
 bool ssi_count_work(struct request *request)
 {
     if (request->main->is_over_memory) {
-        return false; /* directives hardly wait: the cancelled wait that ends others may never come
-                       */
+        return false; /* checked here because directives rarely wait, so a page may never meet a
+                         cancelled wait */
     }
     return ++shared_of(request)->work % SSI_WORK_AT_ONCE != 0 || fiber_yield() != WAIT_CANCELLED;
 }
@@ -42,13 +42,13 @@ void ssi_set(struct request *request, struct str name, struct str value)
     *kept = arena_dup(arena, value);
 }
 
-/* The captures of the last expression that matched. */
+/* Stores the captures of the last expression that matched. */
 static void set_captures(struct request *request, struct vec groups)
 {
     shared_of(request)->groups = groups;
 }
 
-/* Captures: by number, or by the name of a group. */
+/* Looks a capture up by its number or by the name of its group. */
 static bool get_capture(const struct ssi_shared *shared, struct str name, struct str *out)
 {
     bool is_number = name.len == 1 && ascii_is_digit((unsigned char) name.data[0]);
@@ -124,7 +124,7 @@ static bool is_escapable(char c)
     return c == '\\' || c == '$' || c == '"' || c == '\'';
 }
 
-/* After a '$': the name, or the name in braces; *at moves on after it. False after an error. */
+/* Takes the name after a '$', in braces or not; *at is advanced. False after an error. */
 static bool take_name(struct request *request, struct str text, size_t *at, struct str *name)
 {
     bool has_brace = *at < text.len && text.data[*at] == '{';
@@ -151,8 +151,8 @@ static bool take_name(struct request *request, struct str text, size_t *at, stru
     return true;
 }
 
-/* A value that alone is more than a request may take; one directive can ask for thousands of a
- * large one. */
+/* Does this value alone exceed what a request may use? One directive can insert a large value
+ * thousands of times. */
 static bool is_too_long(const struct request *request, size_t len)
 {
     size_t limit = request->main->memory.limit;
@@ -248,7 +248,7 @@ static bool refuse_expression(struct request *request, struct str text)
     return false;
 }
 
-/* Compares the left side, which is evaluated already, with what follows the operator. */
+/* Compares the evaluated left side with what follows the operator. */
 static bool compare_values(struct request *request, struct str text, struct str left,
                            struct str right, bool *is_equal)
 {

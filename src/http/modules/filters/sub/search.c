@@ -1,34 +1,33 @@
-/* An automaton of patterns, and the search with it: leftmost match, then the first pattern. */
+/* An automaton of patterns, and the search with it: the leftmost match, then the first pattern. */
 #include "http/modules/filters/sub/search.h"
 
 #include "base/buf.h"
 
 #define NO_PATTERN SEARCH_PATTERNS_MAX
 
-/* A beginning of one or more patterns. The children of a node are a list; number 0 is the root, and
- * as a child, brother or link it means none. */
+/* A prefix of one or more patterns. The children of a node are a list; number 0 is the root, and as
+ * a child, brother or link it means none. */
 struct node {
-    uint32_t depth;   /* bytes from the root */
-    uint32_t child;   /* first of those that are one byte longer */
+    uint32_t depth;   /* length in bytes */
+    uint32_t child;   /* first of the nodes that are one byte longer */
     uint32_t brother; /* next child of the same parent */
-    uint32_t fail;    /* the longest node that is a proper end of this one */
+    uint32_t fail;    /* the longest node that is a proper suffix of this one */
     uint32_t
-        match; /* the longest node that is an end of this one (itself, too) and a whole pattern */
-    uint8_t byte;    /* the last one, in lower case */
-    uint8_t pattern; /* lowest number of those that are this, or NO_PATTERN */
-    uint8_t below;   /* lowest number of the longer ones that begin with it, or NO_PATTERN */
+        match; /* the longest node that is a suffix of this one, or itself, and a whole pattern */
+    uint8_t byte;    /* its last byte, in lower case */
+    uint8_t pattern; /* lowest number of a pattern equal to this prefix, or NO_PATTERN */
+    uint8_t below;   /* lowest number of a longer pattern with this prefix, or NO_PATTERN */
 };
 
 struct search_set {
     struct node *nodes;
-    struct buf room;     /* of nodes, while they are made: most patterns share their beginnings */
+    struct buf room;     /* of nodes, during construction: most patterns share prefixes */
     uint32_t count;      /* of nodes */
     uint32_t longest;    /* bytes of the longest pattern */
-    unsigned patterns;   /* that are not empty */
+    unsigned patterns;   /* patterns that are not empty */
     uint64_t empty[4];   /* bit n: pattern n is empty */
-    uint32_t roots[256]; /* child of the root by its byte, in either case; 0 = none */
-    uint8_t next_same[SEARCH_PATTERNS_MAX]; /* the next pattern that is the same as this one, or
-                                               NO_PATTERN */
+    uint32_t roots[256]; /* child of the root by byte, in either case; 0 = none */
+    uint8_t next_same[SEARCH_PATTERNS_MAX]; /* the next pattern equal to this one, or NO_PATTERN */
 };
 
 /* ---- the automaton ---- */
@@ -103,7 +102,7 @@ static void add_pattern(struct search_set *set, struct str text, unsigned number
     set->next_same[same] = (uint8_t) number;
 }
 
-/* The node of this byte after `node`, or after its longest end that has one. */
+/* The child of `node` for this byte, or that of its longest suffix that has one. */
 static uint32_t search_step(const struct search_set *set, uint32_t node, uint8_t byte)
 {
     uint32_t child;
@@ -114,7 +113,8 @@ static uint32_t search_step(const struct search_set *set, uint32_t node, uint8_t
     return child;
 }
 
-/* Level by level: what a node falls back to is shorter, and known when it is needed. */
+/* Sets the fail links level by level: those of a node are shorter, so they are known when they are
+ * needed. */
 static void link_nodes(struct search_set *set, uint32_t *queue)
 {
     struct node *nodes = set->nodes;
@@ -189,8 +189,7 @@ void search_drop(struct search *search, unsigned pattern)
     }
 }
 
-/* The first pattern that is searched for and ends at `at`: the longest is the one that begins
- * first. */
+/* Notes the first pattern still searched for that ends at `at`; the longest one begins first. */
 static void note_match(struct search *search)
 {
     const struct node *nodes = search->set->nodes;
@@ -216,7 +215,7 @@ static void note_match(struct search *search)
     }
 }
 
-/* May what is still to come give a match that begins before the best, or there with an earlier
+/* Is it certain that no later match begins before the best one, or at the same byte with an earlier
  * pattern? */
 static bool is_final(const struct search *search)
 {
@@ -227,7 +226,7 @@ static bool is_final(const struct search *search)
            (search->best_start == start && node->below >= search->best);
 }
 
-/* The first byte with which a pattern may begin, or the end. */
+/* The first byte with which a pattern can begin, or the end. */
 static const unsigned char *skip_to_root(const struct search_set *set, const unsigned char *at,
                                          const unsigned char *end)
 {
@@ -243,7 +242,7 @@ static const unsigned char *skip_to_root(const struct search_set *set, const uns
     return at;
 }
 
-/* The first place where a pattern begins, as far as two bytes say it, or the end. */
+/* The first position at which a pattern can begin, judged by two bytes, or the end. */
 static const unsigned char *skip(const struct search_set *set, const unsigned char *at,
                                  const unsigned char *end)
 {
@@ -258,7 +257,7 @@ static const unsigned char *skip(const struct search_set *set, const unsigned ch
     return at;
 }
 
-/* Looks at the bytes of one part of the window, the first of which stands at search->at. */
+/* Scans one part of the window, whose first byte is at search->at. */
 static void scan_part(struct search *search, struct str part)
 {
     const struct search_set *set = search->set;
@@ -292,7 +291,7 @@ static size_t window_length(const struct search *search)
     return search->held_len + search->piece.len;
 }
 
-/* The bytes of the window from `from`, as far as they stand in one place, but not beyond `to`. */
+/* The bytes of the window from `from` up to `to`, as far as they are contiguous. */
 static struct str part_of(const struct search *search, size_t from, size_t to)
 {
     if (from < search->held_len) {
@@ -302,7 +301,7 @@ static struct str part_of(const struct search *search, size_t from, size_t to)
     return (struct str){search->piece.data + (from - search->held_len), to - from};
 }
 
-/* Looks on until a match is certain or the window ends. */
+/* Scans until a match is final or the window ends. */
 static void scan(struct search *search)
 {
     size_t end = window_length(search);
@@ -320,8 +319,8 @@ static void scan(struct search *search)
     }
 }
 
-/* Keeps what no longer stands in the piece: the bytes from `from` on, at most as many as a pattern
- * has. */
+/* Copies the bytes of the piece from `from` on, at most as many as the longest pattern has, because
+ * the piece will be gone. */
 static void search_hold(struct search *search)
 {
     size_t end = window_length(search);
@@ -345,7 +344,7 @@ static void search_hold(struct search *search)
     search->piece = STR_NONE;
 }
 
-/* Up to where the bytes are known to belong to no match. */
+/* The bytes before this position certainly belong to no match. */
 static size_t decided(const struct search *search)
 {
     if (search->is_best_final) {
@@ -371,7 +370,7 @@ enum search_event search_next(struct search *search, struct str *text, unsigned 
     }
     *pattern = search->best;
     search->from = search->best_end;
-    search->at = search->best_end; /* what was looked at after it is looked at again */
+    search->at = search->best_end; /* bytes after the match are scanned again */
     search->node = 0;
     search->best = NO_PATTERN;
     search->is_best_final = false;

@@ -1,4 +1,4 @@
-/* ngx_http_sub_filter_module: texts in response bodies that are replaced by others. */
+/* ngx_http_sub_filter_module: replaces strings in response bodies. */
 #include "http/files/file.h"
 #include "http/request/body_filter.h"
 #include "http/request/gather.h"
@@ -8,7 +8,7 @@
 #include "http/message/type_set.h"
 #include "server/module.h"
 
-/* A sub_filter line. */
+/* One sub_filter directive. */
 struct rule {
     struct template *pattern;
     struct template *replacement;
@@ -17,12 +17,13 @@ struct rule {
 struct sub_settings {
     struct vec rules; /* struct rule, in order */
     struct type_set *types;
-    bool is_once; /* each pattern is replaced where it stands first */
+    bool is_once; /* replace only the first match of each pattern */
     bool keeps_last_modified;
-    const struct search_set
-        *set;           /* of the patterns; NULL: some have variables, or there are none */
-    const void *set_of; /* rules.items that `set` was compiled from: blocks that inherit both
-                           compile nothing */
+    /* Of the patterns; NULL: some have variables, or there are none. */
+    const struct search_set *set;
+    /* rules.items from which `set` was compiled: blocks that inherit both do not compile it
+     * again. */
+    const void *set_of;
 };
 
 static struct settings_key sub_key;
@@ -31,7 +32,7 @@ TYPED_SETTINGS(sub_settings_at, struct sub_settings, sub_key, struct http_locati
 
 /* ---- the body ---- */
 
-/* Of a response; in the request's arena. */
+/* Per response, in the request's arena. */
 struct sub_filter {
     struct body_filter filter;
     const struct sub_settings *settings;
@@ -40,7 +41,7 @@ struct sub_filter {
     struct gather output;
 };
 
-/* A match: what is put in its place. MAY WAIT. */
+/* Writes the replacement of a match. MAY WAIT. */
 static bool replace(struct sub_filter *sub, struct request *request, unsigned pattern)
 {
     struct str *replacement = &sub->replacements[pattern];
@@ -55,9 +56,7 @@ static bool replace(struct sub_filter *sub, struct request *request, unsigned pa
     return gather_put(&sub->output, request, *replacement);
 }
 
-/*
- * The usual piece has nothing to be replaced: it is passed on as it came. Others are rebuilt.
- */
+/* A piece without matches, the usual case, is passed on unchanged; others are rebuilt. */
 static bool sub_send(struct body_filter *filter, struct request *request,
                      const struct body_piece *piece, bool is_last)
 {
@@ -158,8 +157,7 @@ static bool sub_filter_apply(struct conf_scope *scope, const struct directive *r
     return true;
 }
 
-/* Patterns without variables are compiled once for the location, and for those that inherit them.
- */
+/* Patterns without variables are compiled once for a location and those that inherit them. */
 static bool sub_finish(struct conf_scope *scope, void *arg)
 {
     struct sub_settings *settings = arg;

@@ -1,8 +1,6 @@
-/*
- * Trimming JavaScript. What white space means there hangs on what a '/' is, which hangs on the code
- * before it: where that cannot be known, and after template literals, the rest of the script stays
- * as it is.
- */
+/* Trims JavaScript. The meaning of white space depends on what a '/' is, which depends on the code
+ * before it. If that is uncertain, and after template literals, the remaining script stays as it
+ * is. */
 #include "http/modules/filters/trim/trimmer.h"
 
 static bool is_word(char c)
@@ -13,7 +11,7 @@ static bool is_word(char c)
            letter >= 0x80;
 }
 
-/* Behind these white space means nothing, and a '/' begins a regular expression. */
+/* After these, white space has no meaning, and a '/' begins a regular expression. */
 static bool opens(char c)
 {
     return c != '\0' && memchr("(,=:[!&|?;>~*{", c, 14) != NULL;
@@ -35,7 +33,8 @@ static void note_word(struct trimmer *trimmer, char c)
     }
 }
 
-/* Would these two, between which a comment stood, be another token, or begin a comment? */
+/* Would these two bytes, without the comment between them, form another token or begin a
+ * comment? */
 static bool would_fuse(char before, char c)
 {
     if (is_word(before) || before == '/') {
@@ -47,7 +46,7 @@ static bool would_fuse(char before, char c)
                                strchr("+-<>=!&|*?.", c) != NULL;
 }
 
-/* A byte of code, with the white space that is needed before it. */
+/* Writes a byte of code, after white space if it is needed. */
 static void put_code(struct trimmer *trimmer, char c)
 {
     if (trimmer->is_glued && trimmer->pending == '\0' && would_fuse(trimmer->before, c)) {
@@ -64,7 +63,8 @@ static void put_code(struct trimmer *trimmer, char c)
     trimmer_put(trimmer, c);
 }
 
-/* The first of several stays, but a line end, which may end a statement, stays wherever it is. */
+/* Of several white space characters the first is kept; but a line end, which may end a statement,
+ * always wins. */
 static void note_blank(struct trimmer *trimmer, char c)
 {
     if (c == '\n' || c == '\r') {
@@ -74,7 +74,7 @@ static void note_blank(struct trimmer *trimmer, char c)
     }
 }
 
-/* Words after which a value begins, and not an operator. */
+/* Keywords that are followed by a value rather than an operator. */
 static bool is_word_before_value(struct str word)
 {
     static const struct str words[] = {
@@ -94,7 +94,7 @@ static bool is_word_before_value(struct str word)
 
 enum slash { SLASH_DIVIDES, SLASH_BEGINS_REGEX, SLASH_UNKNOWN };
 
-/* What is a '/' after this code, when it begins no comment? */
+/* What does a '/' mean after this code, if it does not begin a comment? */
 static enum slash what_slash(const struct trimmer *trimmer)
 {
     char before = trimmer->before;
@@ -150,7 +150,7 @@ static void feed_slash(struct trimmer *trimmer, char c)
     script_feed(trimmer, c);
 }
 
-/* ---- the rest ---- */
+/* ---- other states ---- */
 
 static void feed_comment(struct trimmer *trimmer, char c)
 {
@@ -215,7 +215,7 @@ void script_feed(struct trimmer *trimmer, char c)
     case CODE_REGEX_CLASS:
         feed_regex(trimmer, c);
         return;
-    case CODE_STRING_ESCAPE: /* a line end of two bytes is escaped as one */
+    case CODE_STRING_ESCAPE: /* an escaped line end may have two bytes */
         trimmer->code = c == '\r' ? CODE_STRING_ESCAPE : CODE_STRING;
         break;
     case CODE_REGEX_ESCAPE:

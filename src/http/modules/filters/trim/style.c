@@ -1,7 +1,7 @@
-/* Trimming CSS. */
+/* Trims CSS. */
 #include "http/modules/filters/trim/trimmer.h"
 
-/* White space after these means nothing. */
+/* White space after these has no meaning. */
 static bool separates(char c)
 {
     return c == '\0' || memchr(";>{}:,", c, 6) != NULL;
@@ -14,11 +14,8 @@ static bool is_separated(const struct trimmer *trimmer, char c)
     return c == ':' ? trimmer->is_declaring && trimmer->is_naming : separates(c);
 }
 
-/*
- * What the next text is, by what has just been written: a rule, or a declaration where a block has
- * begun that no at-rule with rules in it (`@media`) has opened. Of a declaration the name comes
- * first.
- */
+/* Determines what follows the code just written: a rule, or a declaration if a block has begun that
+ * is not one of an at-rule with nested rules (`@media`). A declaration begins with its name. */
 static void note_code(struct trimmer *trimmer, char c)
 {
     switch (c) {
@@ -65,8 +62,8 @@ static bool trim_style_is_name(char c)
            c == '\\' || letter >= 0x80;
 }
 
-/* Would these two, between which a comment stood, be another token? Where it is not certain, they
- * would. */
+/* Would these two bytes, without the comment between them, form another token? If uncertain:
+ * yes. */
 static bool would_fuse(char before, char c)
 {
     if (trim_style_is_name(before)) {
@@ -77,8 +74,8 @@ static bool would_fuse(char before, char c)
     return before == ')' || before == ']' ? false : c != '.' && c != '#' && c != '[' && c != '(';
 }
 
-/* A byte of code, with the white space that is needed before it. A comment that nothing else tells
- * words apart by stays, as an empty one. */
+/* Writes a byte of code, after white space if it is needed. A comment that is the only separator
+ * between words stays, as an empty one. */
 static void put_code(struct trimmer *trimmer, char c)
 {
     if (!separates(trimmer->before) && !is_separated(trimmer, c)) {
@@ -129,8 +126,8 @@ static void feed_slash(struct trimmer *trimmer, char c)
     feed_code(trimmer, c);
 }
 
-/* Two comments are hacks for browsers of long ago, and stay: an empty one after '>', and that which
- * ends in a backslash, with all up to the next one's end. */
+/* Two kinds of comments are hacks for very old browsers, and stay: an empty one after '>', and one
+ * that ends in a backslash, with everything up to the end of the next comment. */
 static void end_comment(struct trimmer *trimmer)
 {
     trimmer->code = CODE_PLAIN;
@@ -159,7 +156,7 @@ static void feed_comment(struct trimmer *trimmer, char c)
     }
 }
 
-/* To the end of the next comment. */
+/* Copies up to the end of the next comment. */
 static void feed_hack(struct trimmer *trimmer, char c)
 {
     trimmer_put(trimmer, c);
@@ -199,7 +196,7 @@ void style_feed(struct trimmer *trimmer, char c)
     case CODE_URL:
         feed_url(trimmer, c);
         return;
-    case CODE_ESCAPE: /* whatever it is, it separates nothing */
+    case CODE_ESCAPE: /* an escaped character is never a separator */
         trimmer->code = CODE_PLAIN;
         trimmer_put(trimmer, c);
         return;

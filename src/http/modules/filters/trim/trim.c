@@ -1,4 +1,4 @@
-/* ngx_http_trim_filter_module: HTML without the white space and the comments that nobody sees. */
+/* ngx_http_trim_filter_module: removes invisible white space and comments from HTML. */
 #include <stdlib.h>
 
 #include "base/buf.h"
@@ -11,7 +11,7 @@
 #include "http/variables/variables.h"
 #include "server/module.h"
 
-/* Each is on where its text comes to "on". */
+/* Each template is on if its value is "on". */
 struct trim_settings {
     struct template *html;
     struct template *scripts;
@@ -23,11 +23,11 @@ static struct settings_key trim_key;
 
 TYPED_SETTINGS(trim_settings_at, struct trim_settings, trim_key, struct http_location)
 
-/* Of a response; in the request's arena. */
+/* Per response, in the request's arena. */
 struct trim_filter {
     struct body_filter filter;
     struct trimmer trimmer;
-    uint64_t taken; /* bytes of the body before */
+    uint64_t taken; /* bytes of the body before trimming */
     uint64_t given; /* bytes of the body after trimming */
 };
 
@@ -36,7 +36,7 @@ static bool is_on(struct request *request, const struct template *text)
     return str_is(template_text(text, &request->env), "on");
 }
 
-/* Does the client ask for the page as it is: ?http_trim=off? */
+/* Does the client request the unchanged page with ?http_trim=off? */
 static bool is_declined(const struct request *request)
 {
     struct str value;

@@ -1,4 +1,4 @@
-/* Trimming HTML: tags, comments, and the elements whose text is something else. */
+/* Trims HTML: tags, comments, and elements whose text is not HTML. */
 #include "http/modules/filters/trim/trimmer.h"
 
 #include <limits.h>
@@ -39,8 +39,7 @@ static void begin_tag(struct trimmer *trimmer)
     trimmer_put(trimmer, '<');
 }
 
-/* Is it `plain` alone, or with the one type that says the same, in quotes of either kind or
- * without? */
+/* Is it `plain` without attributes, or with only this default type, in quotes or not? */
 static bool is_plain(struct str tag, struct str plain, struct str type)
 {
     if (!str_starts(tag, plain)) {
@@ -61,7 +60,7 @@ static bool is_plain(struct str tag, struct str plain, struct str type)
     return str_equal(rest, type);
 }
 
-/* After the '>' of a tag: elements whose text is no HTML. */
+/* After the '>' of a tag: does an element begin whose text is not HTML? */
 static void enter_element(struct trimmer *trimmer)
 {
     static const struct str ends[] = {STR_INIT("</pre"), STR_INIT("</textarea"), STR_INIT("</xmp"),
@@ -98,14 +97,14 @@ static void enter_element(struct trimmer *trimmer)
     }
 }
 
-/* "<!DOCTYPE …": what is quoted has no '=' before it. */
+/* Is it "<!DOCTYPE …"? Its quoted strings have no '=' before them. */
 static bool is_declaration(const struct trimmer *trimmer)
 {
     return trimmer->tag_length > 1 && trimmer->tag[1] == '!';
 }
 
-/* White space is one blank before an attribute and before "/>", and goes around '=' and before '>'.
- */
+/* White space becomes one space before an attribute and before "/>", and is removed around '=' and
+ * before '>'. */
 static void feed_tag(struct trimmer *trimmer, char c)
 {
     if (html_is_space(c)) {
@@ -136,15 +135,15 @@ static void feed_quoted(struct trimmer *trimmer, char c)
     note_tag(trimmer, c);
     if (c == trimmer->quote) {
         trimmer->state = TRIM_TAG;
-    } else if (c == '>' && is_declaration(trimmer)) { /* it ends there for browsers, too */
+    } else if (c == '>' && is_declaration(trimmer)) { /* browsers end it here as well */
         trimmer->state = TRIM_TEXT;
     }
 }
 
 /* ---- comments ---- */
 
-/* How much of the end of a comment has come; at its beginning "<!-->" and "<!--->" are whole ones,
- * too. */
+/* How much of the end of a comment was matched; "<!-->" and "<!--->" are complete comments as
+ * well. */
 enum { NOTHING, DASH, DASHES, DASHES_BANG, BEGINNING, BEGINNING_DASH };
 
 static void feed_comment(struct trimmer *trimmer, char c)
@@ -169,7 +168,8 @@ static void put_mark(struct trimmer *trimmer)
     }
 }
 
-/* It is neither one that stays nor the beginning of one: a comment that goes, or a declaration. */
+/* "<!" begins neither a comment that stays nor may it still become one: it is a comment to remove,
+ * or a declaration. */
 static void leave_mark(struct trimmer *trimmer)
 {
     struct str mark = {trimmer->mark, trimmer->mark_length};
@@ -261,7 +261,7 @@ static void feed_less(struct trimmer *trimmer, char c)
     }
 }
 
-/* After a name in an element: is it the end tag of the element? One `pre` may be in another. */
+/* After a tag name in an element: is it the end tag of the element? `pre` may be nested. */
 static bool ends_element(struct trimmer *trimmer)
 {
     if (!trimmer_ends(trimmer, trimmer->end)) {
@@ -276,7 +276,7 @@ static bool ends_element(struct trimmer *trimmer)
     return true;
 }
 
-/* Text of an element: its end tag goes out even where it stands in a comment of the code. */
+/* Text of an element: its end tag is effective even inside a comment of the code. */
 static void feed_element(struct trimmer *trimmer, char c)
 {
     if ((c == '>' || c == '/' || html_is_space(c)) && ends_element(trimmer)) {
@@ -335,7 +335,7 @@ static void feed(struct trimmer *trimmer, char c)
     }
 }
 
-/* What waits for more goes out when there is no more. */
+/* Writes held bytes at the end of the input. */
 static void trimmer_finish(struct trimmer *trimmer)
 {
     if (trimmer->state == TRIM_LESS) {

@@ -1,4 +1,4 @@
-/* Documents made of documents, by libxml2 and libxslt. */
+/* Transforms documents with libxml2 and libxslt. */
 #include "http/modules/filters/xslt/transform.h"
 
 #include <limits.h>
@@ -17,10 +17,10 @@
 #include <libxslt/xsltInternals.h>
 #include <libxslt/xsltutils.h>
 
-/* ---- what may be read ---- */
+/* ---- loading of external files ---- */
 
-static xmlExternalEntityLoader load_file; /* the library's own */
-static _Thread_local bool may_load;       /* the job of this thread allows it */
+static xmlExternalEntityLoader load_file; /* the library's own loader */
+static _Thread_local bool may_load; /* external files are allowed for the job of this thread */
 
 static xmlParserInputPtr load_confined(const char *url, const char *id, xmlParserCtxtPtr context)
 {
@@ -45,7 +45,7 @@ void xslt_confine(void)
 
 /* ---- files of the configuration ---- */
 
-/* The types of the header stand for the library's own, which nobody else has to know. */
+/* The types in the header hide the library's types from other files. */
 static xsltStylesheetPtr style_of(const struct xslt_sheet *sheet)
 {
     return (xsltStylesheetPtr) (uintptr_t) sheet;
@@ -108,7 +108,7 @@ struct str xslt_encoding(const struct xslt_sheet *sheet)
 
 /* ---- a job, on a thread ---- */
 
-/* The first message is kept, on one line. */
+/* Keeps the first message, as one line. */
 static void keep_error(void *arg, xmlErrorPtr error)
 {
     struct xslt_job *job = arg;
@@ -129,13 +129,13 @@ static void keep_message(void *arg, const char *format, ...)
         vsnprintf(job->message, sizeof(job->message), format, args);
         va_end(args);
         if (strncmp(job->message, "runtime error", 13) == 0) {
-            job->message[0] = '\0'; /* where it happened; what it was comes next */
+            job->message[0] = '\0'; /* the first part is the location; the message itself follows */
         }
         job->message[strcspn(job->message, "\r\n")] = '\0';
     }
 }
 
-/* A document type begins: the configured entities are declared with it. */
+/* At the beginning of a document type: adds the configured entities to it. */
 static void begin_type(void *arg, const xmlChar *name, const xmlChar *public_id,
                        const xmlChar *system_id)
 {
@@ -154,7 +154,8 @@ static void begin_type(void *arg, const xmlChar *name, const xmlChar *public_id,
     }
 }
 
-/* By the push parser, as nginx does: it reports other errors than the one for whole documents. */
+/* Uses the push parser like nginx: its errors differ from those of the parser for whole
+ * documents. */
 static xmlDocPtr parse(struct xslt_job *job)
 {
     xmlParserCtxtPtr context =
@@ -183,7 +184,7 @@ static xmlDocPtr parse(struct xslt_job *job)
     return document;
 }
 
-/* Neither files nor connections, whatever the stylesheet says. */
+/* Forbids access to files and the network, whatever the stylesheet contains. */
 static bool confine(xsltTransformContextPtr context, xsltSecurityPrefsPtr prefs)
 {
     static const xsltSecurityOption options[] = {
@@ -222,7 +223,7 @@ static xmlDocPtr apply(struct xslt_job *job, const struct xslt_step *step, xmlDo
     job->failed = "xsltApplyStylesheet() failed";
     if (context != NULL && prefs != NULL) {
         xsltSetTransformErrorFunc(context, job, keep_message);
-        context->initialContextDoc = document; /* what expressions of parameters are about */
+        context->initialContextDoc = document; /* the context of XPath expressions in parameters */
         context->initialContextNode = (xmlNodePtr) document;
         if (confine(context, prefs) && set_params(context, step)) {
             result =
@@ -256,7 +257,7 @@ static void save(struct xslt_job *job, xmlDocPtr document)
     job->failed = "xsltSaveResultToString() failed";
     if (xsltSaveResultToString(&text, &size, document, style) == 0) {
         job->failed = "xsltSaveResultToString() returned zero-length result";
-        job->result = (char *) text; /* NULL when it is empty: an error, as in nginx */
+        job->result = (char *) text; /* NULL for an empty result: an error, as in nginx */
         job->result_size = size > 0 ? (size_t) size : 0;
     }
     xmlFreeDoc(document);

@@ -1,4 +1,4 @@
-/* Documents made of documents, by libxml2 and libxslt. It takes CPU and memory: for threads. */
+/* Transforms documents with libxml2 and libxslt. Uses much CPU and memory: for threads. */
 #ifndef HTTP_MODULES_FILTERS_XSLT_TRANSFORM_H
 #define HTTP_MODULES_FILTERS_XSLT_TRANSFORM_H
 
@@ -7,22 +7,22 @@
 
 #include "base/str.h"
 
-struct xslt_sheet; /* a stylesheet, compiled; read by many threads */
-struct xslt_dtd;   /* declarations of entities */
+struct xslt_sheet; /* a compiled stylesheet; read by many threads */
+struct xslt_dtd;   /* entity declarations */
 
-/* From files, while the configuration is read. NULL: it is none. What they include is read, from
- * files only. */
+/* Loads a stylesheet while the configuration is read, with its includes, from files only. NULL:
+ * failed. */
 struct xslt_sheet *xslt_sheet_load(const char *path);
 void xslt_sheet_free(void *sheet);
 struct xslt_dtd *xslt_dtd_load(const char *path);
 void xslt_dtd_free(void *dtd);
 
-/* Of a stylesheet's result: "application/x-y", "utf-8"; empty = it says nothing. Valid as long as
- * the sheet. */
+/* Media type and charset of the result, as the stylesheet sets them; empty = not set. Valid as long
+ * as the sheet. */
 struct str xslt_media_type(const struct xslt_sheet *sheet);
 struct str xslt_encoding(const struct xslt_sheet *sheet);
 
-/* A parameter; NUL-terminated both. */
+/* A parameter; both strings are NUL-terminated. */
 struct xslt_param {
     const char *name;
     const char *value;
@@ -39,23 +39,23 @@ struct xslt_step {
 #define XSLT_MESSAGE_MAX 256
 
 struct xslt_job {
-    struct str document;        /* as it came */
+    struct str document;        /* the input */
     const struct xslt_dtd *dtd; /* or NULL */
-    bool loads_entities;        /* of documents, from files */
+    bool loads_entities;        /* external entities are loaded from files */
     const struct xslt_step *steps;
     size_t step_count;
-    char *result; /* to be given to xslt_free; NULL = it failed */
+    char *result; /* the caller passes it to xslt_free; NULL = failed */
     size_t result_size;
-    bool is_html;                   /* the result was written as HTML */
-    const char *failed;             /* what failed, for the log */
-    int error;                      /* number of libxml2's that belongs to it, or 0 */
-    char message[XSLT_MESSAGE_MAX]; /* what the library said first; NUL-terminated */
+    bool is_html;                   /* the result is HTML */
+    const char *failed;             /* the step that failed, for the log */
+    int error;                      /* error number of libxml2, or 0 */
+    char message[XSLT_MESSAGE_MAX]; /* first message of the library; NUL-terminated */
 };
 
 void xslt_transform(struct xslt_job *job);
 void xslt_free(void *result);
 
-/* Once for a process: nothing is read from outside from here on but what a job allows. */
+/* Forbids loading of external resources, except as a job allows it. Called once per process. */
 void xslt_confine(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* ngx_http_xslt_filter_module: XML responses transformed by stylesheets. */
+/* ngx_http_xslt_filter_module: transforms XML responses with stylesheets. */
 #include "http/modules/filters/xslt/transform.h"
 
 #include "base/buf.h"
@@ -32,12 +32,12 @@ struct param_use {
 };
 
 struct xslt_settings {
-    struct vec sheets;  /* struct sheet_use: one after the other; none = nothing is done */
-    struct vec params;  /* struct param_use: of all of them, expressions */
-    struct vec strings; /* struct param_use: of the strings */
+    struct vec sheets;  /* struct sheet_use: applied in order; none = off */
+    struct vec params;  /* struct param_use: for all stylesheets, XPath expressions */
+    struct vec strings; /* struct param_use: for all stylesheets, strings */
     struct type_set *types;
     struct xslt_dtd *dtd; /* or NULL */
-    uint64_t max_size;    /* bytes of a document */
+    uint64_t max_size;    /* most bytes of a document */
     bool keeps_modified;  /* xslt_last_modified */
     bool loads_entities;  /* xml_external_entities */
 };
@@ -72,7 +72,7 @@ static bool add_inline(struct request *request, struct vec *params, struct str t
     return true;
 }
 
-/* What each stylesheet gets: those of all, then its own. */
+/* Collects the parameters of each stylesheet: the common ones, then its own. */
 static bool collect_steps(struct request *request, const struct xslt_settings *settings,
                           struct vec *steps)
 {
@@ -101,11 +101,11 @@ static bool collect_steps(struct request *request, const struct xslt_settings *s
 
 /* ---- a response ---- */
 
-/* In the request's arena. */
+/* Per response, in the request's arena. */
 struct xslt_filter {
     struct body_filter filter;
     const struct xslt_settings *settings;
-    struct buf bytes; /* of the document so far */
+    struct buf bytes; /* the document so far */
     bool is_done;
     struct xslt_job job;
 };
@@ -125,7 +125,7 @@ static void transform_on_thread(void *arg)
     xslt_transform(arg);
 }
 
-/* MAY WAIT. False: there is no result; a status is set unless the client is gone. */
+/* MAY WAIT. False: it failed; a status is set unless the client is gone. */
 static bool transform_offloaded(struct xslt_filter *xslt, struct request *request)
 {
     struct xslt_job *job = &xslt->job;
@@ -152,7 +152,7 @@ static bool transform_offloaded(struct xslt_filter *xslt, struct request *reques
     return response_withdraw(request, 500, STR_NONE);
 }
 
-/* The type and charset that the last stylesheet gives its result. */
+/* Sets the media type and charset of the last stylesheet. */
 static void xslt_describe(struct xslt_filter *xslt, struct request *request)
 {
     const struct xslt_step *last = &xslt->job.steps[xslt->job.step_count - 1];
@@ -172,7 +172,7 @@ static void xslt_describe(struct xslt_filter *xslt, struct request *request)
     response->content_length = (int64_t) xslt->job.result_size;
 }
 
-/* The whole document is there. MAY WAIT. */
+/* Transforms the complete document and sends the result. MAY WAIT. */
 static bool give_result(struct xslt_filter *xslt, struct request *request)
 {
     struct vec steps = {0};
